@@ -1,0 +1,28 @@
+"""Nonparametric ranking of language models from pairwise preferences, with confidence statements that hold.
+
+The method is that of Frauen, Deviyani, van der Schaar and Feuerriegel, arXiv 2601.21816. The main door is
+:func:`dml_rank`.
+"""
+
+from __future__ import annotations
+
+from . import datasets, functionals
+from ._version import __version__
+from .api import dml_rank, load
+from .data.graph import Graph
+from .exceptions import DmlrankError, DmlrankWarning
+from .functionals import CategoryWeights
+from .results import RankResults
+
+__all__ = [
+    "CategoryWeights",
+    "DmlrankError",
+    "DmlrankWarning",
+    "Graph",
+    "RankResults",
+    "__version__",
+    "datasets",
+    "dml_rank",
+    "functionals",
+    "load",
+]

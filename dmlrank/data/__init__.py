@@ -1,0 +1,1 @@
+"""From a frame and a formula to arrays: everything that knows names and rows."""

@@ -1,0 +1,147 @@
+"""The formula ``winner ~ features | first + second``: split with patsy's tokenizer before any engine reads a part."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from patsy import ModelDesc, PatsyError
+from patsy.tokens import python_tokenize
+
+from ..exceptions import FormulaError
+
+SHAPE = "winner ~ features | model_a + model_b"
+
+
+@dataclass(frozen=True, slots=True)
+class Formula:
+    """The parts of a formula: outcome column, patsy right-hand side, and the columns shown first and second."""
+
+    outcome: str
+    features: str
+    first: str
+    second: str
+
+    def __str__(self) -> str:
+        return f"{self.outcome} ~ {self.features} | {self.first} + {self.second}"
+
+
+class _Token(NamedTuple):
+    text: str
+    start: int
+    end: int
+    depth: int
+
+
+def parse_formula(formula: str) -> Formula:
+    """Split a formula into its outcome, features and items.
+
+    Parameters
+    ----------
+    formula : str
+        ``winner ~ features | model_a + model_b``. The features are anything patsy reads; ``1`` means no context.
+
+    Raises
+    ------
+    FormulaError
+        With what was read and what is allowed.
+
+    Examples
+    --------
+    >>> parse_formula("winner ~ C(category) + length | model_a + model_b")
+    Formula(outcome='winner', features='C(category) + length', first='model_a', second='model_b')
+    """
+    if not isinstance(formula, str):
+        raise FormulaError(f"the formula is a {type(formula).__name__}; needed is a string such as {SHAPE!r}")
+    tokens = _tokenize(formula)
+    tilde = _only(tokens, "~", formula)
+    bar = _only(tokens, "|", formula)
+    if bar < tilde:
+        raise FormulaError(f"{formula!r}: the bar stands before the tilde; the form is {SHAPE!r}")
+    outcome = _column(tokens[:tilde], formula, "left of ~ stands one column of labels")
+    features = _slice(formula, tokens[tilde + 1 : bar])
+    if not features:
+        raise FormulaError(f"{formula!r}: no features between ~ and |; write 1 there for no context")
+    first, second = _items(tokens[bar + 1 :], formula)
+    for name in (outcome, first, second):
+        if [outcome, first, second].count(name) > 1:
+            raise FormulaError(f"{formula!r}: column {name!r} is named twice; outcome and both items are three columns")
+    return Formula(outcome, features, first, second)
+
+
+def names_in(features: str) -> tuple[list[str], list[str]]:
+    """Names that the features read as values, and names that they call, each in order of appearance."""
+    try:
+        terms = ModelDesc.from_formula("~ " + features).rhs_termlist
+    except PatsyError as error:
+        raise FormulaError(f"the features {features!r} cannot be read: {error.message}") from None
+    values: dict[str, None] = {}
+    calls: dict[str, None] = {}
+    for factor in dict.fromkeys(factor for term in terms for factor in term.factors):
+        _collect(ast.parse(factor.code, mode="eval"), values, calls)
+    return list(values), [name for name in calls if name not in values]
+
+
+def _collect(tree: ast.AST, values: dict[str, None], calls: dict[str, None]) -> None:
+    bound = {node.arg for node in ast.walk(tree) if isinstance(node, ast.arg)}
+    bound |= {node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
+    called = {id(node.func) for node in ast.walk(tree) if isinstance(node, ast.Call)}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and getattr(node.func, "id", None) == "Q" and node.args:
+            quoted = node.args[0]
+            if isinstance(quoted, ast.Constant) and isinstance(quoted.value, str):
+                values[quoted.value] = None
+        elif isinstance(node, ast.Name) and node.id not in bound:
+            (calls if id(node) in called else values)[node.id] = None
+
+
+def _tokenize(formula: str) -> list[_Token]:
+    tokens, depth = [], 0
+    try:
+        for _, text, origin in python_tokenize(formula):
+            depth -= text in (")", "]", "}")
+            tokens.append(_Token(text, origin.start, origin.end, depth))
+            depth += text in ("(", "[", "{")
+    except PatsyError as error:
+        raise FormulaError(f"{formula!r} cannot be read: {error.message}") from None
+    return tokens
+
+
+def _only(tokens: Sequence[_Token], mark: str, formula: str) -> int:
+    found = [position for position, token in enumerate(tokens) if token.text == mark and token.depth == 0]
+    if len(found) == 1:
+        return found[0]
+    if not found:
+        missing = "no |, so the two item columns are missing" if mark == "|" else "no ~, so the outcome is missing"
+        raise FormulaError(f"{formula!r}: {missing}; the form is {SHAPE!r}")
+    if mark == "|" and tokens[found[0]].end == tokens[found[1]].start:
+        raise FormulaError(f"{formula!r}: || is not a separator; one | stands before the items: {SHAPE!r}")
+    raise FormulaError(f"{formula!r}: {len(found)} times {mark} outside brackets; the form is {SHAPE!r}")
+
+
+def _items(tokens: Sequence[_Token], formula: str) -> tuple[str, str]:
+    plus = [position for position, token in enumerate(tokens) if token.text == "+" and token.depth == 0]
+    parts = [tokens[a + 1 : b] for a, b in zip([-1, *plus], [*plus, len(tokens)], strict=True)]
+    names = [_column(part, formula, "right of | stand the two item columns, joined by +") for part in parts]
+    if len(names) != 2:
+        raise FormulaError(
+            f"{formula!r}: {len(names)} item column{'s' * (len(names) > 1)} after | ({', '.join(names)}); "
+            f"needed are two, shown first and second: {SHAPE!r}"
+        )
+    return names[0], names[1]
+
+
+def _column(tokens: Sequence[_Token], formula: str, rule: str) -> str:
+    words = [token.text for token in tokens]
+    if len(words) == 1 and words[0].isidentifier():
+        return words[0]
+    if len(words) == 4 and words[:2] == ["Q", "("] and words[3] == ")":
+        return str(ast.literal_eval(words[2]))
+    read = _slice(formula, tokens) or "nothing"
+    raise FormulaError(f'{formula!r}: {rule} (a name, or Q("a name with spaces")); read was {read!r}')
+
+
+def _slice(formula: str, tokens: Sequence[_Token]) -> str:
+    return formula[tokens[0].start : tokens[-1].end] if tokens else ""

@@ -1,0 +1,80 @@
+"""The comparison graph: which pairs of items the scores are built from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse.csgraph import connected_components
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Graph:
+    """Which pairs are compared: a symmetric boolean (K, K) with an empty diagonal."""
+
+    edges: NDArray[np.bool_]
+
+    @property
+    def n_items(self) -> int:
+        """Number of items, K."""
+        return len(self.edges)
+
+    @property
+    def n_edges(self) -> int:
+        """Number of unordered pairs."""
+        return int(self.edges.sum()) // 2
+
+    @property
+    def complete(self) -> bool:
+        """Whether every pair of different items is compared."""
+        return 2 * self.n_edges == self.n_items * (self.n_items - 1)
+
+    @property
+    def degrees(self) -> NDArray[np.int64]:
+        """Number of opponents of each item, (K,)."""
+        return self.edges.sum(axis=1)
+
+    @property
+    def connected(self) -> bool:
+        """Whether every item can be reached from every other."""
+        return len(self.components()) == 1
+
+    def components(self) -> list[NDArray[np.intp]]:
+        """Item indices of every connected component, the largest first."""
+        count, label = connected_components(self.edges, directed=False)
+        parts = [np.flatnonzero(label == part) for part in range(count)]
+        return sorted(parts, key=lambda part: (-len(part), int(part[0])))
+
+    def sides(self) -> NDArray[np.bool_] | None:
+        """The two sides, (K,), of a connected bipartite graph: no pair lies within one; None where there are none."""
+        distance = np.full(self.n_items, -1)
+        distance[0], front = 0, [0]
+        while front:
+            reached = [k for j in front for k in np.flatnonzero(self.edges[j]) if distance[k] < 0]
+            for k in reached:
+                distance[k] = distance[front[0]] + 1
+            front = sorted({int(k) for k in reached})
+        odd = distance % 2 == 1
+        return None if self.edges[np.ix_(odd, odd)].any() or self.edges[np.ix_(~odd, ~odd)].any() else odd
+
+    @classmethod
+    def all_pairs(cls, n_items: int) -> Graph:
+        """Every pair of different items."""
+        return cls(~np.eye(n_items, dtype=bool))
+
+    @classmethod
+    def of(cls, pairs: Iterable[tuple[int, int]], n_items: int) -> Graph:
+        """The graph of the given unordered pairs."""
+        edges = np.zeros((n_items, n_items), dtype=bool)
+        for j, k in pairs:
+            edges[j, k] = edges[k, j] = True
+        return cls(edges)
+
+    @classmethod
+    def observed(cls, labelled: NDArray[np.int64], min_labels: int) -> Graph:
+        """Pairs with at least ``min_labels`` labelled contexts in *both* orders, from ordered counts (K, K)."""
+        both = np.minimum(labelled, labelled.T) >= max(min_labels, 1)
+        np.fill_diagonal(both, False)
+        return cls(both)

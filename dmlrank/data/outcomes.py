@@ -1,0 +1,157 @@
+"""From labels to categories: what was chosen, in one canonical order."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from ..exceptions import OptionError, OutcomeError, listed, nearest
+
+MEANINGS = ("first", "second", "both_good", "both_bad", "tie")
+
+# Spellings found in public preference data, folded to lower case with one underscore between words.
+_SPELLINGS = {
+    "first": "model_a a left first model_1 response_a assistant_a answer_a option_a",
+    "second": "model_b b right second model_2 response_b assistant_b answer_b option_b",
+    "tie": "tie tied draw equal same tie_inconsistent",
+    "both_good": "both_good bothgood tie_bothgood tie_both_good",
+    "both_bad": "both_bad bothbad tie_bothbad tie_both_bad neither",
+}
+_KNOWN = {word: meaning for meaning, words in _SPELLINGS.items() for word in words.split()}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Outcomes:
+    """Labels of the votes.
+
+    Attributes
+    ----------
+    categories : tuple of str
+        The meanings that occur, in canonical order; the two wins always.
+    y : ndarray, shape (v, C)
+        One-hot labels.
+    labels : tuple of (str, str)
+        What each label was read as.
+    """
+
+    categories: tuple[str, ...]
+    y: NDArray[np.float64]
+    labels: tuple[tuple[str, str], ...]
+
+
+def read_outcomes(
+    winner: pd.Series,
+    first: NDArray[np.object_],
+    second: NDArray[np.object_],
+    categories: Mapping[Any, str] | None = None,
+) -> Outcomes:
+    """Read labels, none of them missing, of votes on ``first`` against ``second`` (names of models).
+
+    Parameters
+    ----------
+    winner : Series, shape (v,)
+        Known spellings, names of the winning models, or the numbers 1 (first) and 0 (second).
+    first, second : ndarray of str, shape (v,)
+        The models of each vote.
+    categories : mapping, optional
+        ``{label: meaning}`` for labels that are not known, with the meanings ``first``, ``second``, ``both_good``,
+        ``both_bad`` and ``tie``.
+
+    Raises
+    ------
+    OutcomeError
+        If a label is unknown, names a third model, or could be read in two ways.
+    OptionError
+        If ``categories`` names a meaning that does not exist.
+
+    Examples
+    --------
+    >>> outcomes = read_outcomes(pd.Series(["model_a", "tie"]), np.array(["x", "x"]), np.array(["y", "y"]))
+    >>> outcomes.categories, outcomes.y.tolist()
+    (('first', 'second', 'tie'), [[1.0, 0.0, 0.0], [0.0, 0.0, 1.0]])
+    """
+    given = dict(categories or {})
+    for label, meaning in given.items():
+        if meaning not in MEANINGS:
+            raise OptionError(
+                f"categories: {label!r} means {meaning!r}; allowed are {listed(MEANINGS)}{nearest(meaning, MEANINGS)}"
+            )
+    codes, levels = pd.factorize(winner.to_numpy(dtype=object))
+    items = {str(name) for name in np.unique(np.concatenate([first, second]).astype(str))}
+    meanings = _meanings(list(levels), given, items)
+    meaning_of_vote = np.array([meaning or "" for meaning in meanings], dtype=object)[codes]
+    by_name = meaning_of_vote == ""
+    if by_name.any():
+        names = winner.to_numpy(dtype=object)[by_name].astype(str)
+        meaning_of_vote[by_name] = _sides(names, first[by_name].astype(str), second[by_name].astype(str))
+    present = tuple(m for m in MEANINGS if m in ("first", "second") or (meaning_of_vote == m).any())
+    y = (meaning_of_vote[:, None] == np.array(present, dtype=object)).astype(float)
+    read_as = ((str(label), meaning or "the model that wins") for label, meaning in zip(levels, meanings, strict=True))
+    return Outcomes(present, y, tuple(read_as))
+
+
+def _meanings(levels: list[Any], given: dict[Any, str], items: set[str]) -> list[str | None]:
+    """The meaning of every distinct label; None where the label is the winning model's name."""
+    if all(_is_number(level) and level in (0, 1) and level not in given for level in levels):
+        return ["first" if level == 1 else "second" for level in levels]
+    meanings = [_meaning(level, given, items) for level in levels]
+    unknown = [level for level, meaning in zip(levels, meanings, strict=True) if meaning == "unknown"]
+    if unknown:
+        raise OutcomeError(_unknown_labels(unknown, levels, items))
+    # On the arenas' buttons a tie beside "both bad" is a tie of good answers.
+    read = [m for level, m in zip(levels, meanings, strict=True) if level not in given]
+    if "both_bad" in read and "both_good" not in meanings:
+        meanings = [
+            "both_good" if m == "tie" and level not in given else m for level, m in zip(levels, meanings, strict=True)
+        ]
+    return meanings
+
+
+def _meaning(level: Any, given: dict[Any, str], items: set[str]) -> str | None:
+    if level in given:
+        return given[level]
+    known = _KNOWN.get(_folded(level))
+    if str(level) in items:
+        if known:
+            raise OutcomeError(
+                f"the label {level!r} is a known spelling of {known!r} and also the name of a model; "
+                f"say which with categories={{{level!r}: {known!r}}}"
+            )
+        return None
+    return known or "unknown"
+
+
+def _sides(names: NDArray[Any], first: NDArray[Any], second: NDArray[Any]) -> NDArray[np.object_]:
+    third = (names != first) & (names != second)
+    if third.any():
+        row = int(np.flatnonzero(third)[0])
+        raise OutcomeError(
+            f"{int(third.sum())} votes name a winner that was not compared: {names[row]!r} in a comparison of "
+            f"{first[row]!r} with {second[row]!r}"
+        )
+    return np.where(names == first, "first", "second").astype(object)
+
+
+def _unknown_labels(unknown: list[Any], levels: list[Any], items: set[str]) -> str:
+    hint = nearest(unknown[0], [*_KNOWN, *items])
+    return (
+        f"unknown winner label{'s' * (len(unknown) > 1)} {listed(unknown)}{hint} (labels found: {listed(levels)}; "
+        f"known: model_a, model_b, tie, tie (bothbad), both_good, a model's name, or numbers 1 and 0); "
+        f"map others with categories={{{unknown[0]!r}: 'tie'}}"
+    )
+
+
+def _folded(level: Any) -> str:
+    if not isinstance(level, str):
+        return ""
+    words = "".join(character if character.isalnum() else " " for character in level.casefold()).split()
+    return "_".join(words)
+
+
+def _is_number(level: Any) -> bool:
+    return isinstance(level, int | float | np.integer | np.floating | np.bool_)

@@ -1,0 +1,162 @@
+"""Preference data as arrays: contexts, votes and the cells (context, first, second) they fall into."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from .features import FeatureMap
+
+IntArray = NDArray[np.intp]
+FloatArray = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Cells:
+    """Labelled cells (context, first, second), sorted in this order.
+
+    Attributes
+    ----------
+    context, first, second : ndarray of int, shape (m,)
+        Where each cell lies.
+    y : ndarray, shape (m, C)
+        Mean one-hot label of the cell's votes.
+    n_votes : ndarray of int, shape (m,)
+        Number of votes averaged.
+    """
+
+    context: IntArray
+    first: IntArray
+    second: IntArray
+    y: FloatArray
+    n_votes: IntArray
+
+    def __len__(self) -> int:
+        return len(self.context)
+
+    def counts(self, n_items: int) -> NDArray[np.int64]:
+        """Labelled contexts of every ordered pair, (K, K)."""
+        pair = self.first * n_items + self.second
+        return np.bincount(pair, minlength=n_items**2).reshape(n_items, n_items)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PreferenceData:
+    """What a fit needs from a frame; n contexts, v votes, m labelled cells, K items, C categories, p features.
+
+    Attributes
+    ----------
+    items : tuple of str
+        Names of the K items, in the order of every array.
+    categories : tuple of str
+        Meanings of the C categories, in canonical order.
+    labels : tuple of (str, str)
+        What each label found was read as.
+    x : ndarray, shape (n, p)
+        Features.
+    feature_map : FeatureMap
+        What computes the features of further contexts.
+    context_ids : ndarray of object, shape (n,)
+        Identifiers in order of first appearance; tuples where several columns identify a context.
+    seed_order : ndarray of int, shape (n,)
+        Place of each context in an order that does not depend on the order of the rows, where identifiers are given.
+    vote_cell : ndarray of int, shape (v,)
+        Cell of each vote.
+    vote_y : ndarray, shape (v, C)
+        One-hot labels.
+    vote_row : ndarray of int, shape (v,)
+        Row of each vote among the rows that were kept.
+    row_context : ndarray of int, shape (rows,)
+        Context of every row that was kept.
+    extras : DataFrame
+        Columns read beside the formula's, for the rows that were kept.
+    row_index : ndarray of int, shape (rows,)
+        Position in the caller's frame of every row that was kept.
+    n_rows, n_dropped : int
+        Rows read, and rows dropped because values were missing.
+    """
+
+    items: tuple[str, ...]
+    categories: tuple[str, ...]
+    labels: tuple[tuple[str, str], ...]
+    x: FloatArray
+    feature_map: FeatureMap
+    context_ids: NDArray[np.object_]
+    seed_order: IntArray
+    cells: Cells
+    vote_cell: IntArray
+    vote_y: FloatArray
+    vote_row: IntArray
+    row_context: IntArray
+    row_index: IntArray
+    extras: pd.DataFrame
+    n_rows: int
+    n_dropped: int
+
+    @property
+    def n_contexts(self) -> int:
+        """Number of contexts, labelled or not, n."""
+        return len(self.x)
+
+    @property
+    def n_items(self) -> int:
+        """Number of items, K."""
+        return len(self.items)
+
+    @property
+    def n_categories(self) -> int:
+        """Number of categories, C."""
+        return len(self.categories)
+
+    @property
+    def n_votes(self) -> int:
+        """Number of votes, v."""
+        return len(self.vote_cell)
+
+    @property
+    def n_unlabelled(self) -> int:
+        """Number of contexts without any label."""
+        return self.n_contexts - len(np.unique(self.cells.context))
+
+    def pair_counts(self) -> NDArray[np.int64]:
+        """Labelled contexts of every ordered pair, (K, K)."""
+        return self.cells.counts(self.n_items)
+
+    def pair_votes(self) -> NDArray[np.int64]:
+        """Votes on every ordered pair, (K, K)."""
+        pair = self.cells.first * self.n_items + self.cells.second
+        votes = np.bincount(pair, weights=self.cells.n_votes, minlength=self.n_items**2)
+        return votes.astype(np.int64).reshape(self.n_items, self.n_items)
+
+    def restrict(self, kept: IntArray) -> PreferenceData:
+        """The same contexts with the votes among the ``kept`` items only; the others' battles become unlabelled."""
+        new_code = np.full(self.n_items, -1)
+        new_code[kept] = np.arange(len(kept))
+        first, second = new_code[self.cells.first], new_code[self.cells.second]
+        inside = (first >= 0) & (second >= 0)
+        cells = Cells(
+            self.cells.context[inside], first[inside], second[inside], self.cells.y[inside], self.cells.n_votes[inside]
+        )
+        vote_inside = inside[self.vote_cell]
+        return replace(
+            self,
+            items=tuple(self.items[j] for j in kept),
+            cells=cells,
+            vote_cell=(np.cumsum(inside) - 1)[self.vote_cell[vote_inside]],
+            vote_y=self.vote_y[vote_inside],
+            vote_row=self.vote_row[vote_inside],
+        )
+
+
+def gather_cells(context: IntArray, first: IntArray, second: IntArray, y: FloatArray) -> tuple[Cells, IntArray]:
+    """Average votes, (v,) and (v, C), over cells; the cell of each vote, (v,), beside them."""
+    table = np.stack([context, first, second], axis=1)
+    places, vote_cell, n_votes = np.unique(table, axis=0, return_inverse=True, return_counts=True)
+    vote_cell = vote_cell.reshape(-1)
+    total = np.zeros((len(places), y.shape[1]))
+    np.add.at(total, vote_cell, y)
+    at, j, k = places.T.astype(np.intp)
+    return Cells(at, j, k, total / n_votes[:, None], n_votes), vote_cell

@@ -1,0 +1,18 @@
+"""Data to try things on: the paper's simulators, a simulated arena, and readers of public preference files."""
+
+from __future__ import annotations
+
+from .arena import Arena, simulate_arena
+from .readers import read_chatbot_arena, read_mt_bench
+from .simulators import Bt, Ties, simulate_bt, simulate_ties
+
+__all__ = [
+    "Arena",
+    "Bt",
+    "Ties",
+    "read_chatbot_arena",
+    "read_mt_bench",
+    "simulate_arena",
+    "simulate_bt",
+    "simulate_ties",
+]

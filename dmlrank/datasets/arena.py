@@ -1,0 +1,357 @@
+"""A simulated arena: one battle per prompt between two of eight models, as public arenas record them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import KW_ONLY, dataclass
+
+import numpy as np
+import pandas as pd
+from scipy.special import softmax
+
+from ..exceptions import ColumnError, DataError, listed, nearest
+from ._prompts import CATEGORIES, SHARES, draw_prompts, length_distribution
+from ._random import FloatArray, IntArray, Rng, check_between, check_count, draw_categories, generator
+from ._truth import Scorer, average_scores
+
+__all__ = ["Arena", "simulate_arena"]
+
+# Log-odds of winning against an average model, roughly as the arenas of 2023 saw these models.
+_STRENGTHS = {
+    "alpaca-13b": -0.70,
+    "claude-v1": 0.85,
+    "dolly-v2-12b": -1.00,
+    "gpt-3.5-turbo": 0.60,
+    "gpt-4": 1.10,
+    "koala-13b": -0.35,
+    "palm-2": -0.10,
+    "vicuna-13b": 0.00,
+}
+_LABELS = np.array(["model_a", "model_b", "tie", "tie (bothbad)"], dtype=object)
+_TYPICAL_LENGTH = 150.0  # characters, about the median prompt
+_GOOD_LEVEL, _BAD_LEVEL, _TIE_DECAY, _LEVEL_WEIGHT = -0.8, -0.45, 0.5, 0.4
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Tables:
+    """One draw of the arena's coefficients, for K models and G categories.
+
+    ``strength`` (G, K) per category; ``length_slope`` (K,) what a long prompt adds; ``matchup`` (G, K, K)
+    antisymmetric with rows that sum to zero, what no strengths explain; ``difficulty`` (G,) makes bad answers
+    likelier; ``shown`` (G, K, K) probability that exactly this ordered pair is shown.
+    """
+
+    strength: FloatArray
+    length_slope: FloatArray
+    matchup: FloatArray
+    difficulty: FloatArray
+    shown: FloatArray
+
+
+@dataclass(frozen=True, slots=True)
+class Arena:
+    r"""Votes of an arena whose outcomes and pairings depend on the prompt's category and length.
+
+    With g the category, z = log(length / 150) and the strengths :math:`\theta_j = a_{gj} + b_j \tanh z`,
+
+    .. math:: d_{jk} = \theta_j - \theta_k + M_{g,jk} + \text{position\_effect}, \qquad
+              \mu_{jk} = \mathrm{softmax}(d_{jk}/2, -d_{jk}/2, t^{good}_{jk}, t^{bad}_{jk})
+
+    where both kinds of tie are likelier for close models, both good for strong and both bad for weak ones and for
+    hard prompts. The matchups M are cyclic, so that no Bradley-Terry model holds. Outcomes depend on category
+    and length alone and pairings on the category alone: ``C(category) + length`` is all that has to be adjusted for.
+    Annotators differ in how much they vote, not in how.
+
+    Parameters
+    ----------
+    coefficients : int
+        Seed of what is drawn once per arena: how models differ by category and length, matchups, pair frequencies.
+        Mean strengths are the same in every draw.
+    position_effect : float
+        Log-odds that being shown first adds.
+    interaction : float
+        Scale of all that depends on the prompt or on the pair: 0 leaves strengths that are the same for every prompt.
+    no_vote : float
+        Probability that nobody votes on the pair that was shown, the same for every prompt.
+    n_judges : int
+        Number of annotators.
+
+    Raises
+    ------
+    OptionError, OptionTypeError
+        If a parameter is out of its range or of the wrong kind.
+
+    Examples
+    --------
+    >>> arena = Arena()
+    >>> arena.models
+    ('alpaca-13b', 'claude-v1', 'dolly-v2-12b', 'gpt-3.5-turbo', 'gpt-4', 'koala-13b', 'palm-2', 'vicuna-13b')
+    >>> contexts = arena.contexts(3, rng=0)
+    >>> list(contexts)
+    ['question_id', 'prompt', 'category', 'length']
+    >>> arena.mu(contexts).shape
+    (3, 8, 8, 4)
+    >>> arena.truth("borda").idxmax()
+    'gpt-4'
+    """
+
+    coefficients: int = 0
+    _: KW_ONLY
+    position_effect: float = 0.1
+    interaction: float = 1.0
+    no_vote: float = 0.03
+    n_judges: int = 300
+
+    def __post_init__(self) -> None:
+        check_count(self.coefficients, "coefficients", smallest=0)
+        check_between(self.position_effect, "position_effect")
+        check_between(self.interaction, "interaction", lower=0.0)
+        check_between(self.no_vote, "no_vote", 0.0, 0.99)
+        check_count(self.n_judges, "n_judges")
+
+    @property
+    def models(self) -> tuple[str, ...]:
+        """Names of the K = 8 models, sorted: the order of ``mu``, ``propensity`` and ``truth``."""
+        return tuple(_STRENGTHS)
+
+    @property
+    def categories(self) -> tuple[str, ...]:
+        """Names of the prompt categories, sorted."""
+        return CATEGORIES
+
+    def draw(self) -> Tables:
+        """The coefficients that ``coefficients`` names, always drawn in the same order."""
+        rng = np.random.default_rng(self.coefficients)
+        n_groups, n_models = len(CATEGORIES), len(_STRENGTHS)
+        base = np.array(list(_STRENGTHS.values()))
+        by_group = rng.normal(size=(n_groups, n_models))
+        length_slope = rng.normal(size=n_models)
+        attack, defence = rng.normal(size=(2, n_groups, n_models))
+        difficulty = rng.normal(size=n_groups)
+        popularity = 0.15 * rng.normal(size=n_models) + 0.12 * rng.normal(size=(n_groups, n_models))
+        return Tables(
+            strength=base + self.interaction * 0.3 * (by_group - SHARES @ by_group),
+            length_slope=self.interaction * 0.3 * length_slope,
+            matchup=self.interaction * 0.25 * _cyclic_part(attack[:, :, None] * defence[:, None, :]),
+            difficulty=self.interaction * 0.3 * (difficulty - SHARES @ difficulty),
+            shown=_pairing(np.clip(popularity, -0.35, 0.35), base),
+        )
+
+    def contexts(self, n: int, rng: Rng = None) -> pd.DataFrame:
+        """Prompts as they come in: ``question_id``, ``prompt``, ``category`` and ``length`` in characters.
+
+        Parameters
+        ----------
+        n : int
+            Number of prompts.
+        rng : int, numpy.random.Generator or None
+            Seed, generator to advance, or None for fresh entropy.
+        """
+        groups, prompts = draw_prompts(check_count(n, "n"), generator(rng))
+        return pd.DataFrame(
+            {
+                "question_id": np.arange(n),
+                "prompt": prompts,
+                "category": np.array(CATEGORIES)[groups],
+                "length": np.array([len(prompt) for prompt in prompts]),
+            }
+        )
+
+    def mu(self, contexts: pd.DataFrame) -> FloatArray:
+        """Category probabilities, (n, K, K, 4) with a zero diagonal: first wins, second wins, both good, both bad.
+
+        Parameters
+        ----------
+        contexts : pandas.DataFrame
+            A row per prompt with columns ``category`` and ``length``; nothing else is read.
+
+        Raises
+        ------
+        ColumnError
+            If one of the columns is missing.
+        DataError
+            If a category is not one of the arena's, or a length is not positive.
+        """
+        lengths = pd.to_numeric(_column(contexts, "length"), errors="coerce").to_numpy(dtype=float)
+        if not (np.isfinite(lengths) & (lengths > 0)).all():
+            raise DataError("column 'length' must hold positive numbers of characters")
+        return self._probabilities(_groups(contexts), lengths)
+
+    def propensity(self, contexts: pd.DataFrame) -> FloatArray:
+        """Probability that exactly this ordered pair is shown and voted on, (n, K, K) with a zero diagonal.
+
+        The pairs of a context sum to 1 - ``no_vote``.
+
+        Parameters
+        ----------
+        contexts : pandas.DataFrame
+            A row per prompt with a column ``category``; nothing else is read.
+
+        Raises
+        ------
+        ColumnError
+            If the column is missing.
+        DataError
+            If a category is not one of the arena's.
+        """
+        return (1 - self.no_vote) * self.draw().shown[_groups(contexts)]
+
+    def sample(self, n: int, rng: Rng = None) -> pd.DataFrame:
+        """Battles, one per prompt.
+
+        Parameters
+        ----------
+        n : int
+            Number of prompts.
+        rng : int, numpy.random.Generator or None
+            Seed, generator to advance, or None for fresh entropy.
+
+        Returns
+        -------
+        pandas.DataFrame
+            The columns of :meth:`contexts`, then ``model_a`` and ``model_b`` (shown first and second), ``winner``
+            (``model_a``, ``model_b``, ``tie`` for both good, ``tie (bothbad)``, missing where nobody voted), ``judge``
+            (the annotator) and ``propensity`` (true, of that row's pair being shown and voted on).
+
+        Raises
+        ------
+        OptionError, OptionTypeError
+            If ``n`` or ``rng`` are not what is asked for.
+        """
+        rng = generator(rng)
+        contexts = self.contexts(n, rng)
+        rows, propensity = np.arange(n), self.propensity(contexts)
+        shown = draw_categories(propensity.reshape(n, -1) / (1 - self.no_vote), rng)
+        first, second = np.divmod(shown, len(self.models))
+        winner = _LABELS[draw_categories(self.mu(contexts)[rows, first, second], rng)]
+        winner[rng.random(n) < self.no_vote] = None
+        activity = 1 / (np.arange(self.n_judges) + 5.0)
+        judges = rng.choice(self.n_judges, size=n, p=activity / activity.sum())
+        names = np.array(self.models)
+        width = len(str(self.n_judges - 1))
+        return contexts.assign(
+            model_a=names[first],
+            model_b=names[second],
+            winner=winner,
+            judge=[f"judge_{judge:0{width}d}" for judge in judges],
+            propensity=propensity[rows, first, second],
+        )
+
+    def truth(self, functional: str | Scorer) -> pd.Series:
+        """True scores by model, exact: F(mu) summed over all categories and lengths with their probabilities.
+
+        Parameters
+        ----------
+        functional : str or functional
+            ``"borda"``, ``"bt"`` or ``"rank_centrality"`` with both kinds of tie one half, or any functional with a
+            ``value``.
+
+        Returns
+        -------
+        pandas.Series
+            Scores, (K,), by model.
+        """
+        scores = average_scores(functional, self._cells(), len(_LABELS))
+        return pd.Series(scores, index=self.models if len(scores) == len(self.models) else None)
+
+    def _cells(self) -> Iterator[tuple[FloatArray, FloatArray]]:
+        for group, category in enumerate(CATEGORIES):
+            pmf = length_distribution(category)
+            lengths = np.flatnonzero(pmf)
+            yield self._probabilities(np.full(len(lengths), group), lengths.astype(float)), SHARES[group] * pmf[lengths]
+
+    def _probabilities(self, groups: IntArray, lengths: FloatArray) -> FloatArray:
+        tables = self.draw()
+        long = np.tanh(np.log(lengths / _TYPICAL_LENGTH))[:, None]
+        strength = tables.strength[groups] + long * tables.length_slope
+        advantage = strength[:, :, None] - strength[:, None, :] + tables.matchup[groups] + self.position_effect
+        level = _LEVEL_WEIGHT * (strength[:, :, None] + strength[:, None, :]) / 2
+        hard = (tables.difficulty[groups][:, None] + 0.3 * self.interaction * long)[:, :, None]
+        closeness = -_TIE_DECAY * np.abs(advantage)
+        good, bad = _GOOD_LEVEL + level + closeness, _BAD_LEVEL - level + closeness + hard
+        mu = softmax(np.stack([advantage / 2, -advantage / 2, good, bad], axis=-1), axis=-1)
+        items = np.arange(len(self.models))
+        mu[:, items, items] = 0.0
+        return mu
+
+
+def simulate_arena(
+    n: int = 4000,
+    *,
+    coefficients: int = 0,
+    position_effect: float = 0.1,
+    interaction: float = 1.0,
+    no_vote: float = 0.03,
+    n_judges: int = 300,
+    rng: Rng = None,
+) -> pd.DataFrame:
+    """Draw from :class:`Arena`: ``n`` prompts, each with one battle of two models and its true propensity.
+
+    Parameters
+    ----------
+    n : int
+        Number of prompts.
+    coefficients : int
+        Seed of the arena, apart from the seed of the sample.
+    position_effect, interaction, no_vote, n_judges
+        As in :class:`Arena`.
+    rng : int, numpy.random.Generator or None
+        Seed of the sample.
+
+    Returns
+    -------
+    pandas.DataFrame
+        As :meth:`Arena.sample`.
+
+    Raises
+    ------
+    OptionError, OptionTypeError
+        If a parameter is out of its range or of the wrong kind.
+
+    Examples
+    --------
+    >>> battles = simulate_arena(500, rng=0)
+    >>> battles.loc[0, ["category", "model_a", "model_b", "winner"]].isna().sum()
+    np.int64(0)
+    """
+    arena = Arena(
+        coefficients,
+        position_effect=position_effect,
+        interaction=interaction,
+        no_vote=no_vote,
+        n_judges=n_judges,
+    )
+    return arena.sample(n, rng)
+
+
+def _cyclic_part(preference: FloatArray) -> FloatArray:
+    """What is left of the antisymmetric part of (G, K, K) after each model's mean: no strengths explain it."""
+    matchup = preference - np.swapaxes(preference, 1, 2)
+    mean = matchup.mean(axis=2)
+    matchup += mean[:, None, :] - mean[:, :, None]
+    return matchup
+
+
+def _pairing(popularity: FloatArray, strength: FloatArray) -> FloatArray:
+    """Probability of every ordered pair, (G, K, K): popular models and close pairs more often, no favourite order."""
+    score = popularity[:, :, None] + popularity[:, None, :] - 0.2 * np.abs(strength[:, None] - strength)
+    items = np.arange(len(strength))
+    score[:, items, items] = -np.inf
+    return softmax(score, axis=(1, 2))
+
+
+def _column(contexts: pd.DataFrame, name: str) -> pd.Series:
+    if name not in contexts:
+        raise ColumnError(f"contexts need a column {name!r}; there is {listed(contexts)}{nearest(name, contexts)}")
+    return contexts[name]
+
+
+def _groups(contexts: pd.DataFrame) -> IntArray:
+    """Index of every row's category, (n,)."""
+    groups = pd.Index(CATEGORIES).get_indexer(pd.Index(_column(contexts, "category")))
+    if (groups < 0).any():
+        unknown = contexts["category"].to_numpy()[groups < 0][0]
+        raise DataError(
+            f"category {unknown!r} is not one of the arena's: {listed(CATEGORIES)}{nearest(unknown, CATEGORIES)}"
+        )
+    return groups.astype(np.int64)

@@ -1,0 +1,219 @@
+"""The paper's two simulators: nonlinear utilities with ties, and Bradley-Terry with a cyclic misspecification."""
+
+from __future__ import annotations
+
+from dataclasses import KW_ONLY, dataclass, fields
+
+import numpy as np
+import pandas as pd
+from scipy.special import expit, softmax
+
+from ..exceptions import OptionTypeError, listed, nearest
+from ._random import FloatArray, Rng
+from ._simulator import Simulator
+
+__all__ = ["Bt", "Ties", "simulate_bt", "simulate_ties"]
+
+
+@dataclass(frozen=True, slots=True)
+class Ties(Simulator):
+    r"""Win, loss or tie from nonlinear utilities.
+
+    .. math:: u_j(x) = W_j^\top x + b_j + W^{(q)\top}_j x_{1:q}^{\odot 2} + s \sin(2 \pi x_0 + \phi_j), \qquad
+              d_{jk} = (u_j - u_k) / T + \beta (x_0 - 1/2)
+
+    .. math:: \mu_{jk} = \mathrm{softmax}(d_{jk}, -d_{jk}, \tau_0 - \tau_1 |d_{jk}| + \tau_c \cos(2 \pi x_1))
+
+    Categories below ``min_mass`` are raised to it, then rows are renormalised. The defaults are the paper's debiasing
+    experiment; ``Ties(n_features=5)`` is its experiment with external judges.
+
+    Parameters
+    ----------
+    coefficients : int
+        Seed of the coefficients; it names the draw. 0 is mild, 5 extreme.
+    n_items, n_features : int
+        K and p. With one feature the tie term uses it, too.
+    linear_scale, quadratic_scale, wave_scale, offset_scale : float
+        Spread of W (sigma_l), spread of W_q (sigma_q), amplitude of the wave (s), spread of b.
+    temperature, position_effect : float
+        T and beta.
+    tie_level, tie_decay, tie_wave : float
+        tau_0, tau_1 and tau_c.
+    min_mass : float
+        epsilon_mu.
+    propensity_rate, selection_strength : float
+        pi_p, and lambda_pi: how far from that rate the context and the items can move a propensity.
+    selection_decay, selection_tilt, selection_scale : float
+        kappa_pi (close pairs are labelled more often), eta_pi, spread of the items' selection effects b_pi.
+    propensity_min, propensity_max : float
+        pi_min and pi_max: propensities are clipped to them.
+
+    Raises
+    ------
+    OptionError, OptionTypeError
+        If a parameter is out of its range or of the wrong kind.
+
+    References
+    ----------
+    Frauen et al., arXiv 2601.21816, app:sim, "Nonlinear ties simulator" and tab:sim_data_cfg.
+
+    Examples
+    --------
+    >>> ties = Ties()
+    >>> battles = ties.sample(500, rng=0)
+    >>> list(battles)
+    ['question_id', 'x0', 'x1', 'model_a', 'model_b', 'winner', 'propensity']
+    >>> ties.truth("borda", n=20_000).round(1).to_dict()
+    {'model_0': 0.6, 'model_1': 0.7, 'model_2': 0.2}
+    """
+
+    _: KW_ONLY
+    min_mass: float = 0.05
+    propensity_min: float = 0.05
+    tie_level: float = 0.2
+    tie_decay: float = 1.2
+    tie_wave: float = 0.4
+
+    @property
+    def n_categories(self) -> int:
+        """Number of outcome categories C."""
+        return 3
+
+    def _probabilities(self, X: FloatArray) -> FloatArray:
+        advantage = self.advantage(X)
+        wave = np.cos(2 * np.pi * X[:, min(1, self.n_features - 1)])[:, None, None]
+        tie = self.tie_level - self.tie_decay * np.abs(advantage) + self.tie_wave * wave
+        return softmax(np.stack([advantage, -advantage, tie], axis=-1), axis=-1)
+
+
+@dataclass(frozen=True, slots=True)
+class Bt(Simulator):
+    r"""Win or loss; Bradley-Terry in every context where ``gamma`` is zero, with cycles where it is not.
+
+    .. math:: \mu_{jk1}(x) = \sigma(d_{jk}(x) + \gamma C_{jk}), \qquad C_{j, j+1 \bmod K} = 1 = -C_{j+1 \bmod K, j}
+
+    with the utilities and the advantage d of :class:`Ties`. The defaults are the paper's experiment on Bradley-Terry
+    misspecification, where gamma runs from 0 to 4; ``Bt(n_items=3, n_features=2, gamma=1)`` is its experiment on
+    optimal data collection. Two items have no cycle: C is zero.
+
+    Parameters
+    ----------
+    coefficients : int
+        Seed of the coefficients; it names the draw.
+    n_items, n_features : int
+        K and p.
+    gamma : float
+        Strength of the cycle, the distance from Bradley-Terry.
+    min_mass : float
+        epsilon_mu, 0 here.
+    **others
+        As in :class:`Ties`, with pi_min = 0.01.
+
+    Raises
+    ------
+    OptionError, OptionTypeError
+        If a parameter is out of its range or of the wrong kind.
+
+    References
+    ----------
+    Frauen et al., arXiv 2601.21816, app:sim, "BT misspecification simulator" and tab:sim_data_cfg.
+
+    Examples
+    --------
+    >>> bt = Bt(gamma=2)
+    >>> bt.mu(bt.features(10, rng=0)).shape
+    (10, 4, 4, 2)
+    >>> sorted(bt.sample(200, rng=0)["winner"].dropna().unique())
+    ['model_a', 'model_b']
+    """
+
+    _: KW_ONLY
+    n_items: int = 4
+    n_features: int = 5
+    gamma: float = 0.0
+
+    @property
+    def n_categories(self) -> int:
+        """Number of outcome categories C."""
+        return 2
+
+    def _probabilities(self, X: FloatArray) -> FloatArray:
+        step = np.roll(np.eye(self.n_items), 1, axis=1)
+        score = self.advantage(X) + self.gamma * (step - step.T)
+        return np.stack([expit(score), expit(-score)], axis=-1)
+
+
+def simulate_ties(n: int = 2000, *, coefficients: int = 0, rng: Rng = None, **parameters: float) -> pd.DataFrame:
+    """Draw from :class:`Ties`: ``n`` contexts, their labelled pairs and the true propensities.
+
+    Parameters
+    ----------
+    n : int
+        Number of contexts.
+    coefficients : int
+        Seed of the coefficients, apart from the seed of the sample.
+    rng : int, numpy.random.Generator or None
+        Seed of the sample.
+    **parameters
+        Any other parameter of :class:`Ties`.
+
+    Returns
+    -------
+    pandas.DataFrame
+        As :meth:`Ties.sample`.
+
+    Raises
+    ------
+    OptionError, OptionTypeError
+        For a parameter that does not exist, is out of its range or of the wrong kind.
+
+    Examples
+    --------
+    >>> battles = simulate_ties(300, rng=0)
+    >>> battles["question_id"].nunique()
+    300
+    """
+    return _simulator(Ties, coefficients, parameters).sample(n, rng)
+
+
+def simulate_bt(n: int = 2000, *, coefficients: int = 0, rng: Rng = None, **parameters: float) -> pd.DataFrame:
+    """Draw from :class:`Bt`: ``n`` contexts, their labelled pairs and the true propensities.
+
+    Parameters
+    ----------
+    n : int
+        Number of contexts.
+    coefficients : int
+        Seed of the coefficients, apart from the seed of the sample.
+    rng : int, numpy.random.Generator or None
+        Seed of the sample.
+    **parameters
+        Any other parameter of :class:`Bt`, ``gamma`` among them.
+
+    Returns
+    -------
+    pandas.DataFrame
+        As :meth:`Bt.sample`; there are no ties.
+
+    Raises
+    ------
+    OptionError, OptionTypeError
+        For a parameter that does not exist, is out of its range or of the wrong kind.
+
+    Examples
+    --------
+    >>> battles = simulate_bt(300, gamma=1.0, rng=0)
+    >>> battles[["model_a", "model_b"]].stack().nunique()
+    4
+    """
+    return _simulator(Bt, coefficients, parameters).sample(n, rng)
+
+
+def _simulator(kind: type[Simulator], coefficients: int, parameters: dict[str, float]) -> Simulator:
+    known = [field.name for field in fields(kind) if field.name != "coefficients"]
+    for name in parameters:
+        if name not in known:
+            raise OptionTypeError(
+                f"{kind.__name__} has no parameter {name!r}; it has {listed(known, limit=20)}{nearest(name, known)}"
+            )
+    return kind(coefficients, **parameters)  # type: ignore[arg-type]  # n_items and n_features are checked as ints

@@ -1,0 +1,236 @@
+"""What a result keeps when data and learners are gone: numbers, labels and how they came about."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from importlib.metadata import version
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .data.graph import Graph
+from .data.preferences import FloatArray, PreferenceData
+from .inference.covariance import Covariance
+from .inference.simultaneous import critical_value
+from .nuisance.learners import ConstantMu
+from .nuisance.propensity import Propensity
+from .pipeline import Steps
+
+_TINY = 1e-15
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnostics:
+    """How well the first stages fit and overlap.
+
+    Attributes
+    ----------
+    log_loss, log_loss_constant : float
+        Out-of-fold log-loss of mu per vote, and that of the category shares alone.
+    min_propensity : float
+        Smallest propensity at a labelled cell of a compared pair.
+    effective_share : float
+        Effective sample size of the weights 1 / pi within a pair, as a share of its labels; the smallest over pairs.
+    propensity_floored : int
+        Labelled cells at which the floor of estimated propensities bit.
+    mu_floored : int
+        Entries of mu that were raised to the floor, for functionals that need one.
+    mu_entries : int
+        Entries of mu looked at; 0 where the functional needs no floor.
+    pairs_left_out : int
+        Pairs with labels, but too few to be compared.
+    pairs_extrapolated : int
+        Pairs compared without enough labels (``graph="complete"`` or a given graph).
+    models_dropped : tuple of str
+        Models left out by ``component=`` or ``min_comparisons=``.
+    labels : tuple of (str, str)
+        What each label was read as.
+    warnings : tuple of str
+        Warnings given during the fit.
+    """
+
+    log_loss: float
+    log_loss_constant: float
+    min_propensity: float
+    effective_share: float
+    propensity_floored: int
+    mu_floored: int
+    mu_entries: int
+    pairs_left_out: int
+    pairs_extrapolated: int
+    models_dropped: tuple[str, ...]
+    labels: tuple[tuple[str, str], ...]
+    warnings: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Design:
+    """What the fit was made from: the counts and choices of the summary's header."""
+
+    formula: str
+    outcome: str
+    context: tuple[str, ...]
+    n_contexts: int
+    n_unlabelled: int
+    n_comparisons: int
+    n_votes: int
+    n_rows: int
+    n_dropped: int
+    smallest_pair: int
+    categories: tuple[str, ...]
+    tie_weights: tuple[tuple[str, float, float], ...]
+    edge_weights: str
+    learner: str
+    n_folds: int
+    propensity: str
+    cov_type: str
+    clusters: tuple[str, ...]
+    seed: int
+    version: str
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Estimates:
+    """Scores with their covariance.
+
+    Attributes
+    ----------
+    models : tuple of str
+        The K models.
+    functional, functional_label, estimator : str
+    estimate, plugin, shares : ndarray, shape (K,)
+        Scores, their plug-in estimates, and the share of comparisons each model wins against its opponents.
+    covariance : Covariance
+    critical : float
+        Critical value of the simultaneous intervals at ``alpha``.
+    neutral : float or None
+        Score of a model as good as the others; None where each score is tested against the mean score.
+    reason : str
+        What the functional fixes.
+    fixed : ndarray of bool, shape (K,)
+        Scores that are constants whatever the data say.
+    """
+
+    models: tuple[str, ...]
+    functional: str
+    functional_label: str
+    estimator: str
+    estimate: FloatArray
+    plugin: FloatArray
+    shares: FloatArray
+    covariance: Covariance
+    critical: float
+    alpha: float
+    neutral: float | None
+    reason: str
+    fixed: NDArray[np.bool_]
+    graph: Graph
+    design: Design
+    diagnostics: Diagnostics
+
+    def against_neutral(self) -> tuple[FloatArray, FloatArray]:
+        """Distance of each score from the neutral value, (K,), and its standard error, (K,)."""
+        n_models = len(self.models)
+        if self.neutral is not None:
+            return self.estimate - self.neutral, self.covariance.std_errors
+        centring = np.eye(n_models) - 1 / n_models
+        variance = np.diag(centring @ self.covariance.matrix @ centring)
+        return centring @ self.estimate, np.sqrt(np.maximum(variance, 0.0))
+
+
+def collect(steps: Steps, given_warnings: tuple[str, ...]) -> Estimates:
+    """The estimates of a fit."""
+    functional, data, o = steps.setup.functional, steps.data, steps.options
+    gauge = functional.gauge(data.n_items)
+    shares = steps.evaluated.influences[-1]
+    return Estimates(
+        models=data.items,
+        functional=functional.name,
+        functional_label=functional.label,
+        estimator=o.estimator,
+        estimate=steps.influence.estimate,
+        plugin=steps.influence.plugin,
+        shares=shares.plugin if o.estimator == "plugin" else shares.estimate,
+        covariance=steps.covariance,
+        critical=critical_value(steps.covariance, o.alpha),
+        alpha=o.alpha,
+        neutral=functional.neutral(data.n_items),
+        reason=gauge.reason,
+        fixed=gauge.fixed,
+        graph=steps.setup.graph,
+        design=_design(steps),
+        diagnostics=_diagnostics(steps, given_warnings),
+    )
+
+
+def _design(steps: Steps) -> Design:
+    data, o, weights = steps.data, steps.options, steps.setup.weights
+    votes = data.pair_votes()
+    ties = zip(data.categories[2:], weights.first[2:], weights.second[2:], strict=True)
+    return Design(
+        formula=steps.source.formula,
+        outcome=steps.source.formula.split("~")[0].strip(),
+        context=o.context,
+        n_contexts=data.n_contexts,
+        n_unlabelled=data.n_unlabelled,
+        n_comparisons=len(data.cells),
+        n_votes=data.n_votes,
+        n_rows=data.n_rows,
+        n_dropped=data.n_dropped,
+        smallest_pair=int((votes + votes.T)[steps.setup.graph.edges].min()),
+        categories=data.categories,
+        tie_weights=tuple(ties),
+        edge_weights=steps.setup.edge_weights,
+        learner=_learner(steps),
+        n_folds=o.n_folds,
+        propensity=steps.propensity.how,
+        cov_type=o.cov_type,
+        clusters=steps.clusters.names if steps.clusters else (),
+        seed=o.seed,
+        version=version("dmlrank"),
+    )
+
+
+def _learner(steps: Steps) -> str:
+    if steps.options.mu is not None:
+        return "given (mu=)"
+    models = getattr(steps.mu, "models", ())
+    constant = sum(isinstance(model, ConstantMu) for model in models)
+    if constant == len(models):
+        return "pair frequencies" if steps.data.x.shape[1] == 0 else "category shares"
+    return "lightgbm" if not constant else f"lightgbm ({constant} folds: shares)"
+
+
+def _diagnostics(steps: Steps, given_warnings: tuple[str, ...]) -> Diagnostics:
+    data, cells = steps.data, steps.data.cells
+    share = (cells.y * cells.n_votes[:, None]).sum(axis=0) / data.n_votes
+    loss = -(cells.n_votes[:, None] * cells.y * np.log(np.maximum(steps.evaluated.cell_mu, _TINY))).sum() / data.n_votes
+    chosen = share[share > 0]
+    return Diagnostics(
+        log_loss=float(loss),
+        log_loss_constant=float(-(chosen * np.log(chosen)).sum()),
+        min_propensity=float(_on_graph(steps).min()),
+        effective_share=_effective_share(data, steps.propensity),
+        propensity_floored=steps.propensity.n_floored,
+        mu_floored=steps.evaluated.n_floored,
+        mu_entries=steps.evaluated.n_entries,
+        pairs_left_out=steps.setup.n_left_out,
+        pairs_extrapolated=steps.setup.n_extrapolated,
+        models_dropped=steps.dropped,
+        labels=data.labels,
+        warnings=given_warnings,
+    )
+
+
+def _on_graph(steps: Steps) -> FloatArray:
+    cells = steps.data.cells
+    return steps.propensity.cells[steps.setup.graph.edges[cells.first, cells.second]]
+
+
+def _effective_share(data: PreferenceData, propensity: Propensity) -> float:
+    """(sum w)^2 / sum w^2 over a pair's labels with w = 1 / pi, divided by their number: the smallest over pairs."""
+    pair = data.cells.first * data.n_items + data.cells.second
+    weight = 1 / propensity.cells
+    count, total, square = (np.bincount(pair, weights=w) for w in (np.ones_like(weight), weight, weight**2))
+    seen = count > 0
+    return float((total[seen] ** 2 / (square[seen] * count[seen])).min())

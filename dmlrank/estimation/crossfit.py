@@ -1,0 +1,121 @@
+"""Cross-fitting by context: nuisances are never asked about a context they were trained on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..data.preferences import FloatArray, IntArray
+from ..exceptions import DataError
+from ..nuisance.learners import MuModel
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Folds:
+    """Fold of each context, (n,), and the units that folds do not split, (n,)."""
+
+    fold: IntArray
+    unit: IntArray
+    n_folds: int
+
+
+def assign_folds(unit: IntArray, n_folds: int, rng: np.random.Generator, unit_name: str = "contexts") -> Folds:
+    """Deal units into folds of (nearly) the same number of units.
+
+    Parameters
+    ----------
+    unit : ndarray of int, shape (n,)
+        Contexts of the same unit share a fold.
+    n_folds : int
+    rng : Generator
+
+    Raises
+    ------
+    DataError
+        If there are fewer units than folds.
+
+    Examples
+    --------
+    >>> folds = assign_folds(np.array([0, 0, 1, 2]), 3, np.random.default_rng(0))
+    >>> bool(folds.fold[0] == folds.fold[1])
+    True
+    """
+    units, position = np.unique(unit, return_inverse=True)
+    if len(units) < n_folds:
+        raise DataError(f"{len(units)} {unit_name} cannot be dealt into n_folds={n_folds} folds; use fewer folds")
+    fold_of_unit = rng.permutation(np.arange(len(units)) % n_folds)
+    return Folds(fold_of_unit[position], unit, n_folds)
+
+
+class MuSource(Protocol):
+    """Out-of-fold preference probabilities of all contexts, in pieces that fit into memory."""
+
+    def chunks(self, size: int) -> Iterator[tuple[IntArray, FloatArray]]:
+        """Indices of at most ``size`` contexts, (b,), and their probabilities, (b, K, K, C), until all have come."""
+        ...
+
+    def average(self, x: FloatArray) -> FloatArray:
+        """Probabilities in new contexts with features ``x``, (n, p): the mean over the models of all folds."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CrossFittedMu:
+    """One model per fold, each trained on the other folds."""
+
+    models: tuple[MuModel, ...]
+    folds: Folds
+    x: FloatArray
+
+    def chunks(self, size: int) -> Iterator[tuple[IntArray, FloatArray]]:
+        """Out-of-fold probabilities, fold by fold."""
+        for held_out, model in enumerate(self.models):
+            here = np.flatnonzero(self.folds.fold == held_out)
+            for at in range(0, len(here), size):
+                part = here[at : at + size]
+                yield part, model.predict(self.x[part])
+
+    def average(self, x: FloatArray) -> FloatArray:
+        """Mean over the models of all folds, (n, K, K, C)."""
+        return sum((model.predict(x) for model in self.models[1:]), self.models[0].predict(x)) / len(self.models)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class GivenMu:
+    """Ready probabilities, (n, K, K, C)."""
+
+    mu: FloatArray
+
+    def chunks(self, size: int) -> Iterator[tuple[IntArray, FloatArray]]:
+        """The given probabilities, in order."""
+        for at in range(0, len(self.mu), size):
+            yield np.arange(at, min(at + size, len(self.mu))), self.mu[at : at + size]
+
+    def average(self, x: FloatArray) -> FloatArray:
+        """Raise: given probabilities know nothing of other contexts."""
+        raise DataError("predict(newdata) needs a learner; this fit was given mu=")
+
+
+def cross_fit(
+    fit: Callable[[NDArray[np.bool_], np.random.Generator], MuModel],
+    folds: Folds,
+    x: FloatArray,
+    seeds: list[np.random.SeedSequence],
+) -> CrossFittedMu:
+    """Fit one model per fold on the contexts outside it.
+
+    Parameters
+    ----------
+    fit : callable
+        Takes the contexts to learn from, (n,) bool, and a Generator.
+    folds : Folds
+    x : ndarray, shape (n, p)
+    seeds : list of SeedSequence
+        One per fold.
+    """
+    models = [fit(folds.fold != f, np.random.default_rng(seed)) for f, seed in enumerate(seeds)]
+    return CrossFittedMu(tuple(models), folds, x)

@@ -1,0 +1,245 @@
+"""The debiased estimator: F(mu) and its correction, context by context, in one pass over the probabilities."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from ..data.preferences import FloatArray, IntArray, PreferenceData
+from .crossfit import MuSource
+
+# Doubles in one chunk of mu: a few arrays of this size live at a time.
+_CHUNK = 2_000_000
+
+
+class Score(Protocol):
+    """What the estimator needs of a functional."""
+
+    @property
+    def interior(self) -> bool:
+        """Whether ``mu`` has to be floored."""
+        ...
+
+    def value_and_derivative(self, mu: FloatArray, delta: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """F(mu) and DF(mu)[delta], (b, d) each."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Pieces:
+    """The votes by the pieces that the correction is kept in: one per context, or one per context and annotator.
+
+    Attributes
+    ----------
+    context : ndarray of int, shape (q,)
+        Context of each piece.
+    entry_piece, entry_cell : ndarray of int, shape (e,)
+        A piece's votes on one cell.
+    entry_share : ndarray, shape (e,)
+        Their number as a share of the cell's votes.
+    entry_y : ndarray, shape (e, C)
+        Their mean label.
+    """
+
+    context: IntArray
+    entry_piece: IntArray
+    entry_cell: IntArray
+    entry_share: FloatArray
+    entry_y: FloatArray
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Influence:
+    """The pieces phi_i = a_i + sum of the corrections in context i, not yet centred.
+
+    Attributes
+    ----------
+    value : ndarray, shape (n, d)
+        F(mu(x_i)).
+    correction : ndarray, shape (q, d)
+        DF(mu(x_i))[S / pi (Y - mu)], by piece.
+    piece_context : ndarray of int, shape (q,)
+    """
+
+    value: FloatArray
+    correction: FloatArray
+    piece_context: IntArray
+
+    @property
+    def plugin(self) -> FloatArray:
+        """Mean of F(mu), (d,)."""
+        return self.value.mean(axis=0)
+
+    @property
+    def estimate(self) -> FloatArray:
+        """The debiased estimate, (d,)."""
+        return self.plugin + self.correction.sum(axis=0) / len(self.value)
+
+    @property
+    def by_context(self) -> FloatArray:
+        """Correction of each context, (n, d)."""
+        total = np.zeros_like(self.value)
+        np.add.at(total, self.piece_context, self.correction)
+        return total
+
+    @property
+    def centred(self) -> FloatArray:
+        """phi_i, (n, d), with mean zero."""
+        return self.value + self.by_context - self.estimate
+
+    def without_correction(self) -> Influence:
+        """What the plug-in estimator makes of it: F(mu) alone."""
+        return Influence(self.value, np.zeros_like(self.correction), self.piece_context)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Pass:
+    """What one pass over the probabilities of all contexts brings.
+
+    Attributes
+    ----------
+    influences : tuple of Influence
+        One per functional.
+    cell_mu : ndarray, shape (m, C)
+        Out-of-fold probabilities at the labelled cells, not floored.
+    n_floored : int
+        Entries of mu (context, ordered pair of the functional, category) below the floor.
+    n_entries : int
+        Entries looked at; zero where no functional needs a floor.
+    """
+
+    influences: tuple[Influence, ...]
+    cell_mu: FloatArray
+    n_floored: int
+    n_entries: int
+
+
+def pieces_by_context(data: PreferenceData) -> Pieces:
+    """One piece per context; it is empty where the context has no label."""
+    cells = data.cells
+    return Pieces(np.arange(data.n_contexts), cells.context, np.arange(len(cells)), np.ones(len(cells)), cells.y)
+
+
+def pieces_by_group(data: PreferenceData, vote_group: IntArray) -> tuple[Pieces, IntArray]:
+    """One piece per context and group, and the group of each piece, (q,); -1 for contexts without a label.
+
+    Parameters
+    ----------
+    data : PreferenceData
+    vote_group : ndarray of int, shape (v,)
+        Who gave each vote, numbered from 0.
+    """
+    entries, vote_entry, count = np.unique(
+        np.stack([data.vote_cell, vote_group], axis=1), axis=0, return_inverse=True, return_counts=True
+    )
+    y = np.zeros((len(entries), data.n_categories))
+    np.add.at(y, vote_entry.reshape(-1), data.vote_y)
+    cell, group = entries.T
+    unlabelled = np.setdiff1d(np.arange(data.n_contexts), data.cells.context)
+    owners = np.concatenate(
+        [
+            np.stack([data.cells.context[cell], group], axis=1),
+            np.stack([unlabelled, np.full_like(unlabelled, -1)], axis=1),
+        ]
+    )
+    pieces, owner_piece = np.unique(owners, axis=0, return_inverse=True)
+    share = count / data.cells.n_votes[cell]
+    made = Pieces(pieces[:, 0], owner_piece.reshape(-1)[: len(cell)], cell, share, y / count[:, None])
+    return made, pieces[:, 1]
+
+
+def evaluate(
+    scores: Sequence[Score], mu: MuSource, data: PreferenceData, propensity: FloatArray, pieces: Pieces, floor: float
+) -> Pass:
+    """Evaluate functionals and their corrections in one pass over the probabilities [P eq:debiased_estimator].
+
+    Parameters
+    ----------
+    scores : sequence of Score
+    mu : MuSource
+    data : PreferenceData
+    propensity : ndarray, shape (m,)
+        pi at the labelled cells.
+    pieces : Pieces
+        In what pieces the correction is kept.
+    floor : float
+        Categories of mu below it are raised for functionals with a logit or a division, and rows renormalised. The
+        floored mu is used everywhere: in F, in its derivative and in the residual.
+
+    Notes
+    -----
+    The correction sum_jk S/pi J_jk (Y - mu_jk) is the directional derivative along delta_jk = S/pi (Y - mu_jk), so no
+    Jacobian is ever built.
+    """
+    entry_bounds = np.searchsorted(pieces.context[pieces.entry_piece], np.arange(data.n_contexts + 1))
+    piece_bounds = np.searchsorted(pieces.context, np.arange(data.n_contexts + 1))
+    off_diagonal = ~np.eye(data.n_items, dtype=bool)
+    results = [_Collected(data.n_contexts, len(pieces.context)) for _ in scores]
+    cell_mu = np.empty((len(data.cells), data.n_categories))
+    n_floored = n_entries = 0
+    interior = any(score.interior for score in scores)
+    for contexts, raw in mu.chunks(max(1, _CHUNK // (data.n_items**2 * data.n_categories))):
+        entries, entry_place = _within(entry_bounds, contexts)
+        piece, piece_place = _within(piece_bounds, contexts)
+        cell = pieces.entry_cell[entries]
+        at = (entry_place, data.cells.first[cell], data.cells.second[cell])
+        cell_mu[cell] = raw[at]
+        floored = raised(raw, floor) if interior else raw
+        if interior:
+            n_floored += int((raw[:, off_diagonal] < floor).sum())
+            n_entries += len(raw) * int(off_diagonal.sum()) * data.n_categories
+        weight = pieces.entry_share[entries] / propensity[cell]
+        row = np.searchsorted(piece, pieces.entry_piece[entries])
+        for score, result in zip(scores, results, strict=True):
+            table = floored if score.interior else raw
+            residual = weight[:, None] * (pieces.entry_y[entries] - table[at])
+            base = table if len(piece) == len(contexts) else table[piece_place]
+            delta = np.zeros(base.shape)
+            delta[(row, *at[1:])] = residual
+            result.add(contexts, piece, piece_place, *score.value_and_derivative(base, delta))
+    influences = tuple(result.influence(pieces.context) for result in results)
+    return Pass(influences, cell_mu, n_floored, n_entries)
+
+
+class _Collected:
+    """Values by context and corrections by piece, filled chunk by chunk."""
+
+    def __init__(self, n_contexts: int, n_pieces: int) -> None:
+        self._shape = (n_contexts, n_pieces)
+        self._value: FloatArray | None = None
+        self._correction: FloatArray | None = None
+
+    def add(
+        self, contexts: IntArray, piece: IntArray, place: IntArray, value: FloatArray, derivative: FloatArray
+    ) -> None:
+        """File the scores of a chunk: one row per piece, the value the same for all pieces of a context."""
+        if self._value is None or self._correction is None:
+            self._value, self._correction = (np.empty((size, value.shape[1])) for size in self._shape)
+        self._value[contexts[place]] = value
+        self._correction[piece] = derivative
+
+    def influence(self, piece_context: IntArray) -> Influence:
+        """Everything that was filed."""
+        assert self._value is not None
+        assert self._correction is not None
+        return Influence(self._value, self._correction, piece_context)
+
+
+def _within(bounds: IntArray, contexts: IntArray) -> tuple[IntArray, IntArray]:
+    """Rows of the given contexts in a table sorted by context, and the place of each row's context among these."""
+    start, count = bounds[contexts], bounds[contexts + 1] - bounds[contexts]
+    place = np.repeat(np.arange(len(contexts)), count)
+    return np.arange(count.sum()) + (start - (np.cumsum(count) - count))[place], place
+
+
+def raised(mu: FloatArray, floor: float) -> FloatArray:
+    """Probabilities, (n, K, K, C), with categories below the floor raised to it and rows renormalised."""
+    low = (mu < floor) & ~np.eye(mu.shape[1], dtype=bool)[:, :, None]
+    if not low.any():
+        return mu
+    lifted = np.where(low, floor, mu)
+    total = lifted.sum(axis=-1, keepdims=True)
+    return lifted / np.where(total > 0, total, 1.0)

@@ -1,0 +1,188 @@
+"""Bradley-Terry scores: the least-squares projection of log-odds on differences of scores."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.special import logit
+
+from ..data.graph import Graph
+from ..exceptions import NuisanceError, OptionError
+from .base import (
+    CategoryWeights,
+    FloatArray,
+    Gauge,
+    checked_edge_weights,
+    edge_matrix,
+    require_weights,
+    symmetric_metric,
+)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class BradleyTerry:
+    r"""Bradley-Terry scores as a projection: no model is assumed, the scores fit the log-odds best.
+
+    .. math:: F(\mu) = L^+ B^\top W \ell(\mu), \qquad
+              \ell_{jk} = \tfrac14 \{\operatorname{logit} s^1_{jk} + \operatorname{logit} s^2_{kj}
+              - \operatorname{logit} s^2_{jk} - \operatorname{logit} s^1_{kj}\}
+
+    with the incidence matrix B, the edge weights W and the Laplacian L = B'WB of the graph, and
+    s1 = <w1, mu>, s2 = <w2, mu>. Where w1 + w2 = 1 these are the paper's edge log-odds; elsewhere the paper's depend on
+    the order in which the items are listed, and these do not.
+
+    Parameters
+    ----------
+    weights : CategoryWeights or None
+        What each category contributes to the first and to the second item. None is filled in by :meth:`bind`.
+    graph : Graph or None
+        Pairs the projection is over. None means every pair.
+    edge_weights : array, (K, K), or None
+        Symmetric, not negative; only their ratios matter, values off the graph are ignored. None means equal.
+
+    Raises
+    ------
+    OptionError
+        On edge weights that are no such matrix, on category weights that are the same in every category, and where
+        scores are asked for before there are category weights.
+    GraphError
+        Where the graph does not fit the items or does not connect them.
+    NuisanceError
+        Where a preference on an edge is 0 or 1, so that its log-odds are infinite.
+
+    References
+    ----------
+    Frauen et al., arXiv 2601.21816, [P eq:weighted_bt_logit], [P eq:weighted_bt_scores], [P eq:J_bt_case1].
+
+    Examples
+    --------
+    >>> mu = np.zeros((1, 2, 2, 2)); mu[0, 0, 1] = [0.8, 0.2]; mu[0, 1, 0] = [0.2, 0.8]
+    >>> BradleyTerry(CategoryWeights.half(2)).value(mu).round(3)       # log(4) / 2
+    array([[ 0.693, -0.693]])
+    """
+
+    weights: CategoryWeights | None = None
+    graph: Graph | None = None
+    edge_weights: FloatArray | None = None
+    name = "bt"
+    label = "bt (log-odds projection)"
+    interior = True
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "edge_weights", checked_edge_weights(self.edge_weights))
+        if self.weights is not None and min(np.ptp(self.weights.first), np.ptp(self.weights.second)) < 1e-12:
+            raise OptionError(
+                f"bt takes the log-odds of both items' preferences, so that neither may have the same weight in every "
+                f"category; got {self.weights.first} and {self.weights.second}"
+            )
+
+    def bind(
+        self,
+        weights: CategoryWeights | None = None,
+        graph: Graph | None = None,
+        edge_weights: FloatArray | None = None,
+    ) -> BradleyTerry:
+        """A copy in which what was not set yet is set."""
+        return BradleyTerry(
+            weights if self.weights is None else self.weights,
+            graph if self.graph is None else self.graph,
+            edge_weights if self.edge_weights is None else self.edge_weights,
+        )
+
+    def neutral(self, n_items: int) -> float | None:
+        """0, the mean of all scores."""
+        return 0.0
+
+    def value(self, mu: FloatArray) -> FloatArray:
+        """Scores, (n, K), from category probabilities ``mu``, (n, K, K, C)."""
+        edges = self._edges(mu.shape[1])
+        return _project(_log_odds(*self._preferences(mu, edges)), edges)
+
+    def derivative(self, mu: FloatArray, delta: FloatArray) -> FloatArray:
+        """Directional derivative, (n, K), at ``mu`` along ``delta``, both (n, K, K, C)."""
+        edges = self._edges(mu.shape[1])
+        return _project(self._change(*self._preferences(mu, edges), delta), edges)
+
+    def value_and_derivative(self, mu: FloatArray, delta: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Scores and their derivative along ``delta``, (n, K) each, from one pass over ``mu``."""
+        edges = self._edges(mu.shape[1])
+        first, second = self._preferences(mu, edges)
+        return _project(_log_odds(first, second), edges), _project(self._change(first, second, delta), edges)
+
+    def information(self, mu: FloatArray, metric: FloatArray | None = None) -> FloatArray:
+        """Trace of metric J V J' for every ordered pair, (n, K, K): what one label of the pair tells about all scores.
+
+        V is the covariance of a label at ``mu``; ``metric`` is (K, K) and positive semidefinite, by default the
+        identity. Zero off the graph.
+        """
+        weights, edges = require_weights(self.weights, self.name), self._edges(mu.shape[1])
+        first, second = (1 / (s * (1 - s)) for s in self._preferences(mu, edges))
+        var_first, var_second, covariance = weights.covariances(mu)
+        # A label of (j, k) moves one edge only: J_jk = P_jk (w1' / q1 - w2' / q2) / 4, P_jk a column of L^+ B'W.
+        covariance *= -2 * first * second
+        covariance += np.square(first, out=first) * var_first
+        covariance += np.square(second, out=second) * var_second
+        inverse = _laplacian_inverse(edges)
+        gram = inverse @ symmetric_metric(metric, len(edges)) @ inverse
+        length = np.diag(gram)[:, None] + np.diag(gram) - 2 * gram
+        covariance *= edges**2 * length / 16
+        return np.maximum(covariance, 0, out=covariance)
+
+    def gauge(self, n_items: int) -> Gauge:
+        """Adding a number to all scores changes no difference: they are made to sum to zero."""
+        self._edges(n_items)
+        return Gauge.spanned_by(np.ones(n_items), "scores sum to 0; only differences are identified")
+
+    def _edges(self, n_items: int) -> FloatArray:
+        return edge_matrix(self.graph, self.edge_weights, n_items)
+
+    def _preferences(self, mu: FloatArray, edges: FloatArray) -> tuple[FloatArray, FloatArray]:
+        # Off the graph, where mu may be zero, a harmless one half stands in; the edge weight of zero removes it.
+        both = require_weights(self.weights, self.name).scores(mu)
+        for preference in both:
+            np.copyto(preference, 0.5, where=edges == 0)
+            if not (preference.min(initial=0.5) > 0 and preference.max(initial=0.5) < 1):
+                _refuse_certainty(preference)
+        return both
+
+    def _change(self, first: FloatArray, second: FloatArray, delta: FloatArray) -> FloatArray:
+        change, change_second = require_weights(self.weights, self.name).scores(delta)
+        change /= first * (1 - first)
+        change_second /= second * (1 - second)
+        change -= change_second
+        return change
+
+
+def _log_odds(first: FloatArray, second: FloatArray) -> FloatArray:
+    odds = logit(first)
+    odds -= logit(second)
+    return np.asarray(odds, dtype=np.float64)
+
+
+def _project(odds: FloatArray, edges: FloatArray) -> FloatArray:
+    """Scores L^+ B'W l, (n, K), of edge log-odds l = (odds - odds') / 4."""
+    divergence = np.einsum("jk,njk->nj", edges, odds) - np.einsum("kj,nkj->nj", edges, odds)
+    return divergence @ _laplacian_inverse(edges) / 4
+
+
+def _laplacian_inverse(edges: FloatArray) -> FloatArray:
+    """Moore-Penrose inverse, (K, K), of the Laplacian of a connected weighted graph.
+
+    The null space is known to be the constants, so that it is shifted away and projected out. A numerical rank would
+    misjudge it where edge weights differ by orders of magnitude.
+    """
+    laplacian = np.diag(edges.sum(axis=1)) - edges
+    inverse = np.linalg.inv(laplacian + np.trace(laplacian) / edges.size)
+    inverse = (inverse + inverse.T) / 2
+    inverse -= inverse.mean(axis=0)
+    inverse -= inverse.mean(axis=1, keepdims=True)
+    return np.asarray(inverse, dtype=np.float64)
+
+
+def _refuse_certainty(preference: FloatArray) -> None:
+    context, first, second = np.argwhere(~((preference > 0) & (preference < 1)))[0]
+    raise NuisanceError(
+        f"bt needs log-odds, but in context {context} a preference between item {first} shown first and item {second} "
+        f"shown second is {preference[context, first, second]:g}; a floor above 0 for mu prevents this"
+    )

@@ -1,0 +1,40 @@
+"""The share of comparisons that one item wins against another."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from .base import CategoryWeights, FloatArray
+
+
+@dataclass(frozen=True, slots=True)
+class PairShare:
+    """Symmetrised preference for one item over another: an (n, 1) score, linear in ``mu``.
+
+    Parameters
+    ----------
+    weights : CategoryWeights
+    item, opponent : int
+        Codes of the two items.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> mu = np.zeros((1, 2, 2, 2)); mu[0, 0, 1] = [0.7, 0.3]; mu[0, 1, 0] = [0.2, 0.8]
+    >>> PairShare(CategoryWeights.half(2), 0, 1).value(mu)
+    array([[0.75]])
+    """
+
+    weights: CategoryWeights
+    item: int
+    opponent: int
+    interior = False
+
+    def value(self, mu: FloatArray) -> FloatArray:
+        """The share, (n, 1)."""
+        pair = mu[:, [self.item, self.opponent]][:, :, [self.item, self.opponent]]
+        return self.weights.symmetric(pair)[:, :1, 1]
+
+    def value_and_derivative(self, mu: FloatArray, delta: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """The share at ``mu`` and its change along ``delta``."""
+        return self.value(mu), self.value(delta)

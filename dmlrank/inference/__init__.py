@@ -1,0 +1,1 @@
+"""From influence values to statements: covariances, simultaneous intervals, tests and regions."""

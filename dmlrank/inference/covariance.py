@@ -1,0 +1,169 @@
+"""Covariances of the estimate, each with its structural rank: one function per kind."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..data.preferences import FloatArray, IntArray
+from ..estimation.influence import Influence
+from ..exceptions import DataError, DmlrankWarning
+
+_FEW_CLUSTERS = 30
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Covariance:
+    """Covariance of an estimate of d scores.
+
+    Attributes
+    ----------
+    matrix : ndarray, shape (d, d)
+    basis : ndarray, shape (d, r)
+        Orthonormal columns that span what the functional leaves free; r is the structural rank.
+    n_clusters : tuple of int
+        Numbers of clusters, one per way; empty where contexts are independent.
+    note : str
+        What the reader has to know of how it was computed, or nothing.
+    """
+
+    matrix: FloatArray
+    basis: FloatArray
+    n_clusters: tuple[int, ...] = ()
+    note: str = ""
+
+    @property
+    def std_errors(self) -> FloatArray:
+        """Standard errors, (d,)."""
+        return np.sqrt(np.diag(self.matrix))
+
+    @property
+    def reduced(self) -> FloatArray:
+        """Covariance in the basis of what is free, (r, r)."""
+        return self.basis.T @ self.matrix @ self.basis
+
+
+def free_basis(gauge: FloatArray, n_scores: int) -> FloatArray:
+    """Orthonormal columns, (d, r), orthogonal to the gauge's rows, (g, d).
+
+    Examples
+    --------
+    >>> free_basis(np.array([[1.0, 1.0]]) / np.sqrt(2), 2).shape
+    (2, 1)
+    """
+    return np.linalg.qr(np.vstack([gauge, np.eye(n_scores)]).T)[0][:, len(gauge) : n_scores]
+
+
+def robust(influence: Influence, gauge: FloatArray) -> Covariance:
+    """Contexts are independent: the mean of phi phi', divided by n [P app:cis]."""
+    phi = influence.centred
+    return _structured(phi.T @ phi / len(phi) ** 2, gauge)
+
+
+def one_way(influence: Influence, group: IntArray, gauge: FloatArray) -> Covariance:
+    """Groups of contexts are independent: sums of phi by group, with the factor G / (G - 1).
+
+    Parameters
+    ----------
+    influence : Influence
+    group : ndarray of int, shape (n,)
+        Group of each context.
+    gauge : ndarray, shape (g, d)
+    """
+    n_groups = _count_clusters([group])[0]
+    phi = influence.centred
+    matrix = _by_group(phi, group) * n_groups / (n_groups - 1) / len(phi) ** 2
+    return _structured(matrix, gauge, (n_groups,))
+
+
+def two_way(influence: Influence, prompt: IntArray, annotator: IntArray, gauge: FloatArray) -> Covariance:
+    """Prompts and annotators, crossed: V_prompt + V_annotator - V_cell, from the pieces of the influence.
+
+    What a context says without labels, F(mu(x)) - theta, belongs to its prompt alone; a correction belongs to its
+    prompt and its annotator. Where the difference is not positive semidefinite in what the functional leaves free,
+    nothing is subtracted, which is conservative, and the note says so.
+
+    Parameters
+    ----------
+    influence : Influence
+        With one piece per context and annotator.
+    prompt : ndarray of int, shape (n,)
+        Prompt of each context: the context itself or something coarser.
+    annotator : ndarray of int, shape (q,)
+        Annotator of each piece, -1 where the piece is empty.
+    gauge : ndarray, shape (g, d)
+
+    References
+    ----------
+    Cameron, Gelbach and Miller (2011), Robust inference with multiway clustering.
+    """
+    labelled = annotator >= 0
+    pieces, annotator = influence.correction[labelled], annotator[labelled]
+    piece_prompt = prompt[influence.piece_context[labelled]]
+    return _crossed(influence.centred, prompt, pieces, piece_prompt, annotator, gauge)
+
+
+def two_way_contexts(influence: Influence, first: IntArray, second: IntArray, gauge: FloatArray) -> Covariance:
+    """Two groupings of contexts, crossed: V_first + V_second - V_cell, from the sums of phi.
+
+    Parameters
+    ----------
+    influence : Influence
+    first, second : ndarray of int, shape (n,)
+    gauge : ndarray, shape (g, d)
+    """
+    phi = influence.centred
+    return _crossed(phi, first, phi, first, second, gauge)
+
+
+def _crossed(
+    phi: FloatArray,
+    first: IntArray,
+    pieces: FloatArray,
+    piece_first: IntArray,
+    piece_second: IntArray,
+    gauge: FloatArray,
+) -> Covariance:
+    counts = _count_clusters([first, piece_second])
+    both = piece_first * (piece_second.max() + 1) + piece_second
+    added = _by_group(phi, first) + _by_group(pieces, piece_second)
+    matrix = added - _by_group(pieces, both)
+    basis = free_basis(gauge, len(matrix))
+    spectrum = np.linalg.eigvalsh(basis.T @ matrix @ basis)
+    note = ""
+    if spectrum[0] < -1e-10 * max(spectrum[-1], 0.0):
+        matrix = added
+        note = "two-way covariance not positive semidefinite: the overlap is not subtracted (conservative)"
+    fewest = min(counts)
+    return _structured(matrix * fewest / (fewest - 1) / len(phi) ** 2, gauge, counts, note)
+
+
+def _by_group(rows: FloatArray, group: IntArray) -> FloatArray:
+    total = np.zeros((int(group.max()) + 1, rows.shape[1]))
+    np.add.at(total, group, rows)
+    return total.T @ total
+
+
+def _count_clusters(groups: list[NDArray[np.intp]]) -> tuple[int, ...]:
+    counts = tuple(len(np.unique(group)) for group in groups)
+    if min(counts) < 2:
+        raise DataError("clustered standard errors need at least two clusters; the grouping column has one value")
+    if min(counts) < _FEW_CLUSTERS:
+        warnings.warn(
+            f"only {min(counts)} clusters: clustered standard errors are too small on average below {_FEW_CLUSTERS}",
+            DmlrankWarning,
+            stacklevel=6,
+        )
+    return counts
+
+
+def _structured(matrix: FloatArray, gauge: FloatArray, n_clusters: tuple[int, ...] = (), note: str = "") -> Covariance:
+    """Remove what rounding put into directions that the functional fixes."""
+    basis = free_basis(gauge, len(matrix))
+    inside = basis @ (basis.T @ matrix @ basis) @ basis.T
+    fixed = np.square(basis).sum(axis=1) < 1e-9
+    inside[fixed] = inside[:, fixed] = 0.0
+    return Covariance((inside + inside.T) / 2, basis, n_clusters, note)

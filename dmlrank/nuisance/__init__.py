@@ -1,0 +1,1 @@
+"""First stages: preference probabilities and selection propensities."""

@@ -1,0 +1,98 @@
+"""Models of the preference probabilities mu, trained on some of the contexts and asked about others."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+import lightgbm as lgb
+import numpy as np
+from numpy.typing import NDArray
+
+from ..data.preferences import FloatArray, IntArray, PreferenceData
+from .frequencies import shrunken_frequencies
+from .lightgbm import outcome_rows, train_booster
+from .pairs import predict_all_pairs
+from .tuning import Parameter
+
+
+class MuModel(Protocol):
+    """What a learner returns."""
+
+    def predict(self, x: FloatArray) -> FloatArray:
+        """Category probabilities of every ordered pair, (n, K, K, C), in contexts with features ``x``, (n, p)."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class BoosterMu:
+    """A booster over rows [x, first, second]."""
+
+    booster: lgb.Booster
+    n_items: int
+
+    def predict(self, x: FloatArray) -> FloatArray:
+        """Category probabilities, (n, K, K, C)."""
+        return predict_all_pairs(self.booster, x, self.n_items)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ConstantMu:
+    """The same probabilities, (K, K, C), in every context."""
+
+    table: FloatArray
+
+    def predict(self, x: FloatArray) -> FloatArray:
+        """Category probabilities, (n, K, K, C)."""
+        return np.broadcast_to(self.table, (len(x), *self.table.shape))
+
+
+def fit_mu(
+    data: PreferenceData,
+    kept: NDArray[np.bool_],
+    unit: IntArray,
+    tune: str | Mapping[str, Parameter] | None,
+    rng: np.random.Generator,
+    n_jobs: int | None,
+) -> MuModel:
+    """Fit mu on the labelled cells of the ``kept`` contexts.
+
+    Without features it is read off the counts; where only one category was ever chosen there is nothing to classify,
+    and the category's frequency (one) is the prediction.
+
+    Parameters
+    ----------
+    data : PreferenceData
+    kept : ndarray of bool, shape (n,)
+    unit : ndarray of int, shape (n,)
+        What inner folds must not split.
+    tune, rng, n_jobs
+        See :func:`dmlrank.nuisance.lightgbm.train_booster`.
+    """
+    if data.x.shape[1] == 0:
+        return ConstantMu(shrunken_frequencies(_vote_counts(data, kept)))
+    rows = outcome_rows(data.x, data.cells, kept, unit)
+    chosen = np.unique(rows.label)
+    if len(chosen) <= 1:
+        table = np.zeros((data.n_items, data.n_items, data.n_categories))
+        table[~np.eye(data.n_items, dtype=bool)] = _frequencies(rows.label, rows.weight, data.n_categories)
+        return ConstantMu(table)
+    return BoosterMu(train_booster(rows, data.n_categories, data.n_items, tune, rng, n_jobs), data.n_items)
+
+
+def _frequencies(label: IntArray, weight: FloatArray, n_categories: int) -> FloatArray:
+    """Shares of the categories; even ones where there is no label at all."""
+    total = np.bincount(label, weights=weight, minlength=n_categories)
+    return total / total.sum() if total.sum() else np.full(n_categories, 1 / n_categories)
+
+
+def _vote_counts(data: PreferenceData, kept: NDArray[np.bool_]) -> FloatArray:
+    """Votes of the kept contexts by ordered pair and category, (K, K, C)."""
+    cells, n_items = data.cells, data.n_items
+    inside = kept[cells.context]
+    pair = cells.first[inside] * n_items + cells.second[inside]
+    votes = cells.y[inside] * cells.n_votes[inside, None]
+    counts = [np.bincount(pair, weights=votes[:, c], minlength=n_items**2) for c in range(data.n_categories)]
+    table: FloatArray = np.stack(counts, axis=1).astype(float).reshape(n_items, n_items, -1)
+    return table

@@ -1,0 +1,236 @@
+"""Selection propensities at the labelled cells: estimated, marginal or given."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..data.graph import Graph
+from ..data.preferences import Cells, FloatArray, IntArray, PreferenceData
+from ..exceptions import NuisanceError
+from .lightgbm import TrainingRows, stack_rows, train_booster
+from .pairs import predict_all_pairs
+from .tuning import Parameter
+
+_NEGATIVES_PER_POSITIVE = 10
+# An estimated propensity may fall to a tenth of its pair's own rate, so no label weighs more than ten of its kind.
+_RELATIVE_FLOOR = 0.1
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Propensity:
+    """P(S_jk = 1 | x) at the labelled cells.
+
+    Attributes
+    ----------
+    cells : ndarray, shape (m,)
+    how : str
+        ``"estimated"``, ``"marginal"`` or ``"given"``.
+    n_floored : int
+        Cells at which the floor bit.
+    """
+
+    cells: FloatArray
+    how: str
+    n_floored: int = 0
+
+
+def marginal_propensity(data: PreferenceData) -> Propensity:
+    """Pair frequencies: right when pairs were drawn without looking at the prompt."""
+    rates = data.pair_counts() / data.n_contexts
+    return Propensity(rates[data.cells.first, data.cells.second], "marginal")
+
+
+def given_propensity(data: PreferenceData, values: FloatArray, graph: Graph) -> Propensity:
+    """Use an array (n, K, K) of known propensities unchanged.
+
+    Raises
+    ------
+    NuisanceError
+        If the shape is wrong, or a value on the comparison graph is not in (0, 1].
+    """
+    shape = (data.n_contexts, data.n_items, data.n_items)
+    if values.shape != shape:
+        raise NuisanceError(
+            f"propensity= has shape {values.shape}; needed is (contexts, models, models) = {shape}, in the order of "
+            f"first "
+            f"appearance and of the models' names"
+        )
+    wrong = ~((values > 0) & (values <= 1)) & graph.edges
+    if wrong.any():
+        i, j, k = (int(place[0]) for place in np.nonzero(wrong))
+        raise NuisanceError(
+            f"propensity= is {values[i, j, k]} in context {data.context_ids[i]!r} for {data.items[j]!r} before "
+            f"{data.items[k]!r} ({int(wrong.sum())} such entries); a pair that is ranked needs a propensity in (0, 1]"
+        )
+    cells = data.cells
+    return Propensity(values[cells.context, cells.first, cells.second].astype(float), "given")
+
+
+def column_propensity(data: PreferenceData, column: str) -> Propensity:
+    """Use a column that holds the propensity of each row's own ordered pair.
+
+    Raises
+    ------
+    NuisanceError
+        If a labelled row's value is not in (0, 1], or the votes of one cell disagree.
+    """
+    raw = data.extras[column].to_numpy()[data.vote_row]
+    try:
+        votes = raw.astype(float)
+    except (TypeError, ValueError):
+        raise NuisanceError(f"propensity column {column!r} is not numeric, for example {raw[0]!r}") from None
+    wrong = ~((votes > 0) & (votes <= 1))
+    if wrong.any():
+        row = int(data.row_index[data.vote_row[np.flatnonzero(wrong)[0]]])
+        raise NuisanceError(
+            f"propensity column {column!r} is {votes[wrong][0]} in row {row} ({int(wrong.sum())} such labelled rows); "
+            f"a propensity lies in (0, 1]"
+        )
+    low, high = (np.full(len(data.cells), fill) for fill in (np.inf, -np.inf))
+    np.minimum.at(low, data.vote_cell, votes)
+    np.maximum.at(high, data.vote_cell, votes)
+    apart = high - low > 1e-9 * high
+    if apart.any():
+        cell = int(np.flatnonzero(apart)[0])
+        raise NuisanceError(
+            f"propensity column {column!r} has different values ({low[cell]}, {high[cell]}) for votes on the same pair "
+            f"in context {data.context_ids[data.cells.context[cell]]!r}; a pair has one propensity per context"
+        )
+    return Propensity(high, "given")
+
+
+def estimate_propensity(
+    data: PreferenceData,
+    fold: IntArray,
+    unit: IntArray,
+    tune: str | Mapping[str, Parameter] | None,
+    seeds: list[np.random.SeedSequence],
+    n_jobs: int | None,
+) -> Propensity:
+    """Cross-fitted propensities, normalised, floored and scaled, in this order.
+
+    One binary booster per fold tells labelled cells from sampled unlabelled ones [P app:nuisances]. Where no context
+    has more than one labelled pair, the estimates are normalised over pairs to P(any label | x). They are then floored
+    at a tenth of their pair's own rate, and scaled per pair over all contexts so that the mean of S / pi is one.
+
+    Parameters
+    ----------
+    data : PreferenceData
+    fold, unit : ndarray of int, shape (n,)
+        Fold of each context, and what inner folds must not split.
+    seeds : list of SeedSequence
+        One per fold.
+    """
+    if data.x.shape[1] == 0:
+        return marginal_propensity(data)
+    estimates = np.empty(len(data.cells))
+    for held_out, seed in enumerate(seeds):
+        rng = np.random.default_rng(seed)
+        here = fold[data.cells.context] == held_out
+        estimates[here] = _fold_propensity(data, fold != held_out, here, unit, tune, rng, n_jobs)
+    pair = data.cells.first * data.n_items + data.cells.second
+    floor = _RELATIVE_FLOOR * (data.pair_counts() / data.n_contexts).reshape(-1)[pair]
+    floored = np.maximum(estimates, floor)
+    scale = np.bincount(pair, weights=1 / floored, minlength=data.n_items**2) / data.n_contexts
+    return Propensity(floored * scale[pair], "estimated", int((estimates < floor).sum()))
+
+
+def _fold_propensity(
+    data: PreferenceData,
+    kept: NDArray[np.bool_],
+    here: NDArray[np.bool_],
+    unit: IntArray,
+    tune: str | Mapping[str, Parameter] | None,
+    rng: np.random.Generator,
+    n_jobs: int | None,
+) -> FloatArray:
+    """Estimates at the cells of the held-out fold, before floor and scale."""
+    cells = data.cells
+    rows = selection_rows(data, kept, unit, rng)
+    context, first, second = cells.context[here], cells.first[here], cells.second[here]
+    if len(np.unique(rows.label)) == 1:
+        return np.full(len(context), 1.0)
+    booster = train_booster(rows, None, data.n_items, tune, rng, n_jobs)
+    if _one_pair_per_context(cells):
+        any_label = _any_label(data, kept, context, unit, tune, rng, n_jobs)
+        total = np.empty(len(context))
+        own = np.empty(len(context))
+        step = max(1, 4_000_000 // data.n_items**2)
+        for at in range(0, len(context), step):
+            part = slice(at, at + step)
+            table = predict_all_pairs(booster, data.x[context[part]], data.n_items)[..., 0]
+            total[part] = table.sum(axis=(1, 2))
+            own[part] = table[np.arange(len(table)), first[part], second[part]]
+        return any_label * own / total
+    return np.asarray(booster.predict(stack_rows(data.x, context, first, second)))
+
+
+def _one_pair_per_context(cells: Cells) -> bool:
+    return len(np.unique(cells.context)) == len(cells)
+
+
+def _any_label(
+    data: PreferenceData,
+    kept: NDArray[np.bool_],
+    context: IntArray,
+    unit: IntArray,
+    tune: str | Mapping[str, Parameter] | None,
+    rng: np.random.Generator,
+    n_jobs: int | None,
+) -> FloatArray:
+    """P(any label | x) in the given contexts; one where every context has a label."""
+    labelled = np.zeros(data.n_contexts, dtype=np.intp)
+    labelled[data.cells.context] = 1
+    if labelled.all():
+        return np.ones(len(context))
+    if len(np.unique(labelled[kept])) == 1:
+        return np.full(len(context), labelled.mean())
+    rows = TrainingRows(data.x[kept], labelled[kept], np.ones(kept.sum()), unit[kept])
+    return np.asarray(train_booster(rows, None, None, tune, rng, n_jobs).predict(data.x[context]))
+
+
+def selection_rows(
+    data: PreferenceData, kept: NDArray[np.bool_], unit: IntArray, rng: np.random.Generator
+) -> TrainingRows:
+    """Labelled cells of the kept contexts, and sampled unlabelled pairs weighted to stand for all of them.
+
+    Parameters
+    ----------
+    data : PreferenceData
+    kept : ndarray of bool, shape (n,)
+    unit : ndarray of int, shape (n,)
+    rng : Generator
+    """
+    cells, n_items = data.cells, data.n_items
+    inside = kept[cells.context]
+    n_labelled = np.bincount(cells.context[inside], minlength=data.n_contexts)
+    draws, pair = _draw_pairs(np.flatnonzero(kept), n_labelled, n_items * (n_items - 1), rng)
+    # The diagonal is skipped: code q of a row of K - 1 opponents stands for item q, or q + 1 from the item itself on.
+    first, second = pair // (n_items - 1), pair % (n_items - 1)
+    second = second + (second >= first)
+    key = (draws * n_items + first) * n_items + second
+    free = ~np.isin(key, (cells.context * n_items + cells.first) * n_items + cells.second)
+    draws, first, second = draws[free], first[free], second[free]
+    n_free = n_items * (n_items - 1) - n_labelled
+    n_drawn = np.bincount(draws, minlength=data.n_contexts)
+    positive = stack_rows(data.x, cells.context[inside], cells.first[inside], cells.second[inside])
+    return TrainingRows(
+        np.concatenate([positive, stack_rows(data.x, draws, first, second)]),
+        np.repeat([1, 0], [len(positive), len(draws)]),
+        np.concatenate([np.ones(len(positive)), n_free[draws] / n_drawn[draws]]),
+        np.concatenate([unit[cells.context[inside]], unit[draws]]),
+    )
+
+
+def _draw_pairs(
+    contexts: IntArray, n_labelled: IntArray, n_pairs: int, rng: np.random.Generator
+) -> tuple[IntArray, IntArray]:
+    """Contexts and pair codes to stand for the unlabelled: every pair where they are few, else a sample."""
+    draws = _NEGATIVES_PER_POSITIVE * np.maximum(1, n_labelled[contexts])
+    if draws.mean() >= n_pairs:
+        return np.repeat(contexts, n_pairs), np.tile(np.arange(n_pairs), len(contexts))
+    return np.repeat(contexts, draws), rng.integers(n_pairs, size=draws.sum())

@@ -1,0 +1,1 @@
+"""What a person reads: summaries, frames and plots."""

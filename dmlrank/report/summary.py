@@ -1,0 +1,265 @@
+"""The summary table, as text and HTML."""
+
+from __future__ import annotations
+
+import html
+import textwrap
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.stats import norm
+
+from ..data.preferences import FloatArray
+from ..estimates import Estimates
+
+_TITLE = "Nonparametric Ranking Results"
+_MIN_WIDTH = 94
+_FRACTIONS = {0.0: "0", 0.5: "1/2", 1.0: "1"}
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """A summary table.
+
+    Attributes
+    ----------
+    title : str
+    header : tuple of (str, str, str, str)
+        Two pairs of label and value per line.
+    columns : tuple of str
+        Heads of the columns beside the models' names.
+    rows : tuple of tuple of str
+        Name and cells, the best model first.
+    notes : tuple of str
+    """
+
+    title: str
+    header: tuple[tuple[str, str, str, str], ...]
+    columns: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    notes: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return self.as_text()
+
+    def __repr__(self) -> str:
+        return self.as_text()
+
+    def as_text(self) -> str:
+        """The table as plain text."""
+        name_width = max(len(row[0]) for row in self.rows) + 2
+        widths = [
+            max(len(cell) for cell in column) for column in zip(self.columns, *(r[1:] for r in self.rows), strict=True)
+        ]
+        body_width = name_width + sum(widths) + 2 * len(widths)
+        left, right = (max(len(line[at]) + len(line[at + 1]) + 2 for line in self.header) for at in (0, 2))
+        width = max(body_width, left + right + 2, _MIN_WIDTH)
+        left = width - 2 - right
+        # What is left over widens the columns evenly, so that the rules and both tables end together.
+        spread = (width - body_width) // len(widths)
+        name_width = width - sum(widths) - (2 + spread) * len(widths)
+        lines = [self.title.center(width).rstrip(), "=" * width]
+        for a, b, c, d in self.header:
+            lines.append(f"{a}{b:>{left - len(a)}}  {c}{d:>{right - len(c)}}".rstrip())
+        lines.append("=" * width)
+        for row in (("", *self.columns), *self.rows):
+            cells = (f"{cell:>{size + 2 + spread}}" for cell, size in zip(row[1:], widths, strict=True))
+            lines.append(f"{row[0]:<{name_width}}{''.join(cells)}".rstrip())
+        lines.insert(len(self.header) + 4, "-" * width)
+        lines.append("=" * width)
+        for number, note in enumerate(self.notes, start=1):
+            lines += textwrap.wrap(f"[{number}] {note}", width, subsequent_indent="    ", break_on_hyphens=False)
+        return "\n".join(lines)
+
+    def as_html(self) -> str:
+        """The table as HTML; names are escaped."""
+        head = _cells("th", ("", *self.columns))
+        body = "".join(f"<tr>{_cells('th', row[:1])}{_cells('td', row[1:])}</tr>\n" for row in self.rows)
+        facts = "".join(
+            f"<tr>{_cells('th', (a,))}{_cells('td', (b,))}{_cells('th', (c,))}{_cells('td', (d,))}</tr>\n"
+            for a, b, c, d in self.header
+        )
+        notes = "".join(f"<li>{html.escape(note)}</li>\n" for note in self.notes)
+        return (
+            f'<table class="simpletable">\n<caption>{html.escape(self.title)}</caption>\n{facts}</table>\n'
+            f'<table class="simpletable">\n<tr>{head}</tr>\n{body}</table>\n<ol>\n{notes}</ol>'
+        )
+
+    def _repr_html_(self) -> str:
+        return self.as_html()
+
+
+def build_summary(results: Estimates, alpha: float, critical: float) -> Summary:
+    """The summary of a fit.
+
+    Parameters
+    ----------
+    results : Estimates
+    alpha : float
+        One minus the joint level of the intervals.
+    critical : float
+        Their half-width in standard errors (max-t).
+    """
+    level = f"{100 * (1 - alpha):g}%"
+    columns = ("coef", "std err", "z", "P>|z|", f"[{level} simult.", "CI]", "rank", "win")
+    return Summary(_TITLE, _header(results), columns, _rows(results, critical), _notes(results, critical, alpha))
+
+
+def _header(results: Estimates) -> tuple[tuple[str, str, str, str], ...]:
+    design, diagnostics = results.design, results.diagnostics
+    ids = f" ({', '.join(design.context)})" if design.context else " (rows)"
+    n_models = len(results.models)
+    estimator = f"{results.estimator}, {design.n_folds} folds"
+    left = [
+        ("Dep. Variable:", design.outcome),
+        ("Functional:", results.functional_label),
+        ("Edge weights:", design.edge_weights),
+        ("Tie weight:", tie_weight(design.tie_weights)),
+        ("Estimator:", estimator if results.estimator == "debiased" else f"{estimator} (CI not valid)"),
+        ("Learner:", design.learner),
+        ("Prompts:", "new ones like these"),
+    ]
+    right = [
+        ("Cov. Type:", _cov_type(results)),
+        ("Clusters:", _clusters(results)),
+        ("No. Contexts:", f"{design.n_contexts:,}{ids}"),
+        ("No. Votes:", f"{design.n_votes:,} ({design.n_unlabelled:,} contexts unlabelled)"),
+        ("Models, pairs compared:", f"{n_models}, {results.graph.n_edges} of {n_models * (n_models - 1) // 2}"),
+        ("Smallest pair:", f"{design.smallest_pair:,} votes"),
+        ("Propensity (min):", f"{design.propensity} ({diagnostics.min_propensity:.3g})"),
+    ]
+    return tuple((*a, *b) for a, b in zip(left, right, strict=True))
+
+
+def tie_weight(ties: Sequence[tuple[str, float, float]]) -> str:
+    """What ties count, in words.
+
+    Examples
+    --------
+    >>> tie_weight([("both_good", 0.5, 0.5), ("both_bad", 0.5, 0.5)])
+    '1/2'
+    """
+    if not ties:
+        return "no ties"
+    shown = {name: _fraction(a) if a == b else f"{_fraction(a)} and {_fraction(b)}" for name, a, b in ties}
+    if len(set(shown.values())) == 1:
+        return next(iter(shown.values()))
+    return ", ".join(f"{name.replace('_', ' ')} {weight}" for name, weight in shown.items())
+
+
+def _fraction(weight: float) -> str:
+    return _FRACTIONS.get(weight, f"{weight:g}")
+
+
+def _cov_type(results: Estimates) -> str:
+    names = results.design.clusters
+    return f"cluster ({', '.join(names)})" if names else "robust (contexts independent)"
+
+
+def _clusters(results: Estimates) -> str:
+    pairs = zip(results.covariance.n_clusters, results.design.clusters, strict=True)
+    return ", ".join(f"{count:,} {name}" for count, name in pairs) or "none"
+
+
+def _rows(results: Estimates, critical: float) -> tuple[tuple[str, ...], ...]:
+    std_errors = results.covariance.std_errors
+    distance, distance_error = results.against_neutral()
+    z = standardised(distance, distance_error)
+    p = two_sided(z)
+    digits = decimals(std_errors)
+    rows = []
+    for place, j in enumerate(np.argsort(-results.estimate, kind="stable"), start=1):
+        low, high = (results.estimate[j] + sign * critical * std_errors[j] for sign in (-1, 1))
+        numbers = (results.estimate[j], std_errors[j], low, high)
+        coef, error, lower, upper = (f"{number:.{digits}f}" for number in numbers)
+        test = ("fixed", "") if results.fixed[j] else ("n/a", "") if np.isnan(z[j]) else (f"{z[j]:.2f}", f"{p[j]:.3f}")
+        rows.append((results.models[j], coef, error, *test, lower, upper, str(place), f"{results.shares[j]:.2f}"))
+    return tuple(rows)
+
+
+def decimals(std_errors: FloatArray) -> int:
+    """Digits after the point so that the smallest standard error shows two figures, three to six.
+
+    Examples
+    --------
+    >>> decimals(np.array([0.00096, 0.02]))
+    5
+    """
+    positive = std_errors[std_errors > 0]
+    return int(np.clip(1 - np.floor(np.log10(positive.min())), 3, 6)) if len(positive) else 3
+
+
+def standardised(distance: FloatArray, std_errors: FloatArray) -> FloatArray:
+    """Distances in standard errors; NaN where the standard error is zero."""
+    return np.divide(distance, std_errors, out=np.full(len(distance), np.nan), where=std_errors > 0)
+
+
+def two_sided(z: FloatArray) -> FloatArray:
+    """Two-sided normal p-values."""
+    return 2 * norm.sf(np.abs(z))
+
+
+def _notes(results: Estimates, critical: float, alpha: float) -> tuple[str, ...]:
+    design, d = results.design, results.diagnostics
+    notes = [_meaning(results), _interval_note(results, critical, alpha)]
+    if results.fixed.any() or not (results.covariance.std_errors > 0).all():
+        notes.append(_no_test(results))
+    left_out = [f"{d.pairs_left_out} pairs with too few labels are not compared"] if d.pairs_left_out else []
+    left_out += [f"{d.pairs_extrapolated} pairs are extrapolated"] if d.pairs_extrapolated else []
+    left_out += [f"models left out: {', '.join(d.models_dropped)}"] if d.models_dropped else []
+    if left_out:
+        notes.append("; ".join(left_out).capitalize() + ".")
+    if any(label in ("0", "1", "True", "False", "0.0", "1.0") for label, _ in d.labels):
+        notes.append(f"Labels: {', '.join(f'{label} = {meaning} wins' for label, meaning in d.labels)}.")
+    floor = f"floor bit: {d.mu_floored:,} of {d.mu_entries:,}" if d.mu_entries else "no floor needed"
+    trouble = "No warnings." if not d.warnings else f"Warnings: {'; '.join(d.warnings)}."
+    notes.append(
+        f"Out-of-fold log-loss {d.log_loss:.3f} (constant {d.log_loss_constant:.3f}). Propensity weights: effective "
+        f"share of labels at least {d.effective_share:.2f}. Rows dropped: {design.n_dropped:,}; {floor}. "
+        f"Seed {design.seed}. {trouble}"
+    )
+    return tuple(notes)
+
+
+def _meaning(results: Estimates) -> str:
+    n_models = len(results.models)
+    scale = {
+        "bt": f"Log-odds against the average of these {n_models} models",
+        "borda": f"Mean share of comparisons won against the other {n_models - 1} models"
+        if results.graph.complete
+        else "Mean share of comparisons won; models faced different opponents",
+        "rank_centrality": "Share of time that a walk which moves to preferred models spends at each model",
+    }.get(results.functional, results.functional_label)
+    against = {None: "the mean score", 0.0: '"average model"'}.get(
+        results.neutral, f"the value {results.neutral:.3g}" if results.neutral else ""
+    )
+    opponents = f"the other {n_models - 1}" if results.graph.complete else "a model's own opponents"
+    ties = tie_weight(results.design.tie_weights)
+    win = f"win = share won against {opponents}" + (f", ties {ties}" if ties != "no ties" else "")
+    return f"{scale}; {results.reason}. z tests {against}. {win}."
+
+
+def _cells(tag: str, texts: Sequence[str]) -> str:
+    return "".join(f"<{tag}>{html.escape(text)}</{tag}>" for text in texts)
+
+
+def _interval_note(results: Estimates, critical: float, alpha: float) -> str:
+    note = (
+        f"Intervals: max-t, critical value {critical:.2f}; they hold for all {len(results.models)} scores at once with "
+        f"{100 * (1 - alpha):g} %."
+    )
+    if results.covariance.note:
+        note += f" {results.covariance.note.capitalize()}."
+    if results.estimator == "plugin":
+        note += (
+            " The plug-in estimator is not debiased: its intervals and tests are NOT valid and are shown for "
+            "comparison only."
+        )
+    return note
+
+
+def _no_test(results: Estimates) -> str:
+    names = [m for m, s in zip(results.models, results.covariance.std_errors, strict=True) if not s > 0]
+    why = "the functional fixes them" if results.fixed.any() else "they do not vary in these data"
+    return f"No test for {', '.join(names)}: standard error zero, {why}."

@@ -1,0 +1,391 @@
+"""What a fit returns: labelled views of the estimates, and the questions that can be put to them."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from ._options import Options, changed_options, check_alpha
+from .data.features import check_features
+from .data.frames import column_names, require_columns, take_columns
+from .data.graph import Graph
+from .estimates import Diagnostics, Estimates, collect
+from .exceptions import (
+    DataError,
+    DataNotStoredError,
+    DmlrankWarning,
+    GraphError,
+    OptionError,
+    UnknownModelError,
+    listed,
+    nearest,
+)
+from .hypotheses import HypothesisLike, read_hypothesis
+from .inference.ellipsoid import Ellipsoid, confidence_ellipsoid
+from .inference.probability import WinProbability, win_probability
+from .inference.simultaneous import critical_value
+from .inference.wald import t_test, wald_test
+from .pipeline import Source, Steps, pair_share, run, scores_at
+from .report.frames import tidy_frame
+from .report.plots import forest_plot
+from .report.summary import Summary, build_summary, standardised, two_sided
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class RankResults:
+    """Scores of K models with their covariance, and tests, intervals and regions made from them.
+
+    Made by :func:`dmlrank.dml_rank`. Nothing that is called on a result changes it. Names that statsmodels has mean
+    here what they mean there.
+    """
+
+    estimates: Estimates
+    steps: Steps | None = None
+
+    # --- what was estimated -------------------------------------------------------------------------------------
+
+    @property
+    def models(self) -> list[str]:
+        """Names of the K models, in the order of every array."""
+        return list(self.estimates.models)
+
+    @property
+    def params(self) -> pd.Series:
+        """Scores by model."""
+        return self._series(self.estimates.estimate, "params")
+
+    @property
+    def bse(self) -> pd.Series:
+        """Standard errors by model."""
+        return self._series(self.estimates.covariance.std_errors, "bse")
+
+    @property
+    def tvalues(self) -> pd.Series:
+        """z statistics against the neutral value (or the mean score); NaN where a standard error is zero.
+
+        The summary's notes say what is tested and why a statistic is missing.
+        """
+        return self._series(standardised(*self.estimates.against_neutral()), "tvalues")
+
+    @property
+    def pvalues(self) -> pd.Series:
+        """Two-sided p-values of :attr:`tvalues`, each for itself."""
+        return self._series(two_sided(self.tvalues.to_numpy()), "pvalues")
+
+    @property
+    def plugin(self) -> pd.Series:
+        """Plug-in scores, the mean of F(mu), by model; without valid intervals."""
+        return self._series(self.estimates.plugin, "plugin")
+
+    @property
+    def influence(self) -> NDArray[np.float64]:
+        """Influence values phi, (n, K), one row per context in order of first appearance, with mean zero."""
+        return self._live("influence").influence.centred
+
+    @property
+    def nobs(self) -> int:
+        """Number of contexts, labelled or not."""
+        return self.estimates.design.n_contexts
+
+    @property
+    def ncomparisons(self) -> int:
+        """Number of labelled (context, ordered pair) cells."""
+        return self.estimates.design.n_comparisons
+
+    @property
+    def nvotes(self) -> int:
+        """Number of votes."""
+        return self.estimates.design.n_votes
+
+    @property
+    def functional(self) -> str:
+        """Name of the functional."""
+        return self.estimates.functional
+
+    @property
+    def estimator(self) -> str:
+        """Name of the estimator."""
+        return self.estimates.estimator
+
+    @property
+    def cov_type(self) -> str:
+        """Kind of covariance."""
+        return self.estimates.design.cov_type
+
+    @property
+    def graph(self) -> Graph:
+        """The comparison graph."""
+        return self.estimates.graph
+
+    @property
+    def diagnostics(self) -> Diagnostics:
+        """How well the first stages fit and overlap."""
+        return self.estimates.diagnostics
+
+    # --- inference ----------------------------------------------------------------------------------------------
+
+    def cov_params(self) -> pd.DataFrame:
+        """Covariance of the scores, (K, K); singular where the functional fixes a combination of them."""
+        return pd.DataFrame(self.estimates.covariance.matrix.copy(), index=self.models, columns=self.models)
+
+    def conf_int(self, alpha: float | None = None, method: str = "max-t") -> pd.DataFrame:
+        """Confidence intervals.
+
+        Parameters
+        ----------
+        alpha : float, optional
+            One minus the level; the fit's when None.
+        method : {"max-t", "bonferroni", "none"}
+            Simultaneous for all models (the first two), or each for itself.
+
+        Returns
+        -------
+        DataFrame
+            Columns ``lower`` and ``upper``, a row per model.
+
+        Examples
+        --------
+        >>> import dmlrank as dr
+        >>> res = dr.dml_rank("winner ~ 1 | model_a + model_b", dr.datasets.simulate_arena(n=2000, rng=0), rng=0)
+        >>> res.conf_int().columns.tolist()
+        ['lower', 'upper']
+        """
+        half_width = self._critical(alpha, method) * self.estimates.covariance.std_errors
+        center = self.estimates.estimate
+        return pd.DataFrame({"lower": center - half_width, "upper": center + half_width}, index=self.models)
+
+    def t_test(self, hypothesis: HypothesisLike) -> Any:
+        """z tests of linear combinations of scores, each for itself.
+
+        Parameters
+        ----------
+        hypothesis : str, tuple, mapping, array or list
+            ``"gpt-4 - claude-v1"``, ``"a - b = 0.1"``, ``"a = b = c"``, ``("a", "b")``, ``{"a": 1, "b": -1}``, a matrix
+            (J, K). Model names are matched whole.
+
+        Returns
+        -------
+        statsmodels ContrastResults
+
+        Raises
+        ------
+        UnknownModelError
+            If a model is not among the ranked ones.
+        HypothesisError
+            If the hypothesis cannot be read, or a contrast is a constant whatever the data say.
+
+        Examples
+        --------
+        >>> import dmlrank as dr
+        >>> res = dr.dml_rank("winner ~ 1 | model_a + model_b", dr.datasets.simulate_arena(n=2000, rng=0), rng=0)
+        >>> test = res.t_test("gpt-4 - claude-v1")
+        >>> test.summary_frame().index.tolist()
+        ['gpt-4 - claude-v1']
+        """
+        return t_test(*self._tested(hypothesis))
+
+    def wald_test(self, hypothesis: HypothesisLike) -> Any:
+        """One joint chi-squared test of linear restrictions; its degrees of freedom are the structural rank.
+
+        Parameters
+        ----------
+        hypothesis
+            As for :meth:`t_test`; ``"a = b = c"`` has two degrees of freedom.
+
+        Returns
+        -------
+        statsmodels ContrastResults
+        """
+        return wald_test(*self._tested(hypothesis))
+
+    def ellipsoid(self, alpha: float | None = None, models: Sequence[str] | None = None) -> Ellipsoid:
+        """The joint confidence region of some or all scores.
+
+        Parameters
+        ----------
+        alpha : float, optional
+            One minus the level; the fit's when None.
+        models : sequence of str, optional
+            All when None.
+
+        Examples
+        --------
+        >>> import dmlrank as dr
+        >>> res = dr.dml_rank("winner ~ 1 | model_a + model_b", dr.datasets.simulate_arena(n=2000, rng=0), rng=0)
+        >>> region = res.ellipsoid(models=["gpt-4", "claude-v1"])
+        >>> region.df, region.contains(res.params[["gpt-4", "claude-v1"]])
+        (2, True)
+        """
+        chosen = self.models if models is None else [models] if isinstance(models, str) else list(models)
+        places = [self._place(name) for name in chosen]
+        if len(set(places)) < len(places) or not places:
+            raise OptionError(f"models names every score of the region once, at least one; got {listed(chosen)}")
+        level = self._alpha(alpha)
+        return confidence_ellipsoid(
+            self.estimates.estimate, self.estimates.covariance, self.estimates.models, places, level
+        )
+
+    def win_probability(self, first: str, second: str, alpha: float | None = None) -> WinProbability:
+        """Share of comparisons that ``first`` wins against ``second``, with an interval.
+
+        The mean over contexts of the symmetrised preference, ties counted as the category weights say, estimated as the
+        scores are and with their covariance type.
+
+        Raises
+        ------
+        GraphError
+            If the two were not compared often enough.
+        DataNotStoredError
+            If the result was loaded without data.
+        """
+        j, k = self._place(first), self._place(second)
+        if j == k:
+            raise OptionError(f"win_probability needs two different models, not {first!r} twice")
+        if not self.graph.edges[j, k]:
+            raise GraphError(
+                f"{first!r} and {second!r} are not compared (too few labels in an order), so no share is known"
+            )
+        estimate, covariance = pair_share(self._live("win_probability"), j, k)
+        return win_probability(first, second, estimate, covariance, self._alpha(alpha))
+
+    def predict(self, newdata: Any = None) -> pd.DataFrame:
+        """Scores per prompt, F(mu(x)).
+
+        Parameters
+        ----------
+        newdata : frame, optional
+            Prompts with the formula's feature columns; the mean of the folds' learners is evaluated there. None means
+            the prompts of the fit, out of fold.
+
+        Returns
+        -------
+        DataFrame, shape (n, K)
+        """
+        steps = self._live("predict")
+        if newdata is None:
+            index = pd.Index(list(steps.data.context_ids), name="context", tupleize_cols=False)
+            return pd.DataFrame(steps.influence.value.copy(), index=index, columns=self.models)
+        feature_map = steps.data.feature_map
+        require_columns(feature_map.variables, column_names(newdata), "newdata")
+        x = feature_map.transform(take_columns(newdata, feature_map.variables))
+        check_features(x, feature_map.names, keep_missing=steps.options.missing == "keep")
+        return pd.DataFrame(scores_at(steps, x), columns=self.models)
+
+    # --- output -------------------------------------------------------------------------------------------------
+
+    def summary(self, alpha: float | None = None) -> Summary:
+        """The table for a report, best model first, with simultaneous intervals; ``as_text()`` and ``as_html()``."""
+        level = self._alpha(alpha)
+        return build_summary(self.estimates, level, self._critical(level, "max-t"))
+
+    def tidy(self, alpha: float | None = None, method: str = "max-t") -> pd.DataFrame:
+        """One row per model: term, estimate, std_error, statistic, p_value, conf_low, conf_high."""
+        return tidy_frame(self.estimates, self._critical(alpha, method))
+
+    def plot(self, ax: Axes | None = None, alpha: float | None = None) -> Axes:
+        """Forest plot of the scores with simultaneous intervals; needs matplotlib."""
+        level = self._alpha(alpha)
+        return forest_plot(self.estimates, self._critical(level, "max-t"), level, ax)
+
+    def __repr__(self) -> str:
+        best = self.estimates.models[int(np.argmax(self.estimates.estimate))]
+        return (
+            f"<RankResults: {self.functional}, {len(self.models)} models, {self.nobs:,} contexts, "
+            f"{self.nvotes:,} votes; first {best!r}>"
+        )
+
+    def _repr_html_(self) -> str:
+        return self.summary().as_html()
+
+    # --- other fits, storage ------------------------------------------------------------------------------------
+
+    def update(self, **changes: Any) -> RankResults:
+        """The same fit with some options of :func:`dmlrank.dml_rank` changed; only what they touch is redone.
+
+        Another functional, estimator, floor, covariance of the same folds or level trains nothing anew.
+
+        Raises
+        ------
+        OptionError
+            If an option is unknown.
+        DataNotStoredError
+            If the result was loaded without data.
+        """
+        steps = self._live("update")
+        return fit(changed_options(steps.options, changes), steps.source, steps)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Store the numbers in a file, without data and learners; :func:`dmlrank.load` reads it."""
+        with open(path, "wb") as file:
+            pickle.dump(self, file)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> RankResults:
+        """Read a result that :meth:`save` has stored. Only load files that you trust: the format is pickle."""
+        with open(path, "rb") as file:
+            stored = pickle.load(file)
+        if not isinstance(stored, cls):
+            raise DataError(f"{os.fspath(path)!r} holds a {type(stored).__name__}, not a RankResults")
+        return stored
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return RankResults, (self.estimates,)
+
+    # --- within -------------------------------------------------------------------------------------------------
+
+    def _series(self, values: NDArray[np.float64], name: str) -> pd.Series:
+        return pd.Series(values.copy(), index=self.models, name=name)
+
+    def _alpha(self, alpha: float | None) -> float:
+        return self.estimates.alpha if alpha is None else check_alpha(alpha)
+
+    def _critical(self, alpha: float | None, method: str) -> float:
+        level = self._alpha(alpha)
+        if method == "max-t" and level == self.estimates.alpha:
+            return self.estimates.critical
+        return critical_value(self.estimates.covariance, level, method)
+
+    def _place(self, model: str) -> int:
+        if model not in self.estimates.models:
+            raise UnknownModelError(
+                f"no model {model!r} was ranked{nearest(model, self.models)} (models: {listed(self.models, 25)})"
+            )
+        return self.estimates.models.index(model)
+
+    def _tested(self, hypothesis: HypothesisLike) -> tuple[Any, ...]:
+        read = read_hypothesis(hypothesis, self.models)
+        e = self.estimates
+        return e.estimate, e.covariance, e.models, read.matrix, read.value, read.labels, e.reason
+
+    def _live(self, method: str) -> Steps:
+        if self.steps is None:
+            raise DataNotStoredError(
+                f"{method} needs the data and learners of the fit, and this result was stored without them; fit again"
+            )
+        return self.steps
+
+
+def fit(options: Options, source: Source, previous: Steps | None = None) -> RankResults:
+    """Carry out a fit; its warnings are given once, at the line that asked for it, and kept in the diagnostics."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", DmlrankWarning)
+        steps = run(options, source, previous)
+    own = [str(w.message) for w in caught if issubclass(w.category, DmlrankWarning)]
+    results = RankResults(collect(steps, tuple(own)), steps)
+    for warning in caught:
+        if issubclass(warning.category, DmlrankWarning):
+            warnings.warn(str(warning.message), DmlrankWarning, stacklevel=3)
+        else:
+            warnings.warn_explicit(warning.message, warning.category, warning.filename, warning.lineno)
+    return results

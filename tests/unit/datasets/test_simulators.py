@@ -1,0 +1,291 @@
+"""The paper's simulators against their formulas written out, their samples against the probabilities they promise."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import pickle
+
+import numpy as np
+import pytest
+
+from dmlrank.datasets import Bt, Ties, simulate_bt, simulate_ties
+from dmlrank.exceptions import DataError, OptionError, OptionTypeError
+from dmlrank.functionals import Borda, BradleyTerry, CategoryWeights, RankCentrality
+
+SIMULATORS = [Ties(3), Ties(1, n_items=4, n_features=1, position_effect=0.5), Bt(2, gamma=1.5), Bt(0, n_items=2)]
+Z_BOUND = 4.5
+
+
+def ids(simulator):
+    return f"{type(simulator).__name__}-{simulator.n_items}-{simulator.n_features}"
+
+
+@pytest.fixture(params=SIMULATORS, ids=ids)
+def simulator(request):
+    return request.param
+
+
+def utilities_by_hand(sim, x):
+    """u_j(x) of app:sim with the documented order of draws, one number at a time."""
+    r = np.random.default_rng(sim.coefficients)
+    K, p, q = sim.n_items, sim.n_features, min(2, sim.n_features)
+    W, b = r.normal(size=(K, p)), 0.5 * r.normal(size=K)
+    W_q, phase, b_pi = 0.6 * r.normal(size=(K, q)), r.uniform(0, 2 * np.pi, K), 0.2 * r.normal(size=K)
+    u = []
+    for j in range(K):
+        linear = sum(W[j, a] * x[a] for a in range(p))
+        quadratic = sum(W_q[j, a] * x[a] ** 2 for a in range(q))
+        u.append(linear + b[j] + quadratic + 0.6 * math.sin(2 * math.pi * x[0] + phase[j]))
+    return u, b_pi
+
+
+def sigmoid(t):
+    return 1 / (1 + math.exp(-t))
+
+
+def mu_by_hand(sim, x, j, k):
+    u, _ = utilities_by_hand(sim, x)
+    d = (u[j] - u[k]) / sim.temperature + sim.position_effect * (x[0] - 0.5)
+    if isinstance(sim, Bt):
+        cycle = 0 if sim.n_items == 2 else (k == (j + 1) % sim.n_items) - (j == (k + 1) % sim.n_items)
+        first = sigmoid(d + sim.gamma * cycle)
+        return [first, 1 - first]
+    tie = 0.2 - 1.2 * abs(d) + 0.4 * math.cos(2 * math.pi * x[min(1, len(x) - 1)])
+    exponentials = [math.exp(d), math.exp(-d), math.exp(tie)]
+    raised = [max(e / sum(exponentials), sim.min_mass) for e in exponentials]
+    return [value / sum(raised) for value in raised]
+
+
+def propensity_by_hand(sim, x, j, k):
+    u, b_pi = utilities_by_hand(sim, x)
+    d = (u[j] - u[k]) / sim.temperature + sim.position_effect * (x[0] - 0.5)
+    score = math.log(0.3 / 0.7) - 0.8 * abs(d) + 0.4 * (x[0] - 0.5) + b_pi[j] + b_pi[k]
+    mixed = (1 - sim.selection_strength) * 0.3 + sim.selection_strength * sigmoid(score)
+    return min(max(mixed, sim.propensity_min), sim.propensity_max)
+
+
+def test_mu_and_propensity_are_the_papers_formulas(simulator):
+    simulator = dataclasses.replace(simulator, selection_strength=0.9, propensity_min=0.1, propensity_max=0.35)
+    X = simulator.features(5, rng=0)
+    mu, propensity = simulator.mu(X), simulator.propensity(X)
+    K = simulator.n_items
+    assert mu.shape == (5, K, K, 2 if isinstance(simulator, Bt) else 3)
+    for i, j, k in np.ndindex(5, K, K):
+        if j == k:
+            assert not mu[i, j, j].any()
+            assert propensity[i, j, j] == 0
+        else:
+            np.testing.assert_allclose(mu[i, j, k], mu_by_hand(simulator, X[i], j, k), rtol=1e-12)
+            np.testing.assert_allclose(propensity[i, j, k], propensity_by_hand(simulator, X[i], j, k), rtol=1e-12)
+
+
+class Stacked:
+    """The three named functionals side by side, so that one pass over the contexts serves all."""
+
+    def value(self, mu):
+        weights = CategoryWeights.half(mu.shape[-1])
+        return np.hstack([kind(weights).value(mu) for kind in (Borda, BradleyTerry, RankCentrality)])
+
+
+@pytest.mark.parametrize(
+    ("coefficients", "borda", "bt", "centrality"), [(0, 0.206, -1.065, 0.221), (5, 0.889, 1.494, 0.405)]
+)
+def test_draws_0_and_5_have_the_scores_by_which_they_are_known(coefficients, borda, bt, centrality):
+    scores = Ties(coefficients).truth(Stacked())
+    # 0.0005 of rounding, and three Monte-Carlo standard errors.
+    np.testing.assert_allclose(scores.to_numpy()[[2, 5, 8]], [borda, bt, centrality], atol=0.002)
+
+
+@pytest.mark.parametrize("functional", ["borda", "bt", Borda(), RankCentrality(CategoryWeights.half(3), walk="rate")])
+def test_truth_is_the_mean_score_over_fresh_contexts(functional):
+    ties = Ties(1)
+    named = {"borda": Borda(), "bt": BradleyTerry()}
+    scorer = (named[functional] if isinstance(functional, str) else functional).bind(CategoryWeights.half(3))
+    mu = ties.mu(ties.features(3000, rng=0))
+    by_hand = np.mean([scorer.value(mu[i : i + 1])[0] for i in range(3000)], axis=0)
+    scores = ties.truth(functional, n=3000)
+    np.testing.assert_allclose(scores.to_numpy(), by_hand, rtol=1e-10)
+    assert list(scores.index) == ["model_0", "model_1", "model_2"]
+
+
+def test_truth_does_not_depend_on_the_size_of_a_chunk(monkeypatch):
+    whole = Ties(0).truth("borda", n=1000)
+    monkeypatch.setattr("dmlrank.datasets._simulator._CHUNK_CELLS", 27 * 64)
+    np.testing.assert_allclose(Ties(0).truth("borda", n=1000), whole, rtol=1e-12)
+
+
+def test_truth_refuses_what_has_no_scores():
+    with pytest.raises(OptionError, match="did you mean 'borda'"):
+        Ties().truth("brda", n=10)
+    with pytest.raises(OptionTypeError, match="value"):
+        Ties().truth(Borda, n=10)
+    with pytest.raises(OptionTypeError, match="value"):
+        Ties().truth(3, n=10)
+
+
+def cells(simulator, frame):
+    """Features, selection and labels of a sample in arrays."""
+    contexts = frame.drop_duplicates("question_id")
+    X = contexts[[f"x{a}" for a in range(simulator.n_features)]].to_numpy()
+    labelled = frame.dropna(subset=["winner"])
+    names, labels = list(simulator.models), ["model_a", "model_b", "tie"]
+    cell = (
+        labelled["question_id"].to_numpy(),
+        labelled["model_a"].map(names.index).to_numpy(),
+        labelled["model_b"].map(names.index).to_numpy(),
+    )
+    return X, cell, labelled["winner"].map(labels.index).to_numpy(), labelled
+
+
+@pytest.mark.parametrize(
+    "simulator", [Ties(5, selection_strength=0.8), Bt(1, gamma=2, selection_strength=0.5)], ids=ids
+)
+def test_samples_follow_the_propensity_and_mu(simulator):
+    n = 20_000
+    X, cell, labels, labelled = cells(simulator, simulator.sample(n, rng=1))
+    propensity, mu = simulator.propensity(X), simulator.mu(X)
+    np.testing.assert_array_equal(labelled["propensity"].to_numpy(), propensity[cell])
+
+    selected = np.zeros(propensity.shape)
+    selected[cell] = 1
+    assert selected.sum() == len(labelled)
+    off = ~np.eye(simulator.n_items, dtype=bool)
+    residual = selected - propensity
+    z = residual.sum(axis=0)[off] / np.sqrt((propensity * (1 - propensity)).sum(axis=0)[off])
+    assert np.abs(z).max() < Z_BOUND
+    between = np.corrcoef(residual[:, off].T)
+    assert np.abs(between - np.eye(len(between))).max() < Z_BOUND / np.sqrt(n)
+
+    chosen = mu[cell]
+    error = np.eye(mu.shape[-1])[labels] - chosen
+    for weight in (np.ones(len(labels)), X[cell[0], 0] - 0.5, cell[1] - 1.0, cell[2] - 1.0):
+        z = weight @ error / np.sqrt(weight**2 @ (chosen * (1 - chosen)))
+        assert np.abs(z).max() < Z_BOUND
+
+
+def test_the_frame_keeps_every_context_and_its_features_exactly(simulator):
+    frame = simulator.sample(400, rng=2)
+    columns = [f"x{a}" for a in range(simulator.n_features)]
+    assert list(frame) == ["question_id", *columns, "model_a", "model_b", "winner", "propensity"]
+    assert frame["question_id"].is_monotonic_increasing
+    assert not frame.duplicated(["question_id", "model_a", "model_b"]).any()
+    contexts = frame.groupby("question_id")[columns]
+    assert (contexts.nunique() == 1).all(axis=None)
+    np.testing.assert_array_equal(contexts.first().to_numpy(), simulator.features(400, rng=2))
+    np.testing.assert_array_equal(contexts.first().index, np.arange(400))
+
+
+def test_contexts_without_a_label_are_one_row_of_missing_values():
+    frame = Ties(propensity_rate=0.1).sample(500, rng=0)
+    missing = frame["winner"].isna()
+    assert 0.3 < missing.sum() / 500 < 0.7
+    assert frame.loc[missing, ["model_a", "model_b", "propensity"]].isna().all(axis=None)
+    assert frame.loc[missing, ["question_id", "x0", "x1"]].notna().all(axis=None)
+    assert not frame.loc[missing, "question_id"].isin(frame.loc[~missing, "question_id"]).any()
+    assert frame.loc[~missing].notna().all(axis=None)
+
+
+def test_a_sample_can_be_empty_of_labels_or_full_of_them():
+    nothing = Ties(selection_strength=0, propensity_min=0, propensity_max=0).sample(5, rng=0)
+    assert len(nothing) == 5
+    assert nothing["winner"].isna().all()
+    everything = Bt(propensity_min=1, propensity_max=1).sample(5, rng=0)
+    assert len(everything) == 5 * 12
+    assert everything["winner"].notna().all()
+
+
+@pytest.mark.parametrize("gamma", [0.0, 2.0])
+def test_log_odds_around_the_cycle_add_up_to_gamma_per_step(gamma):
+    bt = Bt(gamma=gamma)
+    mu = bt.mu(bt.features(4, rng=0)) + np.eye(4)[..., None]
+    score = np.log(mu[..., 0] / mu[..., 1])
+    np.testing.assert_allclose(score[:, [0, 1, 2, 3], [1, 2, 3, 0]].sum(axis=1), 4 * gamma, atol=1e-12)
+    np.testing.assert_allclose(score, -np.swapaxes(score, 1, 2), atol=1e-12)
+
+
+def test_min_mass_bounds_every_category():
+    mu = Ties(5, min_mass=0.2).mu(Ties(5).features(200, rng=0))
+    off = mu[:, ~np.eye(3, dtype=bool)]
+    np.testing.assert_allclose(off.sum(axis=-1), 1)
+    assert off.min() >= 0.2 / (1 + 2 * 0.2)
+
+
+def test_names_sort_in_the_order_of_the_arrays():
+    for n_items in (2, 10, 11, 101):
+        models = Bt(n_items=n_items).models
+        assert len(set(models)) == n_items
+        assert list(models) == sorted(models)
+
+
+@pytest.mark.parametrize(("function", "kind"), [(simulate_ties, Ties), (simulate_bt, Bt)])
+def test_the_functions_sample_from_the_classes(function, kind):
+    frame = function(50, coefficients=4, n_items=5, propensity_rate=0.2, rng=3)
+    assert frame.equals(kind(4, n_items=5, propensity_rate=0.2).sample(50, rng=3))
+    assert function(rng=0)["question_id"].nunique() == 2000
+    with pytest.raises(OptionTypeError, match="did you mean 'temperature'"):
+        function(10, temprature=2.0)
+
+
+def test_rng_is_an_int_a_generator_or_none():
+    assert simulate_ties(50, rng=1).equals(simulate_ties(50, rng=np.int64(1)))
+    assert simulate_ties(50, rng=1).equals(simulate_ties(50, rng=np.random.default_rng(1)))
+    generator = np.random.default_rng(1)
+    assert not simulate_ties(50, rng=generator).equals(simulate_ties(50, rng=generator))
+    assert not simulate_ties(50).equals(simulate_ties(50))
+    assert not simulate_ties(50, rng=1).equals(simulate_ties(50, rng=2))
+    for wrong in (np.random.RandomState(0), "0", 1.0, True, np.random):
+        with pytest.raises(OptionTypeError, match="rng must be"):
+            simulate_ties(50, rng=wrong)
+    with pytest.raises(OptionError, match="rng=-1"):
+        simulate_ties(50, rng=-1)
+
+
+def test_the_global_generator_is_left_alone():
+    np.random.seed(0)  # noqa: NPY002
+    before = pickle.dumps(np.random.get_state())  # noqa: NPY002
+    simulate_ties(50)
+    simulate_bt(50, rng=0)
+    Ties().truth("borda", n=10)
+    assert pickle.dumps(np.random.get_state()) == before  # noqa: NPY002
+
+
+def test_simulators_are_frozen_values():
+    ties = Ties(1, n_items=4)
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        ties.n_items = 3
+    assert ties == Ties(1, n_items=4) != Ties(2, n_items=4)
+    assert pickle.loads(pickle.dumps(ties)) == ties
+
+
+@pytest.mark.parametrize(
+    ("parameters", "error"),
+    [
+        ({"n_items": 1}, OptionError),
+        ({"n_items": 3.0}, OptionTypeError),
+        ({"n_features": 0}, OptionError),
+        ({"coefficients": -1}, OptionError),
+        ({"coefficients": None}, OptionTypeError),
+        ({"temperature": 0.0}, OptionError),
+        ({"min_mass": 0.5}, OptionError),
+        ({"propensity_rate": 1.0}, OptionError),
+        ({"propensity_min": 0.6}, OptionError),
+        ({"propensity_max": 1.1}, OptionError),
+        ({"tie_level": np.nan}, OptionError),
+        ({"tie_wave": "0.4"}, OptionTypeError),
+        ({"selection_strength": -0.1}, OptionError),
+    ],
+)
+def test_parameters_out_of_range_are_named(parameters, error):
+    with pytest.raises(error, match=next(iter(parameters)) if "propensity_min" not in parameters else "propensity_max"):
+        Ties(**parameters)
+
+
+def test_features_of_the_wrong_shape_are_refused():
+    for wrong in (np.zeros(2), np.zeros((4, 3)), np.full((1, 2), np.nan)):
+        with pytest.raises(DataError, match="X "):
+            Ties().mu(wrong)
+        with pytest.raises(DataError, match="X "):
+            Ties().propensity(wrong)
+    with pytest.raises(OptionError, match="n=0"):
+        Ties().sample(0)

@@ -1,0 +1,363 @@
+"""What every functional has to hold, and the small values they are made of."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+
+from dmlrank.exceptions import GraphError, NuisanceError, OptionError
+from dmlrank.functionals import Borda, BradleyTerry, CategoryWeights, Gauge, Graph, RankCentrality, named
+from dmlrank.functionals.base import edge_matrix, symmetric_metric
+
+STEP = 1e-6
+
+KINDS = {
+    "borda": lambda weights, graph, edge_weights: Borda(weights, graph),
+    "borda-weighted": Borda,
+    "bt": lambda weights, graph, edge_weights: BradleyTerry(weights, graph),
+    "bt-weighted": BradleyTerry,
+    "rank_centrality": lambda weights, graph, edge_weights: RankCentrality(weights, graph),
+    "rank_centrality-rate": lambda weights, graph, edge_weights: RankCentrality(weights, graph, walk="rate"),
+}
+
+
+@pytest.fixture(params=KINDS.values(), ids=KINDS)
+def kind(request):
+    return request.param
+
+
+@pytest.fixture
+def cases(kind, weights, draw_graph, draw_edge_weights):
+    """The functional on random connected graphs of 2 to 8 items, where it exists: (rng, functional, K)."""
+
+    def draw(seed, sizes=(2, 3, 5, 8), extra=0.3):
+        rng = np.random.default_rng(seed)
+        for n_items in sizes:
+            if n_items > 2 or kind is not KINDS["rank_centrality"]:
+                functional = kind(weights, draw_graph(rng, n_items, extra), draw_edge_weights(rng, n_items))
+                yield rng, functional, n_items
+
+    return draw
+
+
+def jacobian(functional, mu, j, k):
+    """Derivative of all scores with respect to each category of one pair, (K, C), in the first context."""
+    columns = []
+    for category in range(mu.shape[-1]):
+        unit = np.zeros_like(mu[:1])
+        unit[0, j, k, category] = 1.0
+        columns.append(functional.derivative(mu[:1], unit)[0])
+    return np.stack(columns, axis=1)
+
+
+def spread(scores):
+    """Singular values of the covariance's root."""
+    return np.linalg.svd(scores - scores.mean(axis=0), compute_uv=False) / np.sqrt(len(scores))
+
+
+@pytest.mark.parametrize("extra", [0.0, 0.3, 1.0], ids=["tree", "some", "complete"])
+def test_derivative_agrees_with_central_differences(cases, weights, draw_mu, extra):
+    for rng, functional, n_items in cases(0, extra=extra):
+        mu, other = (draw_mu(rng, 4, n_items, weights.n_categories) for _ in range(2))
+        delta = other - mu
+        expected = (functional.value(mu + STEP * delta) - functional.value(mu - STEP * delta)) / (2 * STEP)
+        np.testing.assert_allclose(functional.derivative(mu, delta), expected, rtol=0, atol=1e-7)
+
+
+def test_value_and_derivative_are_the_two_of_them(cases, weights, draw_mu):
+    for rng, functional, n_items in cases(1):
+        mu, delta = (draw_mu(rng, 3, n_items, weights.n_categories) for _ in range(2))
+        value, derivative = functional.value_and_derivative(mu, delta)
+        np.testing.assert_allclose(value, functional.value(mu), rtol=1e-10, atol=1e-13)
+        np.testing.assert_allclose(derivative, functional.derivative(mu, delta), rtol=1e-10, atol=1e-13)
+
+
+@pytest.mark.parametrize("with_metric", [False, True])
+def test_information_agrees_with_the_jacobian_written_out(cases, weights, draw_mu, with_metric):
+    for rng, functional, n_items in cases(2, sizes=(2, 3, 5)):
+        mu = draw_mu(rng, 2, n_items, weights.n_categories)
+        root = rng.normal(size=(n_items, n_items))
+        metric = root @ root.T if with_metric else None
+        information = functional.information(mu, metric)
+        assert information.shape == (2, n_items, n_items)
+        for j, k in itertools.product(range(n_items), repeat=2):
+            rows, p = jacobian(functional, mu, j, k), mu[0, j, k]
+            covariance = rows @ (np.diag(p) - np.outer(p, p)) @ rows.T
+            expected = np.trace((np.eye(n_items) if metric is None else metric) @ covariance)
+            np.testing.assert_allclose(information[0, j, k], expected, rtol=1e-9, atol=1e-15)
+
+
+def test_information_is_zero_off_the_graph_and_never_negative(cases, weights, draw_mu):
+    for rng, functional, n_items in cases(3):
+        information = functional.information(draw_mu(rng, 3, n_items, weights.n_categories))
+        assert not information[:, ~functional.graph.edges].any()
+        assert (information[:, functional.graph.edges] >= 0).all()
+        assert information[:, functional.graph.edges].max() > 0
+
+
+def test_probabilities_off_the_graph_are_not_looked_at(cases, weights, draw_mu):
+    for rng, functional, n_items in cases(4):
+        mu, delta = (draw_mu(rng, 2, n_items, weights.n_categories) for _ in range(2))
+        blank, blank_delta = (np.where(functional.graph.edges[:, :, None], array, 0.0) for array in (mu, delta))
+        np.testing.assert_array_equal(functional.value(mu), functional.value(blank))
+        np.testing.assert_array_equal(functional.derivative(mu, delta), functional.derivative(blank, blank_delta))
+        np.testing.assert_array_equal(functional.information(mu), functional.information(blank))
+
+
+def test_renaming_items_renames_scores(kind, weights, draw_mu, draw_graph, draw_edge_weights):
+    rng = np.random.default_rng(5)
+    for n_items in (3, 6):
+        graph, edge_weights = draw_graph(rng, n_items), draw_edge_weights(rng, n_items)
+        mu, delta = (draw_mu(rng, 3, n_items, weights.n_categories) for _ in range(2))
+        order = rng.permutation(n_items)
+        cells = np.ix_(order, order)
+        functional, renamed = (
+            kind(weights, graph, edge_weights),
+            kind(weights, Graph(graph.edges[cells]), edge_weights[cells]),
+        )
+        moved, moved_delta = (array[:, order][:, :, order] for array in (mu, delta))
+        expected = functional.value(mu)[:, order]
+        np.testing.assert_allclose(renamed.value(moved), expected, rtol=1e-10, atol=1e-13)
+        expected = functional.derivative(mu, delta)[:, order]
+        np.testing.assert_allclose(renamed.derivative(moved, moved_delta), expected, rtol=1e-9, atol=1e-12)
+        expected = functional.information(mu)[:, order][:, :, order]
+        np.testing.assert_allclose(renamed.information(moved), expected, rtol=1e-9, atol=1e-14)
+
+
+def test_contexts_do_not_see_each_other(cases, weights, draw_mu):
+    for rng, functional, n_items in cases(6, sizes=(4,)):
+        mu = draw_mu(rng, 5, n_items, weights.n_categories)
+        np.testing.assert_allclose(functional.value(mu)[3:4], functional.value(mu[3:4]), rtol=1e-12)
+        np.testing.assert_allclose(functional.information(mu)[3:4], functional.information(mu[3:4]), rtol=1e-9)
+
+
+def test_no_contexts_give_no_scores(cases, weights):
+    for _, functional, n_items in cases(7, sizes=(4,)):
+        none = np.empty((0, n_items, n_items, weights.n_categories))
+        assert [part.shape for part in functional.value_and_derivative(none, none)] == [(0, n_items)] * 2
+        assert functional.value(none).shape == (0, n_items)
+        assert functional.information(none).shape == (0, n_items, n_items)
+
+
+@pytest.mark.parametrize("extra", [0.0, 0.15, 0.5], ids=["tree", "sparse", "dense"])
+def test_the_gauge_is_exactly_what_the_scores_cannot_do(cases, weights, draw_mu, extra):
+    for seed in range(3):
+        for rng, functional, n_items in cases(10 + seed, sizes=(2, 3, 4, 5, 6, 7), extra=extra):
+            scores = functional.value(draw_mu(rng, 60, n_items, weights.n_categories))
+            basis = functional.gauge(n_items).basis
+            np.testing.assert_allclose(basis @ basis.T, np.eye(len(basis)), atol=1e-14)
+            assert np.ptp(scores @ basis.T, axis=0).max(initial=0.0) < 1e-12
+            assert (spread(scores) > 1e-9).sum() == n_items - len(basis)
+
+
+def test_a_label_moves_no_score_along_the_gauge_and_every_other_way(cases, weights, draw_mu):
+    # Without features the covariance is that of the correction alone, at one mu: it must have the same rank.
+    for rng, functional, n_items in cases(20, sizes=(3, 4, 6), extra=0.1):
+        mu = np.repeat(draw_mu(rng, 1, n_items, weights.n_categories), 80, axis=0)
+        delta = rng.normal(size=mu.shape)
+        moves = functional.derivative(mu, delta - delta.mean(axis=-1, keepdims=True))
+        basis = functional.gauge(n_items).basis
+        np.testing.assert_allclose(moves @ basis.T, 0, atol=1e-11)
+        assert (spread(moves) > 1e-9).sum() == n_items - len(basis)
+
+
+def test_ignoring_the_display_order_leaves_the_gauge_as_it_is(kind, weights, draw_mu, draw_graph, draw_edge_weights):
+    rng = np.random.default_rng(21)
+    functional = kind(weights, draw_graph(rng, 5), draw_edge_weights(rng, 5))
+    mu = draw_mu(rng, 60, 5, weights.n_categories)
+    flip = [1, 0, *range(2, weights.n_categories)]
+    lower = np.tril_indices(5)
+    mu[:, lower[0], lower[1]] = mu[:, lower[1], lower[0]][:, :, flip]
+    assert (spread(functional.value(mu)) > 1e-9).sum() == 5 - len(functional.gauge(5).basis)
+
+
+def test_bind_fills_in_only_what_is_unset(kind, weights):
+    graph, other = Graph.all_pairs(3), Graph.of([(0, 1), (1, 2)], 3)
+    functional = kind(None, None, None)
+    bound = functional.bind(weights, graph)
+    assert (functional.weights, functional.graph) == (None, None)
+    assert (bound.weights, bound.graph) == (weights, graph)
+    again = bound.bind(CategoryWeights((1.0, 0.2), (0.0, 0.8)), other)
+    assert (again.weights, again.graph) == (weights, graph)
+    assert type(again) is type(functional)
+
+
+@pytest.mark.parametrize("functional", [Borda(), BradleyTerry(), RankCentrality()], ids=lambda f: f.name)
+def test_weights_are_asked_for(functional):
+    mu = np.full((1, 3, 3, 2), 0.5)
+    for call in (functional.value, functional.information, lambda mu: functional.value_and_derivative(mu, mu)):
+        with pytest.raises(OptionError, match="needs category weights"):
+            call(mu)
+
+
+def test_graphs_that_do_not_fit_are_refused(kind, weights, draw_mu):
+    mu = draw_mu(np.random.default_rng(22), 1, 4, weights.n_categories)
+    edge_weights = np.ones((4, 4))
+    with pytest.raises(GraphError, match=r"the graph has 3 items, the probabilities have 4"):
+        kind(weights, Graph.all_pairs(3), edge_weights).value(mu)
+    split = kind(weights, Graph.of([(0, 2), (1, 3)], 4), edge_weights)
+    for call in (lambda: split.value(mu), lambda: split.gauge(4)):
+        with pytest.raises(GraphError, match=r"do not connect the items: components \[0, 2\]; \[1, 3\]"):
+            call()
+    with pytest.raises(GraphError, match="at least 2 items"):
+        kind(weights, None, None).gauge(1)
+
+
+@pytest.mark.parametrize("shape", [(3, 3, 3, 9), (3, 3, 4, 2), (3, 3, 2)])
+def test_probabilities_of_another_shape_are_refused(shape):
+    with pytest.raises(NuisanceError, match=r"shape \(contexts, K, K, 2\)"):
+        CategoryWeights.half(2).scores(np.ones(shape))
+
+
+def test_functionals_by_name():
+    assert {name: type(named(name)) for name in ("borda", "bt", "rank_centrality")} == {
+        "borda": Borda,
+        "bt": BradleyTerry,
+        "rank_centrality": RankCentrality,
+    }
+    assert [named(name).interior for name in ("borda", "bt", "rank_centrality")] == [False, True, True]
+    with pytest.raises(OptionError, match=r"functional='brda' is not known.*did you mean 'borda'"):
+        named("brda")
+
+
+@pytest.mark.parametrize(
+    ("meanings", "kind", "first", "second"),
+    [
+        (("first", "second"), "paper", (1, 0), (0, 1)),
+        (("first", "second", "both_good", "both_bad", "tie"), "paper", (1, 0, 1, 0, 0.5), (0, 1, 1, 0, 0.5)),
+        (("first", "second", "both_good", "both_bad", "tie"), "half", (1, 0, 0.5, 0.5, 0.5), (0, 1, 0.5, 0.5, 0.5)),
+        (("first", "second", "both_bad"), "half", (1, 0, 0.5), (0, 1, 0.5)),
+        (("first", "second", "both_bad"), "paper", (1, 0, 0), (0, 1, 0)),
+        (("first", "tie"), "half", (1, 0.5), (0, 0.5)),
+    ],
+)
+def test_weights_by_meaning(meanings, kind, first, second):
+    weights = CategoryWeights.for_categories(meanings, kind)
+    assert (weights.first, weights.second) == (first, second)
+
+
+def test_the_papers_weights():
+    # arXiv 2601.21816, app:weighted_gars, "Default weights for common label semantics".
+    assert CategoryWeights.paper(2) == CategoryWeights((1, 0), (0, 1))
+    assert CategoryWeights.paper(3) == CategoryWeights((1, 0, 0.5), (0, 1, 0.5))
+    assert CategoryWeights.paper(4) == CategoryWeights((1, 0, 1, 0), (0, 1, 1, 0))
+    assert CategoryWeights.paper(5) == CategoryWeights((1, 0, 1, 0, 0.5), (0, 1, 1, 0, 0.5))
+
+
+@pytest.mark.parametrize(
+    ("weights", "shared", "total", "mirrored"),
+    [
+        (CategoryWeights.half(5), True, 1.0, True),
+        (CategoryWeights.paper(4), False, None, True),
+        (CategoryWeights((1, 0, 0.7), (0, 1, 0.3)), True, 1.0, False),
+        (CategoryWeights((0.5, 0.0, 0.25), (0.0, 0.5, 0.25)), True, 0.5, True),
+        (CategoryWeights((1, 0.5), (0, 0.5)), True, 1.0, False),
+    ],
+)
+def test_what_weights_have_in_common(weights, shared, total, mirrored):
+    assert (weights.shared, weights.total, weights.mirrored) == (shared, total, mirrored)
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "message"),
+    [
+        ((1, 0, 0.5), (0, 1), "got 3 and 2 numbers"),
+        ((1,), (0,), "at least two categories"),
+        ((1, -0.1), (0, 1), "between 0 and 1"),
+        ((1, np.nan), (0, 1), "between 0 and 1"),
+        ((1, np.inf), (0, 1), "between 0 and 1"),
+        ((0.5, 0.5), (0.5, 0.5), "cannot tell which item won"),
+        ((0.9, 0.4), (0.6, 0.1), "cannot tell which item won"),
+    ],
+)
+def test_weights_that_make_no_sense_are_refused(first, second, message):
+    with pytest.raises(OptionError, match=message):
+        CategoryWeights(first, second)
+
+
+def test_numbers_and_words_for_weights_are_checked():
+    with pytest.raises(OptionError, match="2, 3, 4 and 5 categories, not for 6"):
+        CategoryWeights.paper(6)
+    with pytest.raises(OptionError, match="win and loss, not 1"):
+        CategoryWeights.half(1)
+    with pytest.raises(OptionError, match=r"category_weights='halves' is not known.*did you mean 'half'"):
+        CategoryWeights.for_categories(("first", "second"), "halves")
+    with pytest.raises(OptionError, match=r"meaning of a category='both_god' is not known.*did you mean 'both_good'"):
+        CategoryWeights.for_categories(("first", "second", "both_god"))
+    with pytest.raises(OptionError, match="occurs once"):
+        CategoryWeights.for_categories(("first", "second", "tie", "tie"))
+
+
+def test_moments_of_a_label_agree_with_sums_over_categories(weights, draw_mu):
+    mu = draw_mu(np.random.default_rng(23), 2, 3, weights.n_categories)
+    first, second = weights.scores(mu)
+    var_first, var_second = weights.variances(mu)
+    covariance = weights.covariance(mu)
+    a, b = np.array(weights.first), np.array(weights.second)
+    for i, j, k in [(0, 0, 1), (1, 2, 0)]:
+        p = mu[i, j, k]
+        mean_a, mean_b = sum(p * a), sum(p * b)
+        assert first[i, j, k] == pytest.approx(mean_a)
+        assert second[i, j, k] == pytest.approx(mean_b)
+        assert var_first[i, j, k] == pytest.approx(sum(p * (a - mean_a) ** 2))
+        assert var_second[i, j, k] == pytest.approx(sum(p * (b - mean_b) ** 2))
+        assert covariance[i, j, k] == pytest.approx(sum(p * (a - mean_a) * (b - mean_b)))
+        mean_b_swapped = sum(mu[i, k, j] * b)
+        assert weights.symmetric(mu)[i, j, k] == pytest.approx((mean_a + mean_b_swapped) / 2)
+
+
+def test_a_certain_label_tells_nothing(kind):
+    mu = np.zeros((1, 3, 3, 3))
+    mu[..., 2] = 1.0  # every label is a tie
+    assert not kind(CategoryWeights.half(3), None, np.ones((3, 3))).information(mu).any()
+
+
+def test_a_gauge_is_orthonormal_and_knows_fixed_scores():
+    gauge = Gauge.spanned_by([[1.0, 1.0, 1.0], [2.0, -1.0, -1.0]], "a star")
+    np.testing.assert_allclose(gauge.basis @ gauge.basis.T, np.eye(2), atol=1e-15)
+    assert (gauge.basis[0] > 0).all()
+    np.testing.assert_array_equal(gauge.fixed, [True, False, False])
+    assert Gauge.none(4).basis.shape == (0, 4)
+    assert not Gauge.none(4).fixed.any()
+
+
+@pytest.mark.parametrize(
+    ("edge_weights", "message"),
+    [
+        (np.ones((3, 2)), r"square matrix over the items; got shape \(3, 2\)"),
+        ([[0, 1, 2], [1, 0, 1], [1, 1, 0]], "symmetric, finite and not negative"),
+        ([[0, -1], [-1, 0]], "symmetric, finite and not negative"),
+        ([[0, np.nan], [np.nan, 0]], "symmetric, finite and not negative"),
+    ],
+)
+@pytest.mark.parametrize("functional", [Borda, BradleyTerry])
+def test_edge_weights_that_make_no_sense_are_refused(functional, edge_weights, message):
+    with pytest.raises(OptionError, match=message):
+        functional(edge_weights=edge_weights)
+
+
+@pytest.mark.parametrize("functional", [Borda, BradleyTerry])
+def test_edge_weights_are_bound_where_unset_and_kept_as_they_were(functional):
+    given = np.ones((3, 3))
+    bound = functional().bind(CategoryWeights.half(2), Graph.all_pairs(3), given)
+    given[0, 1] = 7.0
+    np.testing.assert_array_equal(bound.edge_weights, np.ones((3, 3)))
+    np.testing.assert_array_equal(bound.bind(edge_weights=5 * np.ones((3, 3))).edge_weights, np.ones((3, 3)))
+
+
+def test_edge_weights_count_on_the_graph_only():
+    graph = Graph.of([(0, 1), (1, 2)], 3)
+    matrix = edge_matrix(graph, np.array([[9.0, 2.0, 5.0], [2.0, 9.0, 4.0], [5.0, 4.0, 9.0]]), 3)
+    np.testing.assert_array_equal(matrix, [[0, 0.5, 0], [0.5, 0, 1], [0, 1, 0]])
+    with pytest.raises(OptionError, match=r"edge_weights has shape \(2, 2\), the items need \(3, 3\)"):
+        edge_matrix(graph, np.ones((2, 2)), 3)
+    with pytest.raises(GraphError, match="do not connect"):
+        edge_matrix(graph, np.array([[0.0, 1.0, 1.0], [1.0, 0.0, 0.0], [1.0, 0.0, 0.0]]), 3)
+
+
+def test_a_metric_counts_by_its_symmetric_part():
+    np.testing.assert_array_equal(symmetric_metric(np.array([[1.0, 2.0], [0.0, 3.0]]), 2), [[1, 1], [1, 3]])
+    with pytest.raises(OptionError, match=r"metric has shape \(2, 2\), the scores need \(3, 3\)"):
+        symmetric_metric(np.eye(2), 3)

@@ -1,0 +1,78 @@
+"""Borda against its definition, and where an average item has a score of its own."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from dmlrank.functionals import Borda, CategoryWeights, Graph
+
+
+def test_scores_are_means_over_opponents(weights, draw_mu, draw_graph, draw_edge_weights):
+    rng = np.random.default_rng(0)
+    for n_items in (2, 4, 7):
+        graph, edge_weights = draw_graph(rng, n_items), draw_edge_weights(rng, n_items)
+        mu = draw_mu(rng, 2, n_items, weights.n_categories)
+        scores = Borda(weights, graph, edge_weights).value(mu)
+        for i, j in np.ndindex(2, n_items):
+            won = opponents = 0.0
+            for k in np.flatnonzero(graph.edges[j]):
+                shown_first = sum(w * p for w, p in zip(weights.first, mu[i, j, k], strict=True))
+                shown_second = sum(w * p for w, p in zip(weights.second, mu[i, k, j], strict=True))
+                won += edge_weights[j, k] * (shown_first + shown_second) / 2
+                opponents += edge_weights[j, k]
+            assert scores[i, j] == pytest.approx(won / opponents, rel=1e-12)
+
+
+def test_equal_edge_weights_change_nothing(weights, draw_mu, draw_graph):
+    rng = np.random.default_rng(1)
+    graph, mu = draw_graph(rng, 5), draw_mu(rng, 3, 5, weights.n_categories)
+    plain, weighted = Borda(weights, graph), Borda(weights, graph, np.full((5, 5), 40.0))
+    np.testing.assert_allclose(weighted.value(mu), plain.value(mu), rtol=1e-13)
+
+
+def test_an_item_is_averaged_over_its_own_opponents_only(draw_mu):
+    mu = draw_mu(np.random.default_rng(2), 1, 3, 2)
+    scores = Borda(CategoryWeights.half(2), Graph.of([(0, 1), (1, 2)], n_items=3)).value(mu)[0]
+    np.testing.assert_allclose(scores[0], (mu[0, 0, 1, 0] + mu[0, 1, 0, 1]) / 2)
+
+
+def test_scores_are_linear(weights, draw_mu):
+    rng = np.random.default_rng(3)
+    mu, other = (draw_mu(rng, 2, 4, weights.n_categories) for _ in range(2))
+    borda = Borda(weights)
+    np.testing.assert_allclose(borda.value(mu + 3 * other), borda.value(mu) + borda.derivative(mu, 3 * other))
+
+
+@pytest.mark.parametrize("n_categories", [2, 3, 4, 5])
+def test_even_preferences_score_the_neutral_value(n_categories):
+    mu = np.full((1, 4, 4, n_categories), 1 / n_categories)
+    borda = Borda(CategoryWeights.half(n_categories))
+    assert borda.neutral(4) == 0.5
+    np.testing.assert_allclose(borda.value(mu), 0.5)
+
+
+@pytest.mark.parametrize(
+    "borda",
+    [
+        Borda(CategoryWeights.paper(4)),
+        Borda(CategoryWeights((0.5, 0.0), (0.0, 0.5))),
+        Borda(CategoryWeights.half(2), Graph.of([(0, 1), (1, 2)], 3)),
+        Borda(CategoryWeights.half(2), edge_weights=np.array([[0, 1, 1], [1, 0, 2], [1, 2, 0.0]])),
+    ],
+    ids=["totals differ", "total of one half", "incomplete", "unequal opponents"],
+)
+def test_no_neutral_value_where_an_average_item_has_no_score_of_its_own(borda):
+    assert borda.neutral(3) is None
+
+
+def test_equal_edge_weights_keep_the_neutral_value():
+    assert Borda(CategoryWeights.half(2), edge_weights=np.full((3, 3), 7.0)).neutral(3) == 0.5
+
+
+def test_the_gauge_says_what_is_fixed():
+    half, path = CategoryWeights.half(2), Graph.of([(0, 1), (1, 2)], 3)
+    assert Borda(half).gauge(5).reason == "scores sum to 2.5; one follows from the others"
+    assert "number of opponents" in Borda(half, path).gauge(3).reason
+    assert "total edge weight" in Borda(half, path, np.ones((3, 3)) + np.eye(3)).gauge(3).reason
+    assert Borda(CategoryWeights.paper(4)).gauge(3).reason == "every score is identified"

@@ -1,0 +1,141 @@
+"""Bradley-Terry scores against least squares on the edges, and what the paper's edge log-odds lack."""
+
+from __future__ import annotations
+
+import math
+import pickle
+
+import numpy as np
+import pytest
+
+from dmlrank.exceptions import NuisanceError, OptionError
+from dmlrank.functionals import BradleyTerry, CategoryWeights, Graph
+
+
+def log_odds(weight, p):
+    share = sum(w * q for w, q in zip(weight, p, strict=True))
+    return math.log(share / (1 - share))
+
+
+def projected(weights, graph, edge_weights, mu):
+    """Least squares over the edges of one context, (K,), smallest norm."""
+    rows, targets = [], []
+    for j, k in np.argwhere(np.triu(graph.edges)):
+        edge = np.zeros(graph.n_items)
+        edge[j], edge[k] = 1.0, -1.0
+        target = log_odds(weights.first, mu[j, k]) + log_odds(weights.second, mu[k, j])
+        target -= log_odds(weights.second, mu[j, k]) + log_odds(weights.first, mu[k, j])
+        rows.append(math.sqrt(edge_weights[j, k]) * edge)
+        targets.append(math.sqrt(edge_weights[j, k]) * target / 4)
+    return np.linalg.lstsq(np.array(rows), np.array(targets), rcond=None)[0]
+
+
+def test_scores_are_the_least_squares_fit_of_the_log_odds(weights, draw_mu, draw_graph, draw_edge_weights):
+    rng = np.random.default_rng(0)
+    for n_items in (2, 4, 7):
+        graph, edge_weights = draw_graph(rng, n_items), draw_edge_weights(rng, n_items)
+        mu = draw_mu(rng, 3, n_items, weights.n_categories)
+        for given, used in ((None, np.ones((n_items, n_items))), (edge_weights, edge_weights)):
+            scores = BradleyTerry(weights, graph, given).value(mu)
+            expected = [projected(weights, graph, used, context) for context in mu]
+            np.testing.assert_allclose(scores, expected, rtol=0, atol=1e-11)
+
+
+@pytest.mark.parametrize("n_categories", [2, 3])
+def test_where_totals_are_one_the_scores_are_the_papers(draw_mu, n_categories):
+    # [P eq:weighted_bt_logit]: for j < k half of logit s1_jk + logit s2_kj; on all pairs the row mean over K items.
+    weights = CategoryWeights.paper(n_categories)
+    mu = draw_mu(np.random.default_rng(1), 1, 5, n_categories)[0]
+    edge = np.zeros((5, 5))
+    for j in range(5):
+        for k in range(j + 1, 5):
+            edge[j, k] = (log_odds(weights.first, mu[j, k]) + log_odds(weights.second, mu[k, j])) / 2
+            edge[k, j] = -edge[j, k]
+    np.testing.assert_allclose(BradleyTerry(weights).value(mu[None])[0], edge.sum(axis=1) / 5, atol=1e-13)
+
+
+@pytest.mark.parametrize("n_categories", [4, 5])
+def test_the_order_in_which_items_are_listed_does_not_matter(draw_mu, n_categories):
+    # The paper's edge log-odds take the pair as listed: with these weights reversing the list moves its scores.
+    weights = CategoryWeights.paper(n_categories)
+    mu = draw_mu(np.random.default_rng(2), 4, 5, n_categories)
+    reverse = mu[:, ::-1, ::-1]
+    np.testing.assert_allclose(BradleyTerry(weights).value(reverse), BradleyTerry(weights).value(mu)[:, ::-1])
+    listed = log_odds(weights.first, mu[0, 0, 1]) + log_odds(weights.second, mu[0, 1, 0])
+    listed_otherwise = log_odds(weights.first, mu[0, 1, 0]) + log_odds(weights.second, mu[0, 0, 1])
+    assert abs(listed + listed_otherwise) > 0.01
+
+
+def test_a_bradley_terry_model_is_recovered_on_any_graph(draw_graph, draw_edge_weights, strengths_to_mu):
+    rng = np.random.default_rng(3)
+    for n_items in (2, 5, 8):
+        truth = rng.normal(size=n_items)
+        scores = BradleyTerry(CategoryWeights.half(2), draw_graph(rng, n_items), draw_edge_weights(rng, n_items)).value(
+            strengths_to_mu(np.exp(truth))
+        )[0]
+        np.testing.assert_allclose(scores, truth - truth.mean(), atol=1e-11)
+
+
+def test_only_the_ratios_of_edge_weights_matter(weights, draw_mu, draw_graph, draw_edge_weights):
+    rng = np.random.default_rng(4)
+    graph, edge_weights = draw_graph(rng, 5), draw_edge_weights(rng, 5)
+    mu = draw_mu(rng, 2, 5, weights.n_categories)
+    small, large = (BradleyTerry(weights, graph, scale * edge_weights) for scale in (1e-6, 1e6))
+    np.testing.assert_allclose(small.value(mu), large.value(mu), rtol=1e-10)
+    np.testing.assert_allclose(small.information(mu), large.information(mu), rtol=1e-10)
+
+
+def test_scores_sum_to_zero_where_edge_weights_differ_by_orders_of_magnitude(draw_mu):
+    rng = np.random.default_rng(5)
+    edge_weights = np.triu(10 ** rng.uniform(-4, 4, size=(6, 6)), 1)
+    bt = BradleyTerry(CategoryWeights.half(2), edge_weights=edge_weights + edge_weights.T)
+    np.testing.assert_allclose(bt.value(draw_mu(rng, 20, 6, 2)).sum(axis=1), 0, atol=1e-10)
+
+
+def test_a_pair_without_edge_weight_is_not_used(draw_mu):
+    rng = np.random.default_rng(6)
+    mu = draw_mu(rng, 2, 3, 2)
+    edge_weights = np.array([[0, 1, 0], [1, 0, 1], [0, 1, 0.0]])
+    without = BradleyTerry(CategoryWeights.half(2), Graph.of([(0, 1), (1, 2)], 3)).value(mu)
+    mu[:, 0, 2] = [1.0, 0.0]
+    np.testing.assert_allclose(BradleyTerry(CategoryWeights.half(2), edge_weights=edge_weights).value(mu), without)
+
+
+def test_even_preferences_score_zero(weights, draw_graph):
+    mu = np.full((1, 6, 6, weights.n_categories), 1 / weights.n_categories)
+    for graph in (None, draw_graph(np.random.default_rng(7), 6)):
+        bt = BradleyTerry(weights, graph)
+        assert bt.neutral(6) == 0.0
+        np.testing.assert_allclose(bt.value(mu), 0.0, atol=1e-15)
+
+
+@pytest.mark.parametrize("certain", [[1.0, 0.0], [0.0, 1.0], [np.nan, np.nan]], ids=["one", "zero", "nan"])
+def test_infinite_log_odds_are_refused_by_pair(draw_mu, certain):
+    mu = draw_mu(np.random.default_rng(8), 3, 4, 2)
+    mu[1, 3, 2] = certain
+    bt = BradleyTerry(CategoryWeights.half(2))
+    message = (
+        "in context 1 a preference between item 3 shown first and item 2 shown second is .* a floor above 0 for mu"
+    )
+    for call in (bt.value, bt.information, lambda mu: bt.derivative(mu, mu)):
+        with pytest.raises(NuisanceError, match=message):
+            call(mu)
+
+
+@pytest.mark.parametrize(("first", "second"), [((0.5, 0.5), (0, 1)), ((1, 0), (0, 0))])
+def test_weights_without_log_odds_are_refused(first, second):
+    with pytest.raises(OptionError, match="neither may have the same weight in every category"):
+        BradleyTerry(CategoryWeights(first, second))
+    with pytest.raises(OptionError, match="neither may have the same weight in every category"):
+        BradleyTerry().bind(CategoryWeights(first, second))
+
+
+def test_the_gauge_says_that_differences_count():
+    assert BradleyTerry().gauge(4).reason == "scores sum to 0; only differences are identified"
+
+
+def test_a_functional_travels_to_another_process(draw_mu, draw_edge_weights):
+    rng = np.random.default_rng(9)
+    bt = BradleyTerry(CategoryWeights.half(2), Graph.all_pairs(4), draw_edge_weights(rng, 4))
+    mu = draw_mu(rng, 2, 4, 2)
+    np.testing.assert_array_equal(pickle.loads(pickle.dumps(bt)).value(mu), bt.value(mu))
