@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from numbers import Integral, Real
 from typing import Any, Literal
@@ -120,10 +120,14 @@ def check_options(options: Options) -> None:
     check_alpha(options.alpha)
     if not isinstance(options.floor, Real) or not 0 <= float(options.floor) < 0.5:
         raise OptionError(f"floor={options.floor!r}: the smallest probability allowed in mu lies in [0, 0.5)")
-    if not isinstance(options.propensity, str) and np.ndim(options.propensity) != 3:
+    if not isinstance(options.propensity, str) and not _is_table(options.propensity, 3):
         raise OptionTypeError(
             f"propensity is a {type(options.propensity).__name__}; allowed: 'estimate', 'marginal', the name of a "
-            f"column, or an array (contexts, models, models)"
+            f"column, or an array of numbers (contexts, models, models)"
+        )
+    if options.categories is not None and not isinstance(options.categories, Mapping):
+        raise OptionTypeError(
+            f"categories is a {type(options.categories).__name__}; needed is a mapping such as {{'no winner': 'tie'}}"
         )
     if options.cov_type == "cluster" and not options.groups:
         raise OptionError("cov_type='cluster' needs cov_kwds={'groups': column} or {'groups': [prompt, annotator]}")
@@ -140,9 +144,18 @@ def check_alpha(alpha: object) -> float:
     0.05
     """
     if isinstance(alpha, bool) or not isinstance(alpha, Real) or not 0 < float(alpha) < 1:
-        hint = "; for 95 % intervals it is 0.05" if alpha in (95, 0.0, 1, 1.0) else ""
+        hint = "; for 95 % intervals it is 0.05" if isinstance(alpha, Real) and float(alpha) in (0, 1, 95) else ""
         raise OptionError(f"alpha={alpha!r}: one minus the confidence level lies strictly between 0 and 1{hint}")
     return float(alpha)
+
+
+def _is_table(value: object, n_axes: int) -> bool:
+    """Whether a value is an array of numbers with this many axes."""
+    try:
+        table = np.asarray(value)
+    except ValueError:  # rows of different lengths
+        return False
+    return table.ndim == n_axes and table.dtype.kind in "biuf"
 
 
 def check_whole(name: str, value: object, least: int) -> None:
@@ -159,6 +172,8 @@ def as_names(value: str | Sequence[str] | None, option: str) -> tuple[str, ...]:
     >>> as_names("question_id", "context")
     ('question_id',)
     """
+    if value is not None and not isinstance(value, Iterable):
+        raise OptionTypeError(f"{option} names columns; {value!r} is a {type(value).__name__}, not a string")
     names = () if value is None else (value,) if isinstance(value, str) else tuple(value)
     wrong = [name for name in names if not isinstance(name, str)]
     if wrong:
@@ -176,6 +191,10 @@ def cluster_groups(cov_kwds: Mapping[str, Any] | None) -> tuple[str, ...]:
     >>> cluster_groups({"groups": ["question_id", "judge"]})
     ('question_id', 'judge')
     """
+    if cov_kwds is not None and not isinstance(cov_kwds, Mapping):
+        raise OptionTypeError(
+            f"cov_kwds is a {type(cov_kwds).__name__}; needed is a mapping such as {{'groups': 'question_id'}}"
+        )
     known = dict(cov_kwds or {})
     groups = as_names(known.pop("groups", None), "cov_kwds groups")
     for name in known:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
@@ -10,11 +11,12 @@ import numpy as np
 from patsy import EvalEnvironment
 
 from ._options import Options
+from .data.graph import Graph
 from .data.preferences import FloatArray, IntArray, PreferenceData
 from .data.reading import read_preferences
 from .estimation.crossfit import Folds, GivenMu, MuSource, assign_folds, cross_fit
 from .estimation.influence import Influence, Pass, Pieces, evaluate, pieces_by_context, pieces_by_group, raised
-from .exceptions import OptionError
+from .exceptions import DmlrankWarning, OptionError
 from .functionals import Borda
 from .functionals.pair_share import PairShare
 from .inference.clusters import Clusters, read_clusters
@@ -29,7 +31,7 @@ from .nuisance.propensity import (
     marginal_propensity,
 )
 from .nuisance.tuning import check_tune
-from .setup import Setup, restrict_items, set_up
+from .setup import Setup, comparison_graph, restrict_items, set_up
 
 T = TypeVar("T")
 
@@ -60,21 +62,40 @@ class Steps:
     evaluated: Pass
     influence: Influence
     covariance: Covariance
-    memory: dict[str, tuple[tuple[Any, ...], Any]] = field(repr=False)
+    memory: dict[str, Made] = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Made:
+    """What a step made, from what, and the warnings it gave."""
+
+    sources: tuple[Any, ...]
+    result: Any
+    warnings: tuple[str, ...]
 
 
 class _Memory:
-    """Results of steps under the things they were made from."""
+    """Results of steps under their names."""
 
-    def __init__(self, previous: dict[str, tuple[tuple[Any, ...], Any]] | None) -> None:
+    def __init__(self, previous: dict[str, Made] | None) -> None:
         self._previous = previous or {}
-        self.made: dict[str, tuple[tuple[Any, ...], Any]] = {}
+        self.made: dict[str, Made] = {}
 
     def step(self, name: str, sources: tuple[Any, ...], make: Callable[[], T]) -> T:
         """What the step made before from the same sources, else what it makes now."""
         known = self._previous.get(name)
-        result = known[1] if known and _same(known[0], sources) else make()
-        self.made[name] = (sources, result)
+        if known and _same(known.sources, sources):
+            self.made[name] = known
+            for message in known.warnings:
+                warnings.warn(message, DmlrankWarning, stacklevel=2)
+            return known.result
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            result = make()
+        own = tuple(str(w.message) for w in caught if issubclass(w.category, DmlrankWarning))
+        self.made[name] = Made(sources, result, own)
+        for w in caught:
+            warnings.warn_explicit(w.message, w.category, w.filename, w.lineno)
         return result
 
 
@@ -108,10 +129,11 @@ def run(options: Options, source: Source, previous: Steps | None = None) -> Step
     restriction = (read, o.graph, o.min_labels, o.component, o.min_comparisons)
     data = memory.step("items", restriction, lambda: restrict_items(*restriction))
     dropped = tuple(name for name in read.items if name not in data.items)
+    graph = memory.step("graph", (data, o.graph, o.min_labels), lambda: comparison_graph(data, o.graph, o.min_labels))
     setup = memory.step(
         "setup",
-        (data, o.graph, o.min_labels, o.edge_weights, o.category_weights, o.functional),
-        lambda: set_up(data, o.graph, o.min_labels, o.edge_weights, o.category_weights, o.functional),
+        (data, graph, o.min_labels, o.edge_weights, o.category_weights, o.functional),
+        lambda: set_up(data, graph, o.min_labels, o.edge_weights, o.category_weights, o.functional),
     )
     clusters = memory.step("clusters", (data, o.groups, o.context), lambda: read_clusters(data, o.groups, o.context))
     # One child seed for every use, so that changing one option never changes the draws of another.
@@ -120,8 +142,8 @@ def run(options: Options, source: Source, previous: Steps | None = None) -> Step
     mu = memory.step("mu", (data, folds, o.mu, o.learner, o.tune), lambda: _mu(data, folds, o, seeds[1]))
     propensity = memory.step(
         "propensity",
-        (data, folds, o.propensity, o.tune, setup.graph),
-        lambda: _propensity(data, folds, setup, o, seeds[2]),
+        (data, folds, o.propensity, o.tune, graph),
+        lambda: _propensity(data, folds, graph, o, seeds[2]),
     )
     pieces, annotator = memory.step("pieces", (data, clusters), lambda: _pieces(data, clusters))
     evaluated = memory.step(
@@ -188,17 +210,20 @@ def _mu(data: PreferenceData, folds: Folds, o: Options, seed: np.random.SeedSequ
     if o.mu is not None:
         return GivenMu(checked_mu(o.mu, data))
     return cross_fit(
-        lambda kept, rng: fit_mu(data, kept, folds.unit, o.tune, rng, o.n_jobs), folds, data.x, seed.spawn(o.n_folds)
+        lambda kept, rng: fit_mu(data, kept, folds.unit, o.tune, rng, o.n_jobs),
+        folds,
+        data.x,
+        seed.spawn(o.n_folds),
     )
 
 
 def _propensity(
-    data: PreferenceData, folds: Folds, setup: Setup, o: Options, seed: np.random.SeedSequence
+    data: PreferenceData, folds: Folds, graph: Graph, o: Options, seed: np.random.SeedSequence
 ) -> Propensity:
     if o.propensity_column:
         return column_propensity(data, o.propensity_column)
     if not isinstance(o.propensity, str):
-        return given_propensity(data, np.asarray(o.propensity), setup.graph)
+        return given_propensity(data, np.asarray(o.propensity), graph)
     if o.propensity == "marginal":
         return marginal_propensity(data)
     return estimate_propensity(data, folds.fold, folds.unit, o.tune, seed.spawn(o.n_folds), o.n_jobs)
@@ -238,5 +263,7 @@ def _same(old: tuple[Any, ...], new: tuple[Any, ...]) -> bool:
 
 def _equal(a: Any, b: Any) -> bool:
     """Whether two sources are the same thing; arrays and objects are by identity, plain values by value."""
-    plain = (str, int, float, bool, tuple, dict, type(None))
+    plain = (str, int, float, bool, dict, type(None))
+    if isinstance(a, tuple) and isinstance(b, tuple):
+        return _same(a, b)
     return a is b or (isinstance(a, plain) and isinstance(b, plain) and a == b)

@@ -36,7 +36,8 @@ from .inference.wald import t_test, wald_test
 from .pipeline import Source, Steps, pair_share, run, scores_at
 from .report.frames import tidy_frame
 from .report.plots import forest_plot
-from .report.summary import Summary, build_summary, standardised, two_sided
+from .report.summary import build_summary, standardised, two_sided
+from .report.table import Summary
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -153,10 +153,12 @@ def _warn(
 def _functional(functional: Any) -> Functional:
     if isinstance(functional, str):
         return named(functional)
-    if not all(hasattr(functional, name) for name in ("bind", "value_and_derivative", "gauge")):
+    needed = ("bind", "value_and_derivative", "gauge")
+    if isinstance(functional, type) or not all(hasattr(functional, name) for name in needed):
+        seen = f"the class {functional.__name__}" if isinstance(functional, type) else f"a {type(functional).__name__}"
         raise OptionTypeError(
-            f"functional is a {type(functional).__name__}; allowed: 'borda', 'bt', 'rank_centrality' or one of the "
-            f"classes in dmlrank.functionals, such as RankCentrality(walk='rate')"
+            f"functional is {seen}; allowed: 'borda', 'bt', 'rank_centrality' or an "
+            f"object of a class in dmlrank.functionals, such as RankCentrality(walk='rate')"
         )
     return functional
 
@@ -185,7 +187,13 @@ def _category_weights(weights: Any, data: PreferenceData) -> CategoryWeights:
 
 def _edge_weights(edge_weights: Any, data: PreferenceData, graph: Graph) -> FloatArray | None:
     if not isinstance(edge_weights, str):
-        return np.asarray(edge_weights, dtype=float)
+        try:
+            return np.asarray(edge_weights, dtype=float)
+        except (TypeError, ValueError):
+            raise OptionTypeError(
+                f"edge_weights is a {type(edge_weights).__name__}; allowed: 'equal', 'counts', or a symmetric array of "
+                f"numbers (models, models) = {(data.n_items, data.n_items)}"
+            ) from None
     if edge_weights == "equal":
         return None
     counts = data.pair_counts()

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import builtins
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Sized
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,13 +15,47 @@ import patsy.builtins
 from numpy.typing import NDArray
 from patsy import EvalEnvironment, ModelDesc, NAAction, PatsyError
 
-from ..exceptions import ColumnError, DataError, DmlrankError, FormulaError, MissingDataError, listed, nearest
+from ..exceptions import (
+    ColumnError,
+    DataError,
+    DmlrankError,
+    FormulaError,
+    MissingDataError,
+    OptionError,
+    OptionTypeError,
+    listed,
+    nearest,
+)
 from .formula import names_in
 from .frames import is_vector_column, require_columns, stack_vectors
 from .transforms import text
 
-# patsy is never to drop a row by itself: missing values are one joint decision, taken before it is called.
-_KEEP_ROWS = NAAction(on_NA="raise", NA_types=[])
+
+class _KeepRows(NAAction):
+    """Missing values are one joint decision, taken before patsy is called: it never drops a row.
+
+    NaN in numbers stays. A missing category gets some code here, and NaN in its columns later.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.missing: list[NDArray[np.bool_]] = []
+
+    def is_numerical_NA(self, arr: Any) -> NDArray[np.bool_]:
+        return np.zeros(len(arr), dtype=bool)
+
+    def is_categorical_NA(self, obj: Any) -> bool:
+        return bool(pd.api.types.is_scalar(obj) and pd.isna(obj))
+
+    def handle_NA(self, values: list[Any], is_NAs: list[Any], origins: list[Any]) -> list[Any]:
+        self.missing = [np.asarray(missing) for missing in is_NAs]
+        return [
+            np.where(gone, 0, value) if gone.any() else value for value, gone in zip(values, self.missing, strict=True)
+        ]
+
+
+# With more categories than this, most of them in one context only, a text is no category but a prompt.
+_MANY_CATEGORIES = 50
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,11 +87,13 @@ class FeatureMap:
             return np.empty((len(table), 0))
         require_columns(self.variables, list(table.columns), "newdata")
         columns = {name: _values(table[name]) for name in self.variables}
-        try:
-            (matrix,) = patsy.build_design_matrices([self.info], columns, NA_action=_KEEP_ROWS)
-        except PatsyError as error:
-            raise DataError(f"the features {self.text!r} cannot be computed: {error.message}") from None
-        return _without_intercept(matrix, self.info)
+        numbers = {factor.name() for factor, fitted in self.info.factor_infos.items() if fitted.type == "numerical"}
+        for name, column in columns.items():
+            if name in numbers and len(column) and not pd.api.types.is_numeric_dtype(column.dtype):
+                raise DataError(
+                    f"newdata: {name!r} is {column.iloc[0]!r}; the features {self.text!r} need numbers there"
+                )
+        return _matrix(self.info, columns, len(table), self.text, DataError)
 
 
 def caller_environment(env: int | Mapping[str, Any] | EvalEnvironment | None, depth: int) -> EvalEnvironment:
@@ -68,12 +105,28 @@ def caller_environment(env: int | Mapping[str, Any] | EvalEnvironment | None, de
         A mapping of names; or how many callers above the calling function to look (None means 0).
     depth : int
         Frames between the user's call and this one.
+
+    Raises
+    ------
+    OptionTypeError, OptionError
+        If ``env`` is something else, or there are not that many callers.
     """
     if isinstance(env, Mapping):
         found = EvalEnvironment([dict(env)])
+    elif isinstance(env, EvalEnvironment):
+        found = env
+    elif env is None or isinstance(env, int):
+        if (env or 0) < 0:
+            raise OptionError(f"env={env}: needed is a number of callers to look above, at least 0")
+        try:
+            found = EvalEnvironment.capture(env or 0, reference=depth + 1)
+        except ValueError:
+            raise OptionError(f"env={env}: there are not that many callers above") from None
     else:
-        above = env if isinstance(env, int) else 0
-        found = EvalEnvironment.capture(env if isinstance(env, EvalEnvironment) else above, reference=depth + 1)
+        raise OptionTypeError(
+            f"env is a {type(env).__name__}; allowed: a mapping of names, the number of callers above, or a patsy "
+            f"EvalEnvironment"
+        )
     return found.with_outer_namespace({"text": text})
 
 
@@ -89,7 +142,7 @@ def locate_names(
     FormulaError
         If a feature is the outcome or an item column (``taken``): these belong to a comparison, not to a context.
     """
-    values, calls = names_in(features)
+    values, calls, alone = names_in(features)
     columns, arrays = [], []
     for name in values:
         if name in taken:
@@ -98,12 +151,12 @@ def locate_names(
             )
         if name in available:
             columns.append(name)
-        elif _is_rows(environment.namespace.get(name), n_rows):
+        elif _is_rows(environment.namespace.get(name), n_rows, name in alone):
             arrays.append(name)
-        elif not _is_known(name, environment):
+        elif name in alone or not _is_known(name, environment):
             raise ColumnError(
-                f"the features {features!r} use {name!r}, which is neither a column nor known where the formula is "
-                f"written{nearest(name, available)} (columns: {listed(available)})"
+                f"the features {features!r} use {name!r}, which is neither a column nor "
+                f"{_what_is_known(name, environment, n_rows)}{nearest(name, available)} (columns: {listed(available)})"
             )
     for name in calls:
         if not _is_known(name, environment):
@@ -130,15 +183,13 @@ def fit_features(
     if not any(term.factors for term in terms):
         return np.empty((n_rows, 0)), FeatureMap(features, (), (), None)
     data = {name: _values(column) for name, column in columns.items()}
-    try:
-        matrix = patsy.dmatrix("~ " + features, data, environment, NA_action=_KEEP_ROWS)
-    except PatsyError as error:
-        if isinstance(error.__cause__, DmlrankError):
-            raise error.__cause__ from None
-        raise FormulaError(f"the features {features!r} cannot be computed: {error.message}") from None
-    info = matrix.design_info
-    names = tuple(name for name in info.column_names if name != "Intercept")
-    return _without_intercept(matrix, info), FeatureMap(features, tuple(columns), names, info)
+    for name in names_in(features).alone:
+        _check_category(name, data[name], n_rows)
+    with _own_errors(features, FormulaError):
+        info = patsy.incr_dbuilder("~ " + features, lambda: iter([data]), environment, NA_action=_KeepRows())
+    x = _matrix(info, data, n_rows, features, FormulaError)
+    names = tuple(np.array(info.column_names, dtype=object)[_is_feature(info)])
+    return x, FeatureMap(features, tuple(columns), names, info)
 
 
 def check_features(x: NDArray[np.float64], names: Sequence[str], keep_missing: bool) -> NDArray[np.bool_]:
@@ -163,14 +214,70 @@ def _values(column: Any) -> Any:
     return column
 
 
-def _is_rows(value: Any, n_rows: int) -> bool:
-    return isinstance(value, np.ndarray | pd.Series | pd.DataFrame) and len(value) == n_rows
+def _is_rows(value: Any, n_rows: int, alone: bool) -> bool:
+    """Whether a value holds something for every row; a list does only where it is meant as a feature."""
+    kinds = np.ndarray | pd.Series | pd.DataFrame
+    return isinstance(value, kinds | list | tuple if alone else kinds) and len(value) == n_rows
 
 
 def _is_known(name: str, environment: EvalEnvironment) -> bool:
     return name in environment.namespace or name in patsy.builtins.__all__ or hasattr(builtins, name)
 
 
-def _without_intercept(matrix: Any, info: Any) -> NDArray[np.float64]:
-    keep = [position for position, name in enumerate(info.column_names) if name != "Intercept"]
-    return np.asarray(matrix, dtype=float)[:, keep]
+def _what_is_known(name: str, environment: EvalEnvironment, n_rows: int) -> str:
+    value = environment.namespace.get(name)
+    if value is None:
+        return "known where the formula is written"
+    size = f" of {len(value)}" if isinstance(value, Sized) else ""
+    return f"an array with one entry for each of the {n_rows} rows (it is a {type(value).__name__}{size})"
+
+
+def _check_category(name: str, column: Any, n_rows: int) -> None:
+    """Raise where a text would become nearly as many columns as there are contexts."""
+    values = pd.Series(column) if np.ndim(column) == 1 else pd.Series(dtype=float)
+    if values.dtype.kind in "OUS" and values.nunique() > max(_MANY_CATEGORIES, n_rows / 2):
+        raise FormulaError(
+            f"feature {name!r} has {values.nunique()} different values in {n_rows} contexts, which is no category; "
+            f"text({name}, 100) makes numbers of texts"
+        )
+
+
+@contextmanager
+def _own_errors(features: str, kind: type[DmlrankError]) -> Iterator[None]:
+    """Errors of patsy, and of functions in the formula, as one of ours."""
+    try:
+        yield
+    except DmlrankError:
+        raise
+    except PatsyError as error:
+        if isinstance(error.__cause__, DmlrankError):
+            raise error.__cause__ from None
+        raise kind(f"the features {features!r} cannot be computed: {error.message}") from None
+    except (TypeError, ValueError) as error:
+        raise kind(f"the features {features!r} cannot be computed: {error}") from None
+
+
+def _matrix(
+    info: Any, columns: Mapping[str, Any], n_rows: int, features: str, kind: type[DmlrankError]
+) -> NDArray[np.float64]:
+    """X without the intercept, (n, p), NaN where a number or category is missing."""
+    rows = _KeepRows()
+    # Infinite and missing products are looked for in X; numpy need not warn of them.
+    with _own_errors(features, kind), np.errstate(over="ignore", invalid="ignore"):
+        (matrix,) = patsy.build_design_matrices([info], columns, NA_action=rows)
+    if len(matrix) != n_rows:
+        raise kind(f"the features {features!r} have {len(matrix)} rows for {n_rows} contexts; needed is one for each")
+    x = np.array(matrix, dtype=float)
+    for factor, missing in zip(info.factor_infos, rows.missing, strict=True):
+        for term, place in info.term_slices.items():
+            if factor in term.factors and missing.any():
+                x[missing, place] = np.nan
+    return x[:, _is_feature(info)]
+
+
+def _is_feature(info: Any) -> NDArray[np.bool_]:
+    """Columns of a design that are not its intercept."""
+    columns = np.ones(len(info.column_names), dtype=bool)
+    for term, place in info.term_slices.items():
+        columns[place] = bool(term.factors)
+    return columns

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Sequence
 from dataclasses import dataclass
+from keyword import iskeyword
 from typing import NamedTuple
 
 from patsy import ModelDesc, PatsyError
@@ -26,6 +27,14 @@ class Formula:
 
     def __str__(self) -> str:
         return f"{self.outcome} ~ {self.features} | {self.first} + {self.second}"
+
+
+class Names(NamedTuple):
+    """Names in the features: read as values, called as functions, and those that are a feature by themselves."""
+
+    values: tuple[str, ...]
+    calls: tuple[str, ...]
+    alone: tuple[str, ...]
 
 
 class _Token(NamedTuple):
@@ -55,6 +64,8 @@ def parse_formula(formula: str) -> Formula:
     """
     if not isinstance(formula, str):
         raise FormulaError(f"the formula is a {type(formula).__name__}; needed is a string such as {SHAPE!r}")
+    # patsy's tokenizer counts from the first character that is not a blank.
+    formula = formula.strip()
     tokens = _tokenize(formula)
     tilde = _only(tokens, "~", formula)
     bar = _only(tokens, "|", formula)
@@ -71,17 +82,39 @@ def parse_formula(formula: str) -> Formula:
     return Formula(outcome, features, first, second)
 
 
-def names_in(features: str) -> tuple[list[str], list[str]]:
-    """Names that the features read as values, and names that they call, each in order of appearance."""
+def names_in(features: str) -> Names:
+    """Names in the features, each kind in order of appearance."""
     try:
         terms = ModelDesc.from_formula("~ " + features).rhs_termlist
-    except PatsyError as error:
-        raise FormulaError(f"the features {features!r} cannot be read: {error.message}") from None
+    except (PatsyError, AssertionError) as error:  # patsy asserts that & and other odd marks join something
+        why = getattr(error, "message", "an operator stands where a feature is expected")
+        raise FormulaError(f"the features {features!r} cannot be read: {why}") from None
     values: dict[str, None] = {}
     calls: dict[str, None] = {}
+    alone: dict[str, None] = {}
     for factor in dict.fromkeys(factor for term in terms for factor in term.factors):
-        _collect(ast.parse(factor.code, mode="eval"), values, calls)
-    return list(values), [name for name in calls if name not in values]
+        tree = _parse(factor.code, features)
+        _collect(tree, values, calls)
+        name = tree.id if isinstance(tree, ast.Name) else _quoted(tree)
+        if name is not None:
+            alone[name] = None
+    return Names(tuple(values), tuple(name for name in calls if name not in values), tuple(alone))
+
+
+def _parse(code: str, features: str) -> ast.expr:
+    try:
+        return ast.parse(code, mode="eval").body
+    except SyntaxError:
+        advice = f"; a column with this name is written Q({code!r})" if iskeyword(code) else ""
+        raise FormulaError(f"the features {features!r} cannot be read: {code!r} is not Python{advice}") from None
+
+
+def _quoted(node: ast.AST) -> str | None:
+    """The name in ``Q("a name")``; None where the node is something else."""
+    if isinstance(node, ast.Call) and getattr(node.func, "id", None) == "Q" and len(node.args) == 1:
+        name = getattr(node.args[0], "value", None)
+        return name if isinstance(name, str) else None
+    return None
 
 
 def _collect(tree: ast.AST, values: dict[str, None], calls: dict[str, None]) -> None:
@@ -89,10 +122,9 @@ def _collect(tree: ast.AST, values: dict[str, None], calls: dict[str, None]) -> 
     bound |= {node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
     called = {id(node.func) for node in ast.walk(tree) if isinstance(node, ast.Call)}
     for node in ast.walk(tree):
-        if isinstance(node, ast.Call) and getattr(node.func, "id", None) == "Q" and node.args:
-            quoted = node.args[0]
-            if isinstance(quoted, ast.Constant) and isinstance(quoted.value, str):
-                values[quoted.value] = None
+        quoted = _quoted(node)
+        if quoted is not None:
+            values[quoted] = None
         elif isinstance(node, ast.Name) and node.id not in bound:
             (calls if id(node) in called else values)[node.id] = None
 
@@ -137,7 +169,7 @@ def _column(tokens: Sequence[_Token], formula: str, rule: str) -> str:
     words = [token.text for token in tokens]
     if len(words) == 1 and words[0].isidentifier():
         return words[0]
-    if len(words) == 4 and words[:2] == ["Q", "("] and words[3] == ")":
+    if len(words) == 4 and words[:2] == ["Q", "("] and words[3] == ")" and words[2][0] in "'\"":
         return str(ast.literal_eval(words[2]))
     read = _slice(formula, tokens) or "nothing"
     raise FormulaError(f'{formula!r}: {rule} (a name, or Q("a name with spaces")); read was {read!r}')

@@ -8,8 +8,14 @@ from typing import Any
 import narwhals as nw
 import numpy as np
 import pandas as pd
+from narwhals.exceptions import DuplicateError
+from numpy.typing import NDArray
 
 from ..exceptions import ColumnError, DataError, FrameTypeError, listed, nearest
+
+# What pandas calls an object column of nothing but numbers, and whole numbers beyond which floats are not exact.
+_NUMBERS = ("integer", "floating", "mixed-integer-float", "decimal")
+_EXACT = 2**53
 
 
 def column_names(data: Any) -> list[str]:
@@ -23,25 +29,61 @@ def column_names(data: Any) -> list[str]:
         If a name stands for more than one column, or there are no rows.
     """
     frame = _eager(data)
-    if isinstance(data, pd.DataFrame) and not data.columns.is_unique:
-        repeated = data.columns[data.columns.duplicated()].unique()
-        raise DataError(f"the frame has several columns named {listed(repeated)}; every column needs a name of its own")
+    names = pd.Index([str(name) for name in frame.columns])
+    if not names.is_unique:
+        raise _several(names)
     if len(frame) == 0:
         raise DataError("the frame has no rows; one row is one comparison")
-    return [str(name) for name in frame.columns]
+    return list(names)
 
 
 def take_columns(data: Any, names: Sequence[str]) -> pd.DataFrame:
     """The named columns as a pandas frame with a fresh index and numpy types.
 
-    Nullable integers and booleans become numbers (missing ones NaN), strings become objects with None where missing,
-    categoricals keep their order and lose unused levels. The caller's frame is not changed.
+    Nullable numbers and booleans and objects that are all numbers become numbers (missing ones NaN), strings become
+    objects with None where missing, categoricals keep their order and lose unused levels. The caller's frame is not
+    changed.
     """
-    frame = _eager(data).select(list(names)) if names else None
-    if frame is None:
-        return pd.DataFrame(index=pd.RangeIndex(len(_eager(data))))
-    table = frame.to_pandas().reset_index(drop=True)
-    return pd.DataFrame({name: _plain(table[name]) for name in names}, index=table.index)
+    frame = _eager(data)
+    index = pd.RangeIndex(len(frame))
+    if not names:
+        return pd.DataFrame(index=index)
+    known = [str(name) for name in frame.columns]
+    table = frame.select(nw.nth(*(known.index(name) for name in names))).to_pandas().set_axis(list(names), axis=1)
+    return pd.DataFrame({name: _plain(table[name].set_axis(index)) for name in names}, index=index)
+
+
+def as_array(value: Any) -> NDArray[Any]:
+    """A caller's array, list, Series or frame with plain types; vectors in its cells become a second axis."""
+    if isinstance(value, pd.DataFrame):
+        return np.column_stack([np.asarray(_plain(value.iloc[:, place])) for place in range(value.shape[1])])
+    if isinstance(value, np.ndarray) and value.dtype.kind != "O":
+        return value
+    column = _plain(pd.Series(list(value) if isinstance(value, np.ndarray) else value))
+    return stack_vectors(column) if is_vector_column(column) else np.asarray(column)
+
+
+def name_of(value: object) -> str:
+    """A name as text; whole numbers without the decimal point that missing values beside them bring.
+
+    Examples
+    --------
+    >>> name_of(3.0), name_of("gpt-4")
+    ('3', 'gpt-4')
+    """
+    return str(int(value)) if isinstance(value, float | np.floating) and value.is_integer() else str(value)
+
+
+def check_names(table: pd.DataFrame, columns: Iterable[str]) -> None:
+    """Raise :class:`DataError` where a column that holds labels, names or identifiers has cells that are none."""
+    for name in columns:
+        try:
+            pd.factorize(table[name])
+        except TypeError:
+            cell = next(cell for cell in table[name] if not _is_hashable(cell))
+            raise DataError(
+                f"column {name!r} holds {cell!r}, a {type(cell).__name__}; needed are names, numbers or labels"
+            ) from None
 
 
 def require_columns(names: Iterable[str], available: Sequence[str], purpose: str) -> None:
@@ -64,32 +106,75 @@ def is_vector_column(column: pd.Series) -> bool:
 def stack_vectors(column: pd.Series) -> np.ndarray:
     """A column of equally long vectors as a float matrix (rows, length); missing cells are rows of NaN."""
     missing = column.isna().to_numpy()
-    vectors = [np.asarray(cell, dtype=float) for cell in column[~missing]]
-    lengths = {vector.shape for vector in vectors}
-    if len(lengths) != 1 or vectors[0].ndim != 1:
-        raise DataError(f"column {column.name!r} holds vectors of different shapes: {listed(sorted(lengths))}")
+    vectors = [_vector(cell, column.name) for cell in column[~missing]]
+    lengths = sorted({len(vector) for vector in vectors})
+    if len(lengths) != 1 or lengths[0] == 0:
+        raise DataError(
+            f"column {column.name!r} holds vectors of length {', '.join(map(str, lengths))}; needed is one length, at "
+            f"least 1, in all rows"
+        )
     stacked = np.full((len(column), len(vectors[0])), np.nan)
     stacked[~missing] = vectors
     return stacked
 
 
+def _vector(cell: Any, name: Any) -> NDArray[np.float64]:
+    try:
+        vector = np.asarray(cell, dtype=float)
+    except (TypeError, ValueError):
+        vector = np.empty((0, 0))
+    if vector.ndim != 1:
+        shown = repr(cell) if len(repr(cell)) <= 60 else repr(cell)[:57] + "..."
+        raise DataError(f"column {name!r} holds vectors, and {shown}, which is not a vector of numbers")
+    return vector
+
+
+def _several(names: pd.Index) -> DataError:
+    repeated = names[names.duplicated()].unique()
+    return DataError(f"the frame has several columns named {listed(repeated)}; every column needs a name of its own")
+
+
+def _is_hashable(cell: Any) -> bool:
+    try:
+        hash(cell)
+    except TypeError:
+        return False
+    return True
+
+
 def _eager(data: Any) -> nw.DataFrame[Any]:
     try:
         return nw.from_native(data, eager_only=True)
+    except DuplicateError:
+        raise _several(pd.Index(data.columns if isinstance(data, pd.DataFrame) else data.column_names)) from None
     except TypeError:
         kind = f"{type(data).__module__}.{type(data).__name__}"
-        raise FrameTypeError(f"data is a {kind}; needed is an eager frame such as a pandas DataFrame") from None
+        hint = "; pandas.DataFrame(data) makes one" if isinstance(data, dict | list | np.ndarray) else ""
+        hint = "; .collect() or .compute() makes one" if hasattr(data, "collect") or hasattr(data, "compute") else hint
+        raise FrameTypeError(f"data is a {kind}; needed is an eager frame such as a pandas DataFrame{hint}") from None
 
 
 def _plain(column: pd.Series) -> pd.Series:
     dtype = column.dtype
     if isinstance(dtype, pd.CategoricalDtype):
         return column.cat.remove_unused_categories()
-    if isinstance(dtype, pd.DatetimeTZDtype) or np.dtype("M8") == getattr(dtype, "kind", None):
+    if getattr(dtype, "kind", None) == "M" or (isinstance(dtype, np.dtype) and dtype.kind != "O"):
         return column
-    if pd.api.types.is_extension_array_dtype(dtype) or pd.api.types.is_string_dtype(dtype):
-        if pd.api.types.is_numeric_dtype(dtype):
-            return column.astype(float) if column.isna().any() else pd.Series(np.asarray(column), name=column.name)
-        values = column.astype(object)
-        return values.where(values.notna(), None)
-    return column
+    if pd.api.types.is_numeric_dtype(dtype) or pd.api.types.infer_dtype(column, skipna=True) in _NUMBERS:
+        return pd.Series(_numbers(column), index=column.index, name=column.name)
+    values = column.astype(object)
+    return values.where(values.notna(), None)
+
+
+def _numbers(column: pd.Series) -> NDArray[Any]:
+    """Numbers without pandas' own types: floats where some are missing, unless that would merge whole numbers."""
+    missing = column.isna().to_numpy()
+    known = np.array(column[~missing].tolist())
+    if known.dtype == object and not all(isinstance(number, int) for number in known):
+        known = known.astype(float)
+    if not missing.any():
+        return known
+    exact = known.dtype.kind in "bf" or max(int(known.max()), -int(known.min())) <= _EXACT
+    filled = np.full(len(column), np.nan if exact else None, dtype=float if exact else object)
+    filled[~missing] = known
+    return filled

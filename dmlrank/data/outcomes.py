@@ -11,6 +11,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from ..exceptions import OptionError, OutcomeError, listed, nearest
+from .frames import name_of
 
 MEANINGS = ("first", "second", "both_good", "both_bad", "tie")
 
@@ -22,7 +23,8 @@ _SPELLINGS = {
     "both_good": "both_good bothgood tie_bothgood tie_both_good",
     "both_bad": "both_bad bothbad tie_bothbad tie_both_bad neither",
 }
-_KNOWN = {word: meaning for meaning, words in _SPELLINGS.items() for word in words.split()}
+_KNOWN: dict[Any, str] = {word: meaning for meaning, words in _SPELLINGS.items() for word in words.split()}
+_NUMBERS: dict[Any, str] = {1: "first", 0: "second"}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -87,19 +89,22 @@ def read_outcomes(
     meaning_of_vote = np.array([meaning or "" for meaning in meanings], dtype=object)[codes]
     by_name = meaning_of_vote == ""
     if by_name.any():
-        names = winner.to_numpy(dtype=object)[by_name].astype(str)
+        names = np.array([name_of(level) for level in levels], dtype=object)[codes[by_name]].astype(str)
         meaning_of_vote[by_name] = _sides(names, first[by_name].astype(str), second[by_name].astype(str))
     present = tuple(m for m in MEANINGS if m in ("first", "second") or (meaning_of_vote == m).any())
     y = (meaning_of_vote[:, None] == np.array(present, dtype=object)).astype(float)
-    read_as = ((str(label), meaning or "the model that wins") for label, meaning in zip(levels, meanings, strict=True))
+    read_as = (
+        (name_of(label), meaning or "the model that wins") for label, meaning in zip(levels, meanings, strict=True)
+    )
     return Outcomes(present, y, tuple(read_as))
 
 
 def _meanings(levels: list[Any], given: dict[Any, str], items: set[str]) -> list[str | None]:
     """The meaning of every distinct label; None where the label is the winning model's name."""
-    if all(_is_number(level) and level in (0, 1) and level not in given for level in levels):
-        return ["first" if level == 1 else "second" for level in levels]
-    meanings = [_meaning(level, given, items) for level in levels]
+    others = [level for level in levels if level not in given]
+    _check_spelling(given, levels, others)
+    known = _NUMBERS if all(_is_number(level) and level in (0, 1) for level in others) else _KNOWN
+    meanings = [_meaning(level, given, known, items) for level in levels]
     unknown = [level for level, meaning in zip(levels, meanings, strict=True) if meaning == "unknown"]
     if unknown:
         raise OutcomeError(_unknown_labels(unknown, levels, items))
@@ -112,27 +117,36 @@ def _meanings(levels: list[Any], given: dict[Any, str], items: set[str]) -> list
     return meanings
 
 
-def _meaning(level: Any, given: dict[Any, str], items: set[str]) -> str | None:
+def _meaning(level: Any, given: dict[Any, str], known: Mapping[Any, str], items: set[str]) -> str | None:
     if level in given:
         return given[level]
-    known = _KNOWN.get(_folded(level))
-    if str(level) in items:
-        if known:
+    meaning = known.get(_folded(level))
+    if name_of(level) in items:
+        if meaning:
             raise OutcomeError(
-                f"the label {level!r} is a known spelling of {known!r} and also the name of a model; "
-                f"say which with categories={{{level!r}: {known!r}}}"
+                f"the label {level!r} is a known spelling of {meaning!r} and also the name of a model; if it is the "
+                f"first, pass categories={{{level!r}: {meaning!r}}}, if it is the model, rename the model"
             )
         return None
-    return known or "unknown"
+    return meaning or "unknown"
+
+
+def _check_spelling(given: dict[Any, str], levels: list[Any], others: list[Any]) -> None:
+    """Raise where ``categories=`` misses a label by its case or type only: it would be read as if not given."""
+    alike = {name_of(level).strip().casefold(): level for level in others}
+    for label in given:
+        level = alike.get(name_of(label).strip().casefold())
+        if label not in levels and level is not None:
+            raise OutcomeError(f"categories has the label {label!r}, the data have {level!r}; spell it as in the data")
 
 
 def _sides(names: NDArray[Any], first: NDArray[Any], second: NDArray[Any]) -> NDArray[np.object_]:
     third = (names != first) & (names != second)
     if third.any():
-        row = int(np.flatnonzero(third)[0])
+        winner, *compared = (str(column[third][0]) for column in (names, first, second))
         raise OutcomeError(
-            f"{int(third.sum())} votes name a winner that was not compared: {names[row]!r} in a comparison of "
-            f"{first[row]!r} with {second[row]!r}"
+            f"{int(third.sum())} votes name a winner that was not compared: {winner!r} in a comparison of "
+            f"{compared[0]!r} with {compared[1]!r}"
         )
     return np.where(names == first, "first", "second").astype(object)
 
@@ -146,9 +160,9 @@ def _unknown_labels(unknown: list[Any], levels: list[Any], items: set[str]) -> s
     )
 
 
-def _folded(level: Any) -> str:
+def _folded(level: Any) -> Any:
     if not isinstance(level, str):
-        return ""
+        return level
     words = "".join(character if character.isalnum() else " " for character in level.casefold()).split()
     return "_".join(words)
 

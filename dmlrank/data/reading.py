@@ -12,12 +12,32 @@ import pandas as pd
 from numpy.typing import NDArray
 from patsy import EvalEnvironment
 
-from ..exceptions import DataError, DmlrankWarning, MissingDataError, listed
+from ..exceptions import ColumnError, DataError, DmlrankWarning, MissingDataError, listed, nearest
 from .features import FeatureMap, FeatureNames, check_features, fit_features, locate_names
 from .formula import Formula, parse_formula
-from .frames import column_names, is_vector_column, require_columns, stack_vectors, take_columns
+from .frames import (
+    as_array,
+    check_names,
+    column_names,
+    is_vector_column,
+    name_of,
+    require_columns,
+    stack_vectors,
+    take_columns,
+)
 from .outcomes import read_outcomes
 from .preferences import IntArray, PreferenceData, gather_cells
+
+# Kinds of columns that patsy would take for a category per value.
+_TIMES = {
+    "datetime64": "timestamp",
+    "datetime": "timestamp",
+    "date": "date",
+    "period": "period",
+    "timedelta64": "time difference",
+    "timedelta": "time difference",
+    "time": "time of day",
+}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -81,6 +101,7 @@ def read_preferences(
         _check_constant(rows, row_context, first_row)
         x, feature_map = _features(rows, first_row, environment)
         incomplete = check_features(x, feature_map.names, keep_missing=missing != "raise")
+        _check_something_known(x, feature_map.names, incomplete, missing)
         if missing != "drop" or not incomplete.any():
             break
         rows = rows.only(~incomplete[row_context])
@@ -102,14 +123,26 @@ def _needed_columns(
     require_columns(roles, available, f"formula {text!r}")
     require_columns(context, available, "context=")
     require_columns(groups, available, "cov_kwds groups")
+    if propensity and propensity not in available:
+        words = ["estimate", "marginal"]
+        raise ColumnError(
+            f"propensity={propensity!r} is neither 'estimate' nor 'marginal' nor a column"
+            f"{nearest(propensity, [*words, *available])} (columns: {listed(available)})"
+        )
     extras = tuple(dict.fromkeys([*groups, *([propensity] if propensity else [])]))
     n_rows = len(take_columns(data, [formula.outcome]))
     names = locate_names(formula.features, available, environment, n_rows, roles)
     table = take_columns(data, list(dict.fromkeys([*roles, *names.columns, *context, *extras])))
-    arrays = {name: np.asarray(environment.namespace[name]) for name in names.arrays}
+    arrays = {name: as_array(environment.namespace[name]) for name in names.arrays}
+    check_names(
+        table, [name for name in table.columns if name not in names.columns or not is_vector_column(table[name])]
+    )
     for name in names.columns:
-        if pd.api.types.is_datetime64_any_dtype(table[name].dtype):
-            raise DataError(f"feature {name!r} is a timestamp; turn it into a number (days since ...) or a category")
+        kind = pd.api.types.infer_dtype(table[name], skipna=True)
+        if kind in _TIMES:
+            raise DataError(
+                f"feature {name!r} is a {_TIMES[kind]}; turn it into a number (days since ...) or a category"
+            )
     return _Rows(formula, names, context, extras, table, arrays, np.arange(n_rows), n_rows)
 
 
@@ -140,7 +173,7 @@ def _missing_message(rows: _Rows, counts: dict[str, int]) -> str:
     if ids:
         return f"missing values: {found}; a row without {listed(ids)} belongs to no context (missing='drop' drops it)"
     numeric = [name for name in counts if name in rows.names.columns]
-    keep = " or missing='keep' to hand missing numbers to the learner" if numeric else ""
+    keep = " or missing='keep' to hand missing values to the learner" if numeric else ""
     return f"missing values: {found}; pass missing='drop' to drop these rows{keep}"
 
 
@@ -174,20 +207,25 @@ def _check_constant(rows: _Rows, row_context: IntArray, first_row: IntArray) -> 
                 f"feature {name!r} differs within {n_bad} contexts, first in "
                 f"{dict(zip(rows.context, here, strict=True))}: "
                 f"{_cell(column, first_row[row_context[row]])} and {_cell(column, row)}; a context has one value of "
-                f"every "
-                f"feature (if {name!r} tells contexts apart, add it to context=)"
+                f"every feature (if {name!r} tells contexts apart, add it to context=)"
             )
 
 
 def _codes(column: Any) -> IntArray:
     if isinstance(column, pd.Series) and not is_vector_column(column):
         return pd.factorize(column, use_na_sentinel=True)[0]
-    matrix = stack_vectors(column) if isinstance(column, pd.Series) else np.asarray(column).reshape(len(column), -1)
-    return np.unique(matrix, axis=0, return_inverse=True, equal_nan=True)[1].reshape(-1)
+    matrix = stack_vectors(column) if isinstance(column, pd.Series) else column.reshape(len(column), -1)
+    if matrix.dtype.kind not in "biuf":
+        rows_alike = pd.DataFrame(matrix).groupby(list(range(matrix.shape[1])), sort=False, dropna=False)
+        return np.asarray(rows_alike.ngroup(), dtype=np.intp)
+    # Rows as bytes: one hash for each in place of a comparison for each number. Adding zero turns -0.0 into 0.0.
+    rows = np.ascontiguousarray(matrix, dtype=float) + 0.0
+    return pd.factorize(np.array([row.tobytes() for row in rows], dtype=object))[0]
 
 
 def _cell(column: Any, row: int) -> str:
-    text = repr(column.iloc[row] if isinstance(column, pd.Series) else column[row])
+    cell = column.iloc[row] if isinstance(column, pd.Series) else column[row]
+    text = repr(cell.item() if isinstance(cell, np.generic) else cell)
     return text if len(text) <= 60 else text[:57] + "..."
 
 
@@ -195,6 +233,20 @@ def _features(rows: _Rows, first_row: IntArray, environment: EvalEnvironment) ->
     columns: dict[str, Any] = {name: rows.table[name].iloc[first_row] for name in rows.names.columns}
     columns |= {name: array[first_row] for name, array in rows.arrays.items()}
     return fit_features(rows.formula.features, columns, len(first_row), environment)
+
+
+def _check_something_known(
+    x: NDArray[np.float64], names: Sequence[str], incomplete: NDArray[np.bool_], missing: str
+) -> None:
+    """Raise where a feature is missing in every context, or dropping the incomplete contexts would leave none."""
+    empty = np.isnan(x).all(axis=0)
+    if empty.any():
+        raise MissingDataError(
+            f"the features {listed(np.array(names)[empty])} are NaN in every context; one NaN that goes into center() "
+            f"or the like makes all of them NaN: put such a feature into a column first"
+        )
+    if missing == "drop" and incomplete.all():
+        raise MissingDataError(f"no context is left: in each of the {len(x)} contexts some feature is NaN")
 
 
 def _warn_of_repeats(rows: _Rows, x: NDArray[np.float64]) -> None:
@@ -223,11 +275,12 @@ def _tells_prompts_apart(column: pd.Series) -> bool:
 
 def _items(first: pd.Series, second: pd.Series) -> tuple[str, ...]:
     """Names of the items, in the order of the Categorical where both columns share one, else sorted."""
-    present = {str(name) for column in (first, second) for name in column.dropna().unique()}
+    present = {name_of(name) for column in (first, second) for name in column.dropna().unique()}
     levels = [column.cat.categories for column in (first, second) if isinstance(column.dtype, pd.CategoricalDtype)]
     if len(levels) == 2:
-        merged = [str(name) for name in dict.fromkeys([*levels[0], *levels[1]])]
-        orders = [[merged.index(str(name)) for name in level] for level in levels]
+        named = [[name_of(name) for name in level] for level in levels]
+        merged = list(dict.fromkeys([*named[0], *named[1]]))
+        orders = [[merged.index(name) for name in level] for level in named]
         if all(order == sorted(order) for order in orders):
             return tuple(name for name in merged if name in present)
     return tuple(sorted(present))
@@ -275,7 +328,7 @@ def _assemble(
 
 def _item_codes(column: pd.Series, items: tuple[str, ...]) -> IntArray:
     code = {name: position for position, name in enumerate(items)}
-    return np.array([code[str(name)] if known else -1 for name, known in zip(column, column.notna(), strict=True)])
+    return np.array([code[name_of(name)] if known else -1 for name, known in zip(column, column.notna(), strict=True)])
 
 
 def _check_battles(rows: _Rows, items: tuple[str, ...], first: IntArray, second: IntArray) -> None:
@@ -284,11 +337,11 @@ def _check_battles(rows: _Rows, items: tuple[str, ...], first: IntArray, second:
         row = int(np.flatnonzero(itself)[0])
         raise DataError(
             f"{int(itself.sum())} rows compare a model with itself, first row {rows.index[row]}: "
-            f"{items[first[row]]!r}; "
-            f"a comparison needs two models"
+            f"{items[first[row]]!r}; a comparison needs two models"
         )
     if len(items) < 2:
-        raise DataError(f"only {len(items)} model in the data ({listed(items)}); a ranking needs at least two")
+        seen = f"only one model in the data ({items[0]!r})" if items else "no model in the data"
+        raise DataError(f"{seen}; a ranking needs at least two")
 
 
 def _identifiers(rows: _Rows, first_row: IntArray) -> NDArray[np.object_]:

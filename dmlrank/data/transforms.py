@@ -28,7 +28,7 @@ class Text:
     Raises
     ------
     DataError
-        If every text is missing or empty, or the texts have too few distinct words for ``k`` components.
+        If every text is missing or empty, or there are too few texts or distinct words for ``k`` components.
     MissingExtraError
         If scikit-learn is not installed.
 
@@ -48,12 +48,13 @@ class Text:
 
     def __init__(self) -> None:
         self._texts: list[str] = []
-        self._pipeline: Any = None
+        self._vectorizer: Any = None
+        self._decomposition: Any = None
         self._k = 0
 
     def memorize_chunk(self, column: Any, k: int = 100) -> None:
         """Collect texts; patsy hands over the data in chunks."""
-        if not isinstance(k, int | np.integer) or k < 1:
+        if not isinstance(k, int | np.integer) or isinstance(k, bool) or k < 1:
             raise DataError(f"text(..., k={k!r}): k is a whole number of components, at least 1")
         self._k = int(k)
         known, texts = _texts(column)
@@ -64,20 +65,26 @@ class Text:
         try:
             from sklearn.decomposition import TruncatedSVD
             from sklearn.feature_extraction.text import TfidfVectorizer
-            from sklearn.pipeline import make_pipeline
         except ImportError:
             raise MissingExtraError("text() needs scikit-learn: pip install 'dmlrank[text]'") from None
         if not self._texts:
             raise DataError("text(): every text of the column is missing")
-        vectorizer = TfidfVectorizer()
+        self._vectorizer = TfidfVectorizer()
         try:
-            n_terms = vectorizer.fit_transform(self._texts).shape[1]
+            frequencies = self._vectorizer.fit_transform(self._texts)
         except ValueError:
             raise DataError("text(): the texts hold no words of two or more letters") from None
-        if self._k > n_terms:
-            raise DataError(f"text(..., {self._k}): the texts have {n_terms} distinct words; k is at most {n_terms}")
+        n_texts, n_words = frequencies.shape
+        if self._k > min(n_texts, n_words):
+            raise DataError(
+                f"text(..., {self._k}): {n_texts} texts with {n_words} distinct words have at most "
+                f"{min(n_texts, n_words)} components"
+            )
         # The seed fixes the randomised decomposition, so that the same texts always give the same features.
-        self._pipeline = make_pipeline(TfidfVectorizer(), TruncatedSVD(self._k, random_state=0)).fit(self._texts)
+        self._decomposition = TruncatedSVD(self._k, random_state=0)
+        # Texts that are all the same have no variance, of which scikit-learn takes shares.
+        with np.errstate(divide="ignore", invalid="ignore"):
+            self._decomposition.fit(frequencies)
         self._texts = []
 
     def transform(self, column: Any, k: int = 100) -> NDArray[np.float64]:
@@ -85,7 +92,8 @@ class Text:
         known, texts = _texts(column)
         features = np.full((len(texts), self._k), np.nan)
         if known.any():
-            features[known] = self._pipeline.transform([t for t, here in zip(texts, known, strict=True) if here])
+            frequencies = self._vectorizer.transform([t for t, here in zip(texts, known, strict=True) if here])
+            features[known] = self._decomposition.transform(frequencies)
         return features
 
 

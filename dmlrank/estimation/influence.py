@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 import numpy as np
@@ -50,6 +50,13 @@ class Pieces:
     entry_share: FloatArray
     entry_y: FloatArray
 
+    @property
+    def weight(self) -> FloatArray:
+        """Labelled cells that each piece amounts to, shared cells in proportion to the votes, (q,)."""
+        total: FloatArray = np.zeros(len(self.context))
+        np.add.at(total, self.entry_piece, self.entry_share)
+        return total
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Influence:
@@ -62,11 +69,14 @@ class Influence:
     correction : ndarray, shape (q, d)
         DF(mu(x_i))[S / pi (Y - mu)], by piece.
     piece_context : ndarray of int, shape (q,)
+    piece_weight : ndarray, shape (q,)
+        Labelled cells that each piece amounts to.
     """
 
     value: FloatArray
     correction: FloatArray
     piece_context: IntArray
+    piece_weight: FloatArray
 
     @property
     def plugin(self) -> FloatArray:
@@ -90,9 +100,15 @@ class Influence:
         """phi_i, (n, d), with mean zero."""
         return self.value + self.by_context - self.estimate
 
+    @property
+    def centred_correction(self) -> FloatArray:
+        """Corrections, (q, d), less the share of each piece in their sum, which is the bias of F(mu) that they undo."""
+        share = self.piece_weight / self.piece_weight.sum()
+        return self.correction - share[:, None] * self.correction.sum(axis=0)
+
     def without_correction(self) -> Influence:
         """What the plug-in estimator makes of it: F(mu) alone."""
-        return Influence(self.value, np.zeros_like(self.correction), self.piece_context)
+        return replace(self, correction=np.zeros_like(self.correction))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -106,7 +122,7 @@ class Pass:
     cell_mu : ndarray, shape (m, C)
         Out-of-fold probabilities at the labelled cells, not floored.
     n_floored : int
-        Entries of mu (context, ordered pair of the functional, category) below the floor.
+        Entries of mu (context, ordered pair, category) below the floor, pairs off the graph included.
     n_entries : int
         Entries looked at; zero where no functional needs a floor.
     """
@@ -200,7 +216,7 @@ def evaluate(
             delta = np.zeros(base.shape)
             delta[(row, *at[1:])] = residual
             result.add(contexts, piece, piece_place, *score.value_and_derivative(base, delta))
-    influences = tuple(result.influence(pieces.context) for result in results)
+    influences = tuple(result.influence(pieces) for result in results)
     return Pass(influences, cell_mu, n_floored, n_entries)
 
 
@@ -221,11 +237,11 @@ class _Collected:
         self._value[contexts[place]] = value
         self._correction[piece] = derivative
 
-    def influence(self, piece_context: IntArray) -> Influence:
+    def influence(self, pieces: Pieces) -> Influence:
         """Everything that was filed."""
         assert self._value is not None
         assert self._correction is not None
-        return Influence(self._value, self._correction, piece_context)
+        return Influence(self._value, self._correction, pieces.context, pieces.weight)
 
 
 def _within(bounds: IntArray, contexts: IntArray) -> tuple[IntArray, IntArray]:

@@ -83,8 +83,9 @@ def two_way(influence: Influence, prompt: IntArray, annotator: IntArray, gauge: 
     """Prompts and annotators, crossed: V_prompt + V_annotator - V_cell, from the pieces of the influence.
 
     What a context says without labels, F(mu(x)) - theta, belongs to its prompt alone; a correction belongs to its
-    prompt and its annotator. Where the difference is not positive semidefinite in what the functional leaves free,
-    nothing is subtracted, which is conservative, and the note says so.
+    prompt and its annotator. Corrections are centred before they are added up: their mean is minus the bias of F(mu),
+    and what all annotators share is no covariance between prompts. Where the difference is not positive semidefinite
+    in what the functional leaves free, nothing is subtracted, which is conservative, and the note says so.
 
     Parameters
     ----------
@@ -101,7 +102,7 @@ def two_way(influence: Influence, prompt: IntArray, annotator: IntArray, gauge: 
     Cameron, Gelbach and Miller (2011), Robust inference with multiway clustering.
     """
     labelled = annotator >= 0
-    pieces, annotator = influence.correction[labelled], annotator[labelled]
+    pieces, annotator = influence.centred_correction[labelled], annotator[labelled]
     piece_prompt = prompt[influence.piece_context[labelled]]
     return _crossed(influence.centred, prompt, pieces, piece_prompt, annotator, gauge)
 
@@ -128,7 +129,7 @@ def _crossed(
     gauge: FloatArray,
 ) -> Covariance:
     counts = _count_clusters([first, piece_second])
-    both = piece_first * (piece_second.max() + 1) + piece_second
+    both = np.unique(piece_first * (piece_second.max() + 1) + piece_second, return_inverse=True)[1]
     added = _by_group(phi, first) + _by_group(pieces, piece_second)
     matrix = added - _by_group(pieces, both)
     basis = free_basis(gauge, len(matrix))

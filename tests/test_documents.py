@@ -1,0 +1,27 @@
+"""The README's and the vignettes' code runs, and the README's commands are where they are looked for."""
+
+from __future__ import annotations
+
+import pathlib
+import re
+
+import pytest
+
+ROOT = pathlib.Path(__file__).parents[1]
+DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "vignettes").glob("*.md"))]
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+def test_the_code_of_a_document_runs(document):
+    cells = re.findall(r"^```python\n(.*?)^```$", document.read_text(encoding="utf-8"), flags=re.M | re.S)
+    assert cells
+    namespace: dict[str, object] = {}
+    for number, cell in enumerate(cells, start=1):
+        exec(compile(cell, f"{document.name}, cell {number}", "exec"), namespace)
+
+
+def test_the_readme_has_two_commands_of_one_line_each_the_main_job_first():
+    blocks = re.findall(r"^```sh\n(.*?)^```$", (ROOT / "README.md").read_text(encoding="utf-8"), flags=re.M | re.S)
+    assert [block.count("\n") for block in blocks] == [1, 1]
+    assert "dmlrank demo" in blocks[0]
+    assert "pytest" in blocks[1]

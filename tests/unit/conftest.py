@@ -1,0 +1,114 @@
+"""Small data that the tests of the numerical core share: arrays, frames of battles, and a fit that keeps quiet."""
+
+from __future__ import annotations
+
+import warnings
+from types import SimpleNamespace
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import dmlrank as dr
+from dmlrank.data.features import FeatureMap
+from dmlrank.data.preferences import PreferenceData, gather_cells
+
+LABELS = {
+    2: ["model_a", "model_b"],
+    3: ["model_a", "model_b", "tie"],
+    4: ["model_a", "model_b", "both_good", "both_bad"],
+    5: ["model_a", "model_b", "both_good", "both_bad", "tie"],
+}
+
+
+@pytest.fixture(scope="session")
+def make_data():
+    def make(context, first, second, label, *, n_items, n_categories, x=None, n_contexts=None, extras=None, order=None):
+        """Preference data, one vote per entry; a row per vote, then one for every context without a vote."""
+        context, first, second, label = (np.asarray(part, dtype=np.intp) for part in (context, first, second, label))
+        n = len(x) if x is not None else n_contexts or int(context.max()) + 1
+        y = np.eye(n_categories)[label]
+        cells, vote_cell = gather_cells(context, first, second, y)
+        rows = np.concatenate([context, np.setdiff1d(np.arange(n), context)])
+        return PreferenceData(
+            items=tuple(f"m{j}" for j in range(n_items)),
+            categories=("first", "second", "both_good", "both_bad", "tie")[:n_categories],
+            labels=(),
+            x=np.empty((n, 0)) if x is None else np.asarray(x, dtype=float),
+            feature_map=FeatureMap("1", (), (), None),
+            context_ids=np.array([f"q{i}" for i in range(n)], dtype=object),
+            seed_order=np.arange(n) if order is None else np.asarray(order),
+            cells=cells,
+            vote_cell=vote_cell,
+            vote_y=y,
+            vote_row=np.arange(len(context)),
+            row_context=rows,
+            row_index=np.arange(len(rows)),
+            extras=pd.DataFrame(extras or {}, index=np.arange(len(rows))),
+            n_rows=len(rows),
+            n_dropped=0,
+        )
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def draw_mu():
+    def draw(rng, n, n_items, n_categories, floor=0.1):
+        """Category probabilities, none below floor / C, zero on the diagonal."""
+        mu = floor / n_categories + (1 - floor) * rng.dirichlet(np.ones(n_categories), size=(n, n_items, n_items))
+        mu[:, np.arange(n_items), np.arange(n_items)] = 0.0
+        return mu
+
+    return draw
+
+
+@pytest.fixture(scope="session")
+def draw_battles(draw_mu):
+    def draw(rng, n, n_items=4, n_categories=3, edges=None, n_pairs=1, repeats=False, unlabelled=0, mu=None):
+        """Votes on ``n_pairs`` ordered pairs of each of ``n`` prompts, all categories among them.
+
+        ``repeats`` adds further votes on the same pairs, ``unlabelled`` prompts without a vote stand in between.
+        """
+        mu = draw_mu(rng, n, n_items, n_categories) if mu is None else mu
+        propensity = rng.uniform(0.2, 1.0, size=(n, n_items, n_items))
+        x = rng.normal(size=(n, 2))
+        allowed = np.argwhere(~np.eye(n_items, dtype=bool) if edges is None else edges)
+        silent = rng.choice(n, size=unlabelled, replace=False)
+        rows, seen = [], 0
+        for i in range(n):
+            about = {"prompt": f"q{i:03d}", "x0": x[i, 0], "x1": x[i, 1], "topic": f"t{i % 7}"}
+            if i in silent:
+                rows.append(
+                    about | {"model_a": None, "model_b": None, "winner": None, "shown": np.nan, "judge": "none"}
+                )
+                continue
+            for j, k in allowed[rng.choice(len(allowed), size=n_pairs, replace=False)]:
+                for _ in range(int(rng.integers(1, 4)) if repeats else 1):
+                    label = seen if seen < n_categories else rng.choice(n_categories, p=mu[i, j, k])
+                    seen += 1
+                    vote = {"model_a": f"m{j}", "model_b": f"m{k}", "winner": LABELS[n_categories][label]}
+                    judge = {"judge": f"judge{rng.integers(5)}"}
+                    rows.append(about | vote | {"shown": propensity[i, j, k]} | judge)
+        return SimpleNamespace(frame=pd.DataFrame(rows), mu=mu, propensity=propensity)
+
+    return draw
+
+
+@pytest.fixture(scope="session")
+def rank():
+    def fit(data, formula="winner ~ 1 | model_a + model_b", **options):
+        """A fit by prompt on one thread in which warnings of dmlrank are no errors."""
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", dr.DmlrankWarning)
+            defaults = {"context": "prompt", "min_labels": 1, "rng": 0, "n_jobs": 1}
+            return dr.dml_rank(formula, data, **(defaults | options))
+
+    return fit
+
+
+@pytest.fixture
+def ignore_warnings():
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", dr.DmlrankWarning)
+        yield

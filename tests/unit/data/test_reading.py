@@ -1,0 +1,352 @@
+"""From rows to contexts and votes: order, repeats, missing values, dtypes, and rows that contradict each other."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+
+from dmlrank.exceptions import ColumnError, DataError, DmlrankWarning, MissingDataError, OutcomeError
+
+
+def assert_same(left, right):
+    """Everything that a fit uses is equal."""
+    assert (left.items, left.categories, left.n_dropped) == (right.items, right.categories, right.n_dropped)
+    for name in ("x", "context_ids", "seed_order", "vote_cell", "vote_y", "row_context", "vote_row"):
+        np.testing.assert_array_equal(getattr(left, name), getattr(right, name))
+    for name in ("context", "first", "second", "y", "n_votes"):
+        np.testing.assert_array_equal(getattr(left.cells, name), getattr(right.cells, name))
+
+
+def test_contexts_items_and_categories_come_in_their_order(read, votes):
+    data = read(votes, context=["question"])
+    assert data.context_ids.tolist() == ["q3", "q1", "q2", "q5", "q4"]
+    assert data.items == ("x", "y", "z")
+    assert data.categories == ("first", "second", "tie")
+    assert data.row_context.tolist() == [0, 1, 0, 2, 1, 3, 4, 4, 0]
+    assert (data.n_rows, data.n_dropped, data.n_votes, data.n_contexts) == (9, 0, 9, 5)
+
+
+def test_without_context_every_row_is_one(read, votes):
+    data = read(votes)
+    assert data.context_ids.tolist() == list(range(9))
+    assert data.row_context.tolist() == list(range(9))
+
+
+def test_several_columns_identify_a_context(read, votes):
+    data = read(votes, context=["topic", "question"])
+    assert data.context_ids.tolist() == [
+        ("math", "q3"),
+        ("code", "q1"),
+        ("code", "q2"),
+        ("chat", "q5"),
+        ("math", "q4"),
+    ]
+    merged = read(
+        votes.assign(question=votes["topic"].str[0], turn=votes["question"].str[1]), context=["question", "turn"]
+    )
+    np.testing.assert_array_equal(merged.row_context, data.row_context)
+
+
+def test_identifiers_that_print_alike_only_together_stay_apart(read, votes):
+    frame = votes.assign(u=["1", "11"] * 4 + ["1"], v=["11", "1"] * 4 + ["11"])
+    assert read(frame, context=["u", "v"]).context_ids.tolist() == [("1", "11"), ("11", "1")]
+
+
+def test_repeated_votes_are_averaged(read, votes):
+    data = read(votes, context=["question"])
+    cells = data.cells
+    places = zip(cells.context, cells.first, cells.second, strict=True)
+    place = [(data.context_ids[i], data.items[j], data.items[k]) for i, j, k in places]
+    table = dict(zip(place, zip(cells.y.tolist(), cells.n_votes.tolist(), strict=True), strict=True))
+    assert table == {
+        ("q3", "x", "y"): ([0.5, 0.5, 0.0], 2),
+        ("q3", "y", "z"): ([0.0, 1.0, 0.0], 1),
+        ("q1", "x", "y"): ([0.0, 1.0, 0.0], 1),
+        ("q1", "y", "z"): ([0.0, 0.0, 1.0], 1),
+        ("q2", "z", "x"): ([1.0, 0.0, 0.0], 1),
+        ("q5", "y", "x"): ([0.0, 0.0, 1.0], 1),
+        ("q4", "z", "y"): ([1.0, 0.0, 0.0], 2),
+    }
+
+
+def test_nine_votes_that_disagree(read):
+    winner = ["model_a"] * 4 + ["tie"] * 2 + ["model_b"] * 3
+    frame = pd.DataFrame(
+        {"q": [1] * 10, "a": ["x"] * 9 + ["y"], "b": ["y"] * 9 + ["x"], "winner": [*winner, "model_a"]}
+    )
+    cells = read(frame, context=["q"]).cells
+    np.testing.assert_allclose(cells.y, [[4 / 9, 3 / 9, 2 / 9], [1, 0, 0]])
+    assert cells.n_votes.tolist() == [9, 1]
+
+
+@pytest.mark.parametrize("nothing", [None, np.nan, pd.NA, pd.NaT])
+def test_a_missing_winner_is_a_context_without_a_label(read, votes, nothing):
+    silent = votes.assign(winner=votes["winner"].astype(object).mask(votes["question"].isin(["q5", "q2"]), nothing))
+    for missing in ("raise", "drop", "keep"):
+        data = read(silent, "length", context=["question"], missing=missing)
+        assert data.context_ids.tolist() == ["q3", "q1", "q2", "q5", "q4"]
+        assert (data.n_votes, data.n_unlabelled, data.n_dropped) == (7, 2, 0)
+        np.testing.assert_array_equal(data.x[:, 0], [3, 1, 2, 5, 4])
+
+
+def test_a_context_without_a_label_needs_no_items(read, votes):
+    prompts = pd.DataFrame({"question": ["p1", "p2"], "length": [8.0, 9.0]})
+    data = read(pd.concat([prompts, votes]), "length", context=["question"])
+    assert data.context_ids.tolist()[:2] == ["p1", "p2"]
+    assert data.items == ("x", "y", "z")
+    np.testing.assert_array_equal(data.cells.context, read(votes, context=["question"]).cells.context + 2)
+
+
+def test_a_vote_needs_both_items(read, votes):
+    holes = votes.assign(a=votes["a"].mask(votes["question"] == "q1"))
+    with pytest.raises(MissingDataError, match=r"'a' in 2 of 9 rows; pass missing='drop' to drop these rows$"):
+        read(holes, context=["question"])
+    with pytest.raises(MissingDataError, match="'a' in 2 of 9 rows"):
+        read(holes, context=["question"], missing="keep")
+    data = read(holes, context=["question"], missing="drop")
+    assert (data.n_dropped, data.n_rows, data.n_contexts) == (2, 9, 4)
+
+
+def test_one_mask_for_all_missing_values(read, votes):
+    holes = votes.assign(
+        length=votes["length"].mask(votes["question"] == "q5"),
+        topic=votes["topic"].mask(votes["question"] == "q4"),
+        question=votes["question"].mask(np.arange(9) == 3),
+    )
+    with pytest.raises(MissingDataError, match="'question' in 1 of 9 rows, 'length' in 1 of 9 rows, 'topic' in 2 of 9"):
+        read(holes, "length + topic", context=["question"])
+    data = read(holes, "length + topic", context=["question"], missing="drop")
+    assert_same(
+        read(votes[~votes["question"].isin(["q2", "q4", "q5"])], "length + topic", context=["question"]),
+        data.__class__(**{name: getattr(data, name) for name in data.__slots__} | {"n_rows": 5, "n_dropped": 0}),
+    )
+    assert data.n_dropped == 4
+    assert data.row_index.tolist() == [0, 1, 2, 4, 8]
+
+
+def test_keep_hands_missing_numbers_on(read, votes):
+    holes = votes.assign(length=votes["length"].mask(votes["question"] == "q5"))
+    data = read(holes, "length + topic", context=["question"], missing="keep")
+    np.testing.assert_array_equal(data.x[:, -1], [3, 1, 2, np.nan, 4])
+    assert data.n_dropped == 0
+
+
+def test_equal_missing_vectors_are_one_feature_value(read, votes):
+    vectors = {"q3": None, "q1": [1.0, np.nan]}
+    frame = votes.assign(e=[vectors.get(question, [1.0, 2.0]) for question in votes["question"]])
+    data = read(frame, "e", context=["question"], missing="keep")
+    np.testing.assert_array_equal(data.x, [[np.nan, np.nan], [1, np.nan], [1, 2], [1, 2], [1, 2]])
+
+
+def test_missing_entries_of_a_callers_array_are_one_feature_value(read, votes):
+    topics = np.array([None if q == "q3" else t for q, t in zip(votes["question"], votes["topic"], strict=True)])
+    data = read(votes, "topics", env={"topics": topics}, context=["question"], missing="keep")
+    np.testing.assert_array_equal(data.x[:, 0], [np.nan, 1, 1, 0, 0])
+
+
+def test_zero_has_no_sign(read, votes):
+    frame = votes.assign(e=[[0.0, 1.0]] * 2 + [[-0.0, 1.0]] * 7, length=[0.0, 0.0] + [-0.0] * 7)
+    assert read(frame, "e + length", context=["question"]).n_contexts == 5
+
+
+def test_a_context_needs_its_identifier(read, votes):
+    holes = votes.assign(question=votes["question"].mask(votes["question"] == "q1"))
+    for missing in ("raise", "keep"):
+        with pytest.raises(MissingDataError, match="'question' in 2 of 9 rows; a row without 'question' belongs to no"):
+            read(holes, context=["question"], missing=missing)
+    assert read(holes, context=["question"], missing="drop").n_contexts == 4
+
+
+def log(column):
+    with np.errstate(invalid="ignore"):
+        return np.log(column - 1.5)
+
+
+def test_missing_values_that_a_function_makes(read, votes):
+    with pytest.raises(MissingDataError, match=r"'log\(length\)' are NaN in 1 contexts although their columns are not"):
+        read(votes, "log(length)", env={"log": log}, context=["question"])
+    dropped = read(votes, "log(length)", env={"log": log}, context=["question"], missing="drop")
+    assert dropped.context_ids.tolist() == ["q3", "q2", "q5", "q4"]
+    assert (dropped.n_dropped, dropped.n_votes) == (2, 7)
+    kept = read(votes, "log(length)", env={"log": log}, context=["question"], missing="keep")
+    np.testing.assert_array_equal(kept.x[:, 0], np.log([1.5, np.nan, 0.5, 3.5, 2.5]))
+
+
+def test_transforms_are_fitted_again_when_contexts_are_dropped(read, votes):
+    data = read(votes, "log(length) + center(length)", env={"log": log}, context=["question"], missing="drop")
+    np.testing.assert_allclose(data.x[:, 1], np.array([3, 2, 5, 4]) - 3.5)
+
+
+@pytest.mark.parametrize("missing", ["drop", "keep"])
+@pytest.mark.parametrize("features", ["center(log(length))", "log(0 * length)", "nothing"])
+def test_a_feature_without_any_value(read, votes, features, missing):
+    with pytest.raises(MissingDataError, match=r"NaN in every context|every one of the 9 rows"):
+        read(votes.assign(nothing=np.nan), features, env={"log": log}, context=["question"], missing=missing)
+
+
+def test_dropping_all_contexts_for_different_reasons(read, votes):
+    env = {"f": lambda v: v.where(v > 2.5), "g": lambda v: v.where(v < 2.5)}
+    with pytest.raises(MissingDataError, match="no context is left: in each of the 5 contexts"):
+        read(votes, "f(length) + g(length)", env=env, context=["question"], missing="drop")
+
+
+@pytest.mark.parametrize("missing", ["raise", "drop", "keep"])
+def test_infinite_features_are_never_dropped(read, votes, missing):
+    with pytest.raises(DataError, match="infinite values in the features 'length'"):
+        read(
+            votes.assign(length=votes["length"].replace(5.0, -np.inf)), "length", context=["question"], missing=missing
+        )
+
+
+def test_items_are_sorted_or_in_the_order_of_a_categorical(read, votes):
+    order = ["z", "w", "x", "y"]
+    ordered = votes.assign(a=pd.Categorical(votes["a"], order), b=pd.Categorical(votes["b"], order))
+    assert read(ordered, context=["question"]).items == ("z", "x", "y")
+    half = votes.assign(a=pd.Categorical(votes["a"], order))
+    assert read(half, context=["question"]).items == ("x", "y", "z")
+    against = votes.assign(a=pd.Categorical(votes["a"], order), b=pd.Categorical(votes["b"], order[::-1]))
+    assert read(against, context=["question"]).items == ("x", "y", "z")
+
+
+@pytest.mark.parametrize("dtype", [int, float, "Int64", object, "category", str])
+def test_models_that_are_numbers(read, votes, dtype):
+    codes = {"x": 3, "y": 10, "z": 2}
+    frame = votes.assign(a=votes["a"].map(codes).astype(dtype), b=votes["b"].map(codes).astype(dtype))
+    data = read(frame, context=["question"])
+    assert set(data.items) == {"10", "2", "3"}
+    assert len(data.cells) == 7
+
+
+def test_models_that_are_numbers_with_contexts_without_items(read, votes):
+    codes = {"x": 3, "y": 10, "z": 2}
+    for dtype in (float, "Int64"):
+        frame = votes.assign(a=votes["a"].map(codes).astype(dtype), b=votes["b"].map(codes))
+        frame["winner"] = frame["a"].astype(float)
+        frame.loc[1, ["winner", "a"]] = None
+        data = read(frame, context=["question"])
+        assert data.items == ("10", "2", "3")
+        assert data.categories == ("first", "second")
+
+
+def test_context_identifiers_too_large_for_floats(read, votes):
+    large = pd.array([2**60 + int(q[1]) for q in votes["question"]], dtype="Int64")
+    frame = votes.assign(question=large)
+    frame.loc[5, "question"] = pd.NA
+    assert read(frame, context=["question"], missing="drop").n_contexts == 4
+
+
+@pytest.mark.parametrize("context", [["question"], ["topic", "question"]])
+def test_the_order_of_rows_does_not_change_what_is_read(read, many_votes, context):
+    straight = read(many_votes, "center(length)", context=context)
+    by_id = dict(zip(straight.context_ids, zip(straight.seed_order, straight.x[:, 0], strict=True), strict=True))
+    assert sorted(straight.seed_order) == list(range(60))
+    for seed in range(3):
+        shuffled = read(many_votes.sample(frac=1, random_state=seed), "center(length)", context=context)
+        assert shuffled.context_ids.tolist() != straight.context_ids.tolist()
+        assert set(shuffled.context_ids) == set(straight.context_ids)
+        for name, place, length in zip(shuffled.context_ids, shuffled.seed_order, shuffled.x[:, 0], strict=True):
+            assert by_id[name][0] == place
+            assert by_id[name][1] == pytest.approx(length, abs=1e-12)
+        np.testing.assert_array_equal(shuffled.pair_votes(), straight.pair_votes())
+
+
+def test_the_callers_frame_is_never_changed(read, many_votes):
+    frame = many_votes.assign(
+        a=many_votes["a"].astype("category"),
+        e=[[1.0, 2.0]] * 200,
+        length=many_votes["length"].mask(many_votes["question"] == "q01").astype("Float64"),
+    )
+    frame.index = pd.Index(np.arange(200) % 7)
+    before = frame.copy(deep=True)
+    read(frame, "center(length) + e + topic", context=["question"], missing="drop")
+    pd.testing.assert_frame_equal(frame, before)
+
+
+KINDS = {
+    "nullable": lambda frame: frame.convert_dtypes(),
+    "arrow dtypes": lambda frame: frame.convert_dtypes(dtype_backend="pyarrow"),
+    "objects": lambda frame: frame.astype(object),
+    "categoricals": lambda frame: frame.astype(dict.fromkeys(("question", "a", "b", "winner", "topic"), "category")),
+    "arrow table": lambda frame: pa.Table.from_pandas(frame, preserve_index=False),
+    "doubled index": lambda frame: frame.set_axis([0] * len(frame)),
+    "named index": lambda frame: frame.set_axis(pd.Index([f"r{i}" for i in range(len(frame))], name="winner")),
+    "pairs as index": lambda frame: frame.set_axis(pd.MultiIndex.from_arrays([frame["a"], range(len(frame))])),
+    "backwards index": lambda frame: frame.set_axis(range(len(frame), 0, -1)),
+    "further columns": lambda frame: frame.assign(**{"7": 1}).rename(columns={"7": 7}),
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_kind_of_frame_gives_the_same(read, many_votes, kind):
+    expected = read(many_votes, "length + topic", context=["question"])
+    assert_same(read(KINDS[kind](many_votes), "length + topic", context=["question"]), expected)
+
+
+def test_further_columns_are_kept_for_clusters_and_propensities(read, votes):
+    frame = votes.assign(judge=list("uvuvuvuvu"), p=0.5)
+    data = read(frame, context=["question"], groups=["judge"], propensity="p")
+    assert data.extras.columns.tolist() == ["judge", "p"]
+    assert data.extras["judge"].tolist() == list("uvuvuvuvu")
+    silent = frame.assign(p=frame["p"].mask(frame["question"] == "q5"))
+    with pytest.raises(MissingDataError, match="'p' in 1 of 9 rows"):
+        read(silent, context=["question"], propensity="p")
+    silent["winner"] = silent["winner"].mask(silent["question"] == "q5")
+    assert read(silent, context=["question"], propensity="p").n_unlabelled == 1
+
+
+@pytest.mark.parametrize(
+    ("column", "values"),
+    [
+        ("length", [3.0, 1.0, 3.5, 2.0, 1.0, 5.0, 4.0, 4.0, 3.0]),
+        ("topic", ["math", "code", "math", "code", "math", "chat", "math", "math", "math"]),
+        ("e", [[1.0, 2.0]] * 8 + [[1.0, 3.0]]),
+    ],
+)
+def test_a_context_has_one_value_of_every_feature(read, votes, column, values):
+    frame = votes.assign(**{column: values})
+    with pytest.raises(DataError) as caught:
+        read(frame, column, context=["question"])
+    assert f"feature {column!r} differs within 1 contexts, first in {{'question': " in str(caught.value)
+    assert f"if {column!r} tells contexts apart, add it to context=" in str(caught.value)
+    assert "np." not in str(caught.value)
+    assert read(frame, "1", context=["question"]).n_contexts == 5
+
+
+def test_arrays_of_the_caller_have_one_value_per_context(read, votes):
+    for array in (np.arange(9.0), np.eye(9), np.array(list("uvwuvwuvw"), dtype=object)):
+        with pytest.raises(DataError, match=r"feature 'array' differs within [23] contexts"):
+            read(votes, "array", env={"array": array}, context=["question"])
+
+
+def test_repeated_prompts_without_context_are_warned_of(read, many_votes):
+    frame = many_votes.assign(prompt=[f"prompt {i % 150}" for i in range(200)])
+    with pytest.warns(DmlrankWarning, match="50 rows repeat a value of 'prompt'.*context="):
+        read(frame, "text(prompt, 3)")
+    read(many_votes, "topic")
+
+
+@pytest.mark.parametrize(
+    ("changes", "options", "error", "fragments"),
+    [
+        ({"b": ["y"] * 9, "a": ["y"] + ["x"] * 8}, {}, DataError, ["1 rows compare a model with itself", "row 0: 'y'"]),
+        ({"a": ["x"] * 9, "b": [None] * 9, "winner": [None] * 9}, {}, DataError, ["only one model in the data ('x')"]),
+        ({"a": [None] * 9, "b": [None] * 9, "winner": [None] * 9}, {}, DataError, ["no model in the data"]),
+        ({"winner": [None] * 9}, {}, DataError, ["no row has a label: 'winner' is missing in all 9 rows"]),
+        ({"a": [None] * 9}, {"missing": "drop"}, MissingDataError, ["every one of the 9 rows", "'a' in 9"]),
+        ({"winner": ["w"] * 9}, {}, OutcomeError, ["unknown winner label 'w'"]),
+        ({"winner": ["z"] * 9}, {}, OutcomeError, ["votes name a winner that was not compared: 'z'"]),
+        ({"a": [["x"]] * 9}, {}, DataError, ["column 'a' holds ['x'], a list"]),
+        ({"winner": [["x"]] * 9}, {}, DataError, ["column 'winner' holds ['x'], a list"]),
+        ({"question": [{}] * 9}, {"context": ["question"]}, DataError, ["column 'question' holds {}, a dict"]),
+        ({}, {"context": ["questoin"]}, ColumnError, ["context=", "'questoin'", "did you mean 'question'?"]),
+        ({}, {"groups": ["judge"]}, ColumnError, ["cov_kwds groups", "no column 'judge'"]),
+        ({}, {"propensity": "estimte"}, ColumnError, ["nor a column", "did you mean 'estimate'?"]),
+    ],
+)  # fmt: skip
+def test_rows_that_contradict_what_is_needed(read, votes, changes, options, error, fragments):
+    with pytest.raises(error) as caught:
+        read(votes.assign(**changes), **options)
+    for fragment in fragments:
+        assert fragment in str(caught.value)

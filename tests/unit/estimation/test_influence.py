@@ -1,0 +1,209 @@
+"""Influence values: their pieces, chunks and floor, and how errors of the nuisances enter the estimate."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from dmlrank.data.preferences import Cells
+from dmlrank.estimation import influence
+from dmlrank.estimation.crossfit import Folds, GivenMu
+from dmlrank.estimation.influence import evaluate, pieces_by_context, pieces_by_group, raised
+from dmlrank.functionals import Borda, BradleyTerry, CategoryWeights, RankCentrality
+
+K, C = 4, 3
+SCORES = {
+    "borda": Borda(CategoryWeights.half(C)),
+    "bt": BradleyTerry(CategoryWeights.half(C)),
+    "rank_centrality": RankCentrality(CategoryWeights.half(C)),
+    "rate": RankCentrality(CategoryWeights.half(C), walk="rate"),
+}
+
+
+@pytest.fixture(params=SCORES.values(), ids=SCORES)
+def score(request):
+    return request.param
+
+
+@pytest.fixture
+def case(make_data, draw_mu):
+    """Contexts with none, one and many votes, by annotators, with their nuisances."""
+    rng = np.random.default_rng(0)
+    n, n_votes = 40, 150
+    context, first = rng.integers(n - 5, size=n_votes), rng.integers(2, size=n_votes)
+    second = first + rng.integers(1, 3, size=n_votes)
+    data = make_data(context, first, second, rng.integers(C, size=n_votes), n_items=K, n_categories=C, n_contexts=n)
+    assert data.cells.n_votes.max() >= 3
+    mu = draw_mu(rng, n, K, C)
+    return data, GivenMu(mu), rng.uniform(0.2, 1, size=len(data.cells)), rng.integers(6, size=n_votes)
+
+
+def every_pair(mu, target, data):
+    """Data in which every pair of every context has the label ``target``, (n, K, K, C), a probability."""
+    context, first, second = np.nonzero(np.broadcast_to(~np.eye(K, dtype=bool), mu.shape[:3]))
+    cells = Cells(context, first, second, target[context, first, second], np.ones(len(context), dtype=int))
+    object.__setattr__(data, "cells", cells)
+    return data
+
+
+def estimate(score, mu, data, propensity, floor=0.0):
+    return evaluate([score], mu, data, propensity, pieces_by_context(data), floor).influences[0]
+
+
+def test_influence_values_have_mean_zero(score, case):
+    data, mu, propensity, _ = case
+    made = estimate(score, mu, data, propensity)
+    np.testing.assert_allclose(made.centred.mean(axis=0), 0, atol=1e-14)
+    np.testing.assert_allclose(made.estimate, (made.value + made.by_context).mean(axis=0), rtol=1e-13)
+    unlabelled = np.setdiff1d(np.arange(40), data.cells.context)
+    assert len(unlabelled) >= 5
+    assert not made.by_context[unlabelled].any()
+
+
+def test_pieces_by_annotator_sum_to_the_correction_of_the_context(score, case):
+    data, mu, propensity, annotator = case
+    whole = estimate(score, mu, data, propensity)
+    pieces, owner = pieces_by_group(data, annotator)
+    split = evaluate([score], mu, data, propensity, pieces, 0.0).influences[0]
+    assert len(split.correction) > 100
+    np.testing.assert_allclose(split.by_context, whole.by_context, atol=1e-13)
+    np.testing.assert_array_equal(split.value, whole.value)
+    np.testing.assert_allclose(split.centred_correction.sum(axis=0), 0, atol=1e-12)
+    np.testing.assert_array_equal(np.unique(split.piece_context[owner < 0]), np.arange(35, 40))
+    assert split.piece_weight.sum() == pytest.approx(len(data.cells))
+
+
+def test_a_piece_holds_the_votes_of_one_annotator_on_one_context(case):
+    data, mu, propensity, annotator = case
+    pieces, owner = pieces_by_group(data, annotator)
+    made = evaluate([SCORES["borda"]], mu, data, propensity, pieces, 0.0).influences[0]
+    assert len({*zip(pieces.context, owner, strict=True)}) == len(owner)
+    for piece in range(len(owner)):
+        total = np.zeros(K)
+        for vote in np.flatnonzero(annotator == owner[piece]):
+            cell = data.vote_cell[vote]
+            i, j, k = data.cells.context[cell], data.cells.first[cell], data.cells.second[cell]
+            if i == pieces.context[piece]:
+                residual = (data.vote_y[vote] - mu.mu[i, j, k]) / propensity[cell] / data.cells.n_votes[cell]
+                total[j] += residual @ [1, 0, 0.5] / 2 / (K - 1)
+                total[k] += residual @ [0, 1, 0.5] / 2 / (K - 1)
+        np.testing.assert_allclose(made.correction[piece], total, atol=1e-14)
+
+
+@pytest.mark.parametrize("by_group", [False, True])
+@pytest.mark.parametrize("chunk", [1, 500])
+def test_chunks_do_not_matter(score, case, monkeypatch, by_group, chunk):
+    data, mu, propensity, annotator = case
+    pieces = pieces_by_group(data, annotator)[0] if by_group else pieces_by_context(data)
+    folds = Folds(np.arange(40) % 3, np.arange(40), 3)
+    whole = evaluate([score], mu, data, propensity, pieces, 0.02)
+    monkeypatch.setattr(influence, "_CHUNK", chunk)
+    for source in (mu, Scattered(mu.mu, folds)):
+        parts = evaluate([score], source, data, propensity, pieces, 0.02)
+        for name in ("value", "correction"):
+            one, other = (getattr(passed.influences[0], name) for passed in (whole, parts))
+            np.testing.assert_allclose(other, one, rtol=1e-12, atol=1e-12)
+        np.testing.assert_array_equal(parts.cell_mu, whole.cell_mu)
+        assert (parts.n_floored, parts.n_entries) == (whole.n_floored, whole.n_entries)
+
+
+class Scattered:
+    """The same probabilities fold by fold, as cross-fitting hands them out."""
+
+    def __init__(self, mu, folds):
+        self.mu, self.folds = mu, folds
+
+    def chunks(self, size):
+        for fold in range(self.folds.n_folds):
+            here = np.flatnonzero(self.folds.fold == fold)
+            for at in range(0, len(here), size):
+                yield here[at : at + size], self.mu[here[at : at + size]]
+
+
+def test_several_scores_in_one_pass_are_those_of_one_pass_each(case):
+    data, mu, propensity, _ = case
+    passed = evaluate(list(SCORES.values()), mu, data, propensity, pieces_by_context(data), 0.2)
+    assert passed.n_floored > 100
+    for score, together in zip(SCORES.values(), passed.influences, strict=True):
+        alone = estimate(score, mu, data, propensity, floor=0.2)
+        np.testing.assert_array_equal(together.value, alone.value)
+        np.testing.assert_array_equal(together.correction, alone.correction)
+
+
+def test_the_floored_probabilities_are_used_in_value_derivative_and_residual(case):
+    data, mu, propensity, _ = case
+    sharp = mu.mu**4
+    sharp /= np.maximum(sharp.sum(axis=-1, keepdims=True), 1e-300)
+    floored = raised(sharp, 0.05)
+    assert (floored != sharp).any()
+    for score in (SCORES["bt"], SCORES["rank_centrality"]):
+        made = evaluate([score], GivenMu(sharp), data, propensity, pieces_by_context(data), 0.05)
+        by_hand = estimate(score, GivenMu(floored), data, propensity)
+        np.testing.assert_array_equal(made.influences[0].value, by_hand.value)
+        np.testing.assert_array_equal(made.influences[0].correction, by_hand.correction)
+        assert made.n_floored == (sharp[:, ~np.eye(K, dtype=bool)] < 0.05).sum()
+        assert made.n_entries == 40 * K * (K - 1) * C
+        cells = data.cells
+        np.testing.assert_array_equal(made.cell_mu, sharp[cells.context, cells.first, cells.second])
+
+
+def test_borda_needs_no_floor(case):
+    data, mu, propensity, _ = case
+    floored, plain = (
+        evaluate([SCORES["borda"]], mu, data, propensity, pieces_by_context(data), floor) for floor in (0.2, 0.0)
+    )
+    np.testing.assert_array_equal(floored.influences[0].correction, plain.influences[0].correction)
+    assert (floored.n_floored, floored.n_entries) == (0, 0)
+
+
+def test_raised_lifts_what_is_low_and_renormalises():
+    mu = np.zeros((1, 2, 2, 3))
+    mu[0, 0, 1], mu[0, 1, 0] = [0.0, 0.01, 0.99], [0.2, 0.3, 0.5]
+    floored = raised(mu, 0.1)
+    np.testing.assert_allclose(floored[0, 0, 1], np.array([0.1, 0.1, 0.99]) / 1.19)
+    np.testing.assert_array_equal(floored[0, 1, 0], mu[0, 1, 0])
+    assert not floored[0, [0, 1], [0, 1]].any()
+    assert mu[0, 0, 1, 0] == 0
+
+
+def test_errors_of_mu_enter_to_second_order_and_not_at_all_where_the_functional_is_linear(score, case, draw_mu):
+    data = case[0]
+    rng = np.random.default_rng(5)
+    true, other = (draw_mu(rng, 40, K, C, floor=0.5) for _ in range(2))
+    everything = every_pair(true, true, data)
+    error, plugin_error = [], []
+    for distance in (0.1, 0.05, 0.025):
+        wrong = GivenMu((1 - distance) * true + distance * other)
+        made = estimate(score, wrong, everything, np.ones(len(everything.cells)))
+        error.append(np.linalg.norm(made.value + made.by_context - score.value(true)))
+        plugin_error.append(np.linalg.norm(made.value - score.value(true)))
+    np.testing.assert_allclose(np.divide(plugin_error[:-1], plugin_error[1:]), 2, rtol=0.1)
+    if score is SCORES["borda"]:
+        np.testing.assert_allclose(error, 0, atol=1e-13)
+    else:
+        np.testing.assert_allclose(np.divide(error[:-1], error[1:]), 4, rtol=0.1)
+
+
+def test_errors_of_the_propensity_do_not_matter_where_mu_is_right(score, case, draw_mu):
+    rng = np.random.default_rng(6)
+    true = draw_mu(rng, 40, K, C)
+    everything = every_pair(true, true, case[0])
+    made = estimate(score, GivenMu(true), everything, rng.uniform(0.05, 1, size=len(everything.cells)))
+    np.testing.assert_allclose(made.estimate, score.value(true).mean(axis=0), rtol=1e-12)
+
+
+def test_selection_and_noise_average_out_with_known_propensities_though_mu_is_wrong(make_data, draw_mu):
+    rng = np.random.default_rng(7)
+    true, wrong = draw_mu(rng, 30, K, C), draw_mu(rng, 30, K, C)
+    pi = rng.uniform(0.2, 0.9, size=(30, K, K)) * ~np.eye(K, dtype=bool)
+    truth = SCORES["borda"].value(true).mean(axis=0)
+    estimates = []
+    for _ in range(400):
+        context, first, second = np.nonzero(rng.random(pi.shape) < pi)
+        p = true[context, first, second].cumsum(axis=1)
+        label = (rng.random((len(p), 1)) > p).sum(axis=1)
+        data = make_data(context, first, second, label, n_items=K, n_categories=C, n_contexts=30)
+        estimates.append(estimate(SCORES["borda"], GivenMu(wrong), data, pi[context, first, second]).estimate)
+    error = np.std(estimates, axis=0) / np.sqrt(400)
+    assert (np.abs(np.mean(estimates, axis=0) - truth) < 3.5 * error).all()
+    assert np.abs(SCORES["borda"].value(wrong).mean(axis=0) - truth).max() > 10 * error.max()

@@ -1,0 +1,225 @@
+"""Covariances against their formulas in loops, and the two-way one against the spread of simulated estimates."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.special import expit
+
+from dmlrank.estimation.crossfit import GivenMu
+from dmlrank.estimation.influence import Influence, evaluate, pieces_by_group
+from dmlrank.exceptions import DataError, DmlrankWarning
+from dmlrank.functionals import Borda, CategoryWeights, RankCentrality
+from dmlrank.functionals.base import Gauge, Graph
+from dmlrank.inference.covariance import Covariance, free_basis, one_way, robust, two_way, two_way_contexts
+
+NO_GAUGE = np.empty((0, 3))
+
+
+@pytest.fixture
+def draw():
+    def draw(seed=0, n=90, n_pieces=260, d=3):
+        rng = np.random.default_rng(seed)
+        context = np.sort(np.concatenate([np.arange(n), rng.integers(n, size=n_pieces - n)]))
+        correction = rng.normal(size=(n_pieces, d)) + rng.normal(size=(n, d))[context] + 0.3
+        annotator = np.concatenate([rng.permutation(40)[: np.sum(context == i)] for i in range(n)])
+        return Influence(rng.normal(size=(n, d)), correction, context, rng.uniform(0.3, 1, size=n_pieces)), annotator
+
+    return draw
+
+
+def outer_sums(rows, *groups):
+    """Sum over groups of (sum of rows)(sum of rows)'."""
+    total = {}
+    for row, *key in zip(rows, *groups, strict=True):
+        total[tuple(key)] = total.get(tuple(key), 0) + row
+    return sum(np.outer(row, row) for row in total.values())
+
+
+def phi_in_loops(influence):
+    """Value and corrections of every context less the estimate."""
+    n = len(influence.value)
+    phi = influence.value.copy()
+    for piece, context in enumerate(influence.piece_context):
+        phi[context] += influence.correction[piece]
+    return phi - sum(phi) / n
+
+
+def centred_pieces(influence):
+    share = influence.piece_weight / sum(influence.piece_weight)
+    return influence.correction - np.outer(share, sum(influence.correction))
+
+
+def test_robust(draw):
+    influence, _ = draw()
+    phi = phi_in_loops(influence)
+    expected = sum(np.outer(row, row) for row in phi) / 90**2
+    np.testing.assert_allclose(robust(influence, NO_GAUGE).matrix, expected, rtol=1e-12)
+    np.testing.assert_allclose(robust(influence, NO_GAUGE).matrix, np.cov(phi.T, ddof=0) / 90, rtol=1e-12)
+
+
+def test_one_way(draw):
+    influence, _ = draw(1)
+    group = np.random.default_rng(0).integers(40, size=90)
+    n_groups = len(np.unique(group))
+    expected = outer_sums(phi_in_loops(influence), group) * n_groups / (n_groups - 1) / 90**2
+    made = one_way(influence, group, NO_GAUGE)
+    np.testing.assert_allclose(made.matrix, expected, rtol=1e-12)
+    assert made.n_clusters == (n_groups,)
+
+
+def test_contexts_that_are_clusters_of_their_own_are_robust_up_to_the_factor(draw):
+    influence, _ = draw(2)
+    made = one_way(influence, np.random.default_rng(0).permutation(90), NO_GAUGE).matrix
+    np.testing.assert_allclose(made, robust(influence, NO_GAUGE).matrix * 90 / 89, rtol=1e-12)
+
+
+@pytest.mark.parametrize("n_prompts", [90, 35])
+def test_two_way_from_the_pieces(draw, n_prompts):
+    influence, annotator = draw(3)
+    prompt = np.arange(90) % n_prompts
+    pieces, its_prompt = centred_pieces(influence), prompt[influence.piece_context]
+    total = outer_sums(phi_in_loops(influence), prompt) + outer_sums(pieces, annotator)
+    total -= outer_sums(pieces, its_prompt, annotator)
+    made = two_way(influence, prompt, annotator, NO_GAUGE)
+    fewest = min(n_prompts, 40)
+    np.testing.assert_allclose(made.matrix, total * fewest / (fewest - 1) / 90**2, rtol=1e-10)
+    assert made.n_clusters == (n_prompts, 40)
+    assert made.note == ""
+
+
+def test_empty_pieces_belong_to_no_annotator(draw):
+    influence, annotator = draw(4)
+    empty = influence.piece_context < 20
+    correction, weight = influence.correction.copy(), influence.piece_weight.copy()
+    correction[empty] = weight[empty] = 0
+    silent = Influence(influence.value, correction, influence.piece_context, weight)
+    made, expected = (
+        two_way(silent, np.arange(90), np.where(empty, label, annotator), NO_GAUGE) for label in (-1, annotator)
+    )
+    np.testing.assert_allclose(made.matrix, expected.matrix, rtol=1e-12)
+
+
+def test_an_annotator_for_every_vote_adds_nothing(draw):
+    influence, _ = draw(5)
+    made = two_way(influence, np.arange(90), np.arange(260), NO_GAUGE).matrix
+    np.testing.assert_allclose(made, robust(influence, NO_GAUGE).matrix * 90 / 89, rtol=1e-10)
+
+
+def test_two_groupings_of_contexts(draw):
+    influence, _ = draw(6)
+    rng = np.random.default_rng(0)
+    first, second = rng.integers(36, size=90), rng.integers(33, size=90)
+    phi = phi_in_loops(influence)
+    total = outer_sums(phi, first) + outer_sums(phi, second) - outer_sums(phi, first, second)
+    made = two_way_contexts(influence, first, second, NO_GAUGE)
+    fewest = min(made.n_clusters)
+    assert made.n_clusters == (len(np.unique(first)), len(np.unique(second)))
+    np.testing.assert_allclose(made.matrix, total * fewest / (fewest - 1) / 90**2, rtol=1e-10)
+
+
+def test_many_prompts_by_many_annotators_need_no_table_of_both():
+    rng = np.random.default_rng(0)
+    n = 60_000
+    influence = Influence(rng.normal(size=(n, 3)), rng.normal(size=(n, 3)), np.arange(n), np.ones(n))
+    made = two_way(influence, np.arange(n), rng.integers(50_000, size=n), NO_GAUGE)
+    np.testing.assert_allclose(made.matrix, 2 * np.eye(3) / n, atol=0.1 / n)
+
+
+def test_where_the_difference_is_not_positive_semidefinite_nothing_is_subtracted(draw):
+    rng = np.random.default_rng(1)
+    sign = np.where(np.arange(1600) % 40 < 20, 1.0, -1.0) * np.where(np.arange(1600) // 40 < 20, 1.0, -1.0)
+    phi = sign[:, None] + 1e-3 * rng.normal(size=(1600, 1))
+    influence = Influence(phi, np.zeros_like(phi), np.arange(1600), np.ones(1600))
+    first, second = np.arange(1600) % 40, np.arange(1600) // 40
+    made = two_way_contexts(influence, first, second, np.empty((0, 1)))
+    centred = phi - phi.mean()
+    added = outer_sums(centred, first) + outer_sums(centred, second)
+    assert added < outer_sums(centred, first, second)
+    np.testing.assert_allclose(made.matrix, added * 40 / 39 / 1600**2, rtol=1e-10)
+    assert "not positive semidefinite" in made.note
+
+
+def test_what_the_functional_fixes_has_no_variance_at_all(draw):
+    influence, _ = draw(7)
+    rounded = Influence(
+        influence.value - influence.value.mean(axis=1, keepdims=True) + 1e-9,
+        influence.correction - influence.correction.mean(axis=1, keepdims=True),
+        influence.piece_context,
+        influence.piece_weight,
+    )
+    made = robust(rounded, Gauge.spanned_by(np.ones(3), "").basis)
+    assert made.basis.shape == (3, 2)
+    assert made.reduced.shape == (2, 2)
+    np.testing.assert_allclose(made.matrix.sum(axis=1), 0, atol=1e-15)
+    np.testing.assert_allclose(made.basis @ made.reduced @ made.basis.T, made.matrix, atol=1e-15)
+
+
+def test_the_hub_of_a_star_has_a_standard_error_of_exactly_zero(draw_mu):
+    graph = Graph.of([(0, 1), (0, 2), (0, 3)], 4)
+    walk = RankCentrality(CategoryWeights.half(2), graph)
+    value = walk.value(draw_mu(np.random.default_rng(2), 50, 4, 2))
+    influence = Influence(value, np.zeros((0, 4)), np.zeros(0, dtype=int), np.zeros(0))
+    gauge = walk.gauge(4)
+    made = robust(influence, gauge.basis)
+    assert made.basis.shape == (4, 2)
+    np.testing.assert_array_equal(made.std_errors == 0, gauge.fixed)
+    assert gauge.fixed.tolist() == [True, False, False, False]
+    assert not made.matrix[0].any()
+
+
+@pytest.mark.parametrize("g", [0, 1, 2, 4])
+def test_free_directions_are_orthonormal_and_complete(g):
+    rng = np.random.default_rng(g)
+    gauge = np.linalg.qr(rng.normal(size=(4, g)))[0].T if g else np.empty((0, 4))
+    basis = free_basis(gauge, 4)
+    assert basis.shape == (4, 4 - g)
+    np.testing.assert_allclose(basis.T @ basis, np.eye(4 - g), atol=1e-14)
+    np.testing.assert_allclose(gauge @ basis, 0, atol=1e-14)
+
+
+def test_few_clusters_are_warned_about_and_one_is_refused(draw):
+    influence, _ = draw(8)
+    with pytest.warns(DmlrankWarning, match="only 4 clusters"):
+        one_way(influence, np.arange(90) % 4, NO_GAUGE)
+    with pytest.warns(DmlrankWarning, match="only 9 clusters"):
+        two_way_contexts(influence, np.arange(90) % 40, np.arange(90) % 9, NO_GAUGE)
+    with pytest.raises(DataError, match="at least two clusters"):
+        one_way(influence, np.zeros(90, dtype=int), NO_GAUGE)
+
+
+def test_standard_errors():
+    assert Covariance(np.diag([4.0, 9.0]), np.eye(2)).std_errors.tolist() == [2, 3]
+
+
+@pytest.mark.parametrize("bias", [0.0, 0.25])
+def test_two_way_covariance_is_the_variance_of_estimates_whose_annotators_and_prompts_have_effects(make_data, bias):
+    rng = np.random.default_rng(9)
+    n, n_annotators, n_replications = 80, 40, 400
+    borda = Borda(CategoryWeights.half(2))
+    mu = np.zeros((n, 3, 3, 2))
+    mu[:, ~np.eye(3, dtype=bool)] = 0.5
+    mu[:, 0, 1:], mu[:, 1:, 0] = [0.5 + bias, 0.5 - bias], [0.5 - bias, 0.5 + bias]
+    mine = np.array([1.0, 0.0, -1.0])
+    estimates, crossed, simple = [], [], []
+    for _ in range(n_replications):
+        taste, topic = 0.9 * rng.normal(size=n_annotators), 0.7 * rng.normal(size=n)
+        context, first, second = np.nonzero((rng.random((n, 3, 3)) < 0.5) & ~np.eye(3, dtype=bool))
+        annotator = rng.integers(n_annotators, size=len(context))
+        win = expit((taste[annotator] + topic[context]) * (mine[first] - mine[second]))
+        data = make_data(
+            context, first, second, (rng.random(len(win)) > win).astype(int), n_items=3, n_categories=2, n_contexts=n
+        )
+        pieces, owner = pieces_by_group(data, annotator)
+        made = evaluate([borda], GivenMu(mu), data, np.full(len(data.cells), 0.5), pieces, 0.0).influences[0]
+        estimates.append(made.estimate)
+        gauge = borda.gauge(3).basis
+        crossed.append(two_way(made, np.arange(n), owner, gauge).matrix.diagonal())
+        simple.append(robust(made, gauge).matrix.diagonal())
+    spread = np.var(estimates, axis=0, ddof=1)
+    np.testing.assert_allclose(np.mean(estimates, axis=0), 0.5, atol=4 * np.sqrt(spread.max() / n_replications))
+    # A variance from 400 replications has a relative standard error of 7 %.
+    ratio, naive = np.mean(crossed, axis=0) / spread, np.mean(simple, axis=0) / spread
+    assert np.abs(ratio[[0, 2]] - 1).max() < 0.2
+    assert naive[[0, 2]].max() < 0.7
+    assert abs(ratio[1] - 1) < 0.2

@@ -1,0 +1,113 @@
+"""Critical values against quantiles that are known or can be integrated."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.integrate import quad
+from scipy.optimize import brentq
+from scipy.stats import norm
+
+from dmlrank.exceptions import OptionError
+from dmlrank.inference.covariance import Covariance, free_basis
+from dmlrank.inference.simultaneous import critical_value
+
+# Three standard errors of a quantile from 100,000 draws are about 0.02 at these levels.
+TOLERANCE = 0.025
+ALPHAS = [0.01, 0.05, 0.2]
+
+
+def sidak(d, alpha):
+    return norm.ppf((1 + (1 - alpha) ** (1 / d)) / 2)
+
+
+def equicorrelated(d, rho, alpha):
+    """The c with P(max |Z| <= c) = 1 - alpha, for Z_j = sqrt(rho) U + sqrt(1 - rho) E_j."""
+
+    def inside(c):
+        def given(u):
+            low, high = ((sign * c - np.sqrt(rho) * u) / np.sqrt(1 - rho) for sign in (-1, 1))
+            return norm.pdf(u) * (norm.cdf(high) - norm.cdf(low)) ** d
+
+        return quad(given, -9, 9)[0]
+
+    return brentq(lambda c: inside(c) - (1 - alpha), 1, 6)
+
+
+@pytest.mark.parametrize("alpha", ALPHAS)
+def test_two_scores_that_add_up_are_one(alpha):
+    basis = free_basis(np.ones((1, 2)) / np.sqrt(2), 2)
+    covariance = Covariance(0.3 * np.array([[1.0, -1.0], [-1.0, 1.0]]), basis)
+    assert critical_value(covariance, alpha) == pytest.approx(norm.ppf(1 - alpha / 2), rel=1e-12)
+
+
+@pytest.mark.parametrize("alpha", ALPHAS)
+@pytest.mark.parametrize("d", [2, 3, 10])
+def test_independent_scores(d, alpha):
+    covariance = Covariance(np.diag(10.0 ** np.arange(d)), np.eye(d))
+    assert critical_value(covariance, alpha) == pytest.approx(sidak(d, alpha), abs=TOLERANCE)
+
+
+@pytest.mark.parametrize("alpha", ALPHAS)
+@pytest.mark.parametrize(("d", "rho"), [(3, 0.5), (8, 0.2), (8, 0.9)])
+def test_equicorrelated_scores(d, rho, alpha):
+    size = np.linspace(0.1, 3, d)
+    matrix = (rho + (1 - rho) * np.eye(d)) * np.outer(size, size)
+    assert critical_value(Covariance(matrix, np.eye(d)), alpha) == pytest.approx(
+        equicorrelated(d, rho, alpha), abs=TOLERANCE
+    )
+
+
+def test_scores_that_add_up_are_fewer_than_they_seem():
+    d = 3
+    basis = free_basis(np.ones((1, d)) / np.sqrt(d), d)
+    covariance = Covariance(basis @ basis.T, basis)
+    angle = np.linspace(0, 2 * np.pi, 20_001)[:-1]
+    reach = np.abs(np.stack([np.cos(angle + turn) for turn in (0, 2 * np.pi / 3, 4 * np.pi / 3)])).max(axis=0)
+
+    def inside(c):
+        return np.mean(1 - np.exp(-((c / reach) ** 2) / 2))
+
+    exact = brentq(lambda c: inside(c) - 0.95, 1, 5)
+    assert critical_value(covariance, 0.05) == pytest.approx(exact, abs=TOLERANCE)
+    assert exact < sidak(3, 0.05) - 0.02
+
+
+def test_fixed_scores_take_no_part():
+    free = Covariance(np.diag([1.0, 2.0]), np.eye(2))
+    more = Covariance(np.diag([1.0, 0.0, 2.0, 0.0]), np.eye(4)[:, [0, 2]])
+    for method in ("max-t", "bonferroni", "none"):
+        assert critical_value(more, 0.05, method) == critical_value(free, 0.05, method)
+    single = Covariance(np.diag([0.0, 2.0]), np.eye(2)[:, [1]])
+    assert critical_value(single, 0.05) == pytest.approx(norm.ppf(0.975))
+
+
+def test_bonferroni_and_pointwise():
+    covariance = Covariance(np.eye(4) + 1, np.eye(4))
+    assert critical_value(covariance, 0.1, "bonferroni") == pytest.approx(norm.ppf(1 - 0.1 / 8))
+    assert critical_value(covariance, 0.1, "none") == pytest.approx(norm.ppf(0.95))
+
+
+def test_smaller_alpha_is_further_out_and_every_value_lies_between_pointwise_and_bonferroni():
+    rng = np.random.default_rng(0)
+    root = rng.normal(size=(5, 5))
+    covariance = Covariance(root @ root.T, np.eye(5))
+    alphas = [0.4, 0.2, 0.1, 0.05, 0.01, 0.001]
+    values = [critical_value(covariance, alpha) for alpha in alphas]
+    assert (np.diff(values) > 0).all()
+    for alpha, value in zip(alphas[:-1], values, strict=False):
+        assert critical_value(covariance, alpha, "none") < value
+        assert value < critical_value(covariance, alpha, "bonferroni") + TOLERANCE
+
+
+def test_the_same_every_time_and_the_same_in_other_units():
+    root = np.random.default_rng(1).normal(size=(4, 4))
+    covariance = Covariance(root @ root.T, np.eye(4))
+    assert critical_value(covariance, 0.05) == critical_value(covariance, 0.05)
+    scaled = Covariance(1e-8 * covariance.matrix, np.eye(4))
+    assert critical_value(scaled, 0.05) == pytest.approx(critical_value(covariance, 0.05), rel=1e-9)
+
+
+def test_unknown_methods_are_refused():
+    with pytest.raises(OptionError, match="did you mean 'bonferroni'"):
+        critical_value(Covariance(np.eye(2), np.eye(2)), 0.05, "bonferoni")

@@ -1,0 +1,127 @@
+"""z and Wald tests against statsmodels where every score is free, and with the structural rank where not."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import statsmodels.api as sm
+from scipy.linalg import null_space
+from scipy.stats import chi2, norm
+
+from dmlrank.exceptions import HypothesisError
+from dmlrank.inference.covariance import Covariance, free_basis
+from dmlrank.inference.wald import results_core, t_test, wald_test
+
+NAMES = ["a", "b", "c", "d"]
+REASON = "scores sum to 1"
+
+
+@pytest.fixture(scope="module")
+def regression():
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(60, 4))
+    return sm.OLS(x @ [0.5, 0.2, 0.1, 0.0] + rng.normal(size=60), x).fit(use_t=False)
+
+
+@pytest.fixture
+def summed():
+    rng = np.random.default_rng(1)
+    basis = free_basis(np.ones((1, 4)) / 2, 4)
+    root = basis @ rng.normal(size=(3, 3)) * 0.05
+    return np.array([0.4, 0.3, 0.2, 0.1]), Covariance(root @ root.T, basis)
+
+
+def answer(test, estimate, covariance, matrix, value=None, labels=None):
+    matrix = np.atleast_2d(np.asarray(matrix, dtype=float))
+    value = np.zeros(len(matrix)) if value is None else np.asarray(value, dtype=float)
+    labels = labels or [f"row {place}" for place in range(len(matrix))]
+    return test(estimate, covariance, NAMES, matrix, value, labels, REASON)
+
+
+def free_of(regression):
+    return regression.params, Covariance(regression.cov_params(), np.eye(4))
+
+
+@pytest.mark.parametrize(
+    ("matrix", "value"), [(np.eye(4)[:2], [0, 0.1]), (np.eye(4), np.zeros(4)), ([[1, -1, 0, 0], [0, 1, -2, 1]], [0, 1])]
+)
+def test_against_statsmodels(regression, matrix, value):
+    outside = regression.wald_test((np.asarray(matrix, dtype=float), value), use_f=False, scalar=True)
+    inside = answer(wald_test, *free_of(regression), matrix, value)
+    assert inside.statistic == pytest.approx(outside.statistic, rel=1e-10)
+    assert inside.pvalue == pytest.approx(outside.pvalue, rel=1e-8)
+    assert inside.df_denom == len(matrix)
+    single, outside = answer(t_test, *free_of(regression), matrix, value), regression.t_test((matrix, value))
+    for name in ("effect", "sd", "statistic", "pvalue"):
+        np.testing.assert_allclose(np.squeeze(getattr(single, name)), np.squeeze(getattr(outside, name)), rtol=1e-10)
+    np.testing.assert_allclose(single.conf_int(), outside.conf_int(), rtol=1e-10)
+
+
+def test_by_hand(summed):
+    estimate, covariance = summed
+    row = np.array([1.0, -1.0, 0.0, 0.0])
+    made = answer(t_test, estimate, covariance, row, [0.05], ["a - b"])
+    error = np.sqrt(row @ covariance.matrix @ row)
+    assert made.statistic.item() == pytest.approx(0.05 / error)
+    assert made.pvalue.item() == pytest.approx(2 * norm.sf(0.05 / error))
+    assert made.summary_frame().index.tolist() == ["a - b"]
+
+
+def test_redundant_rows_do_not_count(summed):
+    estimate, covariance = summed
+    rows = [[1, -1, 0, 0], [0, 1, -1, 0], [1, 0, -1, 0], [3, -3, 0, 0]]
+    few, many = (answer(wald_test, estimate, covariance, part) for part in (rows[:2], rows))
+    assert (few.df_denom, many.df_denom) == (2, 2)
+    assert many.statistic == pytest.approx(few.statistic, rel=1e-8)
+
+
+def test_all_equal_has_the_rank_of_what_is_free(summed):
+    estimate, covariance = summed
+    made = answer(wald_test, estimate, covariance, np.eye(4), [0.25] * 4)
+    frame = null_space(np.ones((1, 4)))
+    away = (estimate - 0.25) @ frame
+    expected = away @ np.linalg.solve(frame.T @ covariance.matrix @ frame, away)
+    assert made.df_denom == 3
+    assert made.statistic == pytest.approx(expected, rel=1e-8)
+    assert made.pvalue == pytest.approx(chi2.sf(expected, 3), rel=1e-6)
+
+
+def test_rounding_in_a_fixed_direction_does_not_raise_the_rank(summed):
+    estimate, covariance = summed
+    noisy = Covariance(covariance.matrix + 5e-16, covariance.basis)
+    assert answer(wald_test, estimate, noisy, np.eye(4), [0.25] * 4).df_denom == 3
+
+
+@pytest.mark.parametrize(
+    ("matrix", "value"),
+    [
+        ([[1, -1, 0, 0], [1, -1, 0, 0]], [0, 0.1]),
+        (np.eye(4), [0.3, 0.3, 0.3, 0.3]),
+        ([[1, -1, 0, 0], [0, 1, -1, 0], [1, 0, -1, 0]], [0, 0, 1]),
+    ],
+)
+def test_contradictory_rows_are_refused(summed, matrix, value):
+    with pytest.raises(HypothesisError, match="contradict what is fixed whatever the data say: scores sum to 1"):
+        answer(wald_test, *summed, matrix, value)
+
+
+def test_constants_are_refused_with_the_reason(summed):
+    with pytest.raises(HypothesisError, match="'total' is the constant 1 whatever the data say: scores sum to 1"):
+        answer(t_test, *summed, [[1, -1, 0, 0], [1, 1, 1, 1]], labels=["fine", "total"])
+    with pytest.raises(HypothesisError, match="a constant whatever the data say, nothing to test: scores sum to 1"):
+        answer(wald_test, *summed, [2, 2, 2, 2])
+
+
+def test_what_does_not_vary_is_refused():
+    covariance = Covariance(np.diag([1.0, 0.0, 1.0, 1.0]), np.eye(4))
+    with pytest.raises(HypothesisError, match="standard error of zero"):
+        answer(t_test, np.zeros(4), covariance, [0, 1, 0, 0])
+    with pytest.raises(HypothesisError, match="some combination of these does not vary"):
+        answer(wald_test, np.zeros(4), covariance, np.eye(4)[:2])
+
+
+def test_the_core_speaks_the_language_of_statsmodels(summed):
+    estimate, covariance = summed
+    core = results_core(estimate, covariance, NAMES)
+    np.testing.assert_allclose(core.bse, covariance.std_errors)
+    assert "z" in str(core.t_test(np.eye(4)[:1]))

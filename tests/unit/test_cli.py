@@ -1,0 +1,85 @@
+"""The command line says what the API says, and ends with 2 and a message where that raises."""
+
+from __future__ import annotations
+
+import pathlib
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import dmlrank as dr
+from dmlrank.cli import main
+
+FORMULA = "winner ~ 1 | model_a + model_b"
+
+
+@pytest.fixture(scope="module")
+def battles():
+    return dr.datasets.simulate_arena(n=1500, rng=1)
+
+
+@pytest.fixture
+def csv(battles, tmp_path):
+    path = tmp_path / "battles.csv"
+    battles.to_csv(path, index=False)
+    return str(path)
+
+
+def test_demo_prints_a_summary(capsys):
+    assert main(["demo", "--contexts", "2000", "--functional", "borda"]) == 0
+    shown = capsys.readouterr().out
+    assert "Nonparametric Ranking Results" in shown
+    assert "gpt-4" in shown
+
+
+def test_fit_agrees_with_the_api(battles, csv, capsys):
+    assert main(["fit", FORMULA, csv, "--functional", "bt", "--context", "question_id", "--rng", "3"]) == 0
+    expected = dr.dml_rank(FORMULA, battles, functional="bt", context="question_id", rng=3).summary().as_text()
+    assert capsys.readouterr().out.rstrip("\n") == expected
+
+
+def test_json_lines_are_read_too(battles, tmp_path, capsys):
+    path = tmp_path / "battles.jsonl"
+    battles.to_json(path, orient="records", lines=True)
+    assert main(["fit", FORMULA, str(path), "--rng", "3", "--alpha", "0.1"]) == 0
+    assert "[90% simult. CI]" in capsys.readouterr().out
+
+
+def test_tables_pages_and_plots_are_written(csv, tmp_path, capsys):
+    out = {kind: str(tmp_path / f"out.{kind}") for kind in ("csv", "html", "png")}
+    options = ["--csv", out["csv"], "--method", "none", "--html", out["html"], "--plot", out["png"]]
+    assert main(["fit", FORMULA, csv, "--rng", "3", *options]) == 0
+    capsys.readouterr()
+    tidy = pd.read_csv(out["csv"])
+    half_width = (tidy["conf_high"] - tidy["conf_low"]) / 2
+    np.testing.assert_allclose(half_width, 1.959964 * tidy["std_error"], rtol=1e-6)
+    assert "<table" in pathlib.Path(out["html"]).read_text(encoding="utf-8")
+    assert pathlib.Path(out["png"]).read_bytes()[:4] == b"\x89PNG"
+
+
+def test_groups_and_categories_are_passed_on(battles, tmp_path, capsys):
+    path = tmp_path / "odd.csv"
+    battles.assign(winner=battles["winner"].replace({"tie": "meh"})).to_csv(path, index=False)
+    call = ["fit", FORMULA, str(path), "--rng", "0", "--cov-type", "cluster", "--groups", "judge"]
+    assert main([*call, "--categories", "meh=tie"]) == 0
+    assert "cluster (judge)" in capsys.readouterr().out
+    assert main(call) == 2
+    assert "unknown winner label 'meh'" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["winner ~ 1 | model_a", "FILE"], "1 item column after |"),
+        ([FORMULA, "nowhere.csv"], "there is no file 'nowhere.csv'"),
+        ([FORMULA, "battles.xls"], "unknown kind"),
+        ([FORMULA, "FILE", "--functional", "brda"], "did you mean 'borda'?"),
+        ([FORMULA, "FILE", "--categories", "skipped"], "LABEL=MEANING"),
+    ],
+)
+def test_errors_are_messages_not_tracebacks(csv, capsys, arguments, words):
+    assert main(["fit", *[csv if argument == "FILE" else argument for argument in arguments]]) == 2
+    shown = capsys.readouterr()
+    assert words in shown.err
+    assert not shown.out

@@ -1,0 +1,124 @@
+"""Random frames and formulas: a ranking with finite scores, or an error that says something, and nothing else."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import dmlrank as dr
+
+NAMES = ["gpt-4", "claude v1", "a", "B", "tie", "model_a", "1", "2.0", "ü", "nan", "", "left", "x" * 50, "Q('x')", "0"]
+LABELS = {
+    "sides": ["model_a", "model_b"],
+    "ties": ["A", "B", "tie"],
+    "buttons": ["model_a", "model_b", "tie", "tie (bothbad)"],
+    "five": ["first", "second", "both_good", "both_bad", "Draw"],
+    "numbers": [1, 0],
+    "booleans": [True, False],
+    "floats": [1.0, 0.0, 0.5],
+    "odd": ["model_a", "?", ""],
+    "one": ["model_a"],
+}
+FEATURES = ["1", "0", "x", "x + g", "C(g)", "center(x)", "np.abs(x) + g:x", "e", "Q('odd name')", "0 + g", "t", "b * x"]
+OPTIONS = {
+    "missing": ["raise", "drop", "keep"],
+    "functional": ["borda", "bt", "rank_centrality"],
+    "context": [None, "q", ["q", "g"], "x"],
+    "propensity": ["marginal", "estimate", "p"],
+    "graph": ["observed", "complete"],
+    "component": ["all", "largest"],
+    "edge_weights": ["equal", "counts"],
+    "category_weights": ["half", "paper"],
+    "categories": [None, {0.5: "tie", "?": "tie", "": "both_bad"}],
+    "tune": [{"n_estimators": 2, "num_leaves": 3, "min_data_in_leaf": 3}],
+    "min_labels": [1, 1, 2],
+    "n_folds": [2, 3],
+}
+
+
+def choice(rng, options):
+    return options[int(rng.integers(len(options)))]
+
+
+def random_names(rng):
+    n_items = int(rng.integers(1, 6))
+    if rng.random() < 0.2:
+        return [int(code) for code in rng.permutation(10)[:n_items]]
+    return [NAMES[k] for k in rng.permutation(len(NAMES))[:n_items]]
+
+
+def random_dtype(rng, column):
+    dtype = choice(rng, [object, "category", "category", "string", "Int64", "Float64", float, "float32"])
+    try:
+        with np.errstate(all="ignore"):
+            return column.astype(dtype)
+    except (TypeError, ValueError):
+        return column
+
+
+def random_frame(rng):
+    n, names = int(rng.integers(1, 120)), random_names(rng)
+    first = rng.integers(len(names), size=n)
+    second = (first + rng.integers(1, max(2, len(names)), size=n)) % len(names)
+    shown, against = ([names[k] for k in codes] for codes in (first, second))
+    by_name = [choice(rng, [a, b]) for a, b in zip(shown, against, strict=True)]
+    labels = choice(rng, [*LABELS.values(), None])
+    winner = by_name if labels is None else [choice(rng, labels) for _ in range(n)]
+    prompt = rng.integers(max(1, n // 2), size=n)
+    per_prompt = np.random.default_rng(int(rng.integers(100))).normal(size=(n, 2))[prompt]
+    data = {
+        "winner": winner,
+        "first": shown,
+        "second": against,
+        "q": prompt,
+        "x": per_prompt[:, 0] * choice(rng, [1.0, 1e300, 0.0]),
+        "g": np.array(["u", "v", "w"])[prompt % 3],
+        "e": list(per_prompt),
+        "odd name": prompt,
+        "t": [f"prompt number {k}" for k in prompt],
+        "b": prompt % 2 == 0,
+        "p": rng.choice([0.1, 0.5, 1.0, 1.0, -1.0], size=n, p=[0.3, 0.3, 0.2, 0.19, 0.01]),
+    }
+    frame = pd.DataFrame({name: pd.Series(cells, dtype=object) for name, cells in data.items()}).infer_objects()
+    for name in frame.columns:
+        if rng.random() < 0.2:
+            frame[name] = random_dtype(rng, frame[name])
+        if rng.random() < 0.06:
+            frame[name] = frame[name].mask(rng.random(n) < choice(rng, [0.02, 0.3, 1.0]))
+    frame.index = pd.Index(choice(rng, [range(n), rng.integers(5, size=n), [f"row {i}" for i in range(n)]]))
+    return frame.convert_dtypes() if rng.random() < 0.1 else frame
+
+
+def random_call(rng):
+    formula = f"winner ~ {choice(rng, FEATURES)} | first + second"
+    changed = [name for name in OPTIONS if rng.random() < 0.4 or name in ("tune", "min_labels", "n_folds")]
+    return formula, {"propensity": "marginal", "rng": 0, "n_jobs": 1} | {n: choice(rng, OPTIONS[n]) for n in changed}
+
+
+def outcome_of(seed):
+    """``"ranked"``, or the name of the error; anything else than one of dmlrank's errors is let through."""
+    rng = np.random.default_rng(seed)
+    frame, (formula, options) = random_frame(rng), random_call(rng)
+    before = frame.copy(deep=True)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", dr.DmlrankWarning)
+        try:
+            result = dr.dml_rank(formula, frame, **options)
+        except dr.DmlrankError as error:
+            message = str(error)
+            return type(error).__name__ if len(message) > 20 else pytest.fail(f"{error!r} says nothing")
+    pd.testing.assert_frame_equal(frame, before)
+    assert np.isfinite(result.params).all()
+    assert np.isfinite(result.bse).all()
+    assert result.nobs <= len(frame)
+    return "ranked"
+
+
+@pytest.mark.parametrize("block", range(10))
+def test_random_frames_are_ranked_or_refused(block):
+    outcomes = {outcome_of(seed) for seed in range(40 * block, 40 * block + 40)}
+    assert "ranked" in outcomes
+    assert len(outcomes) > 3

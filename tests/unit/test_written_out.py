@@ -1,0 +1,198 @@
+"""The whole fit with known nuisances against the estimator written out with loops and an explicit Jacobian."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from dmlrank.functionals import CategoryWeights, RankCentrality
+
+N_ITEMS = 4
+LABELS = {
+    2: ["model_a", "model_b"],
+    3: ["model_a", "model_b", "tie"],
+    4: ["model_a", "model_b", "both_good", "both_bad"],
+    5: ["model_a", "model_b", "both_good", "both_bad", "tie"],
+}
+SCHEMES = [("half", 2), ("half", 3), ("half", 4), ("half", 5), ("paper", 4), ("paper", 5)]
+EDGES = {
+    "complete": ~np.eye(4, dtype=bool),
+    "path with a chord": np.array([[0, 1, 1, 0], [1, 0, 1, 0], [1, 1, 0, 1], [0, 0, 1, 0]], dtype=bool),
+    "star": np.array([[0, 1, 1, 1], [1, 0, 0, 0], [1, 0, 0, 0], [1, 0, 0, 0]], dtype=bool),
+}
+STEP = 1e-30
+
+
+def symmetric(mu, weights, j, k):
+    return (np.dot(weights.first, mu[j, k]) + np.dot(weights.second, mu[k, j])) / 2
+
+
+def log_odds(preference):
+    return np.log(preference / (1 - preference))
+
+
+def borda(mu, weights, importance):
+    items = range(len(mu))
+    total = [sum(importance[j, k] * symmetric(mu, weights, j, k) for k in items if k != j) for j in items]
+    return np.array(total) / importance.sum(axis=1)
+
+
+def bt(mu, weights, importance):
+    rows, odds = [], []
+    for j, k in np.argwhere(np.triu(importance) > 0):
+        p1_jk, p2_jk = (np.dot(w, mu[j, k]) for w in (weights.first, weights.second))
+        p1_kj, p2_kj = (np.dot(w, mu[k, j]) for w in (weights.first, weights.second))
+        root = np.sqrt(importance[j, k])
+        odds.append(root * (log_odds(p1_jk) + log_odds(p2_kj) - log_odds(p2_jk) - log_odds(p1_kj)) / 4)
+        rows.append(root * (np.eye(len(mu))[j] - np.eye(len(mu))[k]))
+    return np.linalg.pinv(np.array(rows)) @ np.array(odds)
+
+
+def stationary(matrix):
+    """The row vector f with f'matrix = 0 that sums to one."""
+    size = len(matrix)
+    conditions = np.vstack([matrix.T, np.ones(size)])
+    return np.linalg.solve(conditions.T @ conditions, conditions.T @ np.eye(size + 1)[size])
+
+
+def rates(mu, weights, edges):
+    matrix = np.zeros(edges.shape, dtype=mu.dtype)
+    for i, j in np.argwhere(edges):
+        matrix[i, j] = symmetric(mu, weights, j, i)
+    return matrix
+
+
+def rank_centrality(mu, weights, importance):
+    edges, matrix = importance > 0, rates(mu, weights, importance > 0)
+    busy = edges.sum(axis=1) / edges.sum(axis=1).max()
+    return stationary(busy[:, None] * matrix / matrix.sum(axis=1)[:, None] - np.diag(busy))
+
+
+def rate_walk(mu, weights, importance):
+    matrix = rates(mu, weights, importance > 0)
+    return stationary(matrix - np.diag(matrix.sum(axis=1)))
+
+
+FUNCTIONALS = {
+    "borda": ("borda", borda),
+    "bt": ("bt", bt),
+    "rank_centrality": ("rank_centrality", rank_centrality),
+    "rate": (RankCentrality(walk="rate"), rate_walk),
+}
+
+
+def jacobian(functional, mu, j, k):
+    """Derivatives of the scores by the probabilities of one ordered pair, (K, C), by complex steps."""
+    columns = []
+    for category in range(mu.shape[-1]):
+        moved = mu.astype(complex)
+        moved[j, k, category] += 1j * STEP
+        columns.append(functional(moved).imag / STEP)
+    return np.stack(columns, axis=1)
+
+
+def correction(functional, mu, propensity, votes):
+    labels, total = LABELS[mu.shape[-1]], np.zeros(len(mu))
+    for (first, second), cell in votes.groupby(["model_a", "model_b"]):
+        j, k = int(first[1:]), int(second[1:])
+        share = np.array([(cell["winner"] == label).mean() for label in labels])
+        total += jacobian(functional, mu, j, k) @ (share - mu[j, k]) / propensity[j, k]
+    return total
+
+
+def written_out(functional, battles, debiased=True):
+    phi = []
+    for place, (_, rows) in enumerate(battles.frame.groupby("prompt", sort=False)):
+        mu, propensity = battles.mu[place], battles.propensity[place]
+        phi.append(functional(mu))
+        if debiased:
+            phi[-1] = phi[-1] + correction(functional, mu, propensity, rows[rows["winner"].notna()])
+    theta = sum(phi) / len(phi)
+    covariance = sum(np.outer(row - theta, row - theta) for row in phi) / len(phi) ** 2
+    return theta, covariance
+
+
+def assert_same(results, expected):
+    np.testing.assert_allclose(results.params, expected[0], rtol=1e-8, atol=1e-10)
+    np.testing.assert_allclose(results.cov_params(), expected[1], rtol=1e-8, atol=1e-8 * np.abs(expected[1]).max())
+
+
+def pair_votes(frame):
+    """Labelled prompts of every unordered pair, (K, K)."""
+    counts = np.zeros((N_ITEMS, N_ITEMS))
+    for first, second in frame.dropna().groupby(["prompt", "model_a", "model_b"]).size().index.droplevel(0):
+        j, k = int(first[1:]), int(second[1:])
+        counts[j, k] += 1
+        counts[k, j] += 1
+    return counts
+
+
+@pytest.mark.parametrize("name", FUNCTIONALS)
+@pytest.mark.parametrize(("kind", "n_categories"), SCHEMES, ids=[f"{kind}-{c}" for kind, c in SCHEMES])
+@pytest.mark.parametrize("graph", ["complete", "path with a chord"])
+@pytest.mark.parametrize("many", [False, True], ids=["one pair", "many pairs"])
+def test_debiased_scores_and_covariance(draw_battles, rank, name, kind, n_categories, graph, many):
+    rng = np.random.default_rng(n_categories)
+    extra = {"n_pairs": 3, "repeats": True, "unlabelled": 5} if many else {}
+    battles = draw_battles(rng, 20, N_ITEMS, n_categories, EDGES[graph], **extra)
+    option, functional = FUNCTIONALS[name]
+    weights = getattr(CategoryWeights, kind)(n_categories)
+    expected = written_out(lambda mu: functional(mu, weights, EDGES[graph].astype(float)), battles)
+    for propensity in (battles.propensity, "shown"):
+        results = rank(
+            battles.frame,
+            functional=option,
+            mu=battles.mu,
+            propensity=propensity,
+            graph=EDGES[graph],
+            category_weights=kind,
+            floor=0,
+        )
+        assert_same(results, expected)
+
+
+@pytest.mark.parametrize("name", ["borda", "bt"])
+@pytest.mark.parametrize("graph", ["complete", "path with a chord"])
+def test_edges_weighted_by_their_counts(draw_battles, rank, name, graph):
+    battles = draw_battles(np.random.default_rng(9), 40, edges=EDGES[graph], n_pairs=2, repeats=True, unlabelled=3)
+    importance = pair_votes(battles.frame)
+    assert len(np.unique(importance)) > 3
+    functional = FUNCTIONALS[name][1]
+    expected = written_out(lambda mu: functional(mu, CategoryWeights.half(3), importance), battles)
+    options = {"mu": battles.mu, "propensity": battles.propensity, "graph": EDGES[graph], "floor": 0}
+    assert_same(rank(battles.frame, functional=name, edge_weights="counts", **options), expected)
+    assert_same(rank(battles.frame, functional=name, edge_weights=7 * importance, **options), expected)
+
+
+@pytest.mark.parametrize("name", FUNCTIONALS)
+@pytest.mark.parametrize("graph", ["complete", "path with a chord"])
+def test_plugin_scores_and_covariance(draw_battles, rank, name, graph):
+    battles = draw_battles(np.random.default_rng(10), 20, edges=EDGES[graph], n_pairs=2, unlabelled=4)
+    option, functional = FUNCTIONALS[name]
+    importance = EDGES[graph].astype(float)
+    expected = written_out(lambda mu: functional(mu, CategoryWeights.half(3), importance), battles, debiased=False)
+    options = {"mu": battles.mu, "propensity": battles.propensity, "graph": EDGES[graph], "floor": 0}
+    assert_same(rank(battles.frame, functional=option, estimator="plugin", **options), expected)
+    debiased = rank(battles.frame, functional=option, **options)
+    np.testing.assert_allclose(debiased.plugin, expected[0], rtol=1e-10)
+    assert np.abs(debiased.params - debiased.plugin).max() > 1e-3
+
+
+def test_the_hub_of_a_star_is_fixed_in_the_transition_walk(draw_battles, rank):
+    battles = draw_battles(np.random.default_rng(11), 40, edges=EDGES["star"], n_pairs=2)
+    results = rank(
+        battles.frame,
+        functional="rank_centrality",
+        mu=battles.mu,
+        propensity=battles.propensity,
+        graph=EDGES["star"],
+        floor=0,
+    )
+    importance = EDGES["star"].astype(float)
+    theta, covariance = written_out(lambda mu: rank_centrality(mu, CategoryWeights.half(3), importance), battles)
+    np.testing.assert_allclose(results.params, theta, rtol=1e-8)
+    np.testing.assert_allclose(results.cov_params(), covariance, atol=1e-8 * np.abs(covariance).max())
+    assert results.params["m0"] == pytest.approx(1 / 4)
+    assert results.bse["m0"] == 0
+    assert (results.bse.drop("m0") > 0).all()
+    assert np.linalg.matrix_rank(results.cov_params(), tol=1e-12) == 2
