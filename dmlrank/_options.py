@@ -14,6 +14,7 @@ from .exceptions import OptionError, OptionTypeError, check_choice, listed, near
 Estimator = Literal["debiased", "plugin"]
 CovType = Literal["robust", "cluster"]
 Missing = Literal["raise", "drop", "keep"]
+Prompts = Literal["random", "fixed"]
 Method = Literal["max-t", "bonferroni", "none"]
 
 ESTIMATORS = ("debiased", "plugin")
@@ -24,6 +25,7 @@ EDGE_WEIGHTS = ("equal", "counts")
 CATEGORY_WEIGHTS = ("half", "paper")
 COV_TYPES = ("robust", "cluster")
 MISSING = ("raise", "drop", "keep")
+PROMPTS = ("random", "fixed")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -37,14 +39,18 @@ class Options:
     mu: Any
     learner: str
     n_folds: int
+    n_rep: int
     tune: Any
+    position_bias: bool
     graph: Any
     min_labels: int
     component: str
     min_comparisons: int
     edge_weights: Any
+    weights: Any
     categories: Mapping[Any, str] | None
     category_weights: Any
+    prompts: str
     floor: float
     cov_type: str
     groups: tuple[str, ...]
@@ -58,6 +64,11 @@ class Options:
         """Name of the column that holds propensities, where one is named."""
         named = isinstance(self.propensity, str) and self.propensity not in ("estimate", "marginal")
         return self.propensity if named else None
+
+    @property
+    def weights_column(self) -> str | None:
+        """Name of the column that holds weights, where one is named."""
+        return self.weights if isinstance(self.weights, str) else None
 
 
 def make_options(**given: Any) -> Options:
@@ -105,6 +116,10 @@ def check_options(options: Options) -> None:
     check_choice(options.component, COMPONENTS, "component")
     check_choice(options.cov_type, COV_TYPES, "cov_type")
     check_choice(options.missing, MISSING, "missing")
+    check_choice(options.prompts, PROMPTS, "prompts")
+    if not isinstance(options.position_bias, bool | np.bool_):
+        raise OptionTypeError(f"position_bias={options.position_bias!r}: allowed are True and False")
+    check_whole("n_rep", options.n_rep, 1)
     for name, value, words in (
         ("graph", options.graph, GRAPHS),
         ("edge_weights", options.edge_weights, EDGE_WEIGHTS),
