@@ -40,8 +40,8 @@ def reporting(progress: bool | Report) -> Iterator[None]:
             bar.close()
 
 
-def report(step: int, total: int, what: str) -> None:
-    """Say that ``step`` of ``total`` of something is done.
+def report(step: int, total: int, what: str, minor: bool = False) -> None:
+    """Say that ``step`` of ``total`` of something is done; a ``minor`` stage is too short for a line in a log.
 
     Examples
     --------
@@ -50,7 +50,7 @@ def report(step: int, total: int, what: str) -> None:
     mu, folds: 1 of 5
     """
     receiver = _current.get()
-    if receiver is not None:
+    if receiver is not None and not (minor and isinstance(receiver, Bar) and not receiver.live):
         receiver(step, total, what)
 
 
@@ -60,14 +60,14 @@ class Bar:
     def __init__(self, stream: TextIO, clock: Callable[[], float] = time.monotonic) -> None:
         self._stream = stream
         self._clock = clock
-        self._live = stream.isatty()
+        self.live = stream.isatty()
         self._last = clock()
         self._open = False
 
     def __call__(self, step: int, total: int, what: str) -> None:
         """Show one report."""
         done = step >= total
-        if self._live:
+        if self.live:
             filled = _WIDTH * step // max(total, 1)
             bar = "#" * filled + "." * (_WIDTH - filled)
             self._stream.write(f"\r\x1b[K{what} [{bar}] {step}/{total}" + "\n" * done)

@@ -251,7 +251,7 @@ def position_test(steps: Steps) -> tuple[float, float]:
         effect, error = float(influence.estimate[0]), float(covariance.std_errors[0])
         return effect, effect / error if error > 0 else float("nan")
     cells, weights = steps.data.cells, steps.setup.weights
-    gap = np.subtract(weights.first, weights.second) / 2
+    gap = np.subtract(weights.first, weights.second)
     turned = np.where(cells.flipped, -1.0, 1.0)
     residual = turned * ((cells.y - steps.evaluated.cell_mu) @ gap)
     unit = steps.data.seed_order if steps.clusters is None else steps.clusters.prompt

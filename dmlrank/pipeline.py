@@ -260,20 +260,22 @@ def _repeat(
 ) -> Repetition:
     """One repetition: folds, first stages, the pass."""
     # One child seed for every use, so that changing one option never changes the draws of another.
+    floor = _floor(o, data)
     seeds = np.random.SeedSequence([o.seed, number] if number else o.seed).spawn(3)
     folds = memory.step(
         f"folds {number}", (data, clusters, o.n_folds, o.seed), lambda: _folds(data, clusters, o, seeds[0])
     )
-    mu = memory.step(f"mu {number}", (data, folds, o.mu, o.learner, o.tune), lambda: _mu(data, folds, o, seeds[1]))
+    # Propensities first: given ones are checked before anything is trained.
     propensity = memory.step(
         f"propensity {number}",
         (data, folds, o.propensity, o.tune, graph),
         lambda: _propensity(data, folds, graph, o, seeds[2]),
     )
+    mu = memory.step(f"mu {number}", (data, folds, o.mu, o.learner, o.tune), lambda: _mu(data, folds, o, seeds[1]))
     evaluated = memory.step(
         f"evaluated {number}",
-        (data, setup, mu, propensity, pieces, weight, o.floor),
-        lambda: evaluate(_scores(setup), mu, data, propensity.cells, pieces, _floor(o, data), weight),
+        (data, setup, mu, propensity, pieces, weight, floor),
+        lambda: evaluate(_scores(setup), mu, data, propensity.cells, pieces, floor, weight),
     )
     return Repetition(folds, mu, propensity, evaluated)
 

@@ -74,7 +74,7 @@ class Graph:
 
     @classmethod
     def observed(cls, labelled: NDArray[np.int64], min_labels: int, ordered: bool = True) -> Graph:
-        """Pairs with enough labelled contexts, from counts (K, K): in *both* orders, or where not ``ordered`` in all."""
+        """Pairs with enough labelled contexts, from counts (K, K): in *both* orders, or, if not ``ordered``, in all."""
         enough = np.minimum(labelled, labelled.T) if ordered else labelled + labelled.T
         both = enough >= max(min_labels, 1)
         np.fill_diagonal(both, False)

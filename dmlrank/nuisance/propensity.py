@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from numbers import Real
 
 import numpy as np
 from numpy.typing import NDArray
@@ -75,9 +76,9 @@ def given_propensity(data: PreferenceData, values: FloatArray, graph: Graph) -> 
     if not data.ordered and uneven.any():
         i, j, k = (int(place[0]) for place in np.nonzero(uneven))
         raise NuisanceError(
-            f"propensity= differs by order in context {data.context_ids[i]!r} for {data.items[j]!r} and {data.items[k]!r} "
-            f"({values[i, j, k]} and {values[i, k, j]}); with position_bias=False it is the expected number of labelled "
-            f"orders of the pair, such as pi + pi.transpose(0, 2, 1)"
+            f"propensity= differs by order in context {data.context_ids[i]!r} for {data.items[j]!r} and "
+            f"{data.items[k]!r} ({values[i, j, k]} and {values[i, k, j]}); with position_bias=False it is the expected "
+            f"number of labelled orders of the pair, such as pi + pi.transpose(0, 2, 1)"
         )
     return Propensity(values[cells.context, cells.first, cells.second].astype(float), "given")
 
@@ -95,7 +96,8 @@ def column_propensity(data: PreferenceData, column: str) -> Propensity:
     try:
         votes = raw.astype(float)
     except (TypeError, ValueError):
-        raise NuisanceError(f"propensity column {column!r} is not numeric, for example {raw[0]!r}") from None
+        odd = next(value for value in raw if not isinstance(value, Real))
+        raise NuisanceError(f"propensity column {column!r} is not numeric, for example {odd!r}") from None
     most = 1 if data.ordered else 2
     wrong = ~((votes > 0) & (votes <= most))
     if wrong.any():
@@ -194,7 +196,7 @@ def _fold_propensity(
                 own[part] += table[np.arange(len(table)), second[part], first[part]]
         return any_label * own / total
     orders = [(first, second)] if data.ordered else [(first, second), (second, first)]
-    return sum(np.asarray(booster.predict(stack_rows(data.x, context, a, b))) for a, b in orders)
+    return np.sum([booster.predict(stack_rows(data.x, context, a, b)) for a, b in orders], axis=0)
 
 
 def _one_pair_per_context(cells: Cells) -> bool:

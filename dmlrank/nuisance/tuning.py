@@ -120,7 +120,7 @@ def settle(
     trials = []
     for done, configuration in enumerate(_CONFIGURATIONS, start=1):
         trials.append(_trial(configuration, train, folds, fixed))
-        report(done, len(_CONFIGURATIONS), "tuning, configurations")
+        report(done, len(_CONFIGURATIONS), "tuning, configurations", minor=True)
     return min(trials, key=lambda trial: trial[0])[1]
 
 

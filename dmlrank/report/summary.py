@@ -143,8 +143,8 @@ def _notes(results: Estimates, critical: float, alpha: float) -> tuple[str, ...]
     trouble = "No warnings." if not d.warnings else f"Warnings: {'; '.join(d.warnings)}."
     notes.append(
         f"Out-of-fold log-loss {d.log_loss:.3f} (constant {d.log_loss_constant:.3f}). Propensity weights: effective "
-        f"share of labels at least {d.effective_share:.2f}. {_position(results)}. Rows dropped: {design.n_dropped:,}; {floor}. "
-        f"Seed {design.seed}. {trouble}"
+        f"share of labels at least {d.effective_share:.2f}. {_position(results)}. Rows dropped: {design.n_dropped:,}; "
+        f"{floor}. Seed {design.seed}. {trouble}"
     )
     return tuple(notes)
 
