@@ -35,6 +35,7 @@ class Options:
     functional: Any
     context: tuple[str, ...]
     propensity: Any
+    propensity_formula: str | None
     estimator: str
     mu: Any
     learner: str
@@ -135,11 +136,11 @@ def check_options(options: Options) -> None:
     check_alpha(options.alpha)
     if not isinstance(options.floor, Real) or not 0 <= float(options.floor) < 0.5:
         raise OptionError(f"floor={options.floor!r}: the smallest probability allowed in mu lies in [0, 0.5)")
-    if not isinstance(options.propensity, str) and not _is_table(options.propensity, 3):
-        raise OptionTypeError(
-            f"propensity is a {type(options.propensity).__name__}; allowed: 'estimate', 'marginal', the name of a "
-            f"column, or an array of numbers (contexts, models, models)"
-        )
+    if options.propensity_formula is not None:
+        if not isinstance(options.propensity_formula, str):
+            raise OptionTypeError(f"propensity_formula={options.propensity_formula!r}; needed is a string '~ features'")
+        if not isinstance(options.propensity, str) or options.propensity != "estimate":
+            raise OptionError("propensity_formula says what an estimated propensity sees; use propensity='estimate'")
     if options.categories is not None and not isinstance(options.categories, Mapping):
         raise OptionTypeError(
             f"categories is a {type(options.categories).__name__}; needed is a mapping such as {{'no winner': 'tie'}}"
@@ -162,15 +163,6 @@ def check_alpha(alpha: object) -> float:
         hint = "; for 95 % intervals it is 0.05" if isinstance(alpha, Real) and float(alpha) in (0, 1, 95) else ""
         raise OptionError(f"alpha={alpha!r}: one minus the confidence level lies strictly between 0 and 1{hint}")
     return float(alpha)
-
-
-def _is_table(value: object, n_axes: int) -> bool:
-    """Whether a value is an array of numbers with this many axes."""
-    try:
-        table = np.asarray(value)
-    except ValueError:  # rows of different lengths
-        return False
-    return table.ndim == n_axes and table.dtype.kind in "biuf"
 
 
 def check_whole(name: str, value: object, least: int) -> None:

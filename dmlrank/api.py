@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from numpy.typing import ArrayLike
 from patsy import EvalEnvironment
 
@@ -26,7 +27,8 @@ def dml_rank(
     *,
     functional: str | Functional = "borda",
     context: str | Sequence[str] | None = None,
-    propensity: str | ArrayLike = "estimate",
+    propensity: str | ArrayLike | Callable[[pd.DataFrame, list[str]], ArrayLike] | Any = "estimate",
+    propensity_formula: str | None = None,
     estimator: Estimator = "debiased",
     mu: ArrayLike | None = None,
     learner: str = "auto",
@@ -73,9 +75,15 @@ def dml_rank(
         data's weights and graph.
     context : str or sequence of str, optional
         Columns that identify a prompt. Repeated votes on a prompt and pair are averaged. None: every row is a prompt.
-    propensity : {"estimate", "marginal"}, str or array, shape (n, K, K)
+    propensity : {"estimate", "marginal"}, str, array, callable or plan
         P(the pair is labelled | x). Estimated with LightGBM; pair frequencies (pairs drawn without looking at the
-        prompt); the name of a column (propensity of the row's own ordered pair); or known ones, used unchanged.
+        prompt); the name of a column (propensity of the row's own ordered pair); or known ones, used unchanged: an
+        array (n, K, K), a function of (contexts, models) that returns one, where contexts is a DataFrame with all
+        columns of the data and a row per context, or an object with an array ``propensity``, such as a labelling plan,
+        whose ``contexts`` and ``models`` are matched by name.
+    propensity_formula : str, optional
+        ``"~ features"`` for an estimated propensity, where selection saw other things than the formula's features, such
+        as a judge's score of the prompt.
     estimator : {"debiased", "plugin"}
         The plug-in estimator is the mean of F(mu); its intervals are not valid and say so.
     mu : array, shape (n, K, K, C), optional
@@ -162,6 +170,7 @@ def dml_rank(
         functional=functional,
         context=context,
         propensity=propensity,
+        propensity_formula=propensity_formula,
         estimator=estimator,
         mu=mu,
         learner=learner,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 import numpy as np
@@ -40,6 +40,7 @@ from .nuisance.propensity import (
     given_propensity,
     marginal_propensity,
 )
+from .nuisance.selection import check_propensity, propensity_table, selection_features
 from .nuisance.tuning import check_tune
 from .setup import Setup, comparison_graph, restrict_items, set_up
 
@@ -155,6 +156,7 @@ def run(options: Options, source: Source, previous: Steps | None = None) -> Step
     """
     o, memory = options, _Memory(previous.memory if previous else None)
     check_tune(o.tune)
+    check_propensity(o.propensity)
     read = memory.step("read", (source, *_reading(o)), lambda: _read(source, o))
     restriction = (read, o.graph, o.min_labels, o.component, o.min_comparisons)
     data = memory.step("items", restriction, lambda: restrict_items(*restriction))
@@ -165,8 +167,10 @@ def run(options: Options, source: Source, previous: Steps | None = None) -> Step
     clusters = memory.step("clusters", (data, o.groups, o.context), lambda: read_clusters(data, o.groups, o.context))
     weight = memory.step("weights", (data, o.weights), lambda: context_weights(data, o.weights))
     pieces, annotator = memory.step("pieces", (data, clusters), lambda: _pieces(data, clusters))
+    given = memory.step("given mu", (data, o.mu), lambda: None if o.mu is None else GivenMu(checked_mu(o.mu, data)))
     repetitions = tuple(
-        _repeat(memory, number, data, graph, setup, clusters, weight, pieces, o) for number in range(o.n_rep)
+        _repeat(memory, number, source, data, graph, setup, clusters, weight, pieces, given, o)
+        for number in range(o.n_rep)
     )
     passes = tuple(repetition.evaluated for repetition in repetitions)
     influence = memory.step(
@@ -250,12 +254,14 @@ def _read(source: Source, o: Options) -> PreferenceData:
 def _repeat(
     memory: _Memory,
     number: int,
+    source: Source,
     data: PreferenceData,
     graph: Graph,
     setup: Setup,
     clusters: Clusters | None,
     weight: FloatArray | None,
     pieces: Pieces,
+    given: MuSource | None,
     o: Options,
 ) -> Repetition:
     """One repetition: folds, first stages, the pass."""
@@ -265,13 +271,13 @@ def _repeat(
     folds = memory.step(
         f"folds {number}", (data, clusters, o.n_folds, o.seed), lambda: _folds(data, clusters, o, seeds[0])
     )
-    # Propensities first: given ones are checked before anything is trained.
+    # Before mu: given propensities are checked before anything is trained.
     propensity = memory.step(
         f"propensity {number}",
-        (data, folds, o.propensity, o.tune, graph),
-        lambda: _propensity(data, folds, graph, o, seeds[2]),
+        (data, folds, o.propensity, o.propensity_formula, o.tune, graph),
+        lambda: _propensity(source, data, folds, graph, o, seeds[2]),
     )
-    mu = memory.step(f"mu {number}", (data, folds, o.mu, o.learner, o.tune), lambda: _mu(data, folds, o, seeds[1]))
+    mu = given or memory.step(f"mu {number}", (data, folds, o.learner, o.tune), lambda: _mu(data, folds, o, seeds[1]))
     evaluated = memory.step(
         f"evaluated {number}",
         (data, setup, mu, propensity, pieces, weight, floor),
@@ -303,8 +309,6 @@ def _folds(data: PreferenceData, clusters: Clusters | None, o: Options, seed: np
 
 
 def _mu(data: PreferenceData, folds: Folds, o: Options, seed: np.random.SeedSequence) -> MuSource:
-    if o.mu is not None:
-        return GivenMu(checked_mu(o.mu, data))
     return cross_fit(
         lambda kept, rng: fit_mu(data, kept, folds.unit, o.tune, rng, o.n_jobs),
         folds,
@@ -314,14 +318,17 @@ def _mu(data: PreferenceData, folds: Folds, o: Options, seed: np.random.SeedSequ
 
 
 def _propensity(
-    data: PreferenceData, folds: Folds, graph: Graph, o: Options, seed: np.random.SeedSequence
+    source: Source, data: PreferenceData, folds: Folds, graph: Graph, o: Options, seed: np.random.SeedSequence
 ) -> Propensity:
     if o.propensity_column:
         return column_propensity(data, o.propensity_column)
     if not isinstance(o.propensity, str):
-        return given_propensity(data, np.asarray(o.propensity), graph)
+        return given_propensity(data, propensity_table(data, o.propensity, source.data), graph)
     if o.propensity == "marginal":
         return marginal_propensity(data)
+    if o.propensity_formula is not None:
+        x = selection_features(data, o.propensity_formula, source.data, source.environment)
+        data = replace(data, x=x)
     return estimate_propensity(data, folds.fold, folds.unit, o.tune, seed.spawn(o.n_folds), o.n_jobs)
 
 
