@@ -14,6 +14,7 @@ from .exceptions import OptionError, OptionTypeError, check_choice, listed, near
 Estimator = Literal["debiased", "plugin"]
 CovType = Literal["robust", "cluster"]
 Missing = Literal["raise", "drop", "keep"]
+Prompts = Literal["random", "fixed"]
 Method = Literal["max-t", "bonferroni", "none"]
 
 ESTIMATORS = ("debiased", "plugin")
@@ -24,6 +25,7 @@ EDGE_WEIGHTS = ("equal", "counts")
 CATEGORY_WEIGHTS = ("half", "paper")
 COV_TYPES = ("robust", "cluster")
 MISSING = ("raise", "drop", "keep")
+PROMPTS = ("random", "fixed")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -33,18 +35,23 @@ class Options:
     functional: Any
     context: tuple[str, ...]
     propensity: Any
+    propensity_formula: str | None
     estimator: str
     mu: Any
     learner: str
     n_folds: int
+    n_rep: int
     tune: Any
+    position_bias: bool
     graph: Any
     min_labels: int
     component: str
     min_comparisons: int
     edge_weights: Any
+    weights: Any
     categories: Mapping[Any, str] | None
     category_weights: Any
+    prompts: str
     floor: float
     cov_type: str
     groups: tuple[str, ...]
@@ -58,6 +65,11 @@ class Options:
         """Name of the column that holds propensities, where one is named."""
         named = isinstance(self.propensity, str) and self.propensity not in ("estimate", "marginal")
         return self.propensity if named else None
+
+    @property
+    def weights_column(self) -> str | None:
+        """Name of the column that holds weights, where one is named."""
+        return self.weights if isinstance(self.weights, str) else None
 
 
 def make_options(**given: Any) -> Options:
@@ -105,6 +117,10 @@ def check_options(options: Options) -> None:
     check_choice(options.component, COMPONENTS, "component")
     check_choice(options.cov_type, COV_TYPES, "cov_type")
     check_choice(options.missing, MISSING, "missing")
+    check_choice(options.prompts, PROMPTS, "prompts")
+    if not isinstance(options.position_bias, bool | np.bool_):
+        raise OptionTypeError(f"position_bias={options.position_bias!r}: allowed are True and False")
+    check_whole("n_rep", options.n_rep, 1)
     for name, value, words in (
         ("graph", options.graph, GRAPHS),
         ("edge_weights", options.edge_weights, EDGE_WEIGHTS),
@@ -120,11 +136,11 @@ def check_options(options: Options) -> None:
     check_alpha(options.alpha)
     if not isinstance(options.floor, Real) or not 0 <= float(options.floor) < 0.5:
         raise OptionError(f"floor={options.floor!r}: the smallest probability allowed in mu lies in [0, 0.5)")
-    if not isinstance(options.propensity, str) and not _is_table(options.propensity, 3):
-        raise OptionTypeError(
-            f"propensity is a {type(options.propensity).__name__}; allowed: 'estimate', 'marginal', the name of a "
-            f"column, or an array of numbers (contexts, models, models)"
-        )
+    if options.propensity_formula is not None:
+        if not isinstance(options.propensity_formula, str):
+            raise OptionTypeError(f"propensity_formula={options.propensity_formula!r}; needed is a string '~ features'")
+        if not isinstance(options.propensity, str) or options.propensity != "estimate":
+            raise OptionError("propensity_formula says what an estimated propensity sees; use propensity='estimate'")
     if options.categories is not None and not isinstance(options.categories, Mapping):
         raise OptionTypeError(
             f"categories is a {type(options.categories).__name__}; needed is a mapping such as {{'no winner': 'tie'}}"
@@ -147,15 +163,6 @@ def check_alpha(alpha: object) -> float:
         hint = "; for 95 % intervals it is 0.05" if isinstance(alpha, Real) and float(alpha) in (0, 1, 95) else ""
         raise OptionError(f"alpha={alpha!r}: one minus the confidence level lies strictly between 0 and 1{hint}")
     return float(alpha)
-
-
-def _is_table(value: object, n_axes: int) -> bool:
-    """Whether a value is an array of numbers with this many axes."""
-    try:
-        table = np.asarray(value)
-    except ValueError:  # rows of different lengths
-        return False
-    return table.ndim == n_axes and table.dtype.kind in "biuf"
 
 
 def check_whole(name: str, value: object, least: int) -> None:

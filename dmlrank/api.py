@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from numpy.typing import ArrayLike
 from patsy import EvalEnvironment
 
-from ._options import CovType, Estimator, Missing, make_options
+from ._options import CovType, Estimator, Missing, Prompts, make_options
+from ._progress import Report, reporting
 from .data.features import caller_environment
 from .data.graph import Graph
 from .functionals import CategoryWeights, Functional
@@ -25,19 +27,24 @@ def dml_rank(
     *,
     functional: str | Functional = "borda",
     context: str | Sequence[str] | None = None,
-    propensity: str | ArrayLike = "estimate",
+    propensity: str | ArrayLike | Callable[[pd.DataFrame, list[str]], ArrayLike] | Any = "estimate",
+    propensity_formula: str | None = None,
     estimator: Estimator = "debiased",
     mu: ArrayLike | None = None,
     learner: str = "auto",
     n_folds: int = 5,
+    n_rep: int = 1,
     tune: str | Mapping[str, Parameter] | None = "cv",
+    position_bias: bool = True,
     graph: str | Graph | ArrayLike = "observed",
     min_labels: int = 10,
     component: str = "all",
     min_comparisons: int = 0,
     edge_weights: str | ArrayLike = "equal",
+    weights: str | ArrayLike | None = None,
     categories: Mapping[Any, str] | None = None,
     category_weights: str | CategoryWeights | Sequence[Sequence[float]] = "half",
+    prompts: Prompts = "random",
     floor: float = 0.005,
     cov_type: CovType = "robust",
     cov_kwds: Mapping[str, Any] | None = None,
@@ -45,6 +52,7 @@ def dml_rank(
     alpha: float = 0.05,
     rng: int | np.random.Generator | None = None,
     n_jobs: int | None = None,
+    progress: bool | Report = False,
     env: int | Mapping[str, Any] | EvalEnvironment | None = None,
 ) -> RankResults:
     """Rank models from pairwise preferences, without assuming Bradley-Terry.
@@ -67,9 +75,15 @@ def dml_rank(
         data's weights and graph.
     context : str or sequence of str, optional
         Columns that identify a prompt. Repeated votes on a prompt and pair are averaged. None: every row is a prompt.
-    propensity : {"estimate", "marginal"}, str or array, shape (n, K, K)
+    propensity : {"estimate", "marginal"}, str, array, callable or plan
         P(the pair is labelled | x). Estimated with LightGBM; pair frequencies (pairs drawn without looking at the
-        prompt); the name of a column (propensity of the row's own ordered pair); or known ones, used unchanged.
+        prompt); the name of a column (propensity of the row's own ordered pair); or known ones, used unchanged: an
+        array (n, K, K), a function of (contexts, models) that returns one, where contexts is a DataFrame with all
+        columns of the data and a row per context, or an object with an array ``propensity``, such as a labelling plan,
+        whose ``contexts`` and ``models`` are matched by name.
+    propensity_formula : str, optional
+        ``"~ features"`` for an estimated propensity, where selection saw other things than the formula's features, such
+        as a judge's score of the prompt.
     estimator : {"debiased", "plugin"}
         The plug-in estimator is the mean of F(mu); its intervals are not valid and say so.
     mu : array, shape (n, K, K, C), optional
@@ -79,9 +93,17 @@ def dml_rank(
         Learner of mu. Without features it is not used: pair frequencies are shrunk to a main-effects fit.
     n_folds : int
         Folds of the cross-fitting; a prompt (or cluster of prompts) is never split.
+    n_rep : int
+        Repetitions with other folds. Influence values are averaged over them, and what the deal of folds changes is
+        added to the covariance.
     tune : {"cv"}, mapping or None
         How boosters are tuned: a handful of configurations with early stopping on inner folds; LightGBM parameters to
         be used as they are; or LightGBM's defaults with 100 rounds.
+    position_bias : bool
+        Whether showing a pair the other way round makes it another pair. False: order does not matter, both orders of
+        a pair are one. That needs category weights that mirror, learns from both orders, asks ``min_labels`` of a pair
+        in all, and takes a given propensity as the *expected number of labelled orders* of the pair (it may exceed 1).
+        More precise where orders are unbalanced; ``diagnostics.position_z`` tests it.
     graph : {"observed", "complete"}, Graph or boolean array, shape (K, K)
         Pairs that the scores use: those with at least ``min_labels`` labelled prompts in both orders, or all
         (extrapolated where there are none).
@@ -93,11 +115,17 @@ def dml_rank(
         Models with fewer labelled prompts are dropped.
     edge_weights : {"equal", "counts"} or array, shape (K, K)
         Weights of the pairs in bt's projection and Borda's mean, held fixed.
+    weights : str or array, shape (n,), optional
+        Weights that turn these prompts into the target population: a column, the same for all rows of a prompt, or one
+        number per prompt in order of first appearance. The scores are E[w F(mu(X))] / E[w].
     categories : mapping, optional
         ``{label: meaning}`` for labels that are not known, with the meanings first, second, both_good, both_bad, tie.
     category_weights : {"half", "paper"}, CategoryWeights or two sequences of C numbers
         What each category counts for the first and for the second item. "half": every tie one half; "paper": both good
         counts as a win for both, both bad for none.
+    prompts : {"random", "fixed"}
+        Whether the intervals are about new prompts like these, or about these prompts alone: then only the labels are
+        random, and the covariance is that of the correction.
     floor : float
         Smallest probability of a category, for functionals with a logit or a division.
     cov_type : {"robust", "cluster"}
@@ -112,6 +140,8 @@ def dml_rank(
         Seed of folds, tuning and boosters; None draws one, which the summary prints.
     n_jobs : int, optional
         Threads; all cores when None.
+    progress : bool or callable
+        True shows a bar on standard error (in a log file, lines); a function is called with (step, total, what).
     env : int, mapping or patsy EvalEnvironment, optional
         Where functions and arrays of the formula are looked up; by default where this function is called.
 
@@ -140,10 +170,15 @@ def dml_rank(
         functional=functional,
         context=context,
         propensity=propensity,
+        propensity_formula=propensity_formula,
         estimator=estimator,
         mu=mu,
         learner=learner,
         n_folds=n_folds,
+        n_rep=n_rep,
+        position_bias=position_bias,
+        weights=weights,
+        prompts=prompts,
         tune=tune,
         graph=graph,
         min_labels=min_labels,
@@ -160,7 +195,9 @@ def dml_rank(
         rng=rng,
         n_jobs=n_jobs,
     )
-    return fit(options, Source(formula, data, caller_environment(env, depth=1)))
+    source = Source(formula, data, caller_environment(env, depth=1))
+    with reporting(progress):
+        return fit(options, source)
 
 
 def load(path: str | os.PathLike[str]) -> RankResults:

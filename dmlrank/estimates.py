@@ -14,7 +14,7 @@ from .inference.covariance import Covariance
 from .inference.simultaneous import critical_value
 from .nuisance.learners import ConstantMu
 from .nuisance.propensity import Propensity
-from .pipeline import Steps
+from .pipeline import Steps, covariance_of
 
 _TINY = 1e-15
 
@@ -33,6 +33,11 @@ class Diagnostics:
         Effective sample size of the weights 1 / pi within a pair, as a share of its labels; the smallest over pairs.
     propensity_floored : int
         Labelled cells at which the floor of estimated propensities bit.
+    position_effect : float
+        How much larger the share of the model shown first is than that of the other, averaged over the compared pairs.
+    position_z : float
+        Its z statistic, a test of "order does not matter" (with ``position_bias=False`` a score test of that
+        assumption); NaN where labels or their order do not vary.
     mu_floored : int
         Entries of mu that were raised to the floor, for functionals that need one.
     mu_entries : int
@@ -54,6 +59,8 @@ class Diagnostics:
     min_propensity: float
     effective_share: float
     propensity_floored: int
+    position_effect: float
+    position_z: float
     mu_floored: int
     mu_entries: int
     pairs_left_out: int
@@ -82,6 +89,10 @@ class Design:
     edge_weights: str
     learner: str
     n_folds: int
+    n_rep: int
+    prompts: str
+    weighted: bool
+    ordered: bool
     propensity: str
     cov_type: str
     clusters: tuple[str, ...]
@@ -142,7 +153,7 @@ def collect(steps: Steps, given_warnings: tuple[str, ...]) -> Estimates:
     """The estimates of a fit."""
     functional, data, o = steps.setup.functional, steps.data, steps.options
     gauge = functional.gauge(data.n_items)
-    shares = steps.evaluated.influences[-1]
+    position = position_test(steps)
     return Estimates(
         models=data.items,
         functional=functional.name,
@@ -150,7 +161,7 @@ def collect(steps: Steps, given_warnings: tuple[str, ...]) -> Estimates:
         estimator=o.estimator,
         estimate=steps.influence.estimate,
         plugin=steps.influence.plugin,
-        shares=shares.plugin if o.estimator == "plugin" else shares.estimate,
+        shares=steps.influence_of(1).estimate,
         covariance=steps.covariance,
         critical=critical_value(steps.covariance, o.alpha),
         alpha=o.alpha,
@@ -159,7 +170,7 @@ def collect(steps: Steps, given_warnings: tuple[str, ...]) -> Estimates:
         fixed=gauge.fixed,
         graph=steps.setup.graph,
         design=_design(steps),
-        diagnostics=_diagnostics(steps, given_warnings),
+        diagnostics=_diagnostics(steps, position, given_warnings),
     )
 
 
@@ -183,6 +194,10 @@ def _design(steps: Steps) -> Design:
         edge_weights=steps.setup.edge_weights,
         learner=_learner(steps),
         n_folds=o.n_folds,
+        n_rep=o.n_rep,
+        prompts=o.prompts,
+        weighted=o.weights is not None,
+        ordered=o.position_bias,
         propensity=steps.propensity.how,
         cov_type=o.cov_type,
         clusters=steps.clusters.names if steps.clusters else (),
@@ -201,7 +216,7 @@ def _learner(steps: Steps) -> str:
     return "lightgbm" if not constant else f"lightgbm ({constant} folds: shares)"
 
 
-def _diagnostics(steps: Steps, given_warnings: tuple[str, ...]) -> Diagnostics:
+def _diagnostics(steps: Steps, position: tuple[float, float], given_warnings: tuple[str, ...]) -> Diagnostics:
     data, cells = steps.data, steps.data.cells
     share = (cells.y * cells.n_votes[:, None]).sum(axis=0) / data.n_votes
     loss = -(cells.n_votes[:, None] * cells.y * np.log(np.maximum(steps.evaluated.cell_mu, _TINY))).sum() / data.n_votes
@@ -212,6 +227,8 @@ def _diagnostics(steps: Steps, given_warnings: tuple[str, ...]) -> Diagnostics:
         min_propensity=float(_on_graph(steps).min()),
         effective_share=_effective_share(data, steps.propensity),
         propensity_floored=steps.propensity.n_floored,
+        position_effect=position[0],
+        position_z=position[1],
         mu_floored=steps.evaluated.n_floored,
         mu_entries=steps.evaluated.n_entries,
         pairs_left_out=steps.setup.n_left_out,
@@ -220,6 +237,27 @@ def _diagnostics(steps: Steps, given_warnings: tuple[str, ...]) -> Diagnostics:
         labels=data.labels,
         warnings=given_warnings,
     )
+
+
+def position_test(steps: Steps) -> tuple[float, float]:
+    """How much being shown first helps, and its z statistic.
+
+    Where order matters it is a debiased score of its own. Where it is assumed not to, the residuals of pairs shown one
+    way round are held against those of pairs shown the other way round.
+    """
+    if steps.data.ordered:
+        influence = steps.influence_of(2)
+        covariance = covariance_of(steps, influence, np.empty((0, 1)))
+        effect, error = float(influence.estimate[0]), float(covariance.std_errors[0])
+        return effect, effect / error if error > 0 else float("nan")
+    cells, weights = steps.data.cells, steps.setup.weights
+    gap = np.subtract(weights.first, weights.second)
+    turned = np.where(cells.flipped, -1.0, 1.0)
+    residual = turned * ((cells.y - steps.evaluated.cell_mu) @ gap)
+    unit = steps.data.seed_order if steps.clusters is None else steps.clusters.prompt
+    spread = np.sqrt((np.bincount(unit[cells.context], weights=residual) ** 2).sum())
+    both = cells.flipped.any() and not cells.flipped.all()
+    return float(residual.mean()), float(residual.sum() / spread) if both and spread > 0 else float("nan")
 
 
 def _on_graph(steps: Steps) -> FloatArray:

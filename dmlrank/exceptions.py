@@ -130,5 +130,5 @@ def check_choice(value: object, allowed: Iterable[str], option: str) -> None:
     >>> check_choice("borda", ["borda", "bt"], "functional")
     """
     words = list(allowed)
-    if value not in words:
+    if not isinstance(value, str) or value not in words:
         raise OptionError(f"{option}={value!r} is not known; allowed: {listed(words)}{nearest(value, words)}")

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 import numpy as np
@@ -15,11 +15,21 @@ from .data.graph import Graph
 from .data.preferences import FloatArray, IntArray, PreferenceData
 from .data.reading import read_preferences
 from .estimation.crossfit import Folds, GivenMu, MuSource, assign_folds, cross_fit
-from .estimation.influence import Influence, Pass, Pieces, evaluate, pieces_by_context, pieces_by_group, raised
+from .estimation.influence import (
+    Influence,
+    Pass,
+    Pieces,
+    evaluate,
+    mean_influence,
+    pieces_by_context,
+    pieces_by_group,
+    raised,
+)
 from .exceptions import DmlrankWarning, OptionError
 from .functionals import Borda
+from .functionals.first_advantage import FirstAdvantage
 from .functionals.pair_share import PairShare
-from .inference.clusters import Clusters, read_clusters
+from .inference.clusters import Clusters, context_weights, read_clusters
 from .inference.covariance import Covariance, one_way, robust, two_way, two_way_contexts
 from .nuisance.given import checked_mu
 from .nuisance.learners import fit_mu
@@ -30,6 +40,7 @@ from .nuisance.propensity import (
     given_propensity,
     marginal_propensity,
 )
+from .nuisance.selection import check_propensity, propensity_table, selection_features
 from .nuisance.tuning import check_tune
 from .setup import Setup, comparison_graph, restrict_items, set_up
 
@@ -46,6 +57,16 @@ class Source:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class Repetition:
+    """One deal of folds, the first stages cross-fitted on it, and the pass over their probabilities."""
+
+    folds: Folds
+    mu: MuSource
+    propensity: Propensity
+    evaluated: Pass
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Steps:
     """What every step of a fit has made."""
 
@@ -55,14 +76,37 @@ class Steps:
     dropped: tuple[str, ...]
     setup: Setup
     clusters: Clusters | None
-    folds: Folds
-    mu: MuSource
-    propensity: Propensity
+    context_weight: FloatArray | None
     pieces: Pieces
-    evaluated: Pass
+    annotator: IntArray | None
+    repetitions: tuple[Repetition, ...]
     influence: Influence
     covariance: Covariance
     memory: dict[str, Made] = field(repr=False)
+
+    @property
+    def folds(self) -> Folds:
+        """Folds of the first repetition."""
+        return self.repetitions[0].folds
+
+    @property
+    def mu(self) -> MuSource:
+        """Probabilities of the first repetition."""
+        return self.repetitions[0].mu
+
+    @property
+    def propensity(self) -> Propensity:
+        """Propensities of the first repetition."""
+        return self.repetitions[0].propensity
+
+    @property
+    def evaluated(self) -> Pass:
+        """The pass of the first repetition."""
+        return self.repetitions[0].evaluated
+
+    def influence_of(self, score: int) -> Influence:
+        """Influence of one of the scores of the passes, averaged over repetitions, not debiased for the plug-in."""
+        return _averaged([r.evaluated.influences[score] for r in self.repetitions], self.options.estimator)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -112,51 +156,33 @@ def run(options: Options, source: Source, previous: Steps | None = None) -> Step
     """
     o, memory = options, _Memory(previous.memory if previous else None)
     check_tune(o.tune)
-    read = memory.step(
-        "read",
-        (source, o.context, o.categories, o.missing, o.groups, o.propensity_column),
-        lambda: read_preferences(
-            source.formula,
-            source.data,
-            source.environment,
-            context=o.context,
-            categories=o.categories,
-            missing=o.missing,
-            groups=[name for name in o.groups if name != "context"],
-            propensity=o.propensity_column,
-        ),
-    )
+    check_propensity(o.propensity)
+    read = memory.step("read", (source, *_reading(o)), lambda: _read(source, o))
     restriction = (read, o.graph, o.min_labels, o.component, o.min_comparisons)
     data = memory.step("items", restriction, lambda: restrict_items(*restriction))
     dropped = tuple(name for name in read.items if name not in data.items)
     graph = memory.step("graph", (data, o.graph, o.min_labels), lambda: comparison_graph(data, o.graph, o.min_labels))
-    setup = memory.step(
-        "setup",
-        (data, graph, o.min_labels, o.edge_weights, o.category_weights, o.functional),
-        lambda: set_up(data, graph, o.min_labels, o.edge_weights, o.category_weights, o.functional),
-    )
+    binding = (data, graph, o.min_labels, o.edge_weights, o.category_weights, o.functional)
+    setup = memory.step("setup", binding, lambda: set_up(*binding))
     clusters = memory.step("clusters", (data, o.groups, o.context), lambda: read_clusters(data, o.groups, o.context))
-    # One child seed for every use, so that changing one option never changes the draws of another.
-    seeds = np.random.SeedSequence(o.seed).spawn(3)
-    folds = memory.step("folds", (data, clusters, o.n_folds, o.seed), lambda: _folds(data, clusters, o, seeds[0]))
-    mu = memory.step("mu", (data, folds, o.mu, o.learner, o.tune), lambda: _mu(data, folds, o, seeds[1]))
-    propensity = memory.step(
-        "propensity",
-        (data, folds, o.propensity, o.tune, graph),
-        lambda: _propensity(data, folds, graph, o, seeds[2]),
-    )
+    weight = memory.step("weights", (data, o.weights), lambda: context_weights(data, o.weights))
     pieces, annotator = memory.step("pieces", (data, clusters), lambda: _pieces(data, clusters))
-    evaluated = memory.step(
-        "evaluated",
-        (data, setup, mu, propensity, pieces, o.floor),
-        lambda: _evaluate(data, setup, mu, propensity, pieces, _floor(o, data)),
+    given = memory.step("given mu", (data, o.mu), lambda: None if o.mu is None else GivenMu(checked_mu(o.mu, data)))
+    repetitions = tuple(
+        _repeat(memory, number, source, data, graph, setup, clusters, weight, pieces, given, o)
+        for number in range(o.n_rep)
     )
-    influence = evaluated.influences[0]
-    if o.estimator == "plugin":
-        influence = memory.step("plugin", (influence,), influence.without_correction)
+    passes = tuple(repetition.evaluated for repetition in repetitions)
+    influence = memory.step(
+        "influence",
+        (*passes, o.estimator),
+        lambda: _averaged([passed.influences[0] for passed in passes], o.estimator),
+    )
     gauge = setup.functional.gauge(data.n_items).basis
     covariance = memory.step(
-        "covariance", (influence, clusters), lambda: _covariance(influence, gauge, clusters, annotator)
+        "covariance",
+        (influence, clusters, o.prompts),
+        lambda: _covariance(influence, gauge, clusters, annotator, o, [passed.influences[0] for passed in passes]),
     )
     return Steps(
         o,
@@ -165,11 +191,10 @@ def run(options: Options, source: Source, previous: Steps | None = None) -> Step
         dropped,
         setup,
         clusters,
-        folds,
-        mu,
-        propensity,
+        weight,
         pieces,
-        evaluated,
+        annotator,
+        repetitions,
         influence,
         covariance,
         memory.made,
@@ -179,19 +204,96 @@ def run(options: Options, source: Source, previous: Steps | None = None) -> Step
 def pair_share(steps: Steps, item: int, opponent: int) -> tuple[float, Covariance]:
     """Share of comparisons that ``item`` wins against ``opponent``, estimated as the scores are."""
     score = PairShare(steps.setup.weights, item, opponent)
-    pieces, annotator = _pieces(steps.data, steps.clusters)
-    passed = evaluate([score], steps.mu, steps.data, steps.propensity.cells, pieces, 0.0)
-    influence = passed.influences[0]
-    if steps.options.estimator == "plugin":
-        influence = influence.without_correction()
-    return float(influence.estimate[0]), _covariance(influence, np.empty((0, 1)), steps.clusters, annotator)
+    influences = [
+        evaluate([score], r.mu, steps.data, r.propensity.cells, steps.pieces, 0.0, steps.context_weight).influences[0]
+        for r in steps.repetitions
+    ]
+    influence = _averaged(influences, steps.options.estimator)
+    return float(influence.estimate[0]), covariance_of(steps, influence, np.empty((0, 1)), influences)
+
+
+def covariance_of(
+    steps: Steps, influence: Influence, gauge: FloatArray, repeated: Sequence[Influence] = ()
+) -> Covariance:
+    """Covariance of another score's estimate, of the kind that the fit has."""
+    return _covariance(influence, gauge, steps.clusters, steps.annotator, steps.options, repeated)
 
 
 def scores_at(steps: Steps, x: FloatArray) -> FloatArray:
-    """Scores in new contexts, (n, K), from the mean of the folds' probabilities."""
-    mu = steps.mu.average(x)
+    """Scores in new contexts, (n, K), from the mean of all learners' probabilities."""
+    mu = np.mean([repetition.mu.average(x) for repetition in steps.repetitions], axis=0)
     functional = steps.setup.functional
     return functional.value(raised(mu, _floor(steps.options, steps.data)) if functional.interior else mu)
+
+
+def _reading(o: Options) -> tuple[Any, ...]:
+    """The options that reading the data depends on."""
+    return (o.context, o.categories, o.missing, o.position_bias, *_columns(o))
+
+
+def _columns(o: Options) -> tuple[tuple[str, ...], str | None, str | None]:
+    """Columns beside the formula's: groups, propensity, weights."""
+    return tuple(name for name in o.groups if name != "context"), o.propensity_column, o.weights_column
+
+
+def _read(source: Source, o: Options) -> PreferenceData:
+    groups, propensity, weights = _columns(o)
+    data = read_preferences(
+        source.formula,
+        source.data,
+        source.environment,
+        context=o.context,
+        categories=o.categories,
+        missing=o.missing,
+        groups=(*groups, *([weights] if weights else [])),
+        propensity=propensity,
+    )
+    return data if o.position_bias else data.unordered()
+
+
+def _repeat(
+    memory: _Memory,
+    number: int,
+    source: Source,
+    data: PreferenceData,
+    graph: Graph,
+    setup: Setup,
+    clusters: Clusters | None,
+    weight: FloatArray | None,
+    pieces: Pieces,
+    given: MuSource | None,
+    o: Options,
+) -> Repetition:
+    """One repetition: folds, first stages, the pass."""
+    # One child seed for every use, so that changing one option never changes the draws of another.
+    floor = _floor(o, data)
+    seeds = np.random.SeedSequence([o.seed, number] if number else o.seed).spawn(3)
+    folds = memory.step(
+        f"folds {number}", (data, clusters, o.n_folds, o.seed), lambda: _folds(data, clusters, o, seeds[0])
+    )
+    # Before mu: given propensities are checked before anything is trained.
+    propensity = memory.step(
+        f"propensity {number}",
+        (data, folds, o.propensity, o.propensity_formula, o.tune, graph),
+        lambda: _propensity(source, data, folds, graph, o, seeds[2]),
+    )
+    mu = given or memory.step(f"mu {number}", (data, folds, o.learner, o.tune), lambda: _mu(data, folds, o, seeds[1]))
+    evaluated = memory.step(
+        f"evaluated {number}",
+        (data, setup, mu, propensity, pieces, weight, floor),
+        lambda: evaluate(_scores(setup), mu, data, propensity.cells, pieces, floor, weight),
+    )
+    return Repetition(folds, mu, propensity, evaluated)
+
+
+def _scores(setup: Setup) -> list[Any]:
+    """The functional; the share of comparisons that each model wins; and how much being shown first helps."""
+    return [setup.functional, Borda(setup.weights, setup.graph), FirstAdvantage(setup.weights, setup.graph)]
+
+
+def _averaged(influences: Sequence[Influence], estimator: str) -> Influence:
+    influence = influences[0] if len(influences) == 1 else mean_influence(influences)
+    return influence.without_correction() if estimator == "plugin" else influence
 
 
 def _floor(o: Options, data: PreferenceData) -> float:
@@ -207,8 +309,6 @@ def _folds(data: PreferenceData, clusters: Clusters | None, o: Options, seed: np
 
 
 def _mu(data: PreferenceData, folds: Folds, o: Options, seed: np.random.SeedSequence) -> MuSource:
-    if o.mu is not None:
-        return GivenMu(checked_mu(o.mu, data))
     return cross_fit(
         lambda kept, rng: fit_mu(data, kept, folds.unit, o.tune, rng, o.n_jobs),
         folds,
@@ -218,14 +318,17 @@ def _mu(data: PreferenceData, folds: Folds, o: Options, seed: np.random.SeedSequ
 
 
 def _propensity(
-    data: PreferenceData, folds: Folds, graph: Graph, o: Options, seed: np.random.SeedSequence
+    source: Source, data: PreferenceData, folds: Folds, graph: Graph, o: Options, seed: np.random.SeedSequence
 ) -> Propensity:
     if o.propensity_column:
         return column_propensity(data, o.propensity_column)
     if not isinstance(o.propensity, str):
-        return given_propensity(data, np.asarray(o.propensity), graph)
+        return given_propensity(data, propensity_table(data, o.propensity, source.data), graph)
     if o.propensity == "marginal":
         return marginal_propensity(data)
+    if o.propensity_formula is not None:
+        x = selection_features(data, o.propensity_formula, source.data, source.environment)
+        data = replace(data, x=x)
     return estimate_propensity(data, folds.fold, folds.unit, o.tune, seed.spawn(o.n_folds), o.n_jobs)
 
 
@@ -236,16 +339,24 @@ def _pieces(data: PreferenceData, clusters: Clusters | None) -> tuple[Pieces, In
     return pieces_by_group(data, clusters.annotator)
 
 
-def _evaluate(
-    data: PreferenceData, setup: Setup, mu: MuSource, propensity: Propensity, pieces: Pieces, floor: float
-) -> Pass:
-    """The functional, and beside it the share of comparisons that each model wins."""
-    shares = Borda(setup.weights, setup.graph)
-    scores = [setup.functional] if setup.functional.name == "borda" else [setup.functional, shares]
-    return evaluate(scores, mu, data, propensity.cells, pieces, floor)
-
-
 def _covariance(
+    influence: Influence,
+    gauge: FloatArray,
+    clusters: Clusters | None,
+    annotator: IntArray | None,
+    o: Options,
+    repeated: Sequence[Influence] = (),
+) -> Covariance:
+    if o.prompts == "fixed":
+        influence = influence.given_prompts()
+    covariance = _clustered(influence, gauge, clusters, annotator)
+    if len(repeated) > 1:
+        estimates = np.stack([r.plugin if o.estimator == "plugin" else r.estimate for r in repeated])
+        covariance = covariance.between_repetitions(estimates)
+    return covariance
+
+
+def _clustered(
     influence: Influence, gauge: FloatArray, clusters: Clusters | None, annotator: IntArray | None
 ) -> Covariance:
     if clusters is None:

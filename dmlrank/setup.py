@@ -72,15 +72,17 @@ def restrict_items(
 def _disconnected(data: PreferenceData, parts: list[NDArray[np.intp]], min_labels: int) -> str:
     shown = "; ".join("{" + listed(data.items[j] for j in part) + "}" for part in parts[:5])
     counts = data.pair_counts()
-    looser = [m for m in (5, 2, 1) if m < min_labels and Graph.observed(counts, m).connected]
+    looser = [m for m in (5, 2, 1) if m < min_labels and Graph.observed(counts, m, data.ordered).connected]
     advice = ["component='largest' ranks the largest component only"] if len(parts[0]) > 1 else []
     if looser:
         advice.append(f"min_labels={looser[0]} would connect them")
+    if data.ordered and Graph.observed(counts, min_labels, ordered=False).connected:
+        advice.append("so would position_bias=False, if order does not matter")
     advice.append("graph='complete' extrapolates")
     return (
         f"the comparisons do not connect the models: {len(parts)} components {shown}"
-        f"{' and more' if len(parts) > 5 else ''} (a pair needs min_labels={min_labels} labelled contexts in each "
-        f"order); {'; '.join(advice)}"
+        f"{' and more' if len(parts) > 5 else ''} (a pair needs min_labels={min_labels} labelled contexts"
+        f"{' in each order' if data.ordered else ''}); {'; '.join(advice)}"
     )
 
 
@@ -95,7 +97,9 @@ def comparison_graph(data: PreferenceData, graph: Any, min_labels: int) -> Graph
     if isinstance(graph, Graph):
         edges = graph.edges
     elif isinstance(graph, str):
-        return Graph.all_pairs(data.n_items) if graph == "complete" else Graph.observed(data.pair_counts(), min_labels)
+        if graph == "complete":
+            return Graph.all_pairs(data.n_items)
+        return Graph.observed(data.pair_counts(), min_labels, data.ordered)
     else:
         edges = np.asarray(graph)
     shape = (data.n_items, data.n_items)
@@ -120,9 +124,14 @@ def set_up(
     """Bind the functional to the graph and the weights that the options ask for."""
     compared = comparison_graph(data, graph, min_labels)
     weights = _category_weights(category_weights, data)
+    if not data.ordered and not weights.mirrored:
+        raise OptionError(
+            f"position_bias=False needs category weights that mirror (second = first with the wins exchanged); "
+            f"these do not: {weights.first} and {weights.second}"
+        )
     bound = _functional(functional).bind(weights, compared, _edge_weights(edge_weights, data, compared))
     counts = data.pair_counts()
-    enough = Graph.observed(counts, min_labels).edges
+    enough = Graph.observed(counts, min_labels, data.ordered).edges
     n_left_out = int(np.triu((counts + counts.T > 0) & ~compared.edges).sum())
     n_extrapolated = int(np.triu(compared.edges & ~enough).sum())
     _warn(data, bound, compared, n_left_out, n_extrapolated, min_labels)
@@ -136,8 +145,8 @@ def _warn(
 ) -> None:
     if n_extrapolated:
         warnings.warn(
-            f"{n_extrapolated} of {graph.n_edges} pairs on the graph have fewer than {min_labels} labelled contexts in "
-            f"an order: their scores lean on the learner alone",
+            f"{n_extrapolated} of {graph.n_edges} pairs on the graph have fewer than {min_labels} labelled contexts"
+            f"{' in an order' if data.ordered else ''}: their scores lean on the learner alone",
             DmlrankWarning,
             stacklevel=2,
         )

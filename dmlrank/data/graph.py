@@ -73,8 +73,9 @@ class Graph:
         return cls(edges)
 
     @classmethod
-    def observed(cls, labelled: NDArray[np.int64], min_labels: int) -> Graph:
-        """Pairs with at least ``min_labels`` labelled contexts in *both* orders, from ordered counts (K, K)."""
-        both = np.minimum(labelled, labelled.T) >= max(min_labels, 1)
+    def observed(cls, labelled: NDArray[np.int64], min_labels: int, ordered: bool = True) -> Graph:
+        """Pairs with enough labelled contexts, from counts (K, K): in *both* orders, or, if not ``ordered``, in all."""
+        enough = np.minimum(labelled, labelled.T) if ordered else labelled + labelled.T
+        both = enough >= max(min_labels, 1)
         np.fill_diagonal(both, False)
         return cls(both)

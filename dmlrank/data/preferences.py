@@ -26,6 +26,8 @@ class Cells:
         Mean one-hot label of the cell's votes.
     n_votes : ndarray of int, shape (m,)
         Number of votes averaged.
+    flipped : ndarray of bool, shape (m,)
+        Where order does not matter, cells whose items were shown the other way round; nowhere else.
     """
 
     context: IntArray
@@ -33,12 +35,22 @@ class Cells:
     second: IntArray
     y: FloatArray
     n_votes: IntArray
+    flipped: NDArray[np.bool_]
+
+    @property
+    def shown(self) -> tuple[IntArray, IntArray]:
+        """The items in the order in which they were shown, (m,) each."""
+        return np.where(self.flipped, self.second, self.first), np.where(self.flipped, self.first, self.second)
+
+    def only(self, kept: NDArray[np.bool_]) -> Cells:
+        """The kept cells."""
+        return Cells(*(getattr(self, name)[kept] for name in self.__slots__))
 
     def __len__(self) -> int:
         return len(self.context)
 
     def counts(self, n_items: int) -> NDArray[np.int64]:
-        """Labelled contexts of every ordered pair, (K, K)."""
+        """Labelled cells of every ordered pair, (K, K); above the diagonal only where order does not matter."""
         pair = self.first * n_items + self.second
         return np.bincount(pair, minlength=n_items**2).reshape(n_items, n_items)
 
@@ -77,6 +89,8 @@ class PreferenceData:
         Position in the caller's frame of every row that was kept.
     n_rows, n_dropped : int
         Rows read, and rows dropped because values were missing.
+    ordered : bool
+        Whether showing a pair the other way round makes it another pair.
     """
 
     items: tuple[str, ...]
@@ -95,6 +109,12 @@ class PreferenceData:
     extras: pd.DataFrame
     n_rows: int
     n_dropped: int
+    ordered: bool = True
+
+    @property
+    def flip(self) -> IntArray:
+        """The categories with the two wins exchanged, (C,)."""
+        return np.array([1, 0, *range(2, self.n_categories)])
 
     @property
     def n_contexts(self) -> int:
@@ -122,7 +142,7 @@ class PreferenceData:
         return self.n_contexts - len(np.unique(self.cells.context))
 
     def pair_counts(self) -> NDArray[np.int64]:
-        """Labelled contexts of every ordered pair, (K, K)."""
+        """Labelled cells of every ordered pair, (K, K); above the diagonal only where order does not matter."""
         return self.cells.counts(self.n_items)
 
     def pair_votes(self) -> NDArray[np.int64]:
@@ -131,15 +151,23 @@ class PreferenceData:
         votes = np.bincount(pair, weights=self.cells.n_votes, minlength=self.n_items**2)
         return votes.astype(np.int64).reshape(self.n_items, self.n_items)
 
+    def unordered(self) -> PreferenceData:
+        """The same data for pairs without order: the item with the smaller code first, labels flipped with it."""
+        cells = self.cells
+        back = cells.first > cells.second
+        first, second = np.minimum(cells.first, cells.second), np.maximum(cells.first, cells.second)
+        y = np.where(back[:, None], cells.y[:, self.flip], cells.y)
+        vote_y = np.where(back[self.vote_cell, None], self.vote_y[:, self.flip], self.vote_y)
+        merged = Cells(cells.context, first, second, y, cells.n_votes, back)
+        return replace(self, cells=merged, vote_y=vote_y, ordered=False)
+
     def restrict(self, kept: IntArray) -> PreferenceData:
         """The same contexts with the votes among the ``kept`` items only; the others' battles become unlabelled."""
         new_code = np.full(self.n_items, -1)
         new_code[kept] = np.arange(len(kept))
         first, second = new_code[self.cells.first], new_code[self.cells.second]
         inside = (first >= 0) & (second >= 0)
-        cells = Cells(
-            self.cells.context[inside], first[inside], second[inside], self.cells.y[inside], self.cells.n_votes[inside]
-        )
+        cells = replace(self.cells, first=first, second=second).only(inside)
         vote_inside = inside[self.vote_cell]
         return replace(
             self,
@@ -159,4 +187,4 @@ def gather_cells(context: IntArray, first: IntArray, second: IntArray, y: FloatA
     total = np.zeros((len(places), y.shape[1]))
     np.add.at(total, vote_cell, y)
     at, j, k = places.T.astype(np.intp)
-    return Cells(at, j, k, total / n_votes[:, None], n_votes), vote_cell
+    return Cells(at, j, k, total / n_votes[:, None], n_votes, np.zeros(len(at), dtype=bool)), vote_cell

@@ -9,6 +9,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from .._progress import report
 from ..data.preferences import FloatArray, IntArray
 from ..exceptions import DataError
 from ..nuisance.learners import MuModel
@@ -117,5 +118,8 @@ def cross_fit(
     seeds : list of SeedSequence
         One per fold.
     """
-    models = [fit(folds.fold != f, np.random.default_rng(seed)) for f, seed in enumerate(seeds)]
+    models = []
+    for held_out, seed in enumerate(seeds):
+        models.append(fit(folds.fold != held_out, np.random.default_rng(seed)))
+        report(held_out + 1, len(seeds), "mu, folds")
     return CrossFittedMu(tuple(models), folds, x)

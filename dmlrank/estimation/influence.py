@@ -8,6 +8,7 @@ from typing import Protocol
 
 import numpy as np
 
+from .._progress import report
 from ..data.preferences import FloatArray, IntArray, PreferenceData
 from .crossfit import MuSource
 
@@ -71,22 +72,25 @@ class Influence:
     piece_context : ndarray of int, shape (q,)
     piece_weight : ndarray, shape (q,)
         Labelled cells that each piece amounts to.
+    weight : ndarray, shape (n,)
+        Weight of each context in the target population, with mean one.
     """
 
     value: FloatArray
     correction: FloatArray
     piece_context: IntArray
     piece_weight: FloatArray
+    weight: FloatArray
 
     @property
     def plugin(self) -> FloatArray:
-        """Mean of F(mu), (d,)."""
-        return self.value.mean(axis=0)
+        """Weighted mean of F(mu), (d,)."""
+        return self.weight @ self.value / len(self.value)
 
     @property
     def estimate(self) -> FloatArray:
         """The debiased estimate, (d,)."""
-        return self.plugin + self.correction.sum(axis=0) / len(self.value)
+        return self.plugin + self.weight[self.piece_context] @ self.correction / len(self.value)
 
     @property
     def by_context(self) -> FloatArray:
@@ -97,18 +101,23 @@ class Influence:
 
     @property
     def centred(self) -> FloatArray:
-        """phi_i, (n, d), with mean zero."""
-        return self.value + self.by_context - self.estimate
+        """phi_i, (n, d), with mean zero: w_i (F_i + correction - theta) with weights of mean one."""
+        return self.weight[:, None] * (self.value + self.by_context - self.estimate)
 
     @property
     def centred_correction(self) -> FloatArray:
-        """Corrections, (q, d), less the share of each piece in their sum, which is the bias of F(mu) that they undo."""
+        """Weighted corrections, (q, d), less each piece's share in their sum, the bias of F(mu) that they undo."""
         share = self.piece_weight / self.piece_weight.sum()
-        return self.correction - share[:, None] * self.correction.sum(axis=0)
+        weighted = self.weight[self.piece_context, None] * self.correction
+        return weighted - share[:, None] * weighted.sum(axis=0)
 
     def without_correction(self) -> Influence:
         """What the plug-in estimator makes of it: F(mu) alone."""
         return replace(self, correction=np.zeros_like(self.correction))
+
+    def given_prompts(self) -> Influence:
+        """What is uncertain where the prompts are fixed: the correction alone, around the same estimate."""
+        return replace(self, value=np.broadcast_to(self.plugin, self.value.shape))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -131,6 +140,13 @@ class Pass:
     cell_mu: FloatArray
     n_floored: int
     n_entries: int
+
+
+def mean_influence(influences: Sequence[Influence]) -> Influence:
+    """The mean over repetitions with other folds, value by value and piece by piece."""
+    value = np.mean([influence.value for influence in influences], axis=0)
+    correction = np.mean([influence.correction for influence in influences], axis=0)
+    return replace(influences[0], value=value, correction=correction)
 
 
 def pieces_by_context(data: PreferenceData) -> Pieces:
@@ -168,7 +184,13 @@ def pieces_by_group(data: PreferenceData, vote_group: IntArray) -> tuple[Pieces,
 
 
 def evaluate(
-    scores: Sequence[Score], mu: MuSource, data: PreferenceData, propensity: FloatArray, pieces: Pieces, floor: float
+    scores: Sequence[Score],
+    mu: MuSource,
+    data: PreferenceData,
+    propensity: FloatArray,
+    pieces: Pieces,
+    floor: float,
+    context_weight: FloatArray | None = None,
 ) -> Pass:
     """Evaluate functionals and their corrections in one pass over the probabilities [P eq:debiased_estimator].
 
@@ -184,18 +206,22 @@ def evaluate(
     floor : float
         Categories of mu below it are raised for functionals with a logit or a division, and rows renormalised. The
         floored mu is used everywhere: in F, in its derivative and in the residual.
+    context_weight : ndarray, shape (n,), optional
+        Weights in the target population, with mean one; one for every context when None.
 
     Notes
     -----
     The correction sum_jk S/pi J_jk (Y - mu_jk) is the directional derivative along delta_jk = S/pi (Y - mu_jk), so no
-    Jacobian is ever built.
+    Jacobian is ever built. Where order does not matter, the residuals of both orders of a pair add up and stand flipped
+    at the other order, and pi is the expected number of labelled orders.
     """
+    population = np.ones(data.n_contexts) if context_weight is None else context_weight
     entry_bounds = np.searchsorted(pieces.context[pieces.entry_piece], np.arange(data.n_contexts + 1))
     piece_bounds = np.searchsorted(pieces.context, np.arange(data.n_contexts + 1))
     off_diagonal = ~np.eye(data.n_items, dtype=bool)
     results = [_Collected(data.n_contexts, len(pieces.context)) for _ in scores]
     cell_mu = np.empty((len(data.cells), data.n_categories))
-    n_floored = n_entries = 0
+    n_floored = n_entries = done = 0
     interior = any(score.interior for score in scores)
     for contexts, raw in mu.chunks(max(1, _CHUNK // (data.n_items**2 * data.n_categories))):
         entries, entry_place = _within(entry_bounds, contexts)
@@ -214,9 +240,13 @@ def evaluate(
             residual = weight[:, None] * (pieces.entry_y[entries] - table[at])
             base = table if len(piece) == len(contexts) else table[piece_place]
             delta = np.zeros(base.shape)
-            delta[(row, *at[1:])] = residual
+            np.add.at(delta, (row, *at[1:]), residual)
+            if not data.ordered:
+                delta += np.swapaxes(delta, 1, 2)[..., data.flip]
             result.add(contexts, piece, piece_place, *score.value_and_derivative(base, delta))
-    influences = tuple(result.influence(pieces) for result in results)
+        done += len(contexts)
+        report(done, data.n_contexts, "scores, contexts")
+    influences = tuple(result.influence(pieces, population) for result in results)
     return Pass(influences, cell_mu, n_floored, n_entries)
 
 
@@ -237,11 +267,11 @@ class _Collected:
         self._value[contexts[place]] = value
         self._correction[piece] = derivative
 
-    def influence(self, pieces: Pieces) -> Influence:
+    def influence(self, pieces: Pieces, weight: FloatArray) -> Influence:
         """Everything that was filed."""
         assert self._value is not None
         assert self._correction is not None
-        return Influence(self._value, self._correction, pieces.context, pieces.weight)
+        return Influence(self._value, self._correction, pieces.context, pieces.weight, weight)
 
 
 def _within(bounds: IntArray, contexts: IntArray) -> tuple[IntArray, IntArray]:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from ..data.preferences import IntArray, PreferenceData
-from ..exceptions import OptionError
+from ..data.preferences import FloatArray, IntArray, PreferenceData
+from ..exceptions import DataError, OptionError
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -72,6 +73,48 @@ def read_clusters(data: PreferenceData, groups: tuple[str, ...], context: tuple[
     coded = list(by_context.values())
     annotator = next(iter(by_vote.values()), None)
     return Clusters(names, coded[0], coded[1] if len(coded) > 1 else None, annotator)
+
+
+def context_weights(data: PreferenceData, weights: Any) -> FloatArray | None:
+    """Weights of the contexts in the target population, scaled to mean one, (n,); None where there are none.
+
+    Parameters
+    ----------
+    data : PreferenceData
+    weights : None, str or array_like, shape (n,)
+        A column, the same in all rows of a context, or one number per context in order of first appearance.
+
+    Raises
+    ------
+    DataError, OptionError
+        If a weight is missing, infinite or negative, all are zero, or a column varies within a context.
+    """
+    if weights is None:
+        return None
+    if isinstance(weights, str):
+        rows = pd.to_numeric(data.extras[weights], errors="coerce").to_numpy(dtype=float)
+        first_row = np.unique(data.row_context, return_index=True)[1]
+        values = rows[first_row]
+        varies = ~(rows == values[data.row_context]) & np.isfinite(rows)
+        if varies.any():
+            where = data.context_ids[data.row_context[np.flatnonzero(varies)[0]]]
+            raise DataError(f"weights={weights!r} varies within context {where!r}; a context has one weight")
+    else:
+        values = np.asarray(weights, dtype=float)
+        if values.shape != (data.n_contexts,):
+            raise OptionError(
+                f"weights has shape {values.shape}; needed is one number per context, ({data.n_contexts},)"
+            )
+    wrong = ~(np.isfinite(values) & (values >= 0))
+    if wrong.any():
+        i = int(np.flatnonzero(wrong)[0])
+        raise DataError(
+            f"weights: {values[i]} in context {data.context_ids[i]!r} ({int(wrong.sum())} such); a weight is a finite "
+            f"number of at least 0"
+        )
+    if not values.any():
+        raise DataError("weights are zero in every context")
+    return values / values.mean()
 
 
 def _row_codes(data: PreferenceData, name: str) -> IntArray:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,12 +38,23 @@ class Covariance:
     @property
     def std_errors(self) -> FloatArray:
         """Standard errors, (d,)."""
-        return np.sqrt(np.diag(self.matrix))
+        # Rounding can leave a variance of zero a hair below it.
+        return np.sqrt(np.maximum(np.diag(self.matrix), 0.0))
 
     @property
     def reduced(self) -> FloatArray:
         """Covariance in the basis of what is free, (r, r)."""
         return self.basis.T @ self.matrix @ self.basis
+
+    def between_repetitions(self, estimates: FloatArray) -> Covariance:
+        """With the uncertainty of a mean over R repetitions with other folds added, from their estimates, (R, d).
+
+        The covariance of the averaged influence values plus the covariance of the repetitions' estimates over R: what
+        another deal of folds would change is noise, too.
+        """
+        spread = estimates - estimates.mean(axis=0)
+        added = spread.T @ spread / (len(spread) - 1) / len(spread)
+        return replace(self, matrix=self.matrix + added)
 
 
 def free_basis(gauge: FloatArray, n_scores: int) -> FloatArray:

@@ -18,7 +18,8 @@ def checked_mu(mu: Any, data: PreferenceData) -> FloatArray:
     Raises
     ------
     NuisanceError
-        If the shape is wrong, an entry is not a probability, or the categories of a pair do not sum to one.
+        If the shape is wrong, an entry is not a probability, the categories of a pair do not sum to one, or the two
+        orders of a pair differ where order does not matter.
     """
     try:
         table = np.asarray(mu, dtype=float)
@@ -37,6 +38,9 @@ def checked_mu(mu: Any, data: PreferenceData) -> FloatArray:
     _refuse(wrong, "is not a probability", table, data)
     off = ~(np.abs(table.sum(axis=-1) - 1) <= _SUM) & pairs
     _refuse(off, "does not sum to one over the categories", table, data)
+    if not data.ordered:
+        apart = np.abs(table - np.swapaxes(table, 1, 2)[..., data.flip]).max(axis=-1) > _SUM
+        _refuse(apart & pairs, "is not the flip of the other order (position_bias=False)", table, data)
     if table[:, ~pairs].any():
         table = np.where(pairs[:, :, None], table, 0.0)
     return table

@@ -48,6 +48,19 @@ class ConstantMu:
         return np.broadcast_to(self.table, (len(x), *self.table.shape))
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class MirroredMu:
+    """A model made the same for both orders of a pair: the mean of its prediction and the flipped one's."""
+
+    model: MuModel
+    flip: IntArray
+
+    def predict(self, x: FloatArray) -> FloatArray:
+        """Category probabilities, (n, K, K, C), with mu_kj the flip of mu_jk."""
+        mu = self.model.predict(x)
+        return (mu + np.swapaxes(mu, 1, 2)[..., self.flip]) / 2
+
+
 def fit_mu(
     data: PreferenceData,
     kept: NDArray[np.bool_],
@@ -70,7 +83,21 @@ def fit_mu(
     tune, rng, n_jobs
         See :func:`dmlrank.nuisance.lightgbm.train_booster`.
     """
+    model = _fit(data, kept, unit, tune, rng, n_jobs)
+    return model if data.ordered else MirroredMu(model, data.flip)
+
+
+def _fit(
+    data: PreferenceData,
+    kept: NDArray[np.bool_],
+    unit: IntArray,
+    tune: str | Mapping[str, Parameter] | None,
+    rng: np.random.Generator,
+    n_jobs: int | None,
+) -> MuModel:
     counts = _vote_counts(data, kept)
+    if not data.ordered:
+        counts = counts + np.swapaxes(counts, 0, 1)[..., data.flip]
     if np.count_nonzero(counts.sum(axis=(0, 1))) <= 1:
         return ConstantMu(_shares(counts))
     if data.x.shape[1] == 0:

@@ -39,6 +39,8 @@ class TrainingRows:
 def outcome_rows(data: PreferenceData, kept: NDArray[np.bool_], unit: IntArray) -> TrainingRows:
     """One row for every category that was chosen in a cell of the ``kept`` contexts, weighted by its votes.
 
+    Where order does not matter every row stands in both orders, with half its weight in each.
+
     Parameters
     ----------
     data : PreferenceData
@@ -51,7 +53,19 @@ def outcome_rows(data: PreferenceData, kept: NDArray[np.bool_], unit: IntArray) 
     cell = inside[place]
     features = stack_rows(data.x, cells.context[cell], cells.first[cell], cells.second[cell])
     weight = cells.y[cell, label] * cells.n_votes[cell]
-    return TrainingRows(features, label, weight, unit[cells.context[cell]])
+    rows = TrainingRows(features, label, weight, unit[cells.context[cell]])
+    return rows if data.ordered else _in_both_orders(rows, data.flip)
+
+
+def _in_both_orders(rows: TrainingRows, flip: IntArray) -> TrainingRows:
+    back = rows.features.copy()
+    back[:, [-2, -1]] = back[:, [-1, -2]]
+    return TrainingRows(
+        np.concatenate([rows.features, back]),
+        np.concatenate([rows.label, flip[rows.label]]),
+        np.concatenate([rows.weight, rows.weight]) / 2,
+        np.concatenate([rows.unit, rows.unit]),
+    )
 
 
 def ordered_cells(data: PreferenceData, kept: NDArray[np.bool_]) -> IntArray:

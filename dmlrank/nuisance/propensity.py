@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from numbers import Real
 
 import numpy as np
 from numpy.typing import NDArray
 
+from .._progress import report
 from ..data.graph import Graph
 from ..data.preferences import Cells, FloatArray, IntArray, PreferenceData
 from ..exceptions import NuisanceError
@@ -50,7 +52,8 @@ def given_propensity(data: PreferenceData, values: FloatArray, graph: Graph) -> 
     Raises
     ------
     NuisanceError
-        If the shape is wrong, or a value on the comparison graph or at a label is not in (0, 1].
+        If the shape is wrong, or a value on the comparison graph or at a label is not in (0, 1] ((0, 2] where order
+        does not matter: there it is the expected number of labelled orders, the same for both orders of a pair).
     """
     shape = (data.n_contexts, data.n_items, data.n_items)
     if values.shape != shape:
@@ -61,39 +64,53 @@ def given_propensity(data: PreferenceData, values: FloatArray, graph: Graph) -> 
     cells = data.cells
     needed = np.broadcast_to(graph.edges, shape).copy()
     needed[cells.context, cells.first, cells.second] = True
-    wrong = ~((values > 0) & (values <= 1)) & needed
+    most = 1 if data.ordered else 2
+    wrong = ~((values > 0) & (values <= most)) & needed
     if wrong.any():
         i, j, k = (int(place[0]) for place in np.nonzero(wrong))
         raise NuisanceError(
             f"propensity= is {values[i, j, k]} in context {data.context_ids[i]!r} for {data.items[j]!r} before "
-            f"{data.items[k]!r} ({int(wrong.sum())} such entries); a ranked or labelled pair needs one in (0, 1]"
+            f"{data.items[k]!r} ({int(wrong.sum())} such entries); a ranked or labelled pair needs one in (0, {most}]"
+        )
+    uneven = ~np.isclose(values, np.swapaxes(values, 1, 2)) & needed
+    if not data.ordered and uneven.any():
+        i, j, k = (int(place[0]) for place in np.nonzero(uneven))
+        raise NuisanceError(
+            f"propensity= differs by order in context {data.context_ids[i]!r} for {data.items[j]!r} and "
+            f"{data.items[k]!r} ({values[i, j, k]} and {values[i, k, j]}); with position_bias=False it is the expected "
+            f"number of labelled orders of the pair, such as pi + pi.transpose(0, 2, 1)"
         )
     return Propensity(values[cells.context, cells.first, cells.second].astype(float), "given")
 
 
 def column_propensity(data: PreferenceData, column: str) -> Propensity:
-    """Use a column that holds the propensity of each row's own ordered pair.
+    """Use a column that holds the propensity of each row's own pair (ordered, where order matters).
 
     Raises
     ------
     NuisanceError
-        If a labelled row's value is not in (0, 1], or the votes of one cell disagree.
+        If a labelled row's value is not in (0, 1] ((0, 2] where order does not matter), or the votes of one pair in
+        one context disagree.
     """
     raw = data.extras[column].to_numpy()[data.vote_row]
     try:
         votes = raw.astype(float)
     except (TypeError, ValueError):
-        raise NuisanceError(f"propensity column {column!r} is not numeric, for example {raw[0]!r}") from None
-    wrong = ~((votes > 0) & (votes <= 1))
+        odd = next(value for value in raw if not isinstance(value, Real))
+        raise NuisanceError(f"propensity column {column!r} is not numeric, for example {odd!r}") from None
+    most = 1 if data.ordered else 2
+    wrong = ~((votes > 0) & (votes <= most))
     if wrong.any():
         row = int(data.row_index[data.vote_row[np.flatnonzero(wrong)[0]]])
         raise NuisanceError(
             f"propensity column {column!r} is {votes[wrong][0]} in row {row} ({int(wrong.sum())} such labelled rows); "
-            f"a propensity lies in (0, 1]"
+            f"a propensity lies in (0, {most}]"
         )
+    pair_of_cell = _pair_places(data.cells)
     low, high = (np.full(len(data.cells), fill) for fill in (np.inf, -np.inf))
-    np.minimum.at(low, data.vote_cell, votes)
-    np.maximum.at(high, data.vote_cell, votes)
+    np.minimum.at(low, pair_of_cell[data.vote_cell], votes)
+    np.maximum.at(high, pair_of_cell[data.vote_cell], votes)
+    low, high = low[pair_of_cell], high[pair_of_cell]
     apart = high - low > 1e-9 * high
     if apart.any():
         cell = int(np.flatnonzero(apart)[0])
@@ -102,6 +119,12 @@ def column_propensity(data: PreferenceData, column: str) -> Propensity:
             f"in context {data.context_ids[data.cells.context[cell]]!r}; a pair has one propensity per context"
         )
     return Propensity(high, "given")
+
+
+def _pair_places(cells: Cells) -> IntArray:
+    """A number for every (context, pair), (m,): equal for the two orders of a pair where they are one."""
+    places = np.stack([cells.context, cells.first, cells.second], axis=1)
+    return np.unique(places, axis=0, return_inverse=True)[1].reshape(-1)
 
 
 def estimate_propensity(
@@ -116,7 +139,8 @@ def estimate_propensity(
 
     One binary booster per fold tells labelled cells from sampled unlabelled ones [P app:nuisances]. Where no context
     has more than one labelled pair, the estimates are normalised over pairs to P(any label | x). They are then floored
-    at a tenth of their pair's own rate, and scaled per pair over all contexts so that the mean of S / pi is one.
+    at a tenth of their pair's own rate, and scaled per pair over all contexts so that the mean of S / pi is one. Where
+    order does not matter, the sum over both orders is the expected number of labelled orders.
 
     Parameters
     ----------
@@ -133,6 +157,7 @@ def estimate_propensity(
         rng = np.random.default_rng(seed)
         here = fold[data.cells.context] == held_out
         estimates[here] = _fold_propensity(data, fold != held_out, here, unit, tune, rng, n_jobs)
+        report(held_out + 1, len(seeds), "propensity, folds")
     pair = data.cells.first * data.n_items + data.cells.second
     floor = _RELATIVE_FLOOR * (data.pair_counts() / data.n_contexts).reshape(-1)[pair]
     floored = np.maximum(estimates, floor)
@@ -152,9 +177,10 @@ def _fold_propensity(
     """Estimates at the cells of the held-out fold, before floor and scale."""
     cells = data.cells
     rows = selection_rows(data, kept, unit, rng)
-    context, first, second = cells.context[here], cells.first[here], cells.second[here]
+    first, second = (items[here] for items in cells.shown)
+    context = cells.context[here]
     if len(np.unique(rows.label)) == 1:
-        return np.full(len(context), 1.0)
+        return np.full(len(context), 1.0 if data.ordered else 2.0)
     booster = train_booster(rows, None, data.n_items, tune, rng, n_jobs)
     if _one_pair_per_context(cells):
         any_label = _any_label(data, kept, context, unit, tune, rng, n_jobs)
@@ -166,8 +192,11 @@ def _fold_propensity(
             table = predict_all_pairs(booster, data.x[context[part]], data.n_items)[..., 0]
             total[part] = table.sum(axis=(1, 2))
             own[part] = table[np.arange(len(table)), first[part], second[part]]
+            if not data.ordered:
+                own[part] += table[np.arange(len(table)), second[part], first[part]]
         return any_label * own / total
-    return np.asarray(booster.predict(stack_rows(data.x, context, first, second)))
+    orders = [(first, second)] if data.ordered else [(first, second), (second, first)]
+    return np.sum([booster.predict(stack_rows(data.x, context, a, b)) for a, b in orders], axis=0)
 
 
 def _one_pair_per_context(cells: Cells) -> bool:
@@ -215,11 +244,12 @@ def selection_rows(
     first, second = pair // (n_items - 1), pair % (n_items - 1)
     second = second + (second >= first)
     key = (draws * n_items + first) * n_items + second
-    free = ~np.isin(key, (cells.context * n_items + cells.first) * n_items + cells.second)
+    shown_first, shown_second = cells.shown
+    free = ~np.isin(key, (cells.context * n_items + shown_first) * n_items + shown_second)
     draws, first, second = draws[free], first[free], second[free]
     n_free = n_items * (n_items - 1) - n_labelled
     n_drawn = np.bincount(draws, minlength=data.n_contexts)
-    positive = stack_rows(data.x, cells.context[inside], cells.first[inside], cells.second[inside])
+    positive = stack_rows(data.x, cells.context[inside], shown_first[inside], shown_second[inside])
     return TrainingRows(
         np.concatenate([positive, stack_rows(data.x, draws, first, second)]),
         np.repeat([1, 0], [len(positive), len(draws)]),

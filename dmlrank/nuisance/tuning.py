@@ -9,6 +9,7 @@ import lightgbm as lgb
 import numpy as np
 from numpy.typing import NDArray
 
+from .._progress import report
 from ..exceptions import OptionError, OptionTypeError, check_choice
 
 Parameter = float | int | str | bool
@@ -116,7 +117,10 @@ def settle(
     if tune is None or n_units < 2 * _INNER_FOLDS:
         return Settings()
     folds = _inner_folds(unit, rng)
-    trials = [_trial(configuration, train, folds, fixed) for configuration in _CONFIGURATIONS]
+    trials = []
+    for done, configuration in enumerate(_CONFIGURATIONS, start=1):
+        trials.append(_trial(configuration, train, folds, fixed))
+        report(done, len(_CONFIGURATIONS), "tuning, configurations", minor=True)
     return min(trials, key=lambda trial: trial[0])[1]
 
 

@@ -36,7 +36,8 @@ def _header(results: Estimates) -> tuple[tuple[str, str, str, str], ...]:
     design, diagnostics = results.design, results.diagnostics
     ids = f" ({', '.join(design.context)})" if design.context else " (rows)"
     n_models = len(results.models)
-    estimator = f"{results.estimator}, {design.n_folds} folds"
+    estimator = f"{results.estimator}, {design.n_folds} folds x {design.n_rep}"
+    prompts = "these, fixed" if design.prompts == "fixed" else "new ones like these"
     left = [
         ("Dep. Variable:", design.outcome),
         ("Functional:", results.functional_label),
@@ -44,7 +45,7 @@ def _header(results: Estimates) -> tuple[tuple[str, str, str, str], ...]:
         ("Tie weight:", tie_weight(design.tie_weights)),
         ("Estimator:", estimator if results.estimator == "debiased" else f"{estimator} (CI not valid)"),
         ("Learner:", design.learner),
-        ("Prompts:", "new ones like these"),
+        ("Prompts:", f"{prompts}, weighted" if design.weighted else prompts),
     ]
     right = [
         ("Cov. Type:", _cov_type(results)),
@@ -142,10 +143,16 @@ def _notes(results: Estimates, critical: float, alpha: float) -> tuple[str, ...]
     trouble = "No warnings." if not d.warnings else f"Warnings: {'; '.join(d.warnings)}."
     notes.append(
         f"Out-of-fold log-loss {d.log_loss:.3f} (constant {d.log_loss_constant:.3f}). Propensity weights: effective "
-        f"share of labels at least {d.effective_share:.2f}. Rows dropped: {design.n_dropped:,}; {floor}. "
-        f"Seed {design.seed}. {trouble}"
+        f"share of labels at least {d.effective_share:.2f}. {_position(results)}. Rows dropped: {design.n_dropped:,}; "
+        f"{floor}. Seed {design.seed}. {trouble}"
     )
     return tuple(notes)
+
+
+def _position(results: Estimates) -> str:
+    z = results.diagnostics.position_z
+    known = f"z = {z:.2f}" if np.isfinite(z) else "not testable"
+    return f"Position effect {known}" if results.design.ordered else f"Order ignored (test: {known})"
 
 
 def _meaning(results: Estimates) -> str:

@@ -41,7 +41,14 @@ def case(make_data, draw_mu):
 def every_pair(mu, target, data):
     """Data in which every pair of every context has the label ``target``, (n, K, K, C), a probability."""
     context, first, second = np.nonzero(np.broadcast_to(~np.eye(K, dtype=bool), mu.shape[:3]))
-    cells = Cells(context, first, second, target[context, first, second], np.ones(len(context), dtype=int))
+    cells = Cells(
+        context,
+        first,
+        second,
+        target[context, first, second],
+        np.ones(len(context), dtype=int),
+        np.zeros(len(context), dtype=bool),
+    )
     object.__setattr__(data, "cells", cells)
     return data
 

@@ -23,7 +23,9 @@ def draw():
         context = np.sort(np.concatenate([np.arange(n), rng.integers(n, size=n_pieces - n)]))
         correction = rng.normal(size=(n_pieces, d)) + rng.normal(size=(n, d))[context] + 0.3
         annotator = np.concatenate([rng.permutation(40)[: np.sum(context == i)] for i in range(n)])
-        return Influence(rng.normal(size=(n, d)), correction, context, rng.uniform(0.3, 1, size=n_pieces)), annotator
+        return Influence(
+            rng.normal(size=(n, d)), correction, context, rng.uniform(0.3, 1, size=n_pieces), np.ones(n)
+        ), annotator
 
     return draw
 
@@ -93,7 +95,7 @@ def test_empty_pieces_belong_to_no_annotator(draw):
     empty = influence.piece_context < 20
     correction, weight = influence.correction.copy(), influence.piece_weight.copy()
     correction[empty] = weight[empty] = 0
-    silent = Influence(influence.value, correction, influence.piece_context, weight)
+    silent = Influence(influence.value, correction, influence.piece_context, weight, influence.weight)
     made, expected = (
         two_way(silent, np.arange(90), np.where(empty, label, annotator), NO_GAUGE) for label in (-1, annotator)
     )
@@ -121,7 +123,7 @@ def test_two_groupings_of_contexts(draw):
 def test_many_prompts_by_many_annotators_need_no_table_of_both():
     rng = np.random.default_rng(0)
     n = 60_000
-    influence = Influence(rng.normal(size=(n, 3)), rng.normal(size=(n, 3)), np.arange(n), np.ones(n))
+    influence = Influence(rng.normal(size=(n, 3)), rng.normal(size=(n, 3)), np.arange(n), np.ones(n), np.ones(n))
     made = two_way(influence, np.arange(n), rng.integers(50_000, size=n), NO_GAUGE)
     np.testing.assert_allclose(made.matrix, 2 * np.eye(3) / n, atol=0.1 / n)
 
@@ -130,7 +132,7 @@ def test_where_the_difference_is_not_positive_semidefinite_nothing_is_subtracted
     rng = np.random.default_rng(1)
     sign = np.where(np.arange(1600) % 40 < 20, 1.0, -1.0) * np.where(np.arange(1600) // 40 < 20, 1.0, -1.0)
     phi = sign[:, None] + 1e-3 * rng.normal(size=(1600, 1))
-    influence = Influence(phi, np.zeros_like(phi), np.arange(1600), np.ones(1600))
+    influence = Influence(phi, np.zeros_like(phi), np.arange(1600), np.ones(1600), np.ones(1600))
     first, second = np.arange(1600) % 40, np.arange(1600) // 40
     made = two_way_contexts(influence, first, second, np.empty((0, 1)))
     centred = phi - phi.mean()
@@ -147,6 +149,7 @@ def test_what_the_functional_fixes_has_no_variance_at_all(draw):
         influence.correction - influence.correction.mean(axis=1, keepdims=True),
         influence.piece_context,
         influence.piece_weight,
+        influence.weight,
     )
     made = robust(rounded, Gauge.spanned_by(np.ones(3), "").basis)
     assert made.basis.shape == (3, 2)
@@ -159,7 +162,7 @@ def test_the_hub_of_a_star_has_a_standard_error_of_exactly_zero(draw_mu):
     graph = Graph.of([(0, 1), (0, 2), (0, 3)], 4)
     walk = RankCentrality(CategoryWeights.half(2), graph)
     value = walk.value(draw_mu(np.random.default_rng(2), 50, 4, 2))
-    influence = Influence(value, np.zeros((0, 4)), np.zeros(0, dtype=int), np.zeros(0))
+    influence = Influence(value, np.zeros((0, 4)), np.zeros(0, dtype=int), np.zeros(0), np.ones(len(value)))
     gauge = walk.gauge(4)
     made = robust(influence, gauge.basis)
     assert made.basis.shape == (4, 2)

@@ -1,0 +1,130 @@
+"""Propensities as functions and plans, and what an estimated one may look at."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import dmlrank as dr
+
+FORMULA = "winner ~ x0 | model_a + model_b"
+QUICK = {"n_estimators": 40, "num_leaves": 6, "min_data_in_leaf": 5}
+
+
+@pytest.fixture(scope="module")
+def battles(draw_battles):
+    return draw_battles(np.random.default_rng(0), 90, n_pairs=2, unlabelled=6)
+
+
+def fit(battles, rank, propensity, **options):
+    return rank(battles.frame, mu=battles.mu, propensity=propensity, **options)
+
+
+def test_a_function_gets_a_row_per_context_and_the_models(battles, rank):
+    seen = []
+
+    def policy(contexts, models):
+        seen.append((contexts, models))
+        return battles.propensity
+
+    result = fit(battles, rank, policy)
+    np.testing.assert_array_equal(result.params, fit(battles, rank, battles.propensity).params)
+    contexts, models = seen[0]
+    assert models == ["m0", "m1", "m2", "m3"]
+    assert contexts["prompt"].tolist() == battles.frame["prompt"].unique().tolist()
+    first = battles.frame.groupby("prompt", sort=False)[["x0", "topic"]].first().reset_index(drop=True)
+    pd.testing.assert_frame_equal(contexts[["x0", "topic"]], first, check_dtype=False)
+    assert len(seen) == 1
+
+
+def test_a_plan_is_matched_by_name(battles, rank):
+    rng = np.random.default_rng(1)
+    items, prompts = rng.permutation(4), rng.permutation(90)
+    shuffled = SimpleNamespace(
+        propensity=battles.propensity[prompts][:, items][:, :, items],
+        models=[f"m{j}" for j in items],
+        contexts=battles.frame["prompt"].unique()[prompts],
+    )
+    np.testing.assert_array_equal(fit(battles, rank, shuffled).params, fit(battles, rank, battles.propensity).params)
+
+
+def test_a_plan_without_names_is_in_the_order_of_the_data(battles, rank):
+    plan = SimpleNamespace(propensity=battles.propensity)
+    np.testing.assert_array_equal(fit(battles, rank, plan).params, fit(battles, rank, battles.propensity).params)
+
+
+@pytest.mark.parametrize(
+    ("propensity", "words"),
+    [
+        (lambda contexts, models: np.ones((3, 2, 2)), "shape (3, 2, 2)"),
+        (lambda contexts, models: "often", "returned a str"),
+        (SimpleNamespace(propensity=np.ones((90, 4, 4)), models=["m0", "m1", "m2", "mx"]), "not 'm3' of the data"),
+        (SimpleNamespace(propensity=np.ones((90, 4, 4)), contexts=list(range(90))), "knows 90 contexts, but not"),
+        (SimpleNamespace(propensity=np.ones((90, 4))), "allowed: 'estimate', 'marginal'"),
+        (3.5, "allowed: 'estimate', 'marginal'"),
+    ],
+)
+def test_what_cannot_be_a_propensity_is_refused(battles, rank, propensity, words):
+    with pytest.raises(dr.DmlrankError) as caught:
+        fit(battles, rank, propensity)
+    assert words in str(caught.value)
+
+
+def selected_on(n, seed):
+    """Battles in which a score outside the formula decides which pair is shown."""
+    rng = np.random.default_rng(seed)
+    score = rng.integers(0, 2, size=n)
+    pairs = np.array([(j, k) for j in range(3) for k in range(3) if j != k])
+    chance = np.where((pairs == 0).any(axis=1), 3.0, 1.0)[None] ** score[:, None]
+    chance = chance / chance.sum(axis=1, keepdims=True)
+    drawn = pairs[[rng.choice(6, p=p) for p in chance]]
+    winner = np.where(rng.uniform(size=n) < 0.5, "model_a", "model_b")
+    frame = pd.DataFrame({"winner": winner, "x0": rng.normal(size=n), "score": score, "prompt": np.arange(n)})
+    frame[["model_a", "model_b"]] = np.char.add("m", drawn.astype(str))
+    return frame, chance[np.arange(n), [int(np.flatnonzero((pairs == d).all(axis=1))[0]) for d in drawn]]
+
+
+def test_an_estimated_propensity_sees_what_its_own_formula_names(rank):
+    frame, truth = selected_on(1500, seed=2)
+    error = {}
+    for name, options in {"own": {"propensity_formula": "~ score"}, "formula's": {}}.items():
+        result = rank(frame, FORMULA, tune=QUICK, **options)
+        error[name] = np.abs(np.log(result.steps.propensity.cells / truth)).mean()
+    assert error["own"] < 0.5 * error["formula's"]
+
+
+def test_a_formula_for_the_propensity_works_without_features_for_the_preferences(rank):
+    frame, truth = selected_on(1500, seed=3)
+    result = rank(frame, "winner ~ 1 | model_a + model_b", tune=QUICK, propensity_formula="~ C(score)")
+    assert np.corrcoef(result.steps.propensity.cells, truth)[0, 1] > 0.9
+
+
+@pytest.mark.parametrize(
+    ("formula", "options", "words"),
+    [
+        ("score", {}, "needed is '~ features'"),
+        ("~", {}, "needed is '~ features'"),
+        ("~ score | model_a + model_b", {}, "needed is '~ features'"),
+        ("~ scoer", {}, "did you mean 'score'?"),
+        ("~ score", {"propensity": "marginal"}, "use propensity='estimate'"),
+        (3, {}, "needed is a string"),
+    ],
+)
+def test_formulas_that_cannot_be_read_are_refused(rank, formula, options, words):
+    frame, _ = selected_on(60, seed=4)
+    with pytest.raises(dr.DmlrankError) as caught:
+        rank(frame, FORMULA, propensity_formula=formula, **options)
+    assert words in str(caught.value)
+
+
+def test_what_varies_within_a_prompt_or_is_missing_is_refused(rank):
+    frame, _ = selected_on(60, seed=5)
+    twice = pd.concat([frame, frame.assign(score=1 - frame["score"])])
+    with pytest.raises(dr.DmlrankError, match="'score' varies within context"):
+        rank(twice, FORMULA, propensity_formula="~ score")
+    frame.loc[3, "score"] = np.nan
+    with pytest.raises(dr.DmlrankError, match="'score' is missing in 1 rows"):
+        rank(frame, FORMULA, propensity_formula="~ score")

@@ -1,0 +1,180 @@
+"""Pairs without order: against the estimator written out, what it gains, and the test of its assumption."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import dmlrank as dr
+from dmlrank.functionals import CategoryWeights, named
+
+LABELS = {
+    2: ["model_a", "model_b"],
+    3: ["model_a", "model_b", "tie"],
+    4: ["model_a", "model_b", "both_good", "both_bad"],
+}
+FORMULA = "winner ~ 1 | model_a + model_b"
+FUNCTIONALS = ("borda", "bt", "rank_centrality")
+
+
+def mirrored(mu):
+    flip = [1, 0, *range(2, mu.shape[-1])]
+    return (mu + np.swapaxes(mu, 1, 2)[..., flip]) / 2
+
+
+def simulate(rng, mu, propensity, advantage=0.0):
+    """Every ordered pair of every prompt with its own chance; ``advantage`` moves labels to the item shown first."""
+    n, n_items, _, n_categories = mu.shape
+    rows = []
+    for i in range(n):
+        shown = [
+            (j, k) for j in range(n_items) for k in range(n_items) if j != k and rng.uniform() < propensity[i, j, k]
+        ]
+        for j, k in shown:
+            label = 0 if rng.uniform() < advantage else rng.choice(n_categories, p=mu[i, j, k])
+            rows.append((f"q{i:05d}", f"m{j}", f"m{k}", LABELS[n_categories][label]))
+        if not shown:
+            rows.append((f"q{i:05d}", None, None, None))
+    return pd.DataFrame(rows, columns=["prompt", "model_a", "model_b", "winner"])
+
+
+def written_out(functional, mu, propensity, votes):
+    n, n_categories = len(mu), mu.shape[-1]
+    flip = [1, 0, *range(2, n_categories)]
+    delta = np.zeros_like(mu)
+    for row in votes.dropna().itertuples():
+        i, j, k = int(row.prompt[1:]), int(row.model_a[1:]), int(row.model_b[1:])
+        y = np.eye(n_categories)[LABELS[n_categories].index(row.winner)]
+        total = propensity[i, j, k] + propensity[i, k, j]
+        delta[i, j, k] += (y - mu[i, j, k]) / total
+        delta[i, k, j] += (y[flip] - mu[i, k, j]) / total
+    phi = functional.value(mu) + functional.derivative(mu, delta)
+    theta = phi.mean(axis=0)
+    return theta, (phi - theta).T @ (phi - theta) / n**2
+
+
+@pytest.mark.parametrize("n_categories", [2, 3, 4])
+@pytest.mark.parametrize("functional", FUNCTIONALS)
+def test_known_nuisances_give_the_formula_written_out(draw_mu, rank, functional, n_categories):
+    rng = np.random.default_rng(n_categories)
+    mu = mirrored(draw_mu(rng, 80, 4, n_categories))
+    propensity = rng.uniform(0.1, 0.9, size=(80, 4, 4))
+    votes = simulate(rng, mu, propensity)
+    expected = propensity + np.swapaxes(propensity, 1, 2)
+    fit = rank(votes, functional=functional, position_bias=False, mu=mu, propensity=expected, floor=0)
+    bound = named(functional).bind(CategoryWeights.half(n_categories))
+    theta, covariance = written_out(bound, mu, propensity, votes)
+    np.testing.assert_allclose(fit.params, theta, rtol=1e-8)
+    np.testing.assert_allclose(fit.cov_params(), covariance, rtol=1e-8, atol=1e-12)
+
+
+def test_a_column_of_expected_counts_is_the_array_of_expected_counts(draw_mu, rank):
+    rng = np.random.default_rng(3)
+    mu = mirrored(draw_mu(rng, 60, 3, 3))
+    propensity = rng.uniform(0.3, 0.9, size=(60, 3, 3))
+    votes = simulate(rng, mu, propensity)
+    total = propensity + np.swapaxes(propensity, 1, 2)
+    at = votes.dropna()
+    places = [at[name].str[1:].astype(int) for name in ("prompt", "model_a", "model_b")]
+    votes.loc[at.index, "expected"] = total[tuple(places)]
+    options = {"position_bias": False, "mu": mu, "functional": "bt"}
+    array, column = rank(votes, propensity=total, **options), rank(votes, propensity="expected", **options)
+    np.testing.assert_array_equal(array.params, column.params)
+    np.testing.assert_array_equal(array.cov_params(), column.cov_params())
+
+
+def both_settings(rank, share_first, seed, n=4000, mu=None):
+    """Standard errors of the correction with and without order, true nuisances, a share of one order."""
+    rng = np.random.default_rng(seed)
+    mu = np.broadcast_to(np.array([0.5, 0.3, 0.2]), (n, 3, 3, 3)) * ~np.eye(3, dtype=bool)[:, :, None]
+    mu = mirrored(mu)
+    rate = np.where(np.triu(np.ones((3, 3))), share_first, 1 - share_first) * 0.5 * ~np.eye(3, dtype=bool)
+    propensity = np.broadcast_to(rate, (n, 3, 3))
+    votes = simulate(rng, mu, propensity)
+    ordered = rank(votes, mu=mu, propensity=propensity, floor=0)
+    merged = rank(votes, mu=mu, propensity=propensity + np.swapaxes(propensity, 1, 2), floor=0, position_bias=False)
+    return ordered, merged
+
+
+def test_with_balanced_orders_both_settings_agree(rank):
+    ordered, merged = both_settings(rank, 0.5, seed=0)
+    np.testing.assert_allclose(merged.bse / ordered.bse, 1, atol=0.02)
+    assert ((merged.params - ordered.params).abs() < ordered.bse).all()
+
+
+def test_with_one_order_rare_merging_gains_by_the_ratio_of_the_derivation(rank):
+    ordered, merged = both_settings(rank, 0.85, seed=1, n=6000)
+    np.testing.assert_allclose((ordered.bse / merged.bse) ** 2, 1 / (4 * 0.85 * 0.15), rtol=0.1)
+
+
+def test_swapping_the_columns_changes_nothing(rank):
+    rng = np.random.default_rng(4)
+    votes = simulate(rng, mirrored(np.full((200, 3, 3, 3), 1 / 3)), np.full((200, 3, 3), 0.4))
+    swapped = votes.rename(columns={"model_a": "model_b", "model_b": "model_a"})
+    swapped["winner"] = votes["winner"].replace({"model_a": "model_b", "model_b": "model_a"})
+    for options in ({}, {"functional": "bt"}):
+        one, other = (rank(data, position_bias=False, propensity="marginal", **options) for data in (votes, swapped))
+        np.testing.assert_allclose(one.params, other.params, atol=1e-12)
+        np.testing.assert_allclose(one.cov_params(), other.cov_params(), atol=1e-14)
+
+
+def test_learners_and_estimated_propensities_see_both_orders(rank):
+    simulator = dr.datasets.Ties()
+    votes = simulator.sample(400, rng=0)
+    formula = "winner ~ x0 + x1 | model_a + model_b"
+    options = {"context": "question_id", "position_bias": False, "tune": {"n_estimators": 60, "extra_trees": True}}
+    fit = rank(votes, formula, **options)
+    (_, mu), *_ = fit.steps.mu.chunks(50)
+    np.testing.assert_allclose(mu, mirrored(mu), atol=1e-15)
+    known = rank(votes, formula, propensity="estimate", **options)
+    cells = known.steps.data.cells
+    x = votes.drop_duplicates("question_id")[["x0", "x1"]].to_numpy()
+    truth = simulator.propensity(x)
+    expected = (truth + np.swapaxes(truth, 1, 2))[cells.context, cells.first, cells.second]
+    assert abs(np.mean(known.steps.propensity.cells / expected) - 1) < 0.1
+    assert (known.params - simulator.truth("borda")).abs().max() < 5 * known.bse.max()
+
+
+def test_pairs_shown_in_one_order_only_are_compared(rank):
+    votes = simulate(np.random.default_rng(5), np.full((300, 3, 3, 3), 1 / 3), np.full((300, 3, 3), 0.5))
+    one_order = votes[(votes["model_a"] < votes["model_b"]) | votes["model_a"].isna()]
+    with pytest.raises(dr.DmlrankError, match="so would position_bias=False"):
+        rank(one_order, min_labels=10)
+    assert rank(one_order, min_labels=10, position_bias=False).graph.complete
+
+
+def test_weights_that_do_not_mirror_are_refused(rank):
+    votes = simulate(np.random.default_rng(6), np.full((60, 3, 3, 3), 1 / 3), np.full((60, 3, 3), 0.5))
+    with pytest.raises(dr.DmlrankError, match="weights that mirror"):
+        rank(votes, position_bias=False, category_weights=((1, 0, 0.2), (0, 1, 0.5)))
+
+
+def test_given_probabilities_and_counts_have_to_ignore_order(rank, draw_mu):
+    rng = np.random.default_rng(7)
+    mu, propensity = draw_mu(rng, 60, 3, 3), rng.uniform(0.2, 0.8, size=(60, 3, 3))
+    votes = simulate(rng, mirrored(mu), propensity)
+    with pytest.raises(dr.DmlrankError, match="not the flip of the other order"):
+        rank(votes, position_bias=False, mu=mu)
+    with pytest.raises(dr.DmlrankError, match="differs by order"):
+        rank(votes, position_bias=False, mu=mirrored(mu), propensity=propensity)
+
+
+@pytest.mark.parametrize("merged", [False, True])
+def test_the_position_test_rejects_as_often_as_it_should(rank, merged):
+    mu = mirrored(np.full((400, 3, 3, 3), 1 / 3) * ~np.eye(3, dtype=bool)[:, :, None])
+    z = []
+    for seed in range(40):
+        votes = simulate(np.random.default_rng(seed), mu[:150], np.full((150, 3, 3), 0.3))
+        z.append(rank(votes, position_bias=not merged, propensity="marginal").diagnostics.position_z)
+    assert 0.75 < np.std(z) < 1.3
+    assert abs(np.mean(z)) < 0.45
+
+
+@pytest.mark.parametrize("merged", [False, True])
+def test_the_position_test_sees_an_advantage_of_the_first(rank, merged):
+    mu = np.full((800, 3, 3, 3), 1 / 3)
+    votes = simulate(np.random.default_rng(8), mu, np.full((800, 3, 3), 0.4), advantage=0.2)
+    diagnostics = rank(votes, position_bias=not merged, propensity="marginal").diagnostics
+    assert diagnostics.position_z > 4
+    assert diagnostics.position_effect == pytest.approx(0.2, abs=0.06)
