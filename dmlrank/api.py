@@ -70,8 +70,11 @@ def dml_rank(
     propensity : {"estimate", "marginal"}, str or array, shape (n, K, K)
         P(the pair is labelled | x). Estimated with LightGBM; pair frequencies (pairs drawn without looking at the
         prompt); the name of a column (propensity of the row's own ordered pair); or known ones, used unchanged.
-    estimator : {"debiased", "plugin"}
-        The plug-in estimator is the mean of F(mu); its intervals are not valid and say so.
+    estimator : {"debiased", "plugin", "bt_mle"}
+        The plug-in estimator is the mean of F(mu); its intervals are not valid and say so. "bt_mle" is the parametric
+        Bradley-Terry model by maximum likelihood on the votes, display order ignored and ties one half, with sandwich
+        standard errors: what leaderboards compare with. It has no first stages: options about them are refused, and
+        ``functional`` is bt.
     mu : array, shape (n, K, K, C), optional
         Ready out-of-fold probabilities in place of a learner: contexts in order of first appearance, items sorted by
         name (or in the order of a Categorical), categories first wins, second wins, both good, both bad, tie.

@@ -23,6 +23,8 @@ _TINY = 1e-15
 class Diagnostics:
     """How well the first stages fit and overlap.
 
+    Maximum likelihood has no first stages: what is about them is NaN or zero, and the log-loss is in-sample.
+
     Attributes
     ----------
     log_loss, log_loss_constant : float
@@ -146,7 +148,7 @@ def collect(steps: Steps, given_warnings: tuple[str, ...]) -> Estimates:
     return Estimates(
         models=data.items,
         functional=functional.name,
-        functional_label=functional.label,
+        functional_label="bt (maximum likelihood)" if steps.likelihood else functional.label,
         estimator=o.estimator,
         estimate=steps.influence.estimate,
         plugin=steps.influence.plugin,
@@ -192,6 +194,8 @@ def _design(steps: Steps) -> Design:
 
 
 def _learner(steps: Steps) -> str:
+    if steps.likelihood:
+        return "none"
     if steps.options.mu is not None:
         return "given (mu=)"
     models = getattr(steps.mu, "models", ())
@@ -203,6 +207,8 @@ def _learner(steps: Steps) -> str:
 
 def _diagnostics(steps: Steps, given_warnings: tuple[str, ...]) -> Diagnostics:
     data, cells = steps.data, steps.data.cells
+    if steps.likelihood:
+        return _likelihood_diagnostics(steps, steps.likelihood.log_loss, given_warnings)
     share = (cells.y * cells.n_votes[:, None]).sum(axis=0) / data.n_votes
     loss = -(cells.n_votes[:, None] * cells.y * np.log(np.maximum(steps.evaluated.cell_mu, _TINY))).sum() / data.n_votes
     chosen = share[share > 0]
@@ -218,6 +224,23 @@ def _diagnostics(steps: Steps, given_warnings: tuple[str, ...]) -> Diagnostics:
         pairs_extrapolated=steps.setup.n_extrapolated,
         models_dropped=steps.dropped,
         labels=data.labels,
+        warnings=given_warnings,
+    )
+
+
+def _likelihood_diagnostics(steps: Steps, log_loss: float, given_warnings: tuple[str, ...]) -> Diagnostics:
+    return Diagnostics(
+        log_loss=log_loss,
+        log_loss_constant=float(np.log(2)),
+        min_propensity=np.nan,
+        effective_share=np.nan,
+        propensity_floored=0,
+        mu_floored=0,
+        mu_entries=0,
+        pairs_left_out=steps.setup.n_left_out,
+        pairs_extrapolated=0,
+        models_dropped=steps.dropped,
+        labels=steps.data.labels,
         warnings=given_warnings,
     )
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 import numpy as np
@@ -16,6 +16,7 @@ from .data.preferences import FloatArray, IntArray, PreferenceData
 from .data.reading import read_preferences
 from .estimation.crossfit import Folds, GivenMu, MuSource, assign_folds, cross_fit
 from .estimation.influence import Influence, Pass, Pieces, evaluate, pieces_by_context, pieces_by_group, raised
+from .estimation.likelihood import BradleyTerryFit, fit_bradley_terry, likelihood_influence, won_votes
 from .exceptions import DmlrankWarning, OptionError
 from .functionals import Borda
 from .functionals.pair_share import PairShare
@@ -31,7 +32,7 @@ from .nuisance.propensity import (
     marginal_propensity,
 )
 from .nuisance.tuning import check_tune
-from .setup import Setup, comparison_graph, restrict_items, set_up
+from .setup import Setup, comparison_graph, restrict_items, set_up, set_up_likelihood
 
 T = TypeVar("T")
 
@@ -47,7 +48,10 @@ class Source:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Steps:
-    """What every step of a fit has made."""
+    """What every step of a fit has made.
+
+    ``likelihood`` is there for maximum likelihood only; folds and propensity then say that there are none.
+    """
 
     options: Options
     source: Source
@@ -63,6 +67,7 @@ class Steps:
     influence: Influence
     covariance: Covariance
     memory: dict[str, Made] = field(repr=False)
+    likelihood: BradleyTerryFit | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -80,6 +85,11 @@ class _Memory:
     def __init__(self, previous: dict[str, Made] | None) -> None:
         self._previous = previous or {}
         self.made: dict[str, Made] = {}
+
+    @property
+    def kept(self) -> dict[str, Made]:
+        """What was made now, and what other steps made before."""
+        return {**self._previous, **self.made}
 
     def step(self, name: str, sources: tuple[Any, ...], make: Callable[[], T]) -> T:
         """What the step made before from the same sources, else what it makes now."""
@@ -126,6 +136,8 @@ def run(options: Options, source: Source, previous: Steps | None = None) -> Step
             propensity=o.propensity_column,
         ),
     )
+    if o.estimator == "bt_mle":
+        return _maximum_likelihood(read, options, source, memory)
     restriction = (read, o.graph, o.min_labels, o.component, o.min_comparisons)
     data = memory.step("items", restriction, lambda: restrict_items(*restriction))
     dropped = tuple(name for name in read.items if name not in data.items)
@@ -176,12 +188,61 @@ def run(options: Options, source: Source, previous: Steps | None = None) -> Step
     )
 
 
+def _maximum_likelihood(read: PreferenceData, o: Options, source: Source, memory: _Memory) -> Steps:
+    """The steps of a fit without first stages; those of an earlier fit stay in memory for the way back."""
+    words = "votes" if isinstance(o.graph, str) else o.graph
+    restriction = (read, words, 1, o.component, o.min_comparisons)
+    data = memory.step("bt_mle items", restriction, lambda: restrict_items(*restriction))
+    graph = memory.step("bt_mle graph", (data, words), lambda: comparison_graph(data, words, 1))
+    setup = memory.step(
+        "bt_mle setup", (data, graph, o.category_weights), lambda: set_up_likelihood(data, graph, o.category_weights)
+    )
+    clusters = memory.step(
+        "bt_mle clusters", (data, o.groups, o.context), lambda: read_clusters(data, o.groups, o.context)
+    )
+    pieces, annotator = memory.step("bt_mle pieces", (data, clusters), lambda: _pieces(data, clusters))
+    worth, edges = setup.weights.first, graph.edges
+    fitted = memory.step(
+        "bt_mle scores", (data, setup), lambda: fit_bradley_terry(won_votes(data, worth, edges), data.items)
+    )
+    influence = memory.step(
+        "bt_mle influence", (fitted, pieces), lambda: likelihood_influence(fitted, data, worth, edges, pieces)
+    )
+    gauge = setup.functional.gauge(data.n_items).basis
+    covariance = memory.step(
+        "bt_mle covariance", (influence, clusters), lambda: _covariance(influence, gauge, clusters, annotator)
+    )
+    mu = fitted.probabilities(data.n_categories)
+    wins = np.tile(Borda(setup.weights, graph).value(mu[None]), (data.n_contexts, 1))
+    shares = replace(influence, value=wins).without_correction()
+    cell_mu = mu[data.cells.first, data.cells.second]
+    return Steps(
+        o,
+        source,
+        data,
+        tuple(name for name in read.items if name not in data.items),
+        setup,
+        clusters,
+        Folds(np.zeros(data.n_contexts, dtype=np.intp), data.seed_order, 1),
+        GivenMu(np.broadcast_to(mu, (data.n_contexts, *mu.shape))),
+        Propensity(np.full(len(data.cells), np.nan), "not used"),
+        pieces,
+        Pass((influence, shares), cell_mu, 0, 0),
+        influence,
+        covariance,
+        memory.kept,
+        fitted,
+    )
+
+
 def pair_share(steps: Steps, item: int, opponent: int) -> tuple[float, Covariance]:
     """Share of comparisons that ``item`` wins against ``opponent``, estimated as the scores are."""
-    score = PairShare(steps.setup.weights, item, opponent)
     pieces, annotator = _pieces(steps.data, steps.clusters)
-    passed = evaluate([score], steps.mu, steps.data, steps.propensity.cells, pieces, 0.0)
-    influence = passed.influences[0]
+    if steps.likelihood:
+        influence = steps.likelihood.share_influence(steps.influence, item, opponent)
+    else:
+        score = PairShare(steps.setup.weights, item, opponent)
+        influence = evaluate([score], steps.mu, steps.data, steps.propensity.cells, pieces, 0.0).influences[0]
     if steps.options.estimator == "plugin":
         influence = influence.without_correction()
     return float(influence.estimate[0]), _covariance(influence, np.empty((0, 1)), steps.clusters, annotator)
@@ -189,6 +250,8 @@ def pair_share(steps: Steps, item: int, opponent: int) -> tuple[float, Covarianc
 
 def scores_at(steps: Steps, x: FloatArray) -> FloatArray:
     """Scores in new contexts, (n, K), from the mean of the folds' probabilities."""
+    if steps.likelihood:
+        return np.tile(steps.likelihood.scores, (len(x), 1))
     mu = steps.mu.average(x)
     functional = steps.setup.functional
     return functional.value(raised(mu, _floor(steps.options, steps.data)) if functional.interior else mu)

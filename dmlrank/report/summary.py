@@ -36,13 +36,13 @@ def _header(results: Estimates) -> tuple[tuple[str, str, str, str], ...]:
     design, diagnostics = results.design, results.diagnostics
     ids = f" ({', '.join(design.context)})" if design.context else " (rows)"
     n_models = len(results.models)
-    estimator = f"{results.estimator}, {design.n_folds} folds"
+    propensity = f" ({diagnostics.min_propensity:.3g})" if diagnostics.min_propensity > 0 else ""
     left = [
         ("Dep. Variable:", design.outcome),
         ("Functional:", results.functional_label),
         ("Edge weights:", design.edge_weights),
         ("Tie weight:", tie_weight(design.tie_weights)),
-        ("Estimator:", estimator if results.estimator == "debiased" else f"{estimator} (CI not valid)"),
+        ("Estimator:", _estimator(results)),
         ("Learner:", design.learner),
         ("Prompts:", "new ones like these"),
     ]
@@ -53,9 +53,16 @@ def _header(results: Estimates) -> tuple[tuple[str, str, str, str], ...]:
         ("No. Votes:", f"{design.n_votes:,} ({design.n_unlabelled:,} contexts unlabelled)"),
         ("Models, pairs compared:", f"{n_models}, {results.graph.n_edges} of {n_models * (n_models - 1) // 2}"),
         ("Smallest pair:", f"{design.smallest_pair:,} votes"),
-        ("Propensity (min):", f"{design.propensity} ({diagnostics.min_propensity:.3g})"),
+        ("Propensity (min):", f"{design.propensity}{propensity}"),
     ]
     return tuple((*a, *b) for a, b in zip(left, right, strict=True))
+
+
+def _estimator(results: Estimates) -> str:
+    if results.estimator == "bt_mle":
+        return "bt_mle (assumes Bradley-Terry)"
+    folds = f"{results.estimator}, {results.design.n_folds} folds"
+    return folds if results.estimator == "debiased" else f"{folds} (CI not valid)"
 
 
 def tie_weight(ties: Sequence[tuple[str, float, float]]) -> str:
@@ -138,14 +145,29 @@ def _notes(results: Estimates, critical: float, alpha: float) -> tuple[str, ...]
         notes.append("; ".join(left_out).capitalize() + ".")
     if any(label in ("0", "1", "True", "False", "0.0", "1.0") for label, _ in d.labels):
         notes.append(f"Labels: {', '.join(f'{label} = {meaning} wins' for label, meaning in d.labels)}.")
-    floor = f"floor bit: {d.mu_floored:,} of {d.mu_entries:,}" if d.mu_entries else "no floor needed"
-    trouble = "No warnings." if not d.warnings else f"Warnings: {'; '.join(d.warnings)}."
     notes.append(
-        f"Out-of-fold log-loss {d.log_loss:.3f} (constant {d.log_loss_constant:.3f}). Propensity weights: effective "
-        f"share of labels at least {d.effective_share:.2f}. Rows dropped: {design.n_dropped:,}; {floor}. "
-        f"Seed {design.seed}. {trouble}"
+        f"{_first_stages(results)} Rows dropped: {design.n_dropped:,}. Seed {design.seed}. {_trouble(d.warnings)}"
     )
     return tuple(notes)
+
+
+def _first_stages(results: Estimates) -> str:
+    d = results.diagnostics
+    if results.estimator == "bt_mle":
+        return (
+            f"In-sample log-loss {d.log_loss:.3f} (coin {d.log_loss_constant:.3f}). The scores are the maximum of the "
+            f"Bradley-Terry likelihood of all votes, display order ignored; standard errors are sandwich ones. If "
+            f"log-odds are no differences of scores, they depend on which pairs were compared how often."
+        )
+    floor = f"floor bit: {d.mu_floored:,} of {d.mu_entries:,}" if d.mu_entries else "no floor needed"
+    return (
+        f"Out-of-fold log-loss {d.log_loss:.3f} (constant {d.log_loss_constant:.3f}). Propensity weights: effective "
+        f"share of labels at least {d.effective_share:.2f}; {floor}."
+    )
+
+
+def _trouble(given: Sequence[str]) -> str:
+    return f"Warnings: {'; '.join(given)}." if given else "No warnings."
 
 
 def _meaning(results: Estimates) -> str:
