@@ -91,6 +91,42 @@ class Design:
     version: str
 
 
+@dataclass(frozen=True, slots=True)
+class Scale:
+    """In what unit scores are shown: factor * score + shift.
+
+    Attributes
+    ----------
+    name : str
+        ``"natural"``, ``"elo"``, ``"log-odds"`` or the factor in words.
+    factor, shift : float
+    mean : float or None
+        The mean score that was asked for.
+    anchor : tuple of (str, float), or None
+        The model and the score of it that were asked for.
+    """
+
+    name: str = "natural"
+    factor: float = 1.0
+    shift: float = 0.0
+    mean: float | None = None
+    anchor: tuple[str, float] | None = None
+
+    @property
+    def natural(self) -> bool:
+        """Whether scores are shown as the functional gives them."""
+        return self.name == "natural"
+
+    @property
+    def request(self) -> str | float:
+        """What was asked for, to ask for it again."""
+        return self.name if self.name in ("elo", "log-odds") else self.factor
+
+    def of(self, scores: FloatArray) -> FloatArray:
+        """Scores of the functional in this unit."""
+        return self.factor * scores + self.shift
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Estimates:
     """Scores with their covariance.
@@ -111,6 +147,8 @@ class Estimates:
         What the functional fixes.
     fixed : ndarray of bool, shape (K,)
         Scores that are constants whatever the data say.
+    scale : Scale
+        In what unit ``estimate``, ``plugin``, ``covariance`` and ``neutral`` are.
     """
 
     models: tuple[str, ...]
@@ -129,6 +167,7 @@ class Estimates:
     graph: Graph
     design: Design
     diagnostics: Diagnostics
+    scale: Scale = Scale()
 
     def against_neutral(self) -> tuple[FloatArray, FloatArray]:
         """Distance of each score from the neutral value, (K,), and its standard error, (K,)."""

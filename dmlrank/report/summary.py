@@ -39,7 +39,7 @@ def _header(results: Estimates) -> tuple[tuple[str, str, str, str], ...]:
     propensity = f" ({diagnostics.min_propensity:.3g})" if diagnostics.min_propensity > 0 else ""
     left = [
         ("Dep. Variable:", design.outcome),
-        ("Functional:", results.functional_label),
+        ("Functional:", results.functional_label + ("" if results.scale.natural else f", {results.scale.name}")),
         ("Edge weights:", design.edge_weights),
         ("Tie weight:", tie_weight(design.tie_weights)),
         ("Estimator:", _estimator(results)),
@@ -100,7 +100,7 @@ def _rows(results: Estimates, critical: float) -> tuple[tuple[str, ...], ...]:
     distance, distance_error = results.against_neutral()
     z = standardised(distance, distance_error)
     p = two_sided(z)
-    digits = decimals(std_errors)
+    digits = decimals(std_errors, fewest=3 if results.scale.natural else 1)
     rows = []
     for place, j in enumerate(np.argsort(-results.estimate, kind="stable"), start=1):
         low, high = (results.estimate[j] + sign * critical * std_errors[j] for sign in (-1, 1))
@@ -111,8 +111,8 @@ def _rows(results: Estimates, critical: float) -> tuple[tuple[str, ...], ...]:
     return tuple(rows)
 
 
-def decimals(std_errors: FloatArray) -> int:
-    """Digits after the point so that the smallest standard error shows two figures, three to six.
+def decimals(std_errors: FloatArray, fewest: int = 3) -> int:
+    """Digits after the point so that the smallest standard error shows two figures, at most six.
 
     Examples
     --------
@@ -120,7 +120,7 @@ def decimals(std_errors: FloatArray) -> int:
     5
     """
     positive = std_errors[std_errors > 0]
-    return int(np.clip(1 - np.floor(np.log10(positive.min())), 3, 6)) if len(positive) else 3
+    return int(np.clip(1 - np.floor(np.log10(positive.min())), fewest, 6)) if len(positive) else fewest
 
 
 def standardised(distance: FloatArray, std_errors: FloatArray) -> FloatArray:
@@ -179,13 +179,31 @@ def _meaning(results: Estimates) -> str:
         else "Mean share of comparisons won; models faced different opponents",
         "rank_centrality": "Share of time that a walk which moves to preferred models spends at each model",
     }.get(results.functional, results.functional_label)
-    against = {None: "the mean score", 0.0: '"average model"'}.get(
-        results.neutral, f"the value {results.neutral:.3g}" if results.neutral else ""
-    )
     opponents = f"the other {n_models - 1}" if results.graph.complete else "a model's own opponents"
     ties = tie_weight(results.design.tie_weights)
     win = f"win = share won against {opponents}" + (f", ties {ties}" if ties != "no ties" else "")
-    return f"{scale}; {results.reason}. z tests {against}. {win}."
+    return f"{scale}{_unit(results)}; {results.reason}. z tests {_against(results)}. {win}."
+
+
+def _unit(results: Estimates) -> str:
+    """What was multiplied and added, in words."""
+    unit = results.scale
+    if unit.natural:
+        return ""
+    times = {"elo": " in Elo points (400 / ln 10 per log-odds)", "log-odds": ""}.get(unit.name, f", {unit.name}")
+    if unit.anchor is not None:
+        model, value = unit.anchor
+        return f"{times}, shifted so that {model} has {value:g} (no interval gets wider or narrower by it)"
+    if unit.mean is not None:
+        return f"{times}, shifted so that the mean is {unit.mean:g}"
+    return times
+
+
+def _against(results: Estimates) -> str:
+    """The value that z tests compare a score with."""
+    if results.neutral is None:
+        return "the mean score"
+    return '"average model"' if results.functional == "bt" else f"the value {results.neutral:.3g}"
 
 
 def _interval_note(results: Estimates, critical: float, alpha: float) -> str:
