@@ -11,13 +11,13 @@ import numpy as np
 
 from .exceptions import OptionError, OptionTypeError, check_choice, listed, nearest
 
-Estimator = Literal["debiased", "plugin"]
+Estimator = Literal["debiased", "plugin", "bt_mle"]
 CovType = Literal["robust", "cluster"]
 Missing = Literal["raise", "drop", "keep"]
 Prompts = Literal["random", "fixed"]
 Method = Literal["max-t", "bonferroni", "none"]
 
-ESTIMATORS = ("debiased", "plugin")
+ESTIMATORS = ("debiased", "plugin", "bt_mle")
 LEARNERS = ("auto", "lightgbm")
 GRAPHS = ("observed", "complete")
 COMPONENTS = ("all", "largest")
@@ -26,6 +26,23 @@ CATEGORY_WEIGHTS = ("half", "paper")
 COV_TYPES = ("robust", "cluster")
 MISSING = ("raise", "drop", "keep")
 PROMPTS = ("random", "fixed")
+
+# What bt_mle has no use for, at its defaults: a fit that is asked for one of these together with bt_mle is refused.
+UNUSED_BY_BT_MLE: dict[str, Any] = {
+    "propensity": "estimate",
+    "propensity_formula": None,
+    "mu": None,
+    "learner": "auto",
+    "n_folds": 5,
+    "n_rep": 1,
+    "tune": "cv",
+    "position_bias": True,
+    "weights": None,
+    "prompts": "random",
+    "min_labels": 10,
+    "edge_weights": "equal",
+    "floor": 0.005,
+}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -76,6 +93,7 @@ def make_options(**given: Any) -> Options:
     """Options from what :func:`dmlrank.dml_rank` was called with, checked."""
     options = Options(**_normalised(given))
     check_options(options)
+    check_estimator(options.estimator, given)
     return options
 
 
@@ -95,6 +113,8 @@ def changed_options(options: Options, changes: Mapping[str, Any]) -> Options:
     if changes.get("cov_type") == "robust" and "cov_kwds" not in changes:
         changed = replace(changed, groups=())
     check_options(changed)
+    # What an earlier fit was made with may stay: it is used again when the estimator is changed back.
+    check_estimator(changed.estimator, changes)
     return changed
 
 
@@ -149,6 +169,32 @@ def check_options(options: Options) -> None:
         raise OptionError("cov_type='cluster' needs cov_kwds={'groups': column} or {'groups': [prompt, annotator]}")
     if options.cov_type != "cluster" and options.groups:
         raise OptionError(f"cov_kwds groups {listed(options.groups)} are used with cov_type='cluster' only")
+
+
+def check_estimator(estimator: str, given: Mapping[str, Any]) -> None:
+    """Raise where an option is given, and not at its default, that the estimator does not use.
+
+    Examples
+    --------
+    >>> check_estimator("bt_mle", {"functional": "bt", "n_folds": 5})
+    """
+    if estimator != "bt_mle":
+        return
+    functional = given.get("functional", "bt")
+    if not (isinstance(functional, str) and functional in ("bt", "borda")) and getattr(functional, "name", "") != "bt":
+        raise OptionError(
+            f"functional={functional!r} with estimator='bt_mle': maximum likelihood estimates Bradley-Terry scores; "
+            f"allowed is functional='bt' (estimator='debiased' estimates every functional)"
+        )
+    for name, default in UNUSED_BY_BT_MLE.items():
+        value = given.get(name, default)
+        alike = value is default or (isinstance(value, str | Real) and value == default)
+        if not alike:
+            shown = repr(value) if isinstance(value, str | Real) else f"a {type(value).__name__}"
+            raise OptionError(
+                f"{name}={shown} with estimator='bt_mle': it has no first stages and counts every vote, so that "
+                f"{name} is not used; leave it out"
+            )
 
 
 def check_alpha(alpha: object) -> float:

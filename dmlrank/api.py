@@ -17,8 +17,8 @@ from .data.features import caller_environment
 from .data.graph import Graph
 from .functionals import CategoryWeights, Functional
 from .nuisance.tuning import Parameter
-from .pipeline import Source
 from .results import RankResults, fit
+from .steps import Source
 
 
 def dml_rank(
@@ -84,8 +84,11 @@ def dml_rank(
     propensity_formula : str, optional
         ``"~ features"`` for an estimated propensity, where selection saw other things than the formula's features, such
         as a judge's score of the prompt.
-    estimator : {"debiased", "plugin"}
-        The plug-in estimator is the mean of F(mu); its intervals are not valid and say so.
+    estimator : {"debiased", "plugin", "bt_mle"}
+        The plug-in estimator is the mean of F(mu); its intervals are not valid and say so. "bt_mle" is the parametric
+        Bradley-Terry model by maximum likelihood on the votes, display order ignored and ties one half, with sandwich
+        standard errors: what leaderboards compare with. It has no first stages: options about them are refused, and
+        ``functional`` is bt.
     mu : array, shape (n, K, K, C), optional
         Ready out-of-fold probabilities in place of a learner: contexts in order of first appearance, items sorted by
         name (or in the order of a Categorical), categories first wins, second wins, both good, both bad, tie.

@@ -14,7 +14,8 @@ from .inference.covariance import Covariance
 from .inference.simultaneous import critical_value
 from .nuisance.learners import ConstantMu
 from .nuisance.propensity import Propensity
-from .pipeline import Steps, covariance_of
+from .pipeline import covariance_of
+from .steps import Steps
 
 _TINY = 1e-15
 
@@ -22,6 +23,8 @@ _TINY = 1e-15
 @dataclass(frozen=True, slots=True)
 class Diagnostics:
     """How well the first stages fit and overlap.
+
+    Maximum likelihood has no first stages: what is about them is NaN or zero, and the log-loss is in-sample.
 
     Attributes
     ----------
@@ -100,6 +103,42 @@ class Design:
     version: str
 
 
+@dataclass(frozen=True, slots=True)
+class Scale:
+    """In what unit scores are shown: factor * score + shift.
+
+    Attributes
+    ----------
+    name : str
+        ``"natural"``, ``"elo"``, ``"log-odds"`` or the factor in words.
+    factor, shift : float
+    mean : float or None
+        The mean score that was asked for.
+    anchor : tuple of (str, float), or None
+        The model and the score of it that were asked for.
+    """
+
+    name: str = "natural"
+    factor: float = 1.0
+    shift: float = 0.0
+    mean: float | None = None
+    anchor: tuple[str, float] | None = None
+
+    @property
+    def natural(self) -> bool:
+        """Whether scores are shown as the functional gives them."""
+        return self.name == "natural"
+
+    @property
+    def request(self) -> str | float:
+        """What was asked for, to ask for it again."""
+        return self.name if self.name in ("elo", "log-odds") else self.factor
+
+    def of(self, scores: FloatArray) -> FloatArray:
+        """Scores of the functional in this unit."""
+        return self.factor * scores + self.shift
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Estimates:
     """Scores with their covariance.
@@ -120,6 +159,8 @@ class Estimates:
         What the functional fixes.
     fixed : ndarray of bool, shape (K,)
         Scores that are constants whatever the data say.
+    scale : Scale
+        In what unit ``estimate``, ``plugin``, ``covariance`` and ``neutral`` are.
     """
 
     models: tuple[str, ...]
@@ -138,6 +179,7 @@ class Estimates:
     graph: Graph
     design: Design
     diagnostics: Diagnostics
+    scale: Scale = Scale()
 
     def against_neutral(self) -> tuple[FloatArray, FloatArray]:
         """Distance of each score from the neutral value, (K,), and its standard error, (K,)."""
@@ -153,11 +195,11 @@ def collect(steps: Steps, given_warnings: tuple[str, ...]) -> Estimates:
     """The estimates of a fit."""
     functional, data, o = steps.setup.functional, steps.data, steps.options
     gauge = functional.gauge(data.n_items)
-    position = position_test(steps)
+    position = (np.nan, np.nan) if steps.likelihood else position_test(steps)
     return Estimates(
         models=data.items,
         functional=functional.name,
-        functional_label=functional.label,
+        functional_label="bt (maximum likelihood)" if steps.likelihood else functional.label,
         estimator=o.estimator,
         estimate=steps.influence.estimate,
         plugin=steps.influence.plugin,
@@ -207,6 +249,8 @@ def _design(steps: Steps) -> Design:
 
 
 def _learner(steps: Steps) -> str:
+    if steps.likelihood:
+        return "none"
     if steps.options.mu is not None:
         return "given (mu=)"
     models = getattr(steps.mu, "models", ())
@@ -218,6 +262,8 @@ def _learner(steps: Steps) -> str:
 
 def _diagnostics(steps: Steps, position: tuple[float, float], given_warnings: tuple[str, ...]) -> Diagnostics:
     data, cells = steps.data, steps.data.cells
+    if steps.likelihood:
+        return _likelihood_diagnostics(steps, steps.likelihood.log_loss, given_warnings)
     share = (cells.y * cells.n_votes[:, None]).sum(axis=0) / data.n_votes
     loss = -(cells.n_votes[:, None] * cells.y * np.log(np.maximum(steps.evaluated.cell_mu, _TINY))).sum() / data.n_votes
     chosen = share[share > 0]
@@ -258,6 +304,25 @@ def position_test(steps: Steps) -> tuple[float, float]:
     spread = np.sqrt((np.bincount(unit[cells.context], weights=residual) ** 2).sum())
     both = cells.flipped.any() and not cells.flipped.all()
     return float(residual.mean()), float(residual.sum() / spread) if both and spread > 0 else float("nan")
+
+
+def _likelihood_diagnostics(steps: Steps, log_loss: float, given_warnings: tuple[str, ...]) -> Diagnostics:
+    return Diagnostics(
+        log_loss=log_loss,
+        log_loss_constant=float(np.log(2)),
+        min_propensity=np.nan,
+        effective_share=np.nan,
+        propensity_floored=0,
+        position_effect=np.nan,
+        position_z=np.nan,
+        mu_floored=0,
+        mu_entries=0,
+        pairs_left_out=steps.setup.n_left_out,
+        pairs_extrapolated=0,
+        models_dropped=steps.dropped,
+        labels=steps.data.labels,
+        warnings=given_warnings,
+    )
 
 
 def _on_graph(steps: Steps) -> FloatArray:

@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
-import os
-import pickle
 import warnings
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from ._options import Options, changed_options, check_alpha
+from ._options import Options, changed_options
 from .data.features import check_features
 from .data.frames import column_names, require_columns, take_columns
 from .data.graph import Graph
 from .estimates import Diagnostics, Estimates, collect
 from .exceptions import (
-    DataError,
-    DataNotStoredError,
     DmlrankWarning,
     GraphError,
     OptionError,
@@ -31,20 +27,16 @@ from .exceptions import (
 from .hypotheses import HypothesisLike, read_hypothesis
 from .inference.ellipsoid import Ellipsoid, confidence_ellipsoid
 from .inference.probability import WinProbability, win_probability
-from .inference.simultaneous import critical_value
 from .inference.wald import t_test, wald_test
-from .pipeline import Source, Steps, pair_share, run, scores_at
-from .report.frames import tidy_frame
-from .report.plots import forest_plot
-from .report.summary import build_summary, standardised, two_sided
-from .report.table import Summary
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
+from .output import Output
+from .pipeline import pair_share, run, scores_at
+from .report.summary import standardised, two_sided
+from .rescaling import make_scale, rescaled
+from .steps import Source, Steps
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class RankResults:
+class RankResults(Output):
     """Scores of K models with their covariance, and tests, intervals and regions made from them.
 
     Made by :func:`dmlrank.dml_rank`. Nothing that is called on a result changes it. Names that statsmodels has mean
@@ -92,7 +84,7 @@ class RankResults:
     @property
     def influence(self) -> NDArray[np.float64]:
         """Influence values phi, (n, K), one row per context in order of first appearance, with mean zero."""
-        return self._live("influence").influence.centred
+        return self._live("influence").influence.centred * self.estimates.scale.factor
 
     @property
     def nobs(self) -> int:
@@ -273,43 +265,17 @@ class RankResults:
         -------
         DataFrame, shape (n, K)
         """
-        steps = self._live("predict")
+        steps, scale = self._live("predict"), self.estimates.scale
         if newdata is None:
             index = pd.Index(list(steps.data.context_ids), name="context", tupleize_cols=False)
-            return pd.DataFrame(steps.influence.value.copy(), index=index, columns=self.models)
+            return pd.DataFrame(scale.of(steps.influence.value), index=index, columns=self.models)
         feature_map = steps.data.feature_map
         require_columns(feature_map.variables, column_names(newdata), "newdata")
         x = feature_map.transform(take_columns(newdata, feature_map.variables))
         check_features(x, feature_map.names, keep_missing=steps.options.missing == "keep")
-        return pd.DataFrame(scores_at(steps, x), columns=self.models)
+        return pd.DataFrame(scale.of(scores_at(steps, x)), columns=self.models)
 
-    # --- output -------------------------------------------------------------------------------------------------
-
-    def summary(self, alpha: float | None = None) -> Summary:
-        """The table for a report, best model first, with simultaneous intervals; ``as_text()`` and ``as_html()``."""
-        level = self._alpha(alpha)
-        return build_summary(self.estimates, level, self._critical(level, "max-t"))
-
-    def tidy(self, alpha: float | None = None, method: str = "max-t") -> pd.DataFrame:
-        """One row per model: term, estimate, std_error, statistic, p_value, conf_low, conf_high."""
-        return tidy_frame(self.estimates, self._critical(alpha, method))
-
-    def plot(self, ax: Axes | None = None, alpha: float | None = None) -> Axes:
-        """Forest plot of the scores with simultaneous intervals; needs matplotlib."""
-        level = self._alpha(alpha)
-        return forest_plot(self.estimates, self._critical(level, "max-t"), level, ax)
-
-    def __repr__(self) -> str:
-        best = self.estimates.models[int(np.argmax(self.estimates.estimate))]
-        return (
-            f"<RankResults: {self.functional}, {len(self.models)} models, {self.nobs:,} contexts, "
-            f"{self.nvotes:,} votes; first {best!r}>"
-        )
-
-    def _repr_html_(self) -> str:
-        return self.summary().as_html()
-
-    # --- other fits, storage ------------------------------------------------------------------------------------
+    # --- other fits ------------------------------------------------------------------------------------
 
     def update(self, **changes: Any) -> RankResults:
         """The same fit with some options of :func:`dmlrank.dml_rank` changed; only what they touch is redone.
@@ -324,38 +290,58 @@ class RankResults:
             If the result was loaded without data.
         """
         steps = self._live("update")
-        return fit(changed_options(steps.options, changes), steps.source, steps)
+        made = fit(changed_options(steps.options, changes), steps.source, steps)
+        view = self.estimates.scale
+        return made if view.natural else made.rescale(view.request, mean=view.mean, anchor=view.anchor)
 
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Store the numbers in a file, without data and learners; :func:`dmlrank.load` reads it."""
-        with open(path, "wb") as file:
-            pickle.dump(self, file)
+    def rescale(
+        self,
+        scale: str | float,
+        *,
+        mean: float | None = None,
+        anchor: Mapping[str, float] | tuple[str, float] | None = None,
+    ) -> RankResults:
+        """The same result in another unit, such as Elo points: scores are multiplied and shifted.
 
-    @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> RankResults:
-        """Read a result that :meth:`save` has stored. Only load files that you trust: the format is pickle."""
-        with open(path, "rb") as file:
-            stored = pickle.load(file)
-        if not isinstance(stored, cls):
-            raise DataError(f"{os.fspath(path)!r} holds a {type(stored).__name__}, not a RankResults")
-        return stored
+        The shift is a constant chosen for display. No difference to the anchor is taken: intervals have the same width
+        with and without it, the anchor's own interval included, and z statistics and p-values stay.
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        return RankResults, (self.estimates,)
+        Parameters
+        ----------
+        scale : {"elo", "log-odds"} or float
+            400 / ln 10 points per log-odds, log-odds, or a positive number to multiply the scores with. The first two
+            are for bt; a difference of other scores is worth no number of Elo points. A view of a view starts again
+            from the scores themselves.
+        mean : float, optional
+            What the mean score becomes.
+        anchor : mapping or tuple, optional
+            ``{"gpt-4": 1200}`` or ``("gpt-4", 1200)``: what the score of one model becomes.
+
+        Returns
+        -------
+        RankResults
+            ``update`` of it gives a view in the same unit.
+
+        Raises
+        ------
+        OptionError, OptionTypeError, UnknownModelError
+            If the scale is none of the functional's, or the anchor is not one ranked model with a number.
+
+        Examples
+        --------
+        >>> import dmlrank as dr
+        >>> battles = dr.datasets.simulate_arena(n=2000, rng=0)
+        >>> res = dr.dml_rank("winner ~ 1 | model_a + model_b", battles, functional="bt", rng=0)
+        >>> elo = res.rescale("elo", mean=1000)
+        >>> round(elo.params.mean()), float((elo.bse / res.bse).mean().round(1))
+        (1000, 173.7)
+        """
+        return replace(self, estimates=rescaled(self.estimates, make_scale(self.estimates, scale, mean, anchor)))
 
     # --- within -------------------------------------------------------------------------------------------------
 
     def _series(self, values: NDArray[np.float64], name: str) -> pd.Series:
         return pd.Series(values.copy(), index=self.models, name=name)
-
-    def _alpha(self, alpha: float | None) -> float:
-        return self.estimates.alpha if alpha is None else check_alpha(alpha)
-
-    def _critical(self, alpha: float | None, method: str) -> float:
-        level = self._alpha(alpha)
-        if method == "max-t" and level == self.estimates.alpha:
-            return self.estimates.critical
-        return critical_value(self.estimates.covariance, level, method)
 
     def _place(self, model: str) -> int:
         if model not in self.estimates.models:
@@ -368,13 +354,6 @@ class RankResults:
         read = read_hypothesis(hypothesis, self.models)
         e = self.estimates
         return e.estimate, e.covariance, e.models, read.matrix, read.value, read.labels, e.reason
-
-    def _live(self, method: str) -> Steps:
-        if self.steps is None:
-            raise DataNotStoredError(
-                f"{method} needs the data and learners of the fit, and this result was stored without them; fit again"
-            )
-        return self.steps
 
 
 def fit(options: Options, source: Source, previous: Steps | None = None) -> RankResults:

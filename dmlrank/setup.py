@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from .data.graph import Graph
 from .data.preferences import PreferenceData
 from .exceptions import DmlrankWarning, GraphError, OptionError, OptionTypeError, listed
-from .functionals import CategoryWeights, Functional, named
+from .functionals import BradleyTerry, CategoryWeights, Functional, named
 from .functionals.base import FloatArray
 
 
@@ -66,11 +66,16 @@ def restrict_items(
         return data
     if component == "largest" and len(parts[0]) > 1:
         return data.restrict(parts[0])
-    raise GraphError(_disconnected(data, parts, min_labels))
+    raise GraphError(_disconnected(data, parts, min_labels, graph))
 
 
-def _disconnected(data: PreferenceData, parts: list[NDArray[np.intp]], min_labels: int) -> str:
+def _disconnected(data: PreferenceData, parts: list[NDArray[np.intp]], min_labels: int, graph: Any) -> str:
     shown = "; ".join("{" + listed(data.items[j] for j in part) + "}" for part in parts[:5])
+    if isinstance(graph, str) and graph == "votes":
+        way_out = "component='largest' ranks the largest component only" if len(parts[0]) > 1 else "collect such votes"
+        return (
+            f"no vote compares models across {len(parts)} components {shown}{' and more' * (len(parts) > 5)}; {way_out}"
+        )
     counts = data.pair_counts()
     looser = [m for m in (5, 2, 1) if m < min_labels and Graph.observed(counts, m, data.ordered).connected]
     advice = ["component='largest' ranks the largest component only"] if len(parts[0]) > 1 else []
@@ -87,7 +92,7 @@ def _disconnected(data: PreferenceData, parts: list[NDArray[np.intp]], min_label
 
 
 def comparison_graph(data: PreferenceData, graph: Any, min_labels: int) -> Graph:
-    """The graph that ``graph=`` stands for.
+    """The graph that ``graph=`` stands for; ``"votes"`` is every pair with a vote, in whichever order.
 
     Raises
     ------
@@ -96,6 +101,9 @@ def comparison_graph(data: PreferenceData, graph: Any, min_labels: int) -> Graph
     """
     if isinstance(graph, Graph):
         edges = graph.edges
+    elif isinstance(graph, str) and graph == "votes":
+        counts = data.pair_counts()
+        return Graph.observed(counts + counts.T, 1)
     elif isinstance(graph, str):
         if graph == "complete":
             return Graph.all_pairs(data.n_items)
@@ -138,6 +146,25 @@ def set_up(
     bound.gauge(data.n_items)
     how = edge_weights if isinstance(edge_weights, str) else "given"
     return Setup(bound, weights, compared, how, n_left_out, n_extrapolated)
+
+
+def set_up_likelihood(data: PreferenceData, graph: Graph, category_weights: Any) -> Setup:
+    """Bradley-Terry on the pairs with votes.
+
+    Raises
+    ------
+    OptionError
+        If the category weights do not give the two models one win together in every category.
+    """
+    weights = _category_weights(category_weights, data)
+    if weights.total is None or abs(weights.total - 1) > 1e-12:
+        raise OptionError(
+            f"estimator='bt_mle' needs category weights that add up to one in every category (a tie is half a win for "
+            f"both); got {weights.first} and {weights.second}; category_weights='half' does"
+        )
+    counts = data.pair_counts()
+    left_out = int(np.triu((counts + counts.T > 0) & ~graph.edges).sum())
+    return Setup(BradleyTerry().bind(weights, graph), weights, graph, "votes", left_out, 0)
 
 
 def _warn(

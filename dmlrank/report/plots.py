@@ -42,7 +42,8 @@ def forest_plot(results: Estimates, critical: float, alpha: float, ax: Axes | No
         axes.axvline(results.neutral, color="0.6", linewidth=0.8, linestyle="--", zorder=0)
     axes.set_yticks(place, [_literal(results.models[j]) for j in order])
     axes.set_ylim(-0.7, len(order) - 0.3)
-    axes.set_xlabel(f"{results.functional_label}, {100 * (1 - alpha):g} % simultaneous intervals")
+    unit = "" if results.scale.natural else f", {results.scale.name}"
+    axes.set_xlabel(f"{results.functional_label}{unit}, {100 * (1 - alpha):g} % simultaneous intervals")
     axes.grid(axis="x", color="0.9")
     axes.set_axisbelow(True)
     for side in ("top", "right"):

@@ -36,14 +36,14 @@ def _header(results: Estimates) -> tuple[tuple[str, str, str, str], ...]:
     design, diagnostics = results.design, results.diagnostics
     ids = f" ({', '.join(design.context)})" if design.context else " (rows)"
     n_models = len(results.models)
-    estimator = f"{results.estimator}, {design.n_folds} folds x {design.n_rep}"
     prompts = "these, fixed" if design.prompts == "fixed" else "new ones like these"
+    propensity = f" ({diagnostics.min_propensity:.3g})" if diagnostics.min_propensity > 0 else ""
     left = [
         ("Dep. Variable:", design.outcome),
-        ("Functional:", results.functional_label),
+        ("Functional:", results.functional_label + ("" if results.scale.natural else f", {results.scale.name}")),
         ("Edge weights:", design.edge_weights),
         ("Tie weight:", tie_weight(design.tie_weights)),
-        ("Estimator:", estimator if results.estimator == "debiased" else f"{estimator} (CI not valid)"),
+        ("Estimator:", _estimator(results)),
         ("Learner:", design.learner),
         ("Prompts:", f"{prompts}, weighted" if design.weighted else prompts),
     ]
@@ -54,9 +54,16 @@ def _header(results: Estimates) -> tuple[tuple[str, str, str, str], ...]:
         ("No. Votes:", f"{design.n_votes:,} ({design.n_unlabelled:,} contexts unlabelled)"),
         ("Models, pairs compared:", f"{n_models}, {results.graph.n_edges} of {n_models * (n_models - 1) // 2}"),
         ("Smallest pair:", f"{design.smallest_pair:,} votes"),
-        ("Propensity (min):", f"{design.propensity} ({diagnostics.min_propensity:.3g})"),
+        ("Propensity (min):", f"{design.propensity}{propensity}"),
     ]
     return tuple((*a, *b) for a, b in zip(left, right, strict=True))
+
+
+def _estimator(results: Estimates) -> str:
+    if results.estimator == "bt_mle":
+        return "bt_mle (assumes Bradley-Terry)"
+    folds = f"{results.estimator}, {results.design.n_folds} folds x {results.design.n_rep}"
+    return folds if results.estimator == "debiased" else f"{folds} (CI not valid)"
 
 
 def tie_weight(ties: Sequence[tuple[str, float, float]]) -> str:
@@ -94,7 +101,7 @@ def _rows(results: Estimates, critical: float) -> tuple[tuple[str, ...], ...]:
     distance, distance_error = results.against_neutral()
     z = standardised(distance, distance_error)
     p = two_sided(z)
-    digits = decimals(std_errors)
+    digits = decimals(std_errors, fewest=3 if results.scale.natural else 1)
     rows = []
     for place, j in enumerate(np.argsort(-results.estimate, kind="stable"), start=1):
         low, high = (results.estimate[j] + sign * critical * std_errors[j] for sign in (-1, 1))
@@ -105,8 +112,8 @@ def _rows(results: Estimates, critical: float) -> tuple[tuple[str, ...], ...]:
     return tuple(rows)
 
 
-def decimals(std_errors: FloatArray) -> int:
-    """Digits after the point so that the smallest standard error shows two figures, three to six.
+def decimals(std_errors: FloatArray, fewest: int = 3) -> int:
+    """Digits after the point so that the smallest standard error shows two figures, at most six.
 
     Examples
     --------
@@ -114,7 +121,7 @@ def decimals(std_errors: FloatArray) -> int:
     5
     """
     positive = std_errors[std_errors > 0]
-    return int(np.clip(1 - np.floor(np.log10(positive.min())), 3, 6)) if len(positive) else 3
+    return int(np.clip(1 - np.floor(np.log10(positive.min())), fewest, 6)) if len(positive) else fewest
 
 
 def standardised(distance: FloatArray, std_errors: FloatArray) -> FloatArray:
@@ -139,12 +146,8 @@ def _notes(results: Estimates, critical: float, alpha: float) -> tuple[str, ...]
         notes.append("; ".join(left_out).capitalize() + ".")
     if any(label in ("0", "1", "True", "False", "0.0", "1.0") for label, _ in d.labels):
         notes.append(f"Labels: {', '.join(f'{label} = {meaning} wins' for label, meaning in d.labels)}.")
-    floor = f"floor bit: {d.mu_floored:,} of {d.mu_entries:,}" if d.mu_entries else "no floor needed"
-    trouble = "No warnings." if not d.warnings else f"Warnings: {'; '.join(d.warnings)}."
     notes.append(
-        f"Out-of-fold log-loss {d.log_loss:.3f} (constant {d.log_loss_constant:.3f}). Propensity weights: effective "
-        f"share of labels at least {d.effective_share:.2f}. {_position(results)}. Rows dropped: {design.n_dropped:,}; "
-        f"{floor}. Seed {design.seed}. {trouble}"
+        f"{_first_stages(results)} Rows dropped: {design.n_dropped:,}. Seed {design.seed}. {_trouble(d.warnings)}"
     )
     return tuple(notes)
 
@@ -153,6 +156,25 @@ def _position(results: Estimates) -> str:
     z = results.diagnostics.position_z
     known = f"z = {z:.2f}" if np.isfinite(z) else "not testable"
     return f"Position effect {known}" if results.design.ordered else f"Order ignored (test: {known})"
+
+
+def _first_stages(results: Estimates) -> str:
+    d = results.diagnostics
+    if results.estimator == "bt_mle":
+        return (
+            f"In-sample log-loss {d.log_loss:.3f} (coin {d.log_loss_constant:.3f}). The scores are the maximum of the "
+            f"Bradley-Terry likelihood of all votes, display order ignored; standard errors are sandwich ones. If "
+            f"log-odds are no differences of scores, they depend on which pairs were compared how often."
+        )
+    floor = f"floor bit: {d.mu_floored:,} of {d.mu_entries:,}" if d.mu_entries else "no floor needed"
+    return (
+        f"Out-of-fold log-loss {d.log_loss:.3f} (constant {d.log_loss_constant:.3f}). Propensity weights: effective "
+        f"share of labels at least {d.effective_share:.2f}; {floor}. {_position(results)}."
+    )
+
+
+def _trouble(given: Sequence[str]) -> str:
+    return f"Warnings: {'; '.join(given)}." if given else "No warnings."
 
 
 def _meaning(results: Estimates) -> str:
@@ -164,13 +186,31 @@ def _meaning(results: Estimates) -> str:
         else "Mean share of comparisons won; models faced different opponents",
         "rank_centrality": "Share of time that a walk which moves to preferred models spends at each model",
     }.get(results.functional, results.functional_label)
-    against = {None: "the mean score", 0.0: '"average model"'}.get(
-        results.neutral, f"the value {results.neutral:.3g}" if results.neutral else ""
-    )
     opponents = f"the other {n_models - 1}" if results.graph.complete else "a model's own opponents"
     ties = tie_weight(results.design.tie_weights)
     win = f"win = share won against {opponents}" + (f", ties {ties}" if ties != "no ties" else "")
-    return f"{scale}; {results.reason}. z tests {against}. {win}."
+    return f"{scale}{_unit(results)}; {results.reason}. z tests {_against(results)}. {win}."
+
+
+def _unit(results: Estimates) -> str:
+    """What was multiplied and added, in words."""
+    unit = results.scale
+    if unit.natural:
+        return ""
+    times = {"elo": " in Elo points (400 / ln 10 per log-odds)", "log-odds": ""}.get(unit.name, f", {unit.name}")
+    if unit.anchor is not None:
+        model, value = unit.anchor
+        return f"{times}, shifted so that {model} has {value:g} (no interval gets wider or narrower by it)"
+    if unit.mean is not None:
+        return f"{times}, shifted so that the mean is {unit.mean:g}"
+    return times
+
+
+def _against(results: Estimates) -> str:
+    """The value that z tests compare a score with."""
+    if results.neutral is None:
+        return "the mean score"
+    return '"average model"' if results.functional == "bt" else f"the value {results.neutral:.3g}"
 
 
 def _interval_note(results: Estimates, critical: float, alpha: float) -> str:

@@ -1,0 +1,189 @@
+"""Parametric Bradley-Terry by maximum likelihood, and what each vote tells of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse.csgraph import connected_components
+from scipy.special import expit, log_expit
+
+from ..data.preferences import FloatArray, PreferenceData
+from ..exceptions import GraphError, NuisanceError, listed
+from .influence import Influence, Pieces
+
+_MAX_STEPS = 200
+_NAMED = 5
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class BradleyTerryFit:
+    """Maximum-likelihood scores of the model P(j beats k) = 1 / (1 + exp(r_k - r_j)).
+
+    Attributes
+    ----------
+    scores : ndarray, shape (K,)
+        r, with sum zero.
+    inverse : ndarray, shape (K, K)
+        Pseudo-inverse of the information of all votes.
+    log_loss : float
+        In-sample log-loss per vote, a tie counted as half a win for both.
+    """
+
+    scores: FloatArray
+    inverse: FloatArray
+    log_loss: float
+
+    @property
+    def table(self) -> FloatArray:
+        """P(j beats k), (K, K), with one half on the diagonal."""
+        return np.asarray(expit(np.subtract.outer(self.scores, self.scores)))
+
+    def probabilities(self, n_categories: int) -> FloatArray:
+        """Category probabilities, (K, K, C), with zero diagonal; the model gives ties to both wins in equal parts."""
+        mu = np.zeros((*self.table.shape, n_categories))
+        mu[..., 0], mu[..., 1] = self.table, self.table.T
+        mu[np.arange(len(mu)), np.arange(len(mu))] = 0.0
+        return mu
+
+    def share_influence(self, influence: Influence, item: int, opponent: int) -> Influence:
+        """Influence of P(item beats opponent), one column, from that of the scores (delta method)."""
+        p = self.table[item, opponent]
+        change = p * (1 - p) * (influence.correction[:, item] - influence.correction[:, opponent])
+        return replace(influence, value=np.full((len(influence.value), 1), p), correction=change[:, None])
+
+
+def won_votes(data: PreferenceData, worth: Sequence[float], edges: NDArray[np.bool_]) -> FloatArray:
+    """Votes that each item won against each other one, (K, K), in whichever order the two were shown.
+
+    Parameters
+    ----------
+    data : PreferenceData
+    worth : sequence of C floats
+        What each category counts for the item shown first; the item shown second gets the rest of one.
+    edges : ndarray of bool, shape (K, K)
+        Pairs whose votes count.
+    """
+    cells, n_items = data.cells, data.n_items
+    won = cells.n_votes * (cells.y @ np.asarray(worth))
+    pair = cells.first * n_items + cells.second
+    first, all_votes = (np.bincount(pair, weights=w, minlength=n_items**2) for w in (won, cells.n_votes))
+    first, all_votes = (table.reshape(n_items, n_items) for table in (first, all_votes))
+    # What rounding leaves of a loss is no win: whether the scores exist hangs on it.
+    lost = np.maximum(all_votes - first, 0.0)
+    lost[lost < 1e-9] = 0.0
+    return np.where(edges, first + lost.T, 0.0)
+
+
+def fit_bradley_terry(won: FloatArray, items: Sequence[str]) -> BradleyTerryFit:
+    """Maximise the likelihood by Newton steps; it is concave, so where a maximum exists there is one.
+
+    Parameters
+    ----------
+    won : ndarray, shape (K, K)
+        Votes that j won against k, ties one half.
+    items : sequence of K str
+        Names, for the error.
+
+    Raises
+    ------
+    GraphError
+        If the likelihood has no maximum because some models never lost to, or never won against, all the others.
+
+    References
+    ----------
+    Ford (1957), Solution of a ranking problem from binary comparisons: the scores exist where, however the models are
+    divided into two groups, each has won against the other.
+
+    Examples
+    --------
+    >>> fit_bradley_terry(np.array([[0.0, 30.0], [10.0, 0.0]]), ["a", "b"]).scores.round(4)       # log(3) / 2
+    array([ 0.5493, -0.5493])
+    """
+    _check_exists(won, items)
+    n_items, total = len(won), won + won.T
+    scores = np.zeros(n_items)
+    value = _log_likelihood(scores, won)
+    polishing = 2
+    for _ in range(_MAX_STEPS):
+        p = expit(np.subtract.outer(scores, scores))
+        step = _inverse(total * p * p.T) @ (won - total * p).sum(axis=1)
+        size, new = 1.0, _log_likelihood(scores + step, won)
+        while new < value - 1e-12 * abs(value) and size > 1e-8:
+            size /= 2
+            new = _log_likelihood(scores + size * step, won)
+        scores, value = scores + size * step, new
+        # Newton steps converge quadratically: after the first tiny one, two more reach the last digit.
+        polishing -= np.abs(step).max() < 1e-6
+        if polishing < 0:
+            break
+    else:
+        raise NuisanceError(f"the Bradley-Terry likelihood was not maximised in {_MAX_STEPS} Newton steps")
+    scores = scores - scores.mean()
+    p = expit(np.subtract.outer(scores, scores))
+    return BradleyTerryFit(scores, _inverse(total * p * p.T), float(-2 * _log_likelihood(scores, won) / total.sum()))
+
+
+def likelihood_influence(
+    fitted: BradleyTerryFit, data: PreferenceData, worth: Sequence[float], edges: NDArray[np.bool_], pieces: Pieces
+) -> Influence:
+    """Influence values phi_i = n H^-1 s_i, with s_i the sum of a context's scores (y - p)(e_j - e_k), in pieces.
+
+    Parameters
+    ----------
+    fitted : BradleyTerryFit
+    data : PreferenceData
+    worth, edges
+        As for :func:`won_votes`.
+    pieces : Pieces
+
+    Notes
+    -----
+    The mean of phi phi' / n is the sandwich H^-1 (sum s s') H^-1. The value of each context is the score itself: under
+    the model it does not depend on the prompt.
+    """
+    cell = pieces.entry_cell
+    first, second = data.cells.first[cell], data.cells.second[cell]
+    votes = pieces.entry_share * data.cells.n_votes[cell] * edges[first, second]
+    residual = votes * (pieces.entry_y @ np.asarray(worth) - fitted.table[first, second])
+    score = np.zeros((len(pieces.context), data.n_items))
+    np.add.at(score, (pieces.entry_piece, first), residual)
+    np.add.at(score, (pieces.entry_piece, second), -residual)
+    value = np.tile(fitted.scores, (data.n_contexts, 1))
+    correction = data.n_contexts * score @ fitted.inverse
+    return Influence(value, correction, pieces.context, pieces.weight, np.ones(data.n_contexts))
+
+
+def _log_likelihood(scores: FloatArray, won: FloatArray) -> float:
+    return float((won * log_expit(np.subtract.outer(scores, scores))).sum())
+
+
+def _inverse(weights: FloatArray) -> FloatArray:
+    """Moore-Penrose inverse, (K, K), of the Laplacian of a connected weighted graph."""
+    laplacian = np.diag(weights.sum(axis=1)) - weights
+    mean = np.trace(laplacian) / weights.size
+    # The constants, its null space, are shifted away and taken out again.
+    inverse = np.linalg.inv(laplacian + mean) - 1 / (mean * weights.size)
+    return np.asarray((inverse + inverse.T) / 2)
+
+
+def _check_exists(won: FloatArray, items: Sequence[str]) -> None:
+    n_parts, part = connected_components(won > 0, directed=True, connection="strong")
+    if n_parts == 1:
+        return
+    winners, losers = [], []
+    for label in range(n_parts):
+        inside = part == label
+        names = listed((items[int(j)] for j in np.flatnonzero(inside)), _NAMED)
+        if not won[~inside][:, inside].any():
+            winners.append(f"{names} never lost to the others")
+        elif not won[inside][:, ~inside].any():
+            losers.append(f"{names} never won against the others")
+    reasons = winners + losers
+    shown = "; ".join(reasons[:_NAMED]) + (f"; and {len(reasons) - _NAMED} more" if len(reasons) > _NAMED else "")
+    raise GraphError(
+        f"the maximum-likelihood scores do not exist, they run off to infinity: {shown}; drop "
+        f"their rows, collect more labels, or use estimator='debiased'"
+    )

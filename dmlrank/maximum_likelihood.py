@@ -1,0 +1,69 @@
+"""The steps of a fit without first stages: Bradley-Terry by maximum likelihood."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from ._options import Options
+from .data.preferences import PreferenceData
+from .estimation.crossfit import Folds, GivenMu
+from .estimation.influence import Pass
+from .estimation.likelihood import fit_bradley_terry, likelihood_influence, won_votes
+from .functionals import Borda
+from .inference.clusters import read_clusters
+from .nuisance.propensity import Propensity
+from .setup import comparison_graph, restrict_items, set_up_likelihood
+from .steps import Memory, Repetition, Source, Steps, clustered, pieces_of
+
+
+def maximum_likelihood(read: PreferenceData, o: Options, source: Source, memory: Memory) -> Steps:
+    """The steps of a fit without first stages; those of an earlier fit stay in memory for the way back."""
+    words = "votes" if isinstance(o.graph, str) else o.graph
+    restriction = (read, words, 1, o.component, o.min_comparisons)
+    data = memory.step("bt_mle items", restriction, lambda: restrict_items(*restriction))
+    graph = memory.step("bt_mle graph", (data, words), lambda: comparison_graph(data, words, 1))
+    setup = memory.step(
+        "bt_mle setup", (data, graph, o.category_weights), lambda: set_up_likelihood(data, graph, o.category_weights)
+    )
+    clusters = memory.step(
+        "bt_mle clusters", (data, o.groups, o.context), lambda: read_clusters(data, o.groups, o.context)
+    )
+    pieces, annotator = memory.step("bt_mle pieces", (data, clusters), lambda: pieces_of(data, clusters))
+    worth, edges = setup.weights.first, graph.edges
+    fitted = memory.step(
+        "bt_mle scores", (data, setup), lambda: fit_bradley_terry(won_votes(data, worth, edges), data.items)
+    )
+    influence = memory.step(
+        "bt_mle influence", (fitted, pieces), lambda: likelihood_influence(fitted, data, worth, edges, pieces)
+    )
+    gauge = setup.functional.gauge(data.n_items).basis
+    covariance = memory.step(
+        "bt_mle covariance", (influence, clusters), lambda: clustered(influence, gauge, clusters, annotator)
+    )
+    mu = fitted.probabilities(data.n_categories)
+    wins = np.tile(Borda(setup.weights, graph).value(mu[None]), (data.n_contexts, 1))
+    shares = replace(influence, value=wins).without_correction()
+    nothing_repeated = Repetition(
+        Folds(np.zeros(data.n_contexts, dtype=np.intp), data.seed_order, 1),
+        GivenMu(np.broadcast_to(mu, (data.n_contexts, *mu.shape))),
+        Propensity(np.full(len(data.cells), np.nan), "not used"),
+        Pass((influence, shares), mu[data.cells.first, data.cells.second], 0, 0),
+    )
+    return Steps(
+        o,
+        source,
+        data,
+        tuple(name for name in read.items if name not in data.items),
+        setup,
+        clusters,
+        None,
+        pieces,
+        annotator,
+        (nothing_repeated,),
+        influence,
+        covariance,
+        memory.kept,
+        fitted,
+    )

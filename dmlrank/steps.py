@@ -1,0 +1,185 @@
+"""What the steps of a fit make, and the memory that lets a later fit reuse it."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+import numpy as np
+from patsy import EvalEnvironment
+
+from ._options import Options
+from .data.preferences import FloatArray, IntArray, PreferenceData
+from .estimation.crossfit import Folds, MuSource
+from .estimation.influence import Influence, Pass, Pieces, mean_influence, pieces_by_context, pieces_by_group
+from .estimation.likelihood import BradleyTerryFit
+from .exceptions import DmlrankWarning
+from .inference.clusters import Clusters
+from .inference.covariance import Covariance, one_way, robust, two_way, two_way_contexts
+from .nuisance.propensity import Propensity
+from .setup import Setup
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Source:
+    """What the user handed in: formula, frame and the namespace of the call."""
+
+    formula: str
+    data: Any
+    environment: EvalEnvironment
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Repetition:
+    """One deal of folds, the first stages cross-fitted on it, and the pass over their probabilities."""
+
+    folds: Folds
+    mu: MuSource
+    propensity: Propensity
+    evaluated: Pass
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Steps:
+    """What every step of a fit has made.
+
+    ``likelihood`` is there for maximum likelihood only; folds and propensity then say that there are none.
+    """
+
+    options: Options
+    source: Source
+    data: PreferenceData
+    dropped: tuple[str, ...]
+    setup: Setup
+    clusters: Clusters | None
+    context_weight: FloatArray | None
+    pieces: Pieces
+    annotator: IntArray | None
+    repetitions: tuple[Repetition, ...]
+    influence: Influence
+    covariance: Covariance
+    memory: dict[str, Made] = field(repr=False)
+    likelihood: BradleyTerryFit | None = None
+
+    @property
+    def folds(self) -> Folds:
+        """Folds of the first repetition."""
+        return self.repetitions[0].folds
+
+    @property
+    def mu(self) -> MuSource:
+        """Probabilities of the first repetition."""
+        return self.repetitions[0].mu
+
+    @property
+    def propensity(self) -> Propensity:
+        """Propensities of the first repetition."""
+        return self.repetitions[0].propensity
+
+    @property
+    def evaluated(self) -> Pass:
+        """The pass of the first repetition."""
+        return self.repetitions[0].evaluated
+
+    def influence_of(self, score: int) -> Influence:
+        """Influence of one of the scores of the passes, averaged over repetitions, not debiased for the plug-in."""
+        return averaged([r.evaluated.influences[score] for r in self.repetitions], self.options.estimator)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Made:
+    """What a step made, from what, and the warnings it gave."""
+
+    sources: tuple[Any, ...]
+    result: Any
+    warnings: tuple[str, ...]
+
+
+class Memory:
+    """Results of steps under their names."""
+
+    def __init__(self, previous: dict[str, Made] | None) -> None:
+        self._previous = previous or {}
+        self.made: dict[str, Made] = {}
+
+    @property
+    def kept(self) -> dict[str, Made]:
+        """What was made now, and what other steps made before."""
+        return {**self._previous, **self.made}
+
+    def step(self, name: str, sources: tuple[Any, ...], make: Callable[[], T]) -> T:
+        """What the step made before from the same sources, else what it makes now."""
+        known = self._previous.get(name)
+        if known and _same(known.sources, sources):
+            self.made[name] = known
+            for message in known.warnings:
+                warnings.warn(message, DmlrankWarning, stacklevel=2)
+            return known.result
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            result = make()
+        own = tuple(str(w.message) for w in caught if issubclass(w.category, DmlrankWarning))
+        self.made[name] = Made(sources, result, own)
+        for w in caught:
+            warnings.warn_explicit(w.message, w.category, w.filename, w.lineno)
+        return result
+
+
+def pieces_of(data: PreferenceData, clusters: Clusters | None) -> tuple[Pieces, IntArray | None]:
+    """Pieces of the correction, and the annotator of each where annotators are clusters."""
+    if clusters is None or clusters.annotator is None:
+        return pieces_by_context(data), None
+    return pieces_by_group(data, clusters.annotator)
+
+
+def averaged(influences: Sequence[Influence], estimator: str) -> Influence:
+    """The mean over repetitions, as the estimator sees it: the plug-in leaves the correction out."""
+    influence = influences[0] if len(influences) == 1 else mean_influence(influences)
+    return influence.without_correction() if estimator == "plugin" else influence
+
+
+def make_covariance(
+    influence: Influence,
+    gauge: FloatArray,
+    clusters: Clusters | None,
+    annotator: IntArray | None,
+    o: Options,
+    repeated: Sequence[Influence] = (),
+) -> Covariance:
+    """Covariance of an estimate, of the kind that the options ask for."""
+    if o.prompts == "fixed":
+        influence = influence.given_prompts()
+    covariance = clustered(influence, gauge, clusters, annotator)
+    if len(repeated) > 1:
+        estimates = np.stack([r.plugin if o.estimator == "plugin" else r.estimate for r in repeated])
+        covariance = covariance.between_repetitions(estimates)
+    return covariance
+
+
+def clustered(
+    influence: Influence, gauge: FloatArray, clusters: Clusters | None, annotator: IntArray | None
+) -> Covariance:
+    """Covariance with the independence that the clusters leave."""
+    if clusters is None:
+        return robust(influence, gauge)
+    if annotator is not None:
+        return two_way(influence, clusters.prompt, annotator, gauge)
+    if clusters.other is not None:
+        return two_way_contexts(influence, clusters.prompt, clusters.other, gauge)
+    return one_way(influence, clusters.prompt, gauge)
+
+
+def _same(old: tuple[Any, ...], new: tuple[Any, ...]) -> bool:
+    return len(old) == len(new) and all(_equal(a, b) for a, b in zip(old, new, strict=True))
+
+
+def _equal(a: Any, b: Any) -> bool:
+    """Whether two sources are the same thing; arrays and objects are by identity, plain values by value."""
+    plain = (str, int, float, bool, dict, type(None))
+    if isinstance(a, tuple) and isinstance(b, tuple):
+        return _same(a, b)
+    return a is b or (isinstance(a, plain) and isinstance(b, plain) and a == b)

@@ -1,0 +1,153 @@
+"""Another unit is another unit and nothing else: what is said about the models stays."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import dmlrank as dr
+from dmlrank.exceptions import OptionError, OptionTypeError, UnknownModelError
+
+FORMULA = "winner ~ x0 | model_a + model_b"
+
+
+@pytest.fixture(scope="module")
+def results(draw_battles, rank):
+    battles = draw_battles(np.random.default_rng(0), 400, 4, 4).frame
+    return rank(battles, FORMULA, functional="bt", tune={"n_estimators": 5}, n_folds=2)
+
+
+VIEWS = {
+    "elo": ("elo", {}),
+    "elo, mean": ("elo", {"mean": 1000}),
+    "elo, anchor": ("elo", {"anchor": {"m1": 1200}}),
+    "log-odds": ("log-odds", {"anchor": ("m0", 0.0)}),
+    "number": (7.5, {"mean": -2}),
+}
+
+
+@pytest.fixture(params=VIEWS.values(), ids=VIEWS)
+def view(request, results):
+    scale, shift = request.param
+    return results.rescale(scale, **shift)
+
+
+def test_elo_is_400_points_per_factor_of_ten_in_odds(results):
+    elo = results.rescale("elo")
+    np.testing.assert_allclose(elo.params, results.params * 400 / np.log(10))
+    np.testing.assert_allclose(
+        1 / (1 + 10 ** (-(elo.params["m0"] - elo.params["m1"]) / 400)),
+        1 / (1 + np.exp(-(results.params["m0"] - results.params["m1"]))),
+    )
+
+
+def test_mean_and_anchor_are_hit(results):
+    assert results.rescale("elo", mean=1000).params.mean() == pytest.approx(1000)
+    assert results.rescale(3, anchor=("m2", 5)).params["m2"] == pytest.approx(5)
+    assert results.rescale("elo", anchor={"m2": 1500}).params["m2"] == pytest.approx(1500)
+
+
+def test_statistics_stay(results, view):
+    np.testing.assert_allclose(view.tvalues, results.tvalues, rtol=1e-9)
+    np.testing.assert_allclose(view.pvalues, results.pvalues, rtol=1e-8)
+    for one in ("m0 - m1", "2*m0 - m1 - m2"):
+        np.testing.assert_allclose(view.t_test(one).tvalue, results.t_test(one).tvalue, rtol=1e-9)
+    wald, expected = view.wald_test("m0 = m1 = m2"), results.wald_test("m0 = m1 = m2")
+    np.testing.assert_allclose(wald.statistic, expected.statistic, rtol=1e-9)
+    assert wald.df_denom == expected.df_denom == 2
+    assert view.win_probability("m0", "m1") == results.win_probability("m0", "m1")
+
+
+def test_everything_is_in_the_new_unit(results, view):
+    scale = view.estimates.scale
+    np.testing.assert_allclose(view.bse, scale.factor * results.bse)
+    np.testing.assert_allclose(view.cov_params(), scale.factor**2 * results.cov_params())
+    np.testing.assert_allclose(view.influence, scale.factor * results.influence)
+    for method in ("max-t", "bonferroni", "none"):
+        np.testing.assert_allclose(view.conf_int(method=method), scale.of(results.conf_int(method=method)))
+    np.testing.assert_allclose(view.conf_int(0.2), scale.of(results.conf_int(0.2)), rtol=1e-6)
+    np.testing.assert_allclose(view.predict(), scale.of(results.predict()))
+    np.testing.assert_allclose(view.plugin, scale.of(results.plugin))
+    np.testing.assert_allclose(view.tidy().estimate, view.params)
+    region, expected = (r.ellipsoid(models=["m0", "m1"]) for r in (view, results))
+    assert region.volume == pytest.approx(scale.factor**2 * expected.volume)
+    assert region.contains(view.params[["m0", "m1"]])
+
+
+def test_an_anchor_widens_no_interval(results):
+    free, anchored = results.rescale("elo"), results.rescale("elo", anchor={"m1": 1000})
+    np.testing.assert_array_equal(anchored.bse, free.bse)
+    np.testing.assert_allclose(np.ptp(anchored.conf_int(), axis=1), np.ptp(free.conf_int(), axis=1))
+    assert anchored.bse["m1"] > 0
+
+
+def test_a_view_of_a_view_is_a_view_of_the_scores(results, view):
+    np.testing.assert_allclose(view.rescale(2.0, mean=1).params, results.rescale(2.0, mean=1).params)
+    np.testing.assert_allclose(view.rescale("log-odds").params, results.params, atol=1e-12)
+    assert view.rescale("elo", mean=1).estimates.reason == results.rescale("elo").estimates.reason
+
+
+def test_updates_keep_the_unit(results):
+    elo = results.rescale("elo", anchor={"m1": 1000})
+    updated = elo.update(estimator="plugin")
+    np.testing.assert_allclose(
+        updated.params, results.update(estimator="plugin").rescale("elo", anchor={"m1": 1000}).params
+    )
+    with pytest.raises(OptionError, match="is a scale of log-odds"):
+        elo.update(functional="borda")
+    with pytest.warns(dr.DmlrankWarning, match="only"):
+        assert results.rescale(10).update(
+            functional="borda", cov_type="cluster", cov_kwds={"groups": "topic"}
+        ).params.mean() == pytest.approx(5)
+
+
+def test_the_summary_says_the_unit(results):
+    text = " ".join(results.rescale("elo", anchor={"m1": 1200}).summary().as_text().split())
+    assert "Elo points (400 / ln 10 per log-odds), shifted so that m1 has 1200" in text
+    assert 'z tests "average model"' in text
+    borda = results.update(functional="borda").rescale(100)
+    text = " ".join(borda.summary().as_text().split())
+    assert "100 times" in text
+    assert "z tests the value 50." in text
+
+
+def test_the_constant_of_the_gauge_is_refused_on_any_scale(results, view):
+    with pytest.raises(dr.DmlrankError, match="before rescaling, scores sum to 0"):
+        view.t_test("m0 + m1 + m2 + m3")
+
+
+def test_stored_views_stay_views(results, tmp_path):
+    elo = results.rescale("elo", mean=1000)
+    elo.save(tmp_path / "elo")
+    stored = dr.load(tmp_path / "elo")
+    assert stored.summary().as_text() == elo.summary().as_text()
+    np.testing.assert_allclose(stored.rescale("log-odds").params, results.params, atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "words"),
+    [
+        ({"scale": "eloo"}, OptionError, "did you mean 'elo'"),
+        ({"scale": -1}, OptionError, "positive number"),
+        ({"scale": 0}, OptionError, "positive number"),
+        ({"scale": float("nan")}, OptionError, "positive number"),
+        ({"scale": None}, OptionTypeError, "NoneType"),
+        ({"scale": True}, OptionTypeError, "bool"),
+        ({"scale": "elo", "mean": 1, "anchor": ("m0", 1)}, OptionError, "give one of them"),
+        ({"scale": "elo", "mean": "1000"}, OptionTypeError, "finite number"),
+        ({"scale": "elo", "anchor": {"m9": 1000}}, UnknownModelError, "no model 'm9'"),
+        ({"scale": "elo", "anchor": {"m0": 1, "m1": 2}}, OptionTypeError, "one model and its value"),
+        ({"scale": "elo", "anchor": "m0"}, OptionTypeError, "one model and its value"),
+        ({"scale": "elo", "anchor": ("m0", float("inf"))}, OptionTypeError, "finite number"),
+    ],
+)
+def test_what_is_no_scale(results, arguments, error, words):
+    with pytest.raises(error, match=words):
+        results.rescale(**arguments)
+
+
+@pytest.mark.parametrize("functional", ["borda", "rank_centrality"])
+@pytest.mark.parametrize("scale", ["elo", "log-odds"])
+def test_scores_that_are_no_log_odds_have_no_elo(results, functional, scale):
+    with pytest.raises(OptionError, match=f"{functional} scores are none"):
+        results.update(functional=functional).rescale(scale)
