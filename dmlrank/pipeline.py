@@ -21,6 +21,7 @@ from .functionals import Borda
 from .functionals.pair_share import PairShare
 from .inference.clusters import Clusters, read_clusters
 from .inference.covariance import Covariance, one_way, robust, two_way, two_way_contexts
+from .nuisance.classifiers import check_learner
 from .nuisance.given import checked_mu
 from .nuisance.learners import fit_mu
 from .nuisance.propensity import (
@@ -30,6 +31,7 @@ from .nuisance.propensity import (
     given_propensity,
     marginal_propensity,
 )
+from .nuisance.random_search import RandomSearch
 from .nuisance.tuning import check_tune
 from .setup import Setup, comparison_graph, restrict_items, set_up
 
@@ -112,6 +114,7 @@ def run(options: Options, source: Source, previous: Steps | None = None) -> Step
     """
     o, memory = options, _Memory(previous.memory if previous else None)
     check_tune(o.tune)
+    check_learner(o.learner, o.tune, o.propensity)
     read = memory.step(
         "read",
         (source, o.context, o.categories, o.missing, o.groups, o.propensity_column),
@@ -210,7 +213,7 @@ def _mu(data: PreferenceData, folds: Folds, o: Options, seed: np.random.SeedSequ
     if o.mu is not None:
         return GivenMu(checked_mu(o.mu, data))
     return cross_fit(
-        lambda kept, rng: fit_mu(data, kept, folds.unit, o.tune, rng, o.n_jobs),
+        lambda kept, rng: fit_mu(data, kept, folds.unit, o.tune, rng, o.n_jobs, o.learner),
         folds,
         data.x,
         seed.spawn(o.n_folds),
@@ -263,7 +266,7 @@ def _same(old: tuple[Any, ...], new: tuple[Any, ...]) -> bool:
 
 def _equal(a: Any, b: Any) -> bool:
     """Whether two sources are the same thing; arrays and objects are by identity, plain values by value."""
-    plain = (str, int, float, bool, dict, type(None))
+    plain = (str, int, float, bool, dict, RandomSearch, type(None))
     if isinstance(a, tuple) and isinstance(b, tuple):
         return _same(a, b)
     return a is b or (isinstance(a, plain) and isinstance(b, plain) and a == b)

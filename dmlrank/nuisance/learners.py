@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 import lightgbm as lgb
 import numpy as np
 from numpy.typing import NDArray
 
 from ..data.preferences import FloatArray, IntArray, PreferenceData
+from .classifiers import fit_learner, is_own
 from .frequencies import shrunken_frequencies
 from .lightgbm import outcome_rows, train_booster
 from .pairs import predict_all_pairs
-from .tuning import Parameter
+from .tuning import Tune
 
 
 class MuModel(Protocol):
@@ -52,9 +52,10 @@ def fit_mu(
     data: PreferenceData,
     kept: NDArray[np.bool_],
     unit: IntArray,
-    tune: str | Mapping[str, Parameter] | None,
+    tune: Tune,
     rng: np.random.Generator,
     n_jobs: int | None,
+    learner: Any = "auto",
 ) -> MuModel:
     """Fit mu on the labelled cells of the ``kept`` contexts.
 
@@ -69,6 +70,8 @@ def fit_mu(
         What inner folds must not split.
     tune, rng, n_jobs
         See :func:`dmlrank.nuisance.lightgbm.train_booster`.
+    learner : str, classifier or callable
+        The user's own, see :func:`dmlrank.nuisance.classifiers.fit_learner`; otherwise LightGBM.
     """
     counts = _vote_counts(data, kept)
     if np.count_nonzero(counts.sum(axis=(0, 1))) <= 1:
@@ -76,6 +79,8 @@ def fit_mu(
     if data.x.shape[1] == 0:
         return ConstantMu(shrunken_frequencies(counts))
     rows = outcome_rows(data, kept, unit)
+    if is_own(learner):
+        return fit_learner(learner, rows, data.n_items, data.n_categories, rng)
     return BoosterMu(train_booster(rows, data.n_categories, data.n_items, tune, rng, n_jobs), data.n_items)
 
 
