@@ -12,6 +12,7 @@ from .api import dml_rank, load
 from .data.graph import Graph
 from .exceptions import DmlrankError, DmlrankWarning
 from .functionals import CategoryWeights
+from .nuisance.random_search import RandomSearch
 from .results import RankResults
 
 __all__ = [
@@ -19,6 +20,7 @@ __all__ = [
     "DmlrankError",
     "DmlrankWarning",
     "Graph",
+    "RandomSearch",
     "RankResults",
     "__version__",
     "datasets",

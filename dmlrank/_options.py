@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import inspect
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from numbers import Integral, Real
@@ -55,7 +57,7 @@ class Options:
     propensity_formula: str | None
     estimator: str
     mu: Any
-    learner: str
+    learner: Any
     n_folds: int
     n_rep: int
     tune: Any
@@ -127,13 +129,15 @@ def _normalised(given: Mapping[str, Any]) -> dict[str, Any]:
         fields_of["groups"] = cluster_groups(fields_of.pop("cov_kwds"))
     if "rng" in fields_of:
         fields_of["seed"] = resolve_seed(fields_of.pop("rng"))
+    if "learner" in fields_of:
+        # What the caller does to a classifier later must not change what an update of this fit means.
+        fields_of["learner"] = fresh_copy(fields_of["learner"])
     return fields_of
 
 
 def check_options(options: Options) -> None:
     """Raise where an option has a value that is wrong whatever the data are."""
     check_choice(options.estimator, ESTIMATORS, "estimator")
-    check_choice(options.learner, LEARNERS, "learner")
     check_choice(options.component, COMPONENTS, "component")
     check_choice(options.cov_type, COV_TYPES, "cov_type")
     check_choice(options.missing, MISSING, "missing")
@@ -142,6 +146,7 @@ def check_options(options: Options) -> None:
         raise OptionTypeError(f"position_bias={options.position_bias!r}: allowed are True and False")
     check_whole("n_rep", options.n_rep, 1)
     for name, value, words in (
+        ("learner", options.learner, LEARNERS),
         ("graph", options.graph, GRAPHS),
         ("edge_weights", options.edge_weights, EDGE_WEIGHTS),
         ("category_weights", options.category_weights, CATEGORY_WEIGHTS),
@@ -274,3 +279,34 @@ def resolve_seed(rng: int | np.random.Generator | None) -> int:
     if isinstance(rng, Integral) and not isinstance(rng, bool) and int(rng) >= 0:
         return int(rng)
     raise OptionTypeError(f"rng={rng!r}: needed is a whole number of at least 0, a numpy Generator or None")
+
+
+def is_classifier(learner: object) -> bool:
+    """Whether something is a classifier in the style of scikit-learn: an instance with ``fit`` and ``predict_proba``.
+
+    Examples
+    --------
+    >>> is_classifier("lightgbm")
+    False
+    """
+    return not inspect.isclass(learner) and hasattr(learner, "fit") and hasattr(learner, "predict_proba")
+
+
+def fresh_copy(learner: Any) -> Any:
+    """A copy of a classifier with its parameters and without what it has learnt; anything else as it is.
+
+    Parameters
+    ----------
+    learner : object
+        Copied by ``sklearn.base.clone`` where it has parameters and scikit-learn is installed, else deeply.
+    """
+    if not is_classifier(learner):
+        return learner
+    if hasattr(learner, "get_params"):
+        try:
+            from sklearn.base import clone
+        except ImportError:
+            pass
+        else:
+            return clone(learner)
+    return copy.deepcopy(learner)

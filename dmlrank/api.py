@@ -16,7 +16,7 @@ from ._progress import Report, reporting
 from .data.features import caller_environment
 from .data.graph import Graph
 from .functionals import CategoryWeights, Functional
-from .nuisance.tuning import Parameter
+from .nuisance.tuning import Tune
 from .results import RankResults, fit
 from .steps import Source
 
@@ -31,10 +31,10 @@ def dml_rank(
     propensity_formula: str | None = None,
     estimator: Estimator = "debiased",
     mu: ArrayLike | None = None,
-    learner: str = "auto",
+    learner: Any = "auto",
     n_folds: int = 5,
     n_rep: int = 1,
-    tune: str | Mapping[str, Parameter] | None = "cv",
+    tune: Tune = "cv",
     position_bias: bool = True,
     graph: str | Graph | ArrayLike = "observed",
     min_labels: int = 10,
@@ -92,16 +92,32 @@ def dml_rank(
     mu : array, shape (n, K, K, C), optional
         Ready out-of-fold probabilities in place of a learner: contexts in order of first appearance, items sorted by
         name (or in the order of a Categorical), categories first wins, second wins, both good, both bad, tie.
-    learner : {"auto", "lightgbm"}
-        Learner of mu. Without features it is not used: pair frequencies are shrunk to a main-effects fit.
+    learner : {"auto", "lightgbm"}, classifier or callable
+        Learner of mu: LightGBM, or one of your own. Without features, and in a fold with one category, none is used:
+        pair frequencies are shrunk to a main-effects fit, or are what they are.
+
+        A classifier is an instance with ``fit`` and ``predict_proba``, such as ``LogisticRegression()`` or a pipeline.
+        A copy of it is fitted in every fold; it is left as it is. Its features are the p columns of the formula, K
+        columns that are one for the item shown first, and K for the item shown second, items in the order of the
+        results. A random state that is None is seeded by ``rng``. Votes are weights where ``fit`` (or that of a
+        pipeline's last step) takes ``sample_weight``, else rows are repeated. That a prompt favours some items is for
+        the classifier to find out: a logistic regression without products of these columns cannot say it.
+
+        A callable is ``learner(features, labels, weights, rng) -> predict``, with ``predict(features)`` returning
+        probabilities (rows, C). Features are [x, code of the first item, code of the second] (p + 2 columns), codes
+        from 0 in the order of the results, from which it can make embeddings or products; labels are codes of the C
+        categories, all of which it has to predict whether a fold has them or not; ``rng`` is a Generator.
     n_folds : int
         Folds of the cross-fitting; a prompt (or cluster of prompts) is never split.
     n_rep : int
         Repetitions with other folds. Influence values are averaged over them, and what the deal of folds changes is
         added to the covariance.
-    tune : {"cv"}, mapping or None
-        How boosters are tuned: a handful of configurations with early stopping on inner folds; LightGBM parameters to
-        be used as they are; or LightGBM's defaults with 100 rounds.
+    tune : {"cv", "random"}, RandomSearch, mapping or None
+        How boosters are tuned, of mu and of estimated propensities: a handful of configurations with early stopping on
+        inner folds; the paper's random search (30 draws from its grid for real data, 3 folds; many times slower), or
+        another :class:`RandomSearch`; LightGBM parameters to be used as they are; or LightGBM's defaults with 100
+        rounds. With a learner of your own it tunes the propensities only, and is refused where these are not
+        estimated.
     position_bias : bool
         Whether showing a pair the other way round makes it another pair. False: order does not matter, both orders of
         a pair are one. That needs category weights that mirror, learns from both orders, asks ``min_labels`` of a pair
@@ -166,6 +182,16 @@ def dml_rank(
     >>> import dmlrank as dr
     >>> battles = dr.datasets.simulate_arena(n=2000, rng=0)
     >>> res = dr.dml_rank("winner ~ 1 | model_a + model_b", battles, functional="bt", context="question_id", rng=0)
+    >>> res.params.idxmax()
+    'gpt-4'
+
+    A learner of your own: the shares of the categories, whatever prompt and items are.
+
+    >>> def shares(features, labels, weights, rng):
+    ...     share = np.bincount(labels, weights, minlength=4) / weights.sum()
+    ...     return lambda features: np.tile(share, (len(features), 1))
+    >>> formula = "winner ~ length | model_a + model_b"
+    >>> res = dr.dml_rank(formula, battles, context="question_id", learner=shares, propensity="marginal", rng=0)
     >>> res.params.idxmax()
     'gpt-4'
     """

@@ -141,7 +141,7 @@ def _parser() -> argparse.ArgumentParser:
         fit.add_argument(f"--{name}", f"--{name.replace('_', '-')}", **settings)
     fit.add_argument("--groups", nargs="+", metavar="COLUMN", help="cov_kwds groups: prompt, or prompt and annotator")
     fit.add_argument("--categories", nargs="+", metavar="LABEL=MEANING", help="meanings of labels that are not known")
-    fit.add_argument("--tune", choices=("cv", "none"))
+    fit.add_argument("--tune", choices=("cv", "random", "none"))
     fit.add_argument("--method", choices=METHODS, default="max-t", help="intervals of --csv (default max-t)")
     fit.add_argument("--csv", metavar="OUT", help="write the tidy table")
     fit.add_argument("--html", metavar="OUT", help="write the summary as HTML")

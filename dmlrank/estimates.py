@@ -12,6 +12,7 @@ from .data.graph import Graph
 from .data.preferences import FloatArray, PreferenceData
 from .inference.covariance import Covariance
 from .inference.simultaneous import critical_value
+from .nuisance.classifiers import learner_name
 from .nuisance.learners import ConstantMu
 from .nuisance.propensity import Propensity
 from .pipeline import covariance_of
@@ -257,7 +258,8 @@ def _learner(steps: Steps) -> str:
     constant = sum(isinstance(model, ConstantMu) for model in models)
     if constant == len(models):
         return "pair frequencies" if steps.data.x.shape[1] == 0 else "category shares"
-    return "lightgbm" if not constant else f"lightgbm ({constant} folds: shares)"
+    name = learner_name(steps.options.learner)
+    return name if not constant else f"{name} ({constant} folds: shares)"
 
 
 def _diagnostics(steps: Steps, position: tuple[float, float], given_warnings: tuple[str, ...]) -> Diagnostics:

@@ -21,6 +21,7 @@ from .functionals.pair_share import PairShare
 from .inference.clusters import Clusters, context_weights, read_clusters
 from .inference.covariance import Covariance
 from .maximum_likelihood import maximum_likelihood
+from .nuisance.classifiers import check_learner
 from .nuisance.given import checked_mu
 from .nuisance.learners import fit_mu
 from .nuisance.propensity import (
@@ -50,6 +51,7 @@ def run(options: Options, source: Source, previous: Steps | None = None) -> Step
     o, memory = options, Memory(previous.memory if previous else None)
     check_tune(o.tune)
     check_propensity(o.propensity)
+    check_learner(o.learner, o.tune, o.propensity)
     read = memory.step("read", (source, *_reading(o)), lambda: _read(source, o))
     if o.estimator == "bt_mle":
         return maximum_likelihood(read, options, source, memory)
@@ -205,7 +207,7 @@ def _folds(data: PreferenceData, clusters: Clusters | None, o: Options, seed: np
 
 def _mu(data: PreferenceData, folds: Folds, o: Options, seed: np.random.SeedSequence) -> MuSource:
     return cross_fit(
-        lambda kept, rng: fit_mu(data, kept, folds.unit, o.tune, rng, o.n_jobs),
+        lambda kept, rng: fit_mu(data, kept, folds.unit, o.tune, rng, o.n_jobs, o.learner),
         folds,
         data.x,
         seed.spawn(o.n_folds),

@@ -19,6 +19,7 @@ from .exceptions import DmlrankWarning
 from .inference.clusters import Clusters
 from .inference.covariance import Covariance, one_way, robust, two_way, two_way_contexts
 from .nuisance.propensity import Propensity
+from .nuisance.random_search import RandomSearch
 from .setup import Setup
 
 T = TypeVar("T")
@@ -179,7 +180,7 @@ def _same(old: tuple[Any, ...], new: tuple[Any, ...]) -> bool:
 
 def _equal(a: Any, b: Any) -> bool:
     """Whether two sources are the same thing; arrays and objects are by identity, plain values by value."""
-    plain = (str, int, float, bool, dict, type(None))
+    plain = (str, int, float, bool, dict, RandomSearch, type(None))
     if isinstance(a, tuple) and isinstance(b, tuple):
         return _same(a, b)
     return a is b or (isinstance(a, plain) and isinstance(b, plain) and a == b)

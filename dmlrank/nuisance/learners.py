@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 import lightgbm as lgb
 import numpy as np
 from numpy.typing import NDArray
 
 from ..data.preferences import FloatArray, IntArray, PreferenceData
+from .classifiers import fit_learner, is_own
 from .frequencies import shrunken_frequencies
 from .lightgbm import outcome_rows, train_booster
 from .pairs import predict_all_pairs
-from .tuning import Parameter
+from .tuning import Tune
 
 
 class MuModel(Protocol):
@@ -65,9 +65,10 @@ def fit_mu(
     data: PreferenceData,
     kept: NDArray[np.bool_],
     unit: IntArray,
-    tune: str | Mapping[str, Parameter] | None,
+    tune: Tune,
     rng: np.random.Generator,
     n_jobs: int | None,
+    learner: Any = "auto",
 ) -> MuModel:
     """Fit mu on the labelled cells of the ``kept`` contexts.
 
@@ -82,8 +83,10 @@ def fit_mu(
         What inner folds must not split.
     tune, rng, n_jobs
         See :func:`dmlrank.nuisance.lightgbm.train_booster`.
+    learner : str, classifier or callable
+        The user's own, see :func:`dmlrank.nuisance.classifiers.fit_learner`; otherwise LightGBM.
     """
-    model = _fit(data, kept, unit, tune, rng, n_jobs)
+    model = _fit(data, kept, unit, tune, rng, n_jobs, learner)
     return model if data.ordered else MirroredMu(model, data.flip)
 
 
@@ -91,9 +94,10 @@ def _fit(
     data: PreferenceData,
     kept: NDArray[np.bool_],
     unit: IntArray,
-    tune: str | Mapping[str, Parameter] | None,
+    tune: Tune,
     rng: np.random.Generator,
     n_jobs: int | None,
+    learner: Any,
 ) -> MuModel:
     counts = _vote_counts(data, kept)
     if not data.ordered:
@@ -103,6 +107,8 @@ def _fit(
     if data.x.shape[1] == 0:
         return ConstantMu(shrunken_frequencies(counts))
     rows = outcome_rows(data, kept, unit)
+    if is_own(learner):
+        return fit_learner(learner, rows, data.n_items, data.n_categories, rng)
     return BoosterMu(train_booster(rows, data.n_categories, data.n_items, tune, rng, n_jobs), data.n_items)
 
 

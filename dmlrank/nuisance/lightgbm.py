@@ -10,10 +10,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..data.preferences import FloatArray, IntArray, PreferenceData
-from .tuning import Parameter, settle
+from .parameters import Parameter, as_settings
+from .tuning import Tune, settle
 
 # Numbers in a training matrix from which threads within one booster pay.
 _LARGE = 2_000_000
+# Rows that are gathered at a time.
+_BLOCK = 1024
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -79,8 +82,11 @@ def ordered_cells(data: PreferenceData, kept: NDArray[np.bool_]) -> IntArray:
 
 def stack_rows(x: FloatArray, context: IntArray, first: IntArray, second: IntArray) -> FloatArray:
     """Rows [x, first, second], (r, p + 2)."""
-    rows = np.empty((len(context), x.shape[1] + 2))
-    rows[:, :-2] = x[context]
+    rows = np.empty((len(context), x.shape[1] + 2), dtype=x.dtype)
+    # In blocks: x[context] as a whole would be a second matrix of this size.
+    for at in range(0, len(context), _BLOCK):
+        block = slice(at, at + _BLOCK)
+        rows[block, :-2] = x[context[block]]
     rows[:, -2], rows[:, -1] = first, second
     return rows
 
@@ -103,7 +109,7 @@ def train_booster(
     rows: TrainingRows,
     n_classes: int | None,
     n_items: int | None,
-    tune: str | Mapping[str, Parameter] | None,
+    tune: Tune,
     rng: np.random.Generator,
     n_jobs: int | None = None,
 ) -> lgb.Booster:
@@ -116,7 +122,7 @@ def train_booster(
         C for the multiclass objective; None for the binary one.
     n_items : int or None
         Number of items where the last two features are item codes, None where there are none.
-    tune : {"cv"}, mapping or None
+    tune : {"cv", "random"}, RandomSearch, mapping or None
         See :func:`dmlrank.nuisance.tuning.settle`.
     rng : Generator
         Draws the inner folds and the booster's seed.
@@ -139,8 +145,11 @@ def train_booster(
     if n_classes is not None:
         fixed["num_class"] = n_classes
     items = [p - 2, p - 1] if n_items else "auto"
+    # Given parameters may be about the bins. Once these are made LightGBM lets go of the rows; if it did not, it would
+    # copy them for every inner fold.
+    shape = {**fixed, **(as_settings(tune).parameters if isinstance(tune, Mapping) else {})}
     train = lgb.Dataset(
-        rows.features, rows.label, weight=rows.weight, categorical_feature=items, params=fixed, free_raw_data=False
+        rows.features, rows.label, weight=rows.weight, categorical_feature=items, params=shape
     ).construct()
     settings = settle(tune, train, rows.unit, fixed, rng)
     return lgb.train({**fixed, **settings.parameters}, train, num_boost_round=settings.rounds)

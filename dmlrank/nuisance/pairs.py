@@ -11,6 +11,8 @@ from ..data.preferences import FloatArray
 
 # Rows that are stacked for one call of Booster.predict: enough to keep the threads busy, small enough to stay in cache.
 _ROWS = 200_000
+# Numbers in such a stack, where rows are long.
+_NUMBERS = 8_000_000
 
 
 def predict_all_pairs(
@@ -52,7 +54,7 @@ def predict_all_pairs(
     """
     distinct, place = (x[:1], np.zeros(len(x), dtype=int)) if x.shape[1] == 0 else _distinct(x)
     pairs = n_items * n_items - n_items
-    step = max(1, _ROWS // pairs)
+    step = max(1, min(_ROWS, _NUMBERS // (x.shape[1] + 2)) // pairs)
     first, second = np.nonzero(~np.eye(n_items, dtype=bool))
     parts = [_stacked(booster, distinct[at : at + step], first, second) for at in range(0, len(distinct), step)]
     scores = np.concatenate(parts)[place]
@@ -72,7 +74,7 @@ def _distinct(x: FloatArray) -> tuple[FloatArray, NDArray[np.intp]]:
 
 def _stacked(booster: lgb.Booster, x: FloatArray, first: NDArray[np.intp], second: NDArray[np.intp]) -> FloatArray:
     n, pairs = len(x), len(first)
-    rows = np.empty((n, pairs, x.shape[1] + 2))
+    rows = np.empty((n, pairs, x.shape[1] + 2), dtype=x.dtype)
     rows[:, :, :-2] = x[:, None]
     rows[:, :, -2], rows[:, :, -1] = first, second
     scores = np.asarray(booster.predict(rows.reshape(n * pairs, -1), raw_score=True))

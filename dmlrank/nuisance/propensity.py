@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from numbers import Real
 
@@ -15,7 +14,7 @@ from ..data.preferences import Cells, FloatArray, IntArray, PreferenceData
 from ..exceptions import NuisanceError
 from .lightgbm import TrainingRows, ordered_cells, stack_rows, train_booster
 from .pairs import predict_all_pairs
-from .tuning import Parameter
+from .tuning import Tune
 
 _NEGATIVES_PER_POSITIVE = 10
 # An estimated propensity may fall to a tenth of its pair's own rate, so no label weighs more than ten of its kind.
@@ -131,7 +130,7 @@ def estimate_propensity(
     data: PreferenceData,
     fold: IntArray,
     unit: IntArray,
-    tune: str | Mapping[str, Parameter] | None,
+    tune: Tune,
     seeds: list[np.random.SeedSequence],
     n_jobs: int | None,
 ) -> Propensity:
@@ -170,7 +169,7 @@ def _fold_propensity(
     kept: NDArray[np.bool_],
     here: NDArray[np.bool_],
     unit: IntArray,
-    tune: str | Mapping[str, Parameter] | None,
+    tune: Tune,
     rng: np.random.Generator,
     n_jobs: int | None,
 ) -> FloatArray:
@@ -186,7 +185,7 @@ def _fold_propensity(
         any_label = _any_label(data, kept, context, unit, tune, rng, n_jobs)
         total = np.empty(len(context))
         own = np.empty(len(context))
-        step = max(1, 4_000_000 // data.n_items**2)
+        step = max(1, 4_000_000 // max(data.n_items**2, data.x.shape[1]))
         for at in range(0, len(context), step):
             part = slice(at, at + step)
             table = predict_all_pairs(booster, data.x[context[part]], data.n_items)[..., 0]
@@ -208,7 +207,7 @@ def _any_label(
     kept: NDArray[np.bool_],
     context: IntArray,
     unit: IntArray,
-    tune: str | Mapping[str, Parameter] | None,
+    tune: Tune,
     rng: np.random.Generator,
     n_jobs: int | None,
 ) -> FloatArray:
@@ -249,11 +248,11 @@ def selection_rows(
     draws, first, second = draws[free], first[free], second[free]
     n_free = n_items * (n_items - 1) - n_labelled
     n_drawn = np.bincount(draws, minlength=data.n_contexts)
-    positive = stack_rows(data.x, cells.context[inside], shown_first[inside], shown_second[inside])
+    places = (cells.context[inside], draws), (shown_first[inside], first), (shown_second[inside], second)
     return TrainingRows(
-        np.concatenate([positive, stack_rows(data.x, draws, first, second)]),
-        np.repeat([1, 0], [len(positive), len(draws)]),
-        np.concatenate([np.ones(len(positive)), n_free[draws] / n_drawn[draws]]),
+        stack_rows(data.x, *(np.concatenate(both) for both in places)),
+        np.repeat([1, 0], [len(inside), len(draws)]),
+        np.concatenate([np.ones(len(inside)), n_free[draws] / n_drawn[draws]]),
         np.concatenate([unit[cells.context[inside]], unit[draws]]),
     )
 

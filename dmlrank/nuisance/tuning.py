@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 
 import lightgbm as lgb
 import numpy as np
@@ -11,8 +10,10 @@ from numpy.typing import NDArray
 
 from .._progress import report
 from ..exceptions import OptionError, OptionTypeError, check_choice
+from .parameters import ROUND_NAMES, Parameter, Settings, as_settings, check_names
+from .random_search import InnerFolds, RandomSearch, best_draw
 
-Parameter = float | int | str | bool
+Tune = str | Mapping[str, Parameter] | RandomSearch | None
 
 _MAX_ROUNDS = 500
 _PATIENCE = 20
@@ -26,71 +27,33 @@ _CONFIGURATIONS: tuple[Mapping[str, Parameter], ...] = (
     {"extra_trees": True, "num_leaves": 31, "min_data_in_leaf": 20, "lambda_l2": 10.0},
     {"extra_trees": False, "num_leaves": 15, "min_data_in_leaf": 20, "lambda_l2": 5.0},
 )
-# LightGBM's names for one and the same parameter.
-_ROUND_NAMES = (
-    "n_estimators",
-    "num_iterations",
-    "num_iteration",
-    "num_boost_round",
-    "num_round",
-    "num_rounds",
-    "nrounds",
-    "num_tree",
-    "num_trees",
-    "n_iter",
-    "max_iter",
-)
-_SETTLED = (
-    "objective",
-    "objective_type",
-    "app",
-    "application",
-    "loss",
-    "num_class",
-    "num_classes",
-    "linear_tree",
-    "linear_trees",
-    "categorical_feature",
-    "cat_feature",
-    "categorical_column",
-    "cat_column",
-)
-_STOPPING = ("early_stopping_round", "early_stopping_rounds", "early_stopping", "n_iter_no_change")
 
 
-@dataclass(frozen=True, slots=True)
-class Settings:
-    """Parameters of a booster and its number of rounds."""
-
-    parameters: Mapping[str, Parameter] = field(default_factory=dict)
-    rounds: int = 100
-
-
-def check_tune(tune: str | Mapping[str, Parameter] | None) -> None:
-    """Raise unless ``tune`` is ``"cv"``, None or a mapping of LightGBM parameters.
+def check_tune(tune: Tune) -> None:
+    """Raise unless ``tune`` is ``"cv"``, ``"random"``, a search, None or a mapping of LightGBM parameters.
 
     Examples
     --------
     >>> check_tune("cv")
     """
     if isinstance(tune, Mapping):
-        rounds = [tune[name] for name in _ROUND_NAMES if name in tune]
+        rounds = [tune[name] for name in ROUND_NAMES if name in tune]
         if len(rounds) > 1 or any(not isinstance(r, int | np.integer) or r < 1 for r in rounds):
             raise OptionError(f"tune: the number of rounds is one whole number of at least 1, not {rounds}")
-        fixed = [name for name in _SETTLED if name in tune]
-        if fixed:
-            raise OptionError(f"tune: {fixed[0]!r} is settled by the data and cannot be set")
-        stopping = [name for name in _STOPPING if name in tune]
-        if stopping:
-            raise OptionError(f"tune: {stopping[0]!r} needs held-out rows; tune='cv' stops early, a dict does not")
+        check_names(tune, "tune")
     elif isinstance(tune, str):
-        check_choice(tune, ["cv"], "tune")
-    elif tune is not None:
-        raise OptionTypeError(f"tune is a {type(tune).__name__}; allowed: 'cv', a dict of LightGBM parameters, None")
+        check_choice(tune, ["cv", "random"], "tune")
+    elif tune is RandomSearch:
+        raise OptionTypeError("tune is the class RandomSearch; an instance is needed: tune=RandomSearch()")
+    elif tune is not None and not isinstance(tune, RandomSearch):
+        raise OptionTypeError(
+            f"tune is a {type(tune).__name__}; allowed: 'cv', 'random', RandomSearch(...), a dict of LightGBM "
+            f"parameters, None"
+        )
 
 
 def settle(
-    tune: str | Mapping[str, Parameter] | None,
+    tune: Tune,
     train: lgb.Dataset,
     unit: NDArray[np.intp],
     fixed: Mapping[str, Parameter],
@@ -99,7 +62,8 @@ def settle(
     """Settle the hyperparameters for one training set.
 
     ``"cv"`` compares a handful of configurations by their log-loss on inner folds that never split a unit, each with
-    early stopping; all of them use the bins of ``train``. None means LightGBM's own defaults with 100 rounds.
+    early stopping; all of them use the bins of ``train``. ``"random"`` is ``RandomSearch()``. None means LightGBM's own
+    defaults with 100 rounds, and so does a search with fewer than two units for every inner fold.
 
     Parameters
     ----------
@@ -111,12 +75,14 @@ def settle(
         Objective, seed and threads.
     """
     if isinstance(tune, Mapping):
-        rounds = [int(tune[name]) for name in _ROUND_NAMES if name in tune]
-        return Settings({k: v for k, v in tune.items() if k not in _ROUND_NAMES}, rounds[0] if rounds else 100)
-    n_units = len(np.unique(unit))
-    if tune is None or n_units < 2 * _INNER_FOLDS:
+        return as_settings(tune)
+    search = RandomSearch() if tune == "random" else tune
+    n_folds = search.n_folds if isinstance(search, RandomSearch) else _INNER_FOLDS
+    if tune is None or len(np.unique(unit)) < 2 * n_folds:
         return Settings()
-    folds = _inner_folds(unit, rng)
+    folds = _inner_folds(unit, rng, n_folds)
+    if isinstance(search, RandomSearch):
+        return best_draw(search, train, folds, fixed, rng)
     trials = []
     for done, configuration in enumerate(_CONFIGURATIONS, start=1):
         trials.append(_trial(configuration, train, folds, fixed))
@@ -127,7 +93,7 @@ def settle(
 def _trial(
     configuration: Mapping[str, Parameter],
     train: lgb.Dataset,
-    folds: list[tuple[NDArray[np.intp], NDArray[np.intp]]],
+    folds: InnerFolds,
     fixed: Mapping[str, Parameter],
 ) -> tuple[float, Settings]:
     history = lgb.cv(
@@ -141,7 +107,7 @@ def _trial(
     return float(losses[-1]), Settings(configuration, len(losses))
 
 
-def _inner_folds(unit: NDArray[np.intp], rng: np.random.Generator) -> list[tuple[NDArray[np.intp], NDArray[np.intp]]]:
+def _inner_folds(unit: NDArray[np.intp], rng: np.random.Generator, n_folds: int = _INNER_FOLDS) -> InnerFolds:
     units, position = np.unique(unit, return_inverse=True)
-    fold = rng.permutation(np.arange(len(units)) % _INNER_FOLDS)[position]
-    return [(np.flatnonzero(fold != f), np.flatnonzero(fold == f)) for f in range(_INNER_FOLDS)]
+    fold = rng.permutation(np.arange(len(units)) % n_folds)[position]
+    return [(np.flatnonzero(fold != f), np.flatnonzero(fold == f)) for f in range(n_folds)]
