@@ -167,8 +167,8 @@ def _repeat(
     o: Options,
 ) -> Repetition:
     """One repetition: folds, first stages, the pass."""
-    # One child seed for every use, so that changing one option never changes the draws of another.
     floor = _floor(o, data)
+    # One child seed for every use, so that changing one option never changes the draws of another.
     seeds = np.random.SeedSequence([o.seed, number] if number else o.seed).spawn(3)
     folds = memory.step(
         f"folds {number}", (data, clusters, o.n_folds, o.seed), lambda: _folds(data, clusters, o, seeds[0])
