@@ -417,3 +417,9 @@ def test_unknown_names_are_refused_in_every_form(hypothesis):
 def test_two_hypotheses_are_not_a_pair_of_names():
     with pytest.raises(UnknownModelError, match=r"'a - b'.*a tuple holds two names, a list several hypotheses"):
         read_hypothesis(("a - b", "b - c"), MODELS)
+
+
+def test_a_date_behind_a_slash_is_part_of_another_name():
+    with pytest.raises(UnknownModelError, match="unknown model 'gpt-4/0314'"):
+        read_hypothesis("gpt-4/0314 = claude-1", ["gpt-4", "claude-1"])
+    np.testing.assert_allclose(read_hypothesis("gpt-4/2 = claude-1", ["gpt-4", "claude-1"]).matrix, [[0.5, -1]])
