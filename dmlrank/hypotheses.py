@@ -167,8 +167,8 @@ def _pattern(columns: Columns) -> re.Pattern[str]:
     symbol, quoted = f"==|[{re.escape(_SYMBOLS)}]", r"'[^']*'|\"[^\"]*\"|`[^`]*`"
     plain = [name for name in columns if name == name.strip() and re.match(rf"\(.|(?!{symbol}).", name)]
     name = "|".join(map(re.escape, sorted(plain, key=len, reverse=True))) or "(?!)"
-    # 'gpt-4' does not end before '-0314' or '/0314', where it is part of another name; it does before '-b', '-2*b', '/2'
-    # and '- 0314'.
+    # 'gpt-4' does not end before '-0314' or '/0314', where it is part of another name; it does before '-b', '-2*b',
+    # '/2' and '- 0314'.
     minus, last = f"[{_MINUS}]", r"(?:[\s=,;)*+]|/(?!0[0-9])|\Z)"
     term = rf"(?:\(\s*)*(?:['\"`]|{_NUMBER}\s*\*|(?:{name})(?:{minus}|{last}))"
     end = rf"(?={minus}?{last}|{minus}{term})"
