@@ -14,12 +14,13 @@ from patsy import EvalEnvironment
 
 from ..exceptions import ColumnError, DataError, DmlrankWarning, MissingDataError, listed, nearest
 from .features import FeatureMap, FeatureNames, check_features, fit_features, locate_names
-from .formula import Formula, parse_formula
+from .formula import Formula, names_in, parse_formula
 from .frames import (
     as_array,
     check_names,
     column_names,
     is_vector_column,
+    kind_of_time,
     name_of,
     require_columns,
     stack_vectors,
@@ -27,17 +28,6 @@ from .frames import (
 )
 from .outcomes import read_outcomes
 from .preferences import IntArray, PreferenceData, gather_cells
-
-# Kinds of columns that patsy would take for a category per value.
-_TIMES = {
-    "datetime64": "timestamp",
-    "datetime": "timestamp",
-    "date": "date",
-    "period": "period",
-    "timedelta64": "time difference",
-    "timedelta": "time difference",
-    "time": "time of day",
-}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -130,19 +120,19 @@ def _needed_columns(
             f"{nearest(propensity, [*words, *available])} (columns: {listed(available)})"
         )
     extras = tuple(dict.fromkeys([*groups, *([propensity] if propensity else [])]))
-    n_rows = len(take_columns(data, [formula.outcome]))
+    # One reading of all columns: a relation may have its rows in another order the next time.
+    used = [name for name in names_in(formula.features).values if name in available]
+    table = take_columns(data, list(dict.fromkeys([*roles, *used, *context, *extras])))
+    n_rows = len(table)
     names = locate_names(formula.features, available, environment, n_rows, roles)
-    table = take_columns(data, list(dict.fromkeys([*roles, *names.columns, *context, *extras])))
     arrays = {name: as_array(environment.namespace[name]) for name in names.arrays}
     check_names(
         table, [name for name in table.columns if name not in names.columns or not is_vector_column(table[name])]
     )
     for name in names.columns:
-        kind = pd.api.types.infer_dtype(table[name], skipna=True)
-        if kind in _TIMES:
-            raise DataError(
-                f"feature {name!r} is a {_TIMES[kind]}; turn it into a number (days since ...) or a category"
-            )
+        kind = kind_of_time(table[name])
+        if kind:
+            raise DataError(f"feature {name!r} is a {kind}; turn it into a number (days since ...) or a category")
     return _Rows(formula, names, context, extras, table, arrays, np.arange(n_rows), n_rows)
 
 
