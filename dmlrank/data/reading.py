@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -12,9 +10,10 @@ import pandas as pd
 from numpy.typing import NDArray
 from patsy import EvalEnvironment
 
-from ..exceptions import ColumnError, DataError, DmlrankWarning, MissingDataError, listed, nearest
-from .features import FeatureMap, FeatureNames, check_features, fit_features, locate_names
-from .formula import Formula, names_in, parse_formula
+from ..exceptions import ColumnError, DataError, MissingDataError, listed, nearest
+from .contexts import Rows, check_constant, find_contexts, identifiers, warn_of_repeats
+from .features import FeatureMap, check_features, fit_features, locate_names
+from .formula import names_in, parse_formula
 from .frames import (
     as_array,
     check_names,
@@ -23,31 +22,10 @@ from .frames import (
     kind_of_time,
     name_of,
     require_columns,
-    stack_vectors,
     take_columns,
 )
 from .outcomes import read_outcomes
 from .preferences import IntArray, PreferenceData, gather_cells
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _Rows:
-    """The needed columns of the rows that are kept, and what stands in which."""
-
-    formula: Formula
-    names: FeatureNames
-    context: tuple[str, ...]
-    extras: tuple[str, ...]
-    table: pd.DataFrame
-    arrays: dict[str, Any]
-    index: IntArray
-    n_rows: int
-
-    def only(self, kept: NDArray[np.bool_]) -> _Rows:
-        """These rows without the ones that are not kept."""
-        arrays = {name: array[kept] for name, array in self.arrays.items()}
-        table = self.table[kept].reset_index(drop=True)
-        return replace(self, table=table, arrays=arrays, index=self.index[kept])
 
 
 def read_preferences(
@@ -87,15 +65,15 @@ def read_preferences(
     everything = _needed_columns(formula, data, environment, tuple(context), tuple(groups), propensity)
     rows = everything.only(_complete(everything, missing, propensity))
     while True:
-        row_context, first_row, seed_order = _contexts(rows)
-        _check_constant(rows, row_context, first_row)
+        row_context, first_row, seed_order = find_contexts(rows)
+        check_constant(rows, row_context, first_row)
         x, feature_map = _features(rows, first_row, environment)
         incomplete = check_features(x, feature_map.names, keep_missing=missing != "raise")
         _check_something_known(x, feature_map.names, incomplete, missing)
         if missing != "drop" or not incomplete.any():
             break
         rows = rows.only(~incomplete[row_context])
-    _warn_of_repeats(rows, x)
+    warn_of_repeats(rows, x)
     return _assemble(rows, row_context, first_row, seed_order, x, feature_map, categories)
 
 
@@ -106,7 +84,7 @@ def _needed_columns(
     context: tuple[str, ...],
     groups: tuple[str, ...],
     propensity: str | None,
-) -> _Rows:
+) -> Rows:
     formula = parse_formula(text)
     available = column_names(data)
     roles = (formula.outcome, formula.first, formula.second)
@@ -133,10 +111,10 @@ def _needed_columns(
         kind = kind_of_time(table[name])
         if kind:
             raise DataError(f"feature {name!r} is a {kind}; turn it into a number (days since ...) or a category")
-    return _Rows(formula, names, context, extras, table, arrays, np.arange(n_rows), n_rows)
+    return Rows(formula, names, context, extras, table, arrays, np.arange(n_rows), n_rows)
 
 
-def _complete(rows: _Rows, missing: str, propensity: str | None) -> NDArray[np.bool_]:
+def _complete(rows: Rows, missing: str, propensity: str | None) -> NDArray[np.bool_]:
     """Rows without a missing value where one is needed, (rows,): the one joint mask."""
     table, formula = rows.table, rows.formula
     labelled = table[formula.outcome].notna()
@@ -157,7 +135,7 @@ def _complete(rows: _Rows, missing: str, propensity: str | None) -> NDArray[np.b
     return keep
 
 
-def _missing_message(rows: _Rows, counts: dict[str, int]) -> str:
+def _missing_message(rows: Rows, counts: dict[str, int]) -> str:
     found = ", ".join(f"{name!r} in {n} of {rows.n_rows} rows" for name, n in counts.items())
     ids = [name for name in counts if name in rows.context]
     if ids:
@@ -167,59 +145,7 @@ def _missing_message(rows: _Rows, counts: dict[str, int]) -> str:
     return f"missing values: {found}; pass missing='drop' to drop these rows{keep}"
 
 
-def _contexts(rows: _Rows) -> tuple[IntArray, IntArray, IntArray]:
-    """Context of each row, first row of each context, and each context's place in the order of its identifiers."""
-    n = len(rows.table)
-    if not rows.context:
-        return np.arange(n), np.arange(n), np.arange(n)
-    ids = rows.table[list(rows.context)].astype(str)
-    row_context = np.asarray(ids.groupby(list(rows.context), sort=False).ngroup(), dtype=np.intp)
-    first_row = np.unique(row_context, return_index=True)[1].astype(np.intp)
-    by_id = ids.iloc[first_row].reset_index(drop=True).sort_values(list(rows.context)).index.to_numpy()
-    seed_order = np.empty(len(first_row), dtype=np.intp)
-    seed_order[by_id] = np.arange(len(first_row))
-    return row_context, first_row, seed_order
-
-
-def _check_constant(rows: _Rows, row_context: IntArray, first_row: IntArray) -> None:
-    """Raise where two rows of one context have different features."""
-    if len(first_row) == len(row_context):
-        return
-    columns = {name: rows.table[name] for name in rows.names.columns} | rows.arrays
-    for name, column in columns.items():
-        codes = _codes(column)
-        differs = codes != codes[first_row][row_context]
-        if differs.any():
-            row = int(np.flatnonzero(differs)[0])
-            here = list(rows.table[list(rows.context)].iloc[row])
-            n_bad = len(np.unique(row_context[differs]))
-            raise DataError(
-                f"feature {name!r} differs within {n_bad} contexts, first in "
-                f"{dict(zip(rows.context, here, strict=True))}: "
-                f"{_cell(column, first_row[row_context[row]])} and {_cell(column, row)}; a context has one value of "
-                f"every feature (if {name!r} tells contexts apart, add it to context=)"
-            )
-
-
-def _codes(column: Any) -> IntArray:
-    if isinstance(column, pd.Series) and not is_vector_column(column):
-        return pd.factorize(column, use_na_sentinel=True)[0]
-    matrix = stack_vectors(column) if isinstance(column, pd.Series) else column.reshape(len(column), -1)
-    if matrix.dtype.kind not in "biuf":
-        rows_alike = pd.DataFrame(matrix).groupby(list(range(matrix.shape[1])), sort=False, dropna=False)
-        return np.asarray(rows_alike.ngroup(), dtype=np.intp)
-    # Rows as bytes: one hash for each in place of a comparison for each number. Adding zero turns -0.0 into 0.0.
-    rows = np.ascontiguousarray(matrix, dtype=float) + 0.0
-    return pd.factorize(np.array([row.tobytes() for row in rows], dtype=object))[0]
-
-
-def _cell(column: Any, row: int) -> str:
-    cell = column.iloc[row] if isinstance(column, pd.Series) else column[row]
-    text = repr(cell.item() if isinstance(cell, np.generic) else cell)
-    return text if len(text) <= 60 else text[:57] + "..."
-
-
-def _features(rows: _Rows, first_row: IntArray, environment: EvalEnvironment) -> tuple[NDArray[np.float64], FeatureMap]:
+def _features(rows: Rows, first_row: IntArray, environment: EvalEnvironment) -> tuple[NDArray[np.float64], FeatureMap]:
     columns: dict[str, Any] = {name: rows.table[name].iloc[first_row] for name in rows.names.columns}
     columns |= {name: array[first_row] for name, array in rows.arrays.items()}
     return fit_features(rows.formula.features, columns, len(first_row), environment)
@@ -239,30 +165,6 @@ def _check_something_known(
         raise MissingDataError(f"no context is left: in each of the {len(x)} contexts some feature is NaN")
 
 
-def _warn_of_repeats(rows: _Rows, x: NDArray[np.float64]) -> None:
-    """Without ``context=``, equal texts or vectors are most likely one prompt that was used more than once."""
-    if rows.context or not len(rows.names.columns):
-        return
-    telling = [name for name in rows.names.columns if _tells_prompts_apart(rows.table[name])]
-    repeated = {name: len(x) - len(np.unique(_codes(rows.table[name]))) for name in telling}
-    for name, count in repeated.items():
-        if count:
-            warnings.warn(
-                f"{count} rows repeat a value of {name!r}: are these the same prompt? Every row is taken as a context "
-                f"of its own; pass context= with the column that identifies prompts",
-                DmlrankWarning,
-                stacklevel=5,
-            )
-            return
-
-
-def _tells_prompts_apart(column: pd.Series) -> bool:
-    """Whether almost every value of a text, vector or float column is its own, as a prompt's is."""
-    if not (is_vector_column(column) or column.dtype == object or column.dtype.kind == "f"):
-        return False
-    return len(np.unique(_codes(column))) > len(column) / 2
-
-
 def _items(first: pd.Series, second: pd.Series) -> tuple[str, ...]:
     """Names of the items, in the order of the Categorical where both columns share one, else sorted."""
     present = {name_of(name) for column in (first, second) for name in column.dropna().unique()}
@@ -277,7 +179,7 @@ def _items(first: pd.Series, second: pd.Series) -> tuple[str, ...]:
 
 
 def _assemble(
-    rows: _Rows,
+    rows: Rows,
     row_context: IntArray,
     first_row: IntArray,
     seed_order: IntArray,
@@ -302,7 +204,7 @@ def _assemble(
         labels=outcomes.labels,
         x=x,
         feature_map=feature_map,
-        context_ids=_identifiers(rows, first_row),
+        context_ids=identifiers(rows, first_row),
         seed_order=seed_order,
         cells=cells,
         vote_cell=vote_cell,
@@ -321,7 +223,7 @@ def _item_codes(column: pd.Series, items: tuple[str, ...]) -> IntArray:
     return np.array([code[name_of(name)] if known else -1 for name, known in zip(column, column.notna(), strict=True)])
 
 
-def _check_battles(rows: _Rows, items: tuple[str, ...], first: IntArray, second: IntArray) -> None:
+def _check_battles(rows: Rows, items: tuple[str, ...], first: IntArray, second: IntArray) -> None:
     itself = (first == second) & (first >= 0)
     if itself.any():
         row = int(np.flatnonzero(itself)[0])
@@ -332,14 +234,3 @@ def _check_battles(rows: _Rows, items: tuple[str, ...], first: IntArray, second:
     if len(items) < 2:
         seen = f"only one model in the data ({items[0]!r})" if items else "no model in the data"
         raise DataError(f"{seen}; a ranking needs at least two")
-
-
-def _identifiers(rows: _Rows, first_row: IntArray) -> NDArray[np.object_]:
-    ids = np.empty(len(first_row), dtype=object)
-    if not rows.context:
-        ids[:] = rows.index[first_row]
-    elif len(rows.context) == 1:
-        ids[:] = rows.table[rows.context[0]].iloc[first_row].tolist()
-    else:
-        ids[:] = list(rows.table[list(rows.context)].iloc[first_row].itertuples(index=False, name=None))
-    return ids
