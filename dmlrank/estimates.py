@@ -44,7 +44,9 @@ class Diagnostics:
     models_dropped : tuple of str
         Models left out by ``component=`` or ``min_comparisons=``.
     labels : tuple of (str, str)
-        What each label was read as.
+        What each label, or column of probabilities, was read as.
+    outcome_kind : {"labels", "preferences", "probabilities"}
+        What the outcome holds: hard labels, numbers in [0, 1], or one probability per category.
     warnings : tuple of str
         Warnings given during the fit.
     """
@@ -60,6 +62,7 @@ class Diagnostics:
     pairs_extrapolated: int
     models_dropped: tuple[str, ...]
     labels: tuple[tuple[str, str], ...]
+    outcome_kind: str = "labels"
     warnings: tuple[str, ...] = ()
 
 
@@ -218,6 +221,7 @@ def _diagnostics(steps: Steps, given_warnings: tuple[str, ...]) -> Diagnostics:
         pairs_extrapolated=steps.setup.n_extrapolated,
         models_dropped=steps.dropped,
         labels=data.labels,
+        outcome_kind=data.outcome_kind,
         warnings=given_warnings,
     )
 

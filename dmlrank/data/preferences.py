@@ -23,7 +23,7 @@ class Cells:
     context, first, second : ndarray of int, shape (m,)
         Where each cell lies.
     y : ndarray, shape (m, C)
-        Mean one-hot label of the cell's votes.
+        Mean label of the cell's votes; a row sums to one.
     n_votes : ndarray of int, shape (m,)
         Number of votes averaged.
     """
@@ -66,7 +66,7 @@ class PreferenceData:
     vote_cell : ndarray of int, shape (v,)
         Cell of each vote.
     vote_y : ndarray, shape (v, C)
-        One-hot labels.
+        One-hot labels, or soft ones: rows that sum to one.
     vote_row : ndarray of int, shape (v,)
         Row of each vote among the rows that were kept.
     row_context : ndarray of int, shape (rows,)
@@ -77,6 +77,8 @@ class PreferenceData:
         Position in the caller's frame of every row that was kept.
     n_rows, n_dropped : int
         Rows read, and rows dropped because values were missing.
+    outcome_kind : {"labels", "preferences", "probabilities"}
+        What the outcome column or columns hold.
     """
 
     items: tuple[str, ...]
@@ -95,6 +97,7 @@ class PreferenceData:
     extras: pd.DataFrame
     n_rows: int
     n_dropped: int
+    outcome_kind: str = "labels"
 
     @property
     def n_contexts(self) -> int:

@@ -24,7 +24,7 @@ from .frames import (
     require_columns,
     take_columns,
 )
-from .outcomes import read_outcomes
+from .outcomes import read_outcomes, read_probabilities
 from .preferences import IntArray, PreferenceData, gather_cells
 
 
@@ -87,7 +87,7 @@ def _needed_columns(
 ) -> Rows:
     formula = parse_formula(text)
     available = column_names(data)
-    roles = (formula.outcome, formula.first, formula.second)
+    roles = (*formula.outcomes, formula.first, formula.second)
     require_columns(roles, available, f"formula {text!r}")
     require_columns(context, available, "context=")
     require_columns(groups, available, "cov_kwds groups")
@@ -117,8 +117,9 @@ def _needed_columns(
 def _complete(rows: Rows, missing: str, propensity: str | None) -> NDArray[np.bool_]:
     """Rows without a missing value where one is needed, (rows,): the one joint mask."""
     table, formula = rows.table, rows.formula
-    labelled = table[formula.outcome].notna()
-    needed: dict[str, Any] = {name: table[name].isna() & labelled for name in (formula.first, formula.second)}
+    labelled = table[list(formula.outcomes)].notna().any(axis=1)
+    roles = (*formula.outcomes, formula.first, formula.second)
+    needed: dict[str, Any] = {name: table[name].isna() & labelled for name in roles}
     needed |= {name: table[name].isna() for name in (*rows.context, *rows.extras) if name != propensity}
     if propensity:
         needed[propensity] = table[propensity].isna() & labelled
@@ -191,17 +192,22 @@ def _assemble(
     items = _items(table[formula.first], table[formula.second])
     first, second = (_item_codes(table[name], items) for name in (formula.first, formula.second))
     _check_battles(rows, items, first, second)
-    vote_row = np.flatnonzero(table[formula.outcome].notna())
+    vote_row = np.flatnonzero(table[formula.outcomes[0]].notna())
     if not len(vote_row):
         raise DataError(f"no row has a label: {formula.outcome!r} is missing in all {len(table)} rows")
     names = np.array(items, dtype=object)
     first, second = first[vote_row], second[vote_row]
-    outcomes = read_outcomes(table[formula.outcome].iloc[vote_row], names[first], names[second], categories)
+    votes = table[list(formula.outcomes)].iloc[vote_row].set_axis(rows.index[vote_row])
+    if formula.probabilities:
+        outcomes = read_probabilities(votes, categories)
+    else:
+        outcomes = read_outcomes(votes[formula.outcome], names[first], names[second], categories)
     cells, vote_cell = gather_cells(row_context[vote_row], first, second, outcomes.y)
     return PreferenceData(
         items=items,
         categories=outcomes.categories,
         labels=outcomes.labels,
+        outcome_kind=outcomes.kind,
         x=x,
         feature_map=feature_map,
         context_ids=identifiers(rows, first_row),

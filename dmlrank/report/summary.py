@@ -136,8 +136,7 @@ def _notes(results: Estimates, critical: float, alpha: float) -> tuple[str, ...]
     left_out += [f"models left out: {', '.join(d.models_dropped)}"] if d.models_dropped else []
     if left_out:
         notes.append("; ".join(left_out).capitalize() + ".")
-    if any(label in ("0", "1", "True", "False", "0.0", "1.0") for label, _ in d.labels):
-        notes.append(f"Labels: {', '.join(f'{label} = {meaning} wins' for label, meaning in d.labels)}.")
+    notes += _outcome_note(d.outcome_kind, d.labels)
     floor = f"floor bit: {d.mu_floored:,} of {d.mu_entries:,}" if d.mu_entries else "no floor needed"
     trouble = "No warnings." if not d.warnings else f"Warnings: {'; '.join(d.warnings)}."
     notes.append(
@@ -146,6 +145,17 @@ def _notes(results: Estimates, critical: float, alpha: float) -> tuple[str, ...]
         f"Seed {design.seed}. {trouble}"
     )
     return tuple(notes)
+
+
+def _outcome_note(kind: str, labels: Sequence[tuple[str, str]]) -> list[str]:
+    """What numbers in the outcome mean; words speak for themselves."""
+    words = {"first": "first wins", "second": "second wins"}
+    read = ", ".join(f"{label} = {words.get(meaning, meaning.replace('_', ' '))}" for label, meaning in labels)
+    if kind == "preferences":
+        return [f"Soft labels: preferences from 0 to 1, {read}; there is no category of ties."]
+    if kind == "probabilities":
+        return [f"Soft labels: probabilities, {read}."]
+    return [f"Labels: {read}."] if any(label in ("0", "1", "True", "False") for label, _ in labels) else []
 
 
 def _meaning(results: Estimates) -> str:
