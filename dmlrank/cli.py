@@ -14,15 +14,19 @@ from . import datasets
 from ._options import CATEGORY_WEIGHTS, COMPONENTS, COV_TYPES, EDGE_WEIGHTS, ESTIMATORS, GRAPHS, LEARNERS, MISSING
 from ._version import __version__
 from .api import dml_rank
+from .data.arrow import arrow_module
 from .exceptions import DataError, DmlrankError, OptionError, nearest
 from .inference.simultaneous import METHODS
 
 _DEMO_FORMULA = "winner ~ C(category) + length | model_a + model_b"
-_READERS: dict[str, Any] = {
-    ".csv": pd.read_csv,
-    ".json": lambda path: pd.read_json(path, lines=True),
-    ".jsonl": lambda path: pd.read_json(path, lines=True),
-    ".ndjson": lambda path: pd.read_json(path, lines=True),
+_KINDS = {
+    ".csv": "csv",
+    ".json": "JSON lines",
+    ".jsonl": "JSON lines",
+    ".ndjson": "JSON lines",
+    ".parquet": "parquet",
+    ".feather": "Arrow IPC",
+    ".arrow": "Arrow IPC",
 }
 
 
@@ -73,26 +77,36 @@ def _fit(given: argparse.Namespace) -> None:
     print(results.summary())
 
 
-def read_frame(path: str) -> pd.DataFrame:
-    """A frame from a csv or JSON lines file.
+def read_frame(path: str) -> Any:
+    """A frame from a file: pandas for csv and JSON lines, a pyarrow Table for parquet and Arrow IPC (feather).
 
     Raises
     ------
     DataError
         If the file does not exist, its kind is not known, or it cannot be read as what its name says.
+    MissingExtraError
+        If its kind needs pyarrow, which is not installed.
     """
     suffix = Path(path).suffix.lower()
-    if suffix not in _READERS:
-        raise DataError(
-            f"{path!r} is of an unknown kind; readable are {', '.join(_READERS)}{nearest(suffix, _READERS)}"
-        )
+    if suffix not in _KINDS:
+        raise DataError(f"{path!r} is of an unknown kind; readable are {', '.join(_KINDS)}{nearest(suffix, _KINDS)}")
     if not Path(path).is_file():
         raise DataError(f"there is no file {path!r}")
     try:
-        return _READERS[suffix](path)
-    except (ValueError, UnicodeDecodeError) as error:
-        kind = "csv" if suffix == ".csv" else "JSON lines"
-        raise DataError(f"{path!r} cannot be read as {kind}: {error}") from None
+        return _read(path, _KINDS[suffix])
+    except (ValueError, OSError) as error:
+        raise DataError(f"{path!r} cannot be read as {_KINDS[suffix]}: {error}") from None
+
+
+def _read(path: str, kind: str) -> Any:
+    if kind == "csv":
+        return pd.read_csv(path)
+    if kind == "JSON lines":
+        return pd.read_json(path, lines=True)
+    arrow_module(f"{kind} files")
+    from pyarrow import feather, parquet
+
+    return parquet.read_table(path) if kind == "parquet" else feather.read_table(path)
 
 
 def _label_and_meaning(pair: str) -> tuple[str, str]:
@@ -136,7 +150,7 @@ def _parser() -> argparse.ArgumentParser:
     demo.set_defaults(run=_demo)
     fit = commands.add_parser("fit", help="fit a file of battles and print a summary")
     fit.add_argument("formula", metavar="FORMULA", help="'winner ~ features | model_a + model_b'")
-    fit.add_argument("file", metavar="FILE", help=f"{', '.join(_READERS)} (JSON lines)")
+    fit.add_argument("file", metavar="FILE", help=f"{', '.join(_KINDS)}")
     for name, settings in _OPTIONS.items():
         fit.add_argument(f"--{name}", f"--{name.replace('_', '-')}", **settings)
     fit.add_argument("--groups", nargs="+", metavar="COLUMN", help="cov_kwds groups: prompt, or prompt and annotator")

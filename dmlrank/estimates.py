@@ -53,7 +53,9 @@ class Diagnostics:
     models_dropped : tuple of str
         Models left out by ``component=`` or ``min_comparisons=``.
     labels : tuple of (str, str)
-        What each label was read as.
+        What each label, or column of probabilities, was read as.
+    outcome_kind : {"labels", "preferences", "probabilities"}
+        What the outcome holds: hard labels, numbers in [0, 1], or one probability per category.
     warnings : tuple of str
         Warnings given during the fit.
     """
@@ -71,6 +73,7 @@ class Diagnostics:
     pairs_extrapolated: int
     models_dropped: tuple[str, ...]
     labels: tuple[tuple[str, str], ...]
+    outcome_kind: str = "labels"
     warnings: tuple[str, ...] = ()
 
 
@@ -255,7 +258,7 @@ def _learner(steps: Steps) -> str:
     if steps.options.mu is not None:
         return "given (mu=)"
     models = getattr(steps.mu, "models", ())
-    constant = sum(isinstance(model, ConstantMu) for model in models)
+    constant = sum(isinstance(getattr(model, "model", model), ConstantMu) for model in models)
     if constant == len(models):
         return "pair frequencies" if steps.data.x.shape[1] == 0 else "category shares"
     name = learner_name(steps.options.learner)
@@ -283,6 +286,7 @@ def _diagnostics(steps: Steps, position: tuple[float, float], given_warnings: tu
         pairs_extrapolated=steps.setup.n_extrapolated,
         models_dropped=steps.dropped,
         labels=data.labels,
+        outcome_kind=data.outcome_kind,
         warnings=given_warnings,
     )
 
@@ -323,6 +327,7 @@ def _likelihood_diagnostics(steps: Steps, log_loss: float, given_warnings: tuple
         pairs_extrapolated=0,
         models_dropped=steps.dropped,
         labels=steps.data.labels,
+        outcome_kind=steps.data.outcome_kind,
         warnings=given_warnings,
     )
 

@@ -89,7 +89,10 @@ class FeatureMap:
         columns = {name: _values(table[name]) for name in self.variables}
         numbers = {factor.name() for factor, fitted in self.info.factor_infos.items() if fitted.type == "numerical"}
         for name, column in columns.items():
-            if name in numbers and len(column) and not pd.api.types.is_numeric_dtype(column.dtype):
+            if name in numbers and column.dtype == bool:
+                # Booleans among which some were missing are numbers.
+                columns[name] = column.astype(float)
+            elif name in numbers and len(column) and not pd.api.types.is_numeric_dtype(column.dtype):
                 raise DataError(
                     f"newdata: {name!r} is {column.iloc[0]!r}; the features {self.text!r} need numbers there"
                 )

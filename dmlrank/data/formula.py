@@ -18,12 +18,22 @@ SHAPE = "winner ~ features | model_a + model_b"
 
 @dataclass(frozen=True, slots=True)
 class Formula:
-    """The parts of a formula: outcome column, patsy right-hand side, and the columns shown first and second."""
+    """The parts of a formula: outcome column, patsy right-hand side, and the columns shown first and second.
+
+    Where several columns of probabilities stand left of the tilde, they are ``probabilities``, and ``outcome`` is their
+    text.
+    """
 
     outcome: str
     features: str
     first: str
     second: str
+    probabilities: tuple[str, ...] = ()
+
+    @property
+    def outcomes(self) -> tuple[str, ...]:
+        """The column of labels, or the columns of probabilities."""
+        return self.probabilities or (self.outcome,)
 
     def __str__(self) -> str:
         return f"{self.outcome} ~ {self.features} | {self.first} + {self.second}"
@@ -50,7 +60,8 @@ def parse_formula(formula: str) -> Formula:
     Parameters
     ----------
     formula : str
-        ``winner ~ features | model_a + model_b``. The features are anything patsy reads; ``1`` means no context.
+        ``winner ~ features | model_a + model_b``. The features are anything patsy reads; ``1`` means no context. Left
+        of the tilde stands one column, or columns of probabilities joined by ``+``.
 
     Raises
     ------
@@ -60,7 +71,9 @@ def parse_formula(formula: str) -> Formula:
     Examples
     --------
     >>> parse_formula("winner ~ C(category) + length | model_a + model_b")
-    Formula(outcome='winner', features='C(category) + length', first='model_a', second='model_b')
+    Formula(outcome='winner', features='C(category) + length', first='model_a', second='model_b', probabilities=())
+    >>> parse_formula("p_a + p_b + p_tie ~ 1 | model_a + model_b").probabilities
+    ('p_a', 'p_b', 'p_tie')
     """
     if not isinstance(formula, str):
         raise FormulaError(f"the formula is a {type(formula).__name__}; needed is a string such as {SHAPE!r}")
@@ -71,15 +84,19 @@ def parse_formula(formula: str) -> Formula:
     bar = _only(tokens, "|", formula)
     if bar < tilde:
         raise FormulaError(f"{formula!r}: the bar stands before the tilde; the form is {SHAPE!r}")
-    outcome = _column(tokens[:tilde], formula, "left of ~ stands one column of labels")
+    rule = "left of ~ stands one column of labels, or columns of probabilities joined by +"
+    left = [_column(part, formula, rule) for part in _summands(tokens[:tilde])]
     features = _slice(formula, tokens[tilde + 1 : bar])
     if not features:
         raise FormulaError(f"{formula!r}: no features between ~ and |; write 1 there for no context")
     first, second = _items(tokens[bar + 1 :], formula)
-    for name in (outcome, first, second):
-        if [outcome, first, second].count(name) > 1:
-            raise FormulaError(f"{formula!r}: column {name!r} is named twice; outcome and both items are three columns")
-    return Formula(outcome, features, first, second)
+    named = [*left, first, second]
+    for name in named:
+        if named.count(name) > 1:
+            raise FormulaError(f"{formula!r}: column {name!r} is named twice; outcome and items are different columns")
+    if len(left) > 1:
+        return Formula(_slice(formula, tokens[:tilde]), features, first, second, tuple(left))
+    return Formula(left[0], features, first, second)
 
 
 def names_in(features: str) -> Names:
@@ -154,15 +171,19 @@ def _only(tokens: Sequence[_Token], mark: str, formula: str) -> int:
 
 
 def _items(tokens: Sequence[_Token], formula: str) -> tuple[str, str]:
-    plus = [position for position, token in enumerate(tokens) if token.text == "+" and token.depth == 0]
-    parts = [tokens[a + 1 : b] for a, b in zip([-1, *plus], [*plus, len(tokens)], strict=True)]
-    names = [_column(part, formula, "right of | stand the two item columns, joined by +") for part in parts]
+    rule = "right of | stand the two item columns, joined by +"
+    names = [_column(part, formula, rule) for part in _summands(tokens)]
     if len(names) != 2:
         raise FormulaError(
             f"{formula!r}: {len(names)} item column{'s' * (len(names) > 1)} after | ({', '.join(names)}); "
             f"needed are two, shown first and second: {SHAPE!r}"
         )
     return names[0], names[1]
+
+
+def _summands(tokens: Sequence[_Token]) -> list[Sequence[_Token]]:
+    plus = [position for position, token in enumerate(tokens) if token.text == "+" and token.depth == 0]
+    return [tokens[a + 1 : b] for a, b in zip([-1, *plus], [*plus, len(tokens)], strict=True)]
 
 
 def _column(tokens: Sequence[_Token], formula: str, rule: str) -> str:

@@ -1,8 +1,9 @@
-"""Any eager frame at the door: the columns that are needed, as one pandas frame with plain numpy types."""
+"""Any frame at the door: the columns that are needed, as one pandas frame with plain numpy types."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from decimal import Decimal
 from typing import Any
 
 import narwhals as nw
@@ -12,45 +13,84 @@ from narwhals.exceptions import DuplicateError
 from numpy.typing import NDArray
 
 from ..exceptions import ColumnError, DataError, FrameTypeError, listed, nearest
+from .arrow import frame_columns, relation_columns, relation_length, relation_names, series_of
 
 # What pandas calls an object column of nothing but numbers, and whole numbers beyond which floats are not exact.
-_NUMBERS = ("integer", "floating", "mixed-integer-float", "decimal")
+_NUMBERS = ("integer", "floating", "mixed-integer-float", "decimal", "boolean")
 _EXACT = 2**53
+
+# Kinds of columns that patsy would take for a category per value.
+_TIMES = {
+    "datetime64": "timestamp",
+    "datetime": "timestamp",
+    "date": "date",
+    "period": "period",
+    "timedelta64": "time difference",
+    "timedelta": "time difference",
+    "time": "time of day",
+}
 
 
 def column_names(data: Any) -> list[str]:
-    """Names of the columns of an eager frame.
+    """Names of the columns of a frame; of a DuckDB relation no row is read for it.
 
     Raises
     ------
     FrameTypeError
-        If ``data`` is not a frame that can be read at once.
+        If ``data`` is not a frame, or a lazy one other than a DuckDB relation.
     DataError
         If a name stands for more than one column, or there are no rows.
     """
-    frame = _eager(data)
-    names = pd.Index([str(name) for name in frame.columns])
+    frame = _opened(data)
+    names = pd.Index(relation_names(frame) if isinstance(frame, nw.LazyFrame) else [str(c) for c in frame.columns])
     if not names.is_unique:
         raise _several(names)
-    if len(frame) == 0:
-        raise DataError("the frame has no rows; one row is one comparison")
+    if isinstance(frame, nw.DataFrame):
+        _check_rows(len(frame))
     return list(names)
 
 
 def take_columns(data: Any, names: Sequence[str]) -> pd.DataFrame:
-    """The named columns as a pandas frame with a fresh index and numpy types.
+    """The named columns as a pandas frame with a fresh index and plain types, rows in the frame's order.
 
-    Nullable numbers and booleans and objects that are all numbers become numbers (missing ones NaN), strings become
-    objects with None where missing, categoricals keep their order and lose unused levels. The caller's frame is not
-    changed.
+    The same values give the same columns whatever the kind of frame: numbers become int64 or float64 (missing ones, of
+    booleans too, NaN), strings objects with None where missing, vectors objects; categories keep their order and lose
+    unused levels. The caller's frame is not changed.
+
+    Raises
+    ------
+    MissingExtraError
+        If the kind of frame needs pyarrow, which is not installed.
+    DataError
+        If there are no rows, or a DuckDB relation cannot be read.
     """
-    frame = _eager(data)
-    index = pd.RangeIndex(len(frame))
+    frame = _opened(data)
     if not names:
-        return pd.DataFrame(index=index)
-    known = [str(name) for name in frame.columns]
-    table = frame.select(nw.nth(*(known.index(name) for name in names))).to_pandas().set_axis(list(names), axis=1)
-    return pd.DataFrame({name: _plain(table[name].set_axis(index)) for name in names}, index=index)
+        return pd.DataFrame(index=pd.RangeIndex(_n_rows(frame)))
+    if isinstance(frame, nw.LazyFrame):
+        columns = relation_columns(frame, names)
+    else:
+        known = [str(name) for name in frame.columns]
+        columns = _eager_columns(frame, [known.index(name) for name in names])
+    n_rows = _check_rows(len(columns[0]))
+    index = pd.RangeIndex(n_rows)
+    named = zip(names, columns, strict=True)
+    return pd.DataFrame({name: _plain(column.set_axis(index).rename(name)) for name, column in named}, index=index)
+
+
+def kind_of_time(column: pd.Series) -> str | None:
+    """What kind of time a column holds, in words; None where it holds none.
+
+    Examples
+    --------
+    >>> kind_of_time(pd.Series(pd.to_datetime(["2024-05-01"]))), kind_of_time(pd.Series([1.0]))
+    ('timestamp', None)
+    """
+    known = column.dropna()
+    if column.dtype == object and len(known) and isinstance(known.iloc[0], pd.DateOffset):
+        return "time difference"
+    levels = column.cat.categories if isinstance(column.dtype, pd.CategoricalDtype) else column
+    return _TIMES.get(pd.api.types.infer_dtype(levels, skipna=True))
 
 
 def as_array(value: Any) -> NDArray[Any]:
@@ -142,36 +182,79 @@ def _is_hashable(cell: Any) -> bool:
     return True
 
 
-def _eager(data: Any) -> nw.DataFrame[Any]:
+def _opened(data: Any) -> nw.DataFrame[Any] | nw.LazyFrame[Any]:
+    """The frame as narwhals sees it: an eager one, or a DuckDB relation."""
     try:
-        return nw.from_native(data, eager_only=True)
+        frame = nw.from_native(data)
     except DuplicateError:
         raise _several(pd.Index(data.columns if isinstance(data, pd.DataFrame) else data.column_names)) from None
     except TypeError:
-        kind = f"{type(data).__module__}.{type(data).__name__}"
-        hint = "; pandas.DataFrame(data) makes one" if isinstance(data, dict | list | np.ndarray) else ""
-        hint = "; .collect() or .compute() makes one" if hasattr(data, "collect") or hasattr(data, "compute") else hint
-        raise FrameTypeError(f"data is a {kind}; needed is an eager frame such as a pandas DataFrame{hint}") from None
+        frame = None
+    if isinstance(frame, nw.DataFrame) or (isinstance(frame, nw.LazyFrame) and frame.implementation.is_duckdb()):
+        return frame
+    kind = f"{type(data).__module__}.{type(data).__name__}"
+    hint = "; pandas.DataFrame(data) makes one" if isinstance(data, dict | list | np.ndarray) else ""
+    for method in ("compute", "collect"):
+        hint = f"; .{method}() makes one" if hasattr(data, method) else hint
+    raise FrameTypeError(
+        f"data is a {kind}; needed is a pandas or polars DataFrame, a pyarrow Table or a DuckDB relation{hint}"
+    )
+
+
+def _n_rows(frame: nw.DataFrame[Any] | nw.LazyFrame[Any]) -> int:
+    return _check_rows(relation_length(frame) if isinstance(frame, nw.LazyFrame) else len(frame))
+
+
+def _check_rows(n_rows: int) -> int:
+    if n_rows == 0:
+        raise DataError("the frame has no rows; one row is one comparison")
+    return n_rows
+
+
+def _eager_columns(frame: nw.DataFrame[Any], places: Sequence[int]) -> list[pd.Series]:
+    if frame.implementation.is_polars() or frame.implementation.is_pyarrow():
+        return frame_columns(frame, places)
+    table = frame.select(nw.nth(*places)).to_pandas()
+    return [table.iloc[:, place] for place in range(len(places))]
 
 
 def _plain(column: pd.Series) -> pd.Series:
+    if isinstance(column.dtype, pd.ArrowDtype):
+        plain = series_of(column.array.__arrow_array__())
+        column = pd.Series(plain.array, index=column.index, name=column.name)
     dtype = column.dtype
     if isinstance(dtype, pd.CategoricalDtype):
         return column.cat.remove_unused_categories()
-    if getattr(dtype, "kind", None) == "M" or (isinstance(dtype, np.dtype) and dtype.kind != "O"):
+    if getattr(dtype, "kind", None) == "M" or (isinstance(dtype, np.dtype) and dtype.kind not in "Oiuf"):
         return column
+    if isinstance(dtype, np.dtype) and dtype.kind in "iuf":
+        return pd.Series(_wide(column.to_numpy()), index=column.index, name=column.name)
     if pd.api.types.is_numeric_dtype(dtype) or pd.api.types.infer_dtype(column, skipna=True) in _NUMBERS:
         return pd.Series(_numbers(column), index=column.index, name=column.name)
     values = column.astype(object)
     return values.where(values.notna(), None)
 
 
+def _wide(numbers: NDArray[Any]) -> NDArray[Any]:
+    """Numbers as int64 or float64: smaller types wrap around or lose digits in a formula's arithmetic."""
+    if numbers.dtype.kind == "f":
+        return numbers.astype(float, copy=False) if numbers.dtype.itemsize < 8 else numbers
+    fits = numbers.dtype != np.uint64 or int(numbers.max(initial=0)) <= np.iinfo(np.int64).max
+    return numbers.astype(np.int64, copy=False) if fits else numbers
+
+
+def _is_whole(number: Any) -> bool:
+    """Whether a number is of a kind that holds whole numbers only."""
+    return isinstance(number, int) or (isinstance(number, Decimal) and number.as_tuple().exponent == 0)
+
+
 def _numbers(column: pd.Series) -> NDArray[Any]:
     """Numbers without pandas' own types: floats where some are missing, unless that would merge whole numbers."""
     missing = column.isna().to_numpy()
     known = np.array(column[~missing].tolist())
-    if known.dtype == object and not all(isinstance(number, int) for number in known):
-        known = known.astype(float)
+    if known.dtype == object:
+        whole = all(_is_whole(number) for number in known)
+        known = np.array([int(number) for number in known]) if whole else known.astype(float)
     if not missing.any():
         return known
     exact = known.dtype.kind in "bf" or max(int(known.max()), -int(known.min())) <= _EXACT

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from ..exceptions import OptionError, OutcomeError, listed, nearest
 from .frames import name_of
+from .soft import column_meanings, folded_words, is_preference, preference_shares, probability_shares
 
 MEANINGS = ("first", "second", "both_good", "both_bad", "tie")
 
@@ -36,14 +37,17 @@ class Outcomes:
     categories : tuple of str
         The meanings that occur, in canonical order; the two wins always.
     y : ndarray, shape (v, C)
-        One-hot labels.
+        One-hot labels, or soft ones: rows that sum to one.
     labels : tuple of (str, str)
-        What each label was read as.
+        What each label, or each column of probabilities, was read as.
+    kind : {"labels", "preferences", "probabilities"}
+        What the outcome column or columns hold.
     """
 
     categories: tuple[str, ...]
     y: NDArray[np.float64]
     labels: tuple[tuple[str, str], ...]
+    kind: str = "labels"
 
 
 def read_outcomes(
@@ -57,7 +61,8 @@ def read_outcomes(
     Parameters
     ----------
     winner : Series, shape (v,)
-        Known spellings, names of the winning models, or the numbers 1 (first) and 0 (second).
+        Known spellings, names of the winning models, the numbers 1 (first) and 0 (second), or preferences for the
+        item shown first, numbers in [0, 1]. Its index holds the numbers of the rows.
     first, second : ndarray of str, shape (v,)
         The models of each vote.
     categories : mapping, optional
@@ -67,7 +72,7 @@ def read_outcomes(
     Raises
     ------
     OutcomeError
-        If a label is unknown, names a third model, or could be read in two ways.
+        If a label is unknown, names a third model, or could be read in two ways, or a preference is not in [0, 1].
     OptionError
         If ``categories`` names a meaning that does not exist.
 
@@ -77,14 +82,13 @@ def read_outcomes(
     >>> outcomes.categories, outcomes.y.tolist()
     (('first', 'second', 'tie'), [[1.0, 0.0, 0.0], [0.0, 0.0, 1.0]])
     """
-    given = dict(categories or {})
-    for label, meaning in given.items():
-        if meaning not in MEANINGS:
-            raise OptionError(
-                f"categories: {label!r} means {meaning!r}; allowed are {listed(MEANINGS)}{nearest(meaning, MEANINGS)}"
-            )
+    given = _checked(categories)
     codes, levels = pd.factorize(winner.to_numpy(dtype=object))
     items = {str(name) for name in np.unique(np.concatenate([first, second]).astype(str))}
+    others = [level for level in levels if level not in given]
+    _check_spelling(given, list(levels), others)
+    if len(others) == len(levels) and is_preference(others, items):
+        return Outcomes(MEANINGS[:2], preference_shares(winner), (("1", "first"), ("0", "second")), "preferences")
     meanings = _meanings(list(levels), given, items)
     meaning_of_vote = np.array([meaning or "" for meaning in meanings], dtype=object)[codes]
     by_name = meaning_of_vote == ""
@@ -99,22 +103,62 @@ def read_outcomes(
     return Outcomes(present, y, tuple(read_as))
 
 
+def read_probabilities(table: pd.DataFrame, categories: Mapping[Any, str] | None = None) -> Outcomes:
+    """Read votes that are columns of probabilities, one per category; categories without any are left out.
+
+    Parameters
+    ----------
+    table : DataFrame, shape (v, C)
+        No cell is missing. Its index holds the numbers of the rows.
+    categories : mapping, optional
+        ``{column: meaning}`` for columns whose names are not known.
+
+    Raises
+    ------
+    OutcomeError
+        If a column stands for no category or for the same as another, or a row holds no probabilities.
+
+    Examples
+    --------
+    >>> outcomes = read_probabilities(pd.DataFrame({"p_a": [0.5], "p_tie": [0.3], "p_b": [0.2]}))
+    >>> outcomes.categories, outcomes.y.tolist()
+    (('first', 'second', 'tie'), [[0.5, 0.2, 0.3]])
+    """
+    given = _checked(categories)
+    names = [str(name) for name in table.columns]
+    meanings = _good_ties(names, column_meanings(names, given, _KNOWN), given)
+    shares = dict(zip(meanings, probability_shares(table).T, strict=True))
+    present = tuple(m for m in MEANINGS if m in shares and (m in ("first", "second") or shares[m].any()))
+    y = np.stack([shares[meaning] for meaning in present], axis=1)
+    return Outcomes(present, y, tuple(zip(names, meanings, strict=True)), "probabilities")
+
+
+def _checked(categories: Mapping[Any, str] | None) -> dict[Any, str]:
+    for label, meaning in (categories or {}).items():
+        if meaning not in MEANINGS:
+            raise OptionError(
+                f"categories: {label!r} means {meaning!r}; allowed are {listed(MEANINGS)}{nearest(meaning, MEANINGS)}"
+            )
+    return dict(categories or {})
+
+
 def _meanings(levels: list[Any], given: dict[Any, str], items: set[str]) -> list[str | None]:
     """The meaning of every distinct label; None where the label is the winning model's name."""
     others = [level for level in levels if level not in given]
-    _check_spelling(given, levels, others)
     known = _NUMBERS if all(_is_number(level) and level in (0, 1) for level in others) else _KNOWN
     meanings = [_meaning(level, given, known, items) for level in levels]
     unknown = [level for level, meaning in zip(levels, meanings, strict=True) if meaning == "unknown"]
     if unknown:
         raise OutcomeError(_unknown_labels(unknown, levels, items))
-    # On the arenas' buttons a tie beside "both bad" is a tie of good answers.
+    return _good_ties(levels, meanings, given)
+
+
+def _good_ties(levels: list[Any], meanings: list[Any], given: Mapping[Any, str]) -> list[Any]:
+    """On the arenas' buttons a tie beside "both bad" is a tie of good answers."""
     read = [m for level, m in zip(levels, meanings, strict=True) if level not in given]
-    if "both_bad" in read and "both_good" not in meanings:
-        meanings = [
-            "both_good" if m == "tie" and level not in given else m for level, m in zip(levels, meanings, strict=True)
-        ]
-    return meanings
+    if "both_bad" not in read or "both_good" in meanings:
+        return meanings
+    return ["both_good" if m == "tie" and level not in given else m for level, m in zip(levels, meanings, strict=True)]
 
 
 def _meaning(level: Any, given: dict[Any, str], known: Mapping[Any, str], items: set[str]) -> str | None:
@@ -155,16 +199,13 @@ def _unknown_labels(unknown: list[Any], levels: list[Any], items: set[str]) -> s
     hint = nearest(unknown[0], [*_KNOWN, *items])
     return (
         f"unknown winner label{'s' * (len(unknown) > 1)} {listed(unknown)}{hint} (labels found: {listed(levels)}; "
-        f"known: model_a, model_b, tie, tie (bothbad), both_good, a model's name, or numbers 1 and 0); "
-        f"map others with categories={{{unknown[0]!r}: 'tie'}}"
+        f"known: model_a, model_b, tie, tie (bothbad), both_good, a model's name, or numbers 1 and 0 and preferences "
+        f"between); map others with categories={{{unknown[0]!r}: 'tie'}}"
     )
 
 
 def _folded(level: Any) -> Any:
-    if not isinstance(level, str):
-        return level
-    words = "".join(character if character.isalnum() else " " for character in level.casefold()).split()
-    return "_".join(words)
+    return folded_words(level) if isinstance(level, str) else level
 
 
 def _is_number(level: Any) -> bool:

@@ -23,7 +23,7 @@ class Cells:
     context, first, second : ndarray of int, shape (m,)
         Where each cell lies.
     y : ndarray, shape (m, C)
-        Mean one-hot label of the cell's votes.
+        Mean label of the cell's votes; a row sums to one.
     n_votes : ndarray of int, shape (m,)
         Number of votes averaged.
     flipped : ndarray of bool, shape (m,)
@@ -78,7 +78,7 @@ class PreferenceData:
     vote_cell : ndarray of int, shape (v,)
         Cell of each vote.
     vote_y : ndarray, shape (v, C)
-        One-hot labels.
+        One-hot labels, or soft ones: rows that sum to one.
     vote_row : ndarray of int, shape (v,)
         Row of each vote among the rows that were kept.
     row_context : ndarray of int, shape (rows,)
@@ -91,6 +91,8 @@ class PreferenceData:
         Rows read, and rows dropped because values were missing.
     ordered : bool
         Whether showing a pair the other way round makes it another pair.
+    outcome_kind : {"labels", "preferences", "probabilities"}
+        What the outcome column or columns hold.
     """
 
     items: tuple[str, ...]
@@ -110,6 +112,7 @@ class PreferenceData:
     n_rows: int
     n_dropped: int
     ordered: bool = True
+    outcome_kind: str = "labels"
 
     @property
     def flip(self) -> IntArray:

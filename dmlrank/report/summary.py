@@ -144,8 +144,7 @@ def _notes(results: Estimates, critical: float, alpha: float) -> tuple[str, ...]
     left_out += [f"models left out: {', '.join(d.models_dropped)}"] if d.models_dropped else []
     if left_out:
         notes.append("; ".join(left_out).capitalize() + ".")
-    if any(label in ("0", "1", "True", "False", "0.0", "1.0") for label, _ in d.labels):
-        notes.append(f"Labels: {', '.join(f'{label} = {meaning} wins' for label, meaning in d.labels)}.")
+    notes += _outcome_note(d.outcome_kind, d.labels)
     notes.append(
         f"{_first_stages(results)} Rows dropped: {design.n_dropped:,}. Seed {design.seed}. {_trouble(d.warnings)}"
     )
@@ -175,6 +174,17 @@ def _first_stages(results: Estimates) -> str:
 
 def _trouble(given: Sequence[str]) -> str:
     return f"Warnings: {'; '.join(given)}." if given else "No warnings."
+
+
+def _outcome_note(kind: str, labels: Sequence[tuple[str, str]]) -> list[str]:
+    """What numbers in the outcome mean; words speak for themselves."""
+    words = {"first": "first wins", "second": "second wins"}
+    read = ", ".join(f"{label} = {words.get(meaning, meaning.replace('_', ' '))}" for label, meaning in labels)
+    if kind == "preferences":
+        return [f"Soft labels: preferences from 0 to 1, {read}; there is no category of ties."]
+    if kind == "probabilities":
+        return [f"Soft labels: probabilities, {read}."]
+    return [f"Labels: {read}."] if any(label in ("0", "1", "True", "False") for label, _ in labels) else []
 
 
 def _meaning(results: Estimates) -> str:

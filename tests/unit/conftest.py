@@ -5,11 +5,16 @@ from __future__ import annotations
 import warnings
 from types import SimpleNamespace
 
+import duckdb
 import numpy as np
 import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pyarrow.parquet
 import pytest
 
 import dmlrank as dr
+from dmlrank.cli import read_frame
 from dmlrank.data.features import FeatureMap
 from dmlrank.data.preferences import PreferenceData, gather_cells
 
@@ -112,3 +117,54 @@ def ignore_warnings():
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", dr.DmlrankWarning)
         yield
+
+
+@pytest.fixture
+def as_kind(tmp_path):
+    """An Arrow table as another kind of frame; categories as the kind's own, in the table's order."""
+
+    def polars(table):
+        frame = pl.DataFrame(table)
+        levels = {
+            c: table[c].combine_chunks().dictionary.to_pylist() for c in table.column_names if _is_coded(table[c])
+        }
+        return frame.with_columns(pl.col(name).cast(pl.Enum(known)) for name, known in levels.items())
+
+    def relation(table):
+        connection = duckdb.connect()
+        connection.execute("SET threads = 2")
+        columns = []
+        for name in table.column_names:
+            quoted = '"' + name.replace('"', '""') + '"'
+            levels = table[name].combine_chunks().dictionary.to_pylist() if _is_coded(table[name]) else None
+            declared = f"::ENUM({', '.join(repr(level) for level in levels)})" if levels else ""
+            columns.append(f"{quoted}{declared} AS {quoted}")
+        connection.register("source", table)
+        connection.execute(f"CREATE TABLE battles AS SELECT {', '.join(columns)} FROM source")
+        return connection.table("battles")
+
+    def parquet(table):
+        path = tmp_path / "frame.parquet"
+        pa.parquet.write_table(table, path)
+        return read_frame(str(path))
+
+    kinds = {
+        "pandas": lambda table: table.to_pandas(integer_object_nulls=True),
+        "nullable": lambda table: _nullable(table.to_pandas(integer_object_nulls=True)),
+        "arrow dtypes": lambda table: table.to_pandas(types_mapper=pd.ArrowDtype),
+        "polars": polars,
+        "pyarrow": lambda table: table,
+        "duckdb": relation,
+        "parquet": parquet,
+    }
+    return lambda table, kind: kinds[kind](table)
+
+
+def _is_coded(column):
+    return pa.types.is_dictionary(column.type)
+
+
+def _nullable(frame):
+    """Nullable types; floats stay floats, for ``convert_dtypes`` makes integers of whole ones."""
+    floats = {name: "Float64" for name in frame.columns if frame[name].dtype.kind == "f"}
+    return frame.astype(floats).astype({n: frame[n].convert_dtypes().dtype for n in frame.columns if n not in floats})

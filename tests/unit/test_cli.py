@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pathlib
+import sys
 
 import numpy as np
 import pandas as pd
@@ -44,6 +45,28 @@ def test_json_lines_are_read_too(battles, tmp_path, capsys):
     battles.to_json(path, orient="records", lines=True)
     assert main(["fit", FORMULA, str(path), "--rng", "3", "--alpha", "0.1"]) == 0
     assert "[90% simult. CI]" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("kind", ["parquet", "feather", "arrow"])
+def test_arrow_files_are_read_too(battles, csv, tmp_path, capsys, kind):
+    path = tmp_path / f"battles.{kind}"
+    (battles.to_parquet if kind == "parquet" else battles.to_feather)(path)
+    shown = []
+    for file in (csv, str(path)):
+        assert main(["fit", FORMULA, file, "--rng", "3"]) == 0
+        shown.append(capsys.readouterr().out)
+    assert shown[0] == shown[1]
+
+
+@pytest.mark.parametrize("kind", ["parquet", "feather"])
+def test_arrow_files_need_pyarrow(tmp_path, capsys, monkeypatch, kind):
+    path = tmp_path / f"battles.{kind}"
+    path.write_bytes(b"no such thing")
+    assert main(["fit", FORMULA, str(path)]) == 2
+    assert "cannot be read as" in capsys.readouterr().err
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    assert main(["fit", FORMULA, str(path)]) == 2
+    assert "files needs pyarrow: pip install 'dmlrank[arrow]'" in capsys.readouterr().err
 
 
 def test_tables_pages_and_plots_are_written(csv, tmp_path, capsys):

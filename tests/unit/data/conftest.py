@@ -12,9 +12,11 @@ from dmlrank.data.reading import read_preferences
 
 @pytest.fixture(scope="session")
 def read():
-    def with_names(data, features="1", env=None, **options):
+    def with_names(data, features="1", env=None, outcome="winner", **options):
         """Preference data of a frame with the columns winner, a and b, and of names that the formula may use."""
-        return read_preferences(f"winner ~ {features} | a + b", data, caller_environment(env or {}, depth=0), **options)
+        return read_preferences(
+            f"{outcome} ~ {features} | a + b", data, caller_environment(env or {}, depth=0), **options
+        )
 
     return with_names
 

@@ -27,6 +27,14 @@ def test_a_formula_is_split_at_the_outer_tilde_and_bar(text, parts):
     assert parse_formula(text) == Formula(*parts)
 
 
+def test_several_columns_left_of_the_tilde_hold_probabilities():
+    formula = parse_formula("p_a + Q('p b') +p_tie ~ x | a + b")
+    assert formula.outcomes == formula.probabilities == ("p_a", "p b", "p_tie")
+    assert formula.outcome == "p_a + Q('p b') +p_tie"
+    assert parse_formula("winner ~ x | a + b").outcomes == ("winner",)
+    assert parse_formula("p_a + p_b ~ x | a + b") == Formula("p_a + p_b", "x", "a", "b", ("p_a", "p_b"))
+
+
 def test_a_formula_prints_as_it_is_read():
     formula = parse_formula("winner~C(g)  +  x|a+b")
     assert str(formula) == "winner ~ C(g)  +  x | a + b"
@@ -58,7 +66,11 @@ def test_a_formula_prints_as_it_is_read():
         ("winner ~ x | a.b + c", ["'a.b'", 'Q("a name with spaces")']),
         ("winner ~ x | model a + b", ["'model a'", 'Q("a name with spaces")']),
         ("C(winner) ~ x | a + b", ["left of ~ stands one column", "'C(winner)'"]),
-        ("winner + tie ~ x | a + b", ["left of ~ stands one column", "'winner + tie'"]),
+        ("p_a - p_b ~ x | a + b", ["left of ~ stands one column", "joined by +", "'p_a - p_b'"]),
+        ("p_a + ~ x | a + b", ["left of ~ stands one column", "nothing"]),
+        ("p_a + C(p_b) ~ x | a + b", ["left of ~ stands one column", "'C(p_b)'"]),
+        ("p_a + p_a ~ x | a + b", ["'p_a' is named twice"]),
+        ("p + a ~ x | a + b", ["'a' is named twice"]),
         ("Q(winner) ~ x | a + b", ["left of ~", "'Q(winner)'"]),
         ("Q(1) ~ x | a + b", ["left of ~", "'Q(1)'"]),
         ("winner ~ x | a + a", ["'a' is named twice"]),

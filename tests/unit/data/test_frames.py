@@ -2,24 +2,30 @@
 
 from __future__ import annotations
 
+import datetime
+import sys
 from decimal import Decimal
 
+import duckdb
 import numpy as np
 import pandas as pd
+import polars as pl
 import pyarrow as pa
 import pytest
 
+from dmlrank.cli import read_frame
 from dmlrank.data.frames import (
     as_array,
     check_names,
     column_names,
     is_vector_column,
+    kind_of_time,
     name_of,
     require_columns,
     stack_vectors,
     take_columns,
 )
-from dmlrank.exceptions import ColumnError, DataError, FrameTypeError
+from dmlrank.exceptions import ColumnError, DataError, FrameTypeError, MissingExtraError
 
 
 def taken(values, **options):
@@ -77,12 +83,183 @@ def test_columns_come_in_the_order_asked_for_with_a_fresh_index():
     assert column_names(frame) == ["u", "7", "v"]
 
 
-def test_arrow_tables_are_frames():
-    arrow = pa.table({"u": [1, None], "e": [[1.0, 2.0], [3.0, 4.0]], "s": pa.array(["x", None]).dictionary_encode()})
-    table = take_columns(arrow, ["e", "u", "s"])
-    np.testing.assert_array_equal(stack_vectors(table["e"]), [[1, 2], [3, 4]])
-    np.testing.assert_array_equal(table["u"], [1.0, np.nan])
-    assert table["s"].cat.categories.tolist() == ["x"]
+KINDS = ["pandas", "nullable", "arrow dtypes", "polars", "pyarrow", "duckdb", "parquet"]
+DAY = datetime.date(2024, 5, 1)
+
+
+def coded(values, levels, ordered=False):
+    codes = pa.array([None if value is None else levels.index(value) for value in values], pa.int8())
+    return pa.DictionaryArray.from_arrays(codes, pa.array(levels), ordered=ordered)
+
+
+# What an Arrow column becomes, whatever the kind of frame it comes in.
+COLUMNS = {
+    "int": (pa.array([3, 1, 2]), np.array([3, 1, 2])),
+    "int with missing": (pa.array([3, None, 2]), np.array([3.0, np.nan, 2.0])),
+    "small int": (pa.array([3, 1, 2], pa.int8()), np.array([3, 1, 2])),
+    "unsigned": (pa.array([3, 1, 2], pa.uint64()), np.array([3, 1, 2])),
+    "long int with missing": (pa.array([2**53 + 1, None, 2]), np.array([2**53 + 1, None, 2], dtype=object)),
+    "float": (pa.array([0.1, -0.0, 2.0]), np.array([0.1, -0.0, 2.0])),
+    "float with missing": (pa.array([0.1, None, np.nan]), np.array([0.1, np.nan, np.nan])),
+    "short float": (pa.array([0.1, None, 2.0], pa.float32()), np.array([np.float32(0.1), np.nan, 2.0], dtype=float)),
+    "boolean": (pa.array([True, False, True]), np.array([True, False, True])),
+    "boolean with missing": (pa.array([True, None, False]), np.array([1.0, np.nan, 0.0])),
+    "string": (pa.array(["u", "", "v"]), np.array(["u", "", "v"], dtype=object)),
+    "string with missing": (pa.array(["u", None, "v"]), np.array(["u", None, "v"], dtype=object)),
+    "large string": (pa.array(["u", None, "v"], pa.large_string()), np.array(["u", None, "v"], dtype=object)),
+    "decimal": (pa.array([Decimal("0.25"), None, Decimal("1.00")]), np.array([0.25, np.nan, 1.0])),
+    "whole decimal": (pa.array([Decimal(3), Decimal(1), Decimal(2)], pa.decimal128(38, 0)), np.array([3, 1, 2])),
+    "nothing": (pa.array([None, None, None], pa.float64()), np.full(3, np.nan)),
+    "no text": (pa.array([None, None, None], pa.string()), np.full(3, None)),
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("column", COLUMNS)
+def test_the_same_values_give_the_same_column_in_every_kind_of_frame(as_kind, column, kind):
+    values, expected = COLUMNS[column]
+    found = take_columns(as_kind(pa.table({"c": values, "other": [1, 2, 3]}), kind), ["c"])["c"]
+    assert found.dtype == expected.dtype
+    np.testing.assert_array_equal(found.to_numpy(), expected)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_categories_keep_their_order_in_every_kind_of_frame(as_kind, kind):
+    for ordered in (False, True):
+        table = pa.table({"c": coded(["b", None, "a", "b"], ["z", "b", "q", "a"], ordered), "other": [1, 2, 3, 4]})
+        column = take_columns(as_kind(table, kind), ["c"])["c"]
+        assert column.cat.categories.tolist() == ["b", "a"]
+        assert column.astype(object).where(column.notna(), None).tolist() == ["b", None, "a", "b"]
+
+
+def test_the_levels_of_a_polars_categorical_have_no_order():
+    pl.Series(["q", "b", "a"], dtype=pl.Categorical)
+    column = take_columns(pl.DataFrame({"c": pl.Series(["b", None, "a"], dtype=pl.Categorical)}), ["c"])["c"]
+    assert column.tolist() == ["b", None, "a"]
+    assert column.dtype == object
+
+
+def test_chunks_with_dictionaries_of_their_own():
+    chunks = pa.chunked_array([pa.array(["b", "a"]).dictionary_encode(), pa.array(["c", "a"]).dictionary_encode()])
+    column = take_columns(pa.table({"c": chunks}), ["c"])["c"]
+    assert column.tolist() == ["b", "a", "c", "a"]
+    assert column.cat.categories.tolist() == ["b", "a", "c"]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    "vectors",
+    [
+        pa.array([[1.0, 2.0], None, [3.0, None]]),
+        pa.array([[1.0, 2.0], None, [3.0, None]], pa.list_(pa.float32(), 2)),
+        pa.array([[1.0, 2.0], None, [3.0, None]], pa.large_list(pa.float64())),
+        pa.array([[1, 2], None, [3, None]]),
+    ],
+    ids=["lists", "arrays", "large lists", "whole numbers"],
+)
+def test_vectors_in_every_kind_of_frame(as_kind, vectors, kind):
+    column = take_columns(as_kind(pa.table({"e": vectors}), kind), ["e"])["e"]
+    assert is_vector_column(column)
+    np.testing.assert_array_equal(stack_vectors(column), [[1, 2], [np.nan, np.nan], [3, np.nan]])
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    ("values", "words"),
+    [
+        (pa.array([DAY, None]), "date"),
+        (pa.array([datetime.datetime(2024, 5, 1), None]), "timestamp"),
+        (pa.array([datetime.datetime(2024, 5, 1), None], pa.timestamp("us", tz="UTC")), "timestamp"),
+        (pa.array([datetime.time(12), None]), "time of day"),
+    ],
+)
+def test_times_are_known_for_what_they_are(as_kind, values, words, kind):
+    assert kind_of_time(take_columns(as_kind(pa.table({"c": values}), kind), ["c"])["c"]) == words
+
+
+def test_time_differences_are_known_too():
+    relation = duckdb.sql("SELECT INTERVAL 1 DAY AS c UNION ALL SELECT NULL")
+    frames = [pd.DataFrame({"c": pd.to_timedelta([1, None], unit="D")}), pl.DataFrame({"c": [datetime.timedelta(1)]})]
+    for frame in (relation, *frames):
+        assert kind_of_time(take_columns(frame, ["c"])["c"]) == "time difference"
+    assert kind_of_time(pd.Series(pd.Categorical(pd.to_datetime(["2024-05-01"])))) == "timestamp"
+    assert kind_of_time(pd.Series(["2024-05-01"], dtype=object)) is None
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_names_of_columns_in_every_kind_of_frame(as_kind, kind):
+    names = ["u v", 'a "quoted" name', "ü", "select", "U V 2"]
+    frame = as_kind(pa.table({name: [place, 7] for place, name in enumerate(names)}), kind)
+    assert column_names(frame) == names
+    table = take_columns(frame, names[::-1])
+    assert table.columns.tolist() == names[::-1]
+    assert table.iloc[0].tolist() == [4, 3, 2, 1, 0]
+    assert len(take_columns(frame, [])) == 2
+
+
+def test_an_index_kept_by_parquet_is_a_column(tmp_path):
+    path = tmp_path / "indexed.parquet"
+    pd.DataFrame({"c": [1, 2]}, index=pd.Index(["u", "v"], name="question")).to_parquet(path)
+    assert take_columns(read_frame(str(path)), ["question", "c"])["question"].tolist() == ["u", "v"]
+
+
+def test_only_the_columns_that_are_needed_are_read_from_a_relation():
+    relation = duckdb.sql("SELECT range AS u, error('read') AS v FROM range(3)")
+    assert column_names(relation) == ["u", "v"]
+    assert take_columns(relation, ["u"])["u"].tolist() == [0, 1, 2]
+    assert len(take_columns(relation, [])) == 3
+    with pytest.raises(DataError, match=r"the DuckDB relation cannot be read: .*read"):
+        take_columns(relation, ["v"])
+
+
+def test_a_relation_keeps_the_order_of_its_rows():
+    connection = duckdb.connect()
+    connection.execute("SET threads = 4")
+    connection.execute("CREATE TABLE t AS SELECT range AS u, hash(range) % 7 AS h FROM range(600000)")
+    relation = connection.table("t").filter("h <> 3")
+    rows = take_columns(relation, ["u"])["u"].to_numpy()
+    assert 400_000 < len(rows) < 600_000
+    assert (np.diff(rows) > 0).all()
+    connection.execute("SET preserve_insertion_order = false")
+    with pytest.raises(DataError, match=r"preserve_insertion_order = false.*relation.to_arrow_table"):
+        take_columns(relation, ["u"])
+
+
+def test_a_relation_that_cannot_be_read():
+    connection = duckdb.connect()
+    relation = connection.sql("SELECT range AS u FROM range(3)")
+    connection.close()
+    for question in (column_names, lambda frame: take_columns(frame, ["u"]), lambda frame: take_columns(frame, [])):
+        with pytest.raises(DataError, match=r"the DuckDB relation cannot be read: .*closed"):
+            question(relation)
+
+
+@pytest.mark.parametrize(
+    ("frame", "kind"),
+    [
+        (pl.DataFrame({"u": [1]}), "a polars frame"),
+        (duckdb.sql("SELECT 1 AS u"), "a DuckDB relation"),
+    ],
+)
+def test_without_pyarrow(monkeypatch, frame, kind):
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    with pytest.raises(MissingExtraError, match=rf"reading {kind} needs pyarrow: pip install 'dmlrank\[arrow\]'"):
+        take_columns(frame, ["u"])
+    assert take_columns(pd.DataFrame({"u": [1]}), ["u"])["u"].tolist() == [1]
+
+
+def test_a_frame_is_left_as_it_was():
+    table = pa.table({"m": coded(["b", None], ["z", "b"]), "u": [1, None], "e": [[1.0], None]})
+    polars_frame, relation = pl.DataFrame(table), duckdb.from_arrow(table)
+    copies = polars_frame.clone(), table.slice(0)
+    taken_table = take_columns(relation, ["u", "e"])
+    taken_table["u"] = 0.0
+    for frame in (polars_frame, table):
+        taken_table = take_columns(frame, ["m", "u", "e"])
+        taken_table["u"] = 0.0
+    assert polars_frame.equals(copies[0])
+    assert table.equals(copies[1])
+    assert relation.project("u").fetchall() == [(1,), (None,)]
 
 
 @pytest.mark.parametrize(
@@ -102,12 +279,14 @@ def test_what_is_no_frame_is_refused(data, hint):
 
 
 def test_a_lazy_frame_is_to_be_computed_first():
-    class LazyFrame:
-        def collect(self):
+    class Computed:
+        def compute(self):
             """Never called: reading a lazy frame is the caller's decision."""
 
-    with pytest.raises(FrameTypeError, match=r"LazyFrame; needed is an eager frame.*collect"):
-        column_names(LazyFrame())
+    with pytest.raises(FrameTypeError, match=r"LazyFrame; needed is a pandas or polars.*; \.collect\(\) makes one"):
+        column_names(pl.LazyFrame({"u": [1]}))
+    with pytest.raises(FrameTypeError, match=r"Computed; .*; \.compute\(\) makes one"):
+        take_columns(Computed(), ["u"])
 
 
 @pytest.mark.parametrize(
@@ -115,6 +294,7 @@ def test_a_lazy_frame_is_to_be_computed_first():
     [
         pd.DataFrame([[1, 2, 3]], columns=["u", "v", "u"]),
         pa.Table.from_arrays([pa.array([1]), pa.array([2])], names=["u", "u"]),
+        duckdb.sql("SELECT 1 AS u, 2 AS u"),
     ],
 )
 def test_a_name_stands_for_one_column(data):
@@ -127,10 +307,19 @@ def test_a_number_and_its_text_are_the_same_name():
         column_names(pd.DataFrame([[1, 2]], columns=["1", 1]))
 
 
-@pytest.mark.parametrize("data", [pd.DataFrame(), pd.DataFrame({"winner": []}), pa.table({"winner": pa.array([])})])
+@pytest.mark.parametrize(
+    "data", [pd.DataFrame(), pd.DataFrame({"u": []}), pa.table({"u": []}), pl.DataFrame({"u": []})]
+)
 def test_a_frame_without_rows(data):
     with pytest.raises(DataError, match="no rows"):
         column_names(data)
+
+
+def test_a_relation_without_rows():
+    relation = duckdb.sql("SELECT 1 AS u WHERE false")
+    for names in (["u"], []):
+        with pytest.raises(DataError, match="no rows"):
+            take_columns(relation, names)
 
 
 def test_a_column_that_does_not_exist_has_a_nearest_one():

@@ -96,7 +96,7 @@ def test_given_meanings_come_before_everything_known():
         (["modle_a", "tie"], {}, ["label 'modle_a'; did you mean 'model_a'?", "labels found: 'modle_a', 'tie'"]),
         (["?", "!", "tie"], {}, ["unknown winner labels '?', '!'", "categories={'?': 'tie'}"]),
         ([1, 2, 3], {}, ["unknown winner labels '1', '2', '3'", "numbers 1 and 0"]),
-        ([1, 0, 0.5], {}, ["unknown winner labels '1', '0', '0.5'"]),
+        ([1, 0, 0.5], {"categories": {0.5: "tie", 7: "tie"}}, []),
         (["1", "0"], {}, ["unknown winner labels '1', '0'"]),
         (["a", "b"], {"first": "a"}, ["'a' is a known spelling of 'first' and", "categories={'a': 'first'}", "rename"]),
         (["tie", "x"], {"second": "tie"}, ["'tie' is a known spelling of 'tie' and also the name of a model"]),
@@ -109,7 +109,7 @@ def test_given_meanings_come_before_everything_known():
 )  # fmt: skip
 def test_labels_that_cannot_be_read(labels, options, fragments):
     if not fragments:
-        assert read_as(labels, **options) == ["first", "second"]
+        assert read_as(labels, **options)[:2] == ["first", "second"]
         return
     with pytest.raises(OutcomeError) as caught:
         outcomes(labels, **options)

@@ -1,0 +1,142 @@
+"""Rows of a frame, and which of them belong to one context."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from ..exceptions import DataError, DmlrankWarning
+from .features import FeatureNames
+from .formula import Formula
+from .frames import is_vector_column, stack_vectors
+from .preferences import IntArray
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Rows:
+    """The needed columns of the rows that are kept, and what stands in which.
+
+    Attributes
+    ----------
+    formula : Formula
+    names : FeatureNames
+        Columns and arrays that the features use.
+    context, extras : tuple of str
+        Columns that identify a context, and columns read for clusters and propensities.
+    table : DataFrame
+        The columns, with a fresh index.
+    arrays : dict of ndarray
+        The caller's arrays, one entry per row of the table.
+    index : ndarray of int, shape (rows,)
+        Position in the caller's frame of every row.
+    n_rows : int
+        Rows of the caller's frame.
+    """
+
+    formula: Formula
+    names: FeatureNames
+    context: tuple[str, ...]
+    extras: tuple[str, ...]
+    table: pd.DataFrame
+    arrays: dict[str, Any]
+    index: IntArray
+    n_rows: int
+
+    def only(self, kept: NDArray[np.bool_]) -> Rows:
+        """These rows without the ones that are not kept."""
+        arrays = {name: array[kept] for name, array in self.arrays.items()}
+        table = self.table[kept].reset_index(drop=True)
+        return replace(self, table=table, arrays=arrays, index=self.index[kept])
+
+
+def find_contexts(rows: Rows) -> tuple[IntArray, IntArray, IntArray]:
+    """Context of each row, first row of each context, and each context's place in the order of its identifiers."""
+    n = len(rows.table)
+    if not rows.context:
+        return np.arange(n), np.arange(n), np.arange(n)
+    ids = rows.table[list(rows.context)].astype(str)
+    row_context = np.asarray(ids.groupby(list(rows.context), sort=False).ngroup(), dtype=np.intp)
+    first_row = np.unique(row_context, return_index=True)[1].astype(np.intp)
+    by_id = ids.iloc[first_row].reset_index(drop=True).sort_values(list(rows.context)).index.to_numpy()
+    seed_order = np.empty(len(first_row), dtype=np.intp)
+    seed_order[by_id] = np.arange(len(first_row))
+    return row_context, first_row, seed_order
+
+
+def check_constant(rows: Rows, row_context: IntArray, first_row: IntArray) -> None:
+    """Raise where two rows of one context have different features."""
+    if len(first_row) == len(row_context):
+        return
+    columns = {name: rows.table[name] for name in rows.names.columns} | rows.arrays
+    for name, column in columns.items():
+        codes = _codes(column)
+        differs = codes != codes[first_row][row_context]
+        if differs.any():
+            row = int(np.flatnonzero(differs)[0])
+            here = list(rows.table[list(rows.context)].iloc[row])
+            n_bad = len(np.unique(row_context[differs]))
+            raise DataError(
+                f"feature {name!r} differs within {n_bad} contexts, first in "
+                f"{dict(zip(rows.context, here, strict=True))}: "
+                f"{_cell(column, first_row[row_context[row]])} and {_cell(column, row)}; a context has one value of "
+                f"every feature (if {name!r} tells contexts apart, add it to context=)"
+            )
+
+
+def _codes(column: Any) -> IntArray:
+    if isinstance(column, pd.Series) and not is_vector_column(column):
+        return pd.factorize(column, use_na_sentinel=True)[0]
+    matrix = stack_vectors(column) if isinstance(column, pd.Series) else column.reshape(len(column), -1)
+    if matrix.dtype.kind not in "biuf":
+        rows_alike = pd.DataFrame(matrix).groupby(list(range(matrix.shape[1])), sort=False, dropna=False)
+        return np.asarray(rows_alike.ngroup(), dtype=np.intp)
+    # Rows as bytes: one hash for each in place of a comparison for each number. Adding zero turns -0.0 into 0.0.
+    rows = np.ascontiguousarray(matrix, dtype=float) + 0.0
+    return pd.factorize(np.array([row.tobytes() for row in rows], dtype=object))[0]
+
+
+def _cell(column: Any, row: int) -> str:
+    cell = column.iloc[row] if isinstance(column, pd.Series) else column[row]
+    text = repr(cell.item() if isinstance(cell, np.generic) else cell)
+    return text if len(text) <= 60 else text[:57] + "..."
+
+
+def identifiers(rows: Rows, first_row: IntArray) -> NDArray[np.object_]:
+    """Identifier of each context, (n,): its value, a tuple of several, or the row's place where nothing is named."""
+    ids = np.empty(len(first_row), dtype=object)
+    if not rows.context:
+        ids[:] = rows.index[first_row]
+    elif len(rows.context) == 1:
+        ids[:] = rows.table[rows.context[0]].iloc[first_row].tolist()
+    else:
+        ids[:] = list(rows.table[list(rows.context)].iloc[first_row].itertuples(index=False, name=None))
+    return ids
+
+
+def warn_of_repeats(rows: Rows, x: NDArray[np.float64]) -> None:
+    """Without ``context=``, equal texts or vectors are most likely one prompt that was used more than once."""
+    if rows.context or not len(rows.names.columns):
+        return
+    telling = [name for name in rows.names.columns if _tells_prompts_apart(rows.table[name])]
+    repeated = {name: len(x) - len(np.unique(_codes(rows.table[name]))) for name in telling}
+    for name, count in repeated.items():
+        if count:
+            warnings.warn(
+                f"{count} rows repeat a value of {name!r}: are these the same prompt? Every row is taken as a context "
+                f"of its own; pass context= with the column that identifies prompts",
+                DmlrankWarning,
+                stacklevel=5,
+            )
+            return
+
+
+def _tells_prompts_apart(column: pd.Series) -> bool:
+    """Whether almost every value of a text, vector or float column is its own, as a prompt's is."""
+    if not (is_vector_column(column) or column.dtype == object or column.dtype.kind == "f"):
+        return False
+    return len(np.unique(_codes(column))) > len(column) / 2

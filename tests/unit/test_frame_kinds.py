@@ -1,0 +1,132 @@
+"""The same battles in any kind of frame: the same ranking to the last bit, and a frame that stays as it was."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+
+import dmlrank as dr
+
+KINDS = ["nullable", "arrow dtypes", "polars", "pyarrow", "duckdb", "parquet"]
+FORMULA = "winner ~ length + topic + code + place + e + text(prompt, 2) | model_a + model_b"
+QUICK = {"tune": {"n_estimators": 3, "num_leaves": 4}, "n_folds": 2, "functional": "bt", "missing": "drop"}
+MODELS = ["zephyr", "unused", "koala", "alpaca"]
+
+
+@pytest.fixture(scope="module")
+def battles():
+    """Votes on 150 prompts as an Arrow table with all kinds of columns, values missing in some of them."""
+    rng = np.random.default_rng(3)
+    prompt = rng.permutation(np.repeat(np.arange(150), 2))
+    ranked = np.array(["zephyr", "koala", "alpaca"])
+    first = rng.integers(3, size=300)
+    second = (first + rng.integers(1, 3, size=300)) % 3
+    length = rng.normal(size=150)
+    words = [" ".join(rng.choice(["write", "sort", "poem", "list", "prove"], size=4)) for _ in range(150)]
+    columns = {
+        "prompt_id": pa.array(prompt),
+        "winner": _with_missing(rng.choice(["model_a", "model_b", "tie"], size=300), rng.random(300) < 0.1),
+        "model_a": _coded(ranked[first], MODELS),
+        "model_b": _coded(ranked[second], MODELS),
+        "length": _with_missing(length[prompt], prompt % 40 == 7),
+        "topic": _coded(np.array(["math", "chat"])[prompt % 2], ["none", "math", "chat"]),
+        "code": _with_missing(prompt % 3 == 0, prompt % 50 == 9),
+        "place": _with_missing(prompt, prompt % 60 == 11),
+        "e": pa.array([[float(q), float(q % 5)] for q in prompt], pa.list_(pa.float64(), 2)),
+        "prompt": pa.array([words[q] for q in prompt]),
+        "judge": pa.array([f"judge{k}" for k in rng.integers(4, size=300)]),
+        "unread": pa.array([{"u": 1}] * 300),
+    }
+    return pa.table(columns)
+
+
+def _with_missing(values, missing):
+    return pa.array([None if gone else value for value, gone in zip(values.tolist(), missing, strict=True)])
+
+
+def _coded(values, levels):
+    return pa.DictionaryArray.from_arrays(pa.array([levels.index(v) for v in values], pa.int8()), pa.array(levels))
+
+
+def same(left, right):
+    """Equal to the last bit."""
+    assert left.models == right.models
+    for name in ("params", "bse", "plugin"):
+        np.testing.assert_array_equal(getattr(left, name), getattr(right, name))
+    assert left.summary().as_text() == right.summary().as_text()
+
+
+@pytest.mark.parametrize("context", ["prompt_id", None])
+def test_the_same_ranking_from_every_kind_of_frame(battles, as_kind, rank, context):
+    expected = rank(as_kind(battles, "pandas"), FORMULA, context=context, **QUICK)
+    assert expected.models == ["zephyr", "koala", "alpaca"]
+    assert "topic[T.chat]" in expected.steps.data.feature_map.names
+    for kind in KINDS:
+        same(rank(as_kind(battles, kind), FORMULA, context=context, **QUICK), expected)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("labels", ["boolean", "number", "name", "enum"])
+def test_outcomes_of_every_type_from_every_kind_of_frame(battles, as_kind, rank, labels, kind):
+    won = np.random.default_rng(0).random(300) < 0.6
+    first, second = (battles[name].combine_chunks().dictionary_decode().to_pylist() for name in ("model_a", "model_b"))
+    values = {
+        "boolean": _with_missing(won, np.arange(300) % 20 == 3),
+        "number": _with_missing(won.astype(int), np.arange(300) % 20 == 3),
+        "name": pa.array([a if here else b for a, b, here in zip(first, second, won, strict=True)]),
+        "enum": _coded(np.where(won, "A", "B"), ["tie", "B", "A"]),
+    }[labels]
+    table = battles.set_column(battles.column_names.index("winner"), "winner", values)
+    hard = battles.to_pandas().assign(winner=np.where(won, "model_a", "model_b"))
+    if values.null_count:
+        hard["winner"] = hard["winner"].mask(np.arange(300) % 20 == 3)
+    formula = "winner ~ 1 | model_a + model_b"
+    found, expected = (rank(frame, formula, context="prompt_id") for frame in (as_kind(table, kind), hard))
+    np.testing.assert_array_equal(found.params, expected.params)
+    np.testing.assert_array_equal(found.bse, expected.bse)
+
+
+@pytest.mark.usefixtures("ignore_warnings")
+@pytest.mark.parametrize("kind", KINDS)
+def test_new_prompts_and_clusters_in_every_kind_of_frame(battles, as_kind, rank, kind):
+    formula, options = "winner ~ length + topic + code | model_a + model_b", QUICK | {"missing": "keep"}
+    expected = rank(as_kind(battles, "pandas"), formula, context="prompt_id", **options)
+    same(rank(as_kind(battles, kind), formula, context="prompt_id", **options), expected)
+    prompts = battles.select(["topic", "code", "length"]).slice(0, 20)
+    new = as_kind(prompts.append_column("none", pa.array([0] * 20)), kind)
+    np.testing.assert_array_equal(expected.predict(new), expected.predict(prompts.to_pandas()))
+    clusters = {"cov_type": "cluster", "cov_kwds": {"groups": ["prompt_id", "judge"]}}
+    same(rank(as_kind(battles, kind), formula, context="prompt_id", **options, **clusters), expected.update(**clusters))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("feature", ["day", "C(day)", "topic:day"])
+def test_a_time_is_no_feature(battles, as_kind, rank, feature, kind):
+    days = pa.array(pd.date_range("2024-05-01", periods=300)).cast(pa.date32())
+    with pytest.raises(dr.exceptions.DataError, match=r"feature 'day' is a (date|timestamp); turn it into a number"):
+        rank(as_kind(battles.append_column("day", days), kind), f"winner ~ {feature} | model_a + model_b")
+
+
+def test_update_reads_a_relation_again(battles, as_kind, rank):
+    relation = as_kind(battles, "duckdb")
+    fitted = rank(relation, "winner ~ length | model_a + model_b", context="prompt_id", **QUICK)
+    assert fitted.update(functional="borda").steps.data is fitted.steps.data
+    again = fitted.update(missing="keep")
+    assert again.steps.data is not fitted.steps.data
+    same(
+        again,
+        rank(battles, "winner ~ length | model_a + model_b", context="prompt_id", **QUICK | {"missing": "keep"}),
+    )
+
+
+def test_no_kind_of_frame_is_changed_by_a_fit(battles, as_kind, rank):
+    frame = as_kind(battles, "polars")
+    before = frame.clone()
+    rank(frame, FORMULA, context="prompt_id", **QUICK)
+    assert frame.equals(before)
+    relation = as_kind(battles, "duckdb")
+    rows = relation.project("prompt_id, winner, length").fetchall()
+    rank(relation, FORMULA, context="prompt_id", **QUICK)
+    assert relation.project("prompt_id, winner, length").fetchall() == rows
