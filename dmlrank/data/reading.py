@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from hashlib import blake2b
 from typing import Any
 
 import numpy as np
@@ -19,10 +20,10 @@ from .frames import (
     as_array,
     check_names,
     column_names,
+    each_vector,
     is_vector_column,
     name_of,
     require_columns,
-    stack_vectors,
     take_columns,
 )
 from .outcomes import read_outcomes
@@ -55,6 +56,8 @@ class _Rows:
 
     def only(self, kept: NDArray[np.bool_]) -> _Rows:
         """These rows without the ones that are not kept."""
+        if kept.all():
+            return self
         arrays = {name: array[kept] for name, array in self.arrays.items()}
         table = self.table[kept].reset_index(drop=True)
         return replace(self, table=table, arrays=arrays, index=self.index[kept])
@@ -214,13 +217,14 @@ def _check_constant(rows: _Rows, row_context: IntArray, first_row: IntArray) -> 
 def _codes(column: Any) -> IntArray:
     if isinstance(column, pd.Series) and not is_vector_column(column):
         return pd.factorize(column, use_na_sentinel=True)[0]
-    matrix = stack_vectors(column) if isinstance(column, pd.Series) else column.reshape(len(column), -1)
-    if matrix.dtype.kind not in "biuf":
+    if not isinstance(column, pd.Series) and column.dtype.kind not in "biuf":
+        matrix = column.reshape(len(column), -1)
         rows_alike = pd.DataFrame(matrix).groupby(list(range(matrix.shape[1])), sort=False, dropna=False)
         return np.asarray(rows_alike.ngroup(), dtype=np.intp)
-    # Rows as bytes: one hash for each in place of a comparison for each number. Adding zero turns -0.0 into 0.0.
-    rows = np.ascontiguousarray(matrix, dtype=float) + 0.0
-    return pd.factorize(np.array([row.tobytes() for row in rows], dtype=object))[0]
+    rows = each_vector(column) if isinstance(column, pd.Series) else iter(column.reshape(len(column), -1))
+    # One digest for each row in place of a comparison for each number. Adding zero turns -0.0 into 0.0.
+    digests = [blake2b((row.astype(float) + 0.0).tobytes(), digest_size=16).digest() for row in rows]
+    return pd.factorize(np.array(digests, dtype=object))[0]
 
 
 def _cell(column: Any, row: int) -> str:
@@ -231,7 +235,9 @@ def _cell(column: Any, row: int) -> str:
 
 def _features(rows: _Rows, first_row: IntArray, environment: EvalEnvironment) -> tuple[NDArray[np.float64], FeatureMap]:
     columns: dict[str, Any] = {name: rows.table[name].iloc[first_row] for name in rows.names.columns}
-    columns |= {name: array[first_row] for name, array in rows.arrays.items()}
+    # Where every row is a context of its own, there is nothing to choose and nothing to copy.
+    alone = len(first_row) == len(rows.table)
+    columns |= {name: array if alone else array[first_row] for name, array in rows.arrays.items()}
     return fit_features(rows.formula.features, columns, len(first_row), environment)
 
 
