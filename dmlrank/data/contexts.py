@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass, replace
+from hashlib import blake2b
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ from numpy.typing import NDArray
 from ..exceptions import DataError, DmlrankWarning
 from .features import FeatureNames
 from .formula import Formula
-from .frames import is_vector_column, stack_vectors
+from .frames import each_vector, is_vector_column
 from .preferences import IntArray
 
 
@@ -49,6 +50,8 @@ class Rows:
 
     def only(self, kept: NDArray[np.bool_]) -> Rows:
         """These rows without the ones that are not kept."""
+        if kept.all():
+            return self
         arrays = {name: array[kept] for name, array in self.arrays.items()}
         table = self.table[kept].reset_index(drop=True)
         return replace(self, table=table, arrays=arrays, index=self.index[kept])
@@ -91,13 +94,14 @@ def check_constant(rows: Rows, row_context: IntArray, first_row: IntArray) -> No
 def _codes(column: Any) -> IntArray:
     if isinstance(column, pd.Series) and not is_vector_column(column):
         return pd.factorize(column, use_na_sentinel=True)[0]
-    matrix = stack_vectors(column) if isinstance(column, pd.Series) else column.reshape(len(column), -1)
-    if matrix.dtype.kind not in "biuf":
+    if not isinstance(column, pd.Series) and column.dtype.kind not in "biuf":
+        matrix = column.reshape(len(column), -1)
         rows_alike = pd.DataFrame(matrix).groupby(list(range(matrix.shape[1])), sort=False, dropna=False)
         return np.asarray(rows_alike.ngroup(), dtype=np.intp)
-    # Rows as bytes: one hash for each in place of a comparison for each number. Adding zero turns -0.0 into 0.0.
-    rows = np.ascontiguousarray(matrix, dtype=float) + 0.0
-    return pd.factorize(np.array([row.tobytes() for row in rows], dtype=object))[0]
+    rows = each_vector(column) if isinstance(column, pd.Series) else iter(column.reshape(len(column), -1))
+    # One digest for each row in place of a comparison for each number. Adding zero turns -0.0 into 0.0.
+    digests = [blake2b((row.astype(float) + 0.0).tobytes(), digest_size=16).digest() for row in rows]
+    return pd.factorize(np.array(digests, dtype=object))[0]
 
 
 def _cell(column: Any, row: int) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import builtins
-from collections.abc import Iterator, Mapping, Sequence, Sized
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -13,7 +13,7 @@ import pandas as pd
 import patsy
 import patsy.builtins
 from numpy.typing import NDArray
-from patsy import EvalEnvironment, ModelDesc, NAAction, PatsyError
+from patsy import EvalEnvironment, ModelDesc, NAAction, PatsyError, Term
 
 from ..exceptions import (
     ColumnError,
@@ -28,6 +28,7 @@ from ..exceptions import (
 )
 from .formula import names_in
 from .frames import is_vector_column, require_columns, stack_vectors
+from .plain import Plain, common_type, plain_terms, write
 from .transforms import text
 
 
@@ -74,29 +75,53 @@ class FeatureMap:
     ----------
     names : tuple of str
         Names of the p columns of X.
+    info : patsy DesignInfo or None
+        What codes all terms but the plain ones.
+    plain : tuple of (int, Plain)
+        Terms that are numbers as they stand, with their first column of X.
+    coded : ndarray of int
+        Columns of X that patsy makes.
     """
 
     text: str
     variables: tuple[str, ...]
     names: tuple[str, ...]
     info: Any
+    plain: tuple[tuple[int, Plain], ...] = ()
+    coded: NDArray[np.intp] | None = None
 
     def transform(self, table: pd.DataFrame) -> NDArray[np.float64]:
         """X, (n, p), of further contexts, with the transforms fitted before."""
-        if self.info is None:
-            return np.empty((len(table), 0))
         require_columns(self.variables, list(table.columns), "newdata")
-        columns = {name: _values(table[name]) for name in self.variables}
+        columns = {name: table[name] for name in self.variables}
+        if self.info is None:
+            return self.matrix(columns, len(table), DataError)
         numbers = {factor.name() for factor, fitted in self.info.factor_infos.items() if fitted.type == "numerical"}
-        for name, column in columns.items():
-            if name in numbers and column.dtype == bool:
+        for name in numbers & set(columns):
+            column = _values(columns[name])
+            if column.dtype == bool:
                 # Booleans among which some were missing are numbers.
                 columns[name] = column.astype(float)
-            elif name in numbers and len(column) and not pd.api.types.is_numeric_dtype(column.dtype):
+            elif len(column) and not pd.api.types.is_numeric_dtype(column.dtype):
                 raise DataError(
                     f"newdata: {name!r} is {column.iloc[0]!r}; the features {self.text!r} need numbers there"
                 )
-        return _matrix(self.info, columns, len(table), self.text, DataError)
+        return self.matrix(columns, len(table), DataError)
+
+    def matrix(self, columns: Mapping[str, Any], n_rows: int, kind: type[DmlrankError]) -> NDArray[np.float64]:
+        """X, (n, p), each number written once; errors in patsy's part are of the given kind.
+
+        X is in single precision where it consists of numbers that were handed in so: learners see the same numbers.
+        """
+        plain = [columns[term.variable] for _, term in self.plain]
+        dtype = np.float64 if self.info is not None or not plain else common_type(plain)
+        x = np.empty((n_rows, len(self.names)), dtype)
+        for (start, term), column in zip(self.plain, plain, strict=True):
+            write(term, column, x[:, start : start + term.width])
+        if self.info is not None:
+            values = {name: _values(columns[name]) for name in _variables(self.info.factor_infos, columns)}
+            x[:, self.coded] = _matrix(self.info, values, n_rows, self.text, kind)
+        return x
 
 
 def caller_environment(env: int | Mapping[str, Any] | EvalEnvironment | None, depth: int) -> EvalEnvironment:
@@ -183,16 +208,18 @@ def fit_features(
         Fitted transforms.
     """
     terms = ModelDesc.from_formula("~ " + features).rhs_termlist
-    if not any(term.factors for term in terms):
-        return np.empty((n_rows, 0)), FeatureMap(features, (), (), None)
-    data = {name: _values(column) for name, column in columns.items()}
-    for name in names_in(features).alone:
-        _check_category(name, data[name], n_rows)
-    with _own_errors(features, FormulaError):
-        info = patsy.incr_dbuilder("~ " + features, lambda: iter([data]), environment, NA_action=_KeepRows())
-    x = _matrix(info, data, n_rows, features, FormulaError)
-    names = tuple(np.array(info.column_names, dtype=object)[_is_feature(info)])
-    return x, FeatureMap(features, tuple(columns), names, info)
+    plain = plain_terms(terms, columns)
+    rest = [term for term in terms if term not in plain]
+    info = None
+    if any(term.factors for term in rest):
+        data = {name: _values(columns[name]) for name in _variables([f for t in rest for f in t.factors], columns)}
+        for name in set(names_in(features).alone) & set(data):
+            _check_category(name, data[name], n_rows)
+        with _own_errors(features, FormulaError):
+            info = patsy.incr_dbuilder(ModelDesc([], rest), lambda: iter([data]), environment, NA_action=_KeepRows())
+    names, starts, coded = _arranged(terms, plain, info)
+    feature_map = FeatureMap(features, tuple(columns), names, info, starts, coded)
+    return feature_map.matrix(columns, n_rows, FormulaError), feature_map
 
 
 def check_features(x: NDArray[np.float64], names: Sequence[str], keep_missing: bool) -> NDArray[np.bool_]:
@@ -209,6 +236,40 @@ def check_features(x: NDArray[np.float64], names: Sequence[str], keep_missing: b
             f"pass missing='drop' to leave these contexts out or missing='keep' to hand NaN to the learner"
         )
     return missing
+
+
+def _arranged(
+    terms: Sequence[Term], plain: Mapping[Term, Plain], info: Any
+) -> tuple[tuple[str, ...], tuple[tuple[int, Plain], ...], NDArray[np.intp]]:
+    """Names of the columns of X, where each plain term starts, and the columns that patsy makes.
+
+    The order is patsy's: terms without numbers, then the others by the numbers they have in common, in order of
+    appearance.
+    """
+    fitted = info.factor_infos if info is not None else {}
+    coded = [term for term in info.term_slices if term.factors] if info is not None else []
+    numeric = {factor for term in plain for factor in term.factors}
+    numeric |= {factor for factor, about in fitted.items() if about.type == "numerical"}
+    shared = [numeric.intersection(term.factors) for term in terms]
+    place = {term: shared.index(numbers) if numbers else -1 for term, numbers in zip(terms, shared, strict=True)}
+    names: list[str] = []
+    starts: list[tuple[int, Plain]] = []
+    columns: list[int] = []
+    for term in sorted([*coded, *plain], key=lambda term: place[term]):
+        if term in plain:
+            starts.append((len(names), plain[term]))
+            names += plain[term].names
+        else:
+            own = info.column_names[info.term_slices[term]]
+            columns += range(len(names), len(names) + len(own))
+            names += own
+    return tuple(names), tuple(starts), np.array(columns, dtype=np.intp)
+
+
+def _variables(factors: Iterable[Any], columns: Mapping[str, Any]) -> list[str]:
+    """The columns and arrays that these factors read."""
+    read = {name for factor in factors for name in names_in(factor.code).values}
+    return [name for name in columns if name in read]
 
 
 def _values(column: Any) -> Any:

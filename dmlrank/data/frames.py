@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from decimal import Decimal
 from typing import Any
 
@@ -143,24 +143,52 @@ def is_vector_column(column: pd.Series) -> bool:
     return len(known) > 0 and isinstance(known.iloc[0], list | tuple | np.ndarray)
 
 
-def stack_vectors(column: pd.Series) -> np.ndarray:
-    """A column of equally long vectors as a float matrix (rows, length); missing cells are rows of NaN."""
-    missing = column.isna().to_numpy()
-    vectors = [_vector(cell, column.name) for cell in column[~missing]]
-    lengths = sorted({len(vector) for vector in vectors})
+def vector_layout(column: pd.Series) -> tuple[int, np.dtype[Any]]:
+    """Length and type of the vectors in a column: float32 where all of them are, else float64.
+
+    Raises
+    ------
+    DataError
+        If their lengths differ, or are zero.
+    """
+    cells = column.dropna()
+    lengths = sorted({len(cell) if _is_vector(cell) else len(_vector(cell, column.name)) for cell in cells})
     if len(lengths) != 1 or lengths[0] == 0:
+        for cell in cells:
+            _vector(cell, column.name)
         raise DataError(
             f"column {column.name!r} holds vectors of length {', '.join(map(str, lengths))}; needed is one length, at "
             f"least 1, in all rows"
         )
-    stacked = np.full((len(column), len(vectors[0])), np.nan)
-    stacked[~missing] = vectors
+    single = all(getattr(cell, "dtype", None) == np.float32 for cell in cells)
+    return lengths[0], np.dtype(np.float32 if single else np.float64)
+
+
+def stack_vectors(column: pd.Series, out: NDArray[Any] | None = None) -> NDArray[Any]:
+    """A column of equally long vectors as a float matrix (rows, length), written into ``out`` where that is given."""
+    length, dtype = vector_layout(column)
+    stacked = np.empty((len(column), length), dtype) if out is None else out
+    for row, vector in enumerate(each_vector(column)):
+        stacked[row] = vector
     return stacked
 
 
-def _vector(cell: Any, name: Any) -> NDArray[np.float64]:
+def each_vector(column: pd.Series) -> Iterator[NDArray[Any]]:
+    """The vectors of a column one by one; a missing cell is a vector of NaN."""
+    missing = np.full(vector_layout(column)[0], np.nan)
+    for cell, gone in zip(column, column.isna(), strict=True):
+        yield missing if gone else _vector(cell, column.name)
+
+
+def _is_vector(cell: Any) -> bool:
+    """Whether a cell has as many numbers as its length says, its entries apart."""
+    return isinstance(cell, list | tuple) or (isinstance(cell, np.ndarray) and cell.ndim == 1)
+
+
+def _vector(cell: Any, name: Any) -> NDArray[Any]:
+    single = getattr(cell, "dtype", None) == np.float32
     try:
-        vector = np.asarray(cell, dtype=float)
+        vector = np.asarray(cell, dtype=np.float32 if single else float)
     except (TypeError, ValueError):
         vector = np.empty((0, 0))
     if vector.ndim != 1:

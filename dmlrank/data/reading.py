@@ -148,7 +148,9 @@ def _missing_message(rows: Rows, counts: dict[str, int]) -> str:
 
 def _features(rows: Rows, first_row: IntArray, environment: EvalEnvironment) -> tuple[NDArray[np.float64], FeatureMap]:
     columns: dict[str, Any] = {name: rows.table[name].iloc[first_row] for name in rows.names.columns}
-    columns |= {name: array[first_row] for name, array in rows.arrays.items()}
+    # Where every row is a context of its own, there is nothing to choose and nothing to copy.
+    alone = len(first_row) == len(rows.table)
+    columns |= {name: array if alone else array[first_row] for name, array in rows.arrays.items()}
     return fit_features(rows.formula.features, columns, len(first_row), environment)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 import warnings
 
 import numpy as np
@@ -12,6 +13,7 @@ import pytest
 import dmlrank as dr
 from dmlrank.data.features import caller_environment, check_features, fit_features
 from dmlrank.data.frames import take_columns
+from dmlrank.data.reading import read_preferences
 from dmlrank.exceptions import (
     ColumnError,
     DataError,
@@ -240,7 +242,8 @@ def test_a_missing_category_is_missing_in_its_columns_only(read, votes):
         ("Q('b')", {}, FormulaError, ["'b' is the outcome or an item column"]),
         ("f(length)", {"f": lambda v: v.sum()}, FormulaError, ["1 rows for 5 contexts"]),
         ("f(length)", {"f": lambda v: v[:3]}, FormulaError, ["3 rows for 5 contexts"]),
-        ("f(length) + length", {"f": lambda v: v[:3]}, FormulaError, ["cannot be computed", "mismatch"]),
+        ("f(length) + length", {"f": lambda v: v[:3]}, FormulaError, ["3 rows for 5 contexts"]),
+        ("f(length) + length:topic", {"f": lambda v: v[:3]}, FormulaError, ["cannot be computed", "mismatch"]),
         ("f(length)", {"f": lambda v: 1 / 0}, FormulaError, ["ZeroDivisionError"]),
         ("f(length)", {"f": lambda v: np.zeros((len(v), 1, 2))}, FormulaError, ["3-dimensional"]),
         ("f(length)", {"f": lambda v: v * 1j}, FormulaError, ["cannot be computed", "complex"]),
@@ -277,6 +280,106 @@ def test_a_prompt_is_no_category(read, many_votes):
     with pytest.raises(FormulaError, match=r"60 different values in 60 contexts.*text\(prompt, 100\)"):
         read(frame, "prompt", context=["question"])
     assert read(frame, "text(prompt, 5)", context=["question"]).x.shape == (60, 5)
+
+
+FORMULAS = [
+    "e",
+    "u + e + v",
+    "e + C(topic)",
+    "topic + e + u:topic",
+    "0 + e + topic",
+    "e + u + u:e",
+    "u + topic:v + v + e + topic",
+    "e + np.log(u) + flag + v",
+    "flag + whole + Q('a b') + e",
+    "v + topic*u + m + e",
+    "center(u) + m + one + e:v - v",
+    "(u + v + e)**2 - u",
+    "bs(u, df=4) + e + topic:m + v:topic + u",
+]
+
+
+@pytest.mark.parametrize("features", FORMULAS)
+def test_x_is_what_patsy_makes_of_the_formula(features):
+    """Plain terms do not go through patsy, but stand where it would put them, with its names."""
+    rng = np.random.default_rng(2)
+    n = 40
+    columns = {
+        "u": pd.Series(rng.uniform(1, 2, size=n), index=rng.permutation(n)),
+        "v": pd.Series(rng.normal(size=n).astype(np.float32)),
+        "whole": pd.Series(rng.integers(5, size=n)),
+        "a b": pd.Series(rng.normal(size=n)),
+        "flag": pd.Series(rng.random(n) < 0.5),
+        "topic": pd.Series(rng.choice(["chat", "code", "math"], size=n)),
+        "e": pd.Series(list(rng.normal(size=(n, 3)))),
+        "m": rng.normal(size=(n, 2)),
+        "one": rng.normal(size=(n, 1)),
+    }
+    x, features_of = fit_features(features, columns, n, caller_environment({"np": np}, depth=0))
+    stacked = {name: np.stack(list(column)) if name == "e" else np.asarray(column) for name, column in columns.items()}
+    expected = patsy.dmatrix(features, stacked)
+    kept = [name != "Intercept" for name in expected.design_info.column_names]
+    np.testing.assert_array_equal(x, np.asarray(expected)[:, kept])
+    assert features_of.names == tuple(np.array(expected.design_info.column_names)[kept])
+    assert x.flags.c_contiguous
+    table = pd.DataFrame({name: list(c) if np.ndim(c) == 2 else np.asarray(c) for name, c in columns.items()})
+    np.testing.assert_array_equal(features_of.transform(take_columns(table, features_of.variables)), x)
+
+
+def test_single_precision_stays_where_all_of_x_has_it():
+    rng = np.random.default_rng(3)
+    single, double = rng.normal(size=(20, 4)).astype(np.float32), rng.normal(size=(20, 4))
+    cells, length = pd.Series(list(single)), pd.Series(rng.normal(size=20))
+    for features, columns, dtype in (
+        ("m", {"m": single}, np.float32),
+        ("e + m", {"e": cells, "m": single}, np.float32),
+        ("m", {"m": double}, np.float64),
+        ("m", {"m": single.astype(np.float16)}, np.float64),
+        ("e + length", {"e": cells, "length": length}, np.float64),
+        ("m + center(length)", {"m": single, "length": length}, np.float64),
+    ):
+        x, _ = fit_features(features, columns, 20, caller_environment({}, depth=0))
+        assert x.dtype == dtype
+        first = next(iter(columns.values()))
+        np.testing.assert_array_equal(x[:, :4], np.stack(list(first)))
+
+
+def test_x_does_not_change_with_the_caller_s_array():
+    matrix = np.ones((20, 4))
+    x, _ = fit_features("matrix", {"matrix": matrix}, 20, caller_environment({}, depth=0))
+    matrix[:] = 7
+    np.testing.assert_array_equal(x, 1)
+
+
+def test_boosters_see_the_same_numbers_in_single_precision(many_votes):
+    """Fitted on float32 and on the same numbers as float64, everything is the same to the last digit."""
+    single = np.random.default_rng(4).normal(size=(200, 3)).astype(np.float32)
+    results = []
+    for emb in (single, single.astype(float)):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", dr.DmlrankWarning)
+            options = QUICK | {"propensity": "estimate", "tune": {"n_estimators": 9, "min_data_in_leaf": 5}}
+            results.append(dr.dml_rank("winner ~ emb | a + b", many_votes, env={"emb": emb}, **options))
+    assert results[0].steps.data.x.dtype == np.float32
+    np.testing.assert_array_equal(results[0].params, results[1].params)
+    np.testing.assert_array_equal(results[0].cov_params(), results[1].cov_params())
+    assert results[0].diagnostics.log_loss != results[0].diagnostics.log_loss_constant
+
+
+def test_reading_an_embedding_copies_it_once(many_votes):
+    """Peak of what is allocated on the way to X, as a multiple of X itself: X, and masks of a byte per number."""
+    rng = np.random.default_rng(5)
+    matrix = rng.normal(size=(200, 2000))
+    frame = many_votes.assign(e=list(matrix))
+    for features, env in (("e", {}), ("matrix", {"matrix": matrix}), ("topic + e", {})):
+        tracemalloc.start()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", dr.DmlrankWarning)
+            data = read_preferences(f"winner ~ {features} | a + b", frame, caller_environment(env, depth=0))
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        assert data.x.shape[1] >= 2000
+        assert peak < 1.7 * data.x.nbytes
 
 
 def test_infinite_features_are_named(read, votes):
