@@ -140,10 +140,7 @@ def check_options(options: Options) -> None:
             f"propensity is a {type(options.propensity).__name__}; allowed: 'estimate', 'marginal', the name of a "
             f"column, or an array of numbers (contexts, models, models)"
         )
-    if options.categories is not None and not isinstance(options.categories, Mapping):
-        raise OptionTypeError(
-            f"categories is a {type(options.categories).__name__}; needed is a mapping such as {{'no winner': 'tie'}}"
-        )
+    check_categories(options.categories)
     if options.cov_type == "cluster" and not options.groups:
         raise OptionError("cov_type='cluster' needs cov_kwds={'groups': column} or {'groups': [prompt, annotator]}")
     if options.cov_type != "cluster" and options.groups:
@@ -174,6 +171,14 @@ def check_estimator(estimator: str, given: Mapping[str, Any]) -> None:
                 f"{name}={shown} with estimator='bt_mle': it has no first stages and counts every vote, so that "
                 f"{name} is not used; leave it out"
             )
+
+
+def check_categories(categories: object) -> None:
+    """Raise unless ``categories`` is a mapping or None."""
+    if categories is not None and not isinstance(categories, Mapping):
+        raise OptionTypeError(
+            f"categories is a {type(categories).__name__}; needed is a mapping such as {{'no winner': 'tie'}}"
+        )
 
 
 def check_alpha(alpha: object) -> float:

@@ -105,8 +105,20 @@ def read_preferences(
         if missing != "drop" or not incomplete.any():
             break
         rows = rows.only(~incomplete[row_context])
-    _warn_of_repeats(rows, x)
+    _warn_of_repeats(rows)
     return _assemble(rows, row_context, first_row, seed_order, x, feature_map, categories)
+
+
+def count_missing(
+    formula: str, data: Any, environment: EvalEnvironment, context: Sequence[str] = (), groups: Sequence[str] = ()
+) -> dict[str, int]:
+    """Rows in which a value is missing where one is needed, by column (and array of the caller).
+
+    Parameters are those of :func:`read_preferences`. A missing winner is none of these, nor are the models of such a
+    row.
+    """
+    rows = _needed_columns(formula, data, environment, tuple(context), tuple(groups), None)
+    return {name: int(np.sum(mask)) for name, mask in _missing_values(rows, "raise", None).items()}
 
 
 def _needed_columns(
@@ -148,6 +160,19 @@ def _needed_columns(
 
 def _complete(rows: _Rows, missing: str, propensity: str | None) -> NDArray[np.bool_]:
     """Rows without a missing value where one is needed, (rows,): the one joint mask."""
+    needed = _missing_values(rows, missing, propensity)
+    counts = {name: int(np.sum(mask)) for name, mask in needed.items()}
+    if missing != "drop" and any(counts.values()):
+        raise MissingDataError(_missing_message(rows, {name: n for name, n in counts.items() if n}))
+    keep = ~np.logical_or.reduce([np.asarray(mask) for mask in needed.values()])
+    if not keep.any():
+        found = ", ".join(f"{name!r} in {n}" for name, n in counts.items() if n)
+        raise MissingDataError(f"every one of the {rows.n_rows} rows misses a needed value: {found}")
+    return keep
+
+
+def _missing_values(rows: _Rows, missing: str, propensity: str | None) -> dict[str, Any]:
+    """Where a needed value is missing, (rows,) for every column."""
     table, formula = rows.table, rows.formula
     labelled = table[formula.outcome].notna()
     needed: dict[str, Any] = {name: table[name].isna() & labelled for name in (formula.first, formula.second)}
@@ -157,14 +182,7 @@ def _complete(rows: _Rows, missing: str, propensity: str | None) -> NDArray[np.b
     if missing != "keep":
         needed |= {name: table[name].isna() for name in rows.names.columns}
         needed |= {name: pd.isna(array).reshape(len(table), -1).any(axis=1) for name, array in rows.arrays.items()}
-    counts = {name: int(np.sum(mask)) for name, mask in needed.items()}
-    if missing != "drop" and any(counts.values()):
-        raise MissingDataError(_missing_message(rows, {name: n for name, n in counts.items() if n}))
-    keep = ~np.logical_or.reduce([np.asarray(mask) for mask in needed.values()])
-    if not keep.any():
-        found = ", ".join(f"{name!r} in {n}" for name, n in counts.items() if n)
-        raise MissingDataError(f"every one of the {rows.n_rows} rows misses a needed value: {found}")
-    return keep
+    return needed
 
 
 def _missing_message(rows: _Rows, counts: dict[str, int]) -> str:
@@ -249,13 +267,11 @@ def _check_something_known(
         raise MissingDataError(f"no context is left: in each of the {len(x)} contexts some feature is NaN")
 
 
-def _warn_of_repeats(rows: _Rows, x: NDArray[np.float64]) -> None:
+def _warn_of_repeats(rows: _Rows) -> None:
     """Without ``context=``, equal texts or vectors are most likely one prompt that was used more than once."""
     if rows.context or not len(rows.names.columns):
         return
-    telling = [name for name in rows.names.columns if _tells_prompts_apart(rows.table[name])]
-    repeated = {name: len(x) - len(np.unique(_codes(rows.table[name]))) for name in telling}
-    for name, count in repeated.items():
+    for name, count in repeated_values(rows.table[list(rows.names.columns)]).items():
         if count:
             warnings.warn(
                 f"{count} rows repeat a value of {name!r}: are these the same prompt? Every row is taken as a context "
@@ -264,6 +280,12 @@ def _warn_of_repeats(rows: _Rows, x: NDArray[np.float64]) -> None:
                 stacklevel=5,
             )
             return
+
+
+def repeated_values(table: pd.DataFrame) -> dict[str, int]:
+    """Rows that repeat a value, for every column that tells prompts apart, as texts and vectors do."""
+    telling = [name for name in table.columns if _tells_prompts_apart(table[name])]
+    return {name: len(table) - len(np.unique(_codes(table[name]))) for name in telling}
 
 
 def _tells_prompts_apart(column: pd.Series) -> bool:
