@@ -11,10 +11,10 @@ import pandas as pd
 
 from ._options import check_alpha
 from .estimates import Estimates
-from .exceptions import DataError, DataNotStoredError
+from .exceptions import DataError, DataNotStoredError, UnknownModelError, listed, nearest
 from .inference.simultaneous import critical_value
 from .pipeline import Steps
-from .report.frames import tidy_frame
+from .report.frames import augment_frame, glance_frame, tidy_frame
 from .report.plots import forest_plot
 from .report.summary import build_summary
 from .report.table import Summary
@@ -39,6 +39,62 @@ class Output:
     def tidy(self, alpha: float | None = None, method: str = "max-t") -> pd.DataFrame:
         """One row per model: term, estimate, std_error, statistic, p_value, conf_low, conf_high."""
         return tidy_frame(self.estimates, self._critical(alpha, method))
+
+    def glance(self, alpha: float | None = None) -> pd.DataFrame:
+        """One row about the fit: functional, estimator, counts, first stages, covariance, critical value, seed.
+
+        ``critical`` is that of the simultaneous intervals at ``alpha``; ``n_clusters`` the smallest number of clusters
+        (of contexts where they are independent).
+
+        Examples
+        --------
+        >>> import dmlrank as dr
+        >>> res = dr.dml_rank("winner ~ 1 | model_a + model_b", dr.datasets.simulate_arena(n=2000, rng=0), rng=0)
+        >>> res.glance()[["functional", "nobs", "n_models", "seed"]].to_dict("records")
+        [{'functional': 'borda', 'nobs': 2000, 'n_models': 8, 'seed': 0}]
+        """
+        level = self._alpha(alpha)
+        return glance_frame(self.estimates, self._critical(level, "max-t"), level)
+
+    def augment(self, model: str | None = None) -> pd.DataFrame:
+        """One row per comparison: its labels, what the first stages say of it, and its context's influence.
+
+        Parameters
+        ----------
+        model : str, optional
+            The model whose influence is wanted; all when None.
+
+        Returns
+        -------
+        DataFrame
+            A row for every labelled (context, first, second) cell: the columns that identify the context
+            (``context``, the row's number, where there are none), ``first second n_votes``, the mean label
+            ``mean_<category>``, ``fold``, out-of-fold probabilities ``prob_<category>`` (not floored), ``propensity``,
+            ``weight`` = 1 / propensity, and the influence phi of the context, which all its rows share, on every model
+            (``influence_<model>``) or on the one asked for (``influence``). A score is the mean over contexts of what
+            it would be from them, and phi is how far one context is from it. With ``estimator="bt_mle"`` the first
+            stages' columns are replaced by ``fitted``, the probability that ``first`` wins.
+
+        Raises
+        ------
+        DataNotStoredError
+            If the result was loaded without data.
+        UnknownModelError
+            If the model is not among the ranked ones.
+
+        Examples
+        --------
+        >>> import dmlrank as dr
+        >>> res = dr.dml_rank("winner ~ 1 | model_a + model_b", dr.datasets.simulate_arena(n=2000, rng=0), rng=0)
+        >>> rows = res.augment(model="gpt-4")
+        >>> len(rows) == res.ncomparisons, rows.columns[:4].tolist()
+        (True, ['context', 'first', 'second', 'n_votes'])
+        """
+        steps = self._live("augment")
+        if model is not None:
+            self._place(model)
+        phi = steps.influence.centred * self.estimates.scale.factor
+        return augment_frame(steps, phi, self.estimates.models, model)
 
     def plot(self, ax: Axes | None = None, alpha: float | None = None) -> Axes:
         """Forest plot of the scores with simultaneous intervals; needs matplotlib."""
@@ -80,6 +136,14 @@ class Output:
         if method == "max-t" and level == self.estimates.alpha:
             return self.estimates.critical
         return critical_value(self.estimates.covariance, level, method)
+
+    def _place(self, model: str) -> int:
+        known = self.estimates.models
+        if model not in known:
+            raise UnknownModelError(
+                f"no model {model!r} was ranked{nearest(model, known)} (models: {listed(known, 25)})"
+            )
+        return known.index(model)
 
     def _live(self, method: str) -> Steps:
         if self.steps is None:
