@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from . import datasets, functionals
 from ._version import __version__
-from .api import check, dml_rank, load
+from .api import check, dml_rank, load, read_json
 from .data.graph import Graph
 from .exceptions import DmlrankError, DmlrankWarning
 from .functionals import CategoryWeights
@@ -26,4 +26,5 @@ __all__ = [
     "dml_rank",
     "functionals",
     "load",
+    "read_json",
 ]

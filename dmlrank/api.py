@@ -30,6 +30,7 @@ from .inspection.gather import inspect_data
 from .nuisance.tuning import Parameter
 from .pipeline import Source
 from .results import RankResults, fit
+from .storage.json_form import from_text, read_text
 
 
 def dml_rank(
@@ -253,3 +254,20 @@ def load(path: str | os.PathLike[str]) -> RankResults:
         If the file holds something else.
     """
     return RankResults.load(path)
+
+
+def read_json(path_or_text: str | os.PathLike[str]) -> RankResults:
+    """Read a result that :meth:`RankResults.to_json` has written: numbers and labels only, no code is run.
+
+    Parameters
+    ----------
+    path_or_text : str or path-like
+        A file, or the JSON itself (a string that begins with a brace).
+
+    Raises
+    ------
+    StorageError
+        If there is no such file, or it does not hold a result of this format.
+    """
+    text, where = read_text(path_or_text)
+    return RankResults(from_text(text, where))

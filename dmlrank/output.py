@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pickle
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -11,13 +12,15 @@ import pandas as pd
 
 from ._options import check_alpha
 from .estimates import Estimates
-from .exceptions import DataError, DataNotStoredError, UnknownModelError, listed, nearest
+from .exceptions import DataNotStoredError, DmlrankError, StorageError, UnknownModelError, listed, nearest
 from .inference.simultaneous import critical_value
 from .pipeline import Steps
 from .report.frames import augment_frame, glance_frame, tidy_frame
 from .report.plots import forest_plot
 from .report.summary import build_summary
 from .report.table import Summary
+from .storage.json_form import to_text
+from .storage.live import Rebuilt, store_steps
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -111,18 +114,59 @@ class Output:
     def _repr_html_(self) -> str:
         return self.summary().as_html()
 
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Store the numbers in a file, without data and learners; :func:`dmlrank.load` reads it."""
-        with open(path, "wb") as file:
-            pickle.dump(self, file)
+    def save(self, path: str | os.PathLike[str], with_data: bool = False) -> None:
+        """Store the result in a file that :func:`dmlrank.load` reads.
+
+        Parameters
+        ----------
+        path : path-like
+        with_data : bool
+            Whether to store the data (the whole frame, since an update may ask for another of its columns) and the
+            learners, too, so that the loaded result answers everything; otherwise the numbers alone are stored.
+
+        Raises
+        ------
+        StorageError
+            If something that the fit uses cannot be stored, such as a lambda in the formula; nothing is written then.
+        DataNotStoredError
+            If ``with_data=True`` and the result was itself loaded without data.
+        """
+        whole = Rebuilt(type(self), (self.estimates, store_steps(self._live("save")))) if with_data else self
+        Path(path).write_bytes(pickle.dumps(whole))
+
+    def to_json(self, path: str | os.PathLike[str] | None = None) -> str | None:
+        """The numbers as JSON, without data, learners or code; :func:`dmlrank.read_json` reads it.
+
+        Parameters
+        ----------
+        path : path-like, optional
+            Where to write; None returns the text.
+
+        Examples
+        --------
+        >>> import dmlrank as dr
+        >>> res = dr.dml_rank("winner ~ 1 | model_a + model_b", dr.datasets.simulate_arena(n=2000, rng=0), rng=0)
+        >>> dr.read_json(res.to_json()).params.equals(res.params)
+        True
+        """
+        text = to_text(self.estimates)
+        if path is None:
+            return text
+        Path(path).write_text(text, encoding="utf-8")
+        return None
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:
         """Read a result that :meth:`save` has stored. Only load files that you trust: the format is pickle."""
-        with open(path, "rb") as file:
-            stored = pickle.load(file)
+        try:
+            with open(path, "rb") as file:
+                stored = pickle.load(file)
+        except (pickle.UnpicklingError, EOFError, UnicodeDecodeError, ValueError, IndexError, KeyError) as error:
+            if isinstance(error, DmlrankError):
+                raise
+            raise StorageError(f"{os.fspath(path)!r} was not written by save: {error or 'it is empty'}") from None
         if not isinstance(stored, cls):
-            raise DataError(f"{os.fspath(path)!r} holds a {type(stored).__name__}, not a RankResults")
+            raise StorageError(f"{os.fspath(path)!r} holds a {type(stored).__name__}, not a RankResults")
         return stored
 
     def __reduce__(self) -> tuple[Any, ...]:

@@ -14,7 +14,7 @@ from ._options import Options
 from .data.graph import Graph
 from .data.preferences import FloatArray, IntArray, PreferenceData
 from .data.reading import read_preferences
-from .estimation.crossfit import Folds, GivenMu, MuSource, assign_folds, cross_fit
+from .estimation.crossfit import CrossFittedMu, Folds, GivenMu, MuSource, assign_folds, cross_fit
 from .estimation.influence import Influence, Pass, Pieces, evaluate, pieces_by_context, pieces_by_group, raised
 from .estimation.likelihood import BradleyTerryFit, fit_bradley_terry, likelihood_influence, won_votes
 from .exceptions import DmlrankWarning, OptionError
@@ -23,7 +23,7 @@ from .functionals.pair_share import PairShare
 from .inference.clusters import Clusters, read_clusters
 from .inference.covariance import Covariance, one_way, robust, two_way, two_way_contexts
 from .nuisance.given import checked_mu
-from .nuisance.learners import fit_mu
+from .nuisance.learners import ConstantMu, fit_mu
 from .nuisance.propensity import (
     Propensity,
     column_propensity,
@@ -125,16 +125,7 @@ def run(options: Options, source: Source, previous: Steps | None = None) -> Step
     read = memory.step(
         "read",
         (source, o.context, o.categories, o.missing, o.groups, o.propensity_column),
-        lambda: read_preferences(
-            source.formula,
-            source.data,
-            source.environment,
-            context=o.context,
-            categories=o.categories,
-            missing=o.missing,
-            groups=[name for name in o.groups if name != "context"],
-            propensity=o.propensity_column,
-        ),
+        lambda: read_source(source, o),
     )
     if o.estimator == "bt_mle":
         return _maximum_likelihood(read, options, source, memory)
@@ -188,6 +179,20 @@ def run(options: Options, source: Source, previous: Steps | None = None) -> Step
     )
 
 
+def read_source(source: Source, o: Options) -> PreferenceData:
+    """Read what the options ask for."""
+    return read_preferences(
+        source.formula,
+        source.data,
+        source.environment,
+        context=o.context,
+        categories=o.categories,
+        missing=o.missing,
+        groups=[name for name in o.groups if name != "context"],
+        propensity=o.propensity_column,
+    )
+
+
 def _maximum_likelihood(read: PreferenceData, o: Options, source: Source, memory: _Memory) -> Steps:
     """The steps of a fit without first stages; those of an earlier fit stay in memory for the way back."""
     words = "votes" if isinstance(o.graph, str) else o.graph
@@ -216,6 +221,7 @@ def _maximum_likelihood(read: PreferenceData, o: Options, source: Source, memory
     wins = np.tile(Borda(setup.weights, graph).value(mu[None]), (data.n_contexts, 1))
     shares = replace(influence, value=wins).without_correction()
     cell_mu = mu[data.cells.first, data.cells.second]
+    folds = Folds(np.zeros(data.n_contexts, dtype=np.intp), data.seed_order, 1)
     return Steps(
         o,
         source,
@@ -223,8 +229,8 @@ def _maximum_likelihood(read: PreferenceData, o: Options, source: Source, memory
         tuple(name for name in read.items if name not in data.items),
         setup,
         clusters,
-        Folds(np.zeros(data.n_contexts, dtype=np.intp), data.seed_order, 1),
-        GivenMu(np.broadcast_to(mu, (data.n_contexts, *mu.shape))),
+        folds,
+        CrossFittedMu((ConstantMu(mu),), folds, data.x),
         Propensity(np.full(len(data.cells), np.nan), "not used"),
         pieces,
         Pass((influence, shares), cell_mu, 0, 0),
