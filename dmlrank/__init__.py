@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from . import datasets, functionals
 from ._version import __version__
-from .api import dml_rank, load
+from .api import check, dml_rank, load, read_json
 from .data.graph import Graph
 from .exceptions import DmlrankError, DmlrankWarning
 from .functionals import CategoryWeights
@@ -23,8 +23,10 @@ __all__ = [
     "RandomSearch",
     "RankResults",
     "__version__",
+    "check",
     "datasets",
     "dml_rank",
     "functionals",
     "load",
+    "read_json",
 ]

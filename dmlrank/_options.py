@@ -166,10 +166,7 @@ def check_options(options: Options) -> None:
             raise OptionTypeError(f"propensity_formula={options.propensity_formula!r}; needed is a string '~ features'")
         if not isinstance(options.propensity, str) or options.propensity != "estimate":
             raise OptionError("propensity_formula says what an estimated propensity sees; use propensity='estimate'")
-    if options.categories is not None and not isinstance(options.categories, Mapping):
-        raise OptionTypeError(
-            f"categories is a {type(options.categories).__name__}; needed is a mapping such as {{'no winner': 'tie'}}"
-        )
+    check_categories(options.categories)
     if options.cov_type == "cluster" and not options.groups:
         raise OptionError("cov_type='cluster' needs cov_kwds={'groups': column} or {'groups': [prompt, annotator]}")
     if options.cov_type != "cluster" and options.groups:
@@ -200,6 +197,14 @@ def check_estimator(estimator: str, given: Mapping[str, Any]) -> None:
                 f"{name}={shown} with estimator='bt_mle': it has no first stages and counts every vote, so that "
                 f"{name} is not used; leave it out"
             )
+
+
+def check_categories(categories: object) -> None:
+    """Raise unless ``categories`` is a mapping or None."""
+    if categories is not None and not isinstance(categories, Mapping):
+        raise OptionTypeError(
+            f"categories is a {type(categories).__name__}; needed is a mapping such as {{'no winner': 'tie'}}"
+        )
 
 
 def check_alpha(alpha: object) -> float:

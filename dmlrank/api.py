@@ -11,14 +11,29 @@ import pandas as pd
 from numpy.typing import ArrayLike
 from patsy import EvalEnvironment
 
-from ._options import CovType, Estimator, Missing, Prompts, make_options
+from ._options import (
+    MISSING,
+    CovType,
+    Estimator,
+    Missing,
+    Prompts,
+    as_names,
+    check_categories,
+    check_whole,
+    cluster_groups,
+    make_options,
+)
 from ._progress import Report, reporting
 from .data.features import caller_environment
 from .data.graph import Graph
+from .exceptions import check_choice
 from .functionals import CategoryWeights, Functional
+from .inspection.check import Check
+from .inspection.gather import inspect_data
 from .nuisance.tuning import Tune
 from .results import RankResults, fit
 from .steps import Source
+from .storage.json_form import from_text, read_text
 
 
 def dml_rank(
@@ -229,6 +244,65 @@ def dml_rank(
         return fit(options, source)
 
 
+def check(
+    formula: str,
+    data: Any,
+    *,
+    context: str | Sequence[str] | None = None,
+    categories: Mapping[Any, str] | None = None,
+    min_labels: int = 10,
+    missing: Missing = "raise",
+    cov_kwds: Mapping[str, Any] | None = None,
+    n_folds: int = 5,
+    env: int | Mapping[str, Any] | EvalEnvironment | None = None,
+) -> Check:
+    """Look at data before a fit: labels, graph, repeats, balance, clusters, missing values, cost.
+
+    Nothing is trained on the data. What a fit would stumble over, such as a graph that does not connect the models, is
+    reported with advice and not raised; what cannot be read at all (a formula, a column, an unknown label) is an error,
+    as in a fit.
+
+    Parameters
+    ----------
+    formula, data, context, categories, min_labels, missing, cov_kwds, n_folds, env
+        As for :func:`dml_rank`. Rows with missing values are left out and counted, unless ``missing="keep"``.
+
+    Returns
+    -------
+    Check
+        Prints as a page; its frames ``labels``, ``models``, ``pairs``, ``clusters`` and ``missing`` hold the numbers,
+        ``problems`` what is wrong or worth knowing.
+
+    Raises
+    ------
+    DmlrankError
+        Where formula and data cannot be read.
+
+    Examples
+    --------
+    >>> import dmlrank as dr
+    >>> battles = dr.datasets.simulate_arena(n=2000, rng=0)
+    >>> found = dr.check("winner ~ C(category) | model_a + model_b", battles, context="question_id")
+    >>> found.labels["read_as"].tolist(), found.graph.n_edges
+    (['first', 'second', 'both_good', 'both_bad'], 28)
+    """
+    check_whole("min_labels", min_labels, 1)
+    check_whole("n_folds", n_folds, 2)
+    check_choice(missing, MISSING, "missing")
+    check_categories(categories)
+    return inspect_data(
+        formula,
+        data,
+        caller_environment(env, depth=1),
+        context=as_names(context, "context"),
+        categories=categories,
+        min_labels=int(min_labels),
+        missing=missing,
+        groups=cluster_groups(cov_kwds),
+        n_folds=int(n_folds),
+    )
+
+
 def load(path: str | os.PathLike[str]) -> RankResults:
     """Read a result that :meth:`RankResults.save` has stored.
 
@@ -244,3 +318,20 @@ def load(path: str | os.PathLike[str]) -> RankResults:
         If the file holds something else.
     """
     return RankResults.load(path)
+
+
+def read_json(path_or_text: str | os.PathLike[str]) -> RankResults:
+    """Read a result that :meth:`RankResults.to_json` has written: numbers and labels only, no code is run.
+
+    Parameters
+    ----------
+    path_or_text : str or path-like
+        A file, or the JSON itself (a string that begins with a brace).
+
+    Raises
+    ------
+    StorageError
+        If there is no such file, or it does not hold a result of this format.
+    """
+    text, where = read_text(path_or_text)
+    return RankResults(from_text(text, where))

@@ -21,6 +21,7 @@ __all__ = [
     "OptionError",
     "OptionTypeError",
     "OutcomeError",
+    "StorageError",
     "UnknownModelError",
 ]
 
@@ -59,6 +60,10 @@ class OutcomeError(DataError):
 
 class MissingDataError(DataError):
     """Values are missing where they are needed."""
+
+
+class StorageError(DataError):
+    """A result cannot be stored, or a file does not hold one."""
 
 
 class GraphError(DataError):

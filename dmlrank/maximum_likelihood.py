@@ -8,11 +8,12 @@ import numpy as np
 
 from ._options import Options
 from .data.preferences import PreferenceData
-from .estimation.crossfit import Folds, GivenMu
+from .estimation.crossfit import CrossFittedMu, Folds
 from .estimation.influence import Pass
 from .estimation.likelihood import fit_bradley_terry, likelihood_influence, won_votes
 from .functionals import Borda
 from .inference.clusters import read_clusters
+from .nuisance.learners import ConstantMu
 from .nuisance.propensity import Propensity
 from .setup import comparison_graph, restrict_items, set_up_likelihood
 from .steps import Memory, Repetition, Source, Steps, clustered, pieces_of
@@ -45,9 +46,10 @@ def maximum_likelihood(read: PreferenceData, o: Options, source: Source, memory:
     mu = fitted.probabilities(data.n_categories)
     wins = np.tile(Borda(setup.weights, graph).value(mu[None]), (data.n_contexts, 1))
     shares = replace(influence, value=wins).without_correction()
+    folds = Folds(np.zeros(data.n_contexts, dtype=np.intp), data.seed_order, 1)
     nothing_repeated = Repetition(
-        Folds(np.zeros(data.n_contexts, dtype=np.intp), data.seed_order, 1),
-        GivenMu(np.broadcast_to(mu, (data.n_contexts, *mu.shape))),
+        folds,
+        CrossFittedMu((ConstantMu(mu),), folds, data.x),
         Propensity(np.full(len(data.cells), np.nan), "not used"),
         Pass((influence, shares), mu[data.cells.first, data.cells.second], 0, 0),
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pickle
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -11,13 +12,15 @@ import pandas as pd
 
 from ._options import check_alpha
 from .estimates import Estimates
-from .exceptions import DataError, DataNotStoredError
+from .exceptions import DataNotStoredError, DmlrankError, StorageError, UnknownModelError, listed, nearest
 from .inference.simultaneous import critical_value
-from .report.frames import tidy_frame
+from .report.frames import augment_frame, glance_frame, tidy_frame
 from .report.plots import forest_plot
 from .report.summary import build_summary
 from .report.table import Summary
 from .steps import Steps
+from .storage.json_form import to_text
+from .storage.live import Rebuilt, store_steps
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -40,6 +43,62 @@ class Output:
         """One row per model: term, estimate, std_error, statistic, p_value, conf_low, conf_high."""
         return tidy_frame(self.estimates, self._critical(alpha, method))
 
+    def glance(self, alpha: float | None = None) -> pd.DataFrame:
+        """One row about the fit: functional, estimator, counts, first stages, covariance, critical value, seed.
+
+        ``critical`` is that of the simultaneous intervals at ``alpha``; ``n_clusters`` the smallest number of clusters
+        (of contexts where they are independent).
+
+        Examples
+        --------
+        >>> import dmlrank as dr
+        >>> res = dr.dml_rank("winner ~ 1 | model_a + model_b", dr.datasets.simulate_arena(n=2000, rng=0), rng=0)
+        >>> res.glance()[["functional", "nobs", "n_models", "seed"]].to_dict("records")
+        [{'functional': 'borda', 'nobs': 2000, 'n_models': 8, 'seed': 0}]
+        """
+        level = self._alpha(alpha)
+        return glance_frame(self.estimates, self._critical(level, "max-t"), level)
+
+    def augment(self, model: str | None = None) -> pd.DataFrame:
+        """One row per comparison: its labels, what the first stages say of it, and its context's influence.
+
+        Parameters
+        ----------
+        model : str, optional
+            The model whose influence is wanted; all when None.
+
+        Returns
+        -------
+        DataFrame
+            A row for every labelled (context, first, second) cell: the columns that identify the context
+            (``context``, the row's number, where there are none), ``first second n_votes``, the mean label
+            ``mean_<category>``, ``fold``, out-of-fold probabilities ``prob_<category>`` (not floored), ``propensity``,
+            ``weight`` = 1 / propensity, and the influence phi of the context, which all its rows share, on every model
+            (``influence_<model>``) or on the one asked for (``influence``). A score is the mean over contexts of what
+            it would be from them, and phi is how far one context is from it. With ``estimator="bt_mle"`` the first
+            stages' columns are replaced by ``fitted``, the probability that ``first`` wins.
+
+        Raises
+        ------
+        DataNotStoredError
+            If the result was loaded without data.
+        UnknownModelError
+            If the model is not among the ranked ones.
+
+        Examples
+        --------
+        >>> import dmlrank as dr
+        >>> res = dr.dml_rank("winner ~ 1 | model_a + model_b", dr.datasets.simulate_arena(n=2000, rng=0), rng=0)
+        >>> rows = res.augment(model="gpt-4")
+        >>> len(rows) == res.ncomparisons, rows.columns[:4].tolist()
+        (True, ['context', 'first', 'second', 'n_votes'])
+        """
+        steps = self._live("augment")
+        if model is not None:
+            self._place(model)
+        phi = steps.influence.centred * self.estimates.scale.factor
+        return augment_frame(steps, phi, self.estimates.models, model)
+
     def plot(self, ax: Axes | None = None, alpha: float | None = None) -> Axes:
         """Forest plot of the scores with simultaneous intervals; needs matplotlib."""
         level = self._alpha(alpha)
@@ -55,18 +114,59 @@ class Output:
     def _repr_html_(self) -> str:
         return self.summary().as_html()
 
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Store the numbers in a file, without data and learners; :func:`dmlrank.load` reads it."""
-        with open(path, "wb") as file:
-            pickle.dump(self, file)
+    def save(self, path: str | os.PathLike[str], with_data: bool = False) -> None:
+        """Store the result in a file that :func:`dmlrank.load` reads.
+
+        Parameters
+        ----------
+        path : path-like
+        with_data : bool
+            Whether to store the data (the whole frame, since an update may ask for another of its columns) and the
+            learners, too, so that the loaded result answers everything; otherwise the numbers alone are stored.
+
+        Raises
+        ------
+        StorageError
+            If something that the fit uses cannot be stored, such as a lambda in the formula; nothing is written then.
+        DataNotStoredError
+            If ``with_data=True`` and the result was itself loaded without data.
+        """
+        whole = Rebuilt(type(self), (self.estimates, store_steps(self._live("save")))) if with_data else self
+        Path(path).write_bytes(pickle.dumps(whole))
+
+    def to_json(self, path: str | os.PathLike[str] | None = None) -> str | None:
+        """The numbers as JSON, without data, learners or code; :func:`dmlrank.read_json` reads it.
+
+        Parameters
+        ----------
+        path : path-like, optional
+            Where to write; None returns the text.
+
+        Examples
+        --------
+        >>> import dmlrank as dr
+        >>> res = dr.dml_rank("winner ~ 1 | model_a + model_b", dr.datasets.simulate_arena(n=2000, rng=0), rng=0)
+        >>> dr.read_json(res.to_json()).params.equals(res.params)
+        True
+        """
+        text = to_text(self.estimates)
+        if path is None:
+            return text
+        Path(path).write_text(text, encoding="utf-8")
+        return None
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:
         """Read a result that :meth:`save` has stored. Only load files that you trust: the format is pickle."""
-        with open(path, "rb") as file:
-            stored = pickle.load(file)
+        try:
+            with open(path, "rb") as file:
+                stored = pickle.load(file)
+        except (pickle.UnpicklingError, EOFError, UnicodeDecodeError, ValueError, IndexError, KeyError) as error:
+            if isinstance(error, DmlrankError):
+                raise
+            raise StorageError(f"{os.fspath(path)!r} was not written by save: {error or 'it is empty'}") from None
         if not isinstance(stored, cls):
-            raise DataError(f"{os.fspath(path)!r} holds a {type(stored).__name__}, not a RankResults")
+            raise StorageError(f"{os.fspath(path)!r} holds a {type(stored).__name__}, not a RankResults")
         return stored
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -80,6 +180,14 @@ class Output:
         if method == "max-t" and level == self.estimates.alpha:
             return self.estimates.critical
         return critical_value(self.estimates.covariance, level, method)
+
+    def _place(self, model: str) -> int:
+        known = self.estimates.models
+        if model not in known:
+            raise UnknownModelError(
+                f"no model {model!r} was ranked{nearest(model, known)} (models: {listed(known, 25)})"
+            )
+        return known.index(model)
 
     def _live(self, method: str) -> Steps:
         if self.steps is None:

@@ -52,7 +52,7 @@ def run(options: Options, source: Source, previous: Steps | None = None) -> Step
     check_tune(o.tune)
     check_propensity(o.propensity)
     check_learner(o.learner, o.tune, o.propensity)
-    read = memory.step("read", (source, *_reading(o)), lambda: _read(source, o))
+    read = memory.step("read", (source, *_reading(o)), lambda: read_source(source, o))
     if o.estimator == "bt_mle":
         return maximum_likelihood(read, options, source, memory)
     restriction = (read, o.graph, o.min_labels, o.component, o.min_comparisons)
@@ -138,7 +138,8 @@ def _columns(o: Options) -> tuple[tuple[str, ...], str | None, str | None]:
     return tuple(name for name in o.groups if name != "context"), o.propensity_column, o.weights_column
 
 
-def _read(source: Source, o: Options) -> PreferenceData:
+def read_source(source: Source, o: Options) -> PreferenceData:
+    """Read what the options ask for."""
     groups, propensity, weights = _columns(o)
     data = read_preferences(
         source.formula,

@@ -20,9 +20,7 @@ from .exceptions import (
     DmlrankWarning,
     GraphError,
     OptionError,
-    UnknownModelError,
     listed,
-    nearest,
 )
 from .hypotheses import HypothesisLike, read_hypothesis
 from .inference.ellipsoid import Ellipsoid, confidence_ellipsoid
@@ -342,13 +340,6 @@ class RankResults(Output):
 
     def _series(self, values: NDArray[np.float64], name: str) -> pd.Series:
         return pd.Series(values.copy(), index=self.models, name=name)
-
-    def _place(self, model: str) -> int:
-        if model not in self.estimates.models:
-            raise UnknownModelError(
-                f"no model {model!r} was ranked{nearest(model, self.models)} (models: {listed(self.models, 25)})"
-            )
-        return self.estimates.models.index(model)
 
     def _tested(self, hypothesis: HypothesisLike) -> tuple[Any, ...]:
         read = read_hypothesis(hypothesis, self.models)

@@ -66,10 +66,11 @@ def restrict_items(
         return data
     if component == "largest" and len(parts[0]) > 1:
         return data.restrict(parts[0])
-    raise GraphError(_disconnected(data, parts, min_labels, graph))
+    raise GraphError(explain_disconnected(data, parts, min_labels, graph))
 
 
-def _disconnected(data: PreferenceData, parts: list[NDArray[np.intp]], min_labels: int, graph: Any) -> str:
+def explain_disconnected(data: PreferenceData, parts: list[NDArray[np.intp]], min_labels: int, graph: Any) -> str:
+    """What to tell of a graph that falls into several parts, and what to do."""
     shown = "; ".join("{" + listed(data.items[j] for j in part) + "}" for part in parts[:5])
     if isinstance(graph, str) and graph == "votes":
         way_out = "component='largest' ranks the largest component only" if len(parts[0]) > 1 else "collect such votes"

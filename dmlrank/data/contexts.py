@@ -122,13 +122,11 @@ def identifiers(rows: Rows, first_row: IntArray) -> NDArray[np.object_]:
     return ids
 
 
-def warn_of_repeats(rows: Rows, x: NDArray[np.float64]) -> None:
+def warn_of_repeats(rows: Rows) -> None:
     """Without ``context=``, equal texts or vectors are most likely one prompt that was used more than once."""
     if rows.context or not len(rows.names.columns):
         return
-    telling = [name for name in rows.names.columns if _tells_prompts_apart(rows.table[name])]
-    repeated = {name: len(x) - len(np.unique(_codes(rows.table[name]))) for name in telling}
-    for name, count in repeated.items():
+    for name, count in repeated_values(rows.table[list(rows.names.columns)]).items():
         if count:
             warnings.warn(
                 f"{count} rows repeat a value of {name!r}: are these the same prompt? Every row is taken as a context "
@@ -137,6 +135,12 @@ def warn_of_repeats(rows: Rows, x: NDArray[np.float64]) -> None:
                 stacklevel=5,
             )
             return
+
+
+def repeated_values(table: pd.DataFrame) -> dict[str, int]:
+    """Rows that repeat a value, for every column that tells prompts apart, as texts and vectors do."""
+    telling = [name for name in table.columns if _tells_prompts_apart(table[name])]
+    return {name: len(table) - len(np.unique(_codes(table[name]))) for name in telling}
 
 
 def _tells_prompts_apart(column: pd.Series) -> bool:

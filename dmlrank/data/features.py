@@ -94,15 +94,15 @@ class FeatureMap:
         """X, (n, p), of further contexts, with the transforms fitted before."""
         require_columns(self.variables, list(table.columns), "newdata")
         columns = {name: table[name] for name in self.variables}
-        if self.info is None:
-            return self.matrix(columns, len(table), DataError)
-        numbers = {factor.name() for factor, fitted in self.info.factor_infos.items() if fitted.type == "numerical"}
+        fitted = self.info.factor_infos.items() if self.info is not None else ()
+        numbers = {factor.name() for factor, info in fitted if info.type == "numerical"}
+        for name in (numbers | {term.variable for _, term in self.plain}) & set(columns):
+            if columns[name].dtype == bool:
+                # Booleans among which some were missing are numbers.
+                columns[name] = columns[name].astype(float)
         for name in numbers & set(columns):
             column = _values(columns[name])
-            if column.dtype == bool:
-                # Booleans among which some were missing are numbers.
-                columns[name] = column.astype(float)
-            elif len(column) and not pd.api.types.is_numeric_dtype(column.dtype):
+            if len(column) and not pd.api.types.is_numeric_dtype(column.dtype):
                 raise DataError(
                     f"newdata: {name!r} is {column.iloc[0]!r}; the features {self.text!r} need numbers there"
                 )

@@ -73,8 +73,20 @@ def read_preferences(
         if missing != "drop" or not incomplete.any():
             break
         rows = rows.only(~incomplete[row_context])
-    warn_of_repeats(rows, x)
+    warn_of_repeats(rows)
     return _assemble(rows, row_context, first_row, seed_order, x, feature_map, categories)
+
+
+def count_missing(
+    formula: str, data: Any, environment: EvalEnvironment, context: Sequence[str] = (), groups: Sequence[str] = ()
+) -> dict[str, int]:
+    """Rows in which a value is missing where one is needed, by column (and array of the caller).
+
+    Parameters are those of :func:`read_preferences`. A missing winner is none of these, nor are the models of such a
+    row.
+    """
+    rows = _needed_columns(formula, data, environment, tuple(context), tuple(groups), None)
+    return {name: int(np.sum(mask)) for name, mask in _missing_values(rows, "raise", None).items()}
 
 
 def _needed_columns(
@@ -116,6 +128,19 @@ def _needed_columns(
 
 def _complete(rows: Rows, missing: str, propensity: str | None) -> NDArray[np.bool_]:
     """Rows without a missing value where one is needed, (rows,): the one joint mask."""
+    needed = _missing_values(rows, missing, propensity)
+    counts = {name: int(np.sum(mask)) for name, mask in needed.items()}
+    if missing != "drop" and any(counts.values()):
+        raise MissingDataError(_missing_message(rows, {name: n for name, n in counts.items() if n}))
+    keep = ~np.logical_or.reduce([np.asarray(mask) for mask in needed.values()])
+    if not keep.any():
+        found = ", ".join(f"{name!r} in {n}" for name, n in counts.items() if n)
+        raise MissingDataError(f"every one of the {rows.n_rows} rows misses a needed value: {found}")
+    return keep
+
+
+def _missing_values(rows: Rows, missing: str, propensity: str | None) -> dict[str, Any]:
+    """Where a needed value is missing, (rows,) for every column."""
     table, formula = rows.table, rows.formula
     labelled = table[list(formula.outcomes)].notna().any(axis=1)
     roles = (*formula.outcomes, formula.first, formula.second)
@@ -126,14 +151,7 @@ def _complete(rows: Rows, missing: str, propensity: str | None) -> NDArray[np.bo
     if missing != "keep":
         needed |= {name: table[name].isna() for name in rows.names.columns}
         needed |= {name: pd.isna(array).reshape(len(table), -1).any(axis=1) for name, array in rows.arrays.items()}
-    counts = {name: int(np.sum(mask)) for name, mask in needed.items()}
-    if missing != "drop" and any(counts.values()):
-        raise MissingDataError(_missing_message(rows, {name: n for name, n in counts.items() if n}))
-    keep = ~np.logical_or.reduce([np.asarray(mask) for mask in needed.values()])
-    if not keep.any():
-        found = ", ".join(f"{name!r} in {n}" for name, n in counts.items() if n)
-        raise MissingDataError(f"every one of the {rows.n_rows} rows misses a needed value: {found}")
-    return keep
+    return needed
 
 
 def _missing_message(rows: Rows, counts: dict[str, int]) -> str:

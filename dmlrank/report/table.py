@@ -18,7 +18,8 @@ _LATEX = {
     "<": r"\textless{}",
     ">": r"\textgreater{}",
     "|": r"\textbar{}",
-    '"': r"\textquotedbl{}",
+    # \textquotedbl is not in LaTeX's default font encoding.
+    '"': r"{\char34}",
 } | {character: "\\" + character for character in "&%$#_{}"}
 
 
@@ -52,8 +53,9 @@ class Summary:
 
     def as_text(self) -> str:
         """The table as plain text."""
-        name_width = max(len(row[0]) for row in self.rows) + 2
-        widths = [max(len(cell) for cell in column) for column in zip(*(row[1:] for row in self.rows), strict=True)]
+        rows = [tuple(map(_one_line, row)) for row in self.rows]
+        name_width = max(len(row[0]) for row in rows) + 2
+        widths = [max(len(cell) for cell in column) for column in zip(*(row[1:] for row in rows), strict=True)]
         at = 0
         for head, span in self.columns:
             lacking = len(head) - sum(widths[at : at + span]) - 2 * (span - 1)
@@ -73,7 +75,7 @@ class Summary:
         padded = [size + 2 + spread for size in widths]
         lines.append(" " * name_width + "".join(self._heads(padded)))
         lines.append("-" * width)
-        for name, *row in self.rows:
+        for name, *row in rows:
             cells = (f"{cell:>{size}}" for cell, size in zip(row, padded, strict=True))
             lines.append(f"{name:<{name_width}}{''.join(cells)}".rstrip())
         lines.append("=" * width)
@@ -102,7 +104,10 @@ class Summary:
         )
 
     def as_latex(self) -> str:
-        """The table as a LaTeX ``table``; the document needs ``\\usepackage{booktabs}``."""
+        """The table as a LaTeX ``table``; the document needs ``\\usepackage{booktabs}``.
+
+        It is set in footnotesize, values of the header and notes wrap within the width of the line.
+        """
         aligned = "l" + "r" * sum(span for _, span in self.columns)
         heads = [
             f"\\multicolumn{{{span}}}{{c}}{{{_latex(head)}}}" if span > 1 else _latex(head)
@@ -110,22 +115,25 @@ class Summary:
         ]
         lines = [
             r"\begin{table}",
-            r"\centering",
+            r"\centering\footnotesize\setlength{\tabcolsep}{4pt}",
             f"\\caption{{{_latex(self.title)}}}",
-            r"\begin{tabular}{@{}ll@{\qquad}ll@{}}",
+            r"\begin{tabular}{@{}lp{.26\linewidth}lp{.24\linewidth}@{}}",
             r"\toprule",
             *(" & ".join(map(_latex, line)) + r" \\" for line in self.header),
             r"\bottomrule",
             r"\end{tabular}",
             r"\par\medskip",
-            f"\\begin{{tabular}}{{{aligned}}}",
+            f"\\begin{{tabular}}{{@{{}}{aligned}@{{}}}}",
             r"\toprule",
             " & ".join(["", *heads]) + r" \\",
             r"\midrule",
             *(" & ".join(map(_latex, row)) + r" \\" for row in self.rows),
             r"\bottomrule",
             r"\end{tabular}",
-            *(f"\\par\\smallskip\\footnotesize [{i}] {_latex(note)}" for i, note in enumerate(self.notes, start=1)),
+            r"\par\medskip",
+            r"\begin{minipage}{\linewidth}\raggedright",
+            *(f"{{[}}{i}{{]}} {_latex(note)}\\par" for i, note in enumerate(self.notes, start=1)),
+            r"\end{minipage}",
             r"\end{table}",
         ]
         return "\n".join(lines) + "\n"
@@ -162,15 +170,20 @@ class Summary:
 
 def _latex(text: str) -> str:
     """The text with what LaTeX would take for commands escaped."""
-    # Braces keep a bracket at the start of a row from being read as an option of the line break before it.
-    return re.sub(
-        r"[\[\]]", lambda m: "{" + m[0] + "}", "".join(_LATEX.get(character, character) for character in text)
-    )
+    escaped = "".join(_LATEX.get(character, character) for character in _one_line(text))
+    # Braces keep a bracket or star at the start of a row from being read as an option of the line break before it, and
+    # neighbours from becoming one sign, such as a dash of two hyphens or Spanish marks.
+    return re.sub(r"[\[\]*]|(?<=-)-|(?<=[!?])`|(?<=[`'])[`']", lambda m: "{" + m[0] + "}", escaped)
 
 
 def _markdown(text: str) -> str:
     """The text with what Markdown would take for markup escaped."""
-    return re.sub(r"([\\`*_{}\[\]<>#|~$])", r"\\\1", text)
+    return re.sub(r"([\\`*_{}\[\]<>#|~$&])", r"\\\1", _one_line(text))
+
+
+def _one_line(text: str) -> str:
+    """The text without line breaks, which would end a row of a table."""
+    return " ".join(text.split()) if re.search(r"[\r\n\v\f\x85\u2028\u2029]", text) else text
 
 
 def _cells(tag: str, texts: Sequence[str]) -> str:

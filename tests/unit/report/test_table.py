@@ -1,0 +1,188 @@
+"""Every written form of a table holds every number and every name, whatever the names are."""
+
+from __future__ import annotations
+
+import io
+import re
+import shutil
+import subprocess
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import dmlrank as dr
+from dmlrank.report.table import Summary
+
+NASTY = (
+    "100% <b>&amp;",
+    "a_b^c~d#e$f{g}h",
+    "back\\slash \\input{x}",
+    "pipe|star*`tick`",
+    "[brackets] first",
+    "\"quotes\" and 'these', too",
+    "two\nlines",
+    "--dashes--",
+    "*starred",
+    "comma, semicolon; 1,5",
+)
+DOCUMENT = "\\documentclass{article}\n\\usepackage{booktabs}\n\\begin{document}\n%s\\end{document}\n"
+
+
+@pytest.fixture(scope="module")
+def summary():
+    """Ten models with names that every format could stumble over."""
+    rng = np.random.default_rng(0)
+    pair = np.array([rng.permutation(len(NASTY))[:2] for _ in range(3000)])
+    names = np.array(NASTY, dtype=object)
+    winner = np.where(rng.uniform(size=3000) < 0.5, "model_a", "model_b")
+    battles = pd.DataFrame({"winner": winner, "model_a": names[pair[:, 0]], "model_b": names[pair[:, 1]]})
+    return dr.dml_rank("winner ~ 1 | model_a + model_b", battles, functional="bt", min_labels=1, rng=0).summary()
+
+
+@pytest.fixture(scope="module")
+def plain():
+    battles = dr.datasets.simulate_arena(n=3000, rng=0)
+    result = dr.dml_rank("winner ~ 1 | model_a + model_b", battles, functional="bt", context="question_id", rng=0)
+    return result.rescale("elo", mean=1000).summary()
+
+
+def numbers(summary):
+    return [cell for row in summary.rows for cell in row[1:]]
+
+
+# --- CSV ----------------------------------------------------------------------------------------------------------
+
+
+def test_csv_reads_back(summary):
+    table = pd.read_csv(io.StringIO(summary.as_csv()), dtype=str, keep_default_na=False)
+    assert table.to_numpy().tolist() == [list(row) for row in summary.rows]
+    assert set(table["model"]) == set(NASTY)
+    heads = [
+        "model",
+        "coef",
+        "std err",
+        "z",
+        "P>|z|",
+        "[95% simult. CI] lower",
+        "[95% simult. CI] upper",
+        "rank",
+        "win",
+    ]
+    assert list(table) == heads
+
+
+def test_csv_numbers_are_numbers(plain):
+    table = pd.read_csv(io.StringIO(plain.as_csv()))
+    assert all(pd.api.types.is_numeric_dtype(dtype) for dtype in table.drop(columns="model").dtypes)
+    assert (table["[95% simult. CI] lower"] < table["coef"]).all()
+
+
+# --- Markdown -----------------------------------------------------------------------------------------------------
+
+
+def cells_of(line):
+    """Cells of a row in Markdown, escapes undone."""
+    parts = re.split(r"(?<!\\)((?:\\\\)*)\|", line)
+    joined = ["".join(parts[i : i + 2]) for i in range(0, len(parts), 2)][1:-1]
+    return [re.sub(r"\\(.)", r"\1", cell.strip()) for cell in joined]
+
+
+def test_markdown_tables_have_the_same_pipes_in_every_line(summary):
+    blocks = re.findall(r"(?:^\|.*\n)+", summary.as_markdown(), flags=re.M)
+    assert len(blocks) == 2
+    for block, n_columns in zip(blocks, (4, 9), strict=True):
+        assert {len(cells_of(line)) for line in block.splitlines()} == {n_columns}
+    shown = [cells_of(line) for line in blocks[1].splitlines()[2:]]
+    assert shown == [[" ".join(row[0].split()) if "\n" in row[0] else row[0], *row[1:]] for row in summary.rows]
+
+
+def test_markdown_escapes_markup(summary):
+    text = summary.as_markdown()
+    for markup in ("<b>", "&amp;", "`tick`", "*star", "_b"):
+        assert not re.search(rf"(?<!\\){re.escape(markup)}", text)
+    assert "\\<b\\>" in text
+
+
+def test_markdown_has_the_notes(plain):
+    text = plain.as_markdown()
+    assert text.startswith("**Nonparametric Ranking Results**")
+    assert [line[:3] for line in text.splitlines()[-len(plain.notes) :]] == [
+        f"{i}. " for i in range(1, len(plain.notes) + 1)
+    ]
+
+
+# --- LaTeX --------------------------------------------------------------------------------------------------------
+
+
+def test_latex_has_every_number_and_balanced_braces(summary):
+    text = summary.as_latex()
+    body = text.split("\\midrule")[1]
+    for row in summary.rows:
+        for cell in row[1:]:
+            assert cell in body
+    bare = re.sub(r"\\[{}]", "", text)
+    assert bare.count("{") == bare.count("}")
+    for environment in ("table", "tabular", "minipage"):
+        assert text.count(f"\\begin{{{environment}}}") == text.count(f"\\end{{{environment}}}")
+    rows = [line for line in body.splitlines() if line.endswith("\\\\")]
+    assert len(rows) == len(NASTY)
+    assert {len(re.findall(r"(?<!\\)&", row)) for row in rows} == {8}
+
+
+@pytest.mark.parametrize(
+    ("name", "written"),
+    [
+        ("50%", r"50\%"),
+        ("a_b", r"a\_b"),
+        ("a&b", r"a\&b"),
+        ("x^2", r"x\textasciicircum{}2"),
+        ("~", r"\textasciitilde{}"),
+        ("\\input", r"\textbackslash{}input"),
+        ("[a]", "{[}a{]}"),
+        ("*", "{*}"),
+        ("a--b", "a-{-}b"),
+        ("a\n\nb", "a b"),
+    ],
+)
+def test_latex_escapes(name, written):
+    table = Summary("t", (("a", "b", "c", "d"),), (("coef", 1),), ((name, "1.0"),), ())
+    assert f"{written} & 1.0" in table.as_latex()
+
+
+@pytest.mark.skipif(shutil.which("pdflatex") is None, reason="there is no pdflatex")
+@pytest.mark.parametrize("which", ["summary", "plain"])
+def test_latex_compiles_within_the_line(which, request, tmp_path):
+    (tmp_path / "table.tex").write_text(DOCUMENT % request.getfixturevalue(which).as_latex(), encoding="utf-8")
+    call = ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", "table.tex"]
+    run = subprocess.run(call, cwd=tmp_path, capture_output=True, text=True, errors="replace", check=False, timeout=120)
+    if "booktabs.sty' not found" in run.stdout:
+        pytest.skip("there is no booktabs")
+    assert run.returncode == 0, run.stdout[-2000:]
+    assert "Overfull" not in run.stdout
+    assert (tmp_path / "table.pdf").stat().st_size > 5000
+
+
+def test_latex_notes_wrap_in_the_width_of_the_line(plain):
+    text = plain.as_latex()
+    notes = text[text.index("\\begin{minipage}{\\linewidth}") :]
+    for number in range(1, len(plain.notes) + 1):
+        assert f"{{[}}{number}{{]}} " in notes
+
+
+# --- text and HTML ------------------------------------------------------------------------------------------------
+
+
+def test_text_has_one_line_per_model(summary):
+    text = summary.as_text()
+    for row in summary.rows:
+        assert sum(" ".join(row[0].split()) in line for line in text.splitlines()) == 1
+    for cell in numbers(summary):
+        assert cell in text
+
+
+def test_html_escapes_every_name(summary):
+    page = summary.as_html()
+    assert "<b>" not in page
+    for cell in numbers(summary):
+        assert f"<td>{cell}</td>" in page
