@@ -21,7 +21,7 @@ from .functionals import Borda
 from .functionals.pair_share import PairShare
 from .inference.clusters import Clusters, read_clusters
 from .inference.covariance import Covariance, one_way, robust, two_way, two_way_contexts
-from .nuisance.classifiers import check_learner
+from .nuisance.classifiers import check_learner, is_own
 from .nuisance.given import checked_mu
 from .nuisance.learners import fit_mu
 from .nuisance.propensity import (
@@ -142,7 +142,8 @@ def run(options: Options, source: Source, previous: Steps | None = None) -> Step
     # One child seed for every use, so that changing one option never changes the draws of another.
     seeds = np.random.SeedSequence(o.seed).spawn(3)
     folds = memory.step("folds", (data, clusters, o.n_folds, o.seed), lambda: _folds(data, clusters, o, seeds[0]))
-    mu = memory.step("mu", (data, folds, o.mu, o.learner, o.tune), lambda: _mu(data, folds, o, seeds[1]))
+    tuned = None if is_own(o.learner) else o.tune
+    mu = memory.step("mu", (data, folds, o.mu, o.learner, tuned), lambda: _mu(data, folds, o, seeds[1]))
     propensity = memory.step(
         "propensity",
         (data, folds, o.propensity, o.tune, graph),
