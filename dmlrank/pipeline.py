@@ -21,7 +21,7 @@ from .functionals.pair_share import PairShare
 from .inference.clusters import Clusters, context_weights, read_clusters
 from .inference.covariance import Covariance
 from .maximum_likelihood import maximum_likelihood
-from .nuisance.classifiers import check_learner
+from .nuisance.classifiers import check_learner, is_own
 from .nuisance.given import checked_mu
 from .nuisance.learners import fit_mu
 from .nuisance.propensity import (
@@ -180,7 +180,8 @@ def _repeat(
         (data, folds, o.propensity, o.propensity_formula, o.tune, graph),
         lambda: _propensity(source, data, folds, graph, o, seeds[2]),
     )
-    mu = given or memory.step(f"mu {number}", (data, folds, o.learner, o.tune), lambda: _mu(data, folds, o, seeds[1]))
+    tuned = None if is_own(o.learner) else o.tune
+    mu = given or memory.step(f"mu {number}", (data, folds, o.learner, tuned), lambda: _mu(data, folds, o, seeds[1]))
     evaluated = memory.step(
         f"evaluated {number}",
         (data, setup, mu, propensity, pieces, weight, floor),

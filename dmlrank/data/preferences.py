@@ -68,7 +68,7 @@ class PreferenceData:
     labels : tuple of (str, str)
         What each label found was read as.
     x : ndarray, shape (n, p)
-        Features.
+        Features; in single precision where all of them were handed in so.
     feature_map : FeatureMap
         What computes the features of further contexts.
     context_ids : ndarray of object, shape (n,)

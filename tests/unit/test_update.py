@@ -8,11 +8,13 @@ from dataclasses import FrozenInstanceError
 
 import numpy as np
 import pytest
+from sklearn.naive_bayes import GaussianNB
 
 import dmlrank as dr
 from dmlrank.exceptions import DataError, DataNotStoredError, OptionError
 from dmlrank.functionals import BradleyTerry, RankCentrality
 from dmlrank.nuisance import learners, lightgbm, propensity
+from dmlrank.nuisance.random_search import RandomSearch
 
 TREES = {"n_estimators": 6, "num_leaves": 4, "min_data_in_leaf": 5}
 FORMULA = "winner ~ x0 + x1 | model_a + model_b"
@@ -99,6 +101,8 @@ CHANGES = {
     "graph": {"graph": PAIR_0_1_MISSING, "functional": "bt"},
     "min labels": {"min_labels": 3, "functional": "bt"},
     "learner": {"learner": "lightgbm"},
+    "learner of one's own": {"learner": GaussianNB()},
+    "random search": {"tune": RandomSearch(n_draws=2, grid={"num_trees": [2, 4], "num_leaves": [3, 4]})},
     "rng": {"rng": 4},
     "given mu": {"mu": np.full((N_PROMPTS, 4, 4, 4), 0.25)},
     "categories": {"categories": {"both_good": "tie", "both_bad": "tie", "model_a": "first", "model_b": "second"}},

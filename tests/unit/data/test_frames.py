@@ -24,6 +24,7 @@ from dmlrank.data.frames import (
     require_columns,
     stack_vectors,
     take_columns,
+    vector_layout,
 )
 from dmlrank.exceptions import ColumnError, DataError, FrameTypeError, MissingExtraError
 
@@ -337,6 +338,23 @@ def test_vectors_in_cells_are_stacked(vector):
     np.testing.assert_array_equal(stack_vectors(column), [[np.nan, np.nan], [1, 2], [1, 2]])
     assert not is_vector_column(pd.Series(["u", vector]))
     assert not is_vector_column(pd.Series([None, None], dtype=object))
+
+
+def test_vectors_keep_single_precision_where_all_have_it():
+    single, double = np.array([0.1, 0.2], dtype=np.float32), np.array([0.1, 0.2])
+    stacked = stack_vectors(pd.Series([single, None, single], dtype=object))
+    assert stacked.dtype == np.float32
+    np.testing.assert_array_equal(stacked, [single, [np.nan, np.nan], single])
+    mixed = stack_vectors(pd.Series([single, double]))
+    assert mixed.dtype == np.float64
+    np.testing.assert_array_equal(mixed, [single.astype(float), double])
+    assert vector_layout(pd.Series([[1, 2, 3], None, (4, 5, 6)])) == (3, np.float64)
+
+
+def test_vectors_may_be_written_where_they_belong():
+    out = np.zeros((2, 5))
+    assert stack_vectors(pd.Series([[1, 2], [3, 4]]), out[:, 1:3]) is not None
+    np.testing.assert_array_equal(out, [[0, 1, 2, 0, 0], [0, 3, 4, 0, 0]])
 
 
 @pytest.mark.parametrize(

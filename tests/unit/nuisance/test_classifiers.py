@@ -124,6 +124,15 @@ def test_another_functional_asks_the_same_models(battles, rank, monkeypatch):
     assert result.update(functional="bt").steps.mu is result.steps.mu
 
 
+def test_tune_touches_the_propensities_only(battles, rank, monkeypatch):
+    small = {"n_estimators": 3, "num_leaves": 3}
+    result = rank(battles, FORMULA, learner=GaussianNB(), tune=small, n_folds=2)
+    monkeypatch.setattr(GaussianNB, "fit", lambda *_: pytest.fail("fitted again"))
+    other = result.update(tune={"n_estimators": 4, "num_leaves": 3})
+    assert other.steps.mu is result.steps.mu
+    assert np.abs(other.steps.propensity.cells - result.steps.propensity.cells).max() > 0
+
+
 def test_seeds_that_are_given_stay_and_others_are_drawn(rows):
     given, drawn = RandomForestClassifier(3, random_state=7), RandomForestClassifier(3)
     nested = make_pipeline(StandardScaler(), drawn)

@@ -8,7 +8,9 @@ import lightgbm as lgb
 import numpy as np
 import pytest
 
+from dmlrank.nuisance import lightgbm
 from dmlrank.nuisance.lightgbm import TrainingRows, ordered_cells, outcome_rows, stack_rows, train_booster
+from dmlrank.nuisance.random_search import RandomSearch
 
 TUNE = {"n_estimators": 20, "num_leaves": 8, "min_data_in_leaf": 5}
 
@@ -72,6 +74,30 @@ def test_stacked_rows():
     x = np.array([[1.0, 2.0], [3.0, 4.0]])
     rows = stack_rows(x, np.array([1, 0]), np.array([5, 6]), np.array([7, 8]))
     np.testing.assert_array_equal(rows, [[3, 4, 5, 7], [1, 2, 6, 8]])
+
+
+def test_stacked_rows_are_gathered_in_blocks_and_keep_their_precision(monkeypatch):
+    monkeypatch.setattr(lightgbm, "_BLOCK", 3)
+    rng = np.random.default_rng(9)
+    x, context = rng.normal(size=(5, 4)).astype(np.float32), rng.integers(5, size=11)
+    first, second = rng.integers(9, size=(2, 11))
+    rows = stack_rows(x, context, first, second)
+    assert rows.dtype == np.float32
+    np.testing.assert_array_equal(rows, np.column_stack([x[context], first, second]))
+
+
+def test_inner_folds_have_no_rows_of_their_own(draw_rows, monkeypatch):
+    """LightGBM would copy the rows of a training set that keeps them, once for every fold."""
+    seen, kept = [], lgb.cv
+
+    def cv(parameters, train, *args, **kwargs):
+        seen.append(train.data)
+        return kept(parameters, train, *args, **kwargs)
+
+    monkeypatch.setattr(lgb, "cv", cv)
+    search = RandomSearch(n_draws=2, grid={"num_leaves": [3, 6], "num_trees": [4]})
+    train_booster(draw_rows(8), 3, 4, search, np.random.default_rng(0), 1)
+    assert seen == [None, None]
 
 
 def test_the_same_whatever_the_threads(draw_rows):
