@@ -13,6 +13,7 @@ from .data.graph import Graph
 from .exceptions import DmlrankError, DmlrankWarning
 from .functionals import CategoryWeights
 from .results import RankResults
+from .versions import show_versions
 
 __all__ = [
     "CategoryWeights",
@@ -27,4 +28,5 @@ __all__ = [
     "functionals",
     "load",
     "read_json",
+    "show_versions",
 ]
