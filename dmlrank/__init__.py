@@ -14,6 +14,7 @@ from .exceptions import DmlrankError, DmlrankWarning
 from .functionals import CategoryWeights
 from .nuisance.random_search import RandomSearch
 from .results import RankResults
+from .versions import show_versions
 
 __all__ = [
     "CategoryWeights",
@@ -29,4 +30,5 @@ __all__ = [
     "functionals",
     "load",
     "read_json",
+    "show_versions",
 ]

@@ -13,7 +13,7 @@ import pandas as pd
 from . import datasets
 from ._options import CATEGORY_WEIGHTS, COMPONENTS, COV_TYPES, EDGE_WEIGHTS, ESTIMATORS, GRAPHS, LEARNERS, MISSING
 from ._version import __version__
-from .api import dml_rank
+from .api import check, dml_rank
 from .data.arrow import arrow_module
 from .exceptions import DataError, DmlrankError, OptionError, nearest
 from .inference.simultaneous import METHODS
@@ -58,23 +58,41 @@ def _demo(given: argparse.Namespace) -> None:
 
 
 def _fit(given: argparse.Namespace) -> None:
-    options: dict[str, Any] = {name: getattr(given, name) for name in _OPTIONS if getattr(given, name) is not None}
-    if given.groups:
-        options["cov_kwds"] = {"groups": given.groups}
-    if given.categories:
-        options["categories"] = dict(_label_and_meaning(pair) for pair in given.categories)
+    options = _options(given, list(_OPTIONS))
     if given.tune:
         options["tune"] = None if given.tune == "none" else given.tune
     results = dml_rank(given.formula, read_frame(given.file), env={}, **options)
     if given.csv:
         results.tidy(method=given.method).to_csv(given.csv, index=False)
-    if given.html:
-        Path(given.html).write_text(results.summary().as_html(), encoding="utf-8")
+    summary = results.summary()
+    for path, written in (
+        (given.html, summary.as_html),
+        (given.latex, summary.as_latex),
+        (given.markdown, summary.as_markdown),
+    ):
+        if path:
+            Path(path).write_text(written(), encoding="utf-8")
+    if given.json:
+        results.to_json(given.json)
     if given.plot:
         figure = results.plot().get_figure(root=True)
         assert figure is not None
         figure.savefig(given.plot)
-    print(results.summary())
+    print(summary)
+
+
+def _check(given: argparse.Namespace) -> None:
+    print(check(given.formula, read_frame(given.file), env={}, **_options(given, _CHECKED)))
+
+
+def _options(given: argparse.Namespace, names: Sequence[str]) -> dict[str, Any]:
+    """Keywords of the API from what was given; what was not keeps the API's default."""
+    options: dict[str, Any] = {name: getattr(given, name) for name in names if getattr(given, name) is not None}
+    if given.groups:
+        options["cov_kwds"] = {"groups": given.groups}
+    if given.categories:
+        options["categories"] = dict(_label_and_meaning(pair) for pair in given.categories)
+    return options
 
 
 def read_frame(path: str) -> Any:
@@ -137,6 +155,8 @@ _OPTIONS: dict[str, dict[str, Any]] = {
     "rng": {"type": int, "metavar": "SEED"},
     "n_jobs": {"type": int, "metavar": "N", "help": "threads (default: all cores)"},
 }
+# Those that a check takes.
+_CHECKED = ("context", "min_labels", "missing", "n_folds")
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -148,20 +168,34 @@ def _parser() -> argparse.ArgumentParser:
     demo.add_argument("--contexts", type=int, default=4000, metavar="N", help="simulated prompts (default 4000)")
     demo.add_argument("--rng", type=int, default=0, metavar="SEED")
     demo.set_defaults(run=_demo)
+    look = commands.add_parser("check", help="look at a file of battles before a fit: labels, graph, balance, cost")
+    _add_options(look, _CHECKED)
+    look.set_defaults(run=_check)
     fit = commands.add_parser("fit", help="fit a file of battles and print a summary")
-    fit.add_argument("formula", metavar="FORMULA", help="'winner ~ features | model_a + model_b'")
-    fit.add_argument("file", metavar="FILE", help=f"{', '.join(_KINDS)}")
-    for name, settings in _OPTIONS.items():
-        fit.add_argument(f"--{name}", f"--{name.replace('_', '-')}", **settings)
-    fit.add_argument("--groups", nargs="+", metavar="COLUMN", help="cov_kwds groups: prompt, or prompt and annotator")
-    fit.add_argument("--categories", nargs="+", metavar="LABEL=MEANING", help="meanings of labels that are not known")
+    _add_options(fit, list(_OPTIONS))
     fit.add_argument("--tune", choices=("cv", "random", "none"))
     fit.add_argument("--method", choices=METHODS, default="max-t", help="intervals of --csv (default max-t)")
     fit.add_argument("--csv", metavar="OUT", help="write the tidy table")
     fit.add_argument("--html", metavar="OUT", help="write the summary as HTML")
+    fit.add_argument("--latex", metavar="OUT", help="write the summary as a LaTeX table (needs booktabs)")
+    fit.add_argument("--markdown", metavar="OUT", help="write the summary as Markdown")
+    fit.add_argument("--json", metavar="OUT", help="write the result as JSON, which dmlrank.read_json reads")
     fit.add_argument("--plot", metavar="OUT", help="write the forest plot (needs matplotlib)")
     fit.set_defaults(run=_fit)
     return parser
+
+
+def _add_options(command: argparse.ArgumentParser, names: Sequence[str]) -> None:
+    command.add_argument("formula", metavar="FORMULA", help="'winner ~ features | model_a + model_b'")
+    command.add_argument("file", metavar="FILE", help=f"{', '.join(_READERS)} (JSON lines)")
+    for name in names:
+        command.add_argument(f"--{name}", f"--{name.replace('_', '-')}", **_OPTIONS[name])
+    command.add_argument(
+        "--groups", nargs="+", metavar="COLUMN", help="cov_kwds groups: prompt, or prompt and annotator"
+    )
+    command.add_argument(
+        "--categories", nargs="+", metavar="LABEL=MEANING", help="meanings of labels that are not known"
+    )
 
 
 if __name__ == "__main__":

@@ -81,6 +81,35 @@ def test_tables_pages_and_plots_are_written(csv, tmp_path, capsys):
     assert pathlib.Path(out["png"]).read_bytes()[:4] == b"\x89PNG"
 
 
+def test_reports_are_written_in_every_format(csv, tmp_path, capsys):
+    out = {kind: tmp_path / f"out.{kind}" for kind in ("latex", "markdown", "json")}
+    options = [part for kind, path in out.items() for part in (f"--{kind}", str(path))]
+    assert main(["fit", FORMULA, csv, "--rng", "3", *options]) == 0
+    shown = capsys.readouterr().out
+    result = dr.read_json(out["json"])
+    assert result.summary().as_text() == shown.rstrip("\n")
+    assert out["latex"].read_text(encoding="utf-8") == result.summary().as_latex()
+    assert out["markdown"].read_text(encoding="utf-8") == result.summary().as_markdown()
+
+
+def test_check_agrees_with_the_api(battles, csv, capsys):
+    call = ["check", FORMULA, csv, "--context", "question_id", "--min-labels", "40", "--groups", "question_id", "judge"]
+    assert main(call) == 0
+    groups = {"groups": ["question_id", "judge"]}
+    expected = dr.check(FORMULA, battles, context="question_id", min_labels=40, cov_kwds=groups)
+    shown = capsys.readouterr().out
+    for line in expected.as_text().splitlines():
+        if "thread" not in line and "trees" not in line:
+            assert line in shown
+    assert main(["check", FORMULA, csv, "--context", "promt"]) == 2
+    assert "there is no column 'promt'" in capsys.readouterr().err
+
+
+def test_maximum_likelihood_from_the_command_line(csv, capsys):
+    assert main(["fit", FORMULA, csv, "--estimator", "bt_mle"]) == 0
+    assert "bt_mle (assumes Bradley-Terry)" in capsys.readouterr().out
+
+
 def test_groups_and_categories_are_passed_on(battles, tmp_path, capsys):
     path = tmp_path / "odd.csv"
     battles.assign(winner=battles["winner"].replace({"tie": "meh"})).to_csv(path, index=False)
