@@ -14,6 +14,7 @@ from .exceptions import OptionError, OptionTypeError, check_choice, listed, near
 Estimator = Literal["debiased", "plugin"]
 CovType = Literal["robust", "cluster"]
 Missing = Literal["raise", "drop", "keep"]
+Votes = Literal["mean", "first"]
 Method = Literal["max-t", "bonferroni", "none"]
 
 ESTIMATORS = ("debiased", "plugin")
@@ -24,6 +25,7 @@ EDGE_WEIGHTS = ("equal", "counts")
 CATEGORY_WEIGHTS = ("half", "paper")
 COV_TYPES = ("robust", "cluster")
 MISSING = ("raise", "drop", "keep")
+VOTES = ("mean", "first")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -49,6 +51,7 @@ class Options:
     cov_type: str
     groups: tuple[str, ...]
     missing: str
+    votes: str
     alpha: float
     seed: int
     n_jobs: int | None
@@ -105,6 +108,7 @@ def check_options(options: Options) -> None:
     check_choice(options.component, COMPONENTS, "component")
     check_choice(options.cov_type, COV_TYPES, "cov_type")
     check_choice(options.missing, MISSING, "missing")
+    check_choice(options.votes, VOTES, "votes")
     for name, value, words in (
         ("graph", options.graph, GRAPHS),
         ("edge_weights", options.edge_weights, EDGE_WEIGHTS),

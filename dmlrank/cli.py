@@ -11,7 +11,17 @@ from typing import Any
 import pandas as pd
 
 from . import datasets
-from ._options import CATEGORY_WEIGHTS, COMPONENTS, COV_TYPES, EDGE_WEIGHTS, ESTIMATORS, GRAPHS, LEARNERS, MISSING
+from ._options import (
+    CATEGORY_WEIGHTS,
+    COMPONENTS,
+    COV_TYPES,
+    EDGE_WEIGHTS,
+    ESTIMATORS,
+    GRAPHS,
+    LEARNERS,
+    MISSING,
+    VOTES,
+)
 from ._version import __version__
 from .api import dml_rank
 from .data.arrow import arrow_module
@@ -133,6 +143,7 @@ _OPTIONS: dict[str, dict[str, Any]] = {
     "floor": {"type": float, "metavar": "P", "help": "smallest probability of a category (default 0.005)"},
     "cov_type": {"choices": COV_TYPES},
     "missing": {"choices": MISSING},
+    "votes": {"choices": VOTES, "help": "repeated votes on a prompt and pair: their mean, or the first"},
     "alpha": {"type": float, "metavar": "A", "help": "one minus the confidence level (default 0.05)"},
     "rng": {"type": int, "metavar": "SEED"},
     "n_jobs": {"type": int, "metavar": "N", "help": "threads (default: all cores)"},

@@ -79,6 +79,8 @@ class PreferenceData:
         Rows read, and rows dropped because values were missing.
     outcome_kind : {"labels", "preferences", "probabilities"}
         What the outcome column or columns hold.
+    n_votes_dropped : int
+        Later votes on a context and pair that were left out.
     """
 
     items: tuple[str, ...]
@@ -98,6 +100,7 @@ class PreferenceData:
     n_rows: int
     n_dropped: int
     outcome_kind: str = "labels"
+    n_votes_dropped: int = 0
 
     @property
     def n_contexts(self) -> int:
