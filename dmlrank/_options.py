@@ -17,6 +17,7 @@ Estimator = Literal["debiased", "plugin", "bt_mle"]
 CovType = Literal["robust", "cluster"]
 Missing = Literal["raise", "drop", "keep"]
 Prompts = Literal["random", "fixed"]
+Votes = Literal["mean", "first"]
 Method = Literal["max-t", "bonferroni", "none"]
 
 ESTIMATORS = ("debiased", "plugin", "bt_mle")
@@ -28,6 +29,7 @@ CATEGORY_WEIGHTS = ("half", "paper")
 COV_TYPES = ("robust", "cluster")
 MISSING = ("raise", "drop", "keep")
 PROMPTS = ("random", "fixed")
+VOTES = ("mean", "first")
 
 # What bt_mle has no use for, at its defaults: a fit that is asked for one of these together with bt_mle is refused.
 UNUSED_BY_BT_MLE: dict[str, Any] = {
@@ -75,6 +77,7 @@ class Options:
     cov_type: str
     groups: tuple[str, ...]
     missing: str
+    votes: str
     alpha: float
     seed: int
     n_jobs: int | None
@@ -145,6 +148,7 @@ def check_options(options: Options) -> None:
     if not isinstance(options.position_bias, bool | np.bool_):
         raise OptionTypeError(f"position_bias={options.position_bias!r}: allowed are True and False")
     check_whole("n_rep", options.n_rep, 1)
+    check_choice(options.votes, VOTES, "votes")
     for name, value, words in (
         ("learner", options.learner, LEARNERS),
         ("graph", options.graph, GRAPHS),

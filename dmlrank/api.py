@@ -17,6 +17,7 @@ from ._options import (
     Estimator,
     Missing,
     Prompts,
+    Votes,
     as_names,
     check_categories,
     check_whole,
@@ -64,6 +65,7 @@ def dml_rank(
     cov_type: CovType = "robust",
     cov_kwds: Mapping[str, Any] | None = None,
     missing: Missing = "raise",
+    votes: Votes = "mean",
     alpha: float = 0.05,
     rng: int | np.random.Generator | None = None,
     n_jobs: int | None = None,
@@ -170,6 +172,10 @@ def dml_rank(
         ``{"groups": column}`` with clusters of prompts, or ``{"groups": [prompt, annotator]}`` for two-way clustering.
     missing : {"raise", "drop", "keep"}
         What to do with rows that miss a needed value; "keep" hands missing numbers to LightGBM.
+    votes : {"mean", "first"}
+        What repeated votes on a prompt count that show the same two items in the same order: their mean, which is right
+        where the number of votes does not depend on what was voted; or the first one in the order of the rows, where a
+        first label decides whether there is a second.
     alpha : float
         One minus the confidence level.
     rng : int, Generator or None
@@ -237,6 +243,7 @@ def dml_rank(
         cov_type=cov_type,
         cov_kwds=cov_kwds,
         missing=missing,
+        votes=votes,
         alpha=alpha,
         rng=rng,
         n_jobs=n_jobs,

@@ -11,7 +11,17 @@ from typing import Any
 import pandas as pd
 
 from . import datasets
-from ._options import CATEGORY_WEIGHTS, COMPONENTS, COV_TYPES, EDGE_WEIGHTS, ESTIMATORS, GRAPHS, LEARNERS, MISSING
+from ._options import (
+    CATEGORY_WEIGHTS,
+    COMPONENTS,
+    COV_TYPES,
+    EDGE_WEIGHTS,
+    ESTIMATORS,
+    GRAPHS,
+    LEARNERS,
+    MISSING,
+    VOTES,
+)
 from ._version import __version__
 from .api import check, dml_rank
 from .data.arrow import arrow_module
@@ -151,6 +161,7 @@ _OPTIONS: dict[str, dict[str, Any]] = {
     "floor": {"type": float, "metavar": "P", "help": "smallest probability of a category (default 0.005)"},
     "cov_type": {"choices": COV_TYPES},
     "missing": {"choices": MISSING},
+    "votes": {"choices": VOTES, "help": "repeated votes on a prompt and pair: their mean, or the first"},
     "alpha": {"type": float, "metavar": "A", "help": "one minus the confidence level (default 0.05)"},
     "rng": {"type": int, "metavar": "SEED"},
     "n_jobs": {"type": int, "metavar": "N", "help": "threads (default: all cores)"},
@@ -187,7 +198,7 @@ def _parser() -> argparse.ArgumentParser:
 
 def _add_options(command: argparse.ArgumentParser, names: Sequence[str]) -> None:
     command.add_argument("formula", metavar="FORMULA", help="'winner ~ features | model_a + model_b'")
-    command.add_argument("file", metavar="FILE", help=f"{', '.join(_READERS)} (JSON lines)")
+    command.add_argument("file", metavar="FILE", help=", ".join(_KINDS))
     for name in names:
         command.add_argument(f"--{name}", f"--{name.replace('_', '-')}", **_OPTIONS[name])
     command.add_argument(

@@ -56,6 +56,8 @@ class Diagnostics:
         What each label, or column of probabilities, was read as.
     outcome_kind : {"labels", "preferences", "probabilities"}
         What the outcome holds: hard labels, numbers in [0, 1], or one probability per category.
+    votes_dropped : int
+        Later votes on a prompt and pair that were left out (``votes="first"``).
     warnings : tuple of str
         Warnings given during the fit.
     """
@@ -74,6 +76,7 @@ class Diagnostics:
     models_dropped: tuple[str, ...]
     labels: tuple[tuple[str, str], ...]
     outcome_kind: str = "labels"
+    votes_dropped: int = 0
     warnings: tuple[str, ...] = ()
 
 
@@ -287,6 +290,7 @@ def _diagnostics(steps: Steps, position: tuple[float, float], given_warnings: tu
         models_dropped=steps.dropped,
         labels=data.labels,
         outcome_kind=data.outcome_kind,
+        votes_dropped=data.n_votes_dropped,
         warnings=given_warnings,
     )
 

@@ -130,7 +130,7 @@ def scores_at(steps: Steps, x: FloatArray) -> FloatArray:
 
 def _reading(o: Options) -> tuple[Any, ...]:
     """The options that reading the data depends on."""
-    return (o.context, o.categories, o.missing, o.position_bias, *_columns(o))
+    return (o.context, o.categories, o.missing, o.votes, o.position_bias, *_columns(o))
 
 
 def _columns(o: Options) -> tuple[tuple[str, ...], str | None, str | None]:
@@ -148,6 +148,7 @@ def read_source(source: Source, o: Options) -> PreferenceData:
         context=o.context,
         categories=o.categories,
         missing=o.missing,
+        votes=o.votes,
         groups=(*groups, *([weights] if weights else [])),
         propensity=propensity,
     )

@@ -37,6 +37,8 @@ class Rows:
         Position in the caller's frame of every row.
     n_rows : int
         Rows of the caller's frame.
+    n_later_votes : int
+        Rows among these that were left out because an earlier one is a vote on the same thing.
     """
 
     formula: Formula
@@ -47,6 +49,12 @@ class Rows:
     arrays: dict[str, Any]
     index: IntArray
     n_rows: int
+    n_later_votes: int = 0
+
+    @property
+    def labelled(self) -> NDArray[np.bool_]:
+        """Rows with a label, or with any of the probabilities, (rows,)."""
+        return self.table[list(self.formula.outcomes)].notna().any(axis=1).to_numpy()
 
     def only(self, kept: NDArray[np.bool_]) -> Rows:
         """These rows without the ones that are not kept."""

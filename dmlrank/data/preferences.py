@@ -93,6 +93,8 @@ class PreferenceData:
         Whether showing a pair the other way round makes it another pair.
     outcome_kind : {"labels", "preferences", "probabilities"}
         What the outcome column or columns hold.
+    n_votes_dropped : int
+        Later votes on a context and pair that were left out.
     """
 
     items: tuple[str, ...]
@@ -113,6 +115,7 @@ class PreferenceData:
     n_dropped: int
     ordered: bool = True
     outcome_kind: str = "labels"
+    n_votes_dropped: int = 0
 
     @property
     def flip(self) -> IntArray:

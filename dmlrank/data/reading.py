@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -37,6 +38,7 @@ def read_preferences(
     missing: str = "raise",
     groups: Sequence[str] = (),
     propensity: str | None = None,
+    votes: str = "mean",
 ) -> PreferenceData:
     """Read what a fit needs from a frame.
 
@@ -56,6 +58,8 @@ def read_preferences(
         What to do with rows in which a needed value is missing.
     groups, propensity : sequence of str, str
         Further columns to read: clusters, and the propensity of the row's pair.
+    votes : {"mean", "first"}
+        Whether all votes on one context, first and second item count, or the first in the order of the rows.
 
     Raises
     ------
@@ -74,6 +78,11 @@ def read_preferences(
             break
         rows = rows.only(~incomplete[row_context])
     warn_of_repeats(rows)
+    if votes == "first":
+        again = _later_votes(rows, row_context)
+        rows, row_context = replace(rows.only(~again), n_later_votes=int(again.sum())), row_context[~again]
+        # A context's first row is never a later vote, so the features stay those of its first row.
+        first_row = np.unique(row_context, return_index=True)[1]
     return _assemble(rows, row_context, first_row, seed_order, x, feature_map, categories)
 
 
@@ -142,7 +151,7 @@ def _complete(rows: Rows, missing: str, propensity: str | None) -> NDArray[np.bo
 def _missing_values(rows: Rows, missing: str, propensity: str | None) -> dict[str, Any]:
     """Where a needed value is missing, (rows,) for every column."""
     table, formula = rows.table, rows.formula
-    labelled = table[list(formula.outcomes)].notna().any(axis=1)
+    labelled = rows.labelled
     roles = (*formula.outcomes, formula.first, formula.second)
     needed: dict[str, Any] = {name: table[name].isna() & labelled for name in roles}
     needed |= {name: table[name].isna() for name in (*rows.context, *rows.extras) if name != propensity}
@@ -186,6 +195,17 @@ def _check_something_known(
         raise MissingDataError(f"no context is left: in each of the {len(x)} contexts some feature is NaN")
 
 
+def _later_votes(rows: Rows, row_context: IntArray) -> NDArray[np.bool_]:
+    """Votes, (rows,), before which there is another one on the same context and the same items in the same order."""
+    labelled, formula = rows.labelled, rows.formula
+    votes = pd.DataFrame({"context": row_context[labelled]})
+    for place, name in enumerate((formula.first, formula.second)):
+        votes[place] = [name_of(cell) for cell in rows.table.loc[labelled, name]]
+    again = np.zeros(len(labelled), dtype=bool)
+    again[labelled] = votes.duplicated()
+    return again
+
+
 def _items(first: pd.Series, second: pd.Series) -> tuple[str, ...]:
     """Names of the items, in the order of the Categorical where both columns share one, else sorted."""
     present = {name_of(name) for column in (first, second) for name in column.dropna().unique()}
@@ -212,7 +232,7 @@ def _assemble(
     items = _items(table[formula.first], table[formula.second])
     first, second = (_item_codes(table[name], items) for name in (formula.first, formula.second))
     _check_battles(rows, items, first, second)
-    vote_row = np.flatnonzero(table[formula.outcomes[0]].notna())
+    vote_row = np.flatnonzero(rows.labelled)
     if not len(vote_row):
         raise DataError(f"no row has a label: {formula.outcome!r} is missing in all {len(table)} rows")
     names = np.array(items, dtype=object)
@@ -240,7 +260,8 @@ def _assemble(
         row_index=rows.index,
         extras=table[list(rows.extras)],
         n_rows=rows.n_rows,
-        n_dropped=rows.n_rows - len(table),
+        n_dropped=rows.n_rows - len(table) - rows.n_later_votes,
+        n_votes_dropped=rows.n_later_votes,
     )
 
 

@@ -310,6 +310,8 @@ BAD_OPTIONS = {
         ["names 3 columns", "at most two"],
     ),
     "missing": ({"missing": "ignore"}, OptionError, ["missing='ignore'", "'raise', 'drop', 'keep'"]),
+    "votes": ({"votes": "last"}, OptionError, ["votes='last'", "'mean', 'first'"]),
+    "votes that are counted": ({"votes": 1}, OptionError, ["votes=1"]),
     "context as a number": ({"context": 3}, OptionTypeError, ["context names columns", "int"]),
     "context twice": ({"context": ["topic", "topic"]}, OptionError, ["names a column twice"]),
     "alpha as a level": ({"alpha": 95}, OptionError, ["alpha=95", "strictly between 0 and 1", "0.05"]),

@@ -167,3 +167,14 @@ def test_a_stored_result_knows_its_outcome(battles, rank, tmp_path):
     result = rank(battles[0], SOFT.format("1"))
     result.save(tmp_path / "result")
     assert dr.load(tmp_path / "result").summary().as_text() == result.summary().as_text()
+
+
+def test_only_the_first_vote_on_a_prompt_and_pair(battles, rank):
+    hard = battles[1]
+    every = rank(hard, ONE.format("x"), **QUICK)
+    first = rank(hard, ONE.format("x"), votes="first", **QUICK)
+    same(first, rank(hard.drop_duplicates("prompt"), ONE.format("x"), **QUICK))
+    assert (first.nvotes, first.diagnostics.votes_dropped) == (160, 480)
+    assert "480 later votes on a prompt and pair are left out" in " ".join(first.summary().as_text().split())
+    same(every.update(votes="first"), first)
+    assert "later votes" not in every.summary().as_text()
