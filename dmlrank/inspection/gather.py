@@ -120,8 +120,8 @@ def _labels(read: PreferenceData, data: Any, outcome: str) -> pd.DataFrame:
     raw = take_columns(data, [outcome])[outcome].iloc[read.row_index[read.vote_row]]
     votes = pd.Series([name_of(label) for label in raw]).value_counts()
     table = pd.DataFrame(read.labels, columns=["label", "read_as"])
-    table["votes"] = votes.reindex(table["label"]).to_numpy()
-    table["share"] = table["votes"] / table["votes"].sum()
+    table["votes"] = votes.reindex(table["label"]).fillna(0).to_numpy(dtype=int)
+    table["share"] = table["votes"] / read.n_votes
     return table
 
 
