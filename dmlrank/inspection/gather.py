@@ -42,27 +42,54 @@ def inspect_data(
     """Look at data as a fit would read them; parameters are those of :func:`dmlrank.check`."""
     columns = [name for name in groups if name != "context"]
     lacking = count_missing(formula, data, environment, context, columns)
+    kept = "keep" if missing == "keep" else "drop"
+    read, notices = _read(formula, data, environment, tuple(context), categories, kept, tuple(columns))
+    by_columns = read_clusters(read, tuple(groups), tuple(context))
+    found = _found(formula, data, read, tuple(context), min_labels, n_folds, by_columns, lacking)
+    return replace(found, problems=tuple(find_problems(found, read, missing, n_folds, notices)))
+
+
+def _read(
+    formula: str,
+    data: Any,
+    environment: EvalEnvironment,
+    context: tuple[str, ...],
+    categories: Mapping[Any, str] | None,
+    missing: str,
+    groups: tuple[str, ...],
+) -> tuple[PreferenceData, tuple[str, ...]]:
+    """The data, and the warnings given while they were read."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", DmlrankWarning)
         read = read_preferences(
-            formula,
-            data,
-            environment,
-            context=context,
-            categories=categories,
-            missing="keep" if missing == "keep" else "drop",
-            groups=columns,
+            formula, data, environment, context=context, categories=categories, missing=missing, groups=groups
         )
-    notices = tuple(str(w.message) for w in caught if issubclass(w.category, DmlrankWarning))
+    own = [w for w in caught if issubclass(w.category, DmlrankWarning)]
+    for other in caught:
+        if other not in own:
+            warnings.warn_explicit(other.message, other.category, other.filename, other.lineno)
+    return read, tuple(str(w.message) for w in own)
+
+
+def _found(
+    formula: str,
+    data: Any,
+    read: PreferenceData,
+    context: tuple[str, ...],
+    min_labels: int,
+    n_folds: int,
+    groups: Clusters | None,
+    lacking: Mapping[str, int],
+) -> Check:
+    """Everything but the problems."""
     counts, worth = read.pair_counts(), np.array(CategoryWeights.half(read.n_categories).first)
     total, square = win_shares(read.cells, worth, read.n_items)
     graph = Graph.observed(counts, min_labels)
     parts = graph.components()
-    by_columns = read_clusters(read, tuple(groups), tuple(context))
     one_pair = len(np.unique(read.cells.context)) == len(read.cells)
-    found = Check(
+    return Check(
         formula=formula,
-        context=tuple(context),
+        context=context,
         min_labels=min_labels,
         n_rows=read.n_rows,
         n_dropped=read.n_dropped,
@@ -81,22 +108,21 @@ def inspect_data(
         position=position_effect(counts, total, square),
         repeats=count_repeats(read.cells),
         same_prompt=_same_prompt(read, data),
-        clusters=_clusters(read, by_columns),
+        clusters=_clusters(groups),
         missing=pd.Series(lacking, name="missing", dtype=int),
         cost=estimate_cost(
             read.n_contexts, len(read.cells), read.n_items, read.n_categories, read.x.shape[1], n_folds, one_pair
         ),
         problems=(),
     )
-    return replace(found, problems=tuple(find_problems(found, read, missing, n_folds, notices)))
 
 
 def _labels(read: PreferenceData, data: Any, outcome: str) -> pd.DataFrame:
     raw = take_columns(data, [outcome])[outcome].iloc[read.row_index[read.vote_row]]
     votes = pd.Series([name_of(label) for label in raw]).value_counts()
     table = pd.DataFrame(read.labels, columns=["label", "read_as"])
-    table["votes"] = votes.reindex(table["label"]).to_numpy()
-    table["share"] = table["votes"] / table["votes"].sum()
+    table["votes"] = votes.reindex(table["label"]).fillna(0).to_numpy(dtype=int)
+    table["share"] = table["votes"] / read.n_votes
     return table
 
 
@@ -154,7 +180,7 @@ def _same_prompt(read: PreferenceData, data: Any) -> dict[str, int]:
     return {name: count for name, count in repeated.items() if count}
 
 
-def _clusters(read: PreferenceData, groups: Clusters | None) -> pd.DataFrame:
+def _clusters(groups: Clusters | None) -> pd.DataFrame:
     rows = {}
     if groups is not None:
         codes = [(groups.prompt, "contexts")]

@@ -89,6 +89,8 @@ def _pairs(found: Check) -> Iterator[str]:
 
 
 def _labels(found: Check) -> Iterator[str]:
+    if found.labels["votes"].sum() < found.n_votes:  # preferences between 0 and 1 are no labels
+        return
     rare = found.labels[found.labels["votes"] < _FEW]
     if len(rare):
         yield (

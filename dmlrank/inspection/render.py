@@ -108,11 +108,15 @@ def _p(p_value: float) -> str:
 def _cost(check: Check) -> str:
     cost = check.cost
     seconds = cost.seconds
-    size = "under a second" if seconds < 1 else f"{seconds:.0f} s" if seconds < 120 else f"{seconds / 60:.0f} min"
-    trees = f"{cost.trees:,} trees on up to {cost.training_rows:,} rows" if cost.trees else "no trees"
-    return (
-        f"{trees}, {cost.probabilities:,} probabilities; about {size} on one thread (an estimate, within a factor of 3)"
+    size = (
+        "less than 1 s"
+        if seconds < 1
+        else f"about {seconds:.0f} s"
+        if seconds < 120
+        else f"about {seconds / 60:.0f} min"
     )
+    trees = f"{cost.trees:,} trees on up to {cost.training_rows:,} rows" if cost.trees else "no trees"
+    return f"{trees}, {cost.probabilities:,} probabilities; {size} on one thread (an estimate, within a factor of 3)"
 
 
 def _shown_models(check: Check) -> pd.DataFrame:
