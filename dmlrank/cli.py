@@ -75,6 +75,8 @@ def _fit(given: argparse.Namespace) -> None:
         options["categories"] = dict(_label_and_meaning(pair) for pair in given.categories)
     if given.tune:
         options["tune"] = None if given.tune == "none" else given.tune
+    if given.unlabelled:
+        options["unlabelled"] = read_frame(given.unlabelled)
     results = dml_rank(given.formula, read_frame(given.file), env={}, **options)
     if given.csv:
         results.tidy(method=given.method).to_csv(given.csv, index=False)
@@ -166,6 +168,7 @@ def _parser() -> argparse.ArgumentParser:
         fit.add_argument(f"--{name}", f"--{name.replace('_', '-')}", **settings)
     fit.add_argument("--groups", nargs="+", metavar="COLUMN", help="cov_kwds groups: prompt, or prompt and annotator")
     fit.add_argument("--categories", nargs="+", metavar="LABEL=MEANING", help="meanings of labels that are not known")
+    fit.add_argument("--unlabelled", metavar="FILE", help="further prompts without a label")
     fit.add_argument("--tune", choices=("cv", "none"))
     fit.add_argument("--method", choices=METHODS, default="max-t", help="intervals of --csv (default max-t)")
     fit.add_argument("--csv", metavar="OUT", help="write the tidy table")

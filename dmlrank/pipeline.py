@@ -114,7 +114,7 @@ def run(options: Options, source: Source, previous: Steps | None = None) -> Step
     check_tune(o.tune)
     read = memory.step(
         "read",
-        (source, o.context, o.categories, o.missing, o.votes, o.groups, o.propensity_column),
+        (source, o.context, o.categories, o.missing, o.votes, o.unlabelled, o.groups, o.propensity_column),
         lambda: read_preferences(
             source.formula,
             source.data,
@@ -123,6 +123,7 @@ def run(options: Options, source: Source, previous: Steps | None = None) -> Step
             categories=o.categories,
             missing=o.missing,
             votes=o.votes,
+            unlabelled=o.unlabelled,
             groups=[name for name in o.groups if name != "context"],
             propensity=o.propensity_column,
         ),

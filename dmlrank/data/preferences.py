@@ -81,6 +81,8 @@ class PreferenceData:
         What the outcome column or columns hold.
     n_votes_dropped : int
         Later votes on a context and pair that were left out.
+    n_added : int
+        Contexts that only the frame of unlabelled ones has.
     """
 
     items: tuple[str, ...]
@@ -101,6 +103,7 @@ class PreferenceData:
     n_dropped: int
     outcome_kind: str = "labels"
     n_votes_dropped: int = 0
+    n_added: int = 0
 
     @property
     def n_contexts(self) -> int:

@@ -38,7 +38,8 @@ class Covariance:
     @property
     def std_errors(self) -> FloatArray:
         """Standard errors, (d,)."""
-        return np.sqrt(np.diag(self.matrix))
+        # Rounding may leave a variance that is zero just below it.
+        return np.sqrt(np.maximum(np.diag(self.matrix), 0.0))
 
     @property
     def reduced(self) -> FloatArray:
