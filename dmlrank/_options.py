@@ -78,6 +78,7 @@ class Options:
     groups: tuple[str, ...]
     missing: str
     votes: str
+    unlabelled: Any
     alpha: float
     seed: int
     n_jobs: int | None

@@ -66,6 +66,7 @@ def dml_rank(
     cov_kwds: Mapping[str, Any] | None = None,
     missing: Missing = "raise",
     votes: Votes = "mean",
+    unlabelled: Any = None,
     alpha: float = 0.05,
     rng: int | np.random.Generator | None = None,
     n_jobs: int | None = None,
@@ -176,6 +177,10 @@ def dml_rank(
         What repeated votes on a prompt count that show the same two items in the same order: their mean, which is right
         where the number of votes does not depend on what was voted; or the first one in the order of the rows, where a
         first label decides whether there is a second.
+    unlabelled : frame, optional
+        Further prompts of the target population that nobody has compared models on, in any kind of frame: the columns
+        that the features, ``context=`` and clusters use; outcome and items absent or all missing. They are appended to
+        the data. A prompt that is in the data too has the same features there, and adds nothing.
     alpha : float
         One minus the confidence level.
     rng : int, Generator or None
@@ -244,6 +249,7 @@ def dml_rank(
         cov_kwds=cov_kwds,
         missing=missing,
         votes=votes,
+        unlabelled=unlabelled,
         alpha=alpha,
         rng=rng,
         n_jobs=n_jobs,

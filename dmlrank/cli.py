@@ -71,6 +71,8 @@ def _fit(given: argparse.Namespace) -> None:
     options = _options(given, list(_OPTIONS))
     if given.tune:
         options["tune"] = None if given.tune == "none" else given.tune
+    if given.unlabelled:
+        options["unlabelled"] = read_frame(given.unlabelled)
     results = dml_rank(given.formula, read_frame(given.file), env={}, **options)
     if given.csv:
         results.tidy(method=given.method).to_csv(given.csv, index=False)
@@ -185,6 +187,7 @@ def _parser() -> argparse.ArgumentParser:
     fit = commands.add_parser("fit", help="fit a file of battles and print a summary")
     _add_options(fit, list(_OPTIONS))
     fit.add_argument("--tune", choices=("cv", "random", "none"))
+    fit.add_argument("--unlabelled", metavar="FILE", help="further prompts without a label")
     fit.add_argument("--method", choices=METHODS, default="max-t", help="intervals of --csv (default max-t)")
     fit.add_argument("--csv", metavar="OUT", help="write the tidy table")
     fit.add_argument("--html", metavar="OUT", help="write the summary as HTML")

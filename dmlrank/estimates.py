@@ -58,6 +58,8 @@ class Diagnostics:
         What the outcome holds: hard labels, numbers in [0, 1], or one probability per category.
     votes_dropped : int
         Later votes on a prompt and pair that were left out (``votes="first"``).
+    contexts_added : int
+        Contexts that only the frame of ``unlabelled=`` has.
     warnings : tuple of str
         Warnings given during the fit.
     """
@@ -77,6 +79,7 @@ class Diagnostics:
     labels: tuple[tuple[str, str], ...]
     outcome_kind: str = "labels"
     votes_dropped: int = 0
+    contexts_added: int = 0
     warnings: tuple[str, ...] = ()
 
 
@@ -291,6 +294,7 @@ def _diagnostics(steps: Steps, position: tuple[float, float], given_warnings: tu
         labels=data.labels,
         outcome_kind=data.outcome_kind,
         votes_dropped=data.n_votes_dropped,
+        contexts_added=data.n_added,
         warnings=given_warnings,
     )
 

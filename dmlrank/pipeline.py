@@ -130,7 +130,7 @@ def scores_at(steps: Steps, x: FloatArray) -> FloatArray:
 
 def _reading(o: Options) -> tuple[Any, ...]:
     """The options that reading the data depends on."""
-    return (o.context, o.categories, o.missing, o.votes, o.position_bias, *_columns(o))
+    return (o.context, o.categories, o.missing, o.votes, o.unlabelled, o.position_bias, *_columns(o))
 
 
 def _columns(o: Options) -> tuple[tuple[str, ...], str | None, str | None]:
@@ -149,6 +149,7 @@ def read_source(source: Source, o: Options) -> PreferenceData:
         categories=o.categories,
         missing=o.missing,
         votes=o.votes,
+        unlabelled=o.unlabelled,
         groups=(*groups, *([weights] if weights else [])),
         propensity=propensity,
     )
@@ -223,10 +224,10 @@ def _propensity(
     if o.propensity_column:
         return column_propensity(data, o.propensity_column)
     if not isinstance(o.propensity, str):
-        return given_propensity(data, propensity_table(data, o.propensity, source.data), graph)
+        return given_propensity(data, propensity_table(data, o.propensity, source.data, o.unlabelled), graph)
     if o.propensity == "marginal":
         return marginal_propensity(data)
     if o.propensity_formula is not None:
-        x = selection_features(data, o.propensity_formula, source.data, source.environment)
+        x = selection_features(data, o.propensity_formula, source.data, o.unlabelled, source.environment)
         data = replace(data, x=x)
     return estimate_propensity(data, folds.fold, folds.unit, o.tune, seed.spawn(o.n_folds), o.n_jobs)

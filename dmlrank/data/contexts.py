@@ -34,9 +34,11 @@ class Rows:
     arrays : dict of ndarray
         The caller's arrays, one entry per row of the table.
     index : ndarray of int, shape (rows,)
-        Position in the caller's frame of every row.
+        Position in the caller's frame of every row, positions in ``unlabelled=`` counted on from there.
     n_rows : int
-        Rows of the caller's frame.
+        Rows of the caller's frames.
+    n_own : int
+        Rows of the data, which come first; after them come those of ``unlabelled=``.
     n_later_votes : int
         Rows among these that were left out because an earlier one is a vote on the same thing.
     """
@@ -49,6 +51,7 @@ class Rows:
     arrays: dict[str, Any]
     index: IntArray
     n_rows: int
+    n_own: int
     n_later_votes: int = 0
 
     @property
@@ -91,11 +94,12 @@ def check_constant(rows: Rows, row_context: IntArray, first_row: IntArray) -> No
             row = int(np.flatnonzero(differs)[0])
             here = list(rows.table[list(rows.context)].iloc[row])
             n_bad = len(np.unique(row_context[differs]))
+            where = f" (unlabelled= row {rows.index[row] - rows.n_own})" if rows.index[row] >= rows.n_own else ""
             raise DataError(
                 f"feature {name!r} differs within {n_bad} contexts, first in "
                 f"{dict(zip(rows.context, here, strict=True))}: "
-                f"{_cell(column, first_row[row_context[row]])} and {_cell(column, row)}; a context has one value of "
-                f"every feature (if {name!r} tells contexts apart, add it to context=)"
+                f"{_cell(column, first_row[row_context[row]])} and {_cell(column, row)}{where}; a context has one "
+                f"value of every feature (if {name!r} tells contexts apart, add it to context=)"
             )
 
 

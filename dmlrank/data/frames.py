@@ -75,7 +75,9 @@ def take_columns(data: Any, names: Sequence[str]) -> pd.DataFrame:
     n_rows = _check_rows(len(columns[0]))
     index = pd.RangeIndex(n_rows)
     named = zip(names, columns, strict=True)
-    return pd.DataFrame({name: _plain(column.set_axis(index).rename(name)) for name, column in named}, index=index)
+    return pd.DataFrame(
+        {name: plain_column(column.set_axis(index).rename(name)) for name, column in named}, index=index
+    )
 
 
 def kind_of_time(column: pd.Series) -> str | None:
@@ -93,13 +95,42 @@ def kind_of_time(column: pd.Series) -> str | None:
     return _TIMES.get(pd.api.types.infer_dtype(levels, skipna=True))
 
 
+def is_numeric_column(column: pd.Series) -> bool:
+    """Whether a column holds numbers or booleans, be it as objects."""
+    return column.dtype.kind in "biuf" or pd.api.types.infer_dtype(column, skipna=True) in _NUMBERS
+
+
+def plain_column(column: pd.Series) -> pd.Series:
+    """A column with plain types, as :func:`take_columns` describes them.
+
+    Examples
+    --------
+    >>> plain_column(pd.Series([1, None], dtype="Int8")).tolist()
+    [1.0, nan]
+    """
+    if isinstance(column.dtype, pd.ArrowDtype):
+        plain = series_of(column.array.__arrow_array__())
+        column = pd.Series(plain.array, index=column.index, name=column.name)
+    dtype = column.dtype
+    if isinstance(dtype, pd.CategoricalDtype):
+        return column.cat.remove_unused_categories()
+    if getattr(dtype, "kind", None) == "M" or (isinstance(dtype, np.dtype) and dtype.kind not in "Oiuf"):
+        return column
+    if isinstance(dtype, np.dtype) and dtype.kind in "iuf":
+        return pd.Series(_wide(column.to_numpy()), index=column.index, name=column.name)
+    if pd.api.types.is_numeric_dtype(dtype) or pd.api.types.infer_dtype(column, skipna=True) in _NUMBERS:
+        return pd.Series(_numbers(column), index=column.index, name=column.name)
+    values = column.astype(object)
+    return values.where(values.notna(), None)
+
+
 def as_array(value: Any) -> NDArray[Any]:
     """A caller's array, list, Series or frame with plain types; vectors in its cells become a second axis."""
     if isinstance(value, pd.DataFrame):
-        return np.column_stack([np.asarray(_plain(value.iloc[:, place])) for place in range(value.shape[1])])
+        return np.column_stack([np.asarray(plain_column(value.iloc[:, place])) for place in range(value.shape[1])])
     if isinstance(value, np.ndarray) and value.dtype.kind != "O":
         return value
-    column = _plain(pd.Series(list(value) if isinstance(value, np.ndarray) else value))
+    column = plain_column(pd.Series(list(value) if isinstance(value, np.ndarray) else value))
     return stack_vectors(column) if is_vector_column(column) else np.asarray(column)
 
 
@@ -244,23 +275,6 @@ def _eager_columns(frame: nw.DataFrame[Any], places: Sequence[int]) -> list[pd.S
         return frame_columns(frame, places)
     table = frame.select(nw.nth(*places)).to_pandas()
     return [table.iloc[:, place] for place in range(len(places))]
-
-
-def _plain(column: pd.Series) -> pd.Series:
-    if isinstance(column.dtype, pd.ArrowDtype):
-        plain = series_of(column.array.__arrow_array__())
-        column = pd.Series(plain.array, index=column.index, name=column.name)
-    dtype = column.dtype
-    if isinstance(dtype, pd.CategoricalDtype):
-        return column.cat.remove_unused_categories()
-    if getattr(dtype, "kind", None) == "M" or (isinstance(dtype, np.dtype) and dtype.kind not in "Oiuf"):
-        return column
-    if isinstance(dtype, np.dtype) and dtype.kind in "iuf":
-        return pd.Series(_wide(column.to_numpy()), index=column.index, name=column.name)
-    if pd.api.types.is_numeric_dtype(dtype) or pd.api.types.infer_dtype(column, skipna=True) in _NUMBERS:
-        return pd.Series(_numbers(column), index=column.index, name=column.name)
-    values = column.astype(object)
-    return values.where(values.notna(), None)
 
 
 def _wide(numbers: NDArray[Any]) -> NDArray[Any]:

@@ -95,6 +95,8 @@ class PreferenceData:
         What the outcome column or columns hold.
     n_votes_dropped : int
         Later votes on a context and pair that were left out.
+    n_added : int
+        Contexts that only the frame of unlabelled ones has.
     """
 
     items: tuple[str, ...]
@@ -116,6 +118,7 @@ class PreferenceData:
     ordered: bool = True
     outcome_kind: str = "labels"
     n_votes_dropped: int = 0
+    n_added: int = 0
 
     @property
     def flip(self) -> IntArray:

@@ -27,6 +27,7 @@ from .frames import (
 )
 from .outcomes import read_outcomes, read_probabilities
 from .preferences import IntArray, PreferenceData, gather_cells
+from .unlabelled import append_unlabelled
 
 
 def read_preferences(
@@ -39,6 +40,7 @@ def read_preferences(
     groups: Sequence[str] = (),
     propensity: str | None = None,
     votes: str = "mean",
+    unlabelled: Any = None,
 ) -> PreferenceData:
     """Read what a fit needs from a frame.
 
@@ -60,6 +62,8 @@ def read_preferences(
         Further columns to read: clusters, and the propensity of the row's pair.
     votes : {"mean", "first"}
         Whether all votes on one context, first and second item count, or the first in the order of the rows.
+    unlabelled : frame, optional
+        Further contexts, none of them labelled; see :func:`dmlrank.data.unlabelled.append_unlabelled`.
 
     Raises
     ------
@@ -67,6 +71,8 @@ def read_preferences(
         Where formula and data do not go together.
     """
     everything = _needed_columns(formula, data, environment, tuple(context), tuple(groups), propensity)
+    if unlabelled is not None:
+        everything = append_unlabelled(everything, unlabelled, tuple(groups))
     rows = everything.only(_complete(everything, missing, propensity))
     while True:
         row_context, first_row, seed_order = find_contexts(rows)
@@ -111,7 +117,7 @@ def _needed_columns(
     roles = (*formula.outcomes, formula.first, formula.second)
     require_columns(roles, available, f"formula {text!r}")
     require_columns(context, available, "context=")
-    require_columns(groups, available, "cov_kwds groups")
+    require_columns(groups, available, "cov_kwds groups and weights")
     if propensity and propensity not in available:
         words = ["estimate", "marginal"]
         raise ColumnError(
@@ -132,18 +138,18 @@ def _needed_columns(
         kind = kind_of_time(table[name])
         if kind:
             raise DataError(f"feature {name!r} is a {kind}; turn it into a number (days since ...) or a category")
-    return Rows(formula, names, context, extras, table, arrays, np.arange(n_rows), n_rows)
+    return Rows(formula, names, context, extras, table, arrays, np.arange(n_rows), n_rows, n_rows)
 
 
 def _complete(rows: Rows, missing: str, propensity: str | None) -> NDArray[np.bool_]:
     """Rows without a missing value where one is needed, (rows,): the one joint mask."""
     needed = _missing_values(rows, missing, propensity)
-    counts = {name: int(np.sum(mask)) for name, mask in needed.items()}
-    if missing != "drop" and any(counts.values()):
-        raise MissingDataError(_missing_message(rows, {name: n for name, n in counts.items() if n}))
-    keep = ~np.logical_or.reduce([np.asarray(mask) for mask in needed.values()])
+    holes = {name: np.asarray(mask) for name, mask in needed.items() if np.any(mask)}
+    if missing != "drop" and holes:
+        raise MissingDataError(_missing_message(rows, holes))
+    keep = ~np.logical_or.reduce([np.zeros(len(rows.table), dtype=bool), *holes.values()])
     if not keep.any():
-        found = ", ".join(f"{name!r} in {n}" for name, n in counts.items() if n)
+        found = ", ".join(f"{name!r} in {mask.sum()}" for name, mask in holes.items())
         raise MissingDataError(f"every one of the {rows.n_rows} rows misses a needed value: {found}")
     return keep
 
@@ -163,12 +169,14 @@ def _missing_values(rows: Rows, missing: str, propensity: str | None) -> dict[st
     return needed
 
 
-def _missing_message(rows: Rows, counts: dict[str, int]) -> str:
-    found = ", ".join(f"{name!r} in {n} of {rows.n_rows} rows" for name, n in counts.items())
-    ids = [name for name in counts if name in rows.context]
+def _missing_message(rows: Rows, holes: dict[str, NDArray[np.bool_]]) -> str:
+    found = ", ".join(f"{name!r} in {mask.sum()} of {rows.n_rows} rows" for name, mask in holes.items())
+    n_added = int(np.logical_or.reduce(list(holes.values()))[rows.n_own :].sum())
+    found += f" ({n_added} of these rows in unlabelled=)" if n_added else ""
+    ids = [name for name in holes if name in rows.context]
     if ids:
         return f"missing values: {found}; a row without {listed(ids)} belongs to no context (missing='drop' drops it)"
-    numeric = [name for name in counts if name in rows.names.columns]
+    numeric = [name for name in holes if name in rows.names.columns]
     keep = " or missing='keep' to hand missing values to the learner" if numeric else ""
     return f"missing values: {found}; pass missing='drop' to drop these rows{keep}"
 
@@ -262,6 +270,7 @@ def _assemble(
         n_rows=rows.n_rows,
         n_dropped=rows.n_rows - len(table) - rows.n_later_votes,
         n_votes_dropped=rows.n_later_votes,
+        n_added=int((rows.index[first_row] >= rows.n_own).sum()),
     )
 
 

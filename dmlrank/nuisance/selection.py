@@ -15,22 +15,29 @@ from ..data.preferences import FloatArray, PreferenceData
 from ..exceptions import DataError, FormulaError, MissingDataError, NuisanceError, OptionTypeError, listed
 
 
-def context_columns(data: PreferenceData, frame: Any, names: Sequence[str] | None = None) -> pd.DataFrame:
-    """Columns of the caller's frame, one row per context: that of its first row.
+def kept_rows(data: PreferenceData, frame: Any, unlabelled: Any, names: Sequence[str] | None = None) -> pd.DataFrame:
+    """Columns of the caller's frames, a row for every row that was kept.
 
     Parameters
     ----------
     data : PreferenceData
-        Read from ``frame``.
-    frame : eager frame
+        Read from ``frame``, and from ``unlabelled`` where that is not None.
+    frame, unlabelled : frame
+        Columns that ``unlabelled`` does not have are missing in its rows.
     names : sequence of str, optional
-        All columns when None.
+        All columns of ``frame`` when None.
     """
-    rows = take_columns(frame, column_names(frame) if names is None else names)
-    return rows.iloc[data.row_index[_first_rows(data)]].reset_index(drop=True)
+    wanted = column_names(frame) if names is None else list(names)
+    rows = take_columns(frame, wanted)
+    if unlabelled is not None:
+        available = column_names(unlabelled)
+        rows = pd.concat([rows, take_columns(unlabelled, [name for name in wanted if name in available])])
+    return rows.iloc[data.row_index].reset_index(drop=True)
 
 
-def selection_features(data: PreferenceData, formula: str, frame: Any, environment: EvalEnvironment) -> FloatArray:
+def selection_features(
+    data: PreferenceData, formula: str, frame: Any, unlabelled: Any, environment: EvalEnvironment
+) -> FloatArray:
     """Features of ``propensity_formula``, (n, q), one row per context.
 
     Parameters
@@ -39,7 +46,7 @@ def selection_features(data: PreferenceData, formula: str, frame: Any, environme
         Read from ``frame``.
     formula : str
         ``"~ features"``: what the selection of pairs may have looked at.
-    frame : eager frame
+    frame, unlabelled : frame
     environment : EvalEnvironment
         Where functions of the formula are looked up.
 
@@ -57,14 +64,14 @@ def selection_features(data: PreferenceData, formula: str, frame: Any, environme
     names = locate_names(features, column_names(frame), environment, data.n_rows, ())
     if names.arrays:
         raise FormulaError(f"propensity_formula uses {listed(names.arrays)}; it reads columns of the data only")
-    rows = take_columns(frame, names.columns).iloc[data.row_index].reset_index(drop=True)
+    rows = kept_rows(data, frame, unlabelled, names.columns)
     _check_constant(rows, data)
     x, feature_map = fit_features(features, dict(rows.iloc[_first_rows(data)].items()), data.n_contexts, environment)
     check_features(x, feature_map.names, keep_missing=False)
     return x
 
 
-def propensity_table(data: PreferenceData, propensity: Any, frame: Any) -> FloatArray:
+def propensity_table(data: PreferenceData, propensity: Any, frame: Any, unlabelled: Any) -> FloatArray:
     """Propensities of all pairs, (n, K, K), from an array, a function or a plan.
 
     Parameters
@@ -74,7 +81,7 @@ def propensity_table(data: PreferenceData, propensity: Any, frame: Any) -> Float
         A function takes the contexts (a DataFrame with all columns of the data, a row per context) and the models'
         names and returns the array. A plan is an object with an array ``propensity``; its ``models`` and ``contexts``,
         where it has them, are matched by name.
-    frame : eager frame
+    frame, unlabelled : frame
         The caller's.
 
     Raises
@@ -85,7 +92,8 @@ def propensity_table(data: PreferenceData, propensity: Any, frame: Any) -> Float
     if is_plan(propensity):
         return _of_plan(propensity, data)
     if callable(propensity):
-        made = propensity(context_columns(data, frame), list(data.items))
+        contexts = kept_rows(data, frame, unlabelled).iloc[_first_rows(data)].reset_index(drop=True)
+        made = propensity(contexts, list(data.items))
         try:
             return np.asarray(made, dtype=float)
         except (TypeError, ValueError):

@@ -142,6 +142,7 @@ def _notes(results: Estimates, critical: float, alpha: float) -> tuple[str, ...]
     left_out = [f"{d.pairs_left_out} pairs with too few labels are not compared"] if d.pairs_left_out else []
     left_out += [f"{d.pairs_extrapolated} pairs are extrapolated"] if d.pairs_extrapolated else []
     left_out += [f"{d.votes_dropped:,} later votes on a prompt and pair are left out"] if d.votes_dropped else []
+    left_out += [f"{d.contexts_added:,} contexts come from unlabelled="] if d.contexts_added else []
     left_out += [f"models left out: {', '.join(d.models_dropped)}"] if d.models_dropped else []
     if left_out:
         notes.append("; ".join(left_out).capitalize() + ".")

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import warnings
 
+import duckdb
 import lightgbm
 import numpy as np
 import pandas as pd
+import polars as pl
 import pytest
 
 import dmlrank as dr
@@ -63,6 +65,12 @@ def two_islands():
     lone = frame.assign(model_a=np.where(np.arange(N) % 2, "vicuna", "alpaca"), model_b="dolly")
     swapped = lone.assign(model_a=lone["model_b"], model_b=lone["model_a"])
     return pd.concat([frame, lone, swapped], ignore_index=True)
+
+
+def unordered():
+    connection = duckdb.connect()
+    connection.execute("SET preserve_insertion_order = false")
+    return connection.from_df(battles())
 
 
 def third_wins():
@@ -147,6 +155,37 @@ BAD_DATA = {
         GraphError,
         ["2 components", "{'claude', 'gpt', 'koala'}", "{'alpaca', 'dolly', 'vicuna'}", "component='largest'"],
     ),
+    "percentages": (PLAIN, lambda: changed(winner=37.5), {}, OutcomeError, ["'winner' is 37.5 in row 0", "by 100"]),
+    "a preference below zero": (
+        PLAIN,
+        lambda: changed(winner=np.linspace(-0.5, 1, N)),
+        {},
+        OutcomeError,
+        ["is -0.5 in row 0 (60 such rows)", "lie in [0, 1]"],
+    ),
+    "probabilities of two": (
+        "pa + p_b ~ 1 | model_a + model_b",
+        lambda: changed(pa=0.5, p_b=0.5),
+        {},
+        OutcomeError,
+        ["columns 'pa'", "categories={'pa': 'tie'}"],
+    ),
+    "probabilities that do not add up": (
+        "p_a + p_b ~ 1 | model_a + model_b",
+        lambda: changed(p_a=0.5, p_b=np.where(np.arange(N) == 7, 0.6, 0.5)),
+        {},
+        OutcomeError,
+        ["row 7 sums to 1.1: p_a = 0.5, p_b = 0.6 (1 such rows)"],
+    ),
+    "some probabilities": (
+        "p_a + p_b ~ 1 | model_a + model_b",
+        lambda: changed(p_a=0.5, p_b=np.where(np.arange(N) == 7, np.nan, 0.5)),
+        {},
+        MissingDataError,
+        ["'p_b' in 1 of 180 rows"],
+    ),
+    "a lazy frame": (PLAIN, lambda: pl.LazyFrame(battles()), {}, FrameTypeError, ["LazyFrame", ".collect() makes one"]),
+    "rows in no order": (PLAIN, unordered, {}, DataError, ["preserve_insertion_order = false"]),
     "no label": (PLAIN, lambda: changed(winner=None), {}, DataError, ["no row has a label", "'winner'", "180 rows"]),
     "infinite feature": (
         PLAIN,
@@ -312,6 +351,22 @@ BAD_OPTIONS = {
     "missing": ({"missing": "ignore"}, OptionError, ["missing='ignore'", "'raise', 'drop', 'keep'"]),
     "votes": ({"votes": "last"}, OptionError, ["votes='last'", "'mean', 'first'"]),
     "votes that are counted": ({"votes": 1}, OptionError, ["votes=1"]),
+    "unlabelled as a list": (
+        {"unlabelled": ["a prompt"]},
+        FrameTypeError,
+        ["unlabelled=: data is a builtins.list", "pandas.DataFrame(data)"],
+    ),
+    "unlabelled without a feature": (
+        {"unlabelled": pd.DataFrame({"length": [1.0]})},
+        ColumnError,
+        ["unlabelled=: ", "no column 'topic'"],
+    ),
+    "unlabelled with labels": ({"unlabelled": battles()}, DataError, ["unlabelled=: column 'winner' is"]),
+    "unlabelled with a new feature": (
+        {"unlabelled": changed(length="long", winner=None, model_a=None, model_b=None)},
+        DataError,
+        ["'length' holds text, in data it holds numbers"],
+    ),
     "context as a number": ({"context": 3}, OptionTypeError, ["context names columns", "int"]),
     "context twice": ({"context": ["topic", "topic"]}, OptionError, ["names a column twice"]),
     "alpha as a level": ({"alpha": 95}, OptionError, ["alpha=95", "strictly between 0 and 1", "0.05"]),

@@ -69,6 +69,21 @@ def test_arrow_files_need_pyarrow(tmp_path, capsys, monkeypatch, kind):
     assert "files needs pyarrow: pip install 'dmlrank[arrow]'" in capsys.readouterr().err
 
 
+def test_votes_and_unlabelled_prompts_are_passed_on(battles, tmp_path, capsys):
+    prompts = battles.iloc[:90][["question_id", "length"]].assign(question_id=np.arange(10_000, 10_090))
+    files = {"battles": battles, "prompts": prompts}
+    for name, frame in files.items():
+        frame.to_parquet(tmp_path / f"{name}.parquet")
+    formula, options = "winner ~ length | model_a + model_b", {"context": "question_id", "rng": 3, "tune": None}
+    call = ["fit", formula, str(tmp_path / "battles.parquet"), "--context", "question_id", "--rng", "3"]
+    call += ["--tune", "none"]
+    assert main([*call, "--votes", "first", "--unlabelled", str(tmp_path / "prompts.parquet")]) == 0
+    expected = dr.dml_rank(formula, battles, votes="first", unlabelled=prompts, **options)
+    assert capsys.readouterr().out.rstrip("\n") == expected.summary().as_text()
+    assert main([*call, "--unlabelled", str(tmp_path / "nowhere.parquet")]) == 2
+    assert "there is no file" in capsys.readouterr().err
+
+
 def test_tables_pages_and_plots_are_written(csv, tmp_path, capsys):
     out = {kind: str(tmp_path / f"out.{kind}") for kind in ("csv", "html", "png")}
     options = ["--csv", out["csv"], "--method", "none", "--html", out["html"], "--plot", out["png"]]

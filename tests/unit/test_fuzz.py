@@ -6,6 +6,8 @@ import warnings
 
 import numpy as np
 import pandas as pd
+import polars as pl
+import pyarrow as pa
 import pytest
 
 import dmlrank as dr
@@ -20,6 +22,8 @@ LABELS = {
     "booleans": [True, False],
     "floats": [1.0, 0.0, 0.5],
     "odd": ["model_a", "?", ""],
+    "preferences": [0.25, 0.7, 1.0, 0.0],
+    "percentages": [37.5, 80, 0.5],
     "one": ["model_a"],
 }
 FEATURES = ["1", "0", "x", "x + g", "C(g)", "center(x)", "np.abs(x) + g:x", "e", "Q('odd name')", "0 + g", "t", "b * x"]
@@ -81,6 +85,9 @@ def random_frame(rng):
         "odd name": prompt,
         "t": [f"prompt number {k}" for k in prompt],
         "b": prompt % 2 == 0,
+        "p_tie": (prompt % 3) / 4,
+        "p_a": (prompt % 5) / 8,
+        "p_b": 1 - (prompt % 3) / 4 - (prompt % 5) / 8,
         "p": rng.choice([0.1, 0.5, 1.0, 1.0, -1.0], size=n, p=[0.3, 0.3, 0.2, 0.19, 0.01]),
     }
     frame = pd.DataFrame({name: pd.Series(cells, dtype=object) for name, cells in data.items()}).infer_objects()
@@ -94,9 +101,26 @@ def random_frame(rng):
 
 
 def random_call(rng):
-    formula = f"winner ~ {choice(rng, FEATURES)} | first + second"
+    outcome = choice(rng, ["winner", "winner", "winner", "winner", "p_a + p_b + p_tie", "p_b + p_a", "p_a"])
+    formula = f"{outcome} ~ {choice(rng, FEATURES)} | first + second"
     changed = [name for name in OPTIONS if rng.random() < 0.4 or name in ("tune", "min_labels", "n_folds")]
     return formula, {"propensity": "marginal", "rng": 0, "n_jobs": 1} | {n: choice(rng, OPTIONS[n]) for n in changed}
+
+
+def random_prompts(rng):
+    """Mostly columns of features alone, as ``unlabelled=`` wants them."""
+    frame = random_frame(rng)
+    frame["q"] = frame["q"].astype(object) + 1000 if rng.random() < 0.7 and frame["q"].dtype.kind == "i" else frame["q"]
+    return frame if rng.random() < 0.1 else frame.drop(columns=["winner", "first", "second", "p_a", "p_b", "p_tie"])
+
+
+def another_kind(rng, frame):
+    """The frame, sometimes in polars or Arrow memory, where these can hold it."""
+    kind = choice(rng, [None, None, None, pl.from_pandas, pa.Table.from_pandas])
+    try:
+        return frame if kind is None else kind(frame)
+    except (TypeError, ValueError, OverflowError, pa.ArrowException, pl.exceptions.PolarsError):
+        return frame
 
 
 def outcome_of(seed):
@@ -104,17 +128,22 @@ def outcome_of(seed):
     rng = np.random.default_rng(seed)
     frame, (formula, options) = random_frame(rng), random_call(rng)
     before = frame.copy(deep=True)
+    data = another_kind(rng, frame)
+    prompts = random_prompts(rng) if rng.random() < 0.25 else None
+    n_rows = len(frame) + (0 if prompts is None else len(prompts))
+    if prompts is not None:
+        options["unlabelled"] = another_kind(rng, prompts)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", dr.DmlrankWarning)
         try:
-            result = dr.dml_rank(formula, frame, **options)
+            result = dr.dml_rank(formula, data, **options)
         except dr.DmlrankError as error:
             message = str(error)
             return type(error).__name__ if len(message) > 20 else pytest.fail(f"{error!r} says nothing")
     pd.testing.assert_frame_equal(frame, before)
     assert np.isfinite(result.params).all()
     assert np.isfinite(result.bse).all()
-    assert result.nobs <= len(frame)
+    assert result.nobs <= n_rows
     return "ranked"
 
 

@@ -128,3 +128,22 @@ def test_what_varies_within_a_prompt_or_is_missing_is_refused(rank):
     frame.loc[3, "score"] = np.nan
     with pytest.raises(dr.DmlrankError, match="'score' is missing in 1 rows"):
         rank(frame, FORMULA, propensity_formula="~ score")
+
+
+def test_further_prompts_have_their_own_selection_features(rank):
+    frame, _ = selected_on(400, seed=6)
+    further = frame.loc[:99, ["x0", "score"]].assign(prompt=[f"new{i}" for i in range(100)])
+    frame["prompt"] = frame["prompt"].astype(str)
+    together = pd.concat([frame, further], ignore_index=True)
+    options = {"propensity_formula": "~ score", "tune": QUICK}
+    one = rank(frame, FORMULA, unlabelled=further, **options)
+    other = rank(together, FORMULA, **options)
+    np.testing.assert_allclose(one.params, other.params, rtol=1e-12)
+    seen = []
+    rank(frame, FORMULA, mu=None, unlabelled=further, tune=QUICK, propensity=lambda c, m: seen.append(c) or known(c, m))
+    assert len(seen[0]) == 500
+    assert seen[0]["score"].tolist() == together["score"].tolist()
+
+
+def known(contexts, models):
+    return np.full((len(contexts), len(models), len(models)), 1 / 6)
