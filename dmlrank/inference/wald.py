@@ -70,9 +70,8 @@ def t_test(
     free = np.linalg.norm(matrix @ covariance.basis, axis=1)
     for row, label in enumerate(labels):
         if free[row] <= _FIXED * np.linalg.norm(matrix[row]):
-            raise HypothesisError(
-                f"{label!r} is the constant {matrix[row] @ estimate:.4g} whatever the data say: {reason}"
-            )
+            constant = round(float(matrix[row] @ estimate), 12)
+            raise HypothesisError(f"{label!r} is the constant {constant:.4g} whatever the data say: {reason}")
         if not matrix[row] @ covariance.matrix @ matrix[row] > 0:
             raise HypothesisError(f"{label!r} has a standard error of zero: it does not vary in these data")
     result = results_core(estimate, covariance, names).t_test((matrix, value), use_t=False)

@@ -215,14 +215,23 @@ def _fitted(
         _fit(model, features, code.reshape(-1), weight, name)
     except (TypeError, ValueError) as error:
         raise NuisanceError(f"learner {name} cannot be fitted: {error}") from error
+    return _AllCategories(model, present, n_categories, name)
 
-    def predict(rows: FloatArray) -> FloatArray:
-        known = np.asarray(getattr(model, "classes_", np.arange(len(present))), dtype=np.intp)
-        table = np.zeros((len(rows), n_categories))
-        table[:, present[known]] = checked_rows(model.predict_proba(rows), len(rows), len(known), name)
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _AllCategories:
+    """A fitted classifier whose columns are put where their categories are."""
+
+    model: Any
+    present: IntArray
+    n_categories: int
+    name: str
+
+    def __call__(self, rows: FloatArray) -> FloatArray:
+        known = np.asarray(getattr(self.model, "classes_", np.arange(len(self.present))), dtype=np.intp)
+        table = np.zeros((len(rows), self.n_categories))
+        table[:, self.present[known]] = checked_rows(self.model.predict_proba(rows), len(rows), len(known), self.name)
         return table
-
-    return predict
 
 
 def _fit(model: Any, features: FloatArray, label: IntArray, weight: FloatArray, name: str) -> None:

@@ -5,7 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from ..exceptions import OptionError
+import lightgbm as lgb
+import numpy as np
+from lightgbm.basic import _ConfigAliases
+
+from ..exceptions import OptionError, nearest
 
 Parameter = float | int | str | bool
 
@@ -83,6 +87,27 @@ def check_names(names: Iterable[str], option: str) -> None:
     for name in _STOPPING:
         if name in given:
             raise OptionError(f"{option}: {name!r} needs held-out rows; tune='cv' stops early, nothing else does")
+
+
+def check_values(parameters: Mapping[str, Parameter], option: str) -> None:
+    """Raise where LightGBM does not know a parameter or refuses its value.
+
+    A misspelt parameter would be ignored without a word, and a bad value found after everything else was done.
+
+    Examples
+    --------
+    >>> check_values({"num_leaves": 4}, "tune")
+    """
+    known = {name for names in _ConfigAliases._get_all_param_aliases().values() for name in names}
+    for name in parameters:
+        if name not in known:
+            raise OptionError(f"{option}: LightGBM has no parameter {name!r}{nearest(name, known)}")
+    settings = {"objective": "binary", "verbosity": -1, **as_settings(parameters).parameters}
+    try:
+        data = lgb.Dataset(np.arange(40.0).reshape(20, 2), np.arange(20) % 2, params=settings).construct()
+        lgb.Booster(settings, data)
+    except (lgb.basic.LightGBMError, TypeError, ValueError) as error:
+        raise OptionError(f"{option}: LightGBM refuses {dict(parameters)}: {str(error).split(' at /')[0]}") from None
 
 
 def as_settings(parameters: Mapping[str, Parameter]) -> Settings:

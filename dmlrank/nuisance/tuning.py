@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from .._progress import report
 from ..exceptions import OptionError, OptionTypeError, check_choice
-from .parameters import ROUND_NAMES, Parameter, Settings, as_settings, check_names
+from .parameters import ROUND_NAMES, Parameter, Settings, as_settings, check_names, check_values
 from .random_search import InnerFolds, RandomSearch, best_draw
 
 Tune = str | Mapping[str, Parameter] | RandomSearch | None
@@ -41,6 +41,7 @@ def check_tune(tune: Tune) -> None:
         if len(rounds) > 1 or any(not isinstance(r, int | np.integer) or r < 1 for r in rounds):
             raise OptionError(f"tune: the number of rounds is one whole number of at least 1, not {rounds}")
         check_names(tune, "tune")
+        check_values(tune, "tune")
     elif isinstance(tune, str):
         check_choice(tune, ["cv", "random"], "tune")
     elif tune is RandomSearch:

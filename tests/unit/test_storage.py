@@ -368,3 +368,20 @@ def test_another_format_is_refused(results, tmp_path, monkeypatch):
     monkeypatch.setattr(live, "_FORMAT", 1)
     with pytest.raises(StorageError, match="format 2"):
         dr.load(tmp_path / "new")
+
+
+def test_a_result_with_a_classifier_of_ones_own_is_stored_with_its_data(tmp_path):
+    from sklearn.linear_model import LogisticRegression
+
+    battles = dr.datasets.simulate_ties(300, rng=0)
+    fit = dr.dml_rank(
+        "winner ~ x0 | model_a + model_b",
+        battles,
+        context="question_id",
+        propensity="propensity",
+        learner=LogisticRegression(),
+        rng=0,
+    )
+    fit.save(tmp_path / "own", with_data=True)
+    again = dr.load(tmp_path / "own").update(functional="bt")
+    np.testing.assert_array_equal(again.params, fit.update(functional="bt").params)

@@ -251,3 +251,17 @@ def test_a_fit_with_a_search_is_reproducible_and_updates_know_it(rank, draw_batt
     monkeypatch.setattr(tuning.lgb, "cv", lambda *_, **__: pytest.fail("searched again"))
     same = one.update(tune=RandomSearch(n_draws=2, grid=tune), functional="bt")
     assert same.steps.mu is one.steps.mu
+
+
+@pytest.mark.parametrize(
+    ("tune", "words"),
+    [
+        ({"num_leafs": 5}, "no parameter 'num_leafs'; did you mean 'num_leaf'"),
+        ({"num_leaves": -1}, "LightGBM refuses {'num_leaves': -1}"),
+        ({"learning_rate": "fast"}, "LightGBM refuses {'learning_rate': 'fast'}"),
+    ],
+)
+def test_parameters_that_lightgbm_does_not_take_are_refused_at_once(tune, words):
+    with pytest.raises(OptionError) as caught:
+        check_tune(tune)
+    assert words in str(caught.value)
