@@ -14,7 +14,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from ._options import Options, changed_options, check_alpha
-from .data.features import check_features
+from .data.features import new_features
 from .data.frames import column_names, require_columns, take_columns
 from .data.graph import Graph
 from .estimates import Diagnostics, Estimates, collect
@@ -279,8 +279,8 @@ class RankResults:
             return pd.DataFrame(steps.influence.value.copy(), index=index, columns=self.models)
         feature_map = steps.data.feature_map
         require_columns(feature_map.variables, column_names(newdata), "newdata")
-        x = feature_map.transform(take_columns(newdata, feature_map.variables))
-        check_features(x, feature_map.names, keep_missing=steps.options.missing == "keep")
+        table = take_columns(newdata, feature_map.variables)
+        x = new_features(feature_map, table, keep_missing=steps.options.missing == "keep")
         return pd.DataFrame(scores_at(steps, x), columns=self.models)
 
     # --- output -------------------------------------------------------------------------------------------------

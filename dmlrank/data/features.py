@@ -28,7 +28,7 @@ from ..exceptions import (
 )
 from .formula import names_in
 from .frames import is_vector_column, require_columns, stack_vectors
-from .transforms import text
+from .transforms import KNOWN_ONLY, text
 
 
 class _KeepRows(NAAction):
@@ -87,20 +87,25 @@ class FeatureMap:
             return np.empty((len(table), 0))
         require_columns(self.variables, list(table.columns), "newdata")
         columns = {name: _values(table[name]) for name in self.variables}
-        numbers = {factor.name() for factor, fitted in self.info.factor_infos.items() if fitted.type == "numerical"}
-        for name, column in columns.items():
-            if name in numbers and column.dtype == bool:
-                # Booleans among which some were missing are numbers.
-                columns[name] = column.astype(float)
-            elif name in numbers and len(column) and not pd.api.types.is_numeric_dtype(column.dtype):
-                raise DataError(
-                    f"newdata: {name!r} is {column.iloc[0]!r}; the features {self.text!r} need numbers there"
-                )
+        for factor, fitted in self.info.factor_infos.items():
+            if fitted.type == "numerical" and factor.name() in columns:
+                columns[factor.name()] = self._numbers(columns[factor.name()], factor.name(), fitted.num_columns)
         return _matrix(self.info, columns, len(table), self.text, DataError)
+
+    def _numbers(self, column: Any, name: str, width: int) -> Any:
+        """A column, or vectors of the given width, where the fit had numbers."""
+        if column.dtype == object and column.isna().all():
+            return np.full((len(column), width), np.nan)
+        if column.dtype == bool:
+            # Booleans among which some were missing are numbers.
+            return column.astype(float)
+        if not pd.api.types.is_numeric_dtype(column.dtype):
+            raise DataError(f"newdata: {name!r} is {column.iloc[0]!r}; the features {self.text!r} need numbers there")
+        return column
 
 
 def caller_environment(env: int | Mapping[str, Any] | EvalEnvironment | None, depth: int) -> EvalEnvironment:
-    """The namespace in which functions and arrays of a formula are looked up, ``text`` included.
+    """The namespace in which functions and arrays of a formula are looked up, our transforms included.
 
     Parameters
     ----------
@@ -130,7 +135,7 @@ def caller_environment(env: int | Mapping[str, Any] | EvalEnvironment | None, de
             f"env is a {type(env).__name__}; allowed: a mapping of names, the number of callers above, or a patsy "
             f"EvalEnvironment"
         )
-    return found.with_outer_namespace({"text": text})
+    return found.with_outer_namespace({"text": text, **KNOWN_ONLY})
 
 
 def locate_names(
@@ -193,6 +198,20 @@ def fit_features(
     x = _matrix(info, data, n_rows, features, FormulaError)
     names = tuple(np.array(info.column_names, dtype=object)[_is_feature(info)])
     return x, FeatureMap(features, tuple(columns), names, info)
+
+
+def new_features(feature_map: FeatureMap, table: pd.DataFrame, keep_missing: bool) -> NDArray[np.float64]:
+    """X, (n, p), of further contexts; infinite features, and missing values unless kept, are errors."""
+    missing = [name for name in feature_map.variables if table[name].isna().any()]
+    if missing and not keep_missing:
+        n_missing = int(table[missing].isna().any(axis=1).sum())
+        raise MissingDataError(
+            f"newdata: {listed(missing)} are NaN or missing in {n_missing} of {len(table)} rows; only a fit with "
+            f"missing='keep' takes them"
+        )
+    x = feature_map.transform(table)
+    check_features(x, feature_map.names, keep_missing)
+    return x
 
 
 def check_features(x: NDArray[np.float64], names: Sequence[str], keep_missing: bool) -> NDArray[np.bool_]:
