@@ -314,7 +314,9 @@ class RankResults:
     def update(self, **changes: Any) -> RankResults:
         """The same fit with some options of :func:`dmlrank.dml_rank` changed; only what they touch is redone.
 
-        Another functional, estimator, floor, covariance of the same folds or level trains nothing anew.
+        Another functional, estimator, floor, covariance of the same folds or level trains nothing anew. Another
+        ``context``, ``categories``, ``missing``, ``votes``, ``unlabelled``, column of propensities or clusters reads
+        the frame again, as it is then.
 
         Raises
         ------

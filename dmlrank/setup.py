@@ -66,11 +66,17 @@ def restrict_items(
         return data
     if component == "largest" and len(parts[0]) > 1:
         return data.restrict(parts[0])
-    raise GraphError(_disconnected(data, parts, min_labels))
+    raise GraphError(_disconnected(data, parts, min_labels, isinstance(graph, str)))
 
 
-def _disconnected(data: PreferenceData, parts: list[NDArray[np.intp]], min_labels: int) -> str:
+def _disconnected(data: PreferenceData, parts: list[NDArray[np.intp]], min_labels: int, observed: bool) -> str:
     shown = "; ".join("{" + listed(data.items[j] for j in part) + "}" for part in parts[:5])
+    shown += " and more" if len(parts) > 5 else ""
+    if not observed:
+        return (
+            f"graph= does not connect the models: {len(parts)} components {shown}; add pairs between them, or let "
+            f"graph='observed' find the pairs that have labels"
+        )
     counts = data.pair_counts()
     looser = [m for m in (5, 2, 1) if m < min_labels and Graph.observed(counts, m).connected]
     advice = ["component='largest' ranks the largest component only"] if len(parts[0]) > 1 else []
@@ -78,8 +84,8 @@ def _disconnected(data: PreferenceData, parts: list[NDArray[np.intp]], min_label
         advice.append(f"min_labels={looser[0]} would connect them")
     advice.append("graph='complete' extrapolates")
     return (
-        f"the comparisons do not connect the models: {len(parts)} components {shown}"
-        f"{' and more' if len(parts) > 5 else ''} (a pair needs min_labels={min_labels} labelled contexts in each "
+        f"the comparisons do not connect the models: {len(parts)} components {shown} "
+        f"(a pair needs min_labels={min_labels} labelled contexts in each "
         f"order); {'; '.join(advice)}"
     )
 
