@@ -84,9 +84,16 @@ def dml_rank(
     formula : str
         ``"winner ~ features | model_a + model_b"``. Features are anything patsy reads, ``text(prompt, 100)`` (TF-IDF
         and truncated SVD), columns that hold vectors, 2-D arrays of the caller with one row per row of the data, or
-        ``1`` for no context. The two items stand in the order in which they were shown.
-    data : DataFrame
-        One row per vote. A row with a missing winner is a context that still tells about the prompts.
+        ``1`` for no context. The two items stand in the order in which they were shown. The outcome is a column of
+        labels (known spellings, the winning model's name, 1 = first and 0 = second), a column of preferences for the
+        item shown first (numbers in [0, 1]), or one column of probabilities per category:
+        ``"p_a + p_b + p_tie ~ features | model_a + model_b"``.
+    data : frame
+        One row per vote: a pandas or polars DataFrame, a pyarrow Table or a DuckDB relation, of which only the needed
+        columns are read. A row with a missing winner is a context that still tells about the prompts. The frame is
+        neither changed nor copied: :meth:`RankResults.update` reads it again where a change asks for other columns or
+        rows, so leave it as it is for as long. Rows keep their order; joins and aggregations of DuckDB have none, so
+        give them an ``.order()`` unless ``context=`` says which rows belong together.
     functional : {"borda", "bt", "rank_centrality"} or Functional
         Mean win share; log-odds projected on differences of scores (Bradley-Terry without assuming it); stationary
         distribution of the walk to preferred models. Objects such as ``RankCentrality(walk="rate")`` are bound to the
@@ -158,7 +165,8 @@ def dml_rank(
         Weights that turn these prompts into the target population: a column, the same for all rows of a prompt, or one
         number per prompt in order of first appearance. The scores are E[w F(mu(X))] / E[w].
     categories : mapping, optional
-        ``{label: meaning}`` for labels that are not known, with the meanings first, second, both_good, both_bad, tie.
+        ``{label: meaning}`` for labels that are not known, with the meanings first, second, both_good, both_bad, tie;
+        ``{column: meaning}`` for columns of probabilities. ``{0.5: "tie"}`` makes a tie of a preference of one half.
     category_weights : {"half", "paper"}, CategoryWeights or two sequences of C numbers
         What each category counts for the first and for the second item. "half": every tie one half; "paper": both good
         counts as a win for both, both bad for none.
@@ -172,7 +180,10 @@ def dml_rank(
     cov_kwds : mapping, optional
         ``{"groups": column}`` with clusters of prompts, or ``{"groups": [prompt, annotator]}`` for two-way clustering.
     missing : {"raise", "drop", "keep"}
-        What to do with rows that miss a needed value; "keep" hands missing numbers to LightGBM.
+        What to do with rows that miss a needed value: an error, leave them out (counted in the summary), or keep them.
+        Kept numbers, categories, texts and vectors are NaN to LightGBM, which learns where to send them; ``center``,
+        ``bs`` and the like learn from known values, other functions of the formula see the NaN. What is no feature
+        (items of a vote, identifiers, clusters, propensities) is needed in any case.
     votes : {"mean", "first"}
         What repeated votes on a prompt count that show the same two items in the same order: their mean, which is right
         where the number of votes does not depend on what was voted; or the first one in the order of the rows, where a

@@ -12,7 +12,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from ._options import Options, changed_options
-from .data.features import check_features
+from .data.features import new_features
 from .data.frames import column_names, require_columns, take_columns
 from .data.graph import Graph
 from .estimates import Diagnostics, Estimates, collect
@@ -269,8 +269,8 @@ class RankResults(Output):
             return pd.DataFrame(scale.of(steps.influence.value), index=index, columns=self.models)
         feature_map = steps.data.feature_map
         require_columns(feature_map.variables, column_names(newdata), "newdata")
-        x = feature_map.transform(take_columns(newdata, feature_map.variables))
-        check_features(x, feature_map.names, keep_missing=steps.options.missing == "keep")
+        table = take_columns(newdata, feature_map.variables)
+        x = new_features(feature_map, table, keep_missing=steps.options.missing == "keep")
         return pd.DataFrame(scale.of(scores_at(steps, x)), columns=self.models)
 
     # --- other fits ------------------------------------------------------------------------------------
@@ -278,7 +278,9 @@ class RankResults(Output):
     def update(self, **changes: Any) -> RankResults:
         """The same fit with some options of :func:`dmlrank.dml_rank` changed; only what they touch is redone.
 
-        Another functional, estimator, floor, covariance of the same folds or level trains nothing anew.
+        Another functional, estimator, floor, covariance of the same folds or level trains nothing anew. Another
+        ``context``, ``categories``, ``missing``, ``votes``, ``unlabelled``, column of propensities or clusters reads
+        the frame again, as it is then.
 
         Raises
         ------

@@ -72,11 +72,15 @@ def restrict_items(
 def explain_disconnected(data: PreferenceData, parts: list[NDArray[np.intp]], min_labels: int, graph: Any) -> str:
     """What to tell of a graph that falls into several parts, and what to do."""
     shown = "; ".join("{" + listed(data.items[j] for j in part) + "}" for part in parts[:5])
-    if isinstance(graph, str) and graph == "votes":
-        way_out = "component='largest' ranks the largest component only" if len(parts[0]) > 1 else "collect such votes"
+    shown += " and more" if len(parts) > 5 else ""
+    if not isinstance(graph, str):
         return (
-            f"no vote compares models across {len(parts)} components {shown}{' and more' * (len(parts) > 5)}; {way_out}"
+            f"graph= does not connect the models: {len(parts)} components {shown}; add pairs between them, or let "
+            f"graph='observed' find the pairs that have labels"
         )
+    if graph == "votes":
+        way_out = "component='largest' ranks the largest component only" if len(parts[0]) > 1 else "collect such votes"
+        return f"no vote compares models across {len(parts)} components {shown}; {way_out}"
     counts = data.pair_counts()
     looser = [m for m in (5, 2, 1) if m < min_labels and Graph.observed(counts, m, data.ordered).connected]
     advice = ["component='largest' ranks the largest component only"] if len(parts[0]) > 1 else []
@@ -86,8 +90,8 @@ def explain_disconnected(data: PreferenceData, parts: list[NDArray[np.intp]], mi
         advice.append("so would position_bias=False, if order does not matter")
     advice.append("graph='complete' extrapolates")
     return (
-        f"the comparisons do not connect the models: {len(parts)} components {shown}"
-        f"{' and more' if len(parts) > 5 else ''} (a pair needs min_labels={min_labels} labelled contexts"
+        f"the comparisons do not connect the models: {len(parts)} components {shown} "
+        f"(a pair needs min_labels={min_labels} labelled contexts"
         f"{' in each order' if data.ordered else ''}); {'; '.join(advice)}"
     )
 

@@ -29,7 +29,7 @@ from ..exceptions import (
 from .formula import names_in
 from .frames import is_vector_column, require_columns, stack_vectors
 from .plain import Plain, common_type, plain_terms, write
-from .transforms import text
+from .transforms import KNOWN_ONLY, text
 
 
 class _KeepRows(NAAction):
@@ -94,18 +94,11 @@ class FeatureMap:
         """X, (n, p), of further contexts, with the transforms fitted before."""
         require_columns(self.variables, list(table.columns), "newdata")
         columns = {name: table[name] for name in self.variables}
-        fitted = self.info.factor_infos.items() if self.info is not None else ()
-        numbers = {factor.name() for factor, info in fitted if info.type == "numerical"}
-        for name in (numbers | {term.variable for _, term in self.plain}) & set(columns):
-            if columns[name].dtype == bool:
-                # Booleans among which some were missing are numbers.
-                columns[name] = columns[name].astype(float)
-        for name in numbers & set(columns):
-            column = _values(columns[name])
-            if len(column) and not pd.api.types.is_numeric_dtype(column.dtype):
-                raise DataError(
-                    f"newdata: {name!r} is {column.iloc[0]!r}; the features {self.text!r} need numbers there"
-                )
+        for _, term in self.plain:
+            columns[term.variable] = self._numbers(columns[term.variable], term.variable, term.width)
+        for factor, fitted in self.info.factor_infos.items() if self.info is not None else ():
+            if fitted.type == "numerical" and factor.name() in columns:
+                columns[factor.name()] = self._numbers(columns[factor.name()], factor.name(), fitted.num_columns)
         return self.matrix(columns, len(table), DataError)
 
     def matrix(self, columns: Mapping[str, Any], n_rows: int, kind: type[DmlrankError]) -> NDArray[np.float64]:
@@ -123,9 +116,22 @@ class FeatureMap:
             x[:, self.coded] = _matrix(self.info, values, n_rows, self.text, kind)
         return x
 
+    def _numbers(self, column: Any, name: str, width: int) -> Any:
+        """A column, or vectors of the given width, where the fit had numbers."""
+        if not isinstance(column, pd.Series) or is_vector_column(column):
+            return column
+        if column.dtype == object and column.isna().all():
+            return np.full((len(column), width), np.nan)
+        if column.dtype == bool:
+            # Booleans among which some were missing are numbers.
+            return column.astype(float)
+        if not pd.api.types.is_numeric_dtype(column.dtype):
+            raise DataError(f"newdata: {name!r} is {column.iloc[0]!r}; the features {self.text!r} need numbers there")
+        return column
+
 
 def caller_environment(env: int | Mapping[str, Any] | EvalEnvironment | None, depth: int) -> EvalEnvironment:
-    """The namespace in which functions and arrays of a formula are looked up, ``text`` included.
+    """The namespace in which functions and arrays of a formula are looked up, our transforms included.
 
     Parameters
     ----------
@@ -155,7 +161,7 @@ def caller_environment(env: int | Mapping[str, Any] | EvalEnvironment | None, de
             f"env is a {type(env).__name__}; allowed: a mapping of names, the number of callers above, or a patsy "
             f"EvalEnvironment"
         )
-    return found.with_outer_namespace({"text": text})
+    return found.with_outer_namespace({"text": text, **KNOWN_ONLY})
 
 
 def locate_names(
@@ -220,6 +226,20 @@ def fit_features(
     names, starts, coded = _arranged(terms, plain, info)
     feature_map = FeatureMap(features, tuple(columns), names, info, starts, coded)
     return feature_map.matrix(columns, n_rows, FormulaError), feature_map
+
+
+def new_features(feature_map: FeatureMap, table: pd.DataFrame, keep_missing: bool) -> NDArray[np.float64]:
+    """X, (n, p), of further contexts; infinite features, and missing values unless kept, are errors."""
+    missing = [name for name in feature_map.variables if table[name].isna().any()]
+    if missing and not keep_missing:
+        n_missing = int(table[missing].isna().any(axis=1).sum())
+        raise MissingDataError(
+            f"newdata: {listed(missing)} are NaN or missing in {n_missing} of {len(table)} rows; only a fit with "
+            f"missing='keep' takes them"
+        )
+    x = feature_map.transform(table)
+    check_features(x, feature_map.names, keep_missing)
+    return x
 
 
 def check_features(x: NDArray[np.float64], names: Sequence[str], keep_missing: bool) -> NDArray[np.bool_]:

@@ -112,6 +112,11 @@ def names_in(features: str) -> Names:
     for factor in dict.fromkeys(factor for term in terms for factor in term.factors):
         tree = _parse(factor.code, features)
         _collect(tree, values, calls)
+        if factor.code == "Intercept":
+            raise FormulaError(
+                f"the features {features!r} use 'Intercept', patsy's name for the constant; a column of this name is "
+                f"written Q('Intercept')"
+            )
         name = tree.id if isinstance(tree, ast.Name) else _quoted(tree)
         if name is not None:
             alone[name] = None

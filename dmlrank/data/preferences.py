@@ -171,19 +171,25 @@ class PreferenceData:
         return replace(self, cells=merged, vote_y=vote_y, ordered=False)
 
     def restrict(self, kept: IntArray) -> PreferenceData:
-        """The same contexts with the votes among the ``kept`` items only; the others' battles become unlabelled."""
+        """The same contexts with the votes among the ``kept`` items only; the others' battles become unlabelled.
+
+        Categories that only the others' votes had are left out, as they are where the others were never read.
+        """
         new_code = np.full(self.n_items, -1)
         new_code[kept] = np.arange(len(kept))
         first, second = new_code[self.cells.first], new_code[self.cells.second]
         inside = (first >= 0) & (second >= 0)
-        cells = replace(self.cells, first=first, second=second).only(inside)
+        y = self.cells.y[inside]
+        chosen = y.any(axis=0) | (np.arange(self.n_categories) < 2)
+        cells = replace(replace(self.cells, first=first, second=second).only(inside), y=y[:, chosen])
         vote_inside = inside[self.vote_cell]
         return replace(
             self,
             items=tuple(self.items[j] for j in kept),
+            categories=tuple(name for name, here in zip(self.categories, chosen, strict=True) if here),
             cells=cells,
             vote_cell=(np.cumsum(inside) - 1)[self.vote_cell[vote_inside]],
-            vote_y=self.vote_y[vote_inside],
+            vote_y=self.vote_y[vote_inside][:, chosen],
             vote_row=self.vote_row[vote_inside],
         )
 

@@ -196,8 +196,8 @@ def _check_something_known(
     empty = np.isnan(x).all(axis=0)
     if empty.any():
         raise MissingDataError(
-            f"the features {listed(np.array(names)[empty])} are NaN in every context; one NaN that goes into center() "
-            f"or the like makes all of them NaN: put such a feature into a column first"
+            f"the features {listed(np.array(names)[empty])} are NaN in every context; a function that is given one NaN "
+            f"may make NaN of all"
         )
     if missing == "drop" and incomplete.all():
         raise MissingDataError(f"no context is left: in each of the {len(x)} contexts some feature is NaN")

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pandas as pd
+import patsy
 from numpy.typing import NDArray
 from patsy import stateful_transform
 
@@ -108,3 +110,72 @@ def _texts(column: Any) -> tuple[NDArray[np.bool_], list[str]]:
 
 text = stateful_transform(Text)
 text.__doc__ = Text.__doc__
+
+
+class KnownOnly:
+    """A stateful transform of patsy's that learns from known values alone and leaves missing ones missing.
+
+    By itself ``center(x)`` is NaN in every row when one value of x is. Where no value is missing, nothing changes.
+
+    Parameters
+    ----------
+    kind : callable
+        Makes a transform of patsy's.
+
+    Examples
+    --------
+    >>> x, center = np.array([1.0, np.nan, 3.0]), KnownOnly(patsy.center.__patsy_stateful_transform__)
+    >>> center.memorize_chunk(x); center.memorize_finish(); center.transform(x).tolist()
+    [-1.0, nan, 1.0]
+    """
+
+    def __init__(self, kind: Callable[[], Any]) -> None:
+        self._transform = kind()
+        self._has_seen = False
+
+    def memorize_chunk(self, x: Any, *args: Any, **kwargs: Any) -> None:
+        """Learn from the known values of a chunk."""
+        known = _known_rows(x)
+        if known is None or known.any():
+            self._has_seen = True
+            self._transform.memorize_chunk(x if known is None else _rows(x, known), *args, **kwargs)
+
+    def memorize_finish(self) -> None:
+        """Finish learning, if there was anything to learn from."""
+        if self._has_seen:
+            self._transform.memorize_finish()
+
+    def transform(self, x: Any, *args: Any, **kwargs: Any) -> Any:
+        """The transform of known values; NaN elsewhere."""
+        known = _known_rows(x)
+        if known is None:
+            return self._transform.transform(x, *args, **kwargs)
+        if not (known.any() and self._has_seen):
+            return np.full(len(known), np.nan)
+        part = np.asarray(self._transform.transform(_rows(x, known), *args, **kwargs))
+        whole = np.full((len(known), *part.shape[1:]), np.nan)
+        whole[known] = part
+        return whole
+
+
+def _known_rows(x: Any) -> NDArray[np.bool_] | None:
+    """Rows without a missing number, (n,); None where no number is missing, or there are no numbers."""
+    try:
+        missing = np.isnan(np.asarray(x, dtype=float))
+    except (TypeError, ValueError):
+        return None
+    return ~missing.reshape(len(missing), -1).any(axis=1) if missing.ndim and missing.any() else None
+
+
+def _rows(x: Any, kept: NDArray[np.bool_]) -> Any:
+    return x[kept] if isinstance(x, pd.Series | pd.DataFrame) else np.asarray(x)[kept]
+
+
+def _known_only(name: str) -> Any:
+    builtin = getattr(patsy, name)
+    transform = stateful_transform(lambda: KnownOnly(builtin.__patsy_stateful_transform__))
+    transform.__doc__ = builtin.__doc__
+    return transform
+
+
+KNOWN_ONLY = {name: _known_only(name) for name in ("center", "standardize", "scale", "bs", "cr", "cc")}

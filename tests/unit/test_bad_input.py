@@ -106,6 +106,7 @@ BAD_FORMULAS = {
     "no formula": (None, ["the formula is a NoneType"]),
     "outcome as a feature": (LEAD.format("winner"), ["'winner' is the outcome"]),
     "unknown function": (LEAD.format("centre(length)"), ["'centre'", "did you mean 'center'?"]),
+    "a column named Intercept": (LEAD.format("length + Intercept"), ["'Intercept'", "the constant", "Q('Intercept')"]),
     "prompt as a category": (LEAD.format("question"), ["180 different values", "text(question, 100)"]),
 }
 
@@ -326,6 +327,11 @@ BAD_OPTIONS = {
     "graph": ({"graph": "full"}, OptionError, ["graph='full'", "'observed', 'complete'"]),
     "graph of other models": ({"graph": dr.Graph.all_pairs(4)}, OptionTypeError, ["(4, 4)", "(3, 3)"]),
     "one-way graph": ({"graph": np.triu(np.ones((3, 3), dtype=bool), 1)}, GraphError, ["not symmetric"]),
+    "graph of two islands": (
+        {"graph": np.array([[False, True, False], [True, False, False], [False, False, False]])},
+        GraphError,
+        ["graph= does not connect the models", "{'claude', 'gpt'}; {'koala'}", "graph='observed'"],
+    ),
     "component": ({"component": "biggest"}, OptionError, ["component='biggest'", "'largest'"]),
     "edge weights": ({"edge_weights": "count"}, OptionError, ["edge_weights='count'", "did you mean 'counts'?"]),
     "edge weights of words": ({"edge_weights": {"gpt": 1}}, OptionTypeError, ["edge_weights is a dict", "(3, 3)"]),

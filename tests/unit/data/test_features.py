@@ -401,3 +401,8 @@ def test_features_without_contexts_of_their_own():
     x, features = fit_features("1", {}, 4, caller_environment({}, depth=0))
     assert x.shape == (4, 0)
     assert features.names == ()
+
+
+def test_a_column_named_like_patsys_constant(read, votes):
+    data = read(votes.assign(Intercept=votes["length"]), "Q('Intercept')", context=["question"])
+    np.testing.assert_array_equal(data.x[:, 0], [3, 1, 2, 5, 4])

@@ -115,6 +115,8 @@ def test_names_are_values_or_calls(features, values, calls, alone):
         ("& x", "an operator stands where"),
         ("I(x y)", "'I(x y)' is not Python"),
         ("class + x", "Q('class')"),
+        ("x + Intercept", "Q('Intercept')"),
+        ("x:Intercept", "Q('Intercept')"),
         ("(x", "cannot be read"),
     ],
 )

@@ -59,6 +59,17 @@ def test_restricting_is_reading_without_the_others_labels(read, many_votes):
     assert restricted.n_contexts == 60
 
 
+def test_a_category_that_only_the_others_had_is_left_out(read, many_votes):
+    with_m1 = (many_votes[["a", "b"]] == "m1").any(axis=1)
+    winner = many_votes["winner"].where(with_m1 | (many_votes["winner"] != "tie"), "model_b")
+    data = read(many_votes.assign(winner=winner), context=["question"])
+    restricted = data.restrict(np.array([0, 2, 3]))
+    assert (data.categories, restricted.categories) == (("first", "second", "tie"), ("first", "second"))
+    np.testing.assert_array_equal(restricted.cells.y.sum(axis=1), 1)
+    assert restricted.vote_y.shape == (restricted.n_votes, 2)
+    assert data.restrict(np.array([0, 1])).categories == data.categories
+
+
 def test_restricting_can_put_items_into_another_order(read, many_votes):
     data = read(many_votes, context=["question"])
     order = np.array([3, 0, 2, 1])

@@ -212,7 +212,7 @@ def test_transforms_are_fitted_again_when_contexts_are_dropped(read, votes):
 
 
 @pytest.mark.parametrize("missing", ["drop", "keep"])
-@pytest.mark.parametrize("features", ["center(log(length))", "log(0 * length)", "nothing"])
+@pytest.mark.parametrize("features", ["center(log(0 * length))", "log(0 * length)", "bs(nothing, 4)", "nothing"])
 def test_a_feature_without_any_value(read, votes, features, missing):
     with pytest.raises(MissingDataError, match=r"NaN in every context|every one of the 9 rows"):
         read(votes.assign(nothing=np.nan), features, env={"log": log}, context=["question"], missing=missing)
