@@ -12,6 +12,7 @@ import lightgbm as lgb
 import numpy as np
 from numpy.typing import NDArray
 
+from .._progress import report
 from ..exceptions import OptionError, OptionTypeError, check_choice, listed
 from .parameters import (
     BAGGING_FREQUENCY_NAMES,
@@ -147,7 +148,11 @@ def best_draw(
         Draws the configurations.
     """
     trials = [as_settings(_with_bagging(draw)) for draw in search.draws(rng)]
-    return min(trials, key=lambda trial: _log_loss(trial, train, folds, fixed))
+    losses = []
+    for trial in trials:
+        losses.append(_log_loss(trial, train, folds, fixed))
+        report(len(losses), len(trials), "tuning, draws", minor=True)
+    return trials[int(np.argmin(losses))]
 
 
 def _log_loss(trial: Settings, train: lgb.Dataset, folds: InnerFolds, fixed: Mapping[str, Parameter]) -> float:

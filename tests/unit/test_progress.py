@@ -39,6 +39,14 @@ def test_a_function_hears_of_folds_tuning_and_chunks_to_their_ends(battles, rank
     assert heard["scores, contexts"][-1] == (80, 80)
 
 
+def test_a_random_search_tells_of_its_draws(battles, rank):
+    heard = []
+    search = dr.RandomSearch(n_draws=2, grid={"num_iterations": [3], "num_leaves": [3, 4]})
+    options = {"propensity": "marginal", "n_folds": 2, "tune": search}
+    rank(battles, FORMULA, progress=lambda *a: heard.append(a), **options)
+    assert heard[:3] == [(1, 2, "tuning, draws"), (2, 2, "tuning, draws"), (1, 2, "mu, folds")]
+
+
 def test_results_are_the_same_with_progress(battles, rank):
     one, other = rank(battles, FORMULA), rank(battles, FORMULA, progress=lambda *_: None)
     np.testing.assert_array_equal(one.params, other.params)
