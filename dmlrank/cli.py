@@ -20,6 +20,7 @@ from ._options import (
     GRAPHS,
     LEARNERS,
     MISSING,
+    PROMPTS,
     VOTES,
 )
 from ._version import __version__
@@ -151,15 +152,23 @@ _OPTIONS: dict[str, dict[str, Any]] = {
     "functional": {"help": "borda, bt or rank_centrality (default borda)"},
     "context": {"nargs": "+", "metavar": "COLUMN", "help": "columns that identify a prompt"},
     "propensity": {"help": "estimate, marginal or the name of a column (default estimate)"},
+    "propensity_formula": {"metavar": "'~ FEATURES'", "help": "what selection saw, where not the formula's features"},
     "estimator": {"choices": ESTIMATORS},
     "learner": {"choices": LEARNERS},
     "n_folds": {"type": int, "metavar": "N"},
+    "n_rep": {"type": int, "metavar": "N", "help": "repetitions with other folds (default 1)"},
+    "position_bias": {
+        "action": argparse.BooleanOptionalAction,
+        "help": "whether order makes a pair another pair (default yes)",
+    },
     "graph": {"choices": GRAPHS},
     "min_labels": {"type": int, "metavar": "N", "help": "labels that a pair needs in each order (default 10)"},
     "component": {"choices": COMPONENTS},
     "min_comparisons": {"type": int, "metavar": "N", "help": "models with fewer labelled prompts are dropped"},
     "edge_weights": {"choices": EDGE_WEIGHTS},
+    "weights": {"metavar": "COLUMN", "help": "weights of prompts in the target population"},
     "category_weights": {"choices": CATEGORY_WEIGHTS},
+    "prompts": {"choices": PROMPTS, "help": "whether intervals are about new prompts or these alone"},
     "floor": {"type": float, "metavar": "P", "help": "smallest probability of a category (default 0.005)"},
     "cov_type": {"choices": COV_TYPES},
     "missing": {"choices": MISSING},
@@ -167,6 +176,7 @@ _OPTIONS: dict[str, dict[str, Any]] = {
     "alpha": {"type": float, "metavar": "A", "help": "one minus the confidence level (default 0.05)"},
     "rng": {"type": int, "metavar": "SEED"},
     "n_jobs": {"type": int, "metavar": "N", "help": "threads (default: all cores)"},
+    "progress": {"action": "store_const", "const": True, "help": "a bar, or in a log lines, on standard error"},
 }
 # Those that a check takes.
 _CHECKED = ("context", "min_labels", "missing", "n_folds")

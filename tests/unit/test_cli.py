@@ -150,3 +150,23 @@ def test_errors_are_messages_not_tracebacks(csv, capsys, arguments, words):
     shown = capsys.readouterr()
     assert words in shown.err
     assert not shown.out
+
+
+def test_every_plain_option_of_the_api_has_its_word():
+    import inspect
+
+    from dmlrank.cli import _OPTIONS
+
+    elsewhere = {"formula", "data", "mu", "tune", "categories", "cov_kwds", "env", "unlabelled"}
+    assert set(inspect.signature(dr.dml_rank).parameters) - elsewhere == set(_OPTIONS)
+
+
+def test_order_repetitions_and_prompts_are_passed_on(battles, csv, capsys):
+    options = ["--no-position-bias", "--n-rep", "2", "--prompts", "fixed", "--weights", "length", "--context"]
+    assert main(["fit", FORMULA, csv, "--rng", "3", *options, "question_id", "--progress"]) == 0
+    shown = capsys.readouterr()
+    expected = dr.dml_rank(
+        FORMULA, battles, position_bias=False, n_rep=2, prompts="fixed", weights="length", context="question_id", rng=3
+    )
+    assert shown.out.rstrip("\n") == expected.summary().as_text()
+    assert "scores, contexts: 1500/1500" in shown.err
