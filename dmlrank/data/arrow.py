@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from types import ModuleType
 from typing import Any
 
@@ -45,7 +46,13 @@ def frame_columns(frame: nw.DataFrame[Any], places: Sequence[int]) -> list[pd.Se
     return [series_of(column.to_arrow()) for column in columns]
 
 
-def relation_columns(frame: nw.LazyFrame[Any], names: Sequence[str]) -> list[pd.Series]:
+def is_relation(data: Any) -> bool:
+    """Whether a caller's frame is a DuckDB relation, which is a query and holds no rows."""
+    kind = type(data)
+    return kind.__name__ == "DuckDBPyRelation" and kind.__module__.lstrip("_").startswith("duckdb")
+
+
+def relation_columns(relation: Any, names: Sequence[str]) -> list[pd.Series]:
     """Columns of a DuckDB relation, read by one query, in the order of its rows.
 
     Raises
@@ -53,31 +60,25 @@ def relation_columns(frame: nw.LazyFrame[Any], names: Sequence[str]) -> list[pd.
     DataError
         If the connection is told not to keep the order of rows, or the query fails.
     """
-    pyarrow = arrow_module("a DuckDB relation")
-    try:
-        _check_order(frame.to_native())
-        table = frame.select(nw.col(*names)).collect("pyarrow").to_native()
-    except Exception as error:
-        raise _own_error(error) from None
-    assert isinstance(table, pyarrow.Table)
-    return [series_of(table.column(name)) for name in names]
-
-
-def relation_names(frame: nw.LazyFrame[Any]) -> list[str]:
-    """Names of the columns of a DuckDB relation; no row is read."""
-    try:
-        return list(frame.columns)
-    except Exception as error:
-        raise _own_error(error) from None
-
-
-def relation_length(frame: nw.LazyFrame[Any]) -> int:
-    """Number of rows of a DuckDB relation."""
     arrow_module("a DuckDB relation")
-    try:
-        return int(frame.select(nw.len()).collect("pyarrow").item())
-    except Exception as error:
-        raise _own_error(error) from None
+    quoted = ", ".join('"' + name.replace('"', '""') + '"' for name in names)
+    with _own_errors():
+        _check_order(relation)
+        table = relation.project(quoted).to_arrow_table()
+    return [series_of(table.column(place)) for place in range(len(names))]
+
+
+def relation_names(relation: Any) -> list[str]:
+    """Names of the columns of a DuckDB relation; no row is read."""
+    with _own_errors():
+        return list(relation.columns)
+
+
+def relation_length(relation: Any) -> int:
+    """Number of rows of a DuckDB relation."""
+    with _own_errors():
+        ((n_rows,),) = relation.aggregate("count(*)").fetchall()
+    return int(n_rows)
 
 
 def series_of(column: Any) -> pd.Series:
@@ -95,8 +96,14 @@ def _check_order(relation: Any) -> None:
         )
 
 
-def _own_error(error: Exception) -> Exception:
+@contextmanager
+def _own_errors() -> Iterator[None]:
     """DuckDB's errors as one of ours, others as they are."""
-    if not type(error).__module__.lstrip("_").startswith("duckdb"):
-        return error
-    return DataError(f"the DuckDB relation cannot be read: {error}")
+    try:
+        yield
+    except DataError:
+        raise
+    except Exception as error:
+        if not type(error).__module__.lstrip("_").startswith("duckdb"):
+            raise
+        raise DataError(f"the DuckDB relation cannot be read: {error}") from None

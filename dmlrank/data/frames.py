@@ -13,7 +13,7 @@ from narwhals.exceptions import DuplicateError
 from numpy.typing import NDArray
 
 from ..exceptions import ColumnError, DataError, FrameTypeError, listed, nearest
-from .arrow import frame_columns, relation_columns, relation_length, relation_names, series_of
+from .arrow import frame_columns, is_relation, relation_columns, relation_length, relation_names, series_of
 
 # What pandas calls an object column of nothing but numbers, and whole numbers beyond which floats are not exact.
 _NUMBERS = ("integer", "floating", "mixed-integer-float", "decimal", "boolean")
@@ -41,11 +41,11 @@ def column_names(data: Any) -> list[str]:
     DataError
         If a name stands for more than one column, or there are no rows.
     """
-    frame = _opened(data)
-    names = pd.Index(relation_names(frame) if isinstance(frame, nw.LazyFrame) else [str(c) for c in frame.columns])
+    frame = None if is_relation(data) else _eager(data)
+    names = pd.Index(relation_names(data) if frame is None else [str(name) for name in frame.columns])
     if not names.is_unique:
         raise _several(names)
-    if isinstance(frame, nw.DataFrame):
+    if frame is not None:
         _check_rows(len(frame))
     return list(names)
 
@@ -64,16 +64,14 @@ def take_columns(data: Any, names: Sequence[str]) -> pd.DataFrame:
     DataError
         If there are no rows, or a DuckDB relation cannot be read.
     """
-    frame = _opened(data)
-    if not names:
-        return pd.DataFrame(index=pd.RangeIndex(_n_rows(frame)))
-    if isinstance(frame, nw.LazyFrame):
-        columns = relation_columns(frame, names)
+    if is_relation(data):
+        columns = relation_columns(data, names) if names else []
+        n_rows = len(columns[0]) if names else relation_length(data)
     else:
-        known = [str(name) for name in frame.columns]
+        frame = _eager(data)
+        known, n_rows = [str(name) for name in frame.columns], len(frame)
         columns = _eager_columns(frame, [known.index(name) for name in names])
-    n_rows = _check_rows(len(columns[0]))
-    index = pd.RangeIndex(n_rows)
+    index = pd.RangeIndex(_check_rows(n_rows))
     named = zip(names, columns, strict=True)
     return pd.DataFrame(
         {name: plain_column(column.set_axis(index).rename(name)) for name, column in named}, index=index
@@ -241,27 +239,19 @@ def _is_hashable(cell: Any) -> bool:
     return True
 
 
-def _opened(data: Any) -> nw.DataFrame[Any] | nw.LazyFrame[Any]:
-    """The frame as narwhals sees it: an eager one, or a DuckDB relation."""
+def _eager(data: Any) -> nw.DataFrame[Any]:
     try:
-        frame = nw.from_native(data)
+        return nw.from_native(data, eager_only=True)
     except DuplicateError:
         raise _several(pd.Index(data.columns if isinstance(data, pd.DataFrame) else data.column_names)) from None
     except TypeError:
-        frame = None
-    if isinstance(frame, nw.DataFrame) or (isinstance(frame, nw.LazyFrame) and frame.implementation.is_duckdb()):
-        return frame
-    kind = f"{type(data).__module__}.{type(data).__name__}"
-    hint = "; pandas.DataFrame(data) makes one" if isinstance(data, dict | list | np.ndarray) else ""
-    for method in ("compute", "collect"):
-        hint = f"; .{method}() makes one" if hasattr(data, method) else hint
-    raise FrameTypeError(
-        f"data is a {kind}; needed is a pandas or polars DataFrame, a pyarrow Table or a DuckDB relation{hint}"
-    )
-
-
-def _n_rows(frame: nw.DataFrame[Any] | nw.LazyFrame[Any]) -> int:
-    return _check_rows(relation_length(frame) if isinstance(frame, nw.LazyFrame) else len(frame))
+        kind = f"{type(data).__module__}.{type(data).__name__}"
+        hint = "; pandas.DataFrame(data) makes one" if isinstance(data, dict | list | np.ndarray) else ""
+        for method in ("compute", "collect"):
+            hint = f"; .{method}() makes one" if hasattr(data, method) else hint
+        raise FrameTypeError(
+            f"data is a {kind}; needed is a pandas or polars DataFrame, a pyarrow Table or a DuckDB relation{hint}"
+        ) from None
 
 
 def _check_rows(n_rows: int) -> int:
@@ -271,6 +261,8 @@ def _check_rows(n_rows: int) -> int:
 
 
 def _eager_columns(frame: nw.DataFrame[Any], places: Sequence[int]) -> list[pd.Series]:
+    if not places:
+        return []
     if frame.implementation.is_polars() or frame.implementation.is_pyarrow():
         return frame_columns(frame, places)
     table = frame.select(nw.nth(*places)).to_pandas()
