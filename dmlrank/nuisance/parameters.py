@@ -111,7 +111,7 @@ def check_values(parameters: Mapping[str, Parameter], option: str) -> None:
 
 def _known_names() -> set[str]:
     """LightGBM's names of parameters; empty where its release does not tell, so that names go unchecked there."""
-    table = getattr(getattr(lgb.basic, "_ConfigAliases", None), "_get_all_param_aliases", dict)()
+    table: dict[str, list[str]] = getattr(getattr(lgb.basic, "_ConfigAliases", None), "_get_all_param_aliases", dict)()
     return {name for names in table.values() for name in names}
 
 
