@@ -83,6 +83,11 @@ def relation_length(relation: Any) -> int:
 
 def series_of(column: Any) -> pd.Series:
     """An Arrow array as a pandas Series; whole numbers beside missing ones stay exact."""
+    kind = column.type
+    if hasattr(kind, "index_type") and str(kind.index_type).startswith("uint"):
+        # Older releases of pyarrow cannot turn unsigned codes of a dictionary into pandas.
+        pa = arrow_module("a dictionary")
+        column = column.cast(pa.dictionary(pa.int64(), kind.value_type, ordered=kind.ordered))
     return pd.Series(column.to_pandas(integer_object_nulls=True)).rename(None)
 
 
