@@ -18,7 +18,6 @@ CovType = Literal["robust", "cluster"]
 Missing = Literal["raise", "drop", "keep"]
 Prompts = Literal["random", "fixed"]
 Votes = Literal["mean", "first"]
-Method = Literal["max-t", "bonferroni", "none"]
 
 ESTIMATORS = ("debiased", "plugin", "bt_mle")
 LEARNERS = ("auto", "lightgbm")

@@ -86,30 +86,22 @@ def fit_mu(
     learner : str, classifier or callable
         The user's own, see :func:`dmlrank.nuisance.classifiers.fit_learner`; otherwise LightGBM.
     """
-    model = _fit(data, kept, unit, tune, rng, n_jobs, learner)
-    return model if data.ordered else MirroredMu(model, data.flip)
-
-
-def _fit(
-    data: PreferenceData,
-    kept: NDArray[np.bool_],
-    unit: IntArray,
-    tune: Tune,
-    rng: np.random.Generator,
-    n_jobs: int | None,
-    learner: Any,
-) -> MuModel:
     counts = _vote_counts(data, kept)
     if not data.ordered:
         counts = counts + np.swapaxes(counts, 0, 1)[..., data.flip]
+    model: MuModel
     if np.count_nonzero(counts.sum(axis=(0, 1))) <= 1:
-        return ConstantMu(_shares(counts))
-    if data.x.shape[1] == 0:
-        return ConstantMu(shrunken_frequencies(counts))
-    rows = outcome_rows(data, kept, unit)
-    if is_own(learner):
-        return fit_learner(learner, rows, data.n_items, data.n_categories, rng)
-    return BoosterMu(train_booster(rows, data.n_categories, data.n_items, tune, rng, n_jobs), data.n_items)
+        model = ConstantMu(_shares(counts))
+    elif data.x.shape[1] == 0:
+        model = ConstantMu(shrunken_frequencies(counts))
+    else:
+        rows = outcome_rows(data, kept, unit)
+        if is_own(learner):
+            model = fit_learner(learner, rows, data.n_items, data.n_categories, rng)
+        else:
+            booster = train_booster(rows, data.n_categories, data.n_items, tune, rng, n_jobs)
+            model = BoosterMu(booster, data.n_items)
+    return model if data.ordered else MirroredMu(model, data.flip)
 
 
 def _shares(counts: FloatArray) -> FloatArray:
