@@ -197,7 +197,7 @@ def dml_rank(
     rng : int, Generator or None
         Seed of folds, tuning and boosters; None draws one, which the summary prints.
     n_jobs : int, optional
-        Threads; all cores when None.
+        Threads; all cores when None. Boosters on small training sets use one in any case.
     progress : bool or callable
         True shows a bar on standard error (in a log file, lines); a function is called with (step, total, what).
     env : int, mapping or patsy EvalEnvironment, optional

@@ -31,10 +31,11 @@ class BoosterMu:
 
     booster: lgb.Booster
     n_items: int
+    n_jobs: int | None = None
 
     def predict(self, x: FloatArray) -> FloatArray:
         """Category probabilities, (n, K, K, C)."""
-        return predict_all_pairs(self.booster, x, self.n_items)
+        return predict_all_pairs(self.booster, x, self.n_items, n_jobs=self.n_jobs)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -100,7 +101,7 @@ def fit_mu(
             model = fit_learner(learner, rows, data.n_items, data.n_categories, rng)
         else:
             booster = train_booster(rows, data.n_categories, data.n_items, tune, rng, n_jobs)
-            model = BoosterMu(booster, data.n_items)
+            model = BoosterMu(booster, data.n_items, n_jobs)
     return model if data.ordered else MirroredMu(model, data.flip)
 
 

@@ -21,6 +21,7 @@ def predict_all_pairs(
     n_items: int,
     raw_score: bool = False,
     offset: FloatArray | None = None,
+    n_jobs: int | None = None,
 ) -> FloatArray:
     """What a booster over rows [x, first, second] predicts for every ordered pair.
 
@@ -36,6 +37,8 @@ def predict_all_pairs(
         Scores before the softmax or the logistic function.
     offset : ndarray, shape (n, K, K, C), optional
         Added to the scores before they become probabilities, such as main effects that the booster was trained on.
+    n_jobs : int, optional
+        Threads; all cores when None.
 
     Returns
     -------
@@ -56,7 +59,8 @@ def predict_all_pairs(
     pairs = n_items * n_items - n_items
     step = max(1, min(_ROWS, _NUMBERS // (x.shape[1] + 2)) // pairs)
     first, second = np.nonzero(~np.eye(n_items, dtype=bool))
-    parts = [_stacked(booster, distinct[at : at + step], first, second) for at in range(0, len(distinct), step)]
+    blocks = (distinct[at : at + step] for at in range(0, len(distinct), step))
+    parts = [_stacked(booster, block, first, second, n_jobs) for block in blocks]
     scores = np.concatenate(parts)[place]
     if offset is not None:
         scores = scores + offset[:, first, second]
@@ -72,10 +76,12 @@ def _distinct(x: FloatArray) -> tuple[FloatArray, NDArray[np.intp]]:
     return distinct, place.reshape(-1)
 
 
-def _stacked(booster: lgb.Booster, x: FloatArray, first: NDArray[np.intp], second: NDArray[np.intp]) -> FloatArray:
+def _stacked(
+    booster: lgb.Booster, x: FloatArray, first: NDArray[np.intp], second: NDArray[np.intp], n_jobs: int | None
+) -> FloatArray:
     n, pairs = len(x), len(first)
     rows = np.empty((n, pairs, x.shape[1] + 2), dtype=x.dtype)
     rows[:, :, :-2] = x[:, None]
     rows[:, :, -2], rows[:, :, -1] = first, second
-    scores = np.asarray(booster.predict(rows.reshape(n * pairs, -1), raw_score=True))
+    scores = np.asarray(booster.predict(rows.reshape(n * pairs, -1), raw_score=True, num_threads=n_jobs or 0))
     return scores.reshape(n, pairs, -1)

@@ -188,14 +188,15 @@ def _fold_propensity(
         step = max(1, 4_000_000 // max(data.n_items**2, data.x.shape[1]))
         for at in range(0, len(context), step):
             part = slice(at, at + step)
-            table = predict_all_pairs(booster, data.x[context[part]], data.n_items)[..., 0]
+            table = predict_all_pairs(booster, data.x[context[part]], data.n_items, n_jobs=n_jobs)[..., 0]
             total[part] = table.sum(axis=(1, 2))
             own[part] = table[np.arange(len(table)), first[part], second[part]]
             if not data.ordered:
                 own[part] += table[np.arange(len(table)), second[part], first[part]]
         return any_label * own / total
+    threads = n_jobs or 0
     orders = [(first, second)] if data.ordered else [(first, second), (second, first)]
-    return np.sum([booster.predict(stack_rows(data.x, context, a, b)) for a, b in orders], axis=0)
+    return np.sum([booster.predict(stack_rows(data.x, context, a, b), num_threads=threads) for a, b in orders], axis=0)
 
 
 def _one_pair_per_context(cells: Cells) -> bool:
@@ -220,7 +221,9 @@ def _any_label(
         return np.full(len(context), labelled.mean())
     learned = _ordered_contexts(data, kept)
     rows = TrainingRows(data.x[learned], labelled[learned], np.ones(len(learned)), unit[learned])
-    return np.asarray(train_booster(rows, None, None, tune, rng, n_jobs).predict(data.x[context]))
+    return np.asarray(
+        train_booster(rows, None, None, tune, rng, n_jobs).predict(data.x[context], num_threads=n_jobs or 0)
+    )
 
 
 def selection_rows(

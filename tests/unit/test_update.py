@@ -56,7 +56,7 @@ def scored(monkeypatch):
         monkeypatch.setattr(
             room,
             "predict_all_pairs",
-            lambda booster, x, *args, kept=kept: rows.append(len(x)) or kept(booster, x, *args),
+            lambda booster, x, *args, kept=kept, **given: rows.append(len(x)) or kept(booster, x, *args, **given),
         )
     return rows
 

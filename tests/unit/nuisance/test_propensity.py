@@ -28,7 +28,7 @@ class Stub:
     def __init__(self, probability):
         self.probability = probability
 
-    def predict(self, rows, raw_score=False):
+    def predict(self, rows, raw_score=False, num_threads=0):
         p = self.probability(rows)
         return np.log(p / (1 - p)) if raw_score else p
 
