@@ -42,6 +42,7 @@ class Repetition:
     mu: MuSource
     propensity: Propensity
     evaluated: Pass
+    floor: float = 0.0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -155,6 +156,8 @@ def make_covariance(
     if o.prompts == "fixed":
         influence = influence.given_prompts()
     covariance = clustered(influence, gauge, clusters, annotator)
+    if influence.steepening is not None:
+        covariance = covariance.at_least(influence.steepening / len(influence.value))
     if len(repeated) > 1:
         estimates = np.stack([r.plugin if o.estimator == "plugin" else r.estimate for r in repeated])
         covariance = covariance.between_repetitions(estimates)
