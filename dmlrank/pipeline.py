@@ -15,6 +15,7 @@ from .data.reading import read_preferences
 from .estimation.crossfit import CrossFittedMu, Folds, GivenMu, MuSource, assign_folds
 from .estimation.floor import settled_floor
 from .estimation.influence import Influence, Pieces, evaluate, raised
+from .estimation.validity import Validity, assess, warn_of
 from .exceptions import OptionError
 from .functionals import Borda
 from .functionals.first_advantage import FirstAdvantage
@@ -82,6 +83,12 @@ def run(options: Options, source: Source, previous: Steps | None = None) -> Step
         (influence, clusters, o.prompts),
         lambda: make_covariance(influence, gauge, clusters, annotator, o, [passed.influences[0] for passed in passes]),
     )
+    first = repetitions[0]
+    validity = memory.step(
+        "validity",
+        (data, setup, influence, covariance, first.mu, first.evaluated, o.estimator),
+        lambda: _validity(data, setup, influence, covariance, first, o),
+    )
     return Steps(
         o,
         source,
@@ -96,6 +103,7 @@ def run(options: Options, source: Source, previous: Steps | None = None) -> Step
         influence,
         covariance,
         memory.made,
+        validity=validity,
     )
 
 
@@ -191,6 +199,18 @@ def _repeat(
         lambda: evaluate(_scores(setup), mu, data, propensity.cells, pieces, floor, weight),
     )
     return Repetition(folds, mu, propensity, evaluated, floor)
+
+
+def _validity(
+    data: PreferenceData, setup: Setup, influence: Influence, covariance: Covariance, first: Repetition, o: Options
+) -> Validity:
+    """Signs that the intervals may not hold; the plug-in's are known not to."""
+    order = np.argsort(data.seed_order)
+    cell_mu = first.evaluated.cell_mu
+    validity = assess(setup.functional, influence, first.mu, cell_mu, data.cells, order, first.floor)
+    if o.estimator == "debiased":
+        warn_of(validity, covariance.std_errors, data.items, data.n_contexts)
+    return validity
 
 
 def _scores(setup: Setup) -> list[Any]:

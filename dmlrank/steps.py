@@ -15,6 +15,7 @@ from .data.preferences import FloatArray, IntArray, PreferenceData
 from .estimation.crossfit import Folds, MuSource
 from .estimation.influence import Influence, Pass, Pieces, mean_influence, pieces_by_context, pieces_by_group
 from .estimation.likelihood import BradleyTerryFit
+from .estimation.validity import Validity
 from .exceptions import DmlrankWarning
 from .inference.clusters import Clusters
 from .inference.covariance import Covariance, one_way, robust, two_way, two_way_contexts
@@ -66,6 +67,7 @@ class Steps:
     covariance: Covariance
     memory: dict[str, Made] = field(repr=False)
     likelihood: BradleyTerryFit | None = None
+    validity: Validity | None = None
 
     @property
     def folds(self) -> Folds:
