@@ -90,6 +90,18 @@ def one_way(influence: Influence, group: IntArray, gauge: FloatArray) -> Covaria
     return _structured(matrix, gauge, (n_groups,))
 
 
+def independent_rows(influence: Influence, group: IntArray | None) -> FloatArray:
+    """What each context, or group of contexts, adds to the error of the estimate, (g, d).
+
+    ``rows.T @ rows`` is the covariance of :func:`robust`, or of :func:`one_way`.
+    """
+    phi = influence.centred
+    if group is None:
+        return phi / len(phi)
+    names, group = np.unique(group, return_inverse=True)
+    return _sums(phi, group) * np.sqrt(len(names) / (len(names) - 1)) / len(phi)
+
+
 def two_way(influence: Influence, prompt: IntArray, annotator: IntArray, gauge: FloatArray) -> Covariance:
     """Prompts and annotators, crossed: V_prompt + V_annotator - V_cell, from the pieces of the influence.
 
@@ -154,9 +166,14 @@ def _crossed(
 
 
 def _by_group(rows: FloatArray, group: IntArray) -> FloatArray:
+    total = _sums(rows, group)
+    return total.T @ total
+
+
+def _sums(rows: FloatArray, group: IntArray) -> FloatArray:
     total = np.zeros((int(group.max()) + 1, rows.shape[1]))
     np.add.at(total, group, rows)
-    return total.T @ total
+    return total
 
 
 def _count_clusters(groups: list[NDArray[np.intp]]) -> tuple[int, ...]:
