@@ -1,13 +1,16 @@
-"""What a leaderboard may claim: tests of all differences, and confidence sets for ranks."""
+"""What a leaderboard may claim: tests of all differences, confidence sets for ranks, joint regions."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
 
 from .exceptions import OptionError, check_choice, listed
+from .hypotheses import HypothesisLike, read_hypothesis
+from .inference.ellipsoid import Ellipsoid, confidence_ellipsoid
 from .inference.letters import letter_groups
 from .inference.pairwise import METHODS, compare_differences
 from .inference.ranks import rank_bounds, ranks_of, separate_each
@@ -188,6 +191,60 @@ class Claims(Output):
             raise OptionError(f"n_best={n_best!r}: needed is a whole number from 1 to {number}, the number of models")
         ranks = self.ranks(alpha, bootstrap=bootstrap)
         return ranks.index[ranks["lower"] <= n_best].tolist()
+
+    def ellipsoid(
+        self,
+        alpha: float | None = None,
+        models: Sequence[str] | None = None,
+        contrasts: HypothesisLike | None = None,
+    ) -> Ellipsoid:
+        """The joint confidence region of some or all scores, or of contrasts of them.
+
+        Parameters
+        ----------
+        alpha : float, optional
+            One minus the level; the fit's when None.
+        models : sequence of str, optional
+            All when None.
+        contrasts : optional
+            Hypotheses as for :meth:`t_test`, in place of models: ``["a - b", "(a + b)/2 - c"]``. A hypothesis' own
+            value (``"a - b = 0.1"``) is subtracted.
+
+        Returns
+        -------
+        Ellipsoid
+            Its degrees of freedom, radius and volume are those of the directions that the functional leaves free.
+            ``plot()`` draws the region of a pair.
+
+        Raises
+        ------
+        UnknownModelError, OptionError
+        HypothesisError
+            If what is asked for is fixed by the functional, or does not vary in the data.
+
+        Examples
+        --------
+        >>> import dmlrank as dr
+        >>> res = dr.dml_rank("winner ~ 1 | model_a + model_b", dr.datasets.simulate_arena(n=2000, rng=0), rng=0)
+        >>> region = res.ellipsoid(models=["gpt-4", "claude-v1"])
+        >>> region.df, region.contains(res.params[["gpt-4", "claude-v1"]])
+        (2, True)
+        >>> res.ellipsoid(contrasts=["gpt-4 - claude-v1", "claude-v1 - koala-13b"]).models
+        ('gpt-4 - claude-v1', 'claude-v1 - koala-13b')
+        """
+        e, level = self.estimates, self._alpha(alpha)
+        if contrasts is not None:
+            if models is not None:
+                raise OptionError("models= and contrasts= both say what the region is about; give one of them")
+            read = read_hypothesis(contrasts, e.models)
+            region = confidence_ellipsoid(e.estimate, e.covariance, read.labels, read.matrix, e.reason, level)
+            return replace(region, center=region.center - read.value, scores=False)
+        chosen = e.models if models is None else [models] if isinstance(models, str) else list(models)
+        places = [self._place(name) for name in chosen]
+        if len(set(places)) < len(places) or not places:
+            raise OptionError(f"models names every score of the region once, at least one; got {listed(chosen)}")
+        rows = np.eye(len(e.models))[places]
+        return confidence_ellipsoid(e.estimate, e.covariance, chosen, rows, e.reason, level)
 
     def _chosen(self, models: Sequence[str] | None, against: str | None) -> list[int]:
         """Places of the models to compare, the best first."""

@@ -24,7 +24,6 @@ from .exceptions import (
     listed,
 )
 from .hypotheses import HypothesisLike, read_hypothesis
-from .inference.ellipsoid import Ellipsoid, confidence_ellipsoid
 from .inference.probability import WinProbability, win_probability
 from .inference.sides import check_side
 from .inference.wald import t_test, wald_test
@@ -210,33 +209,6 @@ class RankResults(Claims):
         statsmodels ContrastResults
         """
         return wald_test(*self._tested(hypothesis))
-
-    def ellipsoid(self, alpha: float | None = None, models: Sequence[str] | None = None) -> Ellipsoid:
-        """The joint confidence region of some or all scores.
-
-        Parameters
-        ----------
-        alpha : float, optional
-            One minus the level; the fit's when None.
-        models : sequence of str, optional
-            All when None.
-
-        Examples
-        --------
-        >>> import dmlrank as dr
-        >>> res = dr.dml_rank("winner ~ 1 | model_a + model_b", dr.datasets.simulate_arena(n=2000, rng=0), rng=0)
-        >>> region = res.ellipsoid(models=["gpt-4", "claude-v1"])
-        >>> region.df, region.contains(res.params[["gpt-4", "claude-v1"]])
-        (2, True)
-        """
-        chosen = self.models if models is None else [models] if isinstance(models, str) else list(models)
-        places = [self._place(name) for name in chosen]
-        if len(set(places)) < len(places) or not places:
-            raise OptionError(f"models names every score of the region once, at least one; got {listed(chosen)}")
-        level = self._alpha(alpha)
-        return confidence_ellipsoid(
-            self.estimates.estimate, self.estimates.covariance, self.estimates.models, places, level
-        )
 
     def win_probability(self, first: str, second: str, alpha: float | None = None) -> WinProbability:
         """Share of comparisons that ``first`` wins against ``second``, with an interval.
