@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -21,7 +21,6 @@ from .exceptions import (
     DmlrankWarning,
     GraphError,
     OptionError,
-    listed,
 )
 from .hypotheses import HypothesisLike, read_hypothesis
 from .inference.probability import WinProbability, win_probability

@@ -55,7 +55,8 @@ def benjamini_hochberg(p: FloatArray) -> FloatArray:
 
 def largest(noise: Noise, contrasts: Contrasts, absolute: bool) -> FloatArray:
     """Draws of the largest t statistic of the contrasts, (draws,)."""
-    return step_down(noise, contrasts, np.zeros(len(contrasts.first)), absolute=absolute)[0].largest
+    nothing = np.zeros(len(contrasts.first), dtype=bool)
+    return step_down(noise, contrasts, np.zeros(len(nothing)), absolute=absolute, counted=nothing)[0].largest
 
 
 def single_step(t: FloatArray, p: FloatArray, maxima: FloatArray, normal: bool) -> FloatArray:
@@ -76,6 +77,7 @@ def step_down(
     families: Sequence[IntArray] | None = None,
     absolute: bool = False,
     p: FloatArray | None = None,
+    counted: NDArray[np.bool_] | None = None,
 ) -> list[SteppedDown]:
     """Step-down max-t: each t statistic against the largest of those hypotheses that are not rejected before it.
 
@@ -85,7 +87,7 @@ def step_down(
     contrasts : Contrasts
         J of them.
     t : ndarray, shape (J,)
-        Hypotheses are rejected where t is large. One that is not above zero gets the p-value one, but takes part.
+        Hypotheses are rejected where t is large.
     families : sequence of ndarray of int, optional
         Hypotheses that belong together; all of them when None. Several families share the draws.
     absolute : bool
@@ -93,6 +95,9 @@ def step_down(
     p : ndarray, shape (J,), optional
         p-values of each hypothesis for itself; where the noise is normal, the adjusted ones lie between them and
         Holm's.
+    counted : ndarray of bool, shape (J,), optional
+        Hypotheses whose p-value is wanted, all when None; the others take part, and theirs is one. They have to be the
+        least extreme ones.
 
     References
     ----------
@@ -103,6 +108,7 @@ def step_down(
     orders = [family[np.argsort(t[family], kind="stable")] for family in families]
     counts = [np.zeros(len(order)) for order in orders]
     reached = t.tolist()
+    wanted = [True] * len(t) if counted is None else counted.tolist()
     maxima: list[list[NDArray]] = [[] for _ in orders]
     for rows in noise.blocks(contrasts):
         for number, order in enumerate(orders):
@@ -110,23 +116,30 @@ def step_down(
             for place, (i, row) in enumerate(zip(order.tolist(), rows(order), strict=True)):
                 size = np.abs(row, out=row) if absolute else row
                 top = size.copy() if top is None else np.maximum(top, size, out=top)
-                if reached[i] > 0:
+                if wanted[i]:
                     counts[number][place] += np.count_nonzero(top >= reached[i])
             assert top is not None
             maxima[number].append(top)
     return [
-        _stepped(family, order, count, np.concatenate(parts), t, p if noise.normal else None)
+        _stepped(family, order, count, np.concatenate(parts), p if noise.normal else None, counted)
         for family, order, count, parts in zip(families, orders, counts, maxima, strict=True)
     ]
 
 
 def _stepped(
-    family: IntArray, order: IntArray, count: FloatArray, maxima: FloatArray, t: FloatArray, p: FloatArray | None
+    family: IntArray,
+    order: IntArray,
+    count: FloatArray,
+    maxima: NDArray,
+    p: FloatArray | None,
+    counted: NDArray[np.bool_] | None,
 ) -> SteppedDown:
-    share = np.where(t[order] > 0, _share(count, len(maxima)), 1.0)
+    share = _share(count, len(maxima))
     if p is not None:
-        share = np.where(t[order] > 0, np.clip(share, p[order], holm(p[order])), 1.0)
-    adjusted: FloatArray = np.empty(len(t))
+        share = np.clip(share, p[order], holm(p[order]))
+    if counted is not None:
+        share[~counted[order]] = 1.0
+    adjusted: FloatArray = np.empty(int(family.max()) + 1)
     adjusted[order] = np.maximum.accumulate(share[::-1])[::-1]
     return SteppedDown(adjusted[family], maxima)
 

@@ -74,7 +74,7 @@ def separate(estimate: FloatArray, covariance: Covariance, noise: Noise, alpha: 
         return Separation(p_above, p_single, float("nan"), alpha)
     ordered = contrasts.both_ways()
     t = (estimate[ordered.first] - estimate[ordered.second]) / ordered.std_error
-    stepped = step_down(noise, ordered, t, p=norm.sf(t))[0]
+    stepped = step_down(noise, ordered, t, p=norm.sf(t), counted=t > 0)[0]
     p_above[ordered.first, ordered.second] = stepped.p_adjusted
     size = np.abs(t[: len(contrasts.first)])
     adjusted = single_step(size, 2 * norm.sf(size), stepped.largest, noise.normal)
@@ -97,7 +97,8 @@ def separate_each(estimate: FloatArray, covariance: Covariance, noise: Noise, al
     if not models:
         return found
     t = (estimate[ordered.first] - estimate[ordered.second]) / ordered.std_error
-    stepped = step_down(noise, ordered, t, families=[families[j] for j in models], p=norm.sf(t))
+    chosen = [families[j] for j in models]
+    stepped = step_down(noise, ordered, t, families=chosen, p=norm.sf(t), counted=t > 0)
     for j, result in zip(models, stepped, strict=True):
         rejected = families[j][result.p_adjusted <= alpha]
         above = ordered.first[rejected] == j

@@ -212,7 +212,7 @@ def _difference_plot(results: PairwiseResults, ax: Axes | None) -> Axes:
     axes.hlines(place, np.clip(low, *edge), np.clip(high, *edge), color=colours, linewidth=1.6)
     axes.scatter(estimate, place, color=colours, zorder=3)
     for line in _lines(results):
-        axes.axvline(line, color="0.6", linewidth=0.8, linestyle="--", zorder=0)
+        axes.axvline(line, color="0.4", linewidth=0.9, linestyle="--", zorder=1)
     axes.set_yticks(place, [literal(name) for name in frame["first"]])
     axes.set_xlim(*edge)
     axes.set_ylim(-0.7, len(frame) - 0.3)

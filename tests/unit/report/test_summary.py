@@ -121,7 +121,7 @@ def test_numeric_labels_are_explained():
 def test_the_plug_in_says_that_its_intervals_are_not_valid(result):
     text = " ".join(result.update(estimator="plugin").summary().as_text().split())
     assert "CI not valid" in text
-    assert "intervals and tests are NOT valid" in text
+    assert "intervals, tests and rank sets are NOT valid" in text
 
 
 def test_a_score_without_variance_gets_a_reason_instead_of_a_statistic():
