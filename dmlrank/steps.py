@@ -202,11 +202,12 @@ def multiplier_noise(steps: Steps, kind: str, factor: float, seed: int) -> Multi
         )
     if steps.options.prompts == "fixed":
         influence = influence.given_prompts()
-    rows = independent_rows(influence, clusters.prompt if clusters else None) * factor
+    rows, small_sample = independent_rows(influence, clusters.prompt if clusters else None)
+    rows = rows * factor
     added = np.zeros((rows.shape[1], rows.shape[1]))
     if len(steps.repetitions) > 1:
-        added = steps.covariance.matrix * factor**2 - rows.T @ rows
-    return MultiplierNoise(rows, added, kind, seed)
+        added = steps.covariance.matrix * factor**2 - small_sample * rows.T @ rows
+    return MultiplierNoise(rows, small_sample, added, kind, seed)
 
 
 def _same(old: tuple[Any, ...], new: tuple[Any, ...]) -> bool:

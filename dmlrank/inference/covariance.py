@@ -90,16 +90,16 @@ def one_way(influence: Influence, group: IntArray, gauge: FloatArray) -> Covaria
     return _structured(matrix, gauge, (n_groups,))
 
 
-def independent_rows(influence: Influence, group: IntArray | None) -> FloatArray:
-    """What each context, or group of contexts, adds to the error of the estimate, (g, d).
+def independent_rows(influence: Influence, group: IntArray | None) -> tuple[FloatArray, float]:
+    """What each context, or group of contexts, adds to the error of the estimate, (g, d), and the small-sample factor.
 
-    ``rows.T @ rows`` is the covariance of :func:`robust`, or of :func:`one_way`.
+    The factor times ``rows.T @ rows`` is the covariance of :func:`robust`, or of :func:`one_way`.
     """
     phi = influence.centred
     if group is None:
-        return phi / len(phi)
+        return phi / len(phi), 1.0
     names, group = np.unique(group, return_inverse=True)
-    return _sums(phi, group) * np.sqrt(len(names) / (len(names) - 1)) / len(phi)
+    return _sums(phi, group) / len(phi), len(names) / (len(names) - 1)
 
 
 def two_way(influence: Influence, prompt: IntArray, annotator: IntArray, gauge: FloatArray) -> Covariance:

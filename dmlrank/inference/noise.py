@@ -136,7 +136,9 @@ class MultiplierNoise:
     ----------
     rows : ndarray, shape (g, d)
         What each independent unit (a context, or a cluster of them) adds to the error of the estimate, whose
-        covariance is ``rows.T @ rows``.
+        covariance is ``small_sample * rows.T @ rows + added``.
+    small_sample : float
+        The factor that standard errors of few clusters have; those of the draws have it, too.
     added : ndarray, shape (d, d)
         Covariance of what comes on top, independent of the units: other deals of folds.
     kind : {"gaussian", "rademacher", "webb"}
@@ -157,6 +159,7 @@ class MultiplierNoise:
     """
 
     rows: FloatArray
+    small_sample: float
     added: FloatArray
     kind: str
     seed: int
@@ -183,7 +186,8 @@ class MultiplierNoise:
             if n_units > STUDENTISED:
                 yield _standardised_rows(scores, contrasts, unit)
             else:
-                yield _studentised_rows(scores, self.rows / unit, self.added / unit**2, multipliers, contrasts)
+                added = self.added / unit**2
+                yield _studentised_rows(scores, self.rows / unit, self.small_sample, added, multipliers, contrasts)
 
 
 def normal_noise(covariance: Covariance, seed: int) -> NormalNoise:
@@ -231,7 +235,12 @@ def _standardised_rows(scores: Row, contrasts: Contrasts, unit: float) -> Rows:
 
 
 def _studentised_rows(
-    scores: FloatArray, units: FloatArray, added: FloatArray, multipliers: FloatArray, contrasts: Contrasts
+    scores: FloatArray,
+    units: FloatArray,
+    small_sample: float,
+    added: FloatArray,
+    multipliers: FloatArray,
+    contrasts: Contrasts,
 ) -> Rows:
     """Rows from draws of the scores, each difference over its standard error in the draw."""
     units, added = np.pad(units, ((0, 0), (0, 1))), np.pad(added, (0, 1))
@@ -248,7 +257,7 @@ def _studentised_rows(
             fixed = added[first, first] + added[second, second] - 2 * added[first, second]
             # All units on one side leave no spread: as far out as it gets.
             smallest = 1e-12 * np.square(each).sum(axis=0)[:, None]
-            error = np.sqrt(np.maximum(variance, smallest) + fixed[:, None])
+            error = np.sqrt(small_sample * np.maximum(variance, smallest) + fixed[:, None])
             yield from (scores[first] - scores[second]) / error
 
     return rows
