@@ -14,7 +14,7 @@ _MOST = 1e7
 
 
 def first_place(results: Estimates, separation: Separation) -> list[str]:
-    """One sentence or two; none where no difference can be tested.
+    """One sentence or two; none where no difference can be tested, or tests are not valid.
 
     Parameters
     ----------
@@ -28,7 +28,7 @@ def first_place(results: Estimates, separation: Separation) -> list[str]:
     rival = open_to[0] if open_to else int(others[0])
     pair = differences(results.covariance, np.array([first]), np.array([rival]))
     gap = float(results.estimate[first] - results.estimate[rival])
-    if not np.isfinite(separation.critical) or not pair.usable[0]:
+    if results.estimator == "plugin" or not np.isfinite(separation.critical) or not pair.usable[0]:
         return []
     digits = max(3, int(np.ceil(1 - np.log10(pair.std_error[0])))) if results.scale.natural else 1
     names = f"{results.models[first]} - {results.models[rival]}"
@@ -46,7 +46,7 @@ def first_place(results: Estimates, separation: Separation) -> list[str]:
 def _needed(results: Estimates, separation: Separation, gap: float, std_error: float) -> str:
     """What would close it, where prompts are what the standard error comes from."""
     design = results.design
-    if not gap > 0 or design.prompts == "fixed" or results.estimator == "plugin":
+    if not gap > 0 or design.prompts == "fixed":
         return ""
     unit, number = _unit(results)
     more = units_needed(gap, std_error, number, separation.critical, _POWER)
@@ -60,7 +60,7 @@ def _unit(results: Estimates) -> tuple[str, int]:
     if not names:
         prompts = "prompts" if results.design.context else "rows"
         return f"{prompts} like these", results.design.n_contexts
-    more = "" if len(names) == 1 else f", with {names[1]} growing in proportion,"
+    more = "" if len(names) == 1 else f", with {names[1]} in proportion,"
     return f"clusters of {names[0]}{more}", counts[0]
 
 
