@@ -73,7 +73,7 @@ def replicate(
     return figures
 
 
-def study(replications: int, k: int = 10, alpha: float = 0.05, n_draws: int = 20_000, seed: int = 0) -> pd.DataFrame:
+def study(replications: int, k: int = 10, alpha: float = 0.05, n_draws: int = 10_000, seed: int = 0) -> pd.DataFrame:
     """A row per covariance and truth: shares of errors and of coverage, and mean widths of the sets."""
     rows = []
     for kind, covariance in covariances(k).items():

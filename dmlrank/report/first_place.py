@@ -78,4 +78,4 @@ def _rounded(number: float) -> int:
 
 
 def _p(p: float) -> str:
-    return "< 0.001" if p < 0.001 else f"= {p:.2g}"
+    return "< 0.001" if p < 0.001 else f"= {p:.2f}" if p >= 0.1 else f"= {p:.2g}"
