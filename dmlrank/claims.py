@@ -17,7 +17,7 @@ from .inference.ranks import rank_bounds, ranks_of, separate_each
 from .inference.sides import check_side
 from .output import Output
 from .report.pairwise import PairwiseResults, pairwise_results
-from .report.summary import NOT_VALID
+from .report.summary import NOT_VALID, functional_unit
 
 
 class Claims(Output):
@@ -110,7 +110,7 @@ class Claims(Output):
         about = {"method": method, "side": side, "delta": margin, "alpha": level, "against": against}
         names = tuple(e.models[j] for j in chosen)
         remark = NOT_VALID if e.estimator == "plugin" else ""
-        return pairwise_results(tests, e.models, models=names, functional=e.functional_label, remark=remark, **about)
+        return pairwise_results(tests, e.models, models=names, functional=functional_unit(e), remark=remark, **about)
 
     def ranks(
         self, alpha: float | None = None, simultaneous: bool = True, bootstrap: str | None = None

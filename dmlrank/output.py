@@ -195,6 +195,8 @@ class Output:
         covariance, places = self.estimates.covariance, np.arange(len(self.estimates.models))
         contrasts = differences(covariance, places, np.full(len(places), len(places)))
         contrasts = contrasts.take(contrasts.usable)
+        if not len(contrasts.first):
+            return critical_value(covariance, level, "none")
         return float(np.quantile(largest(self._noise(bootstrap), contrasts, absolute=True), 1 - level))
 
     def _noise(self, bootstrap: str | None = None) -> Noise:

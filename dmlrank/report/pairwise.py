@@ -11,6 +11,7 @@ import pandas as pd
 from .._drawing import literal, new_axes
 from ..inference import sides
 from ..inference.pairwise import PairTests
+from .summary import decimals
 from .table import Summary
 
 if TYPE_CHECKING:
@@ -90,7 +91,10 @@ class PairwiseResults:
             ("Adjustment:", self.method, "Compared with:", self.against or "each other"),
         )
         heads = ("diff", "std err", "z", "P", "adj. P", interval)
-        rows = tuple(_cells(row, bool(ok)) for row, ok in zip(frame.itertuples(index=False), tested, strict=True))
+        std_errors = frame["std_error"].to_numpy()
+        digits = decimals(std_errors, fewest=3 if np.median(std_errors) < 1 else 1)
+        records: list[Any] = list(frame.itertuples(index=False))
+        rows = tuple(_cells(row, row.std_error > 0, digits) for row in records)
         columns = tuple((head, 1 + head.startswith("[")) for head in heads)
         return Summary("Tests of Differences of Scores", header, columns, rows, self._notes(int((~tested).sum())))
 
@@ -145,13 +149,13 @@ def pairwise_results(tests: PairTests, names: tuple[str, ...], **about: Any) -> 
     return PairwiseResults(frame, critical=tests.critical, **about)
 
 
-def _cells(row: Any, tested: bool) -> tuple[str, ...]:
-    name = f"{row.first} - {row.second}"
+def _cells(row: Any, tested: bool, digits: int) -> tuple[str, ...]:
+    name, gap = f"{row.first} - {row.second}", f"{row.estimate:.{digits}f}"
     if not tested:
-        return (name, f"{row.estimate:.3f}", "0", "n/a", "", "", "", "")
-    limits = (f"{limit:.3f}" if np.isfinite(limit) else "inf" if limit > 0 else "-inf" for limit in row[-2:])
+        return (name, gap, "0", "n/a", "", "", "", "")
+    limits = (f"{limit:.{digits}f}" if np.isfinite(limit) else "inf" if limit > 0 else "-inf" for limit in row[-2:])
     p, adjusted = (f"{value:.3f}" if value >= 0.0005 else "<.001" for value in (row.p_value, row.p_adjusted))
-    return (name, f"{row.estimate:.3f}", f"{row.std_error:.3f}", f"{row.statistic:.2f}", p, adjusted, *limits)
+    return (name, gap, f"{row.std_error:.{digits}f}", f"{row.statistic:.2f}", p, adjusted, *limits)
 
 
 def _win_matrix(results: PairwiseResults, ax: Axes | None) -> Axes:

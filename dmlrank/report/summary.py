@@ -50,7 +50,7 @@ def _header(results: Estimates) -> tuple[tuple[str, str, str, str], ...]:
     propensity = f" ({diagnostics.min_propensity:.3g})" if diagnostics.min_propensity > 0 else ""
     left = [
         ("Dep. Variable:", design.outcome),
-        ("Functional:", results.functional_label + ("" if results.scale.natural else f", {results.scale.name}")),
+        ("Functional:", functional_unit(results)),
         ("Edge weights:", design.edge_weights),
         ("Tie weight:", tie_weight(design.tie_weights)),
         ("Estimator:", _estimator(results)),
@@ -67,6 +67,11 @@ def _header(results: Estimates) -> tuple[tuple[str, str, str, str], ...]:
         ("Propensity (min):", f"{design.propensity}{propensity}"),
     ]
     return tuple((*a, *b) for a, b in zip(left, right, strict=True))
+
+
+def functional_unit(results: Estimates) -> str:
+    """What the scores are, and in what unit."""
+    return results.functional_label + ("" if results.scale.natural else f", {results.scale.name}")
 
 
 def _estimator(results: Estimates) -> str:

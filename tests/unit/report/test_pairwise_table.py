@@ -65,6 +65,14 @@ def test_the_table_says_what_was_done(result, options, words):
         assert word in text
 
 
+def test_small_and_large_units_are_shown_with_two_figures(result):
+    small = result.update(functional="rank_centrality").t_test_pairwise().summary()
+    assert all(len(row[2].lstrip("0.")) >= 2 for row in small.rows)
+    elo = result.rescale("elo").t_test_pairwise().summary()
+    assert "bt (log-odds projection), elo" in one_line(elo)
+    assert all(len(row[1].split(".")[1]) == 1 for row in elo.rows)
+
+
 def test_tests_are_frozen(result):
     with pytest.raises(dataclasses.FrozenInstanceError):
         result.t_test_pairwise().alpha = 0.5
