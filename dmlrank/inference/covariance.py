@@ -181,8 +181,10 @@ def _count_clusters(groups: list[NDArray[np.intp]]) -> tuple[int, ...]:
     if min(counts) < 2:
         raise DataError("clustered standard errors need at least two clusters; the grouping column has one value")
     if min(counts) < _FEW_CLUSTERS:
+        hint = "; bootstrap='webb' in conf_int, t_test_pairwise and ranks allows for it" if len(groups) == 1 else ""
         warnings.warn(
-            f"only {min(counts)} clusters: clustered standard errors are too small on average below {_FEW_CLUSTERS}",
+            f"only {min(counts)} clusters: clustered standard errors are too small on average below {_FEW_CLUSTERS}"
+            f"{hint}",
             DmlrankWarning,
             stacklevel=6,
         )

@@ -49,6 +49,26 @@ def letter_groups(separated: NDArray[np.bool_], scores: FloatArray) -> tuple[str
     return tuple(result)
 
 
+def shortened(group: str) -> str:
+    """The groups of one model with four or more that follow each other written from the first to the last.
+
+    Examples
+    --------
+    >>> shortened("abc"), shortened("bcdeh"), shortened("7,8,9,10,12")
+    ('abc', 'b-eh', '7-10,12')
+    """
+    numbered = not group.isalpha()
+    names = group.split(",") if numbered else list(group)
+    places = [int(name) if numbered else _ALPHABET.index(name) for name in names]
+    parts, start = [], 0
+    for end in range(1, len(names) + 1):
+        if end == len(names) or places[end] != places[end - 1] + 1:
+            run = names[start:end]
+            parts += [f"{run[0]}-{run[-1]}"] if len(run) > 3 else run
+            start = end
+    return ("," if numbered else "").join(parts)
+
+
 def _cliques(alike: NDArray[np.bool_]) -> list[tuple[int, ...]]:
     """All largest sets of models that are alike in pairs, (each sorted), grown model by model; sets are bits."""
     found: list[int] = []

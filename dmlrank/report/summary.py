@@ -9,7 +9,7 @@ from scipy.stats import norm
 
 from ..data.preferences import FloatArray
 from ..estimates import Estimates
-from ..inference.letters import letter_groups
+from ..inference.letters import letter_groups, shortened
 from ..inference.ranks import Separation, rank_bounds, ranks_of
 from .first_place import first_place
 from .table import Summary
@@ -125,7 +125,7 @@ def _rows(results: Estimates, critical: float, separation: Separation) -> tuple[
         numbers = (results.estimate[j], std_errors[j], low, high)
         coef, error, lower, upper = (f"{number:.{digits}f}" for number in numbers)
         test = ("fixed", "") if results.fixed[j] else ("n/a", "") if np.isnan(z[j]) else (f"{z[j]:.2f}", f"{p[j]:.3f}")
-        standing = (str(ranks[j]), rank_set(best[j], worst[j]), groups[j], f"{results.shares[j]:.2f}")
+        standing = (str(ranks[j]), rank_set(best[j], worst[j]), shortened(groups[j]), f"{results.shares[j]:.2f}")
         rows.append((results.models[j], coef, error, *test, lower, upper, *standing))
     return tuple(rows)
 

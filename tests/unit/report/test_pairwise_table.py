@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 import re
+import string
 
 import matplotlib as mpl
 import numpy as np
 import pytest
 
 import dmlrank as dr
+from dmlrank.inference.letters import shortened
 
 mpl.use("Agg")
 from matplotlib import pyplot as plt
@@ -154,3 +156,19 @@ def test_pairs_separated_are_those_without_a_common_letter(result):
     groups = result.ranks()["group"].tolist()
     apart = sum(not set(a) & set(b) for i, a in enumerate(groups) for b in groups[:i])
     assert f"{apart} of 28 pairs separated" in text
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_shortened_groups_can_be_written_out_again(seed):
+    rng = np.random.default_rng(seed)
+    alphabet = string.ascii_lowercase + string.ascii_uppercase
+    for names, between in ((alphabet, ""), ([str(n) for n in range(1, 80)], ",")):
+        chosen = [name for name in names if rng.uniform() < 0.7] or [names[0], names[1]]
+        short = shortened(between.join(chosen))
+        parts = short.split(",") if between else re.findall(r"\w-\w|\w", short)
+        written = []
+        for part in parts:
+            first, _, last = part.partition("-")
+            written += names[names.index(first) : names.index(last or first) + 1]
+        assert written == chosen
+        assert len(short) <= len(between.join(chosen))
