@@ -262,9 +262,12 @@ def _interval_note(results: Estimates, critical: float, separation: Separation) 
         f"Rank sets (set) hold all true ranks jointly with {level}"
     )
     differences = f" (differences, {separation.critical:.2f}, stepping down)" if separation.critical > 0 else ""
+    groups = letter_groups(separation.separated, results.estimate)
+    long = any("-" in shortened(group) for group in groups)
+    letters = "grp; a-e is all from a to e" if long else "grp"
     note += (
         f"{differences}. {separation.n_separated:,} of {n_models * (n_models - 1) // 2:,} pairs separated; models that "
-        f"share a letter (grp) are not separated, which does not show that they are equal."
+        f"share a letter ({letters}) are not separated, which does not show that they are equal."
     )
     if results.covariance.note:
         note += f" {results.covariance.note.capitalize()}."
