@@ -15,6 +15,7 @@ from .data.preferences import FloatArray, IntArray, PreferenceData
 from .estimation.crossfit import Folds, MuSource
 from .estimation.influence import Influence, Pass, Pieces, mean_influence, pieces_by_context, pieces_by_group
 from .estimation.likelihood import BradleyTerryFit
+from .estimation.validity import Validity
 from .exceptions import DmlrankWarning, OptionError, check_choice
 from .inference.clusters import Clusters
 from .inference.covariance import Covariance, independent_rows, one_way, robust, two_way, two_way_contexts
@@ -43,6 +44,7 @@ class Repetition:
     mu: MuSource
     propensity: Propensity
     evaluated: Pass
+    floor: float = 0.0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -66,6 +68,7 @@ class Steps:
     covariance: Covariance
     memory: dict[str, Made] = field(repr=False)
     likelihood: BradleyTerryFit | None = None
+    validity: Validity | None = None
 
     @property
     def folds(self) -> Folds:
@@ -156,6 +159,8 @@ def make_covariance(
     if o.prompts == "fixed":
         influence = influence.given_prompts()
     covariance = clustered(influence, gauge, clusters, annotator)
+    if influence.steepening is not None:
+        covariance = covariance.at_least(influence.steepening / len(influence.value))
     if len(repeated) > 1:
         estimates = np.stack([r.plugin if o.estimator == "plugin" else r.estimate for r in repeated])
         covariance = covariance.between_repetitions(estimates)
@@ -204,9 +209,8 @@ def multiplier_noise(steps: Steps, kind: str, factor: float, seed: int) -> Multi
         influence = influence.given_prompts()
     rows, small_sample = independent_rows(influence, clusters.prompt if clusters else None)
     rows = rows * factor
-    added = np.zeros((rows.shape[1], rows.shape[1]))
-    if len(steps.repetitions) > 1:
-        added = steps.covariance.matrix * factor**2 - small_sample * rows.T @ rows
+    # What the covariance has beyond its units: other deals of folds, the correction for a shrunken mu.
+    added = steps.covariance.matrix * factor**2 - small_sample * rows.T @ rows
     return MultiplierNoise(rows, small_sample, added, kind, seed)
 
 

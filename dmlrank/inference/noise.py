@@ -140,7 +140,8 @@ class MultiplierNoise:
     small_sample : float
         The factor that standard errors of few clusters have; those of the draws have it, too.
     added : ndarray, shape (d, d)
-        Covariance of what comes on top, independent of the units: other deals of folds.
+        Covariance of what comes on top, drawn as a normal error of its own: other deals of folds, and the correction
+        for a shrunken mu. What is not positive in it is rounding, and left out.
     kind : {"gaussian", "rademacher", "webb"}
         Standard normal; one or minus one; the six points of Webb, for a handful of clusters.
     seed : int
