@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+from .._drawing import literal, new_axes
 from ..estimates import Estimates
-from ..exceptions import MissingExtraError
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -31,7 +31,7 @@ def forest_plot(results: Estimates, critical: float, alpha: float, ax: Axes | No
     MissingExtraError
         If matplotlib is not installed.
     """
-    axes = _axes(ax, height=1.2 + 0.32 * len(results.models))
+    axes = new_axes(ax, height=1.2 + 0.32 * len(results.models))
     order = np.argsort(results.estimate, kind="stable")
     place = np.arange(len(order))
     half_width = critical * results.covariance.std_errors[order]
@@ -40,7 +40,7 @@ def forest_plot(results: Estimates, critical: float, alpha: float, ax: Axes | No
     )
     if results.neutral is not None:
         axes.axvline(results.neutral, color="0.6", linewidth=0.8, linestyle="--", zorder=0)
-    axes.set_yticks(place, [_literal(results.models[j]) for j in order])
+    axes.set_yticks(place, [literal(results.models[j]) for j in order])
     axes.set_ylim(-0.7, len(order) - 0.3)
     unit = "" if results.scale.natural else f", {results.scale.name}"
     axes.set_xlabel(f"{results.functional_label}{unit}, {100 * (1 - alpha):g} % simultaneous intervals")
@@ -49,18 +49,3 @@ def forest_plot(results: Estimates, critical: float, alpha: float, ax: Axes | No
     for side in ("top", "right"):
         axes.spines[side].set_visible(False)
     return axes
-
-
-def _axes(ax: Axes | None, height: float) -> Any:
-    if ax is not None:
-        return ax
-    try:
-        from matplotlib import pyplot as plt
-    except ImportError:
-        raise MissingExtraError("plots need matplotlib: pip install 'dmlrank[plot]'") from None
-    return plt.subplots(figsize=(7.5, height), layout="constrained")[1]
-
-
-def _literal(name: str) -> str:
-    """The name with its dollar signs escaped: in matplotlib they would start a formula."""
-    return name.replace("$", r"\$")
