@@ -29,12 +29,15 @@ COV_TYPES = ("robust", "cluster")
 MISSING = ("raise", "drop", "keep")
 PROMPTS = ("random", "fixed")
 VOTES = ("mean", "first")
+JUDGE_AS = ("two-stage", "features")
 
 # What bt_mle has no use for, at its defaults: a fit that is asked for one of these together with bt_mle is refused.
 UNUSED_BY_BT_MLE: dict[str, Any] = {
     "propensity": "estimate",
     "propensity_formula": None,
     "mu": None,
+    "judge": None,
+    "judge_as": "two-stage",
     "learner": "auto",
     "n_folds": 5,
     "n_rep": 1,
@@ -57,6 +60,8 @@ class Options:
     propensity: Any
     propensity_formula: str | None
     estimator: str
+    judge: Any
+    judge_as: str
     mu: Any
     learner: Any
     n_folds: int
@@ -132,6 +137,8 @@ def _normalised(given: Mapping[str, Any]) -> dict[str, Any]:
         fields_of["groups"] = cluster_groups(fields_of.pop("cov_kwds"))
     if "rng" in fields_of:
         fields_of["seed"] = resolve_seed(fields_of.pop("rng"))
+    if "judge" in fields_of:
+        fields_of["judge"] = as_judges(fields_of["judge"])
     if "learner" in fields_of:
         # What the caller does to a classifier later must not change what an update of this fit means.
         fields_of["learner"] = fresh_copy(fields_of["learner"])
@@ -149,6 +156,9 @@ def check_options(options: Options) -> None:
         raise OptionTypeError(f"position_bias={options.position_bias!r}: allowed are True and False")
     check_whole("n_rep", options.n_rep, 1)
     check_choice(options.votes, VOTES, "votes")
+    check_choice(options.judge_as, JUDGE_AS, "judge_as")
+    if options.judge is None and options.judge_as != "two-stage":
+        raise OptionError(f"judge_as={options.judge_as!r} says how a judge is used; pass judge=")
     for name, value, words in (
         ("learner", options.learner, LEARNERS),
         ("graph", options.graph, GRAPHS),
@@ -275,6 +285,26 @@ def cluster_groups(cov_kwds: Mapping[str, Any] | None) -> tuple[str, ...]:
             f"cov_kwds groups names {len(groups)} columns ({listed(groups)}); at most two ways are possible"
         )
     return groups
+
+
+def as_judges(judge: Any) -> Any:
+    """Judges as values that can be compared: a mapping as pairs of a name and a judge, lists of columns as tuples.
+
+    Examples
+    --------
+    >>> as_judges({"gpt-4": "verdict", "mini": ["p_a", "p_b"]})
+    (('gpt-4', 'verdict'), ('mini', ('p_a', 'p_b')))
+    """
+    if isinstance(judge, Mapping):
+        if not judge:
+            raise OptionError("judge= is an empty mapping; needed is a judge by name, or None")
+        return tuple((name, as_judges(one)) for name, one in judge.items())
+    if isinstance(judge, list | tuple):
+        if not judge:
+            raise OptionError("judge= is empty; needed is a column, a frame, an array, a function, or None")
+        if all(isinstance(name, str) for name in judge):
+            return as_names(judge, "judge")
+    return judge
 
 
 def resolve_seed(rng: int | np.random.Generator | None) -> int:

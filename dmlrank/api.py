@@ -46,6 +46,8 @@ def dml_rank(
     propensity: str | ArrayLike | Callable[[pd.DataFrame, list[str]], ArrayLike] | Any = "estimate",
     propensity_formula: str | None = None,
     estimator: Estimator = "debiased",
+    judge: Any = None,
+    judge_as: str = "two-stage",
     mu: ArrayLike | None = None,
     learner: Any = "auto",
     n_folds: int = 5,
@@ -116,6 +118,19 @@ def dml_rank(
         ``functional`` is bt. Covariances are those of statsmodels' GLM on one row per vote: HC0 where every prompt has
         one vote, by prompt otherwise, by cluster with the factor G / (G - 1) alone (statsmodels has (v - 1) / (v - K +
         1) beside it, for v votes and K models).
+    judge : str, sequence of str, frame, array, callable or mapping, optional
+        Verdicts of an automatic judge on pairs, with and without a human label: a column of the data with its labels
+        (known for the pair that was shown, on battles with a missing winner too), columns of probabilities named by
+        category, or several columns, one per judge; a long frame with the ``context=`` columns, the two item columns
+        and a label or probabilities; an array (n, K, K, q) of probabilities in the order of the categories, or of any
+        numbers, NaN where nothing is known; a function of (contexts, models) that returns one; or a mapping of names to
+        these. Verdicts sharpen the estimate as far as they tell what humans say, and never replace them: a judge that
+        errs, or favours the first answer, changes nothing in what is estimated. Where verdicts exist for exactly the
+        labelled pairs they cancel out, which is refused. With ``position_bias=False`` one order of a pair is enough.
+        ``res.judge`` reports what it bought.
+    judge_as : {"two-stage", "features"}
+        How it is used: P(label | x, verdict) and its regression on x, or the paper's way, as a feature of mu, for a
+        judge that is known on every pair. The second changes what ``bt`` and ``rank_centrality`` estimate.
     mu : array, shape (n, K, K, C), optional
         Ready out-of-fold probabilities in place of a learner: contexts in order of first appearance, items sorted by
         name (or in the order of a Categorical), categories first wins, second wins, both good, both bad, tie.
@@ -240,6 +255,8 @@ def dml_rank(
         propensity=propensity,
         propensity_formula=propensity_formula,
         estimator=estimator,
+        judge=judge,
+        judge_as=judge_as,
         mu=mu,
         learner=learner,
         n_folds=n_folds,

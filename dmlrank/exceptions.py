@@ -15,6 +15,7 @@ __all__ = [
     "FrameTypeError",
     "GraphError",
     "HypothesisError",
+    "JudgeError",
     "MissingDataError",
     "MissingExtraError",
     "NuisanceError",
@@ -72,6 +73,10 @@ class GraphError(DataError):
 
 class NuisanceError(DmlrankError, ValueError):
     """Probabilities or propensities cannot be used or estimated."""
+
+
+class JudgeError(NuisanceError):
+    """Verdicts of a judge cannot be used: none, on the wrong pairs, or where they add nothing."""
 
 
 class OptionError(DmlrankError, ValueError):

@@ -9,12 +9,14 @@ from typing import Any
 import numpy as np
 
 from ._options import Options
+from .data.formula import parse_formula
 from .data.graph import Graph
-from .data.preferences import FloatArray, PreferenceData
+from .data.preferences import Cells, FloatArray, PreferenceData
 from .data.reading import read_preferences
 from .estimation.crossfit import CrossFittedMu, Folds, GivenMu, MuSource, assign_folds
 from .estimation.floor import settled_floor
 from .estimation.influence import Influence, Pieces, evaluate, raised
+from .estimation.judged import JudgedMu, cross_fit_judged, judged_term
 from .estimation.validity import Validity, assess, warn_of
 from .exceptions import OptionError
 from .functionals import Borda
@@ -32,9 +34,12 @@ from .nuisance.propensity import (
     estimate_propensity,
     given_propensity,
     marginal_propensity,
+    settled,
 )
 from .nuisance.selection import check_propensity, propensity_table, selection_features
 from .nuisance.tuning import check_tune
+from .nuisance.two_stage import labelled_share
+from .nuisance.verdicts import Verdicts, read_verdicts
 from .setup import Setup, comparison_graph, restrict_items, set_up
 from .steps import Memory, Repetition, Source, Steps, averaged, make_covariance, pieces_of
 
@@ -65,10 +70,13 @@ def run(options: Options, source: Source, previous: Steps | None = None) -> Step
     setup = memory.step("setup", binding, lambda: set_up(*binding))
     clusters = memory.step("clusters", (data, o.groups, o.context), lambda: read_clusters(data, o.groups, o.context))
     weight = memory.step("weights", (data, o.weights), lambda: context_weights(data, o.weights))
-    pieces, annotator = memory.step("pieces", (data, clusters), lambda: pieces_of(data, clusters))
+    verdicts = memory.step(
+        "verdicts", (data, o.judge, o.context, o.categories), lambda: _verdicts(data, source, o) if o.judge is not None else None
+    )
+    pieces, annotator = memory.step("pieces", (data, clusters, verdicts), lambda: pieces_of(data, clusters, verdicts))
     given = memory.step("given mu", (data, o.mu), lambda: None if o.mu is None else GivenMu(checked_mu(o.mu, data)))
     repetitions = tuple(
-        _repeat(memory, number, source, data, graph, setup, clusters, weight, pieces, given, o)
+        _repeat(memory, number, source, data, graph, setup, clusters, weight, pieces, given, verdicts, o)
         for number in range(o.n_rep)
     )
     passes = tuple(repetition.evaluated for repetition in repetitions)
@@ -104,6 +112,7 @@ def run(options: Options, source: Source, previous: Steps | None = None) -> Step
         covariance,
         memory.made,
         validity=validity,
+        verdicts=verdicts,
     )
 
 
@@ -114,7 +123,9 @@ def pair_share(steps: Steps, item: int, opponent: int) -> tuple[float, Covarianc
         return float(influence.estimate[0]), covariance_of(steps, influence, np.empty((0, 1)))
     score = PairShare(steps.setup.weights, item, opponent)
     influences = [
-        evaluate([score], r.mu, steps.data, r.propensity.cells, steps.pieces, 0.0, steps.context_weight).influences[0]
+        evaluate(
+            [score], r.mu, steps.data, r.propensity.cells, steps.pieces, 0.0, steps.context_weight, r.judged
+        ).influences[0]
         for r in steps.repetitions
     ]
     influence = averaged(influences, steps.options.estimator)
@@ -176,29 +187,95 @@ def _repeat(
     weight: FloatArray | None,
     pieces: Pieces,
     given: MuSource | None,
+    verdicts: Verdicts | None,
     o: Options,
 ) -> Repetition:
     """One repetition: folds, first stages, the pass."""
     # One child seed for every use, so that changing one option never changes the draws of another.
-    seeds = np.random.SeedSequence([o.seed, number] if number else o.seed).spawn(3)
+    seeds = np.random.SeedSequence([o.seed, number] if number else o.seed).spawn(5)
     folds = memory.step(
         f"folds {number}", (data, clusters, o.n_folds, o.seed), lambda: _folds(data, clusters, o, seeds[0])
     )
     # Before mu: given propensities are checked before anything is trained.
-    propensity = memory.step(
+    propensity, rho = memory.step(
         f"propensity {number}",
-        (data, folds, o.propensity, o.propensity_formula, o.tune, graph),
-        lambda: _propensity(source, data, folds, graph, o, seeds[2]),
+        (data, folds, o.propensity, o.propensity_formula, o.tune, graph, verdicts),
+        lambda: _selection(source, data, folds, graph, o, verdicts, seeds[2], seeds[3]),
     )
     tuned = None if is_own(o.learner) else o.tune
-    mu = given or memory.step(f"mu {number}", (data, folds, o.learner, tuned), lambda: _mu(data, folds, o, seeds[1]))
+    alone = given or memory.step(f"mu {number}", (data, folds, o.learner, tuned), lambda: _mu(data, folds, o, seeds[1]))
+    mu, judged = alone, None
+    if verdicts is not None and rho is not None:
+        learnt = memory.step(
+            f"judged mu {number}",
+            (data, folds, alone, verdicts, o.learner, tuned),
+            lambda: _judged_mu(data, folds, alone, verdicts, o, seeds[1], seeds[4]),
+        )
+        mu = learnt.mu
+        judged = memory.step(
+            f"judged {number}", (verdicts, rho, learnt), lambda: judged_term(verdicts, rho, learnt.m)
+        )
     floor = memory.step(f"floor {number}", (data, setup, mu, o.floor), lambda: _floor(o, data, setup, mu))
     evaluated = memory.step(
         f"evaluated {number}",
-        (data, setup, mu, propensity, pieces, weight, floor),
-        lambda: evaluate(_scores(setup), mu, data, propensity.cells, pieces, floor, weight),
+        (data, setup, mu, propensity, pieces, weight, floor, judged),
+        lambda: evaluate(_scores(setup), mu, data, propensity.cells, pieces, floor, weight, judged),
     )
-    return Repetition(folds, mu, propensity, evaluated, floor)
+    return Repetition(folds, mu, propensity, evaluated, floor, alone, judged)
+
+
+def _verdicts(data: PreferenceData, source: Source, o: Options) -> Verdicts:
+    formula = parse_formula(source.formula)
+    return read_verdicts(o.judge, data, formula, source.data, o.unlabelled, o.context, o.categories)
+
+
+def _judged_mu(
+    data: PreferenceData,
+    folds: Folds,
+    alone: MuSource,
+    verdicts: Verdicts,
+    o: Options,
+    seed: np.random.SeedSequence,
+    draws: np.random.SeedSequence,
+) -> JudgedMu:
+    """First stages with a judge; given probabilities stay as they are."""
+
+    def refit(soft: Sequence[Cells]) -> CrossFittedMu:
+        return _mu(data, folds, o, np.random.SeedSequence(seed.entropy, spawn_key=seed.spawn_key), soft)
+
+    rng = np.random.default_rng(draws)
+    return cross_fit_judged(data, verdicts, folds, alone, refit if o.mu is None else None, rng)
+
+
+def _selection(
+    source: Source,
+    data: PreferenceData,
+    folds: Folds,
+    graph: Graph,
+    o: Options,
+    verdicts: Verdicts | None,
+    seed: np.random.SeedSequence,
+    judge_seed: np.random.SeedSequence,
+) -> tuple[Propensity, FloatArray | None]:
+    """Propensities of labels, and of verdicts at the judged cells.
+
+    Where labels are some of the judged pairs, their estimated propensity is that of being judged times the share of
+    judged pairs that were labelled, which may depend on the verdict.
+    """
+    if verdicts is None:
+        return _propensity(source, data, folds, graph, o, seed), None
+    if verdicts.everywhere:
+        return _propensity(source, data, folds, graph, o, seed), np.ones(len(verdicts.cells))
+    judged = replace(data, cells=verdicts.cells)
+    if o.propensity == "marginal":
+        return marginal_propensity(data), marginal_propensity(judged).cells
+    anew = replace(o, propensity="estimate")
+    rho = _propensity(source, judged, folds, graph, anew, judge_seed).cells
+    within = (verdicts.label >= 0).all() and len(np.unique(verdicts.label)) == len(data.cells)
+    if o.propensity == "estimate" and within:
+        share = labelled_share(data, verdicts, folds.fold, folds.n_folds)
+        return settled(rho[verdicts.label] * share, data), rho
+    return _propensity(source, data, folds, graph, o, seed), rho
 
 
 def _validity(
@@ -233,8 +310,14 @@ def _folds(data: PreferenceData, clusters: Clusters | None, o: Options, seed: np
     return assign_folds(unit, o.n_folds, np.random.default_rng(seed), what)
 
 
-def _mu(data: PreferenceData, folds: Folds, o: Options, seed: np.random.SeedSequence) -> MuSource:
-    models = fit_all(data, folds.fold, folds.unit, o.tune, seed.spawn(o.n_folds), o.n_jobs, o.learner)
+def _mu(
+    data: PreferenceData,
+    folds: Folds,
+    o: Options,
+    seed: np.random.SeedSequence,
+    soft: Sequence[Cells] | None = None,
+) -> CrossFittedMu:
+    models = fit_all(data, folds.fold, folds.unit, o.tune, seed.spawn(o.n_folds), o.n_jobs, o.learner, soft)
     return CrossFittedMu(models, folds, data.x)
 
 

@@ -13,7 +13,7 @@ from patsy import EvalEnvironment
 from ._options import Options
 from .data.preferences import FloatArray, IntArray, PreferenceData
 from .estimation.crossfit import Folds, MuSource
-from .estimation.influence import Influence, Pass, Pieces, mean_influence, pieces_by_context, pieces_by_group
+from .estimation.influence import Influence, Judged, Pass, Pieces, mean_influence, pieces_by_context, pieces_by_group
 from .estimation.likelihood import BradleyTerryFit
 from .estimation.validity import Validity
 from .exceptions import DmlrankWarning, OptionError, check_choice
@@ -22,6 +22,7 @@ from .inference.covariance import Covariance, independent_rows, one_way, robust,
 from .inference.noise import MULTIPLIERS, MultiplierNoise
 from .nuisance.propensity import Propensity
 from .nuisance.random_search import RandomSearch
+from .nuisance.verdicts import Verdicts
 from .setup import Setup
 
 T = TypeVar("T")
@@ -38,13 +39,18 @@ class Source:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Repetition:
-    """One deal of folds, the first stages cross-fitted on it, and the pass over their probabilities."""
+    """One deal of folds, the first stages cross-fitted on it, and the pass over their probabilities.
+
+    ``alone`` is mu without what a judge told it, ``judged`` what verdicts add to the correction.
+    """
 
     folds: Folds
     mu: MuSource
     propensity: Propensity
     evaluated: Pass
     floor: float = 0.0
+    alone: MuSource | None = None
+    judged: Judged | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -69,6 +75,7 @@ class Steps:
     memory: dict[str, Made] = field(repr=False)
     likelihood: BradleyTerryFit | None = None
     validity: Validity | None = None
+    verdicts: Verdicts | None = None
 
     @property
     def folds(self) -> Folds:
@@ -134,11 +141,13 @@ class Memory:
         return result
 
 
-def pieces_of(data: PreferenceData, clusters: Clusters | None) -> tuple[Pieces, IntArray | None]:
-    """Pieces of the correction, and the annotator of each where annotators are clusters."""
+def pieces_of(
+    data: PreferenceData, clusters: Clusters | None, verdicts: Verdicts | None = None
+) -> tuple[Pieces, IntArray | None]:
+    """Pieces of the correction, and the annotator of each where annotators are clusters; verdicts are nobody's."""
     if clusters is None or clusters.annotator is None:
         return pieces_by_context(data), None
-    return pieces_by_group(data, clusters.annotator)
+    return pieces_by_group(data, clusters.annotator, verdicts.cells.context if verdicts else None)
 
 
 def averaged(influences: Sequence[Influence], estimator: str) -> Influence:

@@ -12,7 +12,14 @@ from numpy.typing import NDArray
 
 from ..exceptions import OptionError, OutcomeError, listed, nearest
 from .frames import name_of
-from .soft import column_meanings, folded_words, is_preference, preference_shares, probability_shares
+from .soft import (
+    column_meanings,
+    folded_words,
+    is_preference,
+    known_meaning,
+    preference_shares,
+    probability_shares,
+)
 
 MEANINGS = ("first", "second", "both_good", "both_bad", "tie")
 
@@ -131,6 +138,17 @@ def read_probabilities(table: pd.DataFrame, categories: Mapping[Any, str] | None
     present = tuple(m for m in MEANINGS if m in shares and (m in ("first", "second") or shares[m].any()))
     y = np.stack([shares[meaning] for meaning in present], axis=1)
     return Outcomes(present, y, tuple(zip(names, meanings, strict=True)), "probabilities")
+
+
+def is_category(name: str) -> bool:
+    """Whether a column's name says whose probability it holds.
+
+    Examples
+    --------
+    >>> is_category("p_tie"), is_category("gpt4_verdict")
+    (True, False)
+    """
+    return known_meaning(name, _KNOWN) is not None
 
 
 def _checked(categories: Mapping[Any, str] | None) -> dict[Any, str]:

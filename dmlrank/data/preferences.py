@@ -46,6 +46,12 @@ class Cells:
         """The kept cells."""
         return Cells(*(getattr(self, name)[kept] for name in self.__slots__))
 
+    def joined(self, others: Cells) -> Cells:
+        """These cells and others, sorted."""
+        both = Cells(*(np.concatenate([getattr(self, name), getattr(others, name)]) for name in self.__slots__))
+        order = np.lexsort((both.second, both.first, both.context))
+        return Cells(*(getattr(both, name)[order] for name in self.__slots__))
+
     def __len__(self) -> int:
         return len(self.context)
 

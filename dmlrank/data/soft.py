@@ -112,7 +112,7 @@ def column_meanings(names: Sequence[str], given: Mapping[Any, str], known: Mappi
     OutcomeError
         If a column is not known, two mean the same, or one of the wins has none.
     """
-    meanings = {name: given.get(name) or _known_meaning(name, known) for name in names}
+    meanings = {name: given.get(name) or known_meaning(name, known) for name in names}
     unknown = [name for name, meaning in meanings.items() if meaning is None]
     if unknown:
         words = [f"p_{word}" for word in known]
@@ -134,7 +134,8 @@ def column_meanings(names: Sequence[str], given: Mapping[Any, str], known: Mappi
     return read
 
 
-def _known_meaning(name: str, known: Mapping[str, str]) -> str | None:
+def known_meaning(name: str, known: Mapping[str, str]) -> str | None:
+    """The category that a column's name stands for, with or without a prefix such as ``p_``; None for others."""
     folded = folded_words(name)
     bare = [folded.removeprefix(prefix) for prefix in _PREFIXES]
     return next((known[word] for word in [folded, *bare] if word in known), None)

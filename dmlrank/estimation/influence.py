@@ -11,7 +11,7 @@ import numpy as np
 from .._progress import report
 from ..data.preferences import FloatArray, IntArray, PreferenceData
 from .crossfit import MuSource
-from .steepening import Steep, pair_worth, steepening
+from .steepening import Steep, label_spread, pair_worth, steepening
 
 # Doubles in one chunk of mu: a few arrays of this size live at a time.
 _CHUNK = 2_000_000
@@ -44,6 +44,8 @@ class Pieces:
         Their number as a share of the cell's votes.
     entry_y : ndarray, shape (e, C)
         Their mean label.
+    own : ndarray of int, shape (n,)
+        The piece of each context that is no annotator's, -1 where there is none.
     """
 
     context: IntArray
@@ -51,6 +53,7 @@ class Pieces:
     entry_cell: IntArray
     entry_share: FloatArray
     entry_y: FloatArray
+    own: IntArray
 
     @property
     def weight(self) -> FloatArray:
@@ -58,6 +61,29 @@ class Pieces:
         total: FloatArray = np.zeros(len(self.context))
         np.add.at(total, self.entry_piece, self.entry_share)
         return total
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Judged:
+    """What a judge's verdicts add to the correction: weight (m - mu) at the judged cells, sorted by context.
+
+    Attributes
+    ----------
+    context, first, second : ndarray of int, shape (r,)
+    weight : ndarray, shape (r,)
+        1 / rho, rho = P(the pair is judged | x), times the share of labelled pairs that were judged.
+    m : ndarray, shape (r, C)
+        Probabilities of the labels given x and the verdict, out of fold.
+    label : ndarray of int, shape (m,)
+        Judged cell of every labelled cell, -1 where it was not judged.
+    """
+
+    context: IntArray
+    first: IntArray
+    second: IntArray
+    weight: FloatArray
+    m: FloatArray
+    label: IntArray
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -114,7 +140,7 @@ class Influence:
         """Weighted corrections, (q, d), less each piece's share in their sum, the bias of F(mu) that they undo."""
         share = self.piece_weight / self.piece_weight.sum()
         weighted = self.weight[self.piece_context, None] * self.correction
-        return weighted - share[:, None] * weighted.sum(axis=0)
+        return weighted - share[:, None] * weighted[self.piece_weight > 0].sum(axis=0)
 
     def without_correction(self) -> Influence:
         """What the plug-in estimator makes of it: F(mu) alone."""
@@ -158,18 +184,22 @@ def mean_influence(influences: Sequence[Influence]) -> Influence:
 
 def pieces_by_context(data: PreferenceData) -> Pieces:
     """One piece per context; it is empty where the context has no label."""
-    cells = data.cells
-    return Pieces(np.arange(data.n_contexts), cells.context, np.arange(len(cells)), np.ones(len(cells)), cells.y)
+    cells, all_contexts = data.cells, np.arange(data.n_contexts)
+    return Pieces(all_contexts, cells.context, np.arange(len(cells)), np.ones(len(cells)), cells.y, all_contexts)
 
 
-def pieces_by_group(data: PreferenceData, vote_group: IntArray) -> tuple[Pieces, IntArray]:
-    """One piece per context and group, and the group of each piece, (q,); -1 for contexts without a label.
+def pieces_by_group(
+    data: PreferenceData, vote_group: IntArray, judged: IntArray | None = None
+) -> tuple[Pieces, IntArray]:
+    """One piece per context and group, and the group of each piece, (q,); -1 for what belongs to the context alone.
 
     Parameters
     ----------
     data : PreferenceData
     vote_group : ndarray of int, shape (v,)
         Who gave each vote, numbered from 0.
+    judged : ndarray of int, optional
+        Contexts that have a piece of their own beside the groups', as those without a label have.
     """
     entries, vote_entry, count = np.unique(
         np.stack([data.vote_cell, vote_group], axis=1), axis=0, return_inverse=True, return_counts=True
@@ -178,6 +208,7 @@ def pieces_by_group(data: PreferenceData, vote_group: IntArray) -> tuple[Pieces,
     np.add.at(y, vote_entry.reshape(-1), data.vote_y)
     cell, group = entries.T
     unlabelled = np.setdiff1d(np.arange(data.n_contexts), data.cells.context)
+    unlabelled = unlabelled if judged is None else np.union1d(unlabelled, judged)
     owners = np.concatenate(
         [
             np.stack([data.cells.context[cell], group], axis=1),
@@ -186,7 +217,10 @@ def pieces_by_group(data: PreferenceData, vote_group: IntArray) -> tuple[Pieces,
     )
     pieces, owner_piece = np.unique(owners, axis=0, return_inverse=True)
     share = count / data.cells.n_votes[cell]
-    made = Pieces(pieces[:, 0], owner_piece.reshape(-1)[: len(cell)], cell, share, y / count[:, None])
+    own = np.full(data.n_contexts, -1, dtype=np.intp)
+    alone = np.flatnonzero(pieces[:, 1] < 0)
+    own[pieces[alone, 0]] = alone
+    made = Pieces(pieces[:, 0], owner_piece.reshape(-1)[: len(cell)], cell, share, y / count[:, None], own)
     return made, pieces[:, 1]
 
 
@@ -198,6 +232,7 @@ def evaluate(
     pieces: Pieces,
     floor: float,
     context_weight: FloatArray | None = None,
+    judged: Judged | None = None,
 ) -> Pass:
     """Evaluate functionals and their corrections in one pass over the probabilities [P eq:debiased_estimator].
 
@@ -215,6 +250,8 @@ def evaluate(
         floored mu is used everywhere: in F, in its derivative and in the residual.
     context_weight : ndarray, shape (n,), optional
         Weights in the target population, with mean one; one for every context when None.
+    judged : Judged, optional
+        Verdicts: delta is then G/rho (m - mu) + S/pi (Y - m), with m = mu where nobody judged.
 
     Notes
     -----
@@ -228,7 +265,8 @@ def evaluate(
     off_diagonal = ~np.eye(data.n_items, dtype=bool)
     interior = any(score.interior for score in scores)
     results = [_Collected(data.n_contexts, len(pieces.context)) for _ in scores]
-    worth = pair_worth(mu.at(data.cells), data, propensity) if interior else np.empty((0, 0))
+    worth = _worth(mu.at(data.cells), data, propensity, judged) if interior else np.empty((0, 0))
+    judged_bounds = np.searchsorted(judged.context, np.arange(data.n_contexts + 1)) if judged else entry_bounds
     cell_mu = np.empty((len(data.cells), data.n_categories))
     n_floored = n_entries = done = 0
     for contexts, raw in mu.chunks(max(1, _CHUNK // (data.n_items**2 * data.n_categories))):
@@ -243,12 +281,23 @@ def evaluate(
             n_entries += len(raw) * int(off_diagonal.sum()) * data.n_categories
         weight = pieces.entry_share[entries] / propensity[cell]
         row = np.searchsorted(piece, pieces.entry_piece[entries])
+        if judged:
+            verdict, verdict_place = _within(judged_bounds, contexts)
+            verdict_at = (verdict_place, judged.first[verdict], judged.second[verdict])
+            verdict_row = np.searchsorted(piece, pieces.own[judged.context[verdict]])
+            told = np.flatnonzero(judged.label[cell] >= 0)
         for score, result in zip(scores, results, strict=True):
             table = floored if score.interior else raw
-            residual = weight[:, None] * (pieces.entry_y[entries] - table[at])
+            expected = table[at]
+            if judged:
+                expected[told] = judged.m[judged.label[cell[told]]]
+            residual = weight[:, None] * (pieces.entry_y[entries] - expected)
             base = table if len(piece) == len(contexts) else table[piece_place]
             delta = np.zeros(base.shape)
             np.add.at(delta, (row, *at[1:]), residual)
+            if judged:
+                moved = judged.weight[verdict, None] * (judged.m[verdict] - table[verdict_at])
+                np.add.at(delta, (verdict_row, *verdict_at[1:]), moved)
             if not data.ordered:
                 delta += np.swapaxes(delta, 1, 2)[..., data.flip]
             result.add(contexts, piece, piece_place, *score.value_and_derivative(base, delta))
@@ -259,6 +308,20 @@ def evaluate(
         report(done, data.n_contexts, "scores, contexts")
     influences = tuple(result.influence(pieces, population) for result in results)
     return Pass(influences, cell_mu, n_floored, n_entries)
+
+
+def _worth(mu: FloatArray, data: PreferenceData, propensity: FloatArray, judged: Judged | None) -> FloatArray:
+    """What moving J changes per pair, (K, K): of a label, or of a label given the verdict and of the verdict."""
+    if judged is None:
+        return pair_worth(mu, data, propensity)
+    told = judged.label >= 0
+    given = mu.copy()
+    given[told] = judged.m[judged.label[told]]
+    rest = label_spread(mu, data.cells.y - given)
+    pair = judged.first * data.n_items + judged.second
+    squares = np.bincount(pair, weights=judged.weight**2, minlength=data.n_items**2) / data.n_contexts
+    known = max(label_spread(mu, data.cells.y - mu) - rest, 0.0) * squares.reshape(data.n_items, data.n_items)
+    return pair_worth(mu, data, propensity, rest) + known * (1 if data.ordered else 4)
 
 
 class _Collected:

@@ -26,18 +26,27 @@ class Steep(Protocol):
         ...
 
 
-def pair_worth(mu: FloatArray, data: PreferenceData, propensity: FloatArray) -> FloatArray:
+def label_spread(mu: FloatArray, residual: FloatArray) -> float:
+    """Sum of squares of residuals, (m, C), as a share of what one-hot labels with probabilities ``mu`` have, at most 1."""
+    spread = float(np.square(residual).sum()) / max(float((1 - np.square(mu).sum(axis=1)).sum()), 1e-300)
+    return min(spread, 1.0)
+
+
+def pair_worth(
+    mu: FloatArray, data: PreferenceData, propensity: FloatArray, spread: float | None = None
+) -> FloatArray:
     """Mean of 1 / pi over all contexts by pair, (K, K), times the spread of a label as a share of the model's.
 
     The mean of 1 / pi is estimated by that of S / pi^2, which asks for no propensity that is not known. Labels that
-    are means of several votes, or soft, spread less than one-hot labels with probabilities ``mu``, (m, C), would.
+    are means of several votes, or soft, spread less than one-hot labels with probabilities ``mu``, (m, C), would, and
+    less still around what a judge's verdict makes of them: ``spread``, where it is given.
     Where order does not matter a pair has one place, above the diagonal, and its label acts through both orders.
     """
     cells, n_items = data.cells, data.n_items
-    spread = float(np.square(cells.y - mu).sum()) / max(float((1 - np.square(mu).sum(axis=1)).sum()), 1e-300)
+    spread = label_spread(mu, cells.y - mu) if spread is None else spread
     pair = cells.first * n_items + cells.second
     mean = np.bincount(pair, weights=1 / propensity**2, minlength=n_items**2) / data.n_contexts
-    return mean.reshape(n_items, n_items) * min(spread, 1.0) * (1 if data.ordered else 4)
+    return mean.reshape(n_items, n_items) * spread * (1 if data.ordered else 4)
 
 
 def steepening(

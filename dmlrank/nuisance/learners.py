@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import lightgbm as lgb
@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._progress import report
-from ..data.preferences import FloatArray, IntArray, PreferenceData
+from ..data.preferences import Cells, FloatArray, IntArray, PreferenceData
 from .classifiers import fit_learner, is_own
 from .frequencies import shrunken_frequencies
 from .lightgbm import outcome_rows, stack_rows, train_booster
@@ -90,6 +90,7 @@ def fit_all(
     seeds: Sequence[np.random.SeedSequence],
     n_jobs: int | None,
     learner: Any = "auto",
+    soft: Sequence[Cells] | None = None,
 ) -> tuple[MuModel, ...]:
     """One model of mu per fold, each trained on the other folds.
 
@@ -98,16 +99,19 @@ def fit_all(
     fold : ndarray of int, shape (n,)
     seeds : sequence of SeedSequence
         One per fold.
+    soft : sequence of Cells, optional
+        Further cells with soft labels to learn from, by fold: those of a model come from labels outside its fold.
     data, unit, tune, n_jobs, learner
         See :func:`fit_mu`. ``learner="auto"`` with ``tune="cv"`` means smooth main effects and boosting, see
         :func:`dmlrank.nuisance.smooth_boosting.fit_smooth_boosted`; with any other ``tune``, LightGBM alone.
     """
     if learner == "auto" and tune == "cv" and data.x.shape[1] and _several_categories(data, fold, len(seeds)):
-        return fit_smooth_boosted(data, fold, seeds, n_jobs)
+        return fit_smooth_boosted(data, fold, seeds, n_jobs, soft)
     models = []
     for held_out, seed in enumerate(seeds):
         rng = np.random.default_rng(seed)
-        models.append(fit_mu(data, fold != held_out, unit, tune, rng, n_jobs, learner))
+        learned = data if soft is None else replace(data, cells=data.cells.joined(soft[held_out]))
+        models.append(fit_mu(learned, fold != held_out, unit, tune, rng, n_jobs, learner))
         report(held_out + 1, len(seeds), "mu, folds")
     return tuple(models)
 

@@ -45,6 +45,11 @@ class LabelledRows:
         """Some of the rows."""
         return LabelledRows(*(getattr(self, name)[kept] for name in self.__slots__))
 
+    def and_more(self, others: LabelledRows) -> LabelledRows:
+        """These rows and others below them."""
+        names = self.__slots__
+        return LabelledRows(*(np.concatenate([getattr(self, name), getattr(others, name)]) for name in names))
+
     def __len__(self) -> int:
         return len(self.first)
 

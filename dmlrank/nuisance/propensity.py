@@ -157,6 +157,11 @@ def estimate_propensity(
         here = fold[data.cells.context] == held_out
         estimates[here] = _fold_propensity(data, fold != held_out, here, unit, tune, rng, n_jobs)
         report(held_out + 1, len(seeds), "propensity, folds")
+    return settled(estimates, data)
+
+
+def settled(estimates: FloatArray, data: PreferenceData) -> Propensity:
+    """Estimates at the labelled cells, (m,), floored at a tenth of their pair's own rate and scaled pair by pair."""
     pair = data.cells.first * data.n_items + data.cells.second
     floor = _RELATIVE_FLOOR * (data.pair_counts() / data.n_contexts).reshape(-1)[pair]
     floored = np.maximum(estimates, floor)

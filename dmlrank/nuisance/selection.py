@@ -35,6 +35,11 @@ def kept_rows(data: PreferenceData, frame: Any, unlabelled: Any, names: Sequence
     return rows.iloc[data.row_index].reset_index(drop=True)
 
 
+def contexts_of(data: PreferenceData, frame: Any, unlabelled: Any) -> pd.DataFrame:
+    """All columns of the caller's frames, a row per context in order of first appearance."""
+    return kept_rows(data, frame, unlabelled).iloc[_first_rows(data)].reset_index(drop=True)
+
+
 def selection_features(
     data: PreferenceData, formula: str, frame: Any, unlabelled: Any, environment: EvalEnvironment
 ) -> FloatArray:
@@ -92,8 +97,7 @@ def propensity_table(data: PreferenceData, propensity: Any, frame: Any, unlabell
     if is_plan(propensity):
         return _of_plan(propensity, data)
     if callable(propensity):
-        contexts = kept_rows(data, frame, unlabelled).iloc[_first_rows(data)].reset_index(drop=True)
-        made = propensity(contexts, list(data.items))
+        made = propensity(contexts_of(data, frame, unlabelled), list(data.items))
         try:
             return np.asarray(made, dtype=float)
         except (TypeError, ValueError):

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from scipy.special import logsumexp, softmax
 
 from .._progress import report
-from ..data.preferences import FloatArray, IntArray, PreferenceData
+from ..data.preferences import Cells, FloatArray, IntArray, PreferenceData
 from .lightgbm import ordered_cells, stack_rows, threads
 from .main_effects import LabelledRows, MainEffects, fit_main_effects
 from .pairs import predict_all_pairs
@@ -92,13 +92,28 @@ class _Cells:
     fold: IntArray
     n_items: int
     ordered: bool
+    # Soft labels by fold, for training only.
+    soft: tuple[_Cells, ...] = ()
 
     def only(self, kept: IntArray) -> _Cells:
         return replace(self, rows=self.rows.only(kept), context=self.context[kept], fold=self.fold[kept])
 
+    def and_soft(self, f: int) -> _Cells:
+        """The labels outside a fold and the soft ones that go with it."""
+        own = self.only(np.flatnonzero(self.fold != f))
+        if not self.soft:
+            return own
+        more = self.soft[f].only(np.flatnonzero(self.soft[f].fold != f))
+        context, fold = (np.concatenate([getattr(own, at), getattr(more, at)]) for at in ("context", "fold"))
+        return replace(own, rows=own.rows.and_more(more.rows), context=context, fold=fold, soft=())
+
 
 def fit_smooth_boosted(
-    data: PreferenceData, fold: IntArray, seeds: Sequence[np.random.SeedSequence], n_jobs: int | None = None
+    data: PreferenceData,
+    fold: IntArray,
+    seeds: Sequence[np.random.SeedSequence],
+    n_jobs: int | None = None,
+    soft: Sequence[Cells] | None = None,
 ) -> tuple[SmoothBoostedMu, ...]:
     """One model per fold, each trained on the other folds.
 
@@ -114,6 +129,8 @@ def fit_smooth_boosted(
     seeds : sequence of SeedSequence
         One per fold.
     n_jobs : int, optional
+    soft : sequence of Cells, optional
+        Cells with soft labels that the model of each fold learns from as well; labels alone settle what is settled.
 
     References
     ----------
@@ -121,6 +138,7 @@ def fit_smooth_boosted(
     """
     basis = SmoothBasis.learn(data.x[np.argsort(data.seed_order)])
     cells = _labelled(data, basis, fold)
+    cells = replace(cells, soft=tuple(_labelled(replace(data, cells=more), basis, fold) for more in soft or ()))
     generators = [np.random.default_rng(seed) for seed in seeds]
     folds = range(len(seeds))
     settled = cells if len(cells.rows) <= _MANY else _sampled(cells, generators[0])
@@ -178,7 +196,12 @@ def _labelled(data: PreferenceData, basis: SmoothBasis, fold: IntArray) -> _Cell
 
 def _sampled(cells: _Cells, rng: np.random.Generator) -> _Cells:
     """A sample that the first fold and the rest share as they share all cells."""
-    return cells.only(np.sort(rng.choice(len(cells.rows), _MANY, replace=False)))
+    share = _MANY / len(cells.rows)
+    soft = tuple(
+        more.only(np.sort(rng.choice(len(more.rows), int(share * len(more.rows)), replace=False)))
+        for more in cells.soft
+    )
+    return replace(cells.only(np.sort(rng.choice(len(cells.rows), _MANY, replace=False))), soft=soft)
 
 
 def _settle_smooth(cells: _Cells, trials: range) -> _Smooth:
@@ -199,7 +222,7 @@ def _zipped(smooth: _Smooth) -> list[tuple[tuple[_Cells, _Cells], _Fitted]]:
 
 
 def _split(cells: _Cells, f: int) -> tuple[_Cells, _Cells]:
-    return cells.only(np.flatnonzero(cells.fold != f)), cells.only(np.flatnonzero(cells.fold == f))
+    return cells.and_soft(f), replace(cells.only(np.flatnonzero(cells.fold == f)), soft=())
 
 
 def _curved(cells: _Cells, fitted: _Fitted) -> _Cells:
