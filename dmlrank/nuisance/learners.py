@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-import lightgbm as lgb
 import numpy as np
 from numpy.typing import NDArray
 
@@ -13,7 +12,7 @@ from ..data.preferences import FloatArray, IntArray, PreferenceData
 from .classifiers import fit_learner, is_own
 from .frequencies import shrunken_frequencies
 from .lightgbm import outcome_rows, train_booster
-from .pairs import predict_all_pairs
+from .pairs import PairTrees, predict_all_pairs
 from .tuning import Tune
 
 
@@ -27,15 +26,14 @@ class MuModel(Protocol):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class BoosterMu:
-    """A booster over rows [x, first, second]."""
+    """A booster over rows [x, first, second], prepared once for all chunks of contexts."""
 
-    booster: lgb.Booster
-    n_items: int
+    trees: PairTrees
     n_jobs: int | None = None
 
     def predict(self, x: FloatArray) -> FloatArray:
         """Category probabilities, (n, K, K, C)."""
-        return predict_all_pairs(self.booster, x, self.n_items, n_jobs=self.n_jobs)
+        return predict_all_pairs(self.trees, x, self.trees.n_items, n_jobs=self.n_jobs)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -101,7 +99,7 @@ def fit_mu(
             model = fit_learner(learner, rows, data.n_items, data.n_categories, rng)
         else:
             booster = train_booster(rows, data.n_categories, data.n_items, tune, rng, n_jobs)
-            model = BoosterMu(booster, data.n_items, n_jobs)
+            model = BoosterMu(PairTrees.of(booster, data.n_items), n_jobs)
     return model if data.ordered else MirroredMu(model, data.flip)
 
 

@@ -1,0 +1,149 @@
+"""Sums of rectangles: what the trees of one output add to the item pairs of a context."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
+
+from ..data.preferences import FloatArray, IntArray
+from .branches import Leaves
+
+# Multiplications in a matrix product from which OpenBLAS may use threads of its own (SMP_THRESHOLD_MIN times
+# GEMM_MULTITHREAD_THRESHOLD in its sources).
+_PRODUCT = 65_536 * 4
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RectangleSum:
+    """Scores of one output as a sum of rectangles whose weights depend on the branches that a context takes.
+
+    Attributes
+    ----------
+    branches : ndarray of int, shape (u,)
+        Branches that carry leaves of this output.
+    weights : csr_array, shape (r + q, u)
+        From branches to the weights of r rectangles, then of q sets of second items, for any first item.
+    second : ndarray, shape (r + q, K)
+        One for the second items of a rectangle or set, zero for the others.
+    with_first : tuple of K ndarrays of int
+        The rectangles that hold for each first item.
+    n_rectangles : int
+        r.
+    """
+
+    branches: IntArray
+    weights: csr_array
+    second: FloatArray
+    with_first: tuple[IntArray, ...]
+    n_rectangles: int
+
+
+def sums_of_rectangles(leaves: Leaves, value: FloatArray, n_outputs: int) -> tuple[RectangleSum, ...]:
+    """One sum per output.
+
+    Parameters
+    ----------
+    leaves : Leaves
+    value : ndarray, shape (all leaves,)
+    n_outputs : int
+    """
+    return tuple(
+        _sum_of_rectangles(
+            leaves.first[chosen], leaves.second[chosen], leaves.branch[chosen], value[leaves.leaf[chosen]]
+        )
+        for chosen in (np.flatnonzero(leaves.output == output) for output in range(n_outputs))
+    )
+
+
+def _sum_of_rectangles(
+    first: NDArray[np.bool_], second: NDArray[np.bool_], branch: IntArray, value: FloatArray
+) -> RectangleSum:
+    """Distinct rectangles with few first items.
+
+    1[A^c x B] = 1[B] - 1[A x B], and the same for B: with complements written out, leaves left and right of a split on
+    items share their rectangles, and no A holds more than half of the items.
+    """
+    small_first, swap_first = _smaller(first)
+    small_second, swap_second = _smaller(second)
+    every = np.ones_like(first)
+    # Leaf = sum over both parts of (sign, first items, second items); a part that is not needed has no leaves.
+    firsts = [(np.where(swap_first, -1.0, 1.0), small_first), (swap_first.astype(float), every)]
+    seconds = [(np.where(swap_second, -1.0, 1.0), small_second), (swap_second.astype(float), every)]
+    parts = [(a_sign * b_sign * value, a, b) for a_sign, a in firsts for b_sign, b in seconds]
+    used = [np.flatnonzero(weight) for weight, _, _ in parts]
+    weight = np.concatenate([part[0][rows] for part, rows in zip(parts, used, strict=True)])
+    firsts_of = np.concatenate([part[1][rows] for part, rows in zip(parts, used, strict=True)])
+    seconds_of = np.concatenate([part[2][rows] for part, rows in zip(parts, used, strict=True)])
+    column = np.concatenate([branch[rows] for rows in used])
+
+    key = np.packbits(np.concatenate([firsts_of.all(axis=1)[:, None], firsts_of, seconds_of], axis=1), axis=1)
+    _, example, term = np.unique(key, axis=0, return_index=True, return_inverse=True)
+    held, column = np.unique(column, return_inverse=True)
+    weights = csr_array((weight, (term.reshape(-1), column)), shape=(len(example), len(held)))
+    n_rectangles = int((~firsts_of[example].all(axis=1)).sum())
+    members = firsts_of[example[:n_rectangles]]
+    return RectangleSum(
+        held,
+        weights,
+        seconds_of[example].astype(float),
+        tuple(np.flatnonzero(member) for member in members.T),
+        n_rectangles,
+    )
+
+
+def _smaller(sets: NDArray[np.bool_]) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    """Each set or its complement, whichever is smaller, (l, K), and which were swapped, (l,). All items stay as they are.
+
+    Of two halves the one without item 0 is taken, so that both write the same set.
+    """
+    size, n_items = sets.sum(axis=1), sets.shape[1]
+    swapped = ((2 * size > n_items) | ((2 * size == n_items) & sets[:, 0])) & (size < n_items)
+    return sets ^ swapped[:, None], swapped
+
+
+def scores_by_first(sums: tuple[RectangleSum, ...], taken: NDArray[np.uint8]) -> Iterator[FloatArray]:
+    """Scores of all second items, for one first item after the other.
+
+    Parameters
+    ----------
+    sums : tuple of RectangleSum
+        One per output.
+    taken : ndarray of uint8, shape (b, n / 8)
+        The branches that contexts take, as bits along contexts.
+
+    Yields
+    ------
+    ndarray, shape (C, n, K)
+        Overwritten by the next.
+    """
+    n, n_items = 8 * taken.shape[1], sums[0].second.shape[1]
+    weights = [one.weights @ np.unpackbits(taken[one.branches], axis=1).astype(float) for one in sums]
+    any_first = np.empty((len(sums), n, n_items))
+    scores = np.empty_like(any_first)
+    for one, weight, total in zip(sums, weights, any_first, strict=True):
+        total[:] = 0.0
+        _add_product(weight[one.n_rectangles :], one.second[one.n_rectangles :], total)
+    for first in range(n_items):
+        for one, weight, base, total in zip(sums, weights, any_first, scores, strict=True):
+            held = one.with_first[first]
+            total[:] = base
+            _add_product(weight[held], one.second[held], total)
+        yield scores
+
+
+def _add_product(weight: FloatArray, second: FloatArray, total: FloatArray) -> None:
+    """Add weight' second, of shapes (r, n) and (r, K), to the total, (n, K).
+
+    Eight contexts at a time, and few rectangles: as one product it would be given to the linear algebra library's own
+    threads, which get in the way of ours, and of everyone's on a busy machine.
+    """
+    n, n_items = total.shape
+    blocks = total.reshape(n // 8, 8, n_items)
+    step = max(1, _PRODUCT // (8 * n_items))
+    for at in range(0, len(weight), step):
+        part = weight[at : at + step]
+        blocks += np.matmul(part.reshape(len(part), n // 8, 8).transpose(1, 2, 0), second[at : at + step])
