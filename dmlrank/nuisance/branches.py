@@ -7,6 +7,7 @@ one branch and holds for a rectangle of item pairs, a set of first items times a
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -101,7 +102,7 @@ def evaluate_items(trees: Trees, n_items: int) -> tuple[Branches, Leaves]:
     )
     leaves, splits, ons, levels, placed = [], [], [], [], 0
     while len(here.at):
-        is_leaf = here.at < 0
+        is_leaf: NDArray[np.bool_] = here.at < 0
         leaves.append(here[is_leaf])
         inner = here[~is_leaf]
         feature = trees.feature[inner.at]
@@ -110,7 +111,7 @@ def evaluate_items(trees: Trees, n_items: int) -> tuple[Branches, Leaves]:
         ons.append(on_context.branch)
         levels.append((placed, placed + len(on_context.at)))
         here = _joined([*_on_context(trees, on_context, placed), *_on_items(trees, on_items, first_feature)])
-        here = here[here.first.any(axis=1) & here.second.any(axis=1)]
+        here = here[_any(here.first) & _any(here.second)]
         placed = levels[-1][1]
     found = _joined(leaves)
     split = np.concatenate(splits)
@@ -167,7 +168,7 @@ def _thresholds(trees: Trees, split: IntArray) -> tuple[IntArray, IntArray, tupl
     numeric = np.flatnonzero(~trees.categorical[split])
     by_feature = numeric[np.argsort(column[numeric], kind="stable")]
     bounds = np.searchsorted(column[by_feature], np.arange(len(features) + 1))
-    for start, stop in zip(bounds[:-1], bounds[1:], strict=True):
+    for start, stop in pairwise(bounds):
         chosen = by_feature[start:stop]
         distinct, rank[chosen] = np.unique(trees.threshold[split[chosen]], return_inverse=True)
         thresholds.append(distinct)
@@ -207,11 +208,15 @@ def _decisions(trees: Trees, branches: Branches, columns: FloatArray) -> NDArray
     for row, values, distinct in zip(ranks, np.where(nan, 0.0, columns), branches.thresholds, strict=True):
         row[:] = np.searchsorted(distinct, values)
     left: NDArray[np.bool_] = ranks[column] <= branches.rank.astype(ranks.dtype)[:, None]
-    has_nan = nan.any(axis=1)
-    has_zero = (columns == 0).any(axis=1) | has_nan
+    has_nan = _any(nan)
+    has_zero = _any(columns == 0) | has_nan
     missing = trees.missing[split]
     by_rule = np.flatnonzero(
         trees.categorical[split] | (has_zero[column] & (missing == ZEROS)) | (has_nan[column] & (missing == NANS))
     )
     left[by_rule] = go_left(trees, split[by_rule], columns[column[by_rule]])
     return left
+
+
+def _any(sets: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    return np.asarray(sets.any(axis=1))

@@ -19,7 +19,7 @@ from .branches import Branches, branches_taken, evaluate_items
 from .rectangles import RectangleSum, scores_by_first, sums_of_rectangles
 from .trees import Link, Trees, UnreadableTreesError, as_read, read_trees
 
-# Contexts that are summed at once, a multiple of eight: enough to pay for a round of calls, few enough to stay in cache.
+# Contexts that are summed at once: enough to pay for a round of calls, few enough to stay in cache.
 _CONTEXTS = 128
 # Rows that are stacked for one call of Booster.predict: enough to keep the threads busy, small enough to stay in cache.
 _ROWS = 200_000
@@ -144,14 +144,20 @@ def _from_rectangles(
         raise ValueError(f"x has {x.shape[1]} features, the booster {trees.n_features - 2} and the two items")
     read = as_read(x[:, branches.features])
     distinct, place = _distinct(read)
-    by_place = np.argsort(place, kind="stable")
+    repeated = len(distinct) < len(x)
+    by_place = np.argsort(place, kind="stable") if repeated else place
     table = np.empty((len(x), n_items, n_items, trees.link.n_outputs))
+    link = None if raw_score else trees.link
 
     def fill(start: int) -> None:
         stop = min(start + _CONTEXTS, len(distinct))
-        rows = by_place[slice(*np.searchsorted(place[by_place], [start, stop]))]
         scores = scores_by_first(prepared.sums, branches_taken(trees, branches, read[distinct[start:stop]]))
-        _write(table, rows, place[rows] - start, scores, None if raw_score else trees.link, offset)
+        if repeated:
+            rows = by_place[slice(*np.searchsorted(place[by_place], [start, stop]))]
+            _write(table, rows, place[rows] - start, scores, link, offset)
+        else:
+            # Slices are views; copies would cost as much as the softmax.
+            _write(table, slice(start, stop), slice(stop - start), scores, link, offset)
 
     starts = range(0, len(distinct), _CONTEXTS)
     n_threads = min(n_jobs or os.cpu_count() or 1, len(starts))
@@ -166,8 +172,8 @@ def _from_rectangles(
 
 def _write(
     table: FloatArray,
-    rows: IntArray,
-    place: IntArray,
+    rows: IntArray | slice,
+    place: IntArray | slice,
     by_first: Iterator[FloatArray],
     link: Link | None,
     offset: FloatArray | None,

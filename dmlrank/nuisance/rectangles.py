@@ -62,46 +62,50 @@ def sums_of_rectangles(leaves: Leaves, value: FloatArray, n_outputs: int) -> tup
 def _sum_of_rectangles(
     first: NDArray[np.bool_], second: NDArray[np.bool_], branch: IntArray, value: FloatArray
 ) -> RectangleSum:
-    """Distinct rectangles with few first items.
-
-    1[A^c x B] = 1[B] - 1[A x B], and the same for B: with complements written out, leaves left and right of a split on
-    items share their rectangles, and no A holds more than half of the items.
-    """
-    small_first, swap_first = _smaller(first)
-    small_second, swap_second = _smaller(second)
-    every = np.ones_like(first)
-    # Leaf = sum over both parts of (sign, first items, second items); a part that is not needed has no leaves.
-    firsts = [(np.where(swap_first, -1.0, 1.0), small_first), (swap_first.astype(float), every)]
-    seconds = [(np.where(swap_second, -1.0, 1.0), small_second), (swap_second.astype(float), every)]
-    parts = [(a_sign * b_sign * value, a, b) for a_sign, a in firsts for b_sign, b in seconds]
-    used = [np.flatnonzero(weight) for weight, _, _ in parts]
-    weight = np.concatenate([part[0][rows] for part, rows in zip(parts, used, strict=True)])
-    firsts_of = np.concatenate([part[1][rows] for part, rows in zip(parts, used, strict=True)])
-    seconds_of = np.concatenate([part[2][rows] for part, rows in zip(parts, used, strict=True)])
-    column = np.concatenate([branch[rows] for rows in used])
-
-    key = np.packbits(np.concatenate([firsts_of.all(axis=1)[:, None], firsts_of, seconds_of], axis=1), axis=1)
+    weight, first, second, branch = _without_complements(first, second, branch, value)
+    # Sets that hold for any first item come last.
+    key = np.packbits(np.column_stack([first.all(axis=1), first, second]), axis=1)
     _, example, term = np.unique(key, axis=0, return_index=True, return_inverse=True)
-    held, column = np.unique(column, return_inverse=True)
+    held, column = np.unique(branch, return_inverse=True)
     weights = csr_array((weight, (term.reshape(-1), column)), shape=(len(example), len(held)))
-    n_rectangles = int((~firsts_of[example].all(axis=1)).sum())
-    members = firsts_of[example[:n_rectangles]]
-    return RectangleSum(
-        held,
-        weights,
-        seconds_of[example].astype(float),
-        tuple(np.flatnonzero(member) for member in members.T),
-        n_rectangles,
-    )
+    members = first[example]
+    n_rectangles = int(np.count_nonzero(~members.all(axis=1)))
+    with_first = tuple(np.flatnonzero(member) for member in members[:n_rectangles].T)
+    return RectangleSum(held, weights, second[example].astype(float), with_first, n_rectangles)
+
+
+def _without_complements(
+    first: NDArray[np.bool_], second: NDArray[np.bool_], branch: IntArray, value: FloatArray
+) -> tuple[FloatArray, NDArray[np.bool_], NDArray[np.bool_], IntArray]:
+    """Leaves written with sets of at most half of the items, or all: weights, first and second items, branches.
+
+    1[A^c x B] = 1[B] - 1[A x B], and the same for B. So leaves on both sides of a split on items share rectangles:
+    there are fewer of them, and not many hold for any one first item.
+    """
+    small_first, first_swapped = _smaller(first)
+    small_second, second_swapped = _smaller(second)
+    every = np.ones_like(first)
+    firsts = [(np.where(first_swapped, -1.0, 1.0), small_first), (first_swapped.astype(float), every)]
+    seconds = [(np.where(second_swapped, -1.0, 1.0), small_second), (second_swapped.astype(float), every)]
+    weights, firsts_of, seconds_of, branches = [], [], [], []
+    for first_sign, some_first in firsts:
+        for second_sign, some_second in seconds:
+            used = np.flatnonzero(first_sign * second_sign)
+            weights.append((first_sign * second_sign * value)[used])
+            firsts_of.append(some_first[used])
+            seconds_of.append(some_second[used])
+            branches.append(branch[used])
+    return np.concatenate(weights), np.concatenate(firsts_of), np.concatenate(seconds_of), np.concatenate(branches)
 
 
 def _smaller(sets: NDArray[np.bool_]) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-    """Each set or its complement, whichever is smaller, (l, K), and which were swapped, (l,). All items stay as they are.
+    """Each set or its complement, whichever is smaller, (l, K), and which were swapped, (l,).
 
-    Of two halves the one without item 0 is taken, so that both write the same set.
+    The set of all items stays as it is. Of two halves the one without item 0 is taken: both write the same set.
     """
     size, n_items = sets.sum(axis=1), sets.shape[1]
-    swapped = ((2 * size > n_items) | ((2 * size == n_items) & sets[:, 0])) & (size < n_items)
+    half = (2 * size == n_items) & sets[:, 0]
+    swapped: NDArray[np.bool_] = ((2 * size > n_items) | half) & (size < n_items)
     return sets ^ swapped[:, None], swapped
 
 

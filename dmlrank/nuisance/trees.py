@@ -183,7 +183,7 @@ def go_left(trees: Trees, split: IntArray, values: FloatArray) -> NDArray[np.boo
 
 
 def _in_bit_set(trees: Trees, split: IntArray, values: FloatArray) -> NDArray[np.bool_]:
-    """Whether values, (m, n), are categories that go left; fractions are cut off, NaN and negative ones are in no set."""
+    """Whether values, (m, n), are categories that go left; fractions are cut off, NaN and negative ones never are."""
     end = (trees.word_count[split] * _BITS)[:, None]
     with np.errstate(invalid="ignore"):
         inside = (values > -1) & (values < end)
@@ -218,7 +218,7 @@ def _integers(tree: dict[str, str], name: str) -> IntArray:
 
 
 def _starts(parts: list[Any]) -> IntArray:
-    return np.concatenate([[0], np.cumsum([len(part) for part in parts])[:-1]]).astype(np.intp)
+    return np.cumsum([0, *map(len, parts)], dtype=np.intp)[: len(parts)]
 
 
 def _joined(parts: Iterable[NDArray[Any]], dtype: type) -> NDArray[Any]:
