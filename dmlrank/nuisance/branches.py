@@ -101,7 +101,7 @@ def evaluate_items(trees: Trees, n_items: int) -> tuple[Branches, Leaves]:
         trees.root, np.zeros(n_trees, dtype=np.intp), np.arange(n_trees) % trees.link.n_outputs, every, every
     )
     leaves, splits, ons, levels, placed = [], [], [], [], 0
-    while len(here.at):
+    while not levels or len(here.at):
         is_leaf: NDArray[np.bool_] = here.at < 0
         leaves.append(here[is_leaf])
         inner = here[~is_leaf]
