@@ -100,7 +100,8 @@ def evaluate_items(trees: Trees, n_items: int) -> tuple[Branches, Leaves]:
     here = _Places(
         trees.root, np.zeros(n_trees, dtype=np.intp), np.arange(n_trees) % trees.link.n_outputs, every, every
     )
-    leaves, splits, ons, levels, placed = [], [], [], [], 0
+    levels: list[tuple[int, int]] = []
+    leaves, splits, ons, placed = [], [], [], 0
     while not levels or len(here.at):
         is_leaf: NDArray[np.bool_] = here.at < 0
         leaves.append(here[is_leaf])

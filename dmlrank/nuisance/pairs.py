@@ -19,8 +19,9 @@ from .branches import Branches, branches_taken, evaluate_items
 from .rectangles import RectangleSum, scores_by_first, sums_of_rectangles
 from .trees import Link, Trees, UnreadableTreesError, as_read, read_trees
 
-# Contexts that are summed at once: enough to pay for a round of calls, few enough to stay in cache.
-_CONTEXTS = 128
+# Contexts that are summed at once: at most so many, to stay in cache, and where there are more for a second thread no
+# fewer than pay for a round of calls.
+_CONTEXTS, _FEW_CONTEXTS = 128, 32
 # Rows that are stacked for one call of Booster.predict: enough to keep the threads busy, small enough to stay in cache.
 _ROWS = 200_000
 # Numbers in such a stack, where rows are long.
@@ -149,8 +150,10 @@ def _from_rectangles(
     table = np.empty((len(x), n_items, n_items, trees.link.n_outputs))
     link = None if raw_score else trees.link
 
+    step = _contexts_at_once(len(distinct))
+
     def fill(start: int) -> None:
-        stop = min(start + _CONTEXTS, len(distinct))
+        stop = min(start + step, len(distinct))
         scores = scores_by_first(prepared.sums, branches_taken(trees, branches, read[distinct[start:stop]]))
         if repeated:
             rows = by_place[slice(*np.searchsorted(place[by_place], [start, stop]))]
@@ -159,7 +162,7 @@ def _from_rectangles(
             # Slices are views; copies would cost as much as the softmax.
             _write(table, slice(start, stop), slice(stop - start), scores, link, offset)
 
-    starts = range(0, len(distinct), _CONTEXTS)
+    starts = range(0, len(distinct), step)
     n_threads = min(n_jobs or os.cpu_count() or 1, len(starts))
     if n_threads <= 1:
         for start in starts:
@@ -168,6 +171,12 @@ def _from_rectangles(
         with ThreadPoolExecutor(n_threads) as pool:
             list(pool.map(fill, starts))
     return table
+
+
+def _contexts_at_once(n: int) -> int:
+    """Contexts in each of some parts of even size; whatever the number of threads, so that no bit depends on it."""
+    parts = max(-(-n // _CONTEXTS), min(2, n // _FEW_CONTEXTS), 1)
+    return max(1, -(-n // parts))
 
 
 def _write(
