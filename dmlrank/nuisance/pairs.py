@@ -29,6 +29,15 @@ _NUMBERS = 8_000_000
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class Prepared:
+    """Trees, their branches, and the sum of rectangles of every output."""
+
+    trees: Trees
+    branches: Branches
+    sums: tuple[RectangleSum, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class PairTrees:
     """A booster over rows [x, first, second], prepared for the scores of all pairs.
 
@@ -77,15 +86,6 @@ class PairTrees:
 
     def __reduce__(self) -> tuple[Callable[[Any, int], PairTrees], tuple[Any, int]]:
         return PairTrees.of, (self.booster, self.n_items)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Prepared:
-    """Trees, their branches, and the sum of rectangles of every output."""
-
-    trees: Trees
-    branches: Branches
-    sums: tuple[RectangleSum, ...]
 
 
 def predict_all_pairs(

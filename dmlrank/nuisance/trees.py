@@ -114,7 +114,7 @@ def read_trees(booster: Any) -> Trees:
     trees = [_fields(block) for block in blocks]
     if any(int(tree.get("is_linear", 0)) for tree in trees):
         raise UnreadableTreesError("the leaves of its trees hold linear models")
-    splits = [np.fromstring(tree.get("split_feature", ""), dtype=np.intp, sep=" ") for tree in trees]
+    splits = [_integers(tree, "split_feature") for tree in trees]
     leaves = [_numbers(tree, "leaf_value") for tree in trees]
     split_start, leaf_start = _starts(splits), _starts(leaves)
     decision = _joined((_integers(tree, "decision_type") for tree in trees), np.intp)
@@ -210,11 +210,11 @@ def _fields(block: str) -> dict[str, str]:
 
 
 def _numbers(tree: dict[str, str], name: str) -> FloatArray:
-    return np.fromstring(tree.get(name, ""), dtype=float, sep=" ")
+    return np.array(tree.get(name, "").split(), dtype=float)
 
 
 def _integers(tree: dict[str, str], name: str) -> IntArray:
-    return np.fromstring(tree.get(name, ""), dtype=np.intp, sep=" ")
+    return np.array(tree.get(name, "").split(), dtype=np.intp)
 
 
 def _starts(parts: list[Any]) -> IntArray:
