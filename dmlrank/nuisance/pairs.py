@@ -21,7 +21,7 @@ from .trees import Link, Trees, UnreadableTreesError, as_read, read_trees
 
 # Contexts that are summed at once: at most so many, to stay in cache, and where there are more for a second thread no
 # fewer than pay for a round of calls.
-_CONTEXTS, _FEW_CONTEXTS = 128, 32
+_CONTEXTS, _FEW_CONTEXTS = 256, 32
 # Rows that are stacked for one call of Booster.predict: enough to keep the threads busy, small enough to stay in cache.
 _ROWS = 200_000
 # Numbers in such a stack, where rows are long.

@@ -128,26 +128,26 @@ def scores_by_first(sums: tuple[RectangleSum, ...], taken: NDArray[np.uint8]) ->
     weights = [one.weights @ np.unpackbits(taken[one.branches], axis=1).astype(float) for one in sums]
     any_first = np.empty((len(sums), n, n_items))
     scores = np.empty_like(any_first)
-    for one, weight, total in zip(sums, weights, any_first, strict=True):
-        total[:] = 0.0
-        _add_product(weight[one.n_rectangles :], one.second[one.n_rectangles :], total)
+    for one, weight, base in zip(sums, weights, any_first, strict=True):
+        _multiply(weight[one.n_rectangles :], one.second[one.n_rectangles :], base)
     for first in range(n_items):
         for one, weight, base, total in zip(sums, weights, any_first, scores, strict=True):
             held = one.with_first[first]
-            total[:] = base
-            _add_product(weight[held], one.second[held], total)
+            _multiply(weight[held], one.second[held], total)
+            total += base
         yield scores
 
 
-def _add_product(weight: FloatArray, second: FloatArray, total: FloatArray) -> None:
-    """Add weight' second, of shapes (r, n) and (r, K), to the total, (n, K).
+def _multiply(weight: FloatArray, second: FloatArray, out: FloatArray) -> None:
+    """Write weight' second, of shapes (r, n) and (r, K), to ``out``, (n, K).
 
     Eight contexts at a time, and few rectangles: as one product it would be given to the linear algebra library's own
     threads, which get in the way of ours, and of everyone's on a busy machine.
     """
-    n, n_items = total.shape
-    blocks = total.reshape(n // 8, 8, n_items)
-    step = max(1, _PRODUCT // (8 * n_items))
-    for at in range(0, len(weight), step):
-        part = weight[at : at + step]
-        blocks += np.matmul(part.reshape(len(part), n // 8, 8).transpose(1, 2, 0), second[at : at + step])
+    n, n_items = out.shape
+    # (n / 8, 8, r)
+    weight = weight.reshape(len(weight), n // 8, 8).transpose(1, 2, 0)
+    blocks, step = out.reshape(n // 8, 8, n_items), max(1, _PRODUCT // (8 * n_items))
+    np.matmul(weight[:, :, :step], second[:step], out=blocks)
+    for at in range(step, len(second), step):
+        blocks += np.matmul(weight[:, :, at : at + step], second[at : at + step])
