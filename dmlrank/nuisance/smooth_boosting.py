@@ -53,6 +53,8 @@ class SmoothBoostedMu:
     n_items: int
     n_jobs: int | None = None
 
+    concurrent = True
+
     def predict(self, x: FloatArray) -> FloatArray:
         """Category probabilities of every ordered pair, (n, K, K, C)."""
         scores = self.main.table(self.basis.of(x))
