@@ -20,6 +20,8 @@ from dmlrank.estimation.validity import (
     calibration_slope,
     compared_contexts,
     effective_contexts,
+    log_spread,
+    remaining_bias,
     second_order,
     warn_of,
 )
@@ -173,13 +175,12 @@ def test_the_second_order_term_stays_finite_where_a_mirrored_model_would_leave_t
 
 
 def test_the_second_order_term_is_known_of_fitted_models_and_zero_of_linear_functionals():
-    weights, phi = CategoryWeights.half(2), np.random.default_rng(8).normal(size=(4, 2))
-    mu, cells = np.tile([0.6, 0.4], (4, 1)), cells_of(np.eye(2)[[0, 1, 0, 1]])
+    weights = CategoryWeights.half(2)
     fitted = CrossFittedMu((constant(0.6), constant(0.7)), Folds(np.arange(4) % 2, np.arange(4), 2), np.zeros((4, 1)))
     given = GivenMu(fitted.average(np.zeros((4, 1))))
 
     def of(score, source):
-        return assess(score, influence_of(phi), source, mu, cells, np.arange(4), 0.01).second_order
+        return remaining_bias(score, source, np.arange(4), 2, 0.01)
 
     assert np.isnan(of(BradleyTerry(weights), given)).all()
     np.testing.assert_array_equal(of(Borda(weights), given), 0)
@@ -189,19 +190,33 @@ def test_the_second_order_term_is_known_of_fitted_models_and_zero_of_linear_func
     assert np.abs(expected).max() > 0
 
 
+def test_everything_is_assessed():
+    rng = np.random.default_rng(10)
+    phi, mu, bias = rng.normal(size=(80, 3)), rng.dirichlet(np.ones(3), size=80), np.array([0.1, 0.0, -0.1])
+    cells = cells_of(np.eye(3)[rng.integers(3, size=80)])
+    made = assess(influence_of(phi), bias, mu, cells)
+    np.testing.assert_array_equal(made.effective_contexts, effective_contexts(influence_of(phi)))
+    np.testing.assert_array_equal(made.second_order, bias)
+    assert made.calibration == calibration_slope(mu, cells)
+    log_mu = np.log(mu) - np.log(mu).mean(axis=1, keepdims=True)
+    assert made.spread == pytest.approx(np.sqrt(log_mu.var(axis=0).mean()))
+    assert made.spread == log_spread(mu)
+    assert made.moved == pytest.approx((1 - max(made.calibration, 0)) * made.spread)
+
+
 @pytest.mark.parametrize(("n_items", "number"), [(3, 500), (20, 500), (100, 20), (1000, 1)])
 def test_models_are_compared_at_as_many_contexts_as_are_cheap(n_items, number):
     order = np.random.default_rng(9).permutation(2000)
     np.testing.assert_array_equal(compared_contexts(order, n_items), order[:number])
 
 
-GOOD = {"effective_contexts": [300.0, 200.0], "second_order": [0.01, -0.01], "calibration": 1.0}
+GOOD = {"effective_contexts": [300.0, 200.0], "second_order": [0.01, -0.01], "calibration": 1.0, "spread": 1.0}
 
 
 def warnings_of(**changes):
     parts = GOOD | changes
     validity = Validity(
-        np.array(parts["effective_contexts"]), np.array(parts["second_order"]), float(parts["calibration"])
+        np.array(parts["effective_contexts"]), np.array(parts["second_order"]), parts["calibration"], parts["spread"]
     )
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
@@ -228,7 +243,15 @@ def test_every_sign_has_its_warning(changes, words):
 
 
 @pytest.mark.parametrize(
-    "changes", [{}, {"second_order": [np.nan, np.nan]}, {"calibration": np.nan}, {"calibration": 1.5}]
+    "changes",
+    [
+        {},
+        {"second_order": [np.nan, np.nan]},
+        {"calibration": np.nan, "spread": 0.0},
+        {"calibration": 1.5},
+        {"calibration": -0.9, "spread": 0.2},
+        {"calibration": 2.0, "spread": 0.2},
+    ],
 )
 def test_no_sign_no_warning(changes):
     assert warnings_of(**changes) == []
