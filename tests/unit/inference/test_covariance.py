@@ -283,6 +283,17 @@ def test_what_the_functional_fixes_stays_fixed_whatever_is_added(within_gauge):
     np.testing.assert_allclose(larger.matrix, within_gauge.matrix, atol=1e-12)
 
 
+def test_a_fixed_score_keeps_a_variance_of_exactly_zero():
+    rng = np.random.default_rng(4)
+    gauge = np.array([[1.0, 0, 0, 0], [0, 1, 1, 1]]) / np.sqrt([[1], [3]])
+    basis = free_basis(gauge, 4)
+    fixed = Covariance(semidefinite(rng, basis), basis)
+    larger = fixed.at_least(semidefinite(rng, np.eye(4)))
+    assert larger.matrix[0, 0] == 0
+    assert not larger.matrix[0].any()
+    assert (larger.std_errors[1:] > 0).all()
+
+
 def test_the_larger_of_two_has_the_same_numbers_under_other_names(within_gauge):
     rng, order = np.random.default_rng(2), [2, 0, 3, 1]
     steepening = semidefinite(rng, within_gauge.basis) - semidefinite(rng, within_gauge.basis)
