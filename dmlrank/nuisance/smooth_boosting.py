@@ -209,7 +209,9 @@ def _boost_together(
         train = _dataset(cells.only(np.flatnonzero(cells.fold != f)), main, stage.mirrored, parameters)
         held = cells.only(np.flatnonzero(cells.fold == f))
         booster = lgb.Booster(parameters, train)
-        booster.add_valid(_dataset(held, main, stage.mirrored, parameters, train), "held out")
+        # A fold may hold contexts without labels only: it has no say.
+        if len(held.rows):
+            booster.add_valid(_dataset(held, main, stage.mirrored, parameters, train), "held out")
         boosters.append(booster)
         sizes.append(held.rows.weight.sum())
     start = sum(
@@ -222,7 +224,7 @@ def _boost_together(
         for booster in boosters:
             booster.update()
         done += 1
-        loss = sum(size * booster.eval_valid()[0][2] for size, booster in zip(sizes, boosters, strict=True))
+        loss = sum(size * booster.eval_valid()[0][2] for size, booster in zip(sizes, boosters, strict=True) if size)
         if loss < best:
             best, rounds = loss, done
     for booster in boosters:
