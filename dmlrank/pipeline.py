@@ -16,7 +16,7 @@ from .estimation.crossfit import CrossFittedMu, Folds, GivenMu, MuSource, assign
 from .estimation.evaluation import evaluate
 from .estimation.floor import settled_floor
 from .estimation.influence import Influence, Pieces, raised
-from .estimation.validity import Validity, assess, warn_of
+from .estimation.validity import Validity, assess, remaining_bias, warn_of
 from .exceptions import OptionError
 from .functionals import Borda
 from .functionals.first_advantage import FirstAdvantage
@@ -85,10 +85,15 @@ def run(options: Options, source: Source, previous: Steps | None = None) -> Step
         lambda: make_covariance(influence, gauge, clusters, annotator, o, [passed.influences[0] for passed in passes]),
     )
     first = repetitions[0]
+    bias = memory.step(
+        "second order",
+        (data, setup, first.mu, first.floor),
+        lambda: _remaining_bias(data, setup, first.mu, first.floor),
+    )
     validity = memory.step(
         "validity",
-        (data, setup, influence, covariance, first.mu, first.evaluated, o.estimator),
-        lambda: _validity(data, setup, influence, covariance, first, o),
+        (data, influence, covariance, bias, first.evaluated, o.estimator),
+        lambda: _validity(data, influence, covariance, bias, first, o),
     )
     return Steps(
         o,
@@ -211,13 +216,20 @@ def _repeat(
     return Repetition(folds, mu, propensity, evaluated, floor)
 
 
+def _remaining_bias(data: PreferenceData, setup: Setup, mu: MuSource, floor: float) -> FloatArray:
+    return remaining_bias(setup.functional, mu, np.argsort(data.seed_order), data.n_items, floor)
+
+
 def _validity(
-    data: PreferenceData, setup: Setup, influence: Influence, covariance: Covariance, first: Repetition, o: Options
+    data: PreferenceData,
+    influence: Influence,
+    covariance: Covariance,
+    bias: FloatArray,
+    first: Repetition,
+    o: Options,
 ) -> Validity:
     """Signs that the intervals may not hold; the plug-in's are known not to."""
-    order = np.argsort(data.seed_order)
-    cell_mu = first.evaluated.cell_mu
-    validity = assess(setup.functional, influence, first.mu, cell_mu, data.cells, order, first.floor)
+    validity = assess(influence, bias, first.evaluated.cell_mu, data.cells)
     if o.estimator == "debiased":
         warn_of(validity, covariance.std_errors, data.items, data.n_contexts)
     return validity

@@ -69,7 +69,7 @@ def test_arrow_files_need_pyarrow(tmp_path, capsys, monkeypatch, kind):
     assert "files needs pyarrow: pip install 'dmlrank[arrow]'" in capsys.readouterr().err
 
 
-def test_votes_and_unlabelled_prompts_are_passed_on(battles, tmp_path, capsys):
+def test_votes_and_unlabelled_prompts_are_passed_on(battles, tmp_path, capsys, ignore_warnings):
     prompts = battles.iloc[:90][["question_id", "length"]].assign(question_id=np.arange(10_000, 10_090))
     files = {"battles": battles, "prompts": prompts}
     for name, frame in files.items():
