@@ -281,6 +281,10 @@ class Functional(Protocol):
         """Trace of metric J V J' for every ordered pair, (n, K, K): what one label of the pair tells."""
         ...
 
+    def accumulate(self, mu: FloatArray, amount: FloatArray) -> FloatArray:
+        """Sum of amount J V J' over contexts and ordered pairs, (K, K), for amounts (n, K, K)."""
+        ...
+
     def gauge(self, n_items: int) -> Gauge:
         """What the scores cannot do."""
         ...

@@ -119,6 +119,20 @@ class Borda:
         first += both
         return np.maximum(first, 0, out=first)
 
+    def accumulate(self, mu: FloatArray, amount: FloatArray) -> FloatArray:
+        """Sum of amount J V J' over contexts and ordered pairs, (K, K), for amounts (n, K, K).
+
+        With the inverse propensities as amounts this is what the labels add to the covariance of the scores.
+        """
+        first, second, both = (
+            np.einsum("njk,njk->jk", amount, part)
+            for part in require_weights(self.weights, self.name).covariances(mu)
+        )
+        shares = self._shares(mu.shape[1])
+        cross = shares * shares.T * both
+        own = (shares**2 * first).sum(axis=1) + (shares.T**2 * second).sum(axis=0)
+        return np.asarray((np.diag(own) + cross + cross.T) / 4, dtype=np.float64)
+
     def gauge(self, n_items: int) -> Gauge:
         """Scores weighted by their degree have a fixed sum, where the two scores of a pair have one."""
         total = require_weights(self.weights, self.name).total

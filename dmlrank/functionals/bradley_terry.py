@@ -116,18 +116,23 @@ class BradleyTerry:
         V is the covariance of a label at ``mu``; ``metric`` is (K, K) and positive semidefinite, by default the
         identity. Zero off the graph.
         """
-        weights, edges = require_weights(self.weights, self.name), self._edges(mu.shape[1])
-        first, second = (1 / (s * (1 - s)) for s in self._preferences(mu, edges))
-        var_first, var_second, covariance = weights.covariances(mu)
-        # A label of (j, k) moves one edge only: J_jk = P_jk (w1' / q1 - w2' / q2) / 4, P_jk a column of L^+ B'W.
-        covariance *= -2 * first * second
-        covariance += np.square(first, out=first) * var_first
-        covariance += np.square(second, out=second) * var_second
+        edges = self._edges(mu.shape[1])
         inverse = _laplacian_inverse(edges)
         gram = inverse @ symmetric_metric(metric, len(edges)) @ inverse
         length = np.diag(gram)[:, None] + np.diag(gram) - 2 * gram
-        covariance *= edges**2 * length / 16
-        return np.maximum(covariance, 0, out=covariance)
+        return self._edge_variance(mu, edges) * np.maximum(length, 0)
+
+    def accumulate(self, mu: FloatArray, amount: FloatArray) -> FloatArray:
+        """Sum of amount J V J' over contexts and ordered pairs, (K, K), for amounts (n, K, K).
+
+        With the inverse propensities as amounts this is what the labels add to the covariance of the scores.
+        """
+        edges = self._edges(mu.shape[1])
+        flow = np.einsum("njk,njk->jk", amount, self._edge_variance(mu, edges))
+        flow += flow.T
+        inverse = _laplacian_inverse(edges)
+        total = inverse @ (np.diag(flow.sum(axis=1)) - flow) @ inverse
+        return np.asarray((total + total.T) / 2, dtype=np.float64)
 
     def gauge(self, n_items: int) -> Gauge:
         """Adding a number to all scores changes no difference: they are made to sum to zero."""
@@ -145,6 +150,18 @@ class BradleyTerry:
             if not (preference.min(initial=0.5) > 0 and preference.max(initial=0.5) < 1):
                 _refuse_certainty(preference)
         return both
+
+    def _edge_variance(self, mu: FloatArray, edges: FloatArray) -> FloatArray:
+        """Variance of what a label adds to its edge's log-odds, times the squared edge weight, (n, K, K)."""
+        weights = require_weights(self.weights, self.name)
+        first, second = (1 / (s * (1 - s)) for s in self._preferences(mu, edges))
+        var_first, var_second, covariance = weights.covariances(mu)
+        # A label of (j, k) moves one edge only: J_jk = P_jk (w1' / q1 - w2' / q2) / 4, P_jk a column of L^+ B'W.
+        covariance *= -2 * first * second
+        covariance += np.square(first, out=first) * var_first
+        covariance += np.square(second, out=second) * var_second
+        covariance *= edges**2 / 16
+        return np.maximum(covariance, 0, out=covariance)
 
     def _change(self, first: FloatArray, second: FloatArray, delta: FloatArray) -> FloatArray:
         change, change_second = require_weights(self.weights, self.name).scores(delta)

@@ -141,6 +141,21 @@ class RankCentrality:
         first *= edges / 4
         return np.maximum(first, 0, out=first)
 
+    def accumulate(self, mu: FloatArray, amount: FloatArray) -> FloatArray:
+        """Sum of amount J V J' over contexts and ordered pairs, (K, K), for amounts (n, K, K).
+
+        With the inverse propensities as amounts this is what the labels add to the covariance of the scores.
+        """
+        walk, edges = self._solved(mu), self._graph(mu.shape[1]).edges
+        first, second, both = require_weights(self.weights, self.name).covariances(mu)
+        used = amount * edges / 4
+        own = used * second + np.swapaxes(used * first, 1, 2)
+        own *= np.square(walk.gain)[:, :, None]
+        both *= used * walk.gain[:, :, None] * walk.gain[:, None, :]
+        inner = _spread(own, both, walk.origin)
+        total = np.einsum("nij,nkj->ik", walk.inverse @ inner, walk.inverse, optimize=True)
+        return np.asarray((total + total.T) / 2, dtype=np.float64)
+
     def gauge(self, n_items: int) -> Gauge:
         """Scores sum to one; on a bipartite graph the transition walk fixes a second sum.
 
@@ -222,3 +237,18 @@ def _products(gram: FloatArray, origin: FloatArray) -> tuple[FloatArray, FloatAr
     cross -= stay[:, :, None]
     cross -= stay[:, None, :]
     return own, cross
+
+
+def _spread(own: FloatArray, cross: FloatArray, origin: FloatArray) -> FloatArray:
+    """Sum over pairs of own_jk z_jk z_jk' + cross_jk (z_jk z_kj' + z_kj z_jk'), z_jk = e_k - origin_j, (n, K, K)."""
+    turned = np.swapaxes(origin, 1, 2)
+    mixed = np.swapaxes(own, 1, 2) @ origin
+    total = turned @ (own.sum(axis=2)[:, :, None] * origin) - mixed - np.swapaxes(mixed, 1, 2)
+    half = np.swapaxes(cross, 1, 2) + turned @ cross @ origin
+    half -= cross.sum(axis=1)[:, :, None] * origin
+    half -= turned * cross.sum(axis=2)[:, None, :]
+    total += half
+    total += np.swapaxes(half, 1, 2)
+    items = np.arange(own.shape[1])
+    total[:, items, items] += own.sum(axis=1)
+    return np.asarray(total, dtype=np.float64)

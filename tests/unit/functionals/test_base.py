@@ -89,6 +89,27 @@ def test_information_agrees_with_the_jacobian_written_out(cases, weights, draw_m
             np.testing.assert_allclose(information[0, j, k], expected, rtol=1e-9, atol=1e-15)
 
 
+def test_accumulate_agrees_with_the_jacobian_written_out(cases, weights, draw_mu):
+    for rng, functional, n_items in cases(9, sizes=(2, 3, 5)):
+        mu = draw_mu(rng, 2, n_items, weights.n_categories)
+        amount = rng.uniform(1, 5, size=(2, n_items, n_items))
+        expected = np.zeros((n_items, n_items))
+        for i, j, k in itertools.product(range(2), range(n_items), range(n_items)):
+            rows, p = jacobian(functional, mu[i : i + 1], j, k), mu[i, j, k]
+            expected += amount[i, j, k] * rows @ (np.diag(p) - np.outer(p, p)) @ rows.T
+        np.testing.assert_allclose(functional.accumulate(mu, amount), expected, rtol=1e-9, atol=1e-13)
+
+
+def test_accumulate_and_information_tell_the_same_trace(cases, weights, draw_mu):
+    for rng, functional, n_items in cases(10):
+        mu, root = draw_mu(rng, 3, n_items, weights.n_categories), rng.normal(size=(n_items, n_items))
+        amount, metric = rng.uniform(1, 5, size=(3, n_items, n_items)), root @ root.T
+        total = functional.accumulate(mu, amount)
+        np.testing.assert_array_equal(total, total.T)
+        expected = (amount * functional.information(mu, metric)).sum()
+        np.testing.assert_allclose(np.trace(metric @ total), expected, rtol=1e-9)
+
+
 def test_information_is_zero_off_the_graph_and_never_negative(cases, weights, draw_mu):
     for rng, functional, n_items in cases(3):
         information = functional.information(draw_mu(rng, 3, n_items, weights.n_categories))
