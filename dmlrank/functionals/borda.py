@@ -125,8 +125,7 @@ class Borda:
         With the inverse propensities as amounts this is what the labels add to the covariance of the scores.
         """
         first, second, both = (
-            np.einsum("njk,njk->jk", amount, part)
-            for part in require_weights(self.weights, self.name).covariances(mu)
+            np.einsum("njk,njk->jk", amount, part) for part in require_weights(self.weights, self.name).covariances(mu)
         )
         shares = self._shares(mu.shape[1])
         cross = shares * shares.T * both
