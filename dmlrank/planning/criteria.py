@@ -80,11 +80,13 @@ def optimise(problem: Problem, criterion: Criterion, lower: FloatArray, budget: 
         return found, between + problem.spread(found.propensity)
 
     if criterion.kind == "A":
-        found, sigma = planned(criterion.metric(between))
-        n_steps = 1
-    else:
-        even = np.full((1, 1), min(1.0, budget / problem.total_cost))
-        found, sigma, n_steps = _determinant(criterion, planned, between + problem.spread(even))
+        worth = problem.worth(criterion.metric(between))
+        found = allocate(worth, problem.cost, lower, budget, problem.one_pair)
+        residual = stationarity(worth, problem.cost, lower, found)
+        del worth
+        return Optimum(found, between + problem.spread(found.propensity), residual, 1)
+    even = np.full((1, 1), min(1.0, budget / problem.total_cost))
+    found, sigma, n_steps = _determinant(criterion, planned, between + problem.spread(even))
     residual = stationarity(problem.worth(criterion.metric(sigma)), problem.cost, lower, found)
     return Optimum(found, sigma, residual, n_steps)
 

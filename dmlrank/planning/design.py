@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from typing import Any
 
@@ -49,6 +50,7 @@ def design(
     floor: float = 0.005,
     models: Sequence[str] | None = None,
     contexts: Sequence[Any] | None = None,
+    n_jobs: int | None = None,
 ) -> Plan:
     """Which pairs to label on which prompts, so that a budget buys the most precise scores.
 
@@ -97,6 +99,8 @@ def design(
         Smallest probability of a category for functionals with a logit or a division.
     models, contexts : sequences, optional
         Names of the K models and identifiers of the n contexts, in the order of ``mu``.
+    n_jobs : int, optional
+        Threads; all cores when None.
 
     Returns
     -------
@@ -158,6 +162,7 @@ def design(
         weights=weights,
         prompts=prompts,
         floor=floor,
+        n_jobs=n_jobs,
     )
 
 
@@ -185,6 +190,7 @@ def order_plan(
     weights: ArrayLike | None,
     prompts: str,
     floor: float,
+    n_jobs: int | None,
 ) -> Plan:
     """The plan for a bound functional and checked probabilities; options as in :func:`design`."""
     if not hasattr(functional, "information") or not hasattr(functional, "accumulate"):
@@ -201,6 +207,7 @@ def order_plan(
         bool(one_pair),
         read_context_weights(weights, len(mu)),
         prompts == "fixed",
+        n_jobs or os.cpu_count() or 1,
     )
     scores, between = problem.scores()
     gauge = functional.gauge(len(labels.models)).basis

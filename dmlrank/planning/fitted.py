@@ -48,6 +48,7 @@ def design_fit(steps: Steps, newdata: Any, **options: Any) -> Plan:
         weights=weight,
         prompts=o.prompts,
         floor=float(o.floor),
+        n_jobs=o.n_jobs,
         **options,
     )
 

@@ -59,7 +59,8 @@ def allocate(worth: FloatArray, cost: FloatArray, lower: FloatArray, budget: flo
     """
     if one_pair and cost.shape[1] > 1:
         return _water_filled(worth, np.broadcast_to(cost, worth.shape), lower, budget)
-    rate = np.sqrt(worth / cost)
+    rate = worth / cost
+    np.sqrt(rate, out=rate)
     # Where labels of a context cost the same, lambda c + nu is one number per context: a cap on its level.
     cap = _water_level(rate, lower) if one_pair else np.full(len(rate), np.inf)
     level = _level(rate, cost, lower, cap, budget)
