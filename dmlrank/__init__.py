@@ -16,6 +16,7 @@ from .nuisance.random_search import RandomSearch
 from .planning.contrasts import Against, Top
 from .planning.design import design
 from .planning.plan import Plan
+from .planning.rounds import mixture_propensity, repeated_propensity
 from .results import RankResults
 from .versions import show_versions
 
@@ -36,6 +37,8 @@ __all__ = [
     "dml_rank",
     "functionals",
     "load",
+    "mixture_propensity",
     "read_json",
+    "repeated_propensity",
     "show_versions",
 ]

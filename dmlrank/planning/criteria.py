@@ -61,7 +61,14 @@ class Optimum:
     n_steps: int
 
 
-def optimise(problem: Problem, criterion: Criterion, lower: FloatArray, budget: float, between: FloatArray) -> Optimum:
+def optimise(
+    problem: Problem,
+    criterion: Criterion,
+    lower: FloatArray,
+    budget: float,
+    between: FloatArray,
+    worth: FloatArray | None = None,
+) -> Optimum:
     """The plan that minimises the criterion.
 
     Parameters
@@ -73,6 +80,8 @@ def optimise(problem: Problem, criterion: Criterion, lower: FloatArray, budget: 
     budget : float
     between : ndarray, shape (K, K)
         Covariance of the scores between contexts, the part of Sigma that no plan changes.
+    worth : ndarray, shape (n, m), optional
+        What a label of each cell is worth to an A criterion, where that is known already.
     """
 
     def planned(metric: FloatArray) -> tuple[Allocation, FloatArray]:
@@ -80,7 +89,7 @@ def optimise(problem: Problem, criterion: Criterion, lower: FloatArray, budget: 
         return found, between + problem.spread(found.propensity)
 
     if criterion.kind == "A":
-        worth = problem.worth(criterion.metric(between))
+        worth = problem.worth(criterion.metric(between)) if worth is None else worth
         found = allocate(worth, problem.cost, lower, budget, problem.one_pair)
         residual = stationarity(worth, problem.cost, lower, found)
         del worth

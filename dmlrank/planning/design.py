@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from ..data.graph import Graph
+from ..data.preferences import FloatArray
 from ..exceptions import OptionError, OptionTypeError
 from ..functionals import CategoryWeights, Functional
 from ..setup import chosen_functional
@@ -191,6 +192,7 @@ def order_plan(
     prompts: str,
     floor: float,
     n_jobs: int | None,
+    predict: Callable[[Any], FloatArray] | None = None,
 ) -> Plan:
     """The plan for a bound functional and checked probabilities; options as in :func:`design`."""
     if not hasattr(functional, "information") or not hasattr(functional, "accumulate"):
@@ -224,5 +226,6 @@ def order_plan(
         min_propensity=None if min_propensity is None else positive(min_propensity, "min_propensity", 1.0),
         explore=share(explore, "explore"),
         labels=labels,
+        predict=predict,
     )
     return make_plan(order, positive(budget, "budget"))

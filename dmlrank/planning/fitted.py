@@ -49,6 +49,7 @@ def design_fit(steps: Steps, newdata: Any, **options: Any) -> Plan:
         prompts=o.prompts,
         floor=float(o.floor),
         n_jobs=o.n_jobs,
+        predict=lambda frame: _new_mu(steps, frame)[0],
         **options,
     )
 

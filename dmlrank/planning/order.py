@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -58,6 +59,8 @@ class Order:
     min_propensity : float or None
     explore : float
     labels : Labels
+    predict : callable, optional
+        Probabilities, (n, K, K, C), of further contexts from a frame of them, where a fit made the plan.
     """
 
     problem: Problem
@@ -71,6 +74,7 @@ class Order:
     min_propensity: float | None
     explore: float
     labels: Labels
+    predict: Callable[[Any], FloatArray] | None = None
 
     @property
     def cap(self) -> float:
@@ -113,8 +117,9 @@ class Filled:
     ----------
     budget, cost, floor : float
     propensity : ndarray, shape (n, m)
-    sigma, uniform_sigma : ndarray, shape (K, K)
-        n times the covariance of the estimates, for the plan and for the uniform one of the same cost.
+    sigma, rule_sigma, uniform_sigma : ndarray, shape (K, K)
+        n times the covariance of the estimates: for the plan, for the plan before exploration is mixed in, and for the
+        uniform one of the same cost.
     kkt_residual : float
     multiplier : float
         What one more unit of budget would take off the objective, times n; zero where the budget is slack.
@@ -126,16 +131,20 @@ class Filled:
     floor: float
     propensity: FloatArray
     sigma: FloatArray
+    rule_sigma: FloatArray
     uniform_sigma: FloatArray
     kkt_residual: float
     multiplier: float
     n_steps: int
 
 
-def fill(order: Order, budget: float) -> Filled:
-    """The optimal plan within a budget, mixed with the uniform one where exploration is asked for."""
+def fill(order: Order, budget: float, worth: FloatArray | None = None) -> Filled:
+    """The optimal plan within a budget, mixed with the uniform one where exploration is asked for.
+
+    ``worth``, (n, m), is what a label of each cell is worth to an A criterion, where that is known already.
+    """
     problem, floor = order.problem, order.floor(budget)
-    best = optimise(problem, order.criterion, np.full((1, 1), floor), budget, order.between)
+    best = optimise(problem, order.criterion, np.full((1, 1), floor), budget, order.between, worth)
     propensity, sigma = best.allocation.propensity, best.sigma
     if order.explore:
         # Both plans meet floor and budget, so that their mixture does.
@@ -144,4 +153,6 @@ def fill(order: Order, budget: float) -> Filled:
     cost = problem.cost_of(propensity)
     uniform = order.between + order.even / order.uniform(cost)
     multiplier = best.allocation.multiplier
-    return Filled(budget, cost, floor, propensity, sigma, uniform, best.kkt_residual, multiplier, best.n_steps)
+    return Filled(
+        budget, cost, floor, propensity, sigma, best.sigma, uniform, best.kkt_residual, multiplier, best.n_steps
+    )

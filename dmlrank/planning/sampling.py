@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+import json
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -59,3 +60,14 @@ def sample_frame(cells: DrawnCells, propensity: FloatArray, labels: Labels) -> p
     known = propensity[cells.context, cells.first, cells.second]
     frame["propensity"] = np.concatenate([known, np.full(len(silent), np.nan)])[order]
     return frame
+
+
+def tasks_json(rows: pd.DataFrame, labels: Labels, about: dict[str, Any]) -> str:
+    """The rows of a sample as JSON: tasks, contexts without one, and what the plan was."""
+    drawn = rows["propensity"].notna()
+    tasks = json.loads(rows[drawn].to_json(orient="records", double_precision=15))
+    # pandas writes 15 digits; a propensity is written so that reading gives the same number.
+    for task, propensity in zip(tasks, rows.loc[drawn, "propensity"], strict=True):
+        task["propensity"] = float(propensity)
+    silent = json.loads(rows.loc[~drawn, list(labels.columns)].to_json(orient="records"))
+    return json.dumps({**about, "tasks": tasks, "unlabelled": silent}, indent=1, ensure_ascii=False)

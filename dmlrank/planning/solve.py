@@ -75,6 +75,17 @@ def allocate(worth: FloatArray, cost: FloatArray, lower: FloatArray, budget: flo
     return Allocation(propensity, multiplier, water)
 
 
+def follow(worth: FloatArray, cost: FloatArray, lower: FloatArray, multiplier: float, one_pair: bool) -> FloatArray:
+    """The rule of an allocation in other contexts, (n, m): what it does there with the same multiplier."""
+    if one_pair and cost.shape[1] > 1:
+        root, price = np.sqrt(worth), multiplier * np.broadcast_to(cost, worth.shape)
+        return _under_water(root, price + _water(root, price, lower)[:, None], lower)
+    rate = np.sqrt(worth / cost)
+    cap = _water_level(rate, lower) if one_pair else np.full(len(rate), np.inf)
+    level = np.inf if multiplier == 0 else multiplier**-0.5
+    return _at_level(rate, lower, np.minimum(level, cap))
+
+
 def stationarity(worth: FloatArray, cost: FloatArray, lower: FloatArray, found: Allocation) -> float:
     """Largest relative violation of the optimality conditions w / pi^2 = lambda c + nu, (floors and ones one-sided)."""
     if np.isinf(found.multiplier):

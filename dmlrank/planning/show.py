@@ -1,0 +1,93 @@
+"""What a plan's summary says."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..data.preferences import FloatArray
+from ..report.summary import decimals
+from ..report.table import Summary
+from .forecast import forecast
+from .order import Filled, Order
+
+
+def expected_labels(order: Order, filled: Filled) -> FloatArray:
+    """Expected number of labels by pair, (K, K); symmetric where order does not matter."""
+    total: FloatArray = filled.propensity.sum(axis=0)
+    return order.problem.pairs.table(total[None])[0]
+
+
+def plan_summary(order: Order, filled: Filled, alpha: float) -> Summary:
+    """The summary of a plan: what it costs, what it will know, beside the uniform plan."""
+    frame = forecast(order, filled, np.eye(len(order.scores)), list(order.labels.models), alpha, "max-t")
+    labels = expected_labels(order, filled)
+    per_model = labels.sum(axis=1) + (labels.sum(axis=0) if order.problem.pairs.ordered else 0)
+    digits = decimals(frame["std_error"].to_numpy())
+    rows = tuple(
+        (
+            str(model),
+            *(f"{row[name]:.{digits}f}" for name in ("score", "std_error", "uniform_std_error", "width")),
+            f"{row['ratio']:.3f}",
+            f"{per_model[order.labels.models.index(str(model))]:,.1f}",
+        )
+        for model, row in frame.sort_values("score", ascending=False, kind="stable").iterrows()
+    )
+    level = f"{100 * (1 - alpha):g}%"
+    heads = ("score", "std err", "uniform", f"{level} width", "ratio", "labels")
+    return Summary(
+        "Labelling Plan", _header(order, filled), tuple((head, 1) for head in heads), rows, _notes(order, filled, level)
+    )
+
+
+def _header(order: Order, filled: Filled) -> tuple[tuple[str, str, str, str], ...]:
+    problem = order.problem
+    pairs = f"{len(problem.pairs)} {'ordered' if problem.pairs.ordered else 'unordered'}"
+    asked = f"{len(order.asked)} contrasts" if len(order.asked) else "all scores"
+    names = {"A": "A (sum of variances)", "D": "D (log determinant)"}
+    spent = "slack" if filled.multiplier == 0 else "binding"
+    return (
+        ("Functional:", problem.functional.label, "No. Contexts:", f"{problem.n_contexts:,}"),
+        ("Criterion:", f"{names[order.criterion.kind]}, {asked}", "Pairs:", pairs),
+        (
+            "Budget:",
+            f"{filled.budget:,.6g} ({spent})",
+            "Labels per context:",
+            "at most one" if problem.one_pair else "any",
+        ),
+        (
+            "Expected cost:",
+            f"{filled.cost:,.6g}",
+            "Expected labels:",
+            f"{filled.propensity.sum():,.1f}",
+        ),
+        (
+            "Propensity:",
+            f"{filled.propensity.min():.3g} to {filled.propensity.max():.3g}",
+            "Explored:",
+            f"{100 * order.explore:g} %",
+        ),
+        (
+            "Objective:",
+            f"{order.criterion.objective(filled.sigma):.5g}",
+            "Uniform plan's:",
+            f"{order.criterion.objective(filled.uniform_sigma):.5g}",
+        ),
+    )
+
+
+def _notes(order: Order, filled: Filled, level: str) -> tuple[str, ...]:
+    notes = [
+        f"Predicted from these probabilities, for an estimate from the planned labels alone. uniform: standard errors "
+        f"if all pairs are labelled alike at the same cost, and ratio to them. {level} width: full width of simultaneous "
+        f"intervals (max-t). labels: expected number with the model.",
+        f"Optimality conditions hold up to {filled.kkt_residual:.1e} (relative), with propensities of at least "
+        f"{filled.floor:.3g}.",
+    ]
+    if filled.multiplier == 0:
+        notes.append(
+            f"The budget is slack: every label that tells something is bought for {filled.cost:,.6g}. A larger budget "
+            f"needs more contexts."
+        )
+    if not order.problem.pairs.ordered:
+        notes.append("Order does not matter: fit with position_bias=False. Which model is shown first is drawn.")
+    return tuple(notes)
