@@ -53,8 +53,7 @@ class Regret:
     def __str__(self) -> str:
         return (
             f"If these probabilities are true, the plan's sum of variances is {100 * self.relative:.1f} % above the "
-            f"best ({self.excess:.3g}; the uniform plan's {self.uniform_excess:.3g}); bounds {self.sharp_bound:.3g} and "
-            f"{self.bound:.3g}"
+            f"best: {self.excess:.3g} (the uniform plan's {self.uniform_excess:.3g}), at most {self.sharp_bound:.3g}"
         )
 
 

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
 
 from ..data.preferences import FloatArray
 from ..report.summary import decimals
 from ..report.table import Summary
 from .forecast import forecast
 from .order import Filled, Order
+
+# Contrasts that a summary shows.
+_SHOWN = 20
 
 
 def expected_labels(order: Order, filled: Filled) -> FloatArray:
@@ -19,23 +23,30 @@ def expected_labels(order: Order, filled: Filled) -> FloatArray:
 
 def plan_summary(order: Order, filled: Filled, alpha: float) -> Summary:
     """The summary of a plan: what it costs, what it will know, beside the uniform plan."""
-    frame = forecast(order, filled, np.eye(len(order.scores)), list(order.labels.models), alpha, "max-t")
+    models = list(order.labels.models)
+    scores = forecast(order, filled, np.eye(len(models)), models, alpha, "max-t").sort_values(
+        "score", ascending=False, kind="stable"
+    )
+    asked = forecast(order, filled, order.asked, list(order.asked_labels), alpha, "max-t") if len(order.asked) else None
     labels = expected_labels(order, filled)
     per_model = labels.sum(axis=1) + (labels.sum(axis=0) if order.problem.pairs.ordered else 0)
-    digits = decimals(frame["std_error"].to_numpy())
-    rows = tuple(
-        (
-            str(model),
-            *(f"{row[name]:.{digits}f}" for name in ("score", "std_error", "uniform_std_error", "width")),
-            f"{row['ratio']:.3f}",
-            f"{per_model[order.labels.models.index(str(model))]:,.1f}",
-        )
-        for model, row in frame.sort_values("score", ascending=False, kind="stable").iterrows()
-    )
+    bought = {model: f"{count:,.1f}" for model, count in zip(models, per_model, strict=True)}
     level = f"{100 * (1 - alpha):g}%"
     heads = ("score", "std err", "uniform", f"{level} width", "ratio", "labels")
-    return Summary(
-        "Labelling Plan", _header(order, filled), tuple((head, 1) for head in heads), rows, _notes(order, filled, level)
+    rows = (*_rows(scores, bought), *(_rows(asked.head(_SHOWN), {}) if asked is not None else ()))
+    notes = _notes(order, filled, level)
+    if asked is not None:
+        more = f" ({_SHOWN} of {len(asked)} are shown)" if len(asked) > _SHOWN else ""
+        notes = (*notes, f"Below the models: the contrasts that the plan is for{more}, their widths joint.")
+    return Summary("Labelling Plan", _header(order, filled), tuple((head, 1) for head in heads), rows, notes)
+
+
+def _rows(frame: pd.DataFrame, bought: dict[str, str]) -> tuple[tuple[str, ...], ...]:
+    digits = decimals(frame["std_error"].to_numpy())
+    numbers = frame[["score", "std_error", "uniform_std_error", "width"]].to_numpy()
+    return tuple(
+        (str(name), *(f"{number:.{digits}f}" for number in row), f"{ratio:.3f}", bought.get(str(name), ""))
+        for name, row, ratio in zip(frame.index, numbers, frame["ratio"], strict=True)
     )
 
 
@@ -78,7 +89,7 @@ def _header(order: Order, filled: Filled) -> tuple[tuple[str, str, str, str], ..
 def _notes(order: Order, filled: Filled, level: str) -> tuple[str, ...]:
     notes = [
         f"Predicted from these probabilities, for an estimate from the planned labels alone. uniform: standard errors "
-        f"if all pairs are labelled alike at the same cost, and ratio to them. {level} width: full width of simultaneous "
+        f"if all pairs are labelled alike at the same cost; ratio: to them. {level} width: full width of simultaneous "
         f"intervals (max-t). labels: expected number with the model.",
         f"Optimality conditions hold up to {filled.kkt_residual:.1e} (relative), with propensities of at least "
         f"{filled.floor:.3g}.",
