@@ -28,6 +28,7 @@ from .api import check, dml_rank
 from .data.arrow import arrow_module
 from .exceptions import DataError, DmlrankError, OptionError, nearest
 from .inference.simultaneous import METHODS
+from .planning.contrasts import Against, Top
 
 _DEMO_FORMULA = "winner ~ C(category) + length | model_a + model_b"
 _KINDS = {
@@ -102,7 +103,7 @@ def _design(given: argparse.Namespace) -> None:
     plan = results.design(
         given.budget,
         given.criterion,
-        contrasts=given.contrasts or None,
+        contrasts=Top(given.top) if given.top else Against(given.against) if given.against else given.contrasts,
         costs=given.costs,
         min_propensity=given.min_propensity,
         one_pair=given.one_pair,
@@ -248,7 +249,10 @@ def _add_fit_options(command: argparse.ArgumentParser) -> None:
 def _add_design_options(command: argparse.ArgumentParser) -> None:
     command.add_argument("--budget", type=float, required=True, metavar="B", help="what all labels may cost together")
     command.add_argument("--criterion", choices=("A", "D"), default="A")
-    command.add_argument("--contrasts", nargs="+", metavar="'A - B'", help="differences that matter, not all scores")
+    asked = command.add_mutually_exclusive_group()
+    asked.add_argument("--contrasts", nargs="+", metavar="'A - B'", help="differences that matter, not all scores")
+    asked.add_argument("--top", type=int, metavar="N", help="what matters are the differences among the N best")
+    asked.add_argument("--against", metavar="MODEL", help="what matters are one model's differences from the others")
     command.add_argument("--costs", type=float, default=1.0, metavar="C", help="cost of a label (default 1)")
     command.add_argument("--min-propensity", type=float, metavar="P", help="smallest propensity of a pair")
     command.add_argument("--one-pair", action="store_true", help="at most one label for a prompt")

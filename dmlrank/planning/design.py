@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from .._options import PROMPTS
 from ..data.graph import Graph
 from ..data.preferences import FloatArray
-from ..exceptions import OptionError, OptionTypeError
+from ..exceptions import OptionError, OptionTypeError, check_choice
 from ..functionals import CategoryWeights, Functional
 from ..setup import chosen_functional
 from .checks import (
@@ -169,7 +170,7 @@ def design(
 
 def bound_graph(functional: Any, n_items: int) -> Graph:
     """The pairs that a bound functional uses: those of its graph that have a weight."""
-    graph = functional.graph or Graph.all_pairs(n_items)
+    graph = getattr(functional, "graph", None) or Graph.all_pairs(n_items)
     weights = getattr(functional, "edge_weights", None)
     return graph if weights is None else Graph(graph.edges & (weights > 0))
 
@@ -197,8 +198,9 @@ def order_plan(
     """The plan for a bound functional and checked probabilities; options as in :func:`design`."""
     if not hasattr(functional, "information") or not hasattr(functional, "accumulate"):
         raise OptionTypeError(f"a plan for {functional.name!r} needs its methods information and accumulate")
-    if prompts not in ("random", "fixed"):
-        raise OptionError(f"prompts={prompts!r} is not known; allowed: 'random', 'fixed'")
+    check_choice(prompts, PROMPTS, "prompts")
+    if not 0 <= floor * mu.shape[3] < 1:
+        raise OptionError(f"floor={floor} is no floor for {mu.shape[3]} categories, which sum to one")
     pairs = Pairs.of(graph, position_bias)
     problem = Problem(
         functional,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -9,12 +10,14 @@ from typing import Any
 import numpy as np
 
 from ..data.preferences import FloatArray
-from ..exceptions import OptionError
+from ..exceptions import DmlrankWarning, OptionError
 from .criteria import Criterion, optimise
 from .problem import Problem
 
 # Without min_propensity= no pair gets less than this share of what the uniform plan would give it.
 _FLOOR = 0.1
+# A larger violation of the optimality conditions is warned of.
+_CERTAIN = 1e-4
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -145,6 +148,13 @@ def fill(order: Order, budget: float, worth: FloatArray | None = None) -> Filled
     """
     problem, floor = order.problem, order.floor(budget)
     best = optimise(problem, order.criterion, np.full((1, 1), floor), budget, order.between, worth)
+    if best.kkt_residual > _CERTAIN:
+        warnings.warn(
+            f"the plan violates the optimality conditions by {best.kkt_residual:.1e} (relative; its kkt_residual): it "
+            f"is feasible, but not certified as optimal",
+            DmlrankWarning,
+            stacklevel=2,
+        )
     propensity, sigma = best.allocation.propensity, best.sigma
     if order.explore:
         # Both plans meet floor and budget, so that their mixture does.

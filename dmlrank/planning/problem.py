@@ -15,8 +15,8 @@ from ..estimation.influence import raised
 
 T = TypeVar("T")
 
-# Doubles in one chunk of mu: a few arrays of this size live at a time.
-_CHUNK = 2_000_000
+# Doubles in the chunks of mu that all threads hold together: a few arrays of this size live at a time.
+_CHUNK = 4_000_000
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -109,7 +109,7 @@ class Problem:
 
     def over_chunks(self, make: Callable[[slice, FloatArray], T]) -> list[T]:
         """What ``make`` makes of contexts and their floored probabilities, in pieces that fit into memory, in order."""
-        size = max(1, _CHUNK // int(np.prod(self.mu.shape[1:])))
+        size = max(1, _CHUNK // self.n_jobs // int(np.prod(self.mu.shape[1:])))
         parts = [slice(at, min(at + size, self.n_contexts)) for at in range(0, self.n_contexts, size)]
 
         def one(part: slice) -> T:

@@ -85,6 +85,23 @@ def test_a_wrong_plan_fails_the_optimality_conditions(mu):
     assert stationarity(worth, problem.cost, np.full((1, 1), plan.filled.floor), wrong) > 0.05
 
 
+def test_a_plan_that_is_not_certified_says_so(monkeypatch, mu):
+    monkeypatch.setattr("dmlrank.planning.criteria._STEPS", 1)
+    with pytest.warns(dr.DmlrankWarning, match="not certified as optimal"):
+        plan = dr.design(mu, "bt", budget=60, criterion="D")
+    assert plan.kkt_residual > 1e-4
+
+
+def test_every_step_of_the_determinant_lowers_it(monkeypatch, mu):
+    objectives = []
+    for steps in range(1, 6):
+        monkeypatch.setattr("dmlrank.planning.criteria._STEPS", steps)
+        monkeypatch.setattr("dmlrank.planning.order._CERTAIN", np.inf)
+        objectives.append(dr.design(mu, "rank_centrality", budget=60, criterion="D").objective)
+    assert (np.diff(objectives) <= 1e-12).all()
+    assert objectives[0] > objectives[-1] + 1e-6
+
+
 # --- what does not matter ----------------------------------------------------------------------------------------
 
 
@@ -452,6 +469,7 @@ def test_floors_beyond_one_pair_name_the_largest_possible_one(mu):
         ({"weights": np.zeros(60)}, OptionError, "not all zero"),
         ({"weights": np.ones(3)}, OptionTypeError, "a number per context"),
         ({"prompts": "some"}, OptionError, "'random', 'fixed'"),
+        ({"floor": 0.4}, OptionError, "no floor for 3 categories"),
         ({"position_bias": False}, NuisanceError, "is not the flip of the other order"),
     ],
 )
