@@ -16,6 +16,7 @@ import argparse
 import threading
 import time
 import warnings
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -194,12 +195,14 @@ def fitted(seeds: int, n: int = 1500, budget: float = 2000) -> pd.DataFrame:
     return made.reset_index()
 
 
-def grid(folder: str, seeds: int, share: float = 0.1) -> pd.DataFrame:
-    """GPT-4's verdicts on all cells as truth; mu and plan from the human votes on the same prompts."""
+def plans_of_verdicts(folder: str | Path, share: float) -> Iterator[tuple[str, pd.DataFrame, dr.Plan, np.ndarray]]:
+    """Plans that buy a share of GPT-4's verdicts: name, verdicts, plan, category of every cell (N, m).
+
+    mu, in the plan and in the estimate, comes from the human votes on the same prompts.
+    """
     human = dr.datasets.read_mt_bench(Path(folder) / "human.jsonl")
     verdicts = dr.datasets.read_mt_bench(Path(folder) / "gpt4_pair.jsonl")
     context = ["question_id", "turn"]
-    rows = []
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", dr.DmlrankWarning)
         fit = dr.dml_rank(
@@ -212,10 +215,16 @@ def grid(folder: str, seeds: int, share: float = 0.1) -> pd.DataFrame:
             rng=0,
             n_jobs=1,
         )
-    for asked, contrasts in (("all scores", None), ("top three", dr.Top(3))):
+    for name, contrasts in (("all scores", None), ("top three", dr.Top(3))):
         plan = fit.design(share * len(verdicts), contrasts=contrasts)
-        labels = _verdict_cells(verdicts, plan)
-        truth = _full_table(plan, labels)
+        yield name, verdicts, plan, _verdict_cells(verdicts, plan)
+
+
+def grid(folder: str, seeds: int, share: float = 0.1) -> pd.DataFrame:
+    """GPT-4's verdicts on all cells as truth, a share of them bought by plan and at random."""
+    rows = []
+    for name, verdicts, plan, labels in plans_of_verdicts(folder, share):
+        truth = full_table(plan, labels)
         uniform = np.full(plan.filled.propensity.shape, plan.order.uniform(plan.expected_cost))
         errors = {}
         for number, (how, pi) in enumerate((("plan", plan.filled.propensity), ("random", uniform))):
@@ -225,7 +234,7 @@ def grid(folder: str, seeds: int, share: float = 0.1) -> pd.DataFrame:
         spread = [errors[how].std() / errors[how].mean() for how in errors]
         rows.append(
             {
-                "asked": asked,
+                "asked": name,
                 "cells": f"{plan.expected_cost:.0f} of {len(verdicts)}",
                 "rmse plan": np.sqrt(errors["plan"].mean()),
                 "rmse random": np.sqrt(errors["random"].mean()),
@@ -253,7 +262,7 @@ def _verdict_cells(verdicts: pd.DataFrame, plan: dr.Plan) -> np.ndarray:
     return labels
 
 
-def _full_table(plan: dr.Plan, labels: np.ndarray) -> np.ndarray:
+def full_table(plan: dr.Plan, labels: np.ndarray) -> np.ndarray:
     """Scores from all labels."""
     problem = plan.order.problem
     mu = np.zeros(problem.mu.shape)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from .._options import PROMPTS
+from .._options import PROMPTS, check_whole
 from ..data.graph import Graph
 from ..data.preferences import FloatArray
 from ..exceptions import OptionError, OptionTypeError, check_choice
@@ -201,6 +201,8 @@ def order_plan(
     check_choice(prompts, PROMPTS, "prompts")
     if not 0 <= floor * mu.shape[3] < 1:
         raise OptionError(f"floor={floor} is no floor for {mu.shape[3]} categories, which sum to one")
+    if n_jobs is not None:
+        check_whole("n_jobs", n_jobs, 1)
     pairs = Pairs.of(graph, position_bias)
     problem = Problem(
         functional,

@@ -12,6 +12,8 @@ from ..data.preferences import FloatArray
 
 # Contexts whose temporary arrays live at a time.
 _ROWS = 4096
+# Relative precision of budgets: sums over millions of cells are no more precise.
+_SPENT = 1e-11
 _CLOSE = 1e-13
 
 
@@ -140,7 +142,7 @@ def _level(rate: FloatArray, cost: FloatArray, lower: FloatArray, cap: FloatArra
             slope += float(np.einsum("nm,nm,nm->", rate[rows], price, moving))
         return total, slope
 
-    if spend(np.inf)[0] <= budget * (1 + _CLOSE):
+    if spend(np.inf)[0] <= budget * (1 + _SPENT):
         return np.inf
     low, high = 0.0, np.inf
     level = budget / sum(
@@ -148,7 +150,7 @@ def _level(rate: FloatArray, cost: FloatArray, lower: FloatArray, cap: FloatArra
     )
     for _ in range(200):
         total, slope = spend(level)
-        if abs(total - budget) <= _CLOSE * budget:
+        if abs(total - budget) <= _SPENT * budget:
             break
         low, high = (level, high) if total < budget else (low, level)
         step = level + (budget - total) / slope if slope > 0 else np.inf
@@ -200,7 +202,7 @@ def _water_filled(worth: FloatArray, cost: FloatArray, lower: FloatArray, budget
         return float(sum(np.einsum("nm,nm->", propensity[rows], cost[rows]) for rows in _blocks(len(root)))) - budget
 
     propensity, water = filled(0.0)
-    if float((propensity * cost).sum()) <= budget * (1 + _CLOSE):
+    if float((propensity * cost).sum()) <= budget * (1 + _SPENT):
         return Allocation(propensity, 0.0, water)
     multiplier = _root_of_falling(excess, float(np.log((worth / cost).max() / lower.min() ** 2)))
     propensity, water = filled(multiplier)
