@@ -162,13 +162,13 @@ def labelled(rows: pd.DataFrame, x: np.ndarray, mu: np.ndarray, models: list[str
     return frame
 
 
-def fitted(seeds: int, n: int = 1500, budget: float = 2000) -> pd.DataFrame:
+def fitted(seeds: int, first_seed: int = 0, n: int = 1500, budget: float = 2000) -> pd.DataFrame:
     """The collection experiment with learnt nuisances: pilot at random, plan from it, fit on what was bought."""
     simulator = dr.datasets.Bt(n_items=3, n_features=2, gamma=1)
     truth = {name: simulator.truth(name).to_numpy() for name in FUNCTIONALS}
     formula, errors = "winner ~ x0 + x1 | model_a + model_b", []
     options = {"context": "question_id", "propensity": "propensity", "n_jobs": 1}
-    for seed in range(seeds):
+    for seed in range(first_seed, first_seed + seeds):
         rng = np.random.default_rng([seed, 7])
         pilot = dr.dml_rank(formula, simulator.sample(n, rng=seed), rng=seed, functional="borda", **options)
         x = simulator.features(n, rng=rng)
@@ -185,13 +185,14 @@ def fitted(seeds: int, n: int = 1500, budget: float = 2000) -> pd.DataFrame:
                     warnings.simplefilter("ignore", dr.DmlrankWarning)
                     got = dr.dml_rank(formula, frame, functional=name, rng=seed, **options)
                 error = np.square(got.params.to_numpy() - truth[name]).sum()
-                errors.append({"functional": name, "how": how, "error": error})
-        print(f"{seed + 1} of {seeds}", flush=True)
-    table = pd.DataFrame(errors).groupby(["functional", "how"])["error"].agg(["mean", "sem"]).unstack("how")
-    made = pd.DataFrame({"mse plan": table["mean", "plan"], "mse random": table["mean", "random"]})
+                errors.append({"functional": name, "seed": seed, "how": how, "error": error})
+        print(f"seed {seed}", flush=True)
+    table = pd.DataFrame(errors).pivot(index=["functional", "seed"], columns="how", values="error")
+    made = table.groupby("functional").mean().rename(columns=lambda how: f"mse {how}")
     made["ratio"] = made["mse plan"] / made["mse random"]
-    relative = [table["sem", how] / table["mean", how] for how in ("plan", "random")]
-    made["+-"] = 1.96 * made["ratio"] * np.hypot(*relative)
+    # Both fits of a seed share their prompts.
+    apart = table["plan"] - made["ratio"].reindex(table.index, level="functional") * table["random"]
+    made["+-"] = 1.96 * apart.groupby("functional").sem() / made["mse random"]
     return made.reset_index()
 
 
@@ -325,12 +326,13 @@ def main() -> None:
     parser.add_argument("what", choices=("simulated", "fitted", "grid", "speed"))
     parser.add_argument("path", nargs="?", help="the folder mt_bench, for grid")
     parser.add_argument("--seeds", type=int, default=500)
+    parser.add_argument("--first-seed", type=int, default=0, help="of fitted, to go on where a run has ended")
     given = parser.parse_args()
     if given.what == "grid" and not given.path:
         parser.error("grid needs the folder mt_bench")
     runs = {
         "simulated": lambda: simulated(given.seeds),
-        "fitted": lambda: fitted(given.seeds),
+        "fitted": lambda: fitted(given.seeds, given.first_seed),
         "grid": lambda: grid(given.path, given.seeds),
         "speed": speed,
     }
