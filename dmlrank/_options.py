@@ -44,7 +44,7 @@ UNUSED_BY_BT_MLE: dict[str, Any] = {
     "prompts": "random",
     "min_labels": 10,
     "edge_weights": "equal",
-    "floor": 0.005,
+    "floor": "auto",
 }
 
 
@@ -72,7 +72,7 @@ class Options:
     categories: Mapping[Any, str] | None
     category_weights: Any
     prompts: str
-    floor: float
+    floor: float | str
     cov_type: str
     groups: tuple[str, ...]
     missing: str
@@ -163,8 +163,12 @@ def check_options(options: Options) -> None:
     if options.n_jobs is not None:
         check_whole("n_jobs", options.n_jobs, 1)
     check_alpha(options.alpha)
-    if not isinstance(options.floor, Real) or not 0 <= float(options.floor) < 0.5:
-        raise OptionError(f"floor={options.floor!r}: the smallest probability allowed in mu lies in [0, 0.5)")
+    if isinstance(options.floor, str):
+        check_choice(options.floor, ("auto",), "floor")
+    elif not isinstance(options.floor, Real) or not 0 <= float(options.floor) < 0.5:
+        raise OptionError(
+            f"floor={options.floor!r}: the smallest probability allowed in mu lies in [0, 0.5), or 'auto'"
+        )
     if options.propensity_formula is not None:
         if not isinstance(options.propensity_formula, str):
             raise OptionTypeError(f"propensity_formula={options.propensity_formula!r}; needed is a string '~ features'")

@@ -61,7 +61,7 @@ def dml_rank(
     categories: Mapping[Any, str] | None = None,
     category_weights: str | CategoryWeights | Sequence[Sequence[float]] = "half",
     prompts: Prompts = "random",
-    floor: float = 0.005,
+    floor: float | str = "auto",
     cov_type: CovType = "robust",
     cov_kwds: Mapping[str, Any] | None = None,
     missing: Missing = "raise",

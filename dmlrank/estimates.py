@@ -46,6 +46,16 @@ class Diagnostics:
         Entries of mu that were raised to the floor, for functionals that need one.
     mu_entries : int
         Entries of mu looked at; 0 where the functional needs no floor.
+    floor : float
+        The floor of mu; 0 where the functional needs none.
+    calibration : float
+        Slope of the labels' log-odds on those of mu out of fold: below 1 mu is too extreme, above 1 it is shrunken;
+        NaN where mu does not vary.
+    effective_contexts : float
+        Contexts that the standard errors rest on, (sum phi^2)^2 / sum phi^4; the smallest over models.
+    second_order : float
+        Bias that the functional's curvature leaves at a noisy mu, in standard errors; the largest over models. NaN
+        where it is not known (``mu=`` given).
     pairs_left_out : int
         Pairs with labels, but too few to be compared.
     pairs_extrapolated : int
@@ -81,6 +91,10 @@ class Diagnostics:
     votes_dropped: int = 0
     contexts_added: int = 0
     warnings: tuple[str, ...] = ()
+    floor: float = 0.0
+    calibration: float = float("nan")
+    effective_contexts: float = float("nan")
+    second_order: float = float("nan")
 
 
 @dataclass(frozen=True, slots=True)
@@ -296,7 +310,21 @@ def _diagnostics(steps: Steps, position: tuple[float, float], given_warnings: tu
         votes_dropped=data.n_votes_dropped,
         contexts_added=data.n_added,
         warnings=given_warnings,
+        floor=steps.repetitions[0].floor if steps.setup.functional.interior else 0.0,
+        **_validity(steps),
     )
+
+
+def _validity(steps: Steps) -> dict[str, float]:
+    validity, errors = steps.validity, steps.covariance.std_errors
+    if validity is None:
+        return {}
+    ratio = np.abs(validity.second_order[errors > 0]) / errors[errors > 0]
+    return {
+        "calibration": validity.calibration,
+        "effective_contexts": float(validity.effective_contexts.min()),
+        "second_order": float(ratio.max(initial=0.0)),
+    }
 
 
 def position_test(steps: Steps) -> tuple[float, float]:

@@ -12,8 +12,10 @@ from ._options import Options
 from .data.graph import Graph
 from .data.preferences import FloatArray, PreferenceData
 from .data.reading import read_preferences
-from .estimation.crossfit import Folds, GivenMu, MuSource, assign_folds, cross_fit
+from .estimation.crossfit import CrossFittedMu, Folds, GivenMu, MuSource, assign_folds
+from .estimation.floor import settled_floor
 from .estimation.influence import Influence, Pieces, evaluate, raised
+from .estimation.validity import Validity, assess, warn_of
 from .exceptions import OptionError
 from .functionals import Borda
 from .functionals.first_advantage import FirstAdvantage
@@ -23,7 +25,7 @@ from .inference.covariance import Covariance
 from .maximum_likelihood import maximum_likelihood
 from .nuisance.classifiers import check_learner, is_own
 from .nuisance.given import checked_mu
-from .nuisance.learners import fit_mu
+from .nuisance.learners import fit_all
 from .nuisance.propensity import (
     Propensity,
     column_propensity,
@@ -81,6 +83,12 @@ def run(options: Options, source: Source, previous: Steps | None = None) -> Step
         (influence, clusters, o.prompts),
         lambda: make_covariance(influence, gauge, clusters, annotator, o, [passed.influences[0] for passed in passes]),
     )
+    first = repetitions[0]
+    validity = memory.step(
+        "validity",
+        (data, setup, influence, covariance, first.mu, first.evaluated, o.estimator),
+        lambda: _validity(data, setup, influence, covariance, first, o),
+    )
     return Steps(
         o,
         source,
@@ -95,6 +103,7 @@ def run(options: Options, source: Source, previous: Steps | None = None) -> Step
         influence,
         covariance,
         memory.made,
+        validity=validity,
     )
 
 
@@ -125,7 +134,7 @@ def scores_at(steps: Steps, x: FloatArray) -> FloatArray:
         return np.tile(steps.likelihood.scores, (len(x), 1))
     mu = np.mean([repetition.mu.average(x) for repetition in steps.repetitions], axis=0)
     functional = steps.setup.functional
-    return functional.value(raised(mu, _floor(steps.options, steps.data)) if functional.interior else mu)
+    return functional.value(raised(mu, steps.repetitions[0].floor) if functional.interior else mu)
 
 
 def _reading(o: Options) -> tuple[Any, ...]:
@@ -170,7 +179,6 @@ def _repeat(
     o: Options,
 ) -> Repetition:
     """One repetition: folds, first stages, the pass."""
-    floor = _floor(o, data)
     # One child seed for every use, so that changing one option never changes the draws of another.
     seeds = np.random.SeedSequence([o.seed, number] if number else o.seed).spawn(3)
     folds = memory.step(
@@ -184,12 +192,25 @@ def _repeat(
     )
     tuned = None if is_own(o.learner) else o.tune
     mu = given or memory.step(f"mu {number}", (data, folds, o.learner, tuned), lambda: _mu(data, folds, o, seeds[1]))
+    floor = memory.step(f"floor {number}", (data, setup, mu, o.floor), lambda: _floor(o, data, setup, mu))
     evaluated = memory.step(
         f"evaluated {number}",
         (data, setup, mu, propensity, pieces, weight, floor),
         lambda: evaluate(_scores(setup), mu, data, propensity.cells, pieces, floor, weight),
     )
-    return Repetition(folds, mu, propensity, evaluated)
+    return Repetition(folds, mu, propensity, evaluated, floor)
+
+
+def _validity(
+    data: PreferenceData, setup: Setup, influence: Influence, covariance: Covariance, first: Repetition, o: Options
+) -> Validity:
+    """Signs that the intervals may not hold; the plug-in's are known not to."""
+    order = np.argsort(data.seed_order)
+    cell_mu = first.evaluated.cell_mu
+    validity = assess(setup.functional, influence, first.mu, cell_mu, data.cells, order, first.floor)
+    if o.estimator == "debiased":
+        warn_of(validity, covariance.std_errors, data.items, data.n_contexts)
+    return validity
 
 
 def _scores(setup: Setup) -> list[Any]:
@@ -197,10 +218,13 @@ def _scores(setup: Setup) -> list[Any]:
     return [setup.functional, Borda(setup.weights, setup.graph), FirstAdvantage(setup.weights, setup.graph)]
 
 
-def _floor(o: Options, data: PreferenceData) -> float:
-    if o.floor * data.n_categories >= 1:
-        raise OptionError(f"floor={o.floor} is too high for {data.n_categories} categories, which sum to one")
-    return float(o.floor)
+def _floor(o: Options, data: PreferenceData, setup: Setup, mu: MuSource) -> float:
+    """The floor of mu: given, or settled by the log-loss of the labels; zero where no functional needs one."""
+    if not isinstance(o.floor, str):
+        if o.floor * data.n_categories >= 1:
+            raise OptionError(f"floor={o.floor} is too high for {data.n_categories} categories, which sum to one")
+        return float(o.floor)
+    return settled_floor(mu.at(data.cells), data.cells) if setup.functional.interior else 0.0
 
 
 def _folds(data: PreferenceData, clusters: Clusters | None, o: Options, seed: np.random.SeedSequence) -> Folds:
@@ -210,12 +234,8 @@ def _folds(data: PreferenceData, clusters: Clusters | None, o: Options, seed: np
 
 
 def _mu(data: PreferenceData, folds: Folds, o: Options, seed: np.random.SeedSequence) -> MuSource:
-    return cross_fit(
-        lambda kept, rng: fit_mu(data, kept, folds.unit, o.tune, rng, o.n_jobs, o.learner),
-        folds,
-        data.x,
-        seed.spawn(o.n_folds),
-    )
+    models = fit_all(data, folds.fold, folds.unit, o.tune, seed.spawn(o.n_folds), o.n_jobs, o.learner)
+    return CrossFittedMu(models, folds, data.x)
 
 
 def _propensity(

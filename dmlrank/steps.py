@@ -15,6 +15,7 @@ from .data.preferences import FloatArray, IntArray, PreferenceData
 from .estimation.crossfit import Folds, MuSource
 from .estimation.influence import Influence, Pass, Pieces, mean_influence, pieces_by_context, pieces_by_group
 from .estimation.likelihood import BradleyTerryFit
+from .estimation.validity import Validity
 from .exceptions import DmlrankWarning
 from .inference.clusters import Clusters
 from .inference.covariance import Covariance, one_way, robust, two_way, two_way_contexts
@@ -42,6 +43,7 @@ class Repetition:
     mu: MuSource
     propensity: Propensity
     evaluated: Pass
+    floor: float = 0.0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -65,6 +67,7 @@ class Steps:
     covariance: Covariance
     memory: dict[str, Made] = field(repr=False)
     likelihood: BradleyTerryFit | None = None
+    validity: Validity | None = None
 
     @property
     def folds(self) -> Folds:
@@ -155,6 +158,8 @@ def make_covariance(
     if o.prompts == "fixed":
         influence = influence.given_prompts()
     covariance = clustered(influence, gauge, clusters, annotator)
+    if influence.steepening is not None:
+        covariance = covariance.at_least(influence.steepening / len(influence.value))
     if len(repeated) > 1:
         estimates = np.stack([r.plugin if o.estimator == "plugin" else r.estimate for r in repeated])
         covariance = covariance.between_repetitions(estimates)

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
-from .._progress import report
-from ..data.preferences import FloatArray, IntArray
+from ..data.preferences import Cells, FloatArray, IntArray
 from ..exceptions import DataError
 from ..nuisance.learners import MuModel
 
@@ -63,6 +61,10 @@ class MuSource(Protocol):
         """Probabilities in new contexts with features ``x``, (n, p): the mean over the models of all folds."""
         ...
 
+    def at(self, cells: Cells) -> FloatArray:
+        """Out-of-fold probabilities of labelled cells, (m, C)."""
+        ...
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CrossFittedMu:
@@ -84,6 +86,14 @@ class CrossFittedMu:
         """Mean over the models of all folds, (n, K, K, C)."""
         return sum((model.predict(x) for model in self.models[1:]), self.models[0].predict(x)) / len(self.models)
 
+    def at(self, cells: Cells) -> FloatArray:
+        """Out-of-fold probabilities of labelled cells, (m, C)."""
+        probabilities = np.empty(cells.y.shape)
+        for held_out, model in enumerate(self.models):
+            here = np.flatnonzero(self.folds.fold[cells.context] == held_out)
+            probabilities[here] = model.at(self.x[cells.context[here]], cells.first[here], cells.second[here])
+        return probabilities
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class GivenMu:
@@ -100,26 +110,6 @@ class GivenMu:
         """Raise: given probabilities know nothing of other contexts."""
         raise DataError("predict(newdata) needs a learner; this fit was given mu=")
 
-
-def cross_fit(
-    fit: Callable[[NDArray[np.bool_], np.random.Generator], MuModel],
-    folds: Folds,
-    x: FloatArray,
-    seeds: list[np.random.SeedSequence],
-) -> CrossFittedMu:
-    """Fit one model per fold on the contexts outside it.
-
-    Parameters
-    ----------
-    fit : callable
-        Takes the contexts to learn from, (n,) bool, and a Generator.
-    folds : Folds
-    x : ndarray, shape (n, p)
-    seeds : list of SeedSequence
-        One per fold.
-    """
-    models = []
-    for held_out, seed in enumerate(seeds):
-        models.append(fit(folds.fold != held_out, np.random.default_rng(seed)))
-        report(held_out + 1, len(seeds), "mu, folds")
-    return CrossFittedMu(tuple(models), folds, x)
+    def at(self, cells: Cells) -> FloatArray:
+        """The given probabilities of labelled cells, (m, C)."""
+        return self.mu[cells.context, cells.first, cells.second]

@@ -11,6 +11,7 @@ import numpy as np
 from .._progress import report
 from ..data.preferences import FloatArray, IntArray, PreferenceData
 from .crossfit import MuSource
+from .steepening import Steep, pair_worth, steepening
 
 # Doubles in one chunk of mu: a few arrays of this size live at a time.
 _CHUNK = 2_000_000
@@ -74,6 +75,9 @@ class Influence:
         Labelled cells that each piece amounts to.
     weight : ndarray, shape (n,)
         Weight of each context in the target population, with mean one.
+    steepening : ndarray, shape (d, d), or None
+        How much larger the second moment of the correction would be if the derivative of F were taken at the true mu
+        instead of the fitted one, to first order (:mod:`dmlrank.estimation.steepening`); None where it is not known.
     """
 
     value: FloatArray
@@ -81,6 +85,7 @@ class Influence:
     piece_context: IntArray
     piece_weight: FloatArray
     weight: FloatArray
+    steepening: FloatArray | None = None
 
     @property
     def plugin(self) -> FloatArray:
@@ -113,7 +118,7 @@ class Influence:
 
     def without_correction(self) -> Influence:
         """What the plug-in estimator makes of it: F(mu) alone."""
-        return replace(self, correction=np.zeros_like(self.correction))
+        return replace(self, correction=np.zeros_like(self.correction), steepening=None)
 
     def given_prompts(self) -> Influence:
         """What is uncertain where the prompts are fixed: the correction alone, around the same estimate."""
@@ -146,7 +151,9 @@ def mean_influence(influences: Sequence[Influence]) -> Influence:
     """The mean over repetitions with other folds, value by value and piece by piece."""
     value = np.mean([influence.value for influence in influences], axis=0)
     correction = np.mean([influence.correction for influence in influences], axis=0)
-    return replace(influences[0], value=value, correction=correction)
+    known = [influence.steepening for influence in influences if influence.steepening is not None]
+    steepening = np.mean(known, axis=0) if len(known) == len(influences) else None
+    return replace(influences[0], value=value, correction=correction, steepening=steepening)
 
 
 def pieces_by_context(data: PreferenceData) -> Pieces:
@@ -219,10 +226,11 @@ def evaluate(
     entry_bounds = np.searchsorted(pieces.context[pieces.entry_piece], np.arange(data.n_contexts + 1))
     piece_bounds = np.searchsorted(pieces.context, np.arange(data.n_contexts + 1))
     off_diagonal = ~np.eye(data.n_items, dtype=bool)
+    interior = any(score.interior for score in scores)
     results = [_Collected(data.n_contexts, len(pieces.context)) for _ in scores]
+    worth = pair_worth(mu.at(data.cells), data, propensity) if interior else np.empty((0, 0))
     cell_mu = np.empty((len(data.cells), data.n_categories))
     n_floored = n_entries = done = 0
-    interior = any(score.interior for score in scores)
     for contexts, raw in mu.chunks(max(1, _CHUNK // (data.n_items**2 * data.n_categories))):
         entries, entry_place = _within(entry_bounds, contexts)
         piece, piece_place = _within(piece_bounds, contexts)
@@ -244,6 +252,9 @@ def evaluate(
             if not data.ordered:
                 delta += np.swapaxes(delta, 1, 2)[..., data.flip]
             result.add(contexts, piece, piece_place, *score.value_and_derivative(base, delta))
+            if isinstance(score, Steep) and score.interior:
+                whole = delta if len(piece) == len(contexts) else _summed(delta, piece_place, len(contexts))
+                result.steepen(steepening(score, table, whole, worth, population[contexts]) / data.n_contexts)
         done += len(contexts)
         report(done, data.n_contexts, "scores, contexts")
     influences = tuple(result.influence(pieces, population) for result in results)
@@ -257,6 +268,7 @@ class _Collected:
         self._shape = (n_contexts, n_pieces)
         self._value: FloatArray | None = None
         self._correction: FloatArray | None = None
+        self._steepening: FloatArray | None = None
 
     def add(
         self, contexts: IntArray, piece: IntArray, place: IntArray, value: FloatArray, derivative: FloatArray
@@ -267,11 +279,22 @@ class _Collected:
         self._value[contexts[place]] = value
         self._correction[piece] = derivative
 
+    def steepen(self, amount: FloatArray) -> None:
+        """Add a chunk's share of the steepening."""
+        self._steepening = amount if self._steepening is None else self._steepening + amount
+
     def influence(self, pieces: Pieces, weight: FloatArray) -> Influence:
         """Everything that was filed."""
         assert self._value is not None
         assert self._correction is not None
-        return Influence(self._value, self._correction, pieces.context, pieces.weight, weight)
+        return Influence(self._value, self._correction, pieces.context, pieces.weight, weight, self._steepening)
+
+
+def _summed(delta: FloatArray, place: IntArray, n_contexts: int) -> FloatArray:
+    """Directions of contexts, (b, K, K, C), from those of their pieces."""
+    total = np.zeros((n_contexts, *delta.shape[1:]))
+    np.add.at(total, place, delta)
+    return total
 
 
 def _within(bounds: IntArray, contexts: IntArray) -> tuple[IntArray, IntArray]:

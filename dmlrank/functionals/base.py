@@ -281,8 +281,11 @@ class Functional(Protocol):
         """Trace of metric J V J' for every ordered pair, (n, K, K): what one label of the pair tells."""
         ...
 
-    def accumulate(self, mu: FloatArray, amount: FloatArray) -> FloatArray:
-        """Sum of amount J V J' over contexts and ordered pairs, (K, K), for amounts (n, K, K)."""
+    def accumulate(self, mu: FloatArray, amount: FloatArray, labels: FloatArray | None = None) -> FloatArray:
+        """Sum of amount J V J' over contexts and ordered pairs, (K, K), for amounts (n, K, K).
+
+        J is taken at ``mu``, the covariance V of a label where its probabilities are ``labels``, by default ``mu``.
+        """
         ...
 
     def gauge(self, n_items: int) -> Gauge:

@@ -119,13 +119,15 @@ class Borda:
         first += both
         return np.maximum(first, 0, out=first)
 
-    def accumulate(self, mu: FloatArray, amount: FloatArray) -> FloatArray:
+    def accumulate(self, mu: FloatArray, amount: FloatArray, labels: FloatArray | None = None) -> FloatArray:
         """Sum of amount J V J' over contexts and ordered pairs, (K, K), for amounts (n, K, K).
 
-        With the inverse propensities as amounts this is what the labels add to the covariance of the scores.
+        With the inverse propensities as amounts this is what the labels add to the covariance of the scores. V is the
+        covariance of a label where its probabilities are ``labels``, by default ``mu``.
         """
         first, second, both = (
-            np.einsum("njk,njk->jk", amount, part) for part in require_weights(self.weights, self.name).covariances(mu)
+            np.einsum("njk,njk->jk", amount, part)
+            for part in require_weights(self.weights, self.name).covariances(mu if labels is None else labels)
         )
         shares = self._shares(mu.shape[1])
         cross = shares * shares.T * both

@@ -122,13 +122,14 @@ class BradleyTerry:
         length = np.diag(gram)[:, None] + np.diag(gram) - 2 * gram
         return self._edge_variance(mu, edges) * np.maximum(length, 0)
 
-    def accumulate(self, mu: FloatArray, amount: FloatArray) -> FloatArray:
+    def accumulate(self, mu: FloatArray, amount: FloatArray, labels: FloatArray | None = None) -> FloatArray:
         """Sum of amount J V J' over contexts and ordered pairs, (K, K), for amounts (n, K, K).
 
-        With the inverse propensities as amounts this is what the labels add to the covariance of the scores.
+        With the inverse propensities as amounts this is what the labels add to the covariance of the scores. V is the
+        covariance of a label where its probabilities are ``labels``, by default ``mu``.
         """
         edges = self._edges(mu.shape[1])
-        flow = np.einsum("njk,njk->jk", amount, self._edge_variance(mu, edges))
+        flow = np.einsum("njk,njk->jk", amount, self._edge_variance(mu, edges, labels))
         flow += flow.T
         inverse = _laplacian_inverse(edges)
         total = inverse @ (np.diag(flow.sum(axis=1)) - flow) @ inverse
@@ -151,11 +152,11 @@ class BradleyTerry:
                 _refuse_certainty(preference)
         return both
 
-    def _edge_variance(self, mu: FloatArray, edges: FloatArray) -> FloatArray:
+    def _edge_variance(self, mu: FloatArray, edges: FloatArray, labels: FloatArray | None = None) -> FloatArray:
         """Variance of what a label adds to its edge's log-odds, times the squared edge weight, (n, K, K)."""
         weights = require_weights(self.weights, self.name)
         first, second = (1 / (s * (1 - s)) for s in self._preferences(mu, edges))
-        var_first, var_second, covariance = weights.covariances(mu)
+        var_first, var_second, covariance = weights.covariances(mu if labels is None else labels)
         # A label of (j, k) moves one edge only: J_jk = P_jk (w1' / q1 - w2' / q2) / 4, P_jk a column of L^+ B'W.
         covariance *= -2 * first * second
         covariance += np.square(first, out=first) * var_first

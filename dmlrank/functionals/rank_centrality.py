@@ -141,13 +141,14 @@ class RankCentrality:
         first *= edges / 4
         return np.maximum(first, 0, out=first)
 
-    def accumulate(self, mu: FloatArray, amount: FloatArray) -> FloatArray:
+    def accumulate(self, mu: FloatArray, amount: FloatArray, labels: FloatArray | None = None) -> FloatArray:
         """Sum of amount J V J' over contexts and ordered pairs, (K, K), for amounts (n, K, K).
 
-        With the inverse propensities as amounts this is what the labels add to the covariance of the scores.
+        With the inverse propensities as amounts this is what the labels add to the covariance of the scores. V is the
+        covariance of a label where its probabilities are ``labels``, by default ``mu``.
         """
         walk, edges = self._solved(mu), self._graph(mu.shape[1]).edges
-        first, second, both = require_weights(self.weights, self.name).covariances(mu)
+        first, second, both = require_weights(self.weights, self.name).covariances(mu if labels is None else labels)
         used = amount * edges / 4
         own = used * second + np.swapaxes(used * first, 1, 2)
         own *= np.square(walk.gain)[:, :, None]

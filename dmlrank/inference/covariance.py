@@ -56,6 +56,30 @@ class Covariance:
         added = spread.T @ spread / (len(spread) - 1) / len(spread)
         return replace(self, matrix=self.matrix + added)
 
+    def at_least(self, steepening: FloatArray) -> Covariance:
+        """The larger, direction by direction, of this covariance and the one with ``steepening``, (d, d), added.
+
+        Both estimate the same thing. The sum corrects what a shrunken mu leaves out, but overshoots where mu is
+        extreme; as a difference it leaves what votes on the same prompt share counted. Directions are those in which
+        the two are proportional.
+        """
+        root = _root(self.reduced)
+        if root is None:
+            return self
+        back = np.linalg.inv(root)
+        moved = back @ self.basis.T @ steepening @ self.basis @ back.T
+        gains, directions = np.linalg.eigh((moved + moved.T) / 2)
+        sides = root @ (directions * np.sqrt(np.maximum(gains, 0.0)))
+        return replace(self, matrix=self.matrix + self.basis @ (sides @ sides.T) @ self.basis.T)
+
+
+def _root(matrix: FloatArray) -> FloatArray | None:
+    """A square root of a positive definite matrix, None for others."""
+    spectrum, axes = np.linalg.eigh(matrix)
+    if not len(spectrum) or spectrum[0] <= 1e-12 * spectrum[-1]:
+        return None
+    return np.asarray(axes * np.sqrt(spectrum))
+
 
 def free_basis(gauge: FloatArray, n_scores: int) -> FloatArray:
     """Orthonormal columns, (d, r), orthogonal to the gauge's rows, (g, d).

@@ -58,6 +58,14 @@ class RowsMu:
         table[:, first, second] = np.concatenate(parts)[place.reshape(-1)]
         return table
 
+    def at(self, x: FloatArray, first: IntArray, second: IntArray) -> FloatArray:
+        """Category probabilities, (r, C), of one pair in each of r contexts with features ``x``, (r, p)."""
+        rows = np.hstack([x, item_columns(first, second, self.n_items, self.one_hot)])
+        step = max(1, _NUMBERS // rows.shape[1])
+        blocks = [rows[at : at + step] for at in range(0, len(rows), step)]
+        parts = [checked_rows(self.predictor(block), len(block), self.n_categories, self.name) for block in blocks]
+        return np.concatenate([np.empty((0, self.n_categories)), *parts])
+
     def _scored(self, x: FloatArray, items: FloatArray) -> FloatArray:
         """Probabilities of the pairs in ``items``, (pairs, q), for every context of ``x``: (b, pairs, C)."""
         p = x.shape[1]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -9,11 +10,13 @@ import lightgbm as lgb
 import numpy as np
 from numpy.typing import NDArray
 
+from .._progress import report
 from ..data.preferences import FloatArray, IntArray, PreferenceData
 from .classifiers import fit_learner, is_own
 from .frequencies import shrunken_frequencies
-from .lightgbm import outcome_rows, train_booster
+from .lightgbm import outcome_rows, stack_rows, train_booster
 from .pairs import predict_all_pairs
+from .smooth_boosting import fit_smooth_boosted
 from .tuning import Tune
 
 
@@ -22,6 +25,10 @@ class MuModel(Protocol):
 
     def predict(self, x: FloatArray) -> FloatArray:
         """Category probabilities of every ordered pair, (n, K, K, C), in contexts with features ``x``, (n, p)."""
+        ...
+
+    def at(self, x: FloatArray, first: IntArray, second: IntArray) -> FloatArray:
+        """Category probabilities, (r, C), of one pair in each of r contexts with features ``x``, (r, p)."""
         ...
 
 
@@ -37,6 +44,11 @@ class BoosterMu:
         """Category probabilities, (n, K, K, C)."""
         return predict_all_pairs(self.booster, x, self.n_items, n_jobs=self.n_jobs)
 
+    def at(self, x: FloatArray, first: IntArray, second: IntArray) -> FloatArray:
+        """Category probabilities, (r, C)."""
+        rows = stack_rows(x, np.arange(len(x)), first, second)
+        return np.asarray(self.booster.predict(rows, num_threads=self.n_jobs or 0))
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ConstantMu:
@@ -47,6 +59,10 @@ class ConstantMu:
     def predict(self, x: FloatArray) -> FloatArray:
         """Category probabilities, (n, K, K, C)."""
         return np.broadcast_to(self.table, (len(x), *self.table.shape))
+
+    def at(self, x: FloatArray, first: IntArray, second: IntArray) -> FloatArray:
+        """Category probabilities, (r, C)."""
+        return self.table[first, second]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -60,6 +76,46 @@ class MirroredMu:
         """Category probabilities, (n, K, K, C), with mu_kj the flip of mu_jk."""
         mu = self.model.predict(x)
         return (mu + np.swapaxes(mu, 1, 2)[..., self.flip]) / 2
+
+    def at(self, x: FloatArray, first: IntArray, second: IntArray) -> FloatArray:
+        """Category probabilities, (r, C)."""
+        return (self.model.at(x, first, second) + self.model.at(x, second, first)[:, self.flip]) / 2
+
+
+def fit_all(
+    data: PreferenceData,
+    fold: IntArray,
+    unit: IntArray,
+    tune: Tune,
+    seeds: Sequence[np.random.SeedSequence],
+    n_jobs: int | None,
+    learner: Any = "auto",
+) -> tuple[MuModel, ...]:
+    """One model of mu per fold, each trained on the other folds.
+
+    Parameters
+    ----------
+    fold : ndarray of int, shape (n,)
+    seeds : sequence of SeedSequence
+        One per fold.
+    data, unit, tune, n_jobs, learner
+        See :func:`fit_mu`. ``learner="auto"`` with ``tune="cv"`` means smooth main effects and boosting, see
+        :func:`dmlrank.nuisance.smooth_boosting.fit_smooth_boosted`; with any other ``tune``, LightGBM alone.
+    """
+    if learner == "auto" and tune == "cv" and data.x.shape[1] and _several_categories(data, fold, len(seeds)):
+        return fit_smooth_boosted(data, fold, seeds, n_jobs)
+    models = []
+    for held_out, seed in enumerate(seeds):
+        rng = np.random.default_rng(seed)
+        models.append(fit_mu(data, fold != held_out, unit, tune, rng, n_jobs, learner))
+        report(held_out + 1, len(seeds), "mu, folds")
+    return tuple(models)
+
+
+def _several_categories(data: PreferenceData, fold: IntArray, n_folds: int) -> bool:
+    """Whether more than one category was chosen outside every fold."""
+    chosen = np.stack([data.cells.y[fold[data.cells.context] == f].sum(axis=0) for f in range(n_folds)])
+    return bool((((chosen.sum(axis=0) - chosen) > 0).sum(axis=1) > 1).all())
 
 
 def fit_mu(

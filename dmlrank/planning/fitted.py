@@ -47,7 +47,7 @@ def design_fit(steps: Steps, newdata: Any, **options: Any) -> Plan:
         position_bias=steps.data.ordered,
         weights=weight,
         prompts=o.prompts,
-        floor=float(o.floor),
+        floor=steps.repetitions[0].floor,
         n_jobs=o.n_jobs,
         predict=lambda frame: _new_mu(steps, frame)[0],
         **options,

@@ -8,7 +8,7 @@ import numpy as np
 from scipy.stats import norm
 
 from ..data.preferences import FloatArray
-from ..estimates import Estimates
+from ..estimates import Diagnostics, Estimates
 from .table import Summary
 
 _TITLE = "Nonparametric Ranking Results"
@@ -167,11 +167,19 @@ def _first_stages(results: Estimates) -> str:
             f"Bradley-Terry likelihood of all votes, display order ignored; standard errors are sandwich ones. If "
             f"log-odds are no differences of scores, they depend on which pairs were compared how often."
         )
-    floor = f"floor bit: {d.mu_floored:,} of {d.mu_entries:,}" if d.mu_entries else "no floor needed"
+    bite = f"floor {d.floor:g} bit {d.mu_floored:,} of {d.mu_entries:,}" if d.mu_entries else "no floor needed"
+    slope = f", calibration slope {d.calibration:.2f}" if np.isfinite(d.calibration) else ""
     return (
-        f"Out-of-fold log-loss {d.log_loss:.3f} (constant {d.log_loss_constant:.3f}). Propensity weights: effective "
-        f"share of labels at least {d.effective_share:.2f}; {floor}. {_position(results)}."
+        f"Out-of-fold log-loss {d.log_loss:.3f} (constant {d.log_loss_constant:.3f}){slope}. Propensity weights: "
+        f"effective share of labels at least {d.effective_share:.2f}. {_rests_on(d)}; {bite}. {_position(results)}."
     )
+
+
+def _rests_on(d: Diagnostics) -> str:
+    """What the standard errors rest on, and the bias that is left."""
+    rests = f"Standard errors rest on at least {d.effective_contexts:,.0f} prompts"
+    known = np.isfinite(d.second_order) and d.mu_entries
+    return rests + (f"; second-order bias at most {d.second_order:.2f} of them" if known else "")
 
 
 def _trouble(given: Sequence[str]) -> str:

@@ -1,0 +1,74 @@
+"""How far a shrunken mu makes standard errors too small."""
+
+from __future__ import annotations
+
+from typing import Protocol, runtime_checkable
+
+import numpy as np
+
+from ..data.preferences import FloatArray, PreferenceData
+
+# Length of a finite-difference step, as a share of the smallest probability.
+_STEP = 1e-3
+
+
+@runtime_checkable
+class Steep(Protocol):
+    """A functional that knows the covariance of its correction in closed form."""
+
+    @property
+    def interior(self) -> bool:
+        """Whether it has a logit or a division."""
+        ...
+
+    def accumulate(self, mu: FloatArray, amount: FloatArray, labels: FloatArray | None = None) -> FloatArray:
+        """Sum of amount J V J', J at ``mu``, V that of a label with probabilities ``labels``."""
+        ...
+
+
+def pair_worth(mu: FloatArray, data: PreferenceData, propensity: FloatArray) -> FloatArray:
+    """Mean of 1 / pi over all contexts by pair, (K, K), times the spread of a label as a share of the model's.
+
+    The mean of 1 / pi is estimated by that of S / pi^2, which asks for no propensity that is not known. Labels that
+    are means of several votes, or soft, spread less than one-hot labels with probabilities ``mu``, (m, C), would.
+    Where order does not matter a pair has one place, above the diagonal, and its label acts through both orders.
+    """
+    cells, n_items = data.cells, data.n_items
+    spread = float(np.square(cells.y - mu).sum()) / max(float((1 - np.square(mu).sum(axis=1)).sum()), 1e-300)
+    pair = cells.first * n_items + cells.second
+    mean = np.bincount(pair, weights=1 / propensity**2, minlength=n_items**2) / data.n_contexts
+    return mean.reshape(n_items, n_items) * min(spread, 1.0) * (1 if data.ordered else 4)
+
+
+def steepening(
+    score: Steep, mu: FloatArray, delta: FloatArray, worth: FloatArray, population: FloatArray
+) -> FloatArray:
+    """First-order change of the correction's second moment as J moves from the fitted mu to the true one, (d, d).
+
+    The mean of phi phi' holds the labels' true covariance, for residuals are real, but J = DF at the fitted mu. Where
+    mu is shrunk, J is too small, and so are standard errors. The second moment sum_jk J V J' / pi is a functional of
+    the mu in J like any other: its derivative along delta = S / pi (Y - mu), whose expectation given the context is
+    the true minus the fitted mu, is its one-step correction. The derivative is a central difference.
+
+    Parameters
+    ----------
+    score : Steep
+    mu, delta : ndarray, shape (b, K, K, C)
+    worth : ndarray, shape (K, K)
+        See :func:`pair_worth`.
+    population : ndarray, shape (b,)
+        Weights of the contexts, with mean one over all of them.
+
+    Returns
+    -------
+    ndarray, shape (d, d)
+        Summed over the contexts.
+    """
+    largest = np.abs(delta).max(axis=(1, 2, 3))
+    moving = np.flatnonzero(largest > 0)
+    labels, along = mu[moving], delta[moving]
+    smallest = np.where(labels > 0, labels, 1.0).min(axis=(1, 2, 3))
+    step = _STEP * smallest / largest[moving]
+    amount = (population[moving] ** 2 / (2 * step))[:, None, None] * worth
+    by = step[:, None, None, None] * along
+    return score.accumulate(labels + by, amount, labels) - score.accumulate(labels - by, amount, labels)

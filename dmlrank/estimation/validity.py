@@ -1,0 +1,201 @@
+"""Signs that the intervals may not hold: extreme influence, a curved functional at a noisy mu, miscalibration."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from scipy.special import logsumexp
+
+from ..data.preferences import Cells, FloatArray, IntArray
+from ..exceptions import DmlrankWarning
+from ..nuisance.descent import minimised
+from ..nuisance.learners import MuModel
+from .crossfit import CrossFittedMu, MuSource
+from .influence import Influence, raised
+
+# Contexts that a standard error has to rest on.
+_FEW = 10.0
+# Second-order term in standard errors from which it is no longer small: coverage of 95 % falls to 92 % at 0.5.
+_LARGE = 0.5
+# Calibration slopes that are no cause for concern.
+_SLOPES = (0.6, 1.6)
+# Contexts, and pairs of contexts and items, at which the folds' models are compared.
+_MOST_CONTEXTS = 500
+_MOST_CELLS = 200_000
+_TINY = 1e-12
+# Floor where none was asked for: a functional with a logit has to stay finite.
+_SMALLEST = 1e-4
+
+
+class Curved(Protocol):
+    """What the second-order term needs of a functional."""
+
+    @property
+    def interior(self) -> bool:
+        """Whether it has a logit or a division."""
+        ...
+
+    def value(self, mu: FloatArray) -> FloatArray:
+        """F(mu), (n, d)."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Validity:
+    """What speaks for and against the intervals.
+
+    Attributes
+    ----------
+    effective_contexts : ndarray, shape (d,)
+        Contexts that each standard error rests on: (sum phi^2)^2 / sum phi^4, n where all weigh the same.
+    second_order : ndarray, shape (d,)
+        Estimated bias that the linearisation at a noisy mu leaves, in units of the scores; NaN where it is not known.
+    calibration : float
+        Slope of the labels' log-odds on those of mu out of fold: below 1 mu is too extreme, above 1 it is shrunken.
+    """
+
+    effective_contexts: FloatArray
+    second_order: FloatArray
+    calibration: float
+
+
+def effective_contexts(influence: Influence) -> FloatArray:
+    """Contexts that the variance of each score rests on, (d,); n where a score does not vary.
+
+    Examples
+    --------
+    >>> phi = np.array([[1.0], [-1.0], [0.0], [0.0]])
+    >>> nothing = np.zeros((4, 1))
+    >>> effective_contexts(Influence(phi, nothing, np.arange(4), np.ones(4), np.ones(4)))
+    array([2.])
+    """
+    square = np.square(influence.centred)
+    total, fourth = square.sum(axis=0), np.square(square).sum(axis=0)
+    varying = total > _TINY * max(float(total.max(initial=0.0)), _TINY)
+    return np.where(varying, total**2 / np.where(fourth > 0, fourth, 1.0), float(len(square)))
+
+
+def calibration_slope(mu: FloatArray, cells: Cells) -> float:
+    """Slope T of a recalibration softmax(T log mu + a) fitted to the labels (Cox 1958); NaN without variation.
+
+    Parameters
+    ----------
+    mu : ndarray, shape (m, C)
+        Out-of-fold probabilities of the labelled cells.
+    cells : Cells
+    """
+    log_mu = np.log(np.maximum(mu, _TINY))
+    log_mu = log_mu - log_mu.mean(axis=1, keepdims=True)
+    scale = np.sqrt(np.square(log_mu - log_mu.mean(axis=0)).mean())
+    if not scale > 1e-6:
+        return float("nan")
+    votes = cells.n_votes.astype(float)
+
+    def objective(theta: FloatArray) -> tuple[float, FloatArray]:
+        scores = (1 + theta[0] / scale) * log_mu + theta[1:]
+        log_total = logsumexp(scores, axis=1, keepdims=True)
+        slope = votes[:, None] * (np.exp(scores - log_total) - cells.y)
+        loss = float((votes[:, None] * cells.y * (log_total - scores)).sum())
+        return loss / len(votes), np.array([(slope * log_mu).sum() / scale, *slope.sum(axis=0)]) / len(votes)
+
+    return float(1 + minimised(objective, np.zeros(1 + mu.shape[1]), tolerance=1e-10)[0] / scale)
+
+
+def second_order(functional: Curved, models: Sequence[MuModel], x: FloatArray, floor: float) -> FloatArray:
+    """Bias from the curvature of F at a noisy mu, (d,): minus half the mean of D2F along mu's sampling error, twice.
+
+    The one-step estimator's remainder is -1/2 E D2F(mu)[error, error]. The sampling variance of mu is estimated by the
+    grouped jackknife: each fold's model is the fit without that fold. What all models share, the bias of mu, is not
+    seen.
+
+    Parameters
+    ----------
+    functional : Curved
+    models : sequence of MuModel
+        One per fold, each trained without it.
+    x : ndarray, shape (b, p)
+        Contexts to average over.
+    floor : float
+    """
+    tables = [raised(model.predict(x), floor) for model in models]
+    middle = sum(tables[1:], tables[0]) / len(tables)
+    centre = functional.value(middle)
+    mirrored = (raised(np.maximum(2 * middle - table, 0.0), max(floor, _SMALLEST)) for table in tables)
+    bend = [
+        (functional.value(table) + functional.value(other) - 2 * centre).mean(axis=0)
+        for table, other in zip(tables, mirrored, strict=True)
+    ]
+    return np.asarray(-0.5 * (len(tables) - 1) / len(tables) * np.sum(bend, axis=0))
+
+
+def assess(
+    functional: Curved,
+    influence: Influence,
+    mu: MuSource,
+    cell_mu: FloatArray,
+    cells: Cells,
+    order: IntArray,
+    floor: float,
+) -> Validity:
+    """Everything that can be said of a fit's intervals from what it has made.
+
+    Parameters
+    ----------
+    functional : Curved
+    influence : Influence
+    mu : MuSource
+        The second-order term needs the models of the folds; it is not known for given probabilities.
+    cell_mu : ndarray, shape (m, C)
+    cells : Cells
+    order : ndarray of int, shape (n,)
+        Contexts in an order that does not depend on that of the data.
+    floor : float
+    """
+    bias = np.full(influence.value.shape[1], np.nan)
+    if functional.interior and isinstance(mu, CrossFittedMu):
+        some = compared_contexts(order, influence.value.shape[1])
+        bias = second_order(functional, mu.models, mu.x[some], floor)
+    elif not functional.interior:
+        bias = np.zeros(influence.value.shape[1])
+    return Validity(effective_contexts(influence), bias, calibration_slope(cell_mu, cells))
+
+
+def compared_contexts(order: IntArray, n_items: int) -> IntArray:
+    """Contexts at which models are compared: the first ones of ``order``, (n,), as many as are cheap."""
+    return order[: max(1, min(_MOST_CONTEXTS, _MOST_CELLS // n_items**2))]
+
+
+def warn_of(validity: Validity, std_errors: FloatArray, models: Sequence[str], n_contexts: int) -> None:
+    """Warn where data are too few or too extreme for the functional."""
+    least = int(np.argmin(validity.effective_contexts))
+    if validity.effective_contexts[least] < _FEW:
+        warnings.warn(
+            f"the standard error of {models[least]!r} rests on the equivalent of "
+            f"{validity.effective_contexts[least]:.0f} of {n_contexts:,} prompts: a few labels with rare outcomes or "
+            f"small propensities decide it, and its interval may be far too short; functional='borda' depends least "
+            f"on them, and a larger floor= bounds them",
+            DmlrankWarning,
+            stacklevel=2,
+        )
+    ratio = np.abs(validity.second_order) / np.where(std_errors > 0, std_errors, np.inf)
+    if np.nanmax(ratio, initial=0.0) > _LARGE:
+        worst = int(np.nanargmax(ratio))
+        warnings.warn(
+            f"too few labels for this functional: the error of the fitted probabilities biases {models[worst]!r} by an "
+            f"estimated {validity.second_order[worst]:+.3g}, {ratio[worst]:.1f} standard errors; functional="
+            f"'borda' has no such bias",
+            DmlrankWarning,
+            stacklevel=2,
+        )
+    if not _SLOPES[0] <= validity.calibration <= _SLOPES[1] and np.isfinite(validity.calibration):
+        how = "too extreme" if validity.calibration < 1 else "too close to even"
+        warnings.warn(
+            f"the fitted probabilities are {how}: their calibration slope is {validity.calibration:.2f} where 1 is "
+            f"right; another learner or more labels may be needed",
+            DmlrankWarning,
+            stacklevel=2,
+        )

@@ -1,0 +1,273 @@
+"""Main effects of every item, smooth in the context: a contextual Bradley-Terry model with ties."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from ..data.preferences import FloatArray, IntArray
+from .descent import minimised
+from .splines import SmoothBasis
+
+# Penalties relative to the ridge of an item's curves: how strong an item is on average is nearly free; how prone it is
+# to ties hardly differs between items unless the data say so.
+_LEVEL = 0.1
+_CLOSENESS = 0.1
+_TIE_ITEM = 10.0
+# Curvature of a multinomial log-likelihood in a score, for scaling the steps.
+_CURVATURE = 0.15
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LabelledRows:
+    """Labelled cells to learn from.
+
+    Attributes
+    ----------
+    columns : ndarray, shape (r, q)
+        Smooth columns of each cell's context.
+    first, second : ndarray of int, shape (r,)
+    y : ndarray, shape (r, C)
+        Mean labels.
+    weight : ndarray, shape (r,)
+        Votes.
+    """
+
+    columns: FloatArray
+    first: IntArray
+    second: IntArray
+    y: FloatArray
+    weight: FloatArray
+
+    def only(self, kept: IntArray) -> LabelledRows:
+        """Some of the rows."""
+        return LabelledRows(*(getattr(self, name)[kept] for name in self.__slots__))
+
+    def __len__(self) -> int:
+        return len(self.first)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class MainEffects:
+    r"""Scores of the categories from one curve per item.
+
+    With :math:`a = u_j(x) - u_k(x) + c_{jk} + \beta` the scores are :math:`a/2` (first wins), :math:`-a/2` (second
+    wins) and, for every kind of tie, :math:`s(x) + v_j(x) + v_k(x) + \gamma (\sqrt{1 + a^2} - 1)`.
+
+    Attributes
+    ----------
+    strength : ndarray, shape (K, 1 + q)
+        u, by coefficients of a constant and of the smooth columns.
+    position : float
+        beta, the advantage of being shown first.
+    pair : ndarray, shape (K, K)
+        c, antisymmetric: what a pair departs from its items' strengths by.
+    closeness : ndarray, shape (C - 2,)
+        gamma, how ties change with the distance between the two items.
+    tie : ndarray, shape (C - 2, 1 + K, 1 + q)
+        s, then v of every item.
+    """
+
+    strength: FloatArray
+    position: float
+    pair: FloatArray
+    closeness: FloatArray
+    tie: FloatArray
+
+    def table(self, columns: FloatArray) -> FloatArray:
+        """Scores of every ordered pair, (n, K, K, C), in contexts with smooth columns (n, q)."""
+        design = _with_constant(columns)
+        strength = design @ self.strength.T
+        advantage = strength[:, :, None] - strength[:, None, :] + self.pair + self.position
+        scores = np.empty((*advantage.shape, 2 + len(self.closeness)))
+        scores[..., 0], scores[..., 1] = advantage / 2, -advantage / 2
+        distance = np.sqrt(1 + advantage**2) - 1
+        for c, (closeness, tie) in enumerate(zip(self.closeness, self.tie, strict=True), start=2):
+            item = design @ tie[1:].T
+            level = (design @ tie[0])[:, None, None] + (item[:, :, None] + item[:, None, :])
+            scores[..., c] = level + closeness * distance
+        return scores
+
+    def at(self, columns: FloatArray, first: IntArray, second: IntArray) -> FloatArray:
+        """Scores of given pairs, (r, C), the columns of whose contexts are (r, q)."""
+        return self.of_design(_with_constant(columns), first, second)
+
+    def of_design(self, design: FloatArray, first: IntArray, second: IntArray) -> FloatArray:
+        """The same for columns with a constant in front, (r, 1 + q)."""
+        advantage = _along(design, self.strength[first] - self.strength[second])
+        advantage += self.pair[first, second] + self.position
+        scores = np.empty((len(first), 2 + len(self.closeness)))
+        scores[:, 0], scores[:, 1] = advantage / 2, -advantage / 2
+        distance = np.sqrt(1 + advantage**2) - 1
+        for c, (closeness, tie) in enumerate(zip(self.closeness, self.tie, strict=True), start=2):
+            scores[:, c] = _along(design, tie[0] + (tie[1 + first] + tie[1 + second])) + closeness * distance
+        return scores
+
+
+def fit_main_effects(
+    rows: LabelledRows, n_items: int, ordered: bool, ridge: float, start: FloatArray | None = None
+) -> tuple[MainEffects, FloatArray]:
+    """Maximise the penalised multinomial log-likelihood of the rows.
+
+    Parameters
+    ----------
+    rows : LabelledRows
+    n_items : int
+        K.
+    ordered : bool
+        Whether being shown first may matter.
+    ridge : float
+        Prior precision of the curves' coefficients, in votes.
+    start : ndarray, optional
+        Effects of an earlier fit to start from.
+
+    Returns
+    -------
+    effects : MainEffects
+    flat : ndarray
+        The same effects to start the next fit from.
+
+    References
+    ----------
+    Davidson (1970), On extending the Bradley-Terry model to accommodate ties; Wood (2017), Generalized Additive Models.
+    """
+    problem = _Problem.of(rows, n_items, ordered)
+    penalty = ridge * problem.penalty
+    # Steps in units of each effect's own precision: models with few votes converge as fast as those with many.
+    unit = 1 / np.sqrt(problem.precision + penalty)
+    unit[~problem.free] = 0.0
+    begin = np.zeros(len(penalty)) if start is None else start
+
+    def objective(steps: FloatArray) -> tuple[float, FloatArray]:
+        flat = begin + unit * steps
+        loss, gradient = problem.loss(flat)
+        return loss + (penalty * flat**2).sum() / 2, unit * (gradient + penalty * flat)
+
+    flat = begin + unit * minimised(objective, np.zeros(len(penalty)))
+    return problem.effects(flat), flat
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Problem:
+    """The log-likelihood of rows as a function of all effects in one flat vector."""
+
+    rows: LabelledRows
+    design: FloatArray
+    n_items: int
+    # Rows of the design matrix by the items that they show, for summing gradients: (K, r) with entries in any order.
+    pointer: IntArray
+    place: IntArray
+    pair: IntArray
+    sign: FloatArray
+    penalty: FloatArray
+    precision: FloatArray
+    free: NDArray[np.bool_]
+
+    @classmethod
+    def of(cls, rows: LabelledRows, n_items: int, ordered: bool) -> _Problem:
+        design = _with_constant(rows.columns)
+        q, n_ties = design.shape[1], rows.y.shape[1] - 2
+        items = np.concatenate([rows.first, rows.second])
+        place = np.argsort(items, kind="stable")
+        pointer = np.concatenate([[0], np.cumsum(np.bincount(items, minlength=n_items))])
+        low, high = np.minimum(rows.first, rows.second), np.maximum(rows.first, rows.second)
+        pair, sign = low * n_items + high, np.where(rows.first < rows.second, 1.0, -1.0)
+        square = np.square(design)
+        total = rows.weight @ square
+        per_item = _sum_by_item(place, pointer, np.tile(rows.weight, 2), square, n_items)
+        curves = np.ones((n_items, q))
+        curves[:, 0] = _LEVEL
+        ties = np.ones((n_ties, 1 + n_items, q))
+        ties[:, 1:] = _TIE_ITEM
+        ties[:, 0, 0] = 0.0
+        pairs = np.bincount(pair, weights=rows.weight, minlength=n_items**2)
+        penalty = [curves, [0.0], np.ones(n_items**2), np.full(n_ties, _CLOSENESS), ties]
+        tie_precision = np.concatenate([total[None], per_item])
+        precision = [per_item, [rows.weight.sum()], pairs, np.full(n_ties, total[0]), *[tie_precision] * n_ties]
+        free = [np.ones(curves.shape), [float(ordered)], pairs > 0, np.ones(n_ties), np.ones(ties.shape)]
+        return cls(
+            rows,
+            design,
+            n_items,
+            pointer,
+            place,
+            pair,
+            sign,
+            _flat(penalty),
+            _CURVATURE * _flat(precision) + 1e-3,
+            _flat(free) > 0,
+        )
+
+    def effects(self, flat: FloatArray) -> MainEffects:
+        """The flat vector's parts under their names."""
+        n_items, q, n_ties = self.n_items, self.design.shape[1], self.rows.y.shape[1] - 2
+        sizes = np.cumsum([n_items * q, 1, n_items**2, n_ties])
+        strength, position, pair, closeness, tie = np.split(flat, sizes)
+        upper = np.triu(pair.reshape(n_items, n_items), 1)
+        return MainEffects(
+            strength.reshape(n_items, q),
+            float(position[0]),
+            upper - upper.T,
+            closeness,
+            tie.reshape(n_ties, 1 + n_items, q),
+        )
+
+    def loss(self, flat: FloatArray) -> tuple[float, FloatArray]:
+        """Minus the log-likelihood, and its gradient."""
+        rows, effects = self.rows, self.effects(flat)
+        scores = effects.of_design(self.design, rows.first, rows.second)
+        top = scores.max(axis=1)
+        share = np.exp(scores - top[:, None])
+        total = share.sum(axis=1)
+        log_total = top + np.log(total)
+        loss = rows.weight @ (log_total - (rows.y * scores).sum(axis=1))
+        slope = rows.weight[:, None] * (share / total[:, None] - rows.y)
+        advantage = scores[:, 0] - scores[:, 1]
+        root = np.sqrt(1 + advantage**2)
+        through = (slope[:, 0] - slope[:, 1]) / 2 + (slope[:, 2:] @ effects.closeness) * advantage / root
+        ties = [
+            np.concatenate([(slope[:, c] @ self.design)[None], self._by_item(np.tile(slope[:, c], 2))])
+            for c in range(2, slope.shape[1])
+        ]
+        gradient = _flat(
+            [
+                self._by_item(np.concatenate([through, -through])),
+                [through.sum()],
+                np.bincount(self.pair, weights=self.sign * through, minlength=self.n_items**2),
+                (root - 1) @ slope[:, 2:],
+                *ties,
+            ]
+        )
+        return float(loss), gradient
+
+    def _by_item(self, amount: FloatArray) -> FloatArray:
+        return _sum_by_item(self.place, self.pointer, amount, self.design, self.n_items)
+
+
+def _sum_by_item(
+    place: IntArray, pointer: IntArray, amount: FloatArray, design: FloatArray, n_items: int
+) -> FloatArray:
+    """Sums of the rows of ``design``, (r, q), over the items shown first and second, weighted by ``amount``, (2 r,)."""
+    shape = (n_items, len(design))
+    return np.asarray(sparse.csr_array((amount[place], place % len(design), pointer), shape=shape) @ design)
+
+
+def _with_constant(columns: FloatArray) -> FloatArray:
+    return np.hstack([np.ones((len(columns), 1)), columns])
+
+
+def _along(design: FloatArray, coefficients: FloatArray) -> FloatArray:
+    return np.einsum("rq,rq->r", design, coefficients)
+
+
+def _flat(parts: list) -> FloatArray:
+    return np.concatenate([np.ravel(part) for part in parts]).astype(float)
+
+
+def smooth_columns(x: FloatArray, order: IntArray) -> tuple[SmoothBasis, FloatArray]:
+    """The basis learnt from contexts taken in ``order``, (n,), and the columns of ``x`` in it."""
+    basis = SmoothBasis.learn(x[order])
+    return basis, basis.of(x)

@@ -1,0 +1,302 @@
+"""The default learner: smooth main effects of every item, then boosted trees on what these leave."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import lightgbm as lgb
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import logsumexp, softmax
+
+from .._progress import report
+from ..data.preferences import FloatArray, IntArray, PreferenceData
+from .lightgbm import ordered_cells, stack_rows, threads
+from .main_effects import LabelledRows, MainEffects, fit_main_effects, smooth_columns
+from .pairs import predict_all_pairs
+from .parameters import Parameter
+from .splines import SmoothBasis
+
+# Prior precisions of the main effects that are tried, from stiff to free.
+_RIDGES = (300.0, 100.0, 30.0, 10.0, 3.0, 1.0, 0.3)
+# Labelled cells from which one fold and a sample of this size settle the hyperparameters for all folds.
+_MANY = 20_000
+_MAX_ROUNDS = 500
+_PATIENCE = 10
+_TREES: Mapping[str, Parameter] = {"extra_trees": True, "num_leaves": 15, "min_data_in_leaf": 10, "lambda_l2": 10.0}
+_JUMPS: Mapping[str, Parameter] = {"extra_trees": False, "num_leaves": 15, "min_data_in_leaf": 20, "lambda_l2": 5.0}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SmoothBoostedMu:
+    """Main effects, and a booster whose scores are added to theirs.
+
+    Attributes
+    ----------
+    basis : SmoothBasis
+    main : MainEffects
+    booster : lightgbm.Booster or None
+        None where trees did not help.
+    mirrored : bool
+        Whether the booster learnt from both orders, so that its score for a pair is the mean of both.
+    n_items : int
+    n_jobs : int or None
+    """
+
+    basis: SmoothBasis
+    main: MainEffects
+    booster: lgb.Booster | None
+    mirrored: bool
+    n_items: int
+    n_jobs: int | None = None
+
+    def predict(self, x: FloatArray) -> FloatArray:
+        """Category probabilities of every ordered pair, (n, K, K, C)."""
+        scores = self.main.table(self.basis.of(x))
+        if self.booster is not None:
+            added = predict_all_pairs(self.booster, x, self.n_items, raw_score=True, n_jobs=self.n_jobs)
+            scores += (added + np.swapaxes(added, 1, 2)[..., _flip(added)]) / 2 if self.mirrored else added
+        mu: FloatArray = softmax(scores, axis=-1)
+        items = np.arange(self.n_items)
+        mu[:, items, items] = 0.0
+        return mu
+
+    def at(self, x: FloatArray, first: IntArray, second: IntArray) -> FloatArray:
+        """Category probabilities, (r, C), of one pair in each of r contexts with features ``x``, (r, p)."""
+        scores = self.main.at(self.basis.of(x), first, second)
+        if self.booster is not None:
+            scores += _booster_scores(self.booster, x, first, second, self.mirrored, self.n_jobs)
+        return np.asarray(softmax(scores, axis=-1))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Stage:
+    """How the booster is trained: its parameters, and on both orders or on the one shown."""
+
+    parameters: Mapping[str, Parameter]
+    mirrored: bool
+    rounds: int = 0
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Cells:
+    """Labelled cells as rows, and the fold of each."""
+
+    rows: LabelledRows
+    x: FloatArray
+    context: IntArray
+    fold: IntArray
+    n_items: int
+    ordered: bool
+
+    def only(self, kept: IntArray) -> _Cells:
+        return _Cells(self.rows.only(kept), self.x, self.context[kept], self.fold[kept], self.n_items, self.ordered)
+
+
+def fit_smooth_boosted(
+    data: PreferenceData, fold: IntArray, seeds: Sequence[np.random.SeedSequence], n_jobs: int | None = None
+) -> tuple[SmoothBoostedMu, ...]:
+    """One model per fold, each trained on the other folds.
+
+    The ridge, whether and how long to boost, and whether both orders of a pair may be learnt as one are settled by the
+    log-loss on the held-out folds, once for all folds: a choice among a handful of candidates, which costs the
+    held-out predictions next to nothing of their independence. With many labels one fold and a sample settle it.
+
+    Parameters
+    ----------
+    data : PreferenceData
+        With features, and more than one category in the labels outside every fold.
+    fold : ndarray of int, shape (n,)
+    seeds : sequence of SeedSequence
+        One per fold.
+    n_jobs : int, optional
+
+    References
+    ----------
+    Ahrens, Hansen, Schaffer and Wiemann (2025), Model averaging and double machine learning.
+    """
+    basis, columns = smooth_columns(data.x, np.argsort(data.seed_order))
+    cells = _labelled(data, columns, fold)
+    generators = [np.random.default_rng(seed) for seed in seeds]
+    folds = range(len(seeds))
+    settled = cells if len(cells.rows) <= _MANY else _sampled(cells, generators[0])
+    trials = folds if settled is cells else range(1)
+    ridge, effects = _settle_ridge(settled, trials)
+    flats = {f: flat for f, (_, flat) in zip(trials, effects, strict=True)}
+    lgb_seeds = [int(rng.integers(2**31 - 1)) for rng in generators]
+    boosters = _settle_stage(settled, trials, [main for main, _ in effects], lgb_seeds, n_jobs)
+    stage, trained = boosters
+    models = []
+    for f in folds:
+        if settled is cells:
+            main, booster = effects[f][0], trained[f] if trained else None
+        else:
+            training = cells.only(np.flatnonzero(cells.fold != f))
+            main, _ = fit_main_effects(training.rows, data.n_items, data.ordered, ridge, flats[0])
+            booster = _train(training, main, stage, lgb_seeds[f], n_jobs) if stage.rounds else None
+        models.append(SmoothBoostedMu(basis, main, booster, stage.mirrored, data.n_items, n_jobs))
+        report(f + 1, len(seeds), "mu, folds")
+    return tuple(models)
+
+
+def _labelled(data: PreferenceData, columns: FloatArray, fold: IntArray) -> _Cells:
+    cells, inside = data.cells, ordered_cells(data, np.ones(data.n_contexts, dtype=bool))
+    context = cells.context[inside]
+    weight = cells.n_votes[inside].astype(float)
+    rows = LabelledRows(columns[context], cells.first[inside], cells.second[inside], cells.y[inside], weight)
+    return _Cells(rows, data.x, context, fold[context], data.n_items, data.ordered)
+
+
+def _sampled(cells: _Cells, rng: np.random.Generator) -> _Cells:
+    """A sample that the first fold and the rest share as they share all cells."""
+    return cells.only(np.sort(rng.choice(len(cells.rows), _MANY, replace=False)))
+
+
+def _settle_ridge(cells: _Cells, trials: range) -> tuple[float, list[tuple[MainEffects, FloatArray]]]:
+    """The ridge with the smallest held-out log-loss, and the effects of the trial folds with it."""
+    splits = [
+        (cells.only(np.flatnonzero(cells.fold != f)), cells.only(np.flatnonzero(cells.fold == f))) for f in trials
+    ]
+    best: tuple[float, float, list[tuple[MainEffects, FloatArray]]] | None = None
+    starts: list[FloatArray | None] = [None] * len(splits)
+    for done, ridge in enumerate(_RIDGES, start=1):
+        fits = [
+            fit_main_effects(training.rows, cells.n_items, cells.ordered, ridge, start)
+            for (training, _), start in zip(splits, starts, strict=True)
+        ]
+        starts = [flat for _, flat in fits]
+        loss = sum(
+            _log_loss(main.at(held.rows.columns, held.rows.first, held.rows.second), held.rows)
+            for (main, _), (_, held) in zip(fits, splits, strict=True)
+        )
+        report(done, len(_RIDGES), "main effects, ridges", minor=True)
+        if best is not None and loss >= best[0]:
+            break
+        best = (loss, ridge, fits)
+    assert best is not None
+    return best[1], best[2]
+
+
+def _log_loss(scores: FloatArray, rows: LabelledRows) -> float:
+    log_mu = scores - logsumexp(scores, axis=1, keepdims=True)
+    return -float(rows.weight @ (rows.y * log_mu).sum(axis=1))
+
+
+def _settle_stage(
+    cells: _Cells, trials: range, mains: list[MainEffects], seeds: list[int], n_jobs: int | None
+) -> tuple[_Stage, list[lgb.Booster]]:
+    """How to boost, and the boosters of the trial folds; no rounds and no boosters where trees do not help."""
+    candidates = [_Stage(_TREES, True), _Stage(_JUMPS, True)]
+    if cells.ordered:
+        candidates.append(_Stage(_TREES, False))
+    best: tuple[float, _Stage, list[lgb.Booster]] = (0.0, _Stage(_TREES, True), [])
+    for done, stage in enumerate(candidates, start=1):
+        gain, rounds, boosters = _boost_together(cells, trials, mains, stage, seeds, n_jobs)
+        if gain > best[0]:
+            best = (gain, _Stage(stage.parameters, stage.mirrored, rounds), boosters)
+        report(done, len(candidates), "boosting, configurations", minor=True)
+    return best[1], best[2]
+
+
+def _boost_together(
+    cells: _Cells, trials: range, mains: list[MainEffects], stage: _Stage, seeds: list[int], n_jobs: int | None
+) -> tuple[float, int, list[lgb.Booster]]:
+    """Boost on all trial folds at once, as long as their held-out log-loss falls: gain, rounds and the boosters."""
+    boosters, sizes = [], []
+    for f, main in zip(trials, mains, strict=True):
+        parameters = _parameters(cells, stage, seeds[f], n_jobs)
+        train = _dataset(cells.only(np.flatnonzero(cells.fold != f)), main, stage.mirrored, parameters)
+        held = cells.only(np.flatnonzero(cells.fold == f))
+        booster = lgb.Booster(parameters, train)
+        booster.add_valid(_dataset(held, main, stage.mirrored, parameters, train), "held out")
+        boosters.append(booster)
+        sizes.append(held.rows.weight.sum())
+    start = sum(
+        _log_loss(main.at(held.rows.columns, held.rows.first, held.rows.second), held.rows)
+        for f, main in zip(trials, mains, strict=True)
+        for held in [cells.only(np.flatnonzero(cells.fold == f))]
+    )
+    best, rounds, done = start, 0, 0
+    while done < min(_MAX_ROUNDS, rounds + _PATIENCE):
+        for booster in boosters:
+            booster.update()
+        done += 1
+        loss = sum(size * booster.eval_valid()[0][2] for size, booster in zip(sizes, boosters, strict=True))
+        if loss < best:
+            best, rounds = loss, done
+    for booster in boosters:
+        for _ in range(done - rounds):
+            booster.rollback_one_iter()
+        booster.free_dataset()
+    return start - best, rounds, boosters
+
+
+def _train(training: _Cells, main: MainEffects, stage: _Stage, seed: int, n_jobs: int | None) -> lgb.Booster:
+    parameters = _parameters(training, stage, seed, n_jobs)
+    return lgb.train(parameters, _dataset(training, main, stage.mirrored, parameters), num_boost_round=stage.rounds)
+
+
+def _parameters(cells: _Cells, stage: _Stage, seed: int, n_jobs: int | None) -> dict[str, Parameter]:
+    size = len(cells.rows) * (cells.x.shape[1] + 2) * (2 if stage.mirrored else 1)
+    return {
+        "objective": "multiclass",
+        "num_class": cells.rows.y.shape[1],
+        "metric": "multi_logloss",
+        "seed": seed,
+        "num_threads": threads(n_jobs, size),
+        "verbosity": -1,
+        "deterministic": True,
+        "force_row_wise": True,
+        "feature_pre_filter": False,
+        "min_data_per_group": 10,
+        "boost_from_average": False,
+        **stage.parameters,
+    }
+
+
+def _dataset(
+    cells: _Cells,
+    main: MainEffects,
+    mirrored: bool,
+    parameters: Mapping[str, Parameter],
+    reference: lgb.Dataset | None = None,
+) -> lgb.Dataset:
+    """A row for every category chosen in a cell, in both orders where the booster is mirrored."""
+    rows = cells.rows
+    place, label = np.nonzero(rows.y)
+    x = stack_rows(cells.x, cells.context[place], rows.first[place], rows.second[place])
+    weight = rows.weight[place] * rows.y[place, label]
+    scores = main.at(rows.columns, rows.first, rows.second)[place]
+    if mirrored:
+        back = x.copy()
+        back[:, [-2, -1]] = back[:, [-1, -2]]
+        flip = _flip(scores)
+        x, weight = np.concatenate([x, back]), np.tile(weight / 2, 2)
+        label, scores = np.concatenate([label, flip[label]]), np.concatenate([scores, scores[:, flip]])
+    p = x.shape[1]
+    return lgb.Dataset(
+        x,
+        label,
+        weight=weight,
+        init_score=scores,
+        categorical_feature=[p - 2, p - 1],
+        params=dict(parameters),
+        reference=reference,
+    )
+
+
+def _booster_scores(
+    booster: lgb.Booster, x: FloatArray, first: IntArray, second: IntArray, mirrored: bool, n_jobs: int | None
+) -> FloatArray:
+    def scores(j: IntArray, k: IntArray) -> NDArray[np.float64]:
+        stacked = stack_rows(x, np.arange(len(x)), j, k)
+        return np.asarray(booster.predict(stacked, raw_score=True, num_threads=n_jobs or 0))
+
+    shown = scores(first, second)
+    return (shown + scores(second, first)[:, _flip(shown)]) / 2 if mirrored else shown
+
+
+def _flip(scores: FloatArray) -> IntArray:
+    """The categories with the two wins exchanged, (C,)."""
+    return np.array([1, 0, *range(2, scores.shape[-1])])
