@@ -175,13 +175,12 @@ def test_order_repetitions_and_prompts_are_passed_on(battles, csv, capsys):
 def test_a_plan_from_the_command_line_is_the_apis(battles, csv, tmp_path, capsys):
     prompts = dr.datasets.Arena().contexts(80, rng=5)[["question_id", "length"]]
     prompts.to_csv(tmp_path / "prompts.csv", index=False)
-    formula = "winner ~ length | model_a + model_b"
     out = {kind: str(tmp_path / f"tasks.{kind}") for kind in ("csv", "json", "png")}
-    call = ["design", formula, csv, "--context", "question_id", "--rng", "3", "--tune", "none", "--functional", "bt"]
+    call = ["design", FORMULA, csv, "--context", "question_id", "--rng", "3", "--functional", "bt"]
     call += ["--budget", "60", "--one-pair", "--explore", "0.1", "--min-propensity", "0.0002"]
     new = ["--new", str(tmp_path / "prompts.csv"), "--criterion", "D", "--top", "3", "--out", out["csv"]]
     assert main([*call, *new, "--plot", out["png"]]) == 0
-    fit = dr.dml_rank(formula, battles, functional="bt", context="question_id", tune=None, rng=3)
+    fit = dr.dml_rank(FORMULA, battles, functional="bt", context="question_id", rng=3)
     options = {"one_pair": True, "explore": 0.1, "min_propensity": 0.0002}
     plan = fit.design(60, "D", newdata=prompts, contrasts=dr.Top(3), **options)
     assert capsys.readouterr().out.rstrip("\n") == plan.summary().as_text()

@@ -142,7 +142,8 @@ def test_a_fit_plans_for_its_own_prompts_with_its_own_probabilities(fitted):
     mu = np.empty((400, 3, 3, 3))
     for contexts, table in steps.mu.chunks(50):
         mu[contexts] = table
-    expected = dr.design(mu, "bt", budget=300, one_pair=True, models=fit.models)
+    floor = steps.repetitions[0].floor
+    expected = dr.design(mu, "bt", budget=300, one_pair=True, models=fit.models, floor=floor)
     np.testing.assert_allclose(plan.propensity, expected.propensity, rtol=1e-12)
     assert plan.contexts == battles["question_id"].drop_duplicates().tolist()
     assert plan.sample(0).columns.tolist() == ["question_id", "model_a", "model_b", "propensity"]
@@ -156,7 +157,8 @@ def test_a_fit_plans_for_new_prompts(fitted):
     )
     plan = fit.design(80, newdata=new, contrasts=("model_0", "model_1"))
     mu = fit.steps.mu.average(new[["x0", "x1"]].to_numpy())
-    expected = dr.design(mu, "bt", budget=80, contrasts=("model_0", "model_1"))
+    floor = fit.steps.repetitions[0].floor
+    expected = dr.design(mu, "bt", budget=80, contrasts=("model_0", "model_1"), floor=floor)
     np.testing.assert_allclose(plan.propensity, expected.propensity, rtol=1e-12)
     assert plan.contexts == new["question_id"].tolist()
     np.testing.assert_allclose(plan.at(new.iloc[5:9]), plan.propensity[5:9], rtol=1e-9)
