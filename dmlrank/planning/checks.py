@@ -52,7 +52,7 @@ def check_mu(mu: Any, models: Sequence[str], contexts: Sequence[Any], ordered: b
 
 
 def mu_array(mu: Any) -> FloatArray:
-    """The probabilities as an array of four dimensions, not copied where they are one."""
+    """The probabilities as an array of four dimensions with an empty diagonal, not copied where they are one."""
     try:
         table = np.asanyarray(mu)
         if table.dtype.kind not in "f":
@@ -67,6 +67,10 @@ def mu_array(mu: Any) -> FloatArray:
         or not len(table)
     ):
         raise NuisanceError(f"mu has shape {table.shape}; needed is (contexts, models, models, categories)")
+    items = np.arange(table.shape[1])
+    if (table[:, items, items] != 0).any():
+        table = table.copy()
+        table[:, items, items] = 0
     return table
 
 

@@ -15,7 +15,6 @@ from .._options import check_alpha, resolve_seed
 from ..data.preferences import FloatArray
 from ..exceptions import NuisanceError, OptionError
 from ..hypotheses import HypothesisLike, read_hypothesis
-from ..inference.covariance import Covariance, free_basis
 from ..report.plots import heat_map
 from ..report.table import Summary
 from .checks import check_mu, mu_array, positive
@@ -104,10 +103,10 @@ class Plan:
         """Those of the uniform plan of the same cost."""
         return self._errors(self.filled.uniform_sigma, "uniform_std_errors")
 
-    def covariance(self, uniform: bool = False) -> Covariance:
-        """Predicted covariance of the scores, for the plan or for the uniform one."""
+    def cov_params(self, uniform: bool = False) -> pd.DataFrame:
+        """Predicted covariance of the scores, (K, K), for the plan or for the uniform one of the same cost."""
         sigma = self.filled.uniform_sigma if uniform else self.filled.sigma
-        return Covariance(sigma / self.order.problem.n_contexts, free_basis(self.order.gauge, len(self.models)))
+        return pd.DataFrame(sigma / self.order.problem.n_contexts, index=self.models, columns=self.models)
 
     def predicted(
         self, hypothesis: HypothesisLike | None = None, alpha: float = 0.05, method: str = "max-t"

@@ -295,6 +295,9 @@ def test_the_uniform_plan_beside_it_costs_as_much(mu):
     np.testing.assert_allclose(even.propensity[:, ~np.eye(4, dtype=bool)], 90 / 720, rtol=1e-9)
     np.testing.assert_allclose(plan.uniform_std_errors, even.std_errors, rtol=1e-9)
     assert plan.uniform_objective == pytest.approx(even.objective)
+    np.testing.assert_allclose(plan.cov_params(uniform=True), even.cov_params(), rtol=1e-9, atol=1e-15)
+    np.testing.assert_allclose(np.sqrt(np.diag(plan.cov_params())), plan.std_errors, rtol=1e-12)
+    assert plan.objective == pytest.approx(60 * np.trace(plan.cov_params()))
     assert (plan.predicted()["ratio"] == plan.std_errors / plan.uniform_std_errors).all()
 
 
@@ -501,6 +504,19 @@ def test_probabilities_that_are_none_are_refused(mu, change, words):
 def test_other_shapes_are_refused(table):
     with pytest.raises(NuisanceError, match="mu has shape"):
         dr.design(table, budget=10)
+
+
+def test_what_stands_on_the_diagonal_does_not_matter(mu):
+    odd = mu.copy()
+    odd[:, range(4), range(4)] = np.nan
+    np.testing.assert_array_equal(dr.design(odd, "bt", budget=10).propensity, dr.design(mu, "bt", budget=10).propensity)
+    assert np.isnan(odd[0, 0, 0, 0])
+
+
+def test_single_precision_is_read_as_it_is(mu):
+    plan, other = (dr.design(table, "bt", budget=10) for table in (mu, mu.astype(np.float32)))
+    np.testing.assert_allclose(other.propensity, plan.propensity, rtol=1e-4)
+    assert other.order.problem.mu.dtype == np.float32
 
 
 def test_what_is_no_array_is_refused():
