@@ -73,6 +73,10 @@ def _fit(given: argparse.Namespace) -> None:
     results = dml_rank(given.formula, read_frame(given.file), env={}, **_fit_options(given))
     if given.csv:
         results.tidy(method=given.method).to_csv(given.csv, index=False)
+    if given.pairs:
+        results.t_test_pairwise().result_frame.to_csv(given.pairs, index=False)
+    if given.ranks:
+        results.ranks().to_csv(given.ranks, index_label="model")
     summary = results.summary()
     for path, written in (
         (given.html, summary.as_html),
@@ -227,6 +231,8 @@ def _parser() -> argparse.ArgumentParser:
     _add_fit_options(fit)
     fit.add_argument("--method", choices=METHODS, default="max-t", help="intervals of --csv (default max-t)")
     fit.add_argument("--csv", metavar="OUT", help="write the tidy table")
+    fit.add_argument("--pairs", metavar="OUT", help="write tests of all differences (max-t) as CSV")
+    fit.add_argument("--ranks", metavar="OUT", help="write ranks, rank sets and groups as CSV")
     fit.add_argument("--html", metavar="OUT", help="write the summary as HTML")
     fit.add_argument("--latex", metavar="OUT", help="write the summary as a LaTeX table (needs booktabs)")
     fit.add_argument("--markdown", metavar="OUT", help="write the summary as Markdown")

@@ -113,3 +113,37 @@ def test_a_plan_for_a_tenth_of_gpt4s_verdicts_finds_the_full_table(folder):
     error = made.std(axis=0) / np.sqrt(len(made))
     assert (np.abs(made.mean(axis=0) - truth) < 4 * error).all()
     assert made.std(axis=0).max() < 0.05
+
+
+def test_pairs_of_the_arena_that_are_separated(arena):
+    """Where parametric Bradley-Terry with the same tests separates some 166 of 190."""
+    separated = {}
+    for edge_weights in ("equal", "counts"):
+        result = arena.update(functional="bt", edge_weights=edge_weights)
+        groups = result.ranks()["group"].tolist()
+        separated[edge_weights] = sum(not set(a) & set(b) for i, a in enumerate(groups) for b in groups[:i])
+        assert result.best_set(1)[0] == "gpt-4"
+    assert 138 <= separated["equal"] <= 155
+    assert 158 <= separated["counts"] <= 170
+
+
+def test_first_place_of_mt_bench_is_open_once_votes_are_not_taken_as_independent(folder):
+    votes = dr.datasets.read_mt_bench(folder / "mt_bench")
+    formula = "winner ~ text(prompt, 20) + C(category) + turn | model_a + model_b"
+    tune = {"extra_trees": True, "num_leaves": 6, "min_data_in_leaf": 10, "n_estimators": 50}
+    options = {"functional": "bt", "tune": tune, "rng": 0, "n_jobs": 1}
+    groups = {"groups": ["question_id", "judge"]}
+    by_prompt = {"context": ["question_id", "turn"], "cov_type": "cluster", "cov_kwds": groups}
+    clustered = dr.dml_rank(formula, votes, **options, **by_prompt)
+    votes = votes.assign(vote=range(len(votes)))
+    independent = dr.dml_rank(formula, votes, context="vote", propensity="marginal", **options)
+    p = []
+    for result in (independent, clustered):
+        frame = result.t_test_pairwise().result_frame.set_index(["first", "second"])
+        p.append(frame.loc[("gpt-4", "claude-v1"), "p_adjusted"])
+    assert p[0] < 0.05
+    assert p[1] > 0.2
+    assert clustered.bse["gpt-4"] > 1.3 * independent.bse["gpt-4"]
+    assert "First place is open: gpt-4 - claude-v1" in clustered.summary().as_text()
+    assert independent.best_set() == ["gpt-4"]
+    assert clustered.best_set() == ["gpt-4", "claude-v1"]

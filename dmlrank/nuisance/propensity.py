@@ -13,7 +13,7 @@ from ..data.graph import Graph
 from ..data.preferences import Cells, FloatArray, IntArray, PreferenceData
 from ..exceptions import NuisanceError
 from .lightgbm import TrainingRows, ordered_cells, stack_rows, train_booster
-from .pairs import predict_all_pairs
+from .pairs import PairTrees, predict_all_pairs
 from .tuning import Tune
 
 _NEGATIVES_PER_POSITIVE = 10
@@ -185,10 +185,11 @@ def _fold_propensity(
         any_label = _any_label(data, kept, context, unit, tune, rng, n_jobs)
         total = np.empty(len(context))
         own = np.empty(len(context))
+        trees = PairTrees.of(booster, data.n_items)
         step = max(1, 4_000_000 // max(data.n_items**2, data.x.shape[1]))
         for at in range(0, len(context), step):
             part = slice(at, at + step)
-            table = predict_all_pairs(booster, data.x[context[part]], data.n_items, n_jobs=n_jobs)[..., 0]
+            table = predict_all_pairs(trees, data.x[context[part]], data.n_items, n_jobs=n_jobs)[..., 0]
             total[part] = table.sum(axis=(1, 2))
             own[part] = table[np.arange(len(table)), first[part], second[part]]
             if not data.ordered:

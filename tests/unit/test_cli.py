@@ -96,6 +96,16 @@ def test_tables_pages_and_plots_are_written(csv, tmp_path, capsys):
     assert pathlib.Path(out["png"]).read_bytes()[:4] == b"\x89PNG"
 
 
+def test_claims_about_order_are_written(battles, csv, tmp_path, capsys):
+    out = {kind: tmp_path / f"{kind}.csv" for kind in ("pairs", "ranks")}
+    assert main(["fit", FORMULA, csv, "--rng", "3", "--pairs", str(out["pairs"]), "--ranks", str(out["ranks"])]) == 0
+    capsys.readouterr()
+    result = dr.dml_rank(FORMULA, battles, rng=3)
+    pd.testing.assert_frame_equal(pd.read_csv(out["pairs"]), result.t_test_pairwise().result_frame, rtol=1e-9)
+    ranks = pd.read_csv(out["ranks"], index_col="model")
+    pd.testing.assert_frame_equal(ranks, result.ranks(), check_names=False)
+
+
 def test_reports_are_written_in_every_format(csv, tmp_path, capsys):
     out = {kind: tmp_path / f"out.{kind}" for kind in ("latex", "markdown", "json")}
     options = [part for kind, path in out.items() for part in (f"--{kind}", str(path))]
