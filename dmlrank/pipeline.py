@@ -14,10 +14,11 @@ from .data.graph import Graph
 from .data.preferences import Cells, FloatArray, PreferenceData
 from .data.reading import read_preferences
 from .estimation.crossfit import CrossFittedMu, Folds, GivenMu, MuSource, assign_folds
+from .estimation.evaluation import evaluate
 from .estimation.floor import settled_floor
-from .estimation.influence import Influence, Pieces, evaluate, raised
+from .estimation.influence import Influence, Pieces, raised
 from .estimation.judged import JudgedMu, cross_fit_judged, judged_term
-from .estimation.validity import Validity, assess, warn_of
+from .estimation.validity import Validity, assess, remaining_bias, warn_of
 from .exceptions import OptionError
 from .functionals import Borda
 from .functionals.first_advantage import FirstAdvantage
@@ -34,7 +35,7 @@ from .nuisance.propensity import (
     estimate_propensity,
     given_propensity,
     marginal_propensity,
-    settled,
+    scaled,
 )
 from .nuisance.selection import check_propensity, propensity_table, selection_features
 from .nuisance.tuning import check_tune
@@ -71,7 +72,9 @@ def run(options: Options, source: Source, previous: Steps | None = None) -> Step
     clusters = memory.step("clusters", (data, o.groups, o.context), lambda: read_clusters(data, o.groups, o.context))
     weight = memory.step("weights", (data, o.weights), lambda: context_weights(data, o.weights))
     verdicts = memory.step(
-        "verdicts", (data, o.judge, o.context, o.categories), lambda: _verdicts(data, source, o) if o.judge is not None else None
+        "verdicts",
+        (data, o.judge, o.context, o.categories),
+        lambda: _verdicts(data, source, o) if o.judge is not None else None,
     )
     pieces, annotator = memory.step("pieces", (data, clusters, verdicts), lambda: pieces_of(data, clusters, verdicts))
     given = memory.step("given mu", (data, o.mu), lambda: None if o.mu is None else GivenMu(checked_mu(o.mu, data)))
@@ -92,10 +95,15 @@ def run(options: Options, source: Source, previous: Steps | None = None) -> Step
         lambda: make_covariance(influence, gauge, clusters, annotator, o, [passed.influences[0] for passed in passes]),
     )
     first = repetitions[0]
+    bias = memory.step(
+        "second order",
+        (data, setup, first.mu, first.floor),
+        lambda: _remaining_bias(data, setup, first.mu, first.floor),
+    )
     validity = memory.step(
         "validity",
-        (data, setup, influence, covariance, first.mu, first.evaluated, o.estimator),
-        lambda: _validity(data, setup, influence, covariance, first, o),
+        (data, influence, covariance, bias, first.evaluated, o.estimator),
+        lambda: _validity(data, influence, covariance, bias, first, o),
     )
     return Steps(
         o,
@@ -124,7 +132,15 @@ def pair_share(steps: Steps, item: int, opponent: int) -> tuple[float, Covarianc
     score = PairShare(steps.setup.weights, item, opponent)
     influences = [
         evaluate(
-            [score], r.mu, steps.data, r.propensity.cells, steps.pieces, 0.0, steps.context_weight, r.judged
+            [score],
+            r.mu,
+            steps.data,
+            r.propensity.cells,
+            steps.pieces,
+            0.0,
+            steps.context_weight,
+            steps.options.n_jobs,
+            judged=r.judged,
         ).influences[0]
         for r in steps.repetitions
     ]
@@ -212,14 +228,12 @@ def _repeat(
             lambda: _judged_mu(data, folds, alone, verdicts, o, seeds[1], seeds[4]),
         )
         mu = learnt.mu
-        judged = memory.step(
-            f"judged {number}", (verdicts, rho, learnt), lambda: judged_term(verdicts, rho, learnt.m)
-        )
+        judged = memory.step(f"judged {number}", (verdicts, rho, learnt), lambda: judged_term(verdicts, rho, learnt.m))
     floor = memory.step(f"floor {number}", (data, setup, mu, o.floor), lambda: _floor(o, data, setup, mu))
     evaluated = memory.step(
         f"evaluated {number}",
         (data, setup, mu, propensity, pieces, weight, floor, judged),
-        lambda: evaluate(_scores(setup), mu, data, propensity.cells, pieces, floor, weight, judged),
+        lambda: evaluate(_scores(setup), mu, data, propensity.cells, pieces, floor, weight, o.n_jobs, judged=judged),
     )
     return Repetition(folds, mu, propensity, evaluated, floor, alone, judged)
 
@@ -274,17 +288,24 @@ def _selection(
     within = (verdicts.label >= 0).all() and len(np.unique(verdicts.label)) == len(data.cells)
     if o.propensity == "estimate" and within:
         share = labelled_share(data, verdicts, folds.fold, folds.n_folds)
-        return settled(rho[verdicts.label] * share, data), rho
+        return scaled(rho[verdicts.label] * share, data), rho
     return _propensity(source, data, folds, graph, o, seed), rho
 
 
+def _remaining_bias(data: PreferenceData, setup: Setup, mu: MuSource, floor: float) -> FloatArray:
+    return remaining_bias(setup.functional, mu, np.argsort(data.seed_order), data.n_items, floor)
+
+
 def _validity(
-    data: PreferenceData, setup: Setup, influence: Influence, covariance: Covariance, first: Repetition, o: Options
+    data: PreferenceData,
+    influence: Influence,
+    covariance: Covariance,
+    bias: FloatArray,
+    first: Repetition,
+    o: Options,
 ) -> Validity:
     """Signs that the intervals may not hold; the plug-in's are known not to."""
-    order = np.argsort(data.seed_order)
-    cell_mu = first.evaluated.cell_mu
-    validity = assess(setup.functional, influence, first.mu, cell_mu, data.cells, order, first.floor)
+    validity = assess(influence, bias, first.evaluated.cell_mu, data.cells)
     if o.estimator == "debiased":
         warn_of(validity, covariance.std_errors, data.items, data.n_contexts)
     return validity

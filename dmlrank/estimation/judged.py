@@ -109,8 +109,7 @@ def judged_term(verdicts: Verdicts, rho: FloatArray, m: FloatArray) -> Judged:
     m : ndarray, shape (r, C)
     """
     share = float((verdicts.label >= 0).mean())
-    cells = verdicts.cells
-    return Judged(cells.context, cells.first, cells.second, share / rho, m, verdicts.label)
+    return Judged(verdicts.cells, share / rho, m, verdicts.label)
 
 
 def log_loss(p: FloatArray, cells: Cells) -> float:

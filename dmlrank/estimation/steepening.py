@@ -6,7 +6,7 @@ from typing import Protocol, runtime_checkable
 
 import numpy as np
 
-from ..data.preferences import FloatArray, PreferenceData
+from ..data.preferences import FloatArray, IntArray, PreferenceData
 
 # Length of a finite-difference step, as a share of the smallest probability.
 _STEP = 1e-3
@@ -26,20 +26,29 @@ class Steep(Protocol):
         ...
 
 
+@runtime_checkable
+class LocallySteep(Protocol):
+    """A local score, see :class:`dmlrank.functionals.base.Local`, that knows its correction's covariance."""
+
+    def accumulate_at(
+        self, mu: FloatArray, amount: FloatArray, labels: FloatArray, first: IntArray, second: IntArray, n_items: int
+    ) -> FloatArray:
+        """Sum of amount J V J' over given pairs, J at ``mu``, V that of a label with probabilities ``labels``."""
+        ...
+
+
 def label_spread(mu: FloatArray, residual: FloatArray) -> float:
-    """Sum of squares of residuals, (m, C), as a share of what one-hot labels with probabilities ``mu`` have, at most 1."""
+    """Squares of residuals, (m, C), as a share of those of one-hot labels with probabilities ``mu``; at most one."""
     spread = float(np.square(residual).sum()) / max(float((1 - np.square(mu).sum(axis=1)).sum()), 1e-300)
     return min(spread, 1.0)
 
 
-def pair_worth(
-    mu: FloatArray, data: PreferenceData, propensity: FloatArray, spread: float | None = None
-) -> FloatArray:
+def pair_worth(mu: FloatArray, data: PreferenceData, propensity: FloatArray, spread: float | None = None) -> FloatArray:
     """Mean of 1 / pi over all contexts by pair, (K, K), times the spread of a label as a share of the model's.
 
     The mean of 1 / pi is estimated by that of S / pi^2, which asks for no propensity that is not known. Labels that
     are means of several votes, or soft, spread less than one-hot labels with probabilities ``mu``, (m, C), would, and
-    less still around what a judge's verdict makes of them: ``spread``, where it is given.
+    less still around what a judge's verdict makes of them, for which there is ``spread``.
     Where order does not matter a pair has one place, above the diagonal, and its label acts through both orders.
     """
     cells, n_items = data.cells, data.n_items
@@ -81,3 +90,29 @@ def steepening(
     amount = (population[moving] ** 2 / (2 * step))[:, None, None] * worth
     by = step[:, None, None, None] * along
     return score.accumulate(labels + by, amount, labels) - score.accumulate(labels - by, amount, labels)
+
+
+def local_steepening(
+    score: LocallySteep,
+    mu: FloatArray,
+    delta: FloatArray,
+    weight: FloatArray,
+    first: IntArray,
+    second: IntArray,
+    n_items: int,
+) -> FloatArray:
+    """The same, (d, d), where J at a pair depends on that pair's mu alone: summed over labelled cells only.
+
+    Parameters
+    ----------
+    mu, delta : ndarray, shape (m, C)
+    weight : ndarray, shape (m,)
+        :func:`pair_worth` of each cell's pair, times the squared weight of its context.
+    first, second : ndarray of int, shape (m,)
+    """
+    largest = np.abs(delta).max(axis=1)
+    moving = np.flatnonzero(largest > 0)
+    labels, at = mu[moving], (first[moving], second[moving], n_items)
+    step = _STEP * np.where(labels > 0, labels, 1.0).min(axis=1) / largest[moving]
+    amount, by = weight[moving] / (2 * step), step[:, None] * delta[moving]
+    return score.accumulate_at(labels + by, amount, labels, *at) - score.accumulate_at(labels - by, amount, labels, *at)

@@ -15,6 +15,9 @@ _INNER_FOLDS = 3
 _ROUNDS = 40
 # Sampled unlabelled pairs for each labelled one, in the training of propensities.
 _NEGATIVES = 10
+# What one tree's part in the scores of all pairs of a context costs, in walks of one row down a tree; by
+# benchmarks/all_pairs.py.
+_WALKS, _WALKS_PER_PAIR = 3.0, 0.01
 _PROBE_ROWS = (500, 2000)
 _PROBE_ROUNDS = 4
 _PROBE_TRIES = 3
@@ -80,7 +83,8 @@ def estimate_cost(
     for name, rows in sizes.items():
         # An inner fold trains on two thirds of the rows.
         seconds += boosted * (fixed + per_number * per_tree[name] * rows * 2 / 3 * (n_features + 2))
-    visits = numbers * rounds + (numbers / n_categories * rounds if one_pair else 0)
+    trees_asked = rounds * (n_categories + one_pair)
+    visits = n_contexts * trees_asked * (_WALKS + _WALKS_PER_PAIR * n_items * (n_items - 1))
     trees = round(boosted * sum(per_tree.values()))
     return Cost(seconds + visits * per_leaf_visit, trees, int(sizes["propensity"]), numbers, megabytes)
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.special import logsumexp, softmax
 
 from ..data.preferences import Cells, FloatArray, IntArray, PreferenceData
@@ -77,7 +78,9 @@ def fit_tilt(base: FloatArray, features: FloatArray, y: FloatArray, weight: Floa
     z = (features - centre) / scale
     n_categories, q = y.shape[1], z.shape[1]
     penalty = ridge * np.concatenate([[_STRETCH], np.full(n_categories, _LEVEL), np.ones(q * n_categories)])
-    power = np.concatenate([[np.square(logs - logs.mean(axis=1, keepdims=True)).sum(axis=1).mean()], np.ones(len(penalty) - 1)])
+    power = np.concatenate(
+        [[np.square(logs - logs.mean(axis=1, keepdims=True)).sum(axis=1).mean()], np.ones(len(penalty) - 1)]
+    )
     unit = 1 / np.sqrt(_CURVATURE * weight.sum() * power + penalty)
 
     def split(flat: FloatArray) -> tuple[float, FloatArray, FloatArray]:
@@ -193,7 +196,7 @@ def human_given_verdict(
     return HumanGivenVerdict(tilts, as_shown(m, turned, data.flip))
 
 
-def as_shown(p: FloatArray, turned: IntArray, flip: IntArray) -> FloatArray:
+def as_shown(p: FloatArray, turned: NDArray[np.bool_], flip: IntArray) -> FloatArray:
     """Probabilities, (r, C), flipped in the rows that are ``turned``; its own inverse."""
     return np.where(turned[:, None], p[:, flip], p)
 
@@ -235,9 +238,7 @@ def chosen_for_soft_labels(data: PreferenceData, verdicts: Verdicts, rng: np.ran
     return np.sort(rng.choice(free, most, replace=False))
 
 
-def labelled_share(
-    data: PreferenceData, verdicts: Verdicts, fold: IntArray, n_folds: int
-) -> FloatArray:
+def labelled_share(data: PreferenceData, verdicts: Verdicts, fold: IntArray, n_folds: int) -> FloatArray:
     """P(human label | judged, x, f) at the labelled cells, (m,): the pair's share, tilted by verdict and features.
 
     Where the tilt does not lower the held-out log-loss, labels were drawn among the judged pairs without looking at
@@ -257,4 +258,3 @@ def labelled_share(
     rows = fold[cells.context]
     tilts = settle_tilts(base, features, y, np.ones(len(y)), rows, n_folds)
     return tilted(tilts, base, features, rows)[verdicts.label, 0]
-
