@@ -12,6 +12,7 @@ from .data.graph import Graph
 from .data.preferences import FloatArray, PreferenceData
 from .inference.covariance import Covariance
 from .inference.simultaneous import critical_value
+from .judging import JudgeFigures, judge_figures
 from .nuisance.classifiers import learner_name
 from .nuisance.learners import ConstantMu
 from .nuisance.propensity import Propensity
@@ -186,6 +187,8 @@ class Estimates:
         Scores that are constants whatever the data say.
     scale : Scale
         In what unit ``estimate``, ``plugin``, ``covariance`` and ``neutral`` are.
+    judge : JudgeFigures or None
+        What judges said and bought, in the unit of the functional.
     """
 
     models: tuple[str, ...]
@@ -205,6 +208,7 @@ class Estimates:
     design: Design
     diagnostics: Diagnostics
     scale: Scale = Scale()
+    judge: JudgeFigures | None = None
 
     def against_neutral(self) -> tuple[FloatArray, FloatArray]:
         """Distance of each score from the neutral value, (K,), and its standard error, (K,)."""
@@ -238,6 +242,7 @@ def collect(steps: Steps, given_warnings: tuple[str, ...]) -> Estimates:
         graph=steps.setup.graph,
         design=_design(steps),
         diagnostics=_diagnostics(steps, position, given_warnings),
+        judge=judge_figures(steps),
     )
 
 

@@ -235,7 +235,7 @@ def _repeat(
         (data, setup, mu, propensity, pieces, weight, floor, judged),
         lambda: evaluate(_scores(setup), mu, data, propensity.cells, pieces, floor, weight, o.n_jobs, judged=judged),
     )
-    return Repetition(folds, mu, propensity, evaluated, floor, alone, judged)
+    return Repetition(folds, mu, propensity, evaluated, floor, alone, judged, rho)
 
 
 def _verdicts(data: PreferenceData, source: Source, o: Options) -> Verdicts:

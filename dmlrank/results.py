@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
+from scipy.stats import norm
 
 from ._options import Options, changed_options
 from .claims import Claims
@@ -26,9 +27,11 @@ from .hypotheses import HypothesisLike, read_hypothesis
 from .inference.probability import WinProbability, win_probability
 from .inference.sides import check_side
 from .inference.wald import t_test, wald_test
+from .judging import judge_alone
 from .pipeline import pair_share, run, scores_at
 from .planning.fitted import design_fit
 from .planning.plan import Plan
+from .report.judges import JudgeReport
 from .report.summary import standardised, two_sided
 from .rescaling import make_scale, rescaled
 from .steps import Source, Steps
@@ -124,6 +127,57 @@ class RankResults(Claims):
     def diagnostics(self) -> Diagnostics:
         """How well the first stages fit and overlap."""
         return self.estimates.diagnostics
+
+    @property
+    def judge(self) -> JudgeReport | None:
+        """How judges agree with humans and what they bought; None where the fit has none."""
+        e = self.estimates
+        return None if e.judge is None else JudgeReport(e.judge, e.models, e.scale.factor)
+
+    def judge_table(self, alpha: float | None = None) -> pd.DataFrame:
+        """Scores from humans alone, from humans and judges, and from the judges' verdicts alone, side by side.
+
+        The last are estimated from the verdicts as the first are from the votes (of several judges from their mean), so
+        that they rank models as the judge does, with an interval for that. ``judge_differs`` says where this interval
+        excludes the estimate from both.
+
+        Parameters
+        ----------
+        alpha : float, optional
+            One minus the level of each interval; the fit's when None.
+
+        Returns
+        -------
+        DataFrame
+            A row per model: ``humans humans_se both both_se judge judge_se judge_lower judge_upper judge_differs``.
+
+        Raises
+        ------
+        OptionError
+            If the fit has no judge.
+        JudgeError
+            If verdicts are no probabilities.
+        DataNotStoredError
+            If the result was loaded without data.
+        """
+        steps, figures, scale = self._live("judge_table"), self.estimates.judge, self.estimates.scale
+        if figures is None or steps.verdicts is None:
+            raise OptionError("judge_table: this fit has no judge; pass judge= to dml_rank")
+        influence, covariance = judge_alone(steps, steps.verdicts)
+        said, error = scale.of(influence.estimate), covariance.std_errors * scale.factor
+        reach = norm.ppf(1 - self._alpha(alpha) / 2) * error
+        columns = {
+            "humans": scale.of(figures.alone),
+            "humans_se": figures.alone_errors * scale.factor,
+            "both": self.estimates.estimate,
+            "both_se": self.estimates.covariance.std_errors,
+            "judge": said,
+            "judge_se": error,
+            "judge_lower": said - reach,
+            "judge_upper": said + reach,
+            "judge_differs": np.abs(said - self.estimates.estimate) > reach,
+        }
+        return pd.DataFrame(columns, index=self.models)
 
     # --- inference ----------------------------------------------------------------------------------------------
 

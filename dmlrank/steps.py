@@ -42,7 +42,8 @@ class Source:
 class Repetition:
     """One deal of folds, the first stages cross-fitted on it, and the pass over their probabilities.
 
-    ``alone`` is mu without what a judge told it, ``judged`` what verdicts add to the correction.
+    ``alone`` is mu without what a judge told it, ``judged`` what verdicts add to the correction, ``rho`` the
+    propensities of the verdicts.
     """
 
     folds: Folds
@@ -52,6 +53,7 @@ class Repetition:
     floor: float = 0.0
     alone: MuSource | None = None
     judged: Judged | None = None
+    rho: FloatArray | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)

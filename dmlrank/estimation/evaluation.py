@@ -199,7 +199,7 @@ class _Rows:
         cell = pieces.entry_cell
         cells = data.cells
         weight = pieces.entry_share / propensity[cell]
-        columns: list[Any] = [
+        columns: Any = [
             cells.context[cell],
             pieces.entry_piece,
             cells.first[cell],
@@ -223,7 +223,7 @@ class _Rows:
         ]
         added = np.full(judged.m.shape, np.nan)
         order = np.argsort(np.concatenate([columns[0], more[0]]), kind="stable")
-        joined: list[Any] = [np.concatenate(both)[order] for both in zip(columns, more, strict=True)]
+        joined: Any = [np.concatenate(both)[order] for both in zip(columns, more, strict=True)]
         at = np.concatenate([at, mu.at(places)])[order]
         return cls(*joined, np.concatenate([own[given], added])[order], at, raised(at, floor))
 
@@ -369,7 +369,7 @@ class _Task:
 
 
 def _worth(mu: FloatArray, data: PreferenceData, propensity: FloatArray, judged: Judged | None) -> FloatArray:
-    """Mean of 1 / pi by pair times the spread of a label, (K, K); with a judge that of a label around m, and m's own."""
+    """Mean of 1 / pi by pair times the spread of a label, (K, K); with a judge that around m, and m's own."""
     if judged is None:
         return pair_worth(mu, data, propensity)
     given = mu.copy()

@@ -1,4 +1,4 @@
-"""What humans say given the verdict of a judge: m(x, j, k, f) = P(Y | x, f), and mu(x) = E[m | x] by a second regression."""
+"""What humans say given a judge's verdict f, m = P(Y | x, f), and soft labels for a second regression, mu = E[m | x]."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ from ..data.formula import Formula
 from ..data.frames import column_names, name_of, require_columns, take_columns
 from ..data.outcomes import MEANINGS, is_category, read_outcomes, read_probabilities
 from ..data.preferences import Cells, FloatArray, IntArray, PreferenceData
-from ..exceptions import DataError, DmlrankError, JudgeError, OptionTypeError, listed, nearest
+from ..exceptions import DataError, DmlrankError, JudgeError, OptionTypeError, listed
 from .selection import contexts_of, kept_rows
 
 # Probabilities below it are raised before their logarithm is taken.
@@ -228,7 +228,9 @@ def _of_rows(rows: pd.DataFrame, context: IntArray, columns: tuple[str, ...], so
     """Verdicts of rows; those about other models or contexts, and missing ones, are left out."""
     code = {name: place for place, name in enumerate(source.data.items)}
     first, second = (
-        np.array([code.get(name_of(cell), -1) if known else -1 for cell, known in zip(column, column.notna())])
+        np.array(
+            [code.get(name_of(cell), -1) if known else -1 for cell, known in zip(column, column.notna(), strict=True)]
+        )
         for column in (rows[source.formula.first], rows[source.formula.second])
     )
     known = rows[list(columns)].notna().all(axis=1).to_numpy()
