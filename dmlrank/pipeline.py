@@ -17,6 +17,7 @@ from .estimation.crossfit import CrossFittedMu, Folds, GivenMu, MuSource, assign
 from .estimation.evaluation import evaluate
 from .estimation.floor import settled_floor
 from .estimation.influence import Influence, Pieces, raised
+from .estimation.judge_features import fit_with_features
 from .estimation.judged import JudgedMu, cross_fit_judged, judged_term
 from .estimation.validity import Validity, assess, remaining_bias, warn_of
 from .exceptions import OptionError
@@ -221,7 +222,13 @@ def _repeat(
     tuned = None if is_own(o.learner) else o.tune
     alone = given or memory.step(f"mu {number}", (data, folds, o.learner, tuned), lambda: _mu(data, folds, o, seeds[1]))
     mu, judged = alone, None
-    if verdicts is not None and rho is not None:
+    if verdicts is not None and o.judge_as == "features":
+        mu = memory.step(
+            f"mu with features {number}",
+            (data, folds, verdicts, tuned),
+            lambda: fit_with_features(data, verdicts, folds, o.tune, seeds[4].spawn(o.n_folds), o.n_jobs),
+        )
+    elif verdicts is not None and rho is not None:
         learnt = memory.step(
             f"judged mu {number}",
             (data, folds, alone, verdicts, o.learner, tuned),

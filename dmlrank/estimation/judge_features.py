@@ -1,0 +1,131 @@
+"""A judge's verdict as a feature of mu, on every pair [P sec:estimation]: the paper's way, for comparison."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+import lightgbm as lgb
+import numpy as np
+from numpy.typing import NDArray
+
+from ..data.preferences import Cells, FloatArray, IntArray, PreferenceData
+from ..exceptions import DataError, JudgeError
+from ..nuisance.lightgbm import TrainingRows, ordered_cells, train_booster
+from ..nuisance.tuning import Tune
+from ..nuisance.two_stage import as_shown
+from ..nuisance.verdicts import Verdicts
+from .crossfit import Folds, Part
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class FeatureMu:
+    """Boosters over rows [x, verdict, first, second], one per fold, asked about stacked rows.
+
+    All pairs of all contexts have a verdict, so that the judged cells of context i are rows i P to (i + 1) P, P pairs
+    per context.
+    """
+
+    boosters: tuple[lgb.Booster, ...]
+    folds: Folds
+    data: PreferenceData
+    verdicts: Verdicts
+    n_jobs: int | None
+
+    def chunks(self, size: int) -> Iterator[tuple[IntArray, FloatArray]]:
+        """Out-of-fold probabilities, fold by fold."""
+        for part in self.parts(size):
+            yield part.contexts, part.probabilities()
+
+    def parts(self, size: int, kept: NDArray[np.bool_] | None = None) -> Iterator[Part]:
+        """Parts of equal size, fold by fold; no two contexts are equal."""
+        for held_out, booster in enumerate(self.boosters):
+            inside = self.folds.fold == held_out
+            here = np.flatnonzero(inside if kept is None else inside & kept)
+            for at in range(0, len(here), size):
+                contexts = here[at : at + size]
+                yield Part(contexts, np.arange(len(contexts)), partial(self._table, booster, contexts), False)
+
+    def average(self, x: FloatArray) -> FloatArray:
+        """Raise: there are no verdicts in other contexts."""
+        raise DataError("judge_as='features' needs verdicts on every pair, which new prompts do not have")
+
+    def at(self, cells: Cells) -> FloatArray:
+        """Out-of-fold probabilities of cells, (m, C)."""
+        row, found = self._rows(cells.context, cells.first, cells.second), np.empty((len(cells), len(self.data.flip)))
+        for held_out, booster in enumerate(self.boosters):
+            here = np.flatnonzero(self.folds.fold[cells.context] == held_out)
+            found[here] = self._predicted(booster, row[here])
+        return found
+
+    def _table(self, booster: lgb.Booster, contexts: IntArray) -> FloatArray:
+        data, cells = self.data, self.verdicts.cells
+        n_pairs = len(cells) // data.n_contexts
+        rows = (contexts[:, None] * n_pairs + np.arange(n_pairs)).reshape(-1)
+        place = np.repeat(np.arange(len(contexts)), n_pairs)
+        table = np.zeros((len(contexts), data.n_items, data.n_items, data.n_categories))
+        table[place, cells.first[rows], cells.second[rows]] = self._predicted(booster, rows)
+        return table if data.ordered else table + np.swapaxes(table, 1, 2)[..., data.flip]
+
+    def _rows(self, context: IntArray, first: IntArray, second: IntArray) -> IntArray:
+        """Judged cells of pairs, found among the sorted ones."""
+        n, cells = self.data.n_items, self.verdicts.cells
+        code = (cells.context * n + cells.first) * n + cells.second
+        return np.searchsorted(code, (context * n + first) * n + second)
+
+    def _predicted(self, booster: lgb.Booster, rows: IntArray) -> FloatArray:
+        stacked = _stacked(self.data, self.verdicts, rows)
+        found = np.asarray(booster.predict(stacked, num_threads=self.n_jobs or 0))
+        return as_shown(found, self.verdicts.cells.flipped[rows], self.data.flip)
+
+
+def fit_with_features(
+    data: PreferenceData,
+    verdicts: Verdicts,
+    folds: Folds,
+    tune: Tune,
+    seeds: Sequence[np.random.SeedSequence],
+    n_jobs: int | None,
+) -> FeatureMu:
+    """One booster per fold, with the verdict among the features.
+
+    Raises
+    ------
+    JudgeError
+        If a pair has no verdict.
+    """
+    if not verdicts.everywhere:
+        n_pairs = data.n_contexts * data.n_items * (data.n_items - 1) // (1 if data.ordered else 2)
+        raise JudgeError(
+            f"judge_as='features' makes the verdict a feature of every pair, and {n_pairs - len(verdicts.cells):,} of "
+            f"{n_pairs:,} pairs have none; judge_as='two-stage' uses what there is"
+        )
+    boosters = []
+    for held_out, seed in enumerate(seeds):
+        rows = _training_rows(data, verdicts, folds, folds.fold != held_out)
+        rng = np.random.default_rng(seed)
+        boosters.append(train_booster(rows, data.n_categories, data.n_items, tune, rng, n_jobs))
+    return FeatureMu(tuple(boosters), folds, data, verdicts, n_jobs)
+
+
+def _training_rows(
+    data: PreferenceData, verdicts: Verdicts, folds: Folds, kept: NDArray[np.bool_]
+) -> TrainingRows:
+    """A row per category that was chosen in a labelled cell of the kept contexts, of the pair as shown."""
+    cells, inside = data.cells, ordered_cells(data, kept)
+    judged = verdicts.label[inside]
+    y = as_shown(cells.y[inside], verdicts.cells.flipped[judged], data.flip)
+    place, label = np.nonzero(y)
+    context = cells.context[inside[place]]
+    weight = y[place, label] * cells.n_votes[inside[place]]
+    return TrainingRows(_stacked(data, verdicts, judged[place]), label, weight, folds.unit[context])
+
+
+def _stacked(data: PreferenceData, verdicts: Verdicts, rows: IntArray) -> FloatArray:
+    """Rows [x, verdict, first, second] of judged cells as shown."""
+    cells = verdicts.cells
+    turned = cells.flipped[rows]
+    first = np.where(turned, cells.second[rows], cells.first[rows])
+    second = np.where(turned, cells.first[rows], cells.second[rows])
+    return np.hstack([data.x[cells.context[rows]], verdicts.features[rows], first[:, None], second[:, None]])
