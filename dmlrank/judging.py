@@ -216,7 +216,7 @@ def _kappa(a: IntArray, b: IntArray) -> tuple[float, float]:
 def _position(verdicts: Verdicts) -> FloatArray:
     """Mean verdicts of the pair as shown, (J, 3); NaN where they are no probabilities."""
     shares = verdicts.shares
-    known = ~np.isnan(shares).any(axis=2)
+    known = _known(verdicts)
     total = np.maximum(known.sum(axis=1), 1)[:, None]
     mean = np.where(known[:, :, None], shares, 0.0).sum(axis=1) / total
     return np.where(known.any(axis=1)[:, None], mean, np.nan)
@@ -226,11 +226,15 @@ def _human_position(verdicts: Verdicts, data: PreferenceData) -> FloatArray:
     cells, label = data.cells, verdicts.label
     y = np.where(cells.flipped[:, None], cells.y[:, data.flip], cells.y)
     y = np.stack([y[:, 0], y[:, 1], y[:, 2:].sum(axis=1)], axis=1) * cells.n_votes[:, None]
-    known: NDArray[np.bool_] = ~np.isnan(verdicts.shares).any(axis=2)
-    seen = [(label >= 0) & judged[np.maximum(label, 0)] for judged in known]
+    seen = [(label >= 0) & judged[np.maximum(label, 0)] for judged in _known(verdicts)]
     return np.stack(
         [y[here].sum(axis=0) / cells.n_votes[here].sum() if here.any() else np.full(3, np.nan) for here in seen]
     )
+
+
+def _known(verdicts: Verdicts) -> NDArray[np.bool_]:
+    """Where each judge's verdict is known as probabilities, (J, r)."""
+    return np.asarray(~np.isnan(verdicts.shares).any(axis=2))
 
 
 def _losses(steps: Steps, verdicts: Verdicts) -> FloatArray:

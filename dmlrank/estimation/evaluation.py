@@ -196,36 +196,34 @@ class _Rows:
         cell_mu: FloatArray,
         floor: float,
     ) -> _Rows:
-        cell = pieces.entry_cell
-        cells = data.cells
-        weight = pieces.entry_share / propensity[cell]
-        columns: Any = [
-            cells.context[cell],
-            pieces.entry_piece,
-            cells.first[cell],
-            cells.second[cell],
-            weight,
-            pieces.entry_y,
-        ]
-        at = cell_mu[cell]
+        cell, cells = pieces.entry_cell, data.cells
+        rows: dict[str, Any] = {
+            "context": cells.context[cell],
+            "piece": pieces.entry_piece,
+            "first": cells.first[cell],
+            "second": cells.second[cell],
+            "weight": pieces.entry_share / propensity[cell],
+            "target": pieces.entry_y,
+            "mu": cell_mu[cell],
+        }
         if judged is None:
-            return cls(*columns, None, at, raised(at, floor))
-        given = np.where(judged.label[cell] >= 0, judged.label[cell], len(judged.m))
-        own = np.vstack([judged.m, np.full((1, data.n_categories), np.nan)])
+            return cls(**rows, given=None, floored=raised(rows["mu"], floor))
+        seen = judged.label[cell] >= 0
+        rows["given"] = np.where(seen[:, None], judged.m[judged.label[cell]], np.nan)
         places = judged.cells
-        more: list[Any] = [
-            places.context,
-            pieces.own[places.context],
-            places.first,
-            places.second,
-            judged.weight,
-            judged.m,
-        ]
-        added = np.full(judged.m.shape, np.nan)
-        order = np.argsort(np.concatenate([columns[0], more[0]]), kind="stable")
-        joined: Any = [np.concatenate(both)[order] for both in zip(columns, more, strict=True)]
-        at = np.concatenate([at, mu.at(places)])[order]
-        return cls(*joined, np.concatenate([own[given], added])[order], at, raised(at, floor))
+        more: dict[str, Any] = {
+            "context": places.context,
+            "piece": pieces.own[places.context],
+            "first": places.first,
+            "second": places.second,
+            "weight": judged.weight,
+            "target": judged.m,
+            "mu": mu.at(places),
+            "given": np.full(judged.m.shape, np.nan),
+        }
+        order = np.argsort(np.concatenate([rows["context"], places.context]), kind="stable")
+        joined: dict[str, Any] = {name: np.concatenate([rows[name], more[name]])[order] for name in more}
+        return cls(**joined, floored=raised(joined["mu"], floor))
 
     def of_score(self, score: Any) -> FloatArray:
         """mu as the score sees it, (e, C)."""

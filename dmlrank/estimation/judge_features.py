@@ -109,9 +109,7 @@ def fit_with_features(
     return FeatureMu(tuple(boosters), folds, data, verdicts, n_jobs)
 
 
-def _training_rows(
-    data: PreferenceData, verdicts: Verdicts, folds: Folds, kept: NDArray[np.bool_]
-) -> TrainingRows:
+def _training_rows(data: PreferenceData, verdicts: Verdicts, folds: Folds, kept: NDArray[np.bool_]) -> TrainingRows:
     """A row per category that was chosen in a labelled cell of the kept contexts, of the pair as shown."""
     cells, inside = data.cells, ordered_cells(data, kept)
     judged = verdicts.label[inside]
