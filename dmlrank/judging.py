@@ -217,9 +217,9 @@ def _position(verdicts: Verdicts) -> FloatArray:
     """Mean verdicts of the pair as shown, (J, 3); NaN where they are no probabilities."""
     shares = verdicts.shares
     known = _known(verdicts)
-    total = np.maximum(known.sum(axis=1), 1)[:, None]
-    mean = np.where(known[:, :, None], shares, 0.0).sum(axis=1) / total
-    return np.where(known.any(axis=1)[:, None], mean, np.nan)
+    total = known.sum(axis=1)[:, None]
+    mean = np.where(known[:, :, None], shares, 0.0).sum(axis=1) / np.maximum(total, 1)
+    return np.where(total > 0, mean, np.nan)
 
 
 def _human_position(verdicts: Verdicts, data: PreferenceData) -> FloatArray:
