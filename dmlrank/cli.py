@@ -18,6 +18,7 @@ from ._options import (
     EDGE_WEIGHTS,
     ESTIMATORS,
     GRAPHS,
+    JUDGE_AS,
     LEARNERS,
     MISSING,
     PROMPTS,
@@ -90,6 +91,8 @@ def _fit(given: argparse.Namespace) -> None:
     if given.plot:
         _save_plot(results, given.plot)
     print(summary)
+    if results.judge is not None:
+        print(f"\n{results.judge}")
 
 
 def _fit_options(given: argparse.Namespace) -> dict[str, Any]:
@@ -187,6 +190,8 @@ _OPTIONS: dict[str, dict[str, Any]] = {
     "propensity": {"help": "estimate, marginal or the name of a column (default estimate)"},
     "propensity_formula": {"metavar": "'~ FEATURES'", "help": "what selection saw, where not the formula's features"},
     "estimator": {"choices": ESTIMATORS},
+    "judge": {"nargs": "+", "metavar": "COLUMN", "help": "verdicts of judges: a column each, or p_a p_b p_tie of one"},
+    "judge_as": {"choices": JUDGE_AS, "help": "how verdicts are used (default two-stage)"},
     "learner": {"choices": LEARNERS},
     "n_folds": {"type": int, "metavar": "N"},
     "n_rep": {"type": int, "metavar": "N", "help": "repetitions with other folds (default 1)"},

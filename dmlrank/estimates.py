@@ -283,6 +283,8 @@ def _learner(steps: Steps) -> str:
         return "none"
     if steps.options.mu is not None:
         return "given (mu=)"
+    if steps.options.judge_as == "features":
+        return "lightgbm, with verdicts"
     models = getattr(steps.mu, "models", ())
     constant = sum(isinstance(getattr(model, "model", model), ConstantMu) for model in models)
     if constant == len(models):

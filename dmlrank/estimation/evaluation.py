@@ -172,7 +172,7 @@ class _Rows:
     """What pulls mu somewhere, (e,), sorted by context: weight (target - expected) at one pair each.
 
     A piece's votes on a cell pull to their mean label, a verdict to m. Expected is mu, or m for votes where a judge
-    saw the pair, (e, C), NaN where it is mu.
+    saw the pair, ``given``, (e, C), NaN where it is mu. mu and m are there as they are and floored.
     """
 
     context: IntArray
@@ -184,6 +184,8 @@ class _Rows:
     given: FloatArray | None
     mu: FloatArray
     floored: FloatArray
+    target_floored: FloatArray
+    given_floored: FloatArray | None
 
     @classmethod
     def of(
@@ -207,9 +209,14 @@ class _Rows:
             "mu": cell_mu[cell],
         }
         if judged is None:
-            return cls(**rows, given=None, floored=raised(rows["mu"], floor))
-        seen = judged.label[cell] >= 0
-        rows["given"] = np.where(seen[:, None], judged.m[judged.label[cell]], np.nan)
+            floored = raised(rows["mu"], floor)
+            return cls(**rows, given=None, floored=floored, target_floored=rows["target"], given_floored=None)
+        # A verdict that says nothing is m = mu, floored or not.
+        m, m_floored = judged.m, raised(judged.m, floor)
+        seen = (judged.label[cell] >= 0)[:, None]
+        rows["target_floored"] = rows["target"]
+        rows["given"] = np.where(seen, m[judged.label[cell]], np.nan)
+        rows["given_floored"] = np.where(seen, m_floored[judged.label[cell]], np.nan)
         places = judged.cells
         more: dict[str, Any] = {
             "context": places.context,
@@ -217,9 +224,11 @@ class _Rows:
             "first": places.first,
             "second": places.second,
             "weight": judged.weight,
-            "target": judged.m,
+            "target": m,
+            "target_floored": m_floored,
             "mu": mu.at(places),
-            "given": np.full(judged.m.shape, np.nan),
+            "given": np.full(m.shape, np.nan),
+            "given_floored": np.full(m.shape, np.nan),
         }
         order = np.argsort(np.concatenate([rows["context"], places.context]), kind="stable")
         joined: dict[str, Any] = {name: np.concatenate([rows[name], more[name]])[order] for name in more}
@@ -231,11 +240,13 @@ class _Rows:
 
     def residuals(self, score: Any, rows: IntArray | slice) -> FloatArray:
         """Weight (target - expected) of some rows."""
+        floored = score.interior
         expected = self.of_score(score)[rows]
-        if self.given is not None:
-            given = self.given[rows]
-            expected = np.where(np.isnan(given), expected, given)
-        return np.asarray(self.weight[rows, None] * (self.target[rows] - expected))
+        known = self.given_floored if floored else self.given
+        if known is not None:
+            expected = np.where(np.isnan(known[rows]), expected, known[rows])
+        target = self.target_floored if floored else self.target
+        return np.asarray(self.weight[rows, None] * (target[rows] - expected))
 
 
 @dataclass(frozen=True, slots=True, eq=False)

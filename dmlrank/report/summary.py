@@ -177,10 +177,25 @@ def _notes(results: Estimates, critical: float, separation: Separation) -> tuple
     if left_out:
         notes.append("; ".join(left_out).capitalize() + ".")
     notes += _outcome_note(d.outcome_kind, d.labels)
+    notes += _judge_note(results)
     notes.append(
         f"{_first_stages(results)} Rows dropped: {design.n_dropped:,}. Seed {design.seed}. {_trouble(d.warnings)}"
     )
     return tuple(notes)
+
+
+def _judge_note(results: Estimates) -> list[str]:
+    judge = results.judge
+    if judge is None:
+        return []
+    known = judge.alone_errors > 0
+    ratio = float(np.square(judge.errors[known] / judge.alone_errors[known]).mean()) if known.any() else float("nan")
+    worth = "" if not 0 < judge.worth < np.inf else f", worth about {judge.worth:,.0f} more human votes"
+    how = "" if judge.how == "two-stage" else " as features of mu, which changes what non-linear scores mean"
+    return [
+        f"Verdicts of {', '.join(judge.names)} on {judge.n_verdicts:,} pairs, {judge.n_unlabelled:,} of them without a "
+        f"human label,{how} sharpen the estimate: variance ratio {ratio:.2f}{worth}."
+    ]
 
 
 def _position(results: Estimates) -> str:

@@ -135,6 +135,8 @@ def test_what_is_not_used_is_refused(single, rank):
         "weights": "x0",
         "prompts": "fixed",
         "mu": np.zeros((1, 1, 1, 1)),
+        "judge": "x0",
+        "judge_as": "features",
         "learner": "lightgbm",
         "n_folds": 3,
         "tune": None,
