@@ -1,8 +1,8 @@
 """A simulated judge of six qualities: error and coverage of the two-stage estimator and of the paper's variant.
 
-The judge sees the true preference probabilities through Gaussian noise on the logit scale [P app:sim]. Every replication
-fits all functionals without a judge, with it in two stages, and with its verdict as a feature of mu. Rows are appended to
-a table, so that a study can grow.
+The judge sees the true preference probabilities through Gaussian noise on the logit scale [P app:sim]. Every
+replication fits all functionals without a judge, with it in two stages, and with its verdict as a feature of mu. Rows
+are appended to a table, so that a study can grow.
 
     python benchmarks/judge_noise.py run --seeds 50
     python benchmarks/judge_noise.py table --figure judge_noise.png

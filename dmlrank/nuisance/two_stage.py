@@ -1,4 +1,4 @@
-"""What humans say given a judge's verdict f, m = P(Y | x, f), and soft labels for a second regression, mu = E[m | x]."""
+"""What humans say given a judge's verdict, m = P(Y | x, f), and soft labels for a second regression, mu = E[m | x]."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import logsumexp, softmax
+from scipy.special import softmax
 
 from ..data.preferences import Cells, FloatArray, IntArray, PreferenceData
 from .descent import minimised
@@ -83,6 +83,8 @@ def fit_tilt(base: FloatArray, features: FloatArray, y: FloatArray, weight: Floa
     )
     unit = 1 / np.sqrt(_CURVATURE * weight.sum() * power + penalty)
 
+    y_total = y.sum(axis=1)
+
     def split(flat: FloatArray) -> tuple[float, FloatArray, FloatArray]:
         return float(flat[0]), flat[1 : 1 + n_categories], flat[1 + n_categories :].reshape(q, n_categories)
 
@@ -90,9 +92,11 @@ def fit_tilt(base: FloatArray, features: FloatArray, y: FloatArray, weight: Floa
         flat = unit * steps
         stretch, level, slope = split(flat)
         scores = (1 + stretch) * logs + level + z @ slope
-        total = logsumexp(scores, axis=1, keepdims=True)
-        loss = float(weight @ (y * (total - scores)).sum(axis=1)) + float(penalty @ flat**2) / 2
-        residual = weight[:, None] * (np.exp(scores - total) - y)
+        scores -= scores.max(axis=1, keepdims=True)
+        share = np.exp(scores)
+        total = share.sum(axis=1)
+        loss = float(weight @ (np.log(total) * y_total - (y * scores).sum(axis=1))) + float(penalty @ flat**2) / 2
+        residual = weight[:, None] * (share * (y_total / total)[:, None] - y)
         gradient = np.concatenate([[(residual * logs).sum()], residual.sum(axis=0), (z.T @ residual).reshape(-1)])
         return loss, unit * (gradient + penalty * flat)
 
@@ -128,10 +132,11 @@ def settle_tilts(
         loss = _loss(tilted(tilts, base, features, fold), y, weight)
         if loss < best:
             best, kept, misses = loss, tilts, 0
-        elif kept is not nothing:
-            misses += 1
-            if misses > 1:
-                break
+            continue
+        misses += 1
+        # A verdict that tells something lowers the loss under the stiffest ridge already.
+        if misses > 1:
+            break
     return kept
 
 

@@ -25,6 +25,17 @@ class JudgeReport:
     models : tuple of str
     factor : float
         Of the unit in which scores are shown.
+
+    Examples
+    --------
+    >>> import dmlrank as dr
+    >>> battles, rng = dr.datasets.simulate_arena(n=2000, rng=0), np.random.default_rng(1)
+    >>> battles["verdict"] = battles["winner"].where(rng.random(2000) < 0.8, "tie")
+    >>> battles["winner"] = battles["winner"].where(rng.random(2000) < 0.4)
+    >>> formula = "winner ~ 1 | model_a + model_b"
+    >>> res = dr.dml_rank(formula, battles, functional="bt", judge="verdict", position_bias=False, rng=0)
+    >>> bool(res.judge.worth > 100), bool(res.judge.variance_ratio.mean() < 0.9)
+    (True, True)
     """
 
     figures: JudgeFigures

@@ -1,4 +1,4 @@
-"""The two-stage estimator against its formula written out with loops, and against the derivative of what it estimates."""
+"""The two-stage estimator: its formula written out with loops, and the derivative of what it estimates."""
 
 from __future__ import annotations
 
