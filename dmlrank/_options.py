@@ -163,9 +163,8 @@ def check_options(options: Options) -> None:
     if options.n_jobs is not None:
         check_whole("n_jobs", options.n_jobs, 1)
     check_alpha(options.alpha)
-    if isinstance(options.floor, str):
-        check_choice(options.floor, ("auto",), "floor")
-    elif not isinstance(options.floor, Real) or not 0 <= float(options.floor) < 0.5:
+    given = isinstance(options.floor, Real) and 0 <= float(options.floor) < 0.5
+    if not given and options.floor != "auto":
         raise OptionError(
             f"floor={options.floor!r}: the smallest probability allowed in mu lies in [0, 0.5), or 'auto'"
         )

@@ -147,6 +147,14 @@ def _label_and_meaning(pair: str) -> tuple[str, str]:
     return label, meaning
 
 
+def _floor(word: str) -> float | str:
+    """A number, or what the API makes of the word."""
+    try:
+        return float(word)
+    except ValueError:
+        return word
+
+
 # Options of the API that are passed on as they are; None means that the API's default holds.
 _OPTIONS: dict[str, dict[str, Any]] = {
     "functional": {"help": "borda, bt or rank_centrality (default borda)"},
@@ -154,7 +162,7 @@ _OPTIONS: dict[str, dict[str, Any]] = {
     "propensity": {"help": "estimate, marginal or the name of a column (default estimate)"},
     "propensity_formula": {"metavar": "'~ FEATURES'", "help": "what selection saw, where not the formula's features"},
     "estimator": {"choices": ESTIMATORS},
-    "learner": {"choices": LEARNERS},
+    "learner": {"choices": LEARNERS, "help": "smooth main effects, then LightGBM (auto, the default); or that alone"},
     "n_folds": {"type": int, "metavar": "N"},
     "n_rep": {"type": int, "metavar": "N", "help": "repetitions with other folds (default 1)"},
     "position_bias": {
@@ -169,7 +177,11 @@ _OPTIONS: dict[str, dict[str, Any]] = {
     "weights": {"metavar": "COLUMN", "help": "weights of prompts in the target population"},
     "category_weights": {"choices": CATEGORY_WEIGHTS},
     "prompts": {"choices": PROMPTS, "help": "whether intervals are about new prompts or these alone"},
-    "floor": {"type": float, "metavar": "P", "help": "smallest probability of a category (default 0.005)"},
+    "floor": {
+        "type": _floor,
+        "metavar": "P",
+        "help": "smallest probability of a category (default: auto, by log-loss)",
+    },
     "cov_type": {"choices": COV_TYPES},
     "missing": {"choices": MISSING},
     "votes": {"choices": VOTES, "help": "repeated votes on a prompt and pair: their mean, or the first"},

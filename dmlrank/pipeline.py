@@ -85,7 +85,9 @@ def run(options: Options, source: Source, previous: Steps | None = None) -> Step
     )
     first = repetitions[0]
     bias = memory.step(
-        "second order", (data, setup, first.mu, first.floor), lambda: _remaining_bias(data, setup, first.mu, first.floor)
+        "second order",
+        (data, setup, first.mu, first.floor),
+        lambda: _remaining_bias(data, setup, first.mu, first.floor),
     )
     validity = memory.step(
         "validity",

@@ -130,7 +130,9 @@ def test_labels_of_a_fold_do_not_reach_its_own_main_effects(draw):
     fits = []
     for labels in (data, other):
         cells = _labelled(labels, columns, fold)
-        fits.append([fit_main_effects(cells.only(np.flatnonzero(cells.fold != f)).rows, K, True, 3.0)[1] for f in (0, 1)])
+        fits.append(
+            [fit_main_effects(cells.only(np.flatnonzero(cells.fold != f)).rows, K, True, 3.0)[1] for f in (0, 1)]
+        )
     np.testing.assert_array_equal(fits[0][1], fits[1][1])
     assert np.abs(fits[0][0] - fits[1][0]).max() > 0.01
 
