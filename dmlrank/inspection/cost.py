@@ -13,8 +13,8 @@ import numpy as np
 _CONFIGURATIONS = 4
 _INNER_FOLDS = 3
 _ROUNDS = 40
-# That of the default learner of mu: stages, rounds with those waited for, labels from which a sample and one fold settle
-# these, columns of main effects per feature, evaluations of their likelihood, and seconds per number in these.
+# That of the default learner of mu: stages, rounds with those waited for, labels from which a sample and one fold
+# settle these, columns of main effects per feature, evaluations of their likelihood, and seconds per number in these.
 _STAGES = 3
 _MU_ROUNDS = 25
 _MANY = 20_000
