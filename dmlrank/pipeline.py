@@ -91,8 +91,8 @@ def run(options: Options, source: Source, previous: Steps | None = None) -> Step
     )
     validity = memory.step(
         "validity",
-        (data, influence, covariance, bias, first.evaluated, o.estimator),
-        lambda: _validity(data, influence, covariance, bias, first, o),
+        (data, setup, influence, covariance, bias, first.evaluated, o.estimator),
+        lambda: _validity(data, setup, influence, covariance, bias, first, o),
     )
     return Steps(
         o,
@@ -212,6 +212,7 @@ def _remaining_bias(data: PreferenceData, setup: Setup, mu: MuSource, floor: flo
 
 def _validity(
     data: PreferenceData,
+    setup: Setup,
     influence: Influence,
     covariance: Covariance,
     bias: FloatArray,
@@ -221,7 +222,7 @@ def _validity(
     """Signs that the intervals may not hold; the plug-in's are known not to."""
     validity = assess(influence, bias, first.evaluated.cell_mu, data.cells)
     if o.estimator == "debiased":
-        warn_of(validity, covariance.std_errors, data.items, data.n_contexts)
+        warn_of(validity, covariance.std_errors, data.items, data.n_contexts, setup.functional.interior)
     return validity
 
 
