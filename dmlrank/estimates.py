@@ -282,7 +282,7 @@ def _learner(steps: Steps) -> str:
     constant = sum(isinstance(getattr(model, "model", model), ConstantMu) for model in models)
     if constant == len(models):
         return "pair frequencies" if steps.data.x.shape[1] == 0 else "category shares"
-    boosted = [model.booster is not None for model in models if isinstance(model, SmoothBoostedMu)]
+    boosted = [model.trees is not None for model in models if isinstance(model, SmoothBoostedMu)]
     if boosted:
         return "smooth effects + lightgbm" if any(boosted) else "smooth effects"
     name = learner_name(steps.options.learner)

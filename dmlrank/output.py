@@ -12,13 +12,16 @@ import pandas as pd
 
 from ._options import check_alpha
 from .estimates import Estimates
-from .exceptions import DataNotStoredError, DmlrankError, StorageError, UnknownModelError, listed, nearest
+from .exceptions import DataNotStoredError, DmlrankError, OptionError, StorageError, UnknownModelError, listed, nearest
+from .inference.multiplicity import largest
+from .inference.noise import Noise, differences, normal_noise
+from .inference.ranks import Separation, separate
 from .inference.simultaneous import critical_value
 from .report.frames import augment_frame, glance_frame, tidy_frame
 from .report.plots import forest_plot
 from .report.summary import build_summary
 from .report.table import Summary
-from .steps import Steps
+from .steps import Steps, multiplier_noise
 from .storage.json_form import to_text
 from .storage.live import Rebuilt, store_steps
 
@@ -35,9 +38,12 @@ class Output:
     steps: Steps | None
 
     def summary(self, alpha: float | None = None) -> Summary:
-        """The table for a report, best model first, with simultaneous intervals; ``as_text()`` and ``as_html()``."""
+        """The table for a report, best model first, with simultaneous intervals, rank sets and groups.
+
+        It has ``as_text()``, ``as_html()``, ``as_latex()``, ``as_markdown()`` and ``as_csv()``.
+        """
         level = self._alpha(alpha)
-        return build_summary(self.estimates, level, self._critical(level, "max-t"))
+        return build_summary(self.estimates, level, self._critical(level, "max-t"), self._separation(level))
 
     def tidy(self, alpha: float | None = None, method: str = "max-t") -> pd.DataFrame:
         """One row per model: term, estimate, std_error, statistic, p_value, conf_low, conf_high."""
@@ -175,11 +181,33 @@ class Output:
     def _alpha(self, alpha: float | None) -> float:
         return self.estimates.alpha if alpha is None else check_alpha(alpha)
 
-    def _critical(self, alpha: float | None, method: str) -> float:
+    def _critical(self, alpha: float | None, method: str, bootstrap: str | None = None) -> float:
         level = self._alpha(alpha)
+        if bootstrap is not None:
+            return self._bootstrapped(level, method, bootstrap)
         if method == "max-t" and level == self.estimates.alpha:
             return self.estimates.critical
         return critical_value(self.estimates.covariance, level, method)
+
+    def _bootstrapped(self, level: float, method: str, bootstrap: str) -> float:
+        if method != "max-t":
+            raise OptionError(f"bootstrap={bootstrap!r} is for method='max-t', not {method!r}")
+        covariance, places = self.estimates.covariance, np.arange(len(self.estimates.models))
+        contrasts = differences(covariance, places, np.full(len(places), len(places)))
+        contrasts = contrasts.take(contrasts.usable)
+        if not len(contrasts.first):
+            return critical_value(covariance, level, "none")
+        return float(np.quantile(largest(self._noise(bootstrap), contrasts, absolute=True), 1 - level))
+
+    def _noise(self, bootstrap: str | None = None) -> Noise:
+        """Joint draws of t statistics, the same for the same fit."""
+        e = self.estimates
+        if bootstrap is None:
+            return normal_noise(e.covariance, e.design.seed)
+        return multiplier_noise(self._live(f"bootstrap={bootstrap!r}"), bootstrap, e.scale.factor, e.design.seed)
+
+    def _separation(self, level: float, bootstrap: str | None = None) -> Separation:
+        return separate(self.estimates.estimate, self.estimates.covariance, self._noise(bootstrap), level)
 
     def _place(self, model: str) -> int:
         known = self.estimates.models

@@ -13,8 +13,9 @@ from .data.graph import Graph
 from .data.preferences import FloatArray, PreferenceData
 from .data.reading import read_preferences
 from .estimation.crossfit import CrossFittedMu, Folds, GivenMu, MuSource, assign_folds
+from .estimation.evaluation import evaluate
 from .estimation.floor import settled_floor
-from .estimation.influence import Influence, Pieces, evaluate, raised
+from .estimation.influence import Influence, Pieces, raised
 from .estimation.validity import Validity, assess, remaining_bias, warn_of
 from .exceptions import OptionError
 from .functionals import Borda
@@ -119,7 +120,16 @@ def pair_share(steps: Steps, item: int, opponent: int) -> tuple[float, Covarianc
         return float(influence.estimate[0]), covariance_of(steps, influence, np.empty((0, 1)))
     score = PairShare(steps.setup.weights, item, opponent)
     influences = [
-        evaluate([score], r.mu, steps.data, r.propensity.cells, steps.pieces, 0.0, steps.context_weight).influences[0]
+        evaluate(
+            [score],
+            r.mu,
+            steps.data,
+            r.propensity.cells,
+            steps.pieces,
+            0.0,
+            steps.context_weight,
+            steps.options.n_jobs,
+        ).influences[0]
         for r in steps.repetitions
     ]
     influence = averaged(influences, steps.options.estimator)
@@ -201,7 +211,7 @@ def _repeat(
     evaluated = memory.step(
         f"evaluated {number}",
         (data, setup, mu, propensity, pieces, weight, floor),
-        lambda: evaluate(_scores(setup), mu, data, propensity.cells, pieces, floor, weight),
+        lambda: evaluate(_scores(setup), mu, data, propensity.cells, pieces, floor, weight, o.n_jobs),
     )
     return Repetition(folds, mu, propensity, evaluated, floor)
 

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from ._options import Options, changed_options
+from .claims import Claims
 from .data.features import new_features
 from .data.frames import column_names, require_columns, take_columns
 from .data.graph import Graph
@@ -20,21 +21,21 @@ from .exceptions import (
     DmlrankWarning,
     GraphError,
     OptionError,
-    listed,
 )
 from .hypotheses import HypothesisLike, read_hypothesis
-from .inference.ellipsoid import Ellipsoid, confidence_ellipsoid
 from .inference.probability import WinProbability, win_probability
+from .inference.sides import check_side
 from .inference.wald import t_test, wald_test
-from .output import Output
 from .pipeline import pair_share, run, scores_at
+from .planning.fitted import design_fit
+from .planning.plan import Plan
 from .report.summary import standardised, two_sided
 from .rescaling import make_scale, rescaled
 from .steps import Source, Steps
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class RankResults(Output):
+class RankResults(Claims):
     """Scores of K models with their covariance, and tests, intervals and regions made from them.
 
     Made by :func:`dmlrank.dml_rank`. Nothing that is called on a result changes it. Names that statsmodels has mean
@@ -130,7 +131,7 @@ class RankResults(Output):
         """Covariance of the scores, (K, K); singular where the functional fixes a combination of them."""
         return pd.DataFrame(self.estimates.covariance.matrix.copy(), index=self.models, columns=self.models)
 
-    def conf_int(self, alpha: float | None = None, method: str = "max-t") -> pd.DataFrame:
+    def conf_int(self, alpha: float | None = None, method: str = "max-t", bootstrap: str | None = None) -> pd.DataFrame:
         """Confidence intervals.
 
         Parameters
@@ -139,6 +140,8 @@ class RankResults(Output):
             One minus the level; the fit's when None.
         method : {"max-t", "bonferroni", "none"}
             Simultaneous for all models (the first two), or each for itself.
+        bootstrap : {"gaussian", "rademacher", "webb"}, optional
+            Multiplier bootstrap of the influence values, for ``"max-t"``; see :meth:`t_test_pairwise`.
 
         Returns
         -------
@@ -152,11 +155,11 @@ class RankResults(Output):
         >>> res.conf_int().columns.tolist()
         ['lower', 'upper']
         """
-        half_width = self._critical(alpha, method) * self.estimates.covariance.std_errors
+        half_width = self._critical(alpha, method, bootstrap) * self.estimates.covariance.std_errors
         center = self.estimates.estimate
         return pd.DataFrame({"lower": center - half_width, "upper": center + half_width}, index=self.models)
 
-    def t_test(self, hypothesis: HypothesisLike) -> Any:
+    def t_test(self, hypothesis: HypothesisLike, delta: float = 0.0, side: str = "two-sided") -> Any:
         """z tests of linear combinations of scores, each for itself.
 
         Parameters
@@ -164,10 +167,17 @@ class RankResults(Output):
         hypothesis : str, tuple, mapping, array or list
             ``"gpt-4 - claude-v1"``, ``"a - b = 0.1"``, ``"a = b = c"``, ``("a", "b")``, ``{"a": 1, "b": -1}``, a matrix
             (J, K). Model names are matched whole.
+        delta : float
+            In the unit of the scores; a margin above zero for the last two sides.
+        side : {"two-sided", "larger", "smaller", "noninferiority", "equivalence"}
+            The alternative: what is left over after the hypothesis' own value is not ``delta``, above it, below it,
+            above ``-delta``, or between ``-delta`` and ``delta``.
 
         Returns
         -------
         statsmodels ContrastResults
+            With one side, ``conf_int`` has one limit; for equivalence (two one-sided tests) the two that have to lie
+            between ``-delta`` and ``delta``.
 
         Raises
         ------
@@ -184,7 +194,8 @@ class RankResults(Output):
         >>> test.summary_frame().index.tolist()
         ['gpt-4 - claude-v1']
         """
-        return t_test(*self._tested(hypothesis))
+        margin = check_side(side, delta)
+        return t_test(*(*self._tested(hypothesis), side, margin))
 
     def wald_test(self, hypothesis: HypothesisLike) -> Any:
         """One joint chi-squared test of linear restrictions; its degrees of freedom are the structural rank.
@@ -199,33 +210,6 @@ class RankResults(Output):
         statsmodels ContrastResults
         """
         return wald_test(*self._tested(hypothesis))
-
-    def ellipsoid(self, alpha: float | None = None, models: Sequence[str] | None = None) -> Ellipsoid:
-        """The joint confidence region of some or all scores.
-
-        Parameters
-        ----------
-        alpha : float, optional
-            One minus the level; the fit's when None.
-        models : sequence of str, optional
-            All when None.
-
-        Examples
-        --------
-        >>> import dmlrank as dr
-        >>> res = dr.dml_rank("winner ~ 1 | model_a + model_b", dr.datasets.simulate_arena(n=2000, rng=0), rng=0)
-        >>> region = res.ellipsoid(models=["gpt-4", "claude-v1"])
-        >>> region.df, region.contains(res.params[["gpt-4", "claude-v1"]])
-        (2, True)
-        """
-        chosen = self.models if models is None else [models] if isinstance(models, str) else list(models)
-        places = [self._place(name) for name in chosen]
-        if len(set(places)) < len(places) or not places:
-            raise OptionError(f"models names every score of the region once, at least one; got {listed(chosen)}")
-        level = self._alpha(alpha)
-        return confidence_ellipsoid(
-            self.estimates.estimate, self.estimates.covariance, self.estimates.models, places, level
-        )
 
     def win_probability(self, first: str, second: str, alpha: float | None = None) -> WinProbability:
         """Share of comparisons that ``first`` wins against ``second``, with an interval.
@@ -272,6 +256,61 @@ class RankResults(Output):
         table = take_columns(newdata, feature_map.variables)
         x = new_features(feature_map, table, keep_missing=steps.options.missing == "keep")
         return pd.DataFrame(scale.of(scores_at(steps, x)), columns=self.models)
+
+    def design(
+        self,
+        budget: float,
+        criterion: str = "A",
+        *,
+        contrasts: Any = None,
+        costs: ArrayLike = 1.0,
+        min_propensity: float | None = None,
+        one_pair: bool = False,
+        explore: float = 0.0,
+        newdata: Any = None,
+    ) -> Plan:
+        """What to label next: the plan that makes the scores most precise for a budget.
+
+        Functional, graph, category weights, position bias and floor are the fit's, probabilities its learners'.
+
+        Parameters
+        ----------
+        budget, criterion, contrasts, costs, min_propensity, one_pair, explore
+            As for :func:`dmlrank.design`.
+        newdata : frame, optional
+            The prompts to plan for, a row each, with the formula's feature columns and, where the fit has it, the
+            column that identifies a prompt. None: the prompts of the fit, out of fold.
+
+        Returns
+        -------
+        Plan
+            Predicted standard errors are those of an estimate from the planned labels alone, prompts independent.
+
+        Raises
+        ------
+        OptionError
+            If an option cannot be used, or the fit has no probabilities (``bt_mle``).
+        DataNotStoredError
+            If the result was loaded without data.
+
+        Examples
+        --------
+        >>> import dmlrank as dr
+        >>> battles = dr.datasets.simulate_arena(n=2000, rng=0)
+        >>> res = dr.dml_rank("winner ~ 1 | model_a + model_b", battles, functional="bt", rng=0)
+        >>> plan = res.design(budget=1000, one_pair=True)
+        >>> round(plan.expected_cost), len(plan.sample(rng=1))
+        (1000, 2000)
+        """
+        options = {
+            "criterion": criterion,
+            "contrasts": contrasts,
+            "costs": costs,
+            "min_propensity": min_propensity,
+            "one_pair": one_pair,
+            "explore": explore,
+        }
+        return design_fit(self._live("design"), newdata, budget=budget, **options)
 
     # --- other fits ------------------------------------------------------------------------------------
 

@@ -13,12 +13,14 @@ from patsy import EvalEnvironment
 from ._options import Options
 from .data.preferences import FloatArray, IntArray, PreferenceData
 from .estimation.crossfit import Folds, MuSource
-from .estimation.influence import Influence, Pass, Pieces, mean_influence, pieces_by_context, pieces_by_group
+from .estimation.evaluation import Pass
+from .estimation.influence import Influence, Pieces, mean_influence, pieces_by_context, pieces_by_group
 from .estimation.likelihood import BradleyTerryFit
 from .estimation.validity import Validity
-from .exceptions import DmlrankWarning
+from .exceptions import DmlrankWarning, OptionError, check_choice
 from .inference.clusters import Clusters
-from .inference.covariance import Covariance, one_way, robust, two_way, two_way_contexts
+from .inference.covariance import Covariance, independent_rows, one_way, robust, two_way, two_way_contexts
+from .inference.noise import MULTIPLIERS, MultiplierNoise
 from .nuisance.propensity import Propensity
 from .nuisance.random_search import RandomSearch
 from .setup import Setup
@@ -177,6 +179,40 @@ def clustered(
     if clusters.other is not None:
         return two_way_contexts(influence, clusters.prompt, clusters.other, gauge)
     return one_way(influence, clusters.prompt, gauge)
+
+
+def multiplier_noise(steps: Steps, kind: str, factor: float, seed: int) -> MultiplierNoise:
+    """Bootstrap draws from the independent units of the fit's covariance.
+
+    Parameters
+    ----------
+    steps : Steps
+    kind : str
+        Kind of multipliers.
+    factor : float
+        Of the unit in which scores are shown.
+    seed : int
+
+    Raises
+    ------
+    OptionError
+        If clusters are two-way, so that there are no independent units.
+    """
+    clusters, influence = steps.clusters, steps.influence
+    check_choice(kind, MULTIPLIERS, "bootstrap")
+    if clusters is not None and len(clusters.names) > 1:
+        raise OptionError(
+            f"bootstrap={kind!r} multiplies independent units, and with clusters of {' and '.join(clusters.names)} "
+            f"there are none: their covariance is a difference, V_1 + V_2 - V_12, which no multipliers have; use "
+            f"bootstrap=None, or update(cov_kwds={{'groups': {clusters.names[0]!r}}})"
+        )
+    if steps.options.prompts == "fixed":
+        influence = influence.given_prompts()
+    rows, small_sample = independent_rows(influence, clusters.prompt if clusters else None)
+    rows = rows * factor
+    # What the covariance has beyond its units: other deals of folds, the correction for a shrunken mu.
+    added = steps.covariance.matrix * factor**2 - small_sample * rows.T @ rows
+    return MultiplierNoise(rows, small_sample, added, kind, seed)
 
 
 def _same(old: tuple[Any, ...], new: tuple[Any, ...]) -> bool:

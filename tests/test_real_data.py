@@ -93,3 +93,62 @@ def test_maximum_likelihood_is_statsmodels_glm_and_the_published_ranking(folder)
         np.testing.assert_allclose(ours.params, sum_zero @ fitted.params, rtol=0, atol=1e-8)
         expected = sum_zero @ fitted.cov_params() @ sum_zero.T
         np.testing.assert_allclose(ours.cov_params(), expected, rtol=0, atol=1e-8 * np.abs(expected).max())
+
+
+def test_a_plan_for_a_tenth_of_gpt4s_verdicts_finds_the_full_table(folder):
+    import importlib.util
+    import sys
+
+    path = pathlib.Path(__file__).parents[1] / "benchmarks" / "design.py"
+    spec = importlib.util.spec_from_file_location("benchmark_of_designs", path)
+    benchmark = sys.modules[spec.name] = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(benchmark)
+    verdicts, plan, labels = next(benchmark.plans_of_verdicts(folder / "mt_bench", 0.1))[1:]
+    assert len(verdicts) == plan.propensity[:, *np.triu_indices(6, 1)].size == 2400
+    assert plan.expected_cost == pytest.approx(240)
+    truth = benchmark.full_table(plan, labels)
+    # Borda of the verdicts, counted: wins plus half the ties over the 5 x 160 verdicts about a model.
+    won = pd.Series(0.0, index=plan.models)
+    for row in verdicts.itertuples():
+        share = {"model_a": 1.0, "model_b": 0.0}.get(row.winner, 0.5)
+        won[row.model_a] += share / 800
+        won[row.model_b] += (1 - share) / 800
+    np.testing.assert_allclose(truth, won, rtol=1e-12)
+    made = benchmark.estimates(plan, plan.filled.propensity, 160, seeds=400, seed=0, labels=labels)
+    error = made.std(axis=0) / np.sqrt(len(made))
+    assert (np.abs(made.mean(axis=0) - truth) < 4 * error).all()
+    assert made.std(axis=0).max() < 0.05
+
+
+def test_pairs_of_the_arena_that_are_separated(arena):
+    """Where parametric Bradley-Terry with the same tests separates some 166 of 190."""
+    separated = {}
+    for edge_weights in ("equal", "counts"):
+        result = arena.update(functional="bt", edge_weights=edge_weights)
+        groups = result.ranks()["group"].tolist()
+        separated[edge_weights] = sum(not set(a) & set(b) for i, a in enumerate(groups) for b in groups[:i])
+        assert result.best_set(1)[0] == "gpt-4"
+    assert 138 <= separated["equal"] <= 155
+    assert 158 <= separated["counts"] <= 170
+
+
+def test_first_place_of_mt_bench_is_open_once_votes_are_not_taken_as_independent(folder):
+    votes = dr.datasets.read_mt_bench(folder / "mt_bench")
+    formula = "winner ~ text(prompt, 20) + C(category) + turn | model_a + model_b"
+    tune = {"extra_trees": True, "num_leaves": 6, "min_data_in_leaf": 10, "n_estimators": 50}
+    options = {"functional": "bt", "tune": tune, "rng": 0, "n_jobs": 1}
+    groups = {"groups": ["question_id", "judge"]}
+    by_prompt = {"context": ["question_id", "turn"], "cov_type": "cluster", "cov_kwds": groups}
+    clustered = dr.dml_rank(formula, votes, **options, **by_prompt)
+    votes = votes.assign(vote=range(len(votes)))
+    independent = dr.dml_rank(formula, votes, context="vote", propensity="marginal", **options)
+    p = []
+    for result in (independent, clustered):
+        frame = result.t_test_pairwise().result_frame.set_index(["first", "second"])
+        p.append(frame.loc[("gpt-4", "claude-v1"), "p_adjusted"])
+    assert p[0] < 0.05
+    assert p[1] > 0.2
+    assert clustered.bse["gpt-4"] > 1.3 * independent.bse["gpt-4"]
+    assert "First place is open: gpt-4 - claude-v1" in clustered.summary().as_text()
+    assert independent.best_set() == ["gpt-4"]
+    assert clustered.best_set() == ["gpt-4", "claude-v1"]

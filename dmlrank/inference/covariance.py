@@ -114,6 +114,18 @@ def one_way(influence: Influence, group: IntArray, gauge: FloatArray) -> Covaria
     return _structured(matrix, gauge, (n_groups,))
 
 
+def independent_rows(influence: Influence, group: IntArray | None) -> tuple[FloatArray, float]:
+    """What each context, or group of contexts, adds to the error of the estimate, (g, d), and the small-sample factor.
+
+    The factor times ``rows.T @ rows`` is the covariance of :func:`robust`, or of :func:`one_way`.
+    """
+    phi = influence.centred
+    if group is None:
+        return phi / len(phi), 1.0
+    names, group = np.unique(group, return_inverse=True)
+    return _sums(phi, group) / len(phi), len(names) / (len(names) - 1)
+
+
 def two_way(influence: Influence, prompt: IntArray, annotator: IntArray, gauge: FloatArray) -> Covariance:
     """Prompts and annotators, crossed: V_prompt + V_annotator - V_cell, from the pieces of the influence.
 
@@ -178,9 +190,14 @@ def _crossed(
 
 
 def _by_group(rows: FloatArray, group: IntArray) -> FloatArray:
+    total = _sums(rows, group)
+    return total.T @ total
+
+
+def _sums(rows: FloatArray, group: IntArray) -> FloatArray:
     total = np.zeros((int(group.max()) + 1, rows.shape[1]))
     np.add.at(total, group, rows)
-    return total.T @ total
+    return total
 
 
 def _count_clusters(groups: list[NDArray[np.intp]]) -> tuple[int, ...]:
@@ -188,8 +205,10 @@ def _count_clusters(groups: list[NDArray[np.intp]]) -> tuple[int, ...]:
     if min(counts) < 2:
         raise DataError("clustered standard errors need at least two clusters; the grouping column has one value")
     if min(counts) < _FEW_CLUSTERS:
+        hint = "; bootstrap='webb' in conf_int, t_test_pairwise and ranks allows for it" if len(groups) == 1 else ""
         warnings.warn(
-            f"only {min(counts)} clusters: clustered standard errors are too small on average below {_FEW_CLUSTERS}",
+            f"only {min(counts)} clusters: clustered standard errors are too small on average below {_FEW_CLUSTERS}"
+            f"{hint}",
             DmlrankWarning,
             stacklevel=6,
         )

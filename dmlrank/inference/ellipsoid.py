@@ -4,13 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy.special import gammaln
 from scipy.stats import chi2
 
-from ..exceptions import HypothesisError, listed
+from .._drawing import DARK, LIGHT, literal, new_axes
+from ..exceptions import HypothesisError, OptionError, listed
 from .covariance import Covariance, FloatArray
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 # Directions of a selection whose variance is below this share of the largest are fixed by the functional.
 _FIXED = 1e-9
@@ -23,13 +28,15 @@ class Ellipsoid:
     Attributes
     ----------
     models : tuple of str
-        The d scores it is about.
+        The d scores it is about, or the contrasts of scores.
     center : ndarray, shape (d,)
     cov : ndarray, shape (d, d)
     basis : ndarray, shape (d, df)
         Orthonormal columns that span the free directions.
     radius2 : float
         The chi-squared quantile with ``df`` degrees of freedom.
+    scores : bool
+        Whether it is about scores, not about contrasts of them.
 
     References
     ----------
@@ -42,6 +49,7 @@ class Ellipsoid:
     cov: FloatArray
     basis: FloatArray
     radius2: float
+    scores: bool = True
 
     @property
     def df(self) -> int:
@@ -88,41 +96,98 @@ class Ellipsoid:
         values, vectors = np.linalg.eigh(self._reduced)
         return np.sqrt(self.radius2 * values[::-1]), self.basis @ vectors[:, ::-1]
 
+    def outline(self, n_points: int = 200) -> FloatArray:
+        """Points on the surface of the region of a pair, (n, 2); its two ends where only one direction is free.
+
+        Raises
+        ------
+        OptionError
+            If the region is not about two scores or contrasts.
+        """
+        if len(self.models) != 2:
+            raise OptionError(
+                f"a region of {len(self.models)} scores has no outline in the plane; ask for two, "
+                f"such as ellipsoid(models=[{listed(self.models, 2)}])"
+                if len(self.models) > 2
+                else f"a region of {listed(self.models)} alone is an interval; ask for two scores"
+            )
+        lengths, directions = self.axes()
+        turn = np.linspace(0, 2 * np.pi, n_points)
+        circle = np.stack([np.cos(turn), np.sin(turn)]) if self.df == 2 else np.array([[-1.0, 1.0]])
+        return self.center + ((directions * lengths) @ circle).T
+
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """The region of a pair with its centre; needs matplotlib.
+
+        Dashed are equal scores, or contrasts of zero: a region that misses the line, or the point, tells them apart.
+
+        Raises
+        ------
+        OptionError
+            If the region is not about two scores or contrasts.
+        MissingExtraError
+            If matplotlib is not installed.
+        """
+        points = self.outline()
+        axes: Any = new_axes(ax, height=4.6, width=5.0)
+        if self.df == 2:
+            axes.fill(*points.T, facecolor=LIGHT, alpha=0.35, edgecolor="none")
+        axes.plot(*points.T, color=DARK, linewidth=1.4)
+        axes.plot(*self.center, "o", color=DARK)
+        low, high = points.min(axis=0), points.max(axis=0)
+        margin = 0.12 * (high - low).max()
+        axes.set_xlim(low[0] - margin, high[0] + margin)
+        axes.set_ylim(low[1] - margin, high[1] + margin)
+        dashed: Any = {"color": "0.6", "linewidth": 0.8, "linestyle": "--", "zorder": 0}
+        if self.scores:
+            axes.axline((0.0, 0.0), slope=1, **dashed)
+        else:
+            axes.axhline(0.0, **dashed)
+            axes.axvline(0.0, **dashed)
+        level = chi2.cdf(self.radius2, self.df)
+        axes.set_xlabel(literal(self.models[0]))
+        axes.set_ylabel(literal(self.models[1]))
+        axes.set_title(f"{100 * level:.4g} % region, {self.df} degrees of freedom", fontsize=9)
+        axes.set_aspect("equal")
+        for side in ("top", "right"):
+            axes.spines[side].set_visible(False)
+        return axes
+
     @property
     def _reduced(self) -> FloatArray:
         return self.basis.T @ self.cov @ self.basis
 
 
 def confidence_ellipsoid(
-    estimate: FloatArray, covariance: Covariance, models: Sequence[str], selected: Sequence[int], alpha: float
+    estimate: FloatArray, covariance: Covariance, names: Sequence[str], matrix: FloatArray, reason: str, alpha: float
 ) -> Ellipsoid:
-    """The joint region of the selected scores.
+    """The joint region of some scores, or of linear combinations of them.
 
     Parameters
     ----------
-    estimate : ndarray, shape (d,)
+    estimate : ndarray, shape (K,)
     covariance : Covariance
-        Of all d scores.
-    models : sequence of str
-        Their names.
-    selected : sequence of int
-        Which of them the region is about.
+        Of all K scores.
+    names : sequence of str
+        What the d combinations are called.
+    matrix : ndarray, shape (d, K)
+        Rows of the unit matrix for scores themselves.
+    reason : str
+        What the functional fixes, for errors.
     alpha : float
         One minus the level.
 
     Raises
     ------
     HypothesisError
-        If the selected scores are all fixed by the functional, or do not vary in the data.
+        If the combinations are all fixed by the functional, or do not vary in the data.
     """
-    chosen = list(selected)
-    names = tuple(models[j] for j in chosen)
-    left, sizes, _ = np.linalg.svd(covariance.basis[chosen], full_matrices=False)
-    basis = left[:, sizes > _FIXED]
-    cov = covariance.matrix[np.ix_(chosen, chosen)]
+    left, sizes, _ = np.linalg.svd(matrix @ covariance.basis, full_matrices=False)
+    basis = left[:, sizes > _FIXED * np.linalg.norm(matrix, axis=1).max()]
+    cov = matrix @ covariance.matrix @ matrix.T
     if basis.shape[1] == 0:
-        raise HypothesisError(f"{listed(names)}: the functional fixes these scores, so there is no region to draw")
+        raise HypothesisError(f"{listed(names)}: fixed whatever the data say, so there is no region: {reason}")
     spectrum = np.linalg.eigvalsh(basis.T @ cov @ basis)
     if spectrum[0] <= 1e-14 * spectrum[-1] or spectrum[-1] <= 0:
         raise HypothesisError(f"{listed(names)}: some combination of these scores does not vary in the data")
-    return Ellipsoid(names, estimate[chosen], cov, basis, float(chi2.ppf(1 - alpha, basis.shape[1])))
+    return Ellipsoid(tuple(names), matrix @ estimate, cov, basis, float(chi2.ppf(1 - alpha, basis.shape[1])))

@@ -7,10 +7,13 @@ from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
+from scipy.stats import norm
 from statsmodels.base.model import LikelihoodModelResults
+from statsmodels.stats.contrast import ContrastResults
 
 from ..data.preferences import FloatArray
 from ..exceptions import HypothesisError, listed
+from . import sides
 from .covariance import Covariance
 
 # A row's free part below this share of the row lies in the gauge.
@@ -24,6 +27,39 @@ class _Stub:
         self.exog_names = list(names)
         self.endog_names = "winner"
         self.data = SimpleNamespace(cov_names=list(names), param_names=list(names))
+
+
+class SidedResults(ContrastResults):
+    """statsmodels' z tests with a margin, or against one side; limits are infinite where the side asks for one.
+
+    Attributes
+    ----------
+    side : str
+    delta : float
+    """
+
+    def __init__(
+        self, effect: FloatArray, sd: FloatArray, value: FloatArray, labels: Sequence[str], side: str, delta: float
+    ) -> None:
+        z = sides.statistics(effect - value, sd, side, delta)
+        super().__init__(effect=effect, sd=sd, statistic=z, distribution="norm")
+        self.side, self.delta, self.c_names = side, delta, list(labels)
+        self.pvalue = np.squeeze(sides.p_values(z, side))
+
+    def conf_int(self, alpha: float = 0.05) -> FloatArray:
+        """Limits that decide the test at ``alpha``, (J, 2): for equivalence an interval of level 1 - 2 alpha."""
+        half_width = norm.isf(sides.tail(alpha, self.side)) * self.sd
+        return np.column_stack(sides.limits(self.effect, half_width, self.side))
+
+    def summary(self, xname: Any = None, alpha: float = 0.05, title: str | None = None) -> Any:
+        """statsmodels' table; its title says what is tested against what."""
+        if title is None:
+            title = f"Tests of whether {sides.question(self.side, self.delta)} (p-values are for this side)"
+        table = super().summary(xname=xname, alpha=alpha, title=title)
+        heads = table[0]
+        for cell, head in zip(heads[-3:], ("P", "[lower", "upper]"), strict=True):
+            cell.data = head
+        return table
 
 
 def results_core(estimate: FloatArray, covariance: Covariance, names: Sequence[str]) -> LikelihoodModelResults:
@@ -43,6 +79,8 @@ def t_test(
     value: FloatArray,
     labels: Sequence[str],
     reason: str,
+    side: str = "two-sided",
+    delta: float = 0.0,
 ) -> Any:
     """One z test for every row of ``matrix @ theta = value``.
 
@@ -57,6 +95,8 @@ def t_test(
         What the rows are called.
     reason : str
         What the functional fixes, for errors.
+    side, delta
+        What is tested of ``matrix @ theta - value``, see :func:`dmlrank.inference.sides.statistics`.
 
     Returns
     -------
@@ -74,7 +114,10 @@ def t_test(
             raise HypothesisError(f"{label!r} is the constant {constant:.4g} whatever the data say: {reason}")
         if not matrix[row] @ covariance.matrix @ matrix[row] > 0:
             raise HypothesisError(f"{label!r} has a standard error of zero: it does not vary in these data")
-    result = results_core(estimate, covariance, names).t_test((matrix, value), use_t=False)
+    if side != "two-sided":
+        std_errors = np.sqrt(np.einsum("jd,de,je->j", matrix, covariance.matrix, matrix))
+        return SidedResults(matrix @ estimate, std_errors, value, labels, side, delta)
+    result = results_core(estimate, covariance, names).t_test((matrix, value + delta), use_t=False)
     result.c_names = list(labels)
     return result
 

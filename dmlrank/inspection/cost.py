@@ -8,8 +8,10 @@ from dataclasses import dataclass
 import lightgbm as lgb
 import numpy as np
 
-# The work of tune="cv" for propensities: configurations, inner folds, and rounds for a thousand labels, with those that
-# early stopping waits for. On simulated arenas rounds grow like the fourth root of the labels.
+# The work of tune="cv" for propensities: rows from which a sample settles it for all folds, configurations, inner folds,
+# and rounds for a thousand labels, with those that early stopping waits for. On simulated arenas rounds grow like the
+# fourth root of the labels.
+_MANY_ROWS = 40_000
 _CONFIGURATIONS = 4
 _INNER_FOLDS = 3
 _ROUNDS = 40
@@ -23,6 +25,9 @@ _EVALUATIONS = 150
 _PER_NUMBER = 1e-8
 # Sampled unlabelled pairs for each labelled one, in the training of propensities.
 _NEGATIVES = 10
+# What one tree's part in the scores of all pairs of a context costs, in walks of one row down a tree; by
+# benchmarks/all_pairs.py.
+_WALKS, _WALKS_PER_PAIR = 3.0, 0.01
 _PROBE_ROWS = (500, 2000)
 _PROBE_ROUNDS = 4
 _PROBE_TRIES = 3
@@ -71,8 +76,8 @@ def estimate_cost(
     -----
     Per fold, mu has main effects, and up to three boosters that grow C trees a round on its share of the cells in both
     orders, as long as trees help; with many cells one fold and a sample settle how. The propensity's booster grows one
-    tree a round on that share and ten sampled pairs for each, tuned with 4 configurations on 3 inner folds. The time
-    of a round, a + b rows columns trees, and of a prediction are measured on random numbers within the call.
+    tree a round on that share and ten sampled pairs for each, tuned with 4 configurations on 3 inner folds, once for
+    all folds where rows are many. The time of a round, a + b rows columns trees, and of a prediction are measured on random numbers within the call.
     """
     numbers = n_contexts * n_items * (n_items - 1) * n_categories
     kept = n_cells * (n_folds - 1) / n_folds
@@ -84,15 +89,19 @@ def estimate_cost(
     fixed, per_number, per_leaf_visit = _probe(n_features + 2)
     rounds = _ROUNDS * max(n_cells / 1000, 1.0) ** 0.25
     # An inner fold trains on two thirds of the rows.
-    propensity = (n_folds * (_CONFIGURATIONS * _INNER_FOLDS + 1) * rounds, sizes["propensity"] * 2 / 3)
+    tuned = min(sizes["propensity"], _MANY_ROWS) * 2 / 3
+    tunings = 1 if sizes["propensity"] > _MANY_ROWS else n_folds
+    tuning = (tunings * _CONFIGURATIONS * _INNER_FOLDS * rounds, tuned)
+    propensity = (n_folds * rounds, sizes["propensity"])
     sampled, settling = (kept, n_folds) if n_cells <= _MANY else (kept * _MANY / n_cells, 1)
     trials = (settling * _STAGES * _MU_ROUNDS, 2 * sampled)
     final = (0 if settling == n_folds else n_folds * _MU_ROUNDS, 2 * kept)
     seconds = 0.2 + (settling * sampled + kept) * _EVALUATIONS * (1 + _CURVES * n_features) * _PER_NUMBER
-    for (grown, rows), per_tree in ((propensity, 1), (trials, n_categories), (final, n_categories)):
+    for (grown, rows), per_tree in ((tuning, 1), (propensity, 1), (trials, n_categories), (final, n_categories)):
         seconds += grown * (fixed + per_number * per_tree * rows * (n_features + 2))
-    visits = numbers * _MU_ROUNDS + (numbers / n_categories * rounds if one_pair else 0)
-    trees = round(propensity[0] + (trials[0] + final[0]) * n_categories)
+    trees_asked = _MU_ROUNDS * n_categories + rounds * one_pair
+    visits = n_contexts * trees_asked * (_WALKS + _WALKS_PER_PAIR * n_items * (n_items - 1))
+    trees = round(tuning[0] + propensity[0] + (trials[0] + final[0]) * n_categories)
     return Cost(seconds + visits * per_leaf_visit, trees, int(sizes["propensity"]), numbers, megabytes)
 
 

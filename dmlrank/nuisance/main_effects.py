@@ -10,7 +10,6 @@ from scipy import sparse
 
 from ..data.preferences import FloatArray, IntArray
 from .descent import minimised
-from .splines import SmoothBasis
 
 # Penalties relative to the ridge of an item's curves: how strong an item is on average is nearly free; how prone it is
 # to ties hardly differs between items unless the data say so.
@@ -76,6 +75,11 @@ class MainEffects:
     pair: FloatArray
     closeness: FloatArray
     tie: FloatArray
+
+    @property
+    def importance(self) -> FloatArray:
+        """How much each smooth column moves the scores, (q,): its squared coefficients, summed."""
+        return np.asarray(np.square(self.strength[:, 1:]).sum(axis=0) + np.square(self.tie[..., 1:]).sum(axis=(0, 1)))
 
     def table(self, columns: FloatArray) -> FloatArray:
         """Scores of every ordered pair, (n, K, K, C), in contexts with smooth columns (n, q)."""
@@ -265,9 +269,3 @@ def _along(design: FloatArray, coefficients: FloatArray) -> FloatArray:
 
 def _flat(parts: list) -> FloatArray:
     return np.concatenate([np.ravel(part) for part in parts]).astype(float)
-
-
-def smooth_columns(x: FloatArray, order: IntArray) -> tuple[SmoothBasis, FloatArray]:
-    """The basis learnt from contexts taken in ``order``, (n,), and the columns of ``x`` in it."""
-    basis = SmoothBasis.learn(x[order])
-    return basis, basis.of(x)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import lightgbm as lgb
 import numpy as np
@@ -13,8 +13,8 @@ from scipy.special import logsumexp, softmax
 from .._progress import report
 from ..data.preferences import FloatArray, IntArray, PreferenceData
 from .lightgbm import ordered_cells, stack_rows, threads
-from .main_effects import LabelledRows, MainEffects, fit_main_effects, smooth_columns
-from .pairs import predict_all_pairs
+from .main_effects import LabelledRows, MainEffects, fit_main_effects
+from .pairs import PairTrees, predict_all_pairs
 from .parameters import Parameter
 from .splines import SmoothBasis
 
@@ -22,6 +22,8 @@ from .splines import SmoothBasis
 _RIDGES = (300.0, 100.0, 30.0, 10.0, 3.0, 1.0, 0.3)
 # Labelled cells from which one fold and a sample of this size settle the hyperparameters for all folds.
 _MANY = 20_000
+# Features that get curves where there are too many for all to have them.
+_SCREENED = 8
 _MAX_ROUNDS = 500
 _PATIENCE = 10
 _TREES: Mapping[str, Parameter] = {"extra_trees": True, "num_leaves": 15, "min_data_in_leaf": 10, "lambda_l2": 10.0}
@@ -36,8 +38,8 @@ class SmoothBoostedMu:
     ----------
     basis : SmoothBasis
     main : MainEffects
-    booster : lightgbm.Booster or None
-        None where trees did not help.
+    trees : PairTrees or None
+        The booster, prepared once for all chunks of contexts; None where trees did not help.
     mirrored : bool
         Whether the booster learnt from both orders, so that its score for a pair is the mean of both.
     n_items : int
@@ -46,16 +48,18 @@ class SmoothBoostedMu:
 
     basis: SmoothBasis
     main: MainEffects
-    booster: lgb.Booster | None
+    trees: PairTrees | None
     mirrored: bool
     n_items: int
     n_jobs: int | None = None
 
+    concurrent = True
+
     def predict(self, x: FloatArray) -> FloatArray:
         """Category probabilities of every ordered pair, (n, K, K, C)."""
         scores = self.main.table(self.basis.of(x))
-        if self.booster is not None:
-            added = predict_all_pairs(self.booster, x, self.n_items, raw_score=True, n_jobs=self.n_jobs)
+        if self.trees is not None:
+            added = predict_all_pairs(self.trees, x, self.n_items, raw_score=True, n_jobs=self.n_jobs)
             scores += (added + np.swapaxes(added, 1, 2)[..., _flip(added)]) / 2 if self.mirrored else added
         mu: FloatArray = softmax(scores, axis=-1)
         items = np.arange(self.n_items)
@@ -65,8 +69,8 @@ class SmoothBoostedMu:
     def at(self, x: FloatArray, first: IntArray, second: IntArray) -> FloatArray:
         """Category probabilities, (r, C), of one pair in each of r contexts with features ``x``, (r, p)."""
         scores = self.main.at(self.basis.of(x), first, second)
-        if self.booster is not None:
-            scores += _booster_scores(self.booster, x, first, second, self.mirrored, self.n_jobs)
+        if self.trees is not None:
+            scores += _booster_scores(self.trees.booster, x, first, second, self.mirrored, self.n_jobs)
         return np.asarray(softmax(scores, axis=-1))
 
 
@@ -84,6 +88,7 @@ class _Cells:
     """Labelled cells as rows, and the fold of each."""
 
     rows: LabelledRows
+    basis: SmoothBasis
     x: FloatArray
     context: IntArray
     fold: IntArray
@@ -91,7 +96,7 @@ class _Cells:
     ordered: bool
 
     def only(self, kept: IntArray) -> _Cells:
-        return _Cells(self.rows.only(kept), self.x, self.context[kept], self.fold[kept], self.n_items, self.ordered)
+        return replace(self, rows=self.rows.only(kept), context=self.context[kept], fold=self.fold[kept])
 
 
 def fit_smooth_boosted(
@@ -116,36 +121,62 @@ def fit_smooth_boosted(
     ----------
     Ahrens, Hansen, Schaffer and Wiemann (2025), Model averaging and double machine learning.
     """
-    basis, columns = smooth_columns(data.x, np.argsort(data.seed_order))
-    cells = _labelled(data, columns, fold)
+    basis = SmoothBasis.learn(data.x[np.argsort(data.seed_order)])
+    cells = _labelled(data, basis, fold)
     generators = [np.random.default_rng(seed) for seed in seeds]
     folds = range(len(seeds))
     settled = cells if len(cells.rows) <= _MANY else _sampled(cells, generators[0])
     trials = folds if settled is cells else range(1)
-    ridge, effects = _settle_ridge(settled, trials)
-    flats = {f: flat for f, (_, flat) in zip(trials, effects, strict=True)}
+    smooth = _settle_smooth(settled, trials)
     lgb_seeds = [int(rng.integers(2**31 - 1)) for rng in generators]
-    boosters = _settle_stage(settled, trials, [main for main, _ in effects], lgb_seeds, n_jobs)
-    stage, trained = boosters
+    stage, trained = _settle_stage(smooth, lgb_seeds, n_jobs)
     models = []
     for f in folds:
         if settled is cells:
-            main, booster = effects[f][0], trained[f] if trained else None
+            fitted, booster = smooth.fits[f], trained[f] if trained else None
         else:
-            training = cells.only(np.flatnonzero(cells.fold != f))
-            main, _ = fit_main_effects(training.rows, data.n_items, data.ordered, ridge, flats[0])
-            booster = _train(training, main, stage, lgb_seeds[f], n_jobs) if stage.rounds else None
-        models.append(SmoothBoostedMu(basis, main, booster, stage.mirrored, data.n_items, n_jobs))
+            fitted = _fit_smooth(cells, f, smooth.ridge, smooth.screened, smooth.fits[0].flat)
+            booster = _train(fitted, stage, lgb_seeds[f], n_jobs) if stage.rounds else None
+        trees = PairTrees.of(booster, data.n_items) if booster else None
+        models.append(SmoothBoostedMu(fitted.basis, fitted.main, trees, stage.mirrored, data.n_items, n_jobs))
         report(f + 1, len(seeds), "mu, folds")
     return tuple(models)
 
 
-def _labelled(data: PreferenceData, columns: FloatArray, fold: IntArray) -> _Cells:
+@dataclass(frozen=True, slots=True, eq=False)
+class _Fitted:
+    """Main effects of one fold: learnt from ``training``, judged by ``held``."""
+
+    basis: SmoothBasis
+    training: _Cells
+    held: _Cells
+    main: MainEffects
+    flat: FloatArray
+
+    @property
+    def loss(self) -> float:
+        """Log-loss of the main effects on the held-out cells."""
+        rows = self.held.rows
+        return _log_loss(self.main.at(rows.columns, rows.first, rows.second), rows)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Smooth:
+    """Main effects with the best ridge: a fit per trial fold, with screened features or all."""
+
+    loss: float
+    ridge: float
+    screened: bool
+    fits: list[_Fitted]
+
+
+def _labelled(data: PreferenceData, basis: SmoothBasis, fold: IntArray) -> _Cells:
     cells, inside = data.cells, ordered_cells(data, np.ones(data.n_contexts, dtype=bool))
     context = cells.context[inside]
     weight = cells.n_votes[inside].astype(float)
-    rows = LabelledRows(columns[context], cells.first[inside], cells.second[inside], cells.y[inside], weight)
-    return _Cells(rows, data.x, context, fold[context], data.n_items, data.ordered)
+    columns = basis.of(data.x)[context]
+    rows = LabelledRows(columns, cells.first[inside], cells.second[inside], cells.y[inside], weight)
+    return _Cells(rows, basis, data.x, context, fold[context], data.n_items, data.ordered)
 
 
 def _sampled(cells: _Cells, rng: np.random.Generator) -> _Cells:
@@ -153,29 +184,63 @@ def _sampled(cells: _Cells, rng: np.random.Generator) -> _Cells:
     return cells.only(np.sort(rng.choice(len(cells.rows), _MANY, replace=False)))
 
 
-def _settle_ridge(cells: _Cells, trials: range) -> tuple[float, list[tuple[MainEffects, FloatArray]]]:
-    """The ridge with the smallest held-out log-loss, and the effects of the trial folds with it."""
-    splits = [
-        (cells.only(np.flatnonzero(cells.fold != f)), cells.only(np.flatnonzero(cells.fold == f))) for f in trials
-    ]
-    best: tuple[float, float, list[tuple[MainEffects, FloatArray]]] | None = None
+def _settle_smooth(cells: _Cells, trials: range) -> _Smooth:
+    """The main effects with the smallest held-out log-loss.
+
+    Where features are too many for curves, those that matter most to straight lines are given curves as well, and the
+    others are left out: chosen within every training set, and kept if it lowers the loss.
+    """
+    best = _settle_ridge([_split(cells, f) for f in trials], False)
+    if not len(cells.basis.straight):
+        return best
+    screened = [(_curved(training, fitted), _curved(held, fitted)) for (training, held), fitted in _zipped(best)]
+    return min(best, _settle_ridge(screened, True), key=lambda smooth: smooth.loss)
+
+
+def _zipped(smooth: _Smooth) -> list[tuple[tuple[_Cells, _Cells], _Fitted]]:
+    return [((fitted.training, fitted.held), fitted) for fitted in smooth.fits]
+
+
+def _split(cells: _Cells, f: int) -> tuple[_Cells, _Cells]:
+    return cells.only(np.flatnonzero(cells.fold != f)), cells.only(np.flatnonzero(cells.fold == f))
+
+
+def _curved(cells: _Cells, fitted: _Fitted) -> _Cells:
+    """The cells with curves of the most important features instead of straight lines of all."""
+    leading = np.argsort(-fitted.main.importance[: len(cells.basis.straight)], kind="stable")[:_SCREENED]
+    basis = SmoothBasis.learn(fitted.training.x, np.sort(cells.basis.straight[leading]))
+    columns = basis.of(cells.x[cells.context])
+    return replace(cells, basis=basis, rows=replace(cells.rows, columns=columns))
+
+
+def _settle_ridge(splits: list[tuple[_Cells, _Cells]], screened: bool) -> _Smooth:
+    """The ridge with the smallest held-out log-loss."""
+    best: _Smooth | None = None
     starts: list[FloatArray | None] = [None] * len(splits)
     for done, ridge in enumerate(_RIDGES, start=1):
-        fits = [
-            fit_main_effects(training.rows, cells.n_items, cells.ordered, ridge, start)
-            for (training, _), start in zip(splits, starts, strict=True)
-        ]
-        starts = [flat for _, flat in fits]
-        loss = sum(
-            _log_loss(main.at(held.rows.columns, held.rows.first, held.rows.second), held.rows)
-            for (main, _), (_, held) in zip(fits, splits, strict=True)
-        )
+        fits = [_fitted(*split, ridge, start) for split, start in zip(splits, starts, strict=True)]
+        starts = [fitted.flat for fitted in fits]
+        loss = sum(fitted.loss for fitted in fits)
         report(done, len(_RIDGES), "main effects, ridges", minor=True)
-        if best is not None and loss >= best[0]:
+        if best is not None and loss >= best.loss:
             break
-        best = (loss, ridge, fits)
+        best = _Smooth(loss, ridge, screened, fits)
     assert best is not None
-    return best[1], best[2]
+    return best
+
+
+def _fitted(training: _Cells, held: _Cells, ridge: float, start: FloatArray | None) -> _Fitted:
+    main, flat = fit_main_effects(training.rows, training.n_items, training.ordered, ridge, start)
+    return _Fitted(training.basis, training, held, main, flat)
+
+
+def _fit_smooth(cells: _Cells, f: int, ridge: float, screened: bool, start: FloatArray) -> _Fitted:
+    """Main effects of one fold, with what a sample has settled."""
+    training, held = _split(cells, f)
+    if not screened:
+        return _fitted(training, held, ridge, start)
+    lines = _fitted(training, held, ridge, None)
+    return _fitted(_curved(training, lines), _curved(held, lines), ridge, None)
 
 
 def _log_loss(scores: FloatArray, rows: LabelledRows) -> float:
@@ -183,43 +248,36 @@ def _log_loss(scores: FloatArray, rows: LabelledRows) -> float:
     return -float(rows.weight @ (rows.y * log_mu).sum(axis=1))
 
 
-def _settle_stage(
-    cells: _Cells, trials: range, mains: list[MainEffects], seeds: list[int], n_jobs: int | None
-) -> tuple[_Stage, list[lgb.Booster]]:
+def _settle_stage(smooth: _Smooth, seeds: list[int], n_jobs: int | None) -> tuple[_Stage, list[lgb.Booster]]:
     """How to boost, and the boosters of the trial folds; no rounds and no boosters where trees do not help."""
     candidates = [_Stage(_TREES, True), _Stage(_JUMPS, True)]
-    if cells.ordered:
+    if smooth.fits[0].training.ordered:
         candidates.append(_Stage(_TREES, False))
-    best: tuple[float, _Stage, list[lgb.Booster]] = (0.0, _Stage(_TREES, True), [])
+    best: tuple[float, _Stage, list[lgb.Booster]] = (smooth.loss, candidates[0], [])
     for done, stage in enumerate(candidates, start=1):
-        gain, rounds, boosters = _boost_together(cells, trials, mains, stage, seeds, n_jobs)
-        if gain > best[0]:
-            best = (gain, _Stage(stage.parameters, stage.mirrored, rounds), boosters)
+        loss, rounds, boosters = _boost_together(smooth, stage, seeds, n_jobs)
+        if loss < best[0]:
+            best = (loss, replace(stage, rounds=rounds), boosters)
         report(done, len(candidates), "boosting, configurations", minor=True)
     return best[1], best[2]
 
 
 def _boost_together(
-    cells: _Cells, trials: range, mains: list[MainEffects], stage: _Stage, seeds: list[int], n_jobs: int | None
+    smooth: _Smooth, stage: _Stage, seeds: list[int], n_jobs: int | None
 ) -> tuple[float, int, list[lgb.Booster]]:
-    """Boost on all trial folds at once, as long as their held-out log-loss falls: gain, rounds and the boosters."""
+    """Boost on all trial folds at once, as long as their held-out log-loss falls: loss, rounds and the boosters."""
     boosters, sizes = [], []
-    for f, main in zip(trials, mains, strict=True):
-        parameters = _parameters(cells, stage, seeds[f], n_jobs)
-        train = _dataset(cells.only(np.flatnonzero(cells.fold != f)), main, stage.mirrored, parameters)
-        held = cells.only(np.flatnonzero(cells.fold == f))
+    for fitted, seed in zip(smooth.fits, seeds, strict=False):
+        parameters = _parameters(fitted.training, stage, seed, n_jobs)
+        train = _dataset(fitted.training, fitted.main, stage.mirrored, parameters)
         booster = lgb.Booster(parameters, train)
         # A fold may hold contexts without labels only: it has no say.
-        if len(held.rows):
-            booster.add_valid(_dataset(held, main, stage.mirrored, parameters, train), "held out")
+        if len(fitted.held.rows):
+            held = _dataset(fitted.held, fitted.main, stage.mirrored, parameters, train)
+            booster.add_valid(held, "held out")
         boosters.append(booster)
-        sizes.append(held.rows.weight.sum())
-    start = sum(
-        _log_loss(main.at(held.rows.columns, held.rows.first, held.rows.second), held.rows)
-        for f, main in zip(trials, mains, strict=True)
-        for held in [cells.only(np.flatnonzero(cells.fold == f))]
-    )
-    best, rounds, done = start, 0, 0
+        sizes.append(fitted.held.rows.weight.sum())
+    best, rounds, done = smooth.loss, 0, 0
     while done < min(_MAX_ROUNDS, rounds + _PATIENCE):
         for booster in boosters:
             booster.update()
@@ -231,12 +289,13 @@ def _boost_together(
         for _ in range(done - rounds):
             booster.rollback_one_iter()
         booster.free_dataset()
-    return start - best, rounds, boosters
+    return best, rounds, boosters
 
 
-def _train(training: _Cells, main: MainEffects, stage: _Stage, seed: int, n_jobs: int | None) -> lgb.Booster:
-    parameters = _parameters(training, stage, seed, n_jobs)
-    return lgb.train(parameters, _dataset(training, main, stage.mirrored, parameters), num_boost_round=stage.rounds)
+def _train(fitted: _Fitted, stage: _Stage, seed: int, n_jobs: int | None) -> lgb.Booster:
+    parameters = _parameters(fitted.training, stage, seed, n_jobs)
+    train = _dataset(fitted.training, fitted.main, stage.mirrored, parameters)
+    return lgb.train(parameters, train, num_boost_round=stage.rounds)
 
 
 def _parameters(cells: _Cells, stage: _Stage, seed: int, n_jobs: int | None) -> dict[str, Parameter]:

@@ -13,6 +13,8 @@ from ..data.preferences import FloatArray, IntArray
 # Knots per continuous feature, both ends included: curves with a bump or two, as prompts' effects have.
 _KNOTS = 6
 _DEGREE = 3
+# Columns of a spline beside its straight line.
+_CURVES = _KNOTS + _DEGREE - 3
 # Columns up to which continuous features get splines, features up to which each gets a column of its own, and the
 # number of principal components that stand for more features than that.
 _MOST_SPLINE_COLUMNS = 128
@@ -92,8 +94,8 @@ class SmoothBasis:
     loadings: FloatArray | None = None
 
     @classmethod
-    def learn(cls, x: FloatArray) -> SmoothBasis:
-        """Choose the columns for features ``x``, (n, p); their order does not depend on that of the contexts.
+    def learn(cls, x: FloatArray, features: IntArray | None = None) -> SmoothBasis:
+        """Choose the columns for features ``x``, (n, p), or for some of them only.
 
         Examples
         --------
@@ -106,12 +108,13 @@ class SmoothBasis:
         centre = np.where(seen, x, 0.0).sum(axis=0) / count
         filled = np.where(seen, x, centre)
         spread = filled.std(axis=0)
-        varying = np.flatnonzero(spread > _TINY * np.maximum(np.abs(centre), 1e-300))
-        missing = tuple(int(f) for f in np.flatnonzero(~seen.all(axis=0)))
+        used = np.ones(x.shape[1], dtype=bool) if features is None else np.isin(np.arange(x.shape[1]), features)
+        varying = np.flatnonzero(used & (spread > _TINY * np.maximum(np.abs(centre), 1e-300)))
+        missing = tuple(int(f) for f in np.flatnonzero(used & ~seen.all(axis=0)))
         if len(varying) > _MOST_FEATURES:
             return cls((), centre, missing, _loadings(filled, centre, spread, varying))
         curved = [f for f in varying if len(np.unique(filled[:, f])) > 2]
-        smooth = len(varying) + (_KNOTS + _DEGREE - 3) * len(curved) <= _MOST_SPLINE_COLUMNS
+        smooth = len(varying) + _CURVES * len(curved) <= _MOST_SPLINE_COLUMNS
         columns: list[tuple[int, _Columns]] = []
         for f in varying:
             made = _spline(filled[:, f]) if smooth and f in curved else None
@@ -123,6 +126,12 @@ class SmoothBasis:
         """Number of columns, q."""
         main = sum(c.width for _, c in self.columns) if self.loadings is None else self.loadings.shape[1]
         return main + len(self.missing)
+
+    @property
+    def straight(self) -> IntArray:
+        """Features that have a straight line only, because curves for all would be too many columns."""
+        lines = [f for f, columns in self.columns if isinstance(columns, _Linear)]
+        return np.array(lines if len(lines) * (1 + _CURVES) > _MOST_SPLINE_COLUMNS else [], dtype=np.intp)
 
     def of(self, x: FloatArray) -> FloatArray:
         """Columns, (n, q), of features ``x``, (n, p)."""

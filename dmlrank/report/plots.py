@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
+from .._drawing import literal, new_axes
 from ..estimates import Estimates
-from ..exceptions import MissingExtraError
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -31,7 +33,7 @@ def forest_plot(results: Estimates, critical: float, alpha: float, ax: Axes | No
     MissingExtraError
         If matplotlib is not installed.
     """
-    axes = _axes(ax, height=1.2 + 0.32 * len(results.models))
+    axes = new_axes(ax, height=1.2 + 0.32 * len(results.models))
     order = np.argsort(results.estimate, kind="stable")
     place = np.arange(len(order))
     half_width = critical * results.covariance.std_errors[order]
@@ -40,7 +42,7 @@ def forest_plot(results: Estimates, critical: float, alpha: float, ax: Axes | No
     )
     if results.neutral is not None:
         axes.axvline(results.neutral, color="0.6", linewidth=0.8, linestyle="--", zorder=0)
-    axes.set_yticks(place, [_literal(results.models[j]) for j in order])
+    axes.set_yticks(place, [literal(results.models[j]) for j in order])
     axes.set_ylim(-0.7, len(order) - 0.3)
     unit = "" if results.scale.natural else f", {results.scale.name}"
     axes.set_xlabel(f"{results.functional_label}{unit}, {100 * (1 - alpha):g} % simultaneous intervals")
@@ -51,16 +53,35 @@ def forest_plot(results: Estimates, critical: float, alpha: float, ax: Axes | No
     return axes
 
 
-def _axes(ax: Axes | None, height: float) -> Any:
-    if ax is not None:
-        return ax
-    try:
-        from matplotlib import pyplot as plt
-    except ImportError:
-        raise MissingExtraError("plots need matplotlib: pip install 'dmlrank[plot]'") from None
-    return plt.subplots(figsize=(7.5, height), layout="constrained")[1]
+def heat_map(models: Sequence[str], values: NDArray[np.float64], label: str, ax: Axes | None = None) -> Axes:
+    """A table (K, K) in colours, item shown first in rows; pairs with nothing are left white.
 
+    Parameters
+    ----------
+    models : sequence of str
+    values : ndarray, shape (K, K)
+    label : str
+        What the colours mean.
+    ax : matplotlib Axes, optional
+        Where to draw; a new figure otherwise.
 
-def _literal(name: str) -> str:
-    """The name with its dollar signs escaped: in matplotlib they would start a formula."""
-    return name.replace("$", r"\$")
+    Raises
+    ------
+    MissingExtraError
+        If matplotlib is not installed.
+    """
+    axes: Any = new_axes(ax, height=2.2 + 0.42 * len(models))
+    image = axes.imshow(np.where(values > 0, values, np.nan), cmap="Blues", vmin=0)
+    names = [literal(name) for name in models]
+    axes.set_xticks(range(len(names)), names, rotation=45, ha="right", rotation_mode="anchor")
+    axes.set_yticks(range(len(names)), names)
+    if len(names) <= 12:
+        middle = np.nanmax(values) / 2
+        for j, k in np.argwhere(values > 0):
+            shade = "white" if values[j, k] > middle else "0.2"
+            axes.text(k, j, f"{values[j, k]:.3g}", ha="center", va="center", color=shade, fontsize=8)
+    axes.get_figure().colorbar(image, ax=axes, label=label, shrink=0.8)
+    for side in ("top", "right", "bottom", "left"):
+        axes.spines[side].set_visible(False)
+    axes.tick_params(length=0)
+    return axes

@@ -9,13 +9,20 @@ from scipy.stats import norm
 
 from ..data.preferences import FloatArray
 from ..estimates import Diagnostics, Estimates
+from ..inference.letters import letter_groups, shortened
+from ..inference.ranks import Separation, rank_bounds, ranks_of
+from .first_place import first_place
 from .table import Summary
 
+NOT_VALID = (
+    "The plug-in estimator is not debiased: its intervals, tests and rank sets are NOT valid and are shown for "
+    "comparison only."
+)
 _TITLE = "Nonparametric Ranking Results"
 _FRACTIONS = {0.0: "0", 0.5: "1/2", 1.0: "1"}
 
 
-def build_summary(results: Estimates, alpha: float, critical: float) -> Summary:
+def build_summary(results: Estimates, alpha: float, critical: float, separation: Separation) -> Summary:
     """The summary of a fit.
 
     Parameters
@@ -25,11 +32,14 @@ def build_summary(results: Estimates, alpha: float, critical: float) -> Summary:
         One minus the joint level of the intervals.
     critical : float
         Their half-width in standard errors (max-t).
+    separation : Separation
+        Which models are above which, at the same level.
     """
     level = f"{100 * (1 - alpha):g}%"
-    heads = ("coef", "std err", "z", "P>|z|", f"[{level} simult. CI]", "rank", "win")
+    heads = ("coef", "std err", "z", "P>|z|", f"[{level} simult. CI]", "rank", "set", "grp", "win")
     columns = tuple((head, 1 + head.startswith("[")) for head in heads)
-    return Summary(_TITLE, _header(results), columns, _rows(results, critical), _notes(results, critical, alpha))
+    notes = _notes(results, critical, separation)
+    return Summary(_TITLE, _header(results), columns, _rows(results, critical, separation), notes)
 
 
 def _header(results: Estimates) -> tuple[tuple[str, str, str, str], ...]:
@@ -40,7 +50,7 @@ def _header(results: Estimates) -> tuple[tuple[str, str, str, str], ...]:
     propensity = f" ({diagnostics.min_propensity:.3g})" if diagnostics.min_propensity > 0 else ""
     left = [
         ("Dep. Variable:", design.outcome),
-        ("Functional:", results.functional_label + ("" if results.scale.natural else f", {results.scale.name}")),
+        ("Functional:", functional_unit(results)),
         ("Edge weights:", design.edge_weights),
         ("Tie weight:", tie_weight(design.tie_weights)),
         ("Estimator:", _estimator(results)),
@@ -57,6 +67,11 @@ def _header(results: Estimates) -> tuple[tuple[str, str, str, str], ...]:
         ("Propensity (min):", f"{design.propensity}{propensity}"),
     ]
     return tuple((*a, *b) for a, b in zip(left, right, strict=True))
+
+
+def functional_unit(results: Estimates) -> str:
+    """What the scores are, and in what unit."""
+    return results.functional_label + ("" if results.scale.natural else f", {results.scale.name}")
 
 
 def _estimator(results: Estimates) -> str:
@@ -96,20 +111,34 @@ def _clusters(results: Estimates) -> str:
     return ", ".join(f"{count:,} {name}" for count, name in pairs) or "none"
 
 
-def _rows(results: Estimates, critical: float) -> tuple[tuple[str, ...], ...]:
+def _rows(results: Estimates, critical: float, separation: Separation) -> tuple[tuple[str, ...], ...]:
     std_errors = results.covariance.std_errors
     distance, distance_error = results.against_neutral()
     z = standardised(distance, distance_error)
     p = two_sided(z)
     digits = decimals(std_errors, fewest=3 if results.scale.natural else 1)
+    ranks, (best, worst) = ranks_of(results.estimate), rank_bounds(separation.above)
+    groups = letter_groups(separation.separated, results.estimate)
     rows = []
-    for place, j in enumerate(np.argsort(-results.estimate, kind="stable"), start=1):
+    for j in np.argsort(-results.estimate, kind="stable"):
         low, high = (results.estimate[j] + sign * critical * std_errors[j] for sign in (-1, 1))
         numbers = (results.estimate[j], std_errors[j], low, high)
         coef, error, lower, upper = (f"{number:.{digits}f}" for number in numbers)
         test = ("fixed", "") if results.fixed[j] else ("n/a", "") if np.isnan(z[j]) else (f"{z[j]:.2f}", f"{p[j]:.3f}")
-        rows.append((results.models[j], coef, error, *test, lower, upper, str(place), f"{results.shares[j]:.2f}"))
+        standing = (str(ranks[j]), rank_set(best[j], worst[j]), shortened(groups[j]), f"{results.shares[j]:.2f}")
+        rows.append((results.models[j], coef, error, *test, lower, upper, *standing))
     return tuple(rows)
+
+
+def rank_set(best: int, worst: int) -> str:
+    """A rank set as it is written.
+
+    Examples
+    --------
+    >>> rank_set(1, 3), rank_set(2, 2)
+    ('1-3', '2')
+    """
+    return str(best) if best == worst else f"{best}-{worst}"
 
 
 def decimals(std_errors: FloatArray, fewest: int = 3) -> int:
@@ -134,9 +163,10 @@ def two_sided(z: FloatArray) -> FloatArray:
     return 2 * norm.sf(np.abs(z))
 
 
-def _notes(results: Estimates, critical: float, alpha: float) -> tuple[str, ...]:
+def _notes(results: Estimates, critical: float, separation: Separation) -> tuple[str, ...]:
     design, d = results.design, results.diagnostics
-    notes = [_meaning(results), _interval_note(results, critical, alpha)]
+    notes = [_meaning(results), _interval_note(results, critical, separation)]
+    notes += first_place(results, separation)
     if results.fixed.any() or not (results.covariance.std_errors > 0).all():
         notes.append(_no_test(results))
     left_out = [f"{d.pairs_left_out} pairs with too few labels are not compared"] if d.pairs_left_out else []
@@ -233,18 +263,24 @@ def _against(results: Estimates) -> str:
     return '"average model"' if results.functional == "bt" else f"the value {results.neutral:.3g}"
 
 
-def _interval_note(results: Estimates, critical: float, alpha: float) -> str:
+def _interval_note(results: Estimates, critical: float, separation: Separation) -> str:
+    n_models, level = len(results.models), f"{100 * (1 - separation.alpha):g} %"
     note = (
-        f"Intervals: max-t, critical value {critical:.2f}; they hold for all {len(results.models)} scores at once with "
-        f"{100 * (1 - alpha):g} %."
+        f"Intervals: max-t, critical value {critical:.2f}; they hold for all {n_models} scores at once with {level}. "
+        f"Rank sets (set) hold all true ranks jointly with {level}"
+    )
+    differences = f" (differences, {separation.critical:.2f}, stepping down)" if separation.critical > 0 else ""
+    groups = letter_groups(separation.separated, results.estimate)
+    long = any("-" in shortened(group) for group in groups)
+    letters = "grp; a-e is all from a to e" if long else "grp"
+    note += (
+        f"{differences}. {separation.n_separated:,} of {n_models * (n_models - 1) // 2:,} pairs separated; models that "
+        f"share a letter ({letters}) are not separated, which does not show that they are equal."
     )
     if results.covariance.note:
         note += f" {results.covariance.note.capitalize()}."
     if results.estimator == "plugin":
-        note += (
-            " The plug-in estimator is not debiased: its intervals and tests are NOT valid and are shown for "
-            "comparison only."
-        )
+        note += f" {NOT_VALID}"
     return note
 
 

@@ -115,7 +115,7 @@ class Summary:
         ]
         lines = [
             r"\begin{table}",
-            r"\centering\footnotesize\setlength{\tabcolsep}{4pt}",
+            rf"\centering\footnotesize\setlength{{\tabcolsep}}{{{4 if len(self._flat_heads()) < 9 else 2.5:g}pt}}",
             f"\\caption{{{_latex(self.title)}}}",
             r"\begin{tabular}{@{}lp{.26\linewidth}lp{.24\linewidth}@{}}",
             r"\toprule",

@@ -7,11 +7,17 @@ import pytest
 from scipy.linalg import null_space
 from scipy.stats import chi2
 
-from dmlrank.exceptions import HypothesisError
+from dmlrank.exceptions import HypothesisError, OptionError
 from dmlrank.inference.covariance import Covariance, free_basis
-from dmlrank.inference.ellipsoid import confidence_ellipsoid
+from dmlrank.inference.ellipsoid import confidence_ellipsoid as region_of
 
 NAMES = ["a", "b", "c", "d"]
+
+
+def confidence_ellipsoid(estimate, covariance, names, selected, alpha):
+    """The region of scores, by their places."""
+    rows = np.eye(len(estimate))[list(selected)]
+    return region_of(estimate, covariance, [names[j] for j in selected], rows, "they sum to a constant", alpha)
 
 
 @pytest.fixture
@@ -109,7 +115,50 @@ def test_points_that_cannot_be_are_refused_with_the_reason(summed):
 def test_scores_that_are_fixed_or_do_not_vary_have_no_region():
     basis = np.eye(3)[:, 1:]
     matrix = np.diag([0.0, 1.0, 0.0])
-    with pytest.raises(HypothesisError, match="'a': the functional fixes"):
+    with pytest.raises(HypothesisError, match="'a': fixed whatever the data say, so there is no region: they sum"):
         confidence_ellipsoid(np.zeros(3), Covariance(matrix, basis), NAMES[:3], [0], 0.05)
     with pytest.raises(HypothesisError, match="'b', 'c': some combination"):
         confidence_ellipsoid(np.zeros(3), Covariance(matrix, basis), NAMES[:3], [1, 2], 0.05)
+
+
+def test_contrasts_are_invariant_to_how_they_are_written(summed):
+    estimate, covariance = summed
+    differences = np.array([[1.0, -1, 0, 0], [0, 1, -1, 0], [0, 0, 1, -1]])
+    by_differences = region_of(estimate, covariance, ["ab", "bc", "cd"], differences, "", 0.05)
+    scores = confidence_ellipsoid(estimate, covariance, NAMES, range(4), 0.05)
+    assert by_differences.df == scores.df == 3
+    for point in np.random.default_rng(4).multivariate_normal(estimate, 4 * covariance.matrix, size=200):
+        assert by_differences.contains(differences @ point) == scores.contains(point)
+
+
+def test_redundant_contrasts_do_not_count_twice(summed):
+    estimate, covariance = summed
+    twice = np.array([[1.0, -1, 0, 0], [2.0, -2, 0, 0]])
+    region = region_of(estimate, covariance, ["ab", "2ab"], twice, "", 0.05)
+    assert region.df == 1
+    interval = region_of(estimate, covariance, ["ab"], twice[:1], "", 0.05)
+    assert region.radius2 == interval.radius2
+    assert region.volume == pytest.approx(np.sqrt(5) * interval.volume)
+    with pytest.raises(HypothesisError, match="'sum': fixed whatever the data say, so there is no region: a reason"):
+        region_of(estimate, covariance, ["sum"], np.ones((1, 4)), "a reason", 0.05)
+
+
+def test_the_outline_lies_on_the_surface(summed):
+    estimate, covariance = summed
+    region = confidence_ellipsoid(estimate, covariance, NAMES, [0, 2], 0.05)
+    away = region.outline(50) - region.center
+    distance = np.einsum("ni,ij,nj->n", away, np.linalg.inv(region.cov), away)
+    np.testing.assert_allclose(distance, region.radius2)
+    with pytest.raises(OptionError, match="4 scores has no outline"):
+        confidence_ellipsoid(estimate, covariance, NAMES, range(4), 0.05).outline()
+    with pytest.raises(OptionError, match="'a' alone is an interval"):
+        confidence_ellipsoid(estimate, covariance, NAMES, [0], 0.05).outline()
+
+
+def test_two_scores_with_a_constant_sum_have_two_ends():
+    basis = free_basis(np.ones((1, 2)) / np.sqrt(2), 2)
+    covariance = Covariance(0.04 * np.array([[1.0, -1.0], [-1.0, 1.0]]), basis)
+    ends = confidence_ellipsoid(np.array([0.3, -0.3]), covariance, NAMES[:2], [0, 1], 0.05).outline()
+    reach = 1.959963985 * 0.2
+    np.testing.assert_allclose(np.sort(ends[:, 0]), [0.3 - reach, 0.3 + reach])
+    np.testing.assert_allclose(ends.sum(axis=1), 0, atol=1e-12)

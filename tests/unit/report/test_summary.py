@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 
 import dmlrank as dr
-from dmlrank.report.summary import decimals, tie_weight
+from dmlrank.report.summary import decimals, rank_set, tie_weight
 
 
 def battles(names=("alpha", "beta", "gamma"), n=600, seed=0, labels=("model_a", "model_b", "tie")):
@@ -47,11 +47,13 @@ def test_the_best_model_comes_first_with_its_numbers(result):
     assert [name for name, _ in rows] == result.params.sort_values(ascending=False).index.tolist()
     best = rows[0][1].split()
     limits = result.conf_int().loc[rows[0][0]]
-    shown = [float(cell) for cell in best]
+    shown = [float(cell) for cell in best[:7]]
     expected = [result.params.max(), result.bse[rows[0][0]], result.tvalues[rows[0][0]], result.pvalues[rows[0][0]]]
     np.testing.assert_allclose(shown[:4], expected, atol=5e-3)
     np.testing.assert_allclose(shown[4:6], limits, atol=5e-4)
     assert shown[6] == 1
+    standing = result.ranks().loc[rows[0][0]]
+    assert best[7:9] == [rank_set(standing["lower"], standing["upper"]), standing["group"]]
 
 
 def test_the_level_is_said_and_changes_the_limits(result):
@@ -92,7 +94,7 @@ def test_html_is_balanced_and_has_every_cell(result):
     counter = Counter()
     counter.feed(result._repr_html_())
     assert not counter.open
-    assert counter.cells == 3 * 8 + 7 * 2
+    assert counter.cells == 3 * 10 + 7 * 2
 
 
 @pytest.mark.parametrize(
@@ -119,7 +121,7 @@ def test_numeric_labels_are_explained():
 def test_the_plug_in_says_that_its_intervals_are_not_valid(result):
     text = " ".join(result.update(estimator="plugin").summary().as_text().split())
     assert "CI not valid" in text
-    assert "intervals and tests are NOT valid" in text
+    assert "intervals, tests and rank sets are NOT valid" in text
 
 
 def test_a_score_without_variance_gets_a_reason_instead_of_a_statistic():

@@ -1,0 +1,107 @@
+"""Tests of many differences of scores at once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.stats import norm
+
+from ..data.preferences import FloatArray, IntArray
+from . import sides
+from .covariance import Covariance
+from .multiplicity import benjamini_hochberg, bonferroni, holm, largest, single_step, step_down
+from .noise import Contrasts, Noise, differences
+
+METHODS = ("max-t", "step-down", "holm", "fdr_bh", "bonferroni", "none")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PairTests:
+    """Tests of J differences; NaN where a difference is fixed or does not vary in the data.
+
+    Attributes
+    ----------
+    first, second : ndarray of int, shape (J,)
+        Scores whose difference, first - second, is tested.
+    estimate, std_error, statistic, p_value, p_adjusted, low, high : ndarray, shape (J,)
+    critical : float
+        Half-width of the intervals in standard errors.
+    """
+
+    first: IntArray
+    second: IntArray
+    estimate: FloatArray
+    std_error: FloatArray
+    statistic: FloatArray
+    p_value: FloatArray
+    p_adjusted: FloatArray
+    low: FloatArray
+    high: FloatArray
+    critical: float
+
+
+def compare_differences(
+    estimate: FloatArray,
+    covariance: Covariance,
+    noise: Noise,
+    first: IntArray,
+    second: IntArray,
+    *,
+    method: str,
+    side: str,
+    delta: float,
+    alpha: float,
+) -> PairTests:
+    """Test all differences ``estimate[first] - estimate[second]`` as one family.
+
+    Parameters
+    ----------
+    estimate : ndarray, shape (K,)
+    covariance : Covariance
+    noise : Noise
+        Of the K scores, for "max-t" and "step-down".
+    first, second : ndarray of int, shape (J,)
+    method : str
+        One of ``METHODS``.
+    side, delta
+        See :func:`dmlrank.inference.sides.statistics`.
+    alpha : float
+        One minus the level.
+    """
+    contrasts = differences(covariance, first, second)
+    usable = contrasts.usable
+    gap = estimate[first] - estimate[second]
+    z, p, adjusted = (np.full(len(first), np.nan) for _ in range(3))
+    critical = float("nan")
+    if usable.any():
+        tested = contrasts.take(usable)
+        z[usable] = sides.statistics(gap[usable], tested.std_error, side, delta)
+        p[usable] = sides.p_values(z[usable], side)
+        adjusted[usable], critical = _adjusted(noise, tested, z[usable], p[usable], method, side, alpha)
+    half_width = np.where(usable, critical * contrasts.std_error, np.nan)
+    low, high = sides.limits(gap, half_width, side)
+    low, high = (np.where(usable, limit, np.nan) for limit in (low, high))
+    return PairTests(first, second, gap, contrasts.std_error, z, p, adjusted, low, high, critical)
+
+
+def _adjusted(
+    noise: Noise, contrasts: Contrasts, z: FloatArray, p: FloatArray, method: str, side: str, alpha: float
+) -> tuple[FloatArray, float]:
+    """Adjusted p-values, (J,), and the critical value of the intervals."""
+    tail, number = sides.tail(alpha, side), len(p)
+    if method in ("none", "fdr_bh"):
+        return benjamini_hochberg(p) if method == "fdr_bh" else p, float(norm.isf(tail))
+    bound = float(norm.isf(tail / number))
+    if method in ("bonferroni", "holm"):
+        return (holm if method == "holm" else bonferroni)(p), bound
+    absolute = side in ("two-sided", "equivalence")
+    t = sides.evidence(z, side)
+    if method == "step-down":
+        stepped = step_down(noise, contrasts, t, absolute=absolute, p=p)
+        adjusted, maxima = stepped[0].p_adjusted, stepped[0].largest
+    else:
+        maxima = largest(noise, contrasts, absolute)
+        adjusted = single_step(t, p, maxima, noise.normal)
+    critical = float(np.quantile(maxima, 1 - alpha))
+    return adjusted, float(np.clip(critical, norm.isf(tail), bound)) if noise.normal else critical

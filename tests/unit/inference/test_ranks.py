@@ -1,0 +1,166 @@
+"""Rank sets against their definition over all pairs, their coverage, and letters against their meaning."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+from scipy.stats import norm
+
+from dmlrank.inference.covariance import Covariance, free_basis
+from dmlrank.inference.letters import letter_groups
+from dmlrank.inference.noise import NormalNoise, differences, normal_noise
+from dmlrank.inference.ranks import rank_bounds, ranks_of, separate, separate_each, units_needed
+
+
+def draw_covariance(rng, d, size=1.0):
+    basis = free_basis(np.ones((1, d)) / np.sqrt(d), d)
+    root = size * basis @ (0.5 * rng.normal(size=(d - 1, d - 1)) + np.eye(d - 1))
+    return Covariance(root @ root.T, basis)
+
+
+def by_definition(estimate, covariance, noise, alpha, about=None):
+    """Sets for all ranks (or that of one model): step down over ordered pairs, then count who is above and below."""
+    k = len(estimate)
+    left = [p for p in itertools.permutations(range(k), 2) if about is None or about in p]
+    pairs = differences(covariance, *np.array(left).T)
+    (rows,) = [[row.copy() for row in rows(range(len(left)))] for rows in noise.blocks(pairs)]
+    drawn = dict(zip(left, rows, strict=True))
+    t = {p: (estimate[p[0]] - estimate[p[1]]) / s for p, s in zip(left, pairs.std_error, strict=True)}
+    above = np.zeros((k, k), dtype=bool)
+    while left:
+        critical = np.quantile(np.max([drawn[p] for p in left], axis=0), 1 - alpha)
+        rejected = [p for p in left if t[p] > critical]
+        if not rejected:
+            break
+        for better, worse in rejected:
+            above[better, worse] = True
+        left = [p for p in left if p not in rejected]
+    lower = [1 + sum(above[other, j] for other in range(k)) for j in range(k)]
+    upper = [k - sum(above[j, other] for other in range(k)) for j in range(k)]
+    return np.array(lower), np.array(upper)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_sets_are_those_of_the_definition(seed):
+    rng = np.random.default_rng(seed)
+    k = int(rng.integers(2, 7))
+    covariance, estimate = draw_covariance(rng, k), 2 * rng.normal(size=k)
+    # So many draws that both round to the same decision, and one block of them.
+    noise = NormalNoise(normal_noise(covariance, seed).factor, seed, n_draws=4096)
+    joint = separate(estimate, covariance, noise, 0.1)
+    np.testing.assert_array_equal(rank_bounds(joint.above), by_definition(estimate, covariance, noise, 0.1))
+    each = separate_each(estimate, covariance, noise, 0.1)
+    lower, upper = rank_bounds(each[:, :, 0], each[:, :, 1])
+    for j in range(k):
+        alone = by_definition(estimate, covariance, noise, 0.1, about=j)
+        assert (lower[j], upper[j]) == (alone[0][j], alone[1][j])
+    both = rank_bounds(joint.above)
+    assert (both[0] <= lower).all()
+    assert (upper <= both[1]).all()
+    assert ((both[0] <= ranks_of(estimate)) & (ranks_of(estimate) <= both[1])).all()
+
+
+def test_two_models_are_separated_by_a_plain_two_sided_test():
+    basis = np.array([[1.0], [-1.0]]) / np.sqrt(2)
+    covariance = Covariance(np.array([[1.0, -1.0], [-1.0, 1.0]]), basis)
+    joint = separate(np.array([1.9, 0.0]), covariance, normal_noise(covariance, 0), 0.05)
+    assert joint.critical == pytest.approx(norm.ppf(0.975), abs=0.02)
+    assert joint.p_single[0, 1] == joint.p_single[1, 0] == pytest.approx(2 * norm.sf(0.95), abs=1e-9)
+    assert joint.n_separated == 0
+    apart = separate(np.array([3.95, 0.0]), covariance, normal_noise(covariance, 0), 0.05)
+    assert apart.above.tolist() == [[False, True], [False, False]]
+
+
+def test_relabelling_relabels():
+    rng = np.random.default_rng(1)
+    covariance, estimate = draw_covariance(rng, 6, 0.8), 2 * rng.normal(size=6)
+    order = rng.permutation(6)
+    turned = Covariance(covariance.matrix[np.ix_(order, order)], covariance.basis[order])
+    one, other = (
+        separate(scores, c, normal_noise(c, 0), 0.1)
+        for scores, c in ((estimate, covariance), (estimate[order], turned))
+    )
+    np.testing.assert_allclose(other.p_above, one.p_above[np.ix_(order, order)], atol=0.01)
+    np.testing.assert_array_equal(other.above, one.above[np.ix_(order, order)])
+
+
+def test_scores_that_do_not_vary_separate_nothing():
+    covariance = Covariance(np.zeros((3, 3)), free_basis(np.ones((1, 3)) / np.sqrt(3), 3))
+    joint = separate(np.array([1.0, 0.0, -1.0]), covariance, normal_noise(covariance, 0), 0.05)
+    assert not joint.separated.any()
+    assert np.isnan(joint.critical)
+    assert not separate_each(np.zeros(3), covariance, normal_noise(covariance, 0), 0.05).any()
+
+
+@pytest.mark.parametrize("spread", [0.0, 0.3])
+def test_sets_hold_the_true_ranks_with_ties_and_near_ties(spread):
+    """With equal scores every rank from 1 to K is right for none but the whole set."""
+    rng = np.random.default_rng(7)
+    covariance = draw_covariance(rng, 6)
+    truth = spread * np.array([1.0, 1.0, 0.0, 0.0, -1.0, -1.0])
+    best = 1 + (truth[None, :] > truth[:, None]).sum(axis=1)
+    worst = (truth[None, :] >= truth[:, None]).sum(axis=1)
+    noise = NormalNoise(normal_noise(covariance, 0).factor, 0, n_draws=4000)
+    joint, each, n_sets = 0, np.zeros(6), 400
+    for estimate in rng.multivariate_normal(truth, covariance.matrix, size=n_sets):
+        lower, upper = rank_bounds(separate(estimate, covariance, noise, 0.1).above)
+        joint += bool(((lower <= best) & (worst <= upper)).all())
+        found = separate_each(estimate, covariance, noise, 0.1)
+        lower, upper = rank_bounds(found[:, :, 0], found[:, :, 1])
+        each += (lower <= best) & (worst <= upper)
+    assert joint / n_sets >= 0.9 - 3 * 0.015
+    assert (each / n_sets >= 0.9 - 3.5 * 0.015).all()
+    if spread == 0.0:
+        # Nothing can be dropped in the step-down, so the error is used up.
+        assert joint / n_sets <= 0.9 + 3 * 0.015
+
+
+def test_further_units_give_the_power_that_is_promised():
+    gap, error, n, critical = 0.2, 0.11, 300, 2.8
+    more = units_needed(gap, error, n, critical)
+    shrunk = error * np.sqrt(n / (n + more))
+    assert norm.sf(critical - gap / shrunk) == pytest.approx(0.8)
+
+
+# --- letters -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_models_share_a_letter_exactly_where_they_are_not_separated(seed):
+    rng = np.random.default_rng(seed)
+    k = int(rng.integers(2, 12))
+    separated = np.triu(rng.uniform(size=(k, k)) < rng.uniform(), 1)
+    separated |= separated.T
+    scores = rng.normal(size=k)
+    letters = letter_groups(separated, scores)
+    for j, other in itertools.combinations(range(k), 2):
+        assert bool(set(letters[j]) & set(letters[other])) != separated[j, other]
+    assert all(letters)
+    assert letters[int(np.argmax(scores))].startswith("a")
+    used = sorted(set("".join(letters)))
+    # No letter can be left out: each is the only one of some pair, or of a model that stands alone.
+    for letter in used:
+        fewer = [set(text) - {letter} for text in letters]
+        lost = any(
+            not separated[j, other] and not fewer[j] & fewer[other] for j, other in itertools.combinations(range(k), 2)
+        )
+        assert lost or not all(fewer)
+    order = rng.permutation(k)
+    again = letter_groups(separated[np.ix_(order, order)], scores[order])
+    assert [again[place] for place in np.argsort(order)] == list(letters)
+
+
+def test_all_alike_and_all_apart():
+    assert letter_groups(np.zeros((4, 4), dtype=bool), np.arange(4.0)) == ("a", "a", "a", "a")
+    assert letter_groups(~np.eye(3, dtype=bool), np.array([1.0, 3.0, 2.0])) == ("c", "a", "b")
+
+
+def test_more_groups_than_letters_are_numbered():
+    k = 60
+    far = np.abs(np.subtract.outer(np.arange(k), np.arange(k))) > 1
+    letters = letter_groups(far, -np.arange(k, dtype=float))
+    assert letters[0] == "1"
+    assert letters[1] == "1,2"
+    assert letters[-1] == "59"

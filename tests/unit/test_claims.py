@@ -1,0 +1,328 @@
+"""What a result says about order: whatever the models are called, in whatever unit, with and without its data."""
+
+from __future__ import annotations
+
+import itertools
+import pickle
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.stats import norm
+
+import dmlrank as dr
+from dmlrank.exceptions import (
+    DataNotStoredError,
+    HypothesisError,
+    OptionError,
+    OptionTypeError,
+    UnknownModelError,
+)
+
+COLUMNS = ["first", "second", "estimate", "std_error", "statistic", "p_value", "p_adjusted", "conf_low", "conf_high"]
+NASTY = ("gpt-4-0314", "01-ai/yi (34b)", "a - b", 'say "hi"', "模型", "x = y, z", "$dollar$")
+
+
+@pytest.fixture(scope="module")
+def result():
+    battles = dr.datasets.simulate_arena(n=2500, rng=0)
+    return dr.dml_rank("winner ~ 1 | model_a + model_b", battles, functional="bt", context="question_id", rng=0)
+
+
+@pytest.fixture(scope="module")
+def renamed(result):
+    """The same battles of seven models under names that look like arithmetic, and the way back."""
+    battles = dr.datasets.simulate_arena(n=2500, rng=0)
+    kept = result.models[:7]
+    battles = battles[battles["model_a"].isin(kept) & battles["model_b"].isin(kept)]
+    plain = dr.dml_rank("winner ~ 1 | model_a + model_b", battles, functional="bt", context="question_id", rng=0)
+    names = dict(zip(kept, NASTY, strict=True))
+    other = battles.assign(model_a=battles["model_a"].map(names), model_b=battles["model_b"].map(names))
+    odd = dr.dml_rank("winner ~ 1 | model_a + model_b", other, functional="bt", context="question_id", rng=0)
+    return plain, odd, names
+
+
+def test_every_pair_is_in_the_frame_once_the_better_model_first(result):
+    frame = result.t_test_pairwise().result_frame
+    assert list(frame) == COLUMNS
+    order = result.params.sort_values(ascending=False).index.tolist()
+    assert list(zip(frame["first"], frame["second"], strict=True)) == list(itertools.combinations(order, 2))
+    assert (frame["estimate"] >= 0).all()
+
+
+def test_the_numbers_are_those_of_single_tests(result):
+    frame = result.t_test_pairwise("none").result_frame
+    tests = result.t_test([(a, b) for a, b in zip(frame["first"], frame["second"], strict=True)])
+    np.testing.assert_allclose(frame["estimate"], tests.effect)
+    np.testing.assert_allclose(frame["std_error"], tests.sd.squeeze())
+    np.testing.assert_allclose(frame["statistic"], tests.statistic.squeeze())
+    np.testing.assert_allclose(frame["p_value"], tests.pvalue)
+    np.testing.assert_allclose(frame[["conf_low", "conf_high"]], tests.conf_int())
+    np.testing.assert_array_equal(frame["p_adjusted"], frame["p_value"])
+
+
+def test_rank_sets_lie_between_the_single_step_and_the_step_down(result):
+    separated = {
+        method: {frozenset(pair) for pair in tests.result_frame[tests.rejected][["first", "second"]].to_numpy()}
+        for method in ("max-t", "step-down")
+        for tests in [result.t_test_pairwise(method)]
+    }
+    groups = result.ranks()["group"]
+    apart = {
+        frozenset(p) for p in itertools.combinations(result.models, 2) if not set(groups[p[0]]) & set(groups[p[1]])
+    }
+    assert separated["max-t"] <= apart <= separated["step-down"]
+    assert 0 < len(apart) < 28
+
+
+def test_ranks_come_best_first_and_hold_the_rank(result):
+    ranks = result.ranks()
+    assert list(ranks) == ["rank", "lower", "upper", "group"]
+    assert ranks["rank"].tolist() == list(range(1, 9))
+    assert ranks.index[0] == result.params.idxmax()
+    assert ((ranks["lower"] <= ranks["rank"]) & (ranks["rank"] <= ranks["upper"])).all()
+    single = result.ranks(simultaneous=False)
+    assert (ranks["upper"] - ranks["lower"] >= single["upper"] - single["lower"]).all()
+    pd.testing.assert_series_equal(ranks["group"], single["group"])
+    wide, narrow = result.ranks(alpha=0.001), result.ranks(alpha=0.5)
+    assert (wide["upper"] - wide["lower"]).sum() > (narrow["upper"] - narrow["lower"]).sum()
+
+
+def test_the_best_set_follows_the_rank_sets(result):
+    ranks = result.ranks()
+    assert result.best_set() == ranks.index[ranks["lower"] == 1].tolist()
+    sizes = [len(result.best_set(n)) for n in range(1, 9)]
+    assert sizes == sorted(sizes)
+    assert sizes[-1] == 8
+    assert all(size >= n for n, size in enumerate(sizes, start=1))
+    for wrong in (0, 9, 1.5, True):
+        with pytest.raises(OptionError, match="a whole number from 1 to 8"):
+            result.best_set(wrong)
+
+
+def test_other_names_give_the_same_claims(renamed):
+    plain, odd, names = renamed
+    one, other = plain.ranks(), odd.ranks()
+    pd.testing.assert_frame_equal(one.rename(index=names), other, check_names=False)
+    frames = [r.t_test_pairwise("holm").result_frame for r in (plain, odd)]
+    frames[0][["first", "second"]] = frames[0][["first", "second"]].replace(names)
+    pd.testing.assert_frame_equal(*frames, rtol=1e-6)
+
+
+def test_hypotheses_about_odd_names(renamed):
+    plain, odd, names = renamed
+    back = {other: name for name, other in names.items()}
+    for a, b in itertools.combinations(NASTY, 2):
+        quoted = [f"`{name}`" for name in (a, b)]
+        for hypothesis in ((a, b), {a: 1, b: -1}, " - ".join(quoted), " = ".join(quoted)):
+            assert odd.t_test(hypothesis).effect == pytest.approx(plain.params[back[a]] - plain.params[back[b]])
+    for name in NASTY:
+        with pytest.raises(UnknownModelError, match="did you mean"):
+            odd.t_test(f"`{name}x` - `{NASTY[0]}`")
+        with pytest.raises(UnknownModelError):
+            odd.t_test_pairwise(against=name + "x")
+    text = odd.t_test_pairwise().summary()
+    for name in NASTY:
+        assert name in text.as_text()
+
+
+def test_comparing_with_one_model(result):
+    tests = result.t_test_pairwise(against="koala-13b")
+    frame = tests.result_frame
+    assert set(frame["second"]) == {"koala-13b"}
+    assert frame["first"].tolist() == [m for m in result.ranks().index if m != "koala-13b"]
+    all_pairs = result.t_test_pairwise().critical
+    assert norm.ppf(0.975) < tests.critical < all_pairs
+    few = result.t_test_pairwise(against="koala-13b", models=["gpt-4", "palm-2"])
+    assert few.result_frame["first"].tolist() == ["gpt-4", "palm-2"]
+    assert few.critical < tests.critical
+
+
+def test_some_models_are_a_smaller_family(result):
+    few = result.t_test_pairwise(models=["palm-2", "gpt-4", "claude-v1"])
+    assert few.models == ("gpt-4", "claude-v1", "palm-2")
+    assert len(few.result_frame) == 3
+    assert few.critical < result.t_test_pairwise().critical
+
+
+@pytest.mark.parametrize("side", ["larger", "smaller", "noninferiority"])
+def test_one_side_is_asked_both_ways(result, side):
+    frame = result.t_test_pairwise("step-down", side=side, delta=0.1).result_frame
+    assert set(zip(frame["first"], frame["second"], strict=True)) == set(itertools.permutations(result.models, 2))
+    sign, shift = {"larger": (1, -0.1), "smaller": (-1, -0.1), "noninferiority": (1, 0.1)}[side]
+    z = (frame["estimate"] + shift) / frame["std_error"]
+    np.testing.assert_allclose(frame["statistic"], z)
+    np.testing.assert_allclose(frame["p_value"], norm.sf(sign * z))
+    assert np.isinf(frame["conf_high" if sign > 0 else "conf_low"]).all()
+
+
+def test_single_tests_with_margins(result):
+    pair = "gpt-4 - claude-v1"
+    plain = result.t_test(pair)
+    effect, error = float(plain.effect[0]), float(plain.sd.squeeze())
+    two = result.t_test(pair, delta=0.1)
+    assert float(two.statistic.squeeze()) == pytest.approx((effect - 0.1) / error)
+    assert result.t_test(f"{pair} = 0.1").pvalue == pytest.approx(float(two.pvalue))
+    for side, z, tail in [
+        ("larger", (effect - 0.1) / error, norm.sf),
+        ("smaller", (effect - 0.1) / error, norm.cdf),
+        ("noninferiority", (effect + 0.1) / error, norm.sf),
+    ]:
+        test = result.t_test(pair, delta=0.1, side=side)
+        assert test.statistic[0] == pytest.approx(z)
+        assert test.pvalue == pytest.approx(tail(z))
+        low, high = test.conf_int(0.05)[0]
+        assert (low, high).count(np.inf if side != "smaller" else -np.inf) == 1
+    both = [result.t_test(pair, delta=s, side=side).pvalue for s, side in ((-0.5, "larger"), (0.5, "smaller"))]
+    equal = result.t_test(pair, delta=0.5, side="equivalence")
+    assert equal.pvalue == pytest.approx(max(both))
+    np.testing.assert_allclose(equal.conf_int(0.05), plain.conf_int(0.1))
+    assert "lies between -0.5 and 0.5" in str(equal)
+    # The hypothesis' own value moves the margin.
+    assert result.t_test(f"{pair} = 0.2", delta=0.1, side="larger").pvalue == pytest.approx(
+        float(result.t_test(pair, delta=0.3, side="larger").pvalue)
+    )
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "said"),
+    [
+        ({"method": "tukey"}, OptionError, "method='tukey' is not known"),
+        ({"side": "greater"}, OptionError, "side='greater' is not known"),
+        ({"side": "equivalence"}, OptionError, "needs a margin above zero"),
+        ({"side": "noninferiority", "delta": -1}, OptionError, "needs a margin above zero"),
+        ({"side": "larger", "delta": "1"}, OptionTypeError, "needed is a finite number"),
+        ({"delta": 0.1}, OptionError, "those of all pairs have no direction"),
+        ({"models": ["gpt-4"]}, OptionError, "at least two"),
+        ({"models": ["gpt-4", "gpt-4"]}, OptionError, "every model once"),
+        ({"against": "gpt4"}, UnknownModelError, "did you mean 'gpt-4'"),
+        ({"alpha": 5}, OptionError, "alpha"),
+        ({"bootstrap": "webb", "method": "holm"}, OptionError, "is for method='max-t' and 'step-down'"),
+        ({"bootstrap": "wild"}, OptionError, "bootstrap='wild' is not known"),
+    ],
+)
+def test_what_cannot_be_asked_is_refused(result, options, error, said):
+    with pytest.raises(error, match=said):
+        result.t_test_pairwise(**options)
+
+
+def test_a_constant_is_refused_on_every_side(result):
+    everything = " + ".join(result.models)
+    for side in ("two-sided", "larger", "equivalence"):
+        with pytest.raises(HypothesisError, match="whatever the data say"):
+            result.t_test(everything, delta=0.1, side=side)
+    with pytest.raises(HypothesisError, match="whatever the data say"):
+        result.ellipsoid(contrasts=[everything])
+
+
+def test_without_data_everything_but_the_bootstrap_answers(result, tmp_path):
+    result.save(tmp_path / "fit.pickle")
+    for stored in (
+        dr.read_json(result.to_json()),
+        pickle.loads(pickle.dumps(result)),
+        dr.load(tmp_path / "fit.pickle"),
+    ):
+        assert stored.summary().as_text() == result.summary().as_text()
+        pd.testing.assert_frame_equal(stored.ranks(), result.ranks())
+        for method in ("max-t", "step-down", "fdr_bh"):
+            one, other = (r.t_test_pairwise(method, side="larger").result_frame for r in (stored, result))
+            pd.testing.assert_frame_equal(one, other)
+        assert stored.best_set(3) == result.best_set(3)
+        for ask in (stored.ranks, stored.conf_int, stored.t_test_pairwise):
+            with pytest.raises(DataNotStoredError, match="bootstrap='webb' needs the data"):
+                ask(bootstrap="webb")
+    tests = result.t_test_pairwise()
+    pd.testing.assert_frame_equal(pickle.loads(pickle.dumps(tests)).result_frame, tests.result_frame)
+
+
+def test_another_unit_gives_the_same_claims(result):
+    elo = result.rescale("elo", mean=1000)
+    pd.testing.assert_frame_equal(elo.ranks(), result.ranks())
+    factor = 400 / np.log(10)
+    for options in ({}, {"bootstrap": "rademacher"}):
+        ours, theirs = (r.t_test_pairwise(**options).result_frame for r in (result, elo))
+        numbers = ["estimate", "std_error", "conf_low", "conf_high"]
+        np.testing.assert_allclose(theirs[numbers], factor * ours[numbers], rtol=1e-3, atol=1e-2)
+        np.testing.assert_allclose(theirs["p_adjusted"], ours["p_adjusted"], atol=1e-3)
+    shifted = elo.t_test_pairwise(side="noninferiority", delta=20.0).result_frame
+    plain = result.t_test_pairwise(side="noninferiority", delta=20.0 / factor).result_frame
+    np.testing.assert_allclose(shifted["p_value"], plain["p_value"], rtol=1e-9)
+
+
+@pytest.mark.parametrize("bootstrap", ["gaussian", "rademacher", "webb"])
+def test_the_bootstrap_of_many_prompts_is_close_to_the_normal_distribution(result, bootstrap):
+    pairs, scores = result.t_test_pairwise(), result.conf_int()
+    assert result.t_test_pairwise(bootstrap=bootstrap).critical == pytest.approx(pairs.critical, abs=0.06)
+    np.testing.assert_allclose(result.conf_int(bootstrap=bootstrap), scores, atol=0.03 * result.bse.max() * 2)
+    assert result.ranks(bootstrap=bootstrap)["rank"].tolist() == result.ranks()["rank"].tolist()
+    with pytest.raises(OptionError, match="is for method='max-t', not 'none'"):
+        result.conf_int(method="none", bootstrap=bootstrap)
+
+
+def clustered(n_topics, seed=0, **options):
+    """Battles whose topics share a preference."""
+    rng = np.random.default_rng(seed)
+    n = 900
+    topic = rng.integers(n_topics, size=n)
+    pair = np.array([rng.permutation(4)[:2] for _ in range(n)])
+    taste = rng.normal(size=(n_topics, 4))[topic[:, None], pair]
+    p = 1 / (1 + np.exp(taste[:, 1] - taste[:, 0]))
+    frame = pd.DataFrame(
+        {
+            "winner": np.where(rng.uniform(size=n) < p, "model_a", "model_b"),
+            "model_a": np.array(list("abcd"))[pair[:, 0]],
+            "model_b": np.array(list("abcd"))[pair[:, 1]],
+            "topic": topic,
+            "judge": rng.integers(40, size=n),
+            "prompt": np.arange(n) // 3,
+        }
+    )
+    frame["topic"] = frame.groupby("prompt")["topic"].transform("first")
+    options = {"context": "prompt", "cov_type": "cluster", "functional": "bt", "rng": 0} | options
+    return dr.dml_rank("winner ~ 1 | model_a + model_b", frame, **options)
+
+
+def test_few_clusters_warn_and_the_bootstrap_is_wider():
+    with pytest.warns(dr.DmlrankWarning, match="only 12 clusters"):
+        few = clustered(12, cov_kwds={"groups": "topic"})
+    assert "cluster (topic)" in few.summary().as_text().splitlines()[2]
+    normal = few.t_test_pairwise().critical
+    for bootstrap in ("gaussian", "rademacher", "webb"):
+        assert few.t_test_pairwise(bootstrap=bootstrap).critical > normal + 0.15
+        half = (few.conf_int(bootstrap=bootstrap)["upper"] - few.params) / few.bse
+        assert (half > (few.conf_int()["upper"] - few.params) / few.bse + 0.1).all()
+
+
+def test_two_way_clusters_have_no_bootstrap_and_the_reason_is_said():
+    both = clustered(60, cov_kwds={"groups": ["prompt", "judge"]})
+    assert "cluster (prompt, judge)" in both.summary().as_text().splitlines()[2]
+    with pytest.raises(OptionError, match=r"prompt and judge there are none.*cov_kwds=\{'groups': 'prompt'\}"):
+        both.ranks(bootstrap="webb")
+
+
+def test_repetitions_are_in_the_bootstrap(result):
+    several = result.update(n_rep=3)
+    assert several.t_test_pairwise(bootstrap="gaussian").critical == pytest.approx(
+        several.t_test_pairwise().critical, abs=0.06
+    )
+
+
+def test_the_plug_in_is_said_to_be_invalid(result):
+    plug_in = result.update(estimator="plugin")
+    for summary in (plug_in.summary(), plug_in.t_test_pairwise().summary()):
+        assert "NOT valid" in " ".join(summary.notes)
+    assert "NOT valid" not in " ".join(result.t_test_pairwise().summary().notes)
+
+
+def test_models_that_do_not_vary_are_not_separated_and_the_reason_is_said():
+    rng = np.random.default_rng(0)
+    pair = np.array([rng.permutation(3)[:2] for _ in range(200)])
+    names = np.array(["a", "b", "c"])
+    ties = pd.DataFrame({"winner": "tie", "model_a": names[pair[:, 0]], "model_b": names[pair[:, 1]]})
+    fixed = dr.dml_rank("winner ~ 1 | model_a + model_b", ties, rng=0)
+    assert fixed.ranks()["group"].tolist() == ["a", "a", "a"]
+    assert (fixed.ranks()[["lower", "upper"]].to_numpy() == [1, 3]).all()
+    tests = fixed.t_test_pairwise()
+    assert tests.result_frame["p_adjusted"].isna().all()
+    assert "3 differences are not tested" in " ".join(tests.summary().notes)
+    assert "First place" not in fixed.summary().as_text()
