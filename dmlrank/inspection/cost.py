@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import lightgbm as lgb
 import numpy as np
 
-# The work of tune="cv" for propensities: rows from which a sample settles it for all folds, configurations, inner folds,
-# and rounds for a thousand labels, with those that early stopping waits for. On simulated arenas rounds grow like the
-# fourth root of the labels.
+# The work of tune="cv" for propensities: rows from which a sample settles it for all folds, configurations, inner
+# folds, and rounds for a thousand labels, with those that early stopping waits for. On simulated arenas rounds grow
+# like the fourth root of the labels.
 _MANY_ROWS = 40_000
 _CONFIGURATIONS = 4
 _INNER_FOLDS = 3
@@ -77,7 +77,8 @@ def estimate_cost(
     Per fold, mu has main effects, and up to three boosters that grow C trees a round on its share of the cells in both
     orders, as long as trees help; with many cells one fold and a sample settle how. The propensity's booster grows one
     tree a round on that share and ten sampled pairs for each, tuned with 4 configurations on 3 inner folds, once for
-    all folds where rows are many. The time of a round, a + b rows columns trees, and of a prediction are measured on random numbers within the call.
+    all folds where rows are many. The time of a round, a + b rows columns trees, and of a prediction are measured on
+    random numbers within the call.
     """
     numbers = n_contexts * n_items * (n_items - 1) * n_categories
     kept = n_cells * (n_folds - 1) / n_folds
