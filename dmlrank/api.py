@@ -62,6 +62,7 @@ def dml_rank(
     category_weights: str | CategoryWeights | Sequence[Sequence[float]] = "half",
     prompts: Prompts = "random",
     floor: float | str = "auto",
+    subsample: int | None = None,
     cov_type: CovType = "robust",
     cov_kwds: Mapping[str, Any] | None = None,
     missing: Missing = "raise",
@@ -181,6 +182,10 @@ def dml_rank(
         Smallest probability of a category, for functionals with a logit or a division; 0 is none. "auto" takes the one
         of ten, from 0.001 to 0.1, with the smallest out-of-fold log-loss: predictions more extreme than the truth are
         what biases such a functional most. The summary shows it and how often it bit.
+    subsample : int, optional
+        Prompts, drawn at random, over which F(mu) is averaged; corrections are those of all prompts. For borda and bt
+        these need mu at the labelled pairs only, so that a million prompts cost what the sample costs. What it adds to
+        the standard errors is in the summary.
     cov_type : {"robust", "cluster"}
         Prompts are independent, or clusters of them are.
     cov_kwds : mapping, optional
@@ -262,6 +267,7 @@ def dml_rank(
         categories=categories,
         category_weights=category_weights,
         floor=floor,
+        subsample=subsample,
         cov_type=cov_type,
         cov_kwds=cov_kwds,
         missing=missing,

@@ -173,19 +173,15 @@ def _read(path: str, kind: str) -> Any:
     return parquet.read_table(path) if kind == "parquet" else feather.read_table(path)
 
 
+def _floor(text: str) -> float | str:
+    return text if text == "auto" else float(text)
+
+
 def _label_and_meaning(pair: str) -> tuple[str, str]:
     label, equals, meaning = pair.rpartition("=")
     if not equals:
         raise OptionError(f"--categories takes LABEL=MEANING, such as 'skipped=tie'; read was {pair!r}")
     return label, meaning
-
-
-def _floor(word: str) -> float | str:
-    """A number, or what the API makes of the word."""
-    try:
-        return float(word)
-    except ValueError:
-        return word
 
 
 # Options of the API that are passed on as they are; None means that the API's default holds.
@@ -215,6 +211,7 @@ _OPTIONS: dict[str, dict[str, Any]] = {
         "metavar": "P",
         "help": "smallest probability of a category (default: auto, by log-loss)",
     },
+    "subsample": {"type": int, "metavar": "M", "help": "prompts over which F(mu) is averaged (default all)"},
     "cov_type": {"choices": COV_TYPES},
     "missing": {"choices": MISSING},
     "votes": {"choices": VOTES, "help": "repeated votes on a prompt and pair: their mean, or the first"},

@@ -10,7 +10,7 @@ import numpy as np
 
 from ._options import Options
 from .data.graph import Graph
-from .data.preferences import FloatArray, PreferenceData
+from .data.preferences import FloatArray, IntArray, PreferenceData
 from .data.reading import read_preferences
 from .estimation.crossfit import CrossFittedMu, Folds, GivenMu, MuSource, assign_folds
 from .estimation.evaluation import evaluate
@@ -129,6 +129,7 @@ def pair_share(steps: Steps, item: int, opponent: int) -> tuple[float, Covarianc
             0.0,
             steps.context_weight,
             steps.options.n_jobs,
+            r.sample,
         ).influences[0]
         for r in steps.repetitions
     ]
@@ -195,7 +196,7 @@ def _repeat(
 ) -> Repetition:
     """One repetition: folds, first stages, the pass."""
     # One child seed for every use, so that changing one option never changes the draws of another.
-    seeds = np.random.SeedSequence([o.seed, number] if number else o.seed).spawn(3)
+    seeds = np.random.SeedSequence([o.seed, number] if number else o.seed).spawn(4)
     folds = memory.step(
         f"folds {number}", (data, clusters, o.n_folds, o.seed), lambda: _folds(data, clusters, o, seeds[0])
     )
@@ -208,12 +209,21 @@ def _repeat(
     tuned = None if is_own(o.learner) else o.tune
     mu = given or memory.step(f"mu {number}", (data, folds, o.learner, tuned), lambda: _mu(data, folds, o, seeds[1]))
     floor = memory.step(f"floor {number}", (data, setup, mu, o.floor), lambda: _floor(o, data, setup, mu))
+    sample = _sample(data, o.subsample, seeds[3])
     evaluated = memory.step(
         f"evaluated {number}",
-        (data, setup, mu, propensity, pieces, weight, floor),
-        lambda: evaluate(_scores(setup), mu, data, propensity.cells, pieces, floor, weight, o.n_jobs),
+        (data, setup, mu, propensity, pieces, weight, floor, o.subsample, o.seed),
+        lambda: evaluate(_scores(setup), mu, data, propensity.cells, pieces, floor, weight, o.n_jobs, sample),
     )
-    return Repetition(folds, mu, propensity, evaluated, floor)
+    return Repetition(folds, mu, propensity, evaluated, floor, sample)
+
+
+def _sample(data: PreferenceData, size: int | None, seed: np.random.SeedSequence) -> IntArray | None:
+    """Contexts that F(mu) is averaged over, (m,), whatever the order of the rows; None for all."""
+    if size is None or size >= data.n_contexts:
+        return None
+    drawn = np.random.default_rng(seed).choice(data.n_contexts, size, replace=False)
+    return np.sort(np.argsort(data.seed_order)[drawn])
 
 
 def _remaining_bias(data: PreferenceData, setup: Setup, mu: MuSource, floor: float) -> FloatArray:
