@@ -244,3 +244,35 @@ def test_auto_is_this_learner_and_anything_else_is_lightgbm_alone(draw):
     for learner, tune in (("auto", quick), ("lightgbm", quick)):
         assert all(isinstance(model, BoosterMu) for model in models(learner, tune))
     assert all(isinstance(model, BoosterMu) for model in models("lightgbm", "cv"))
+
+
+def test_where_features_are_too_many_the_ones_that_matter_get_curves(draw):
+    rng = np.random.default_rng(20)
+    x = np.concatenate([rng.uniform(size=(900, 2)), rng.uniform(size=(900, 38))], axis=1)
+    data = draw(20, 900, x=x, curve=3.0)
+    basis = SmoothBasis.learn(x)
+    cells = _labelled(data, basis, dealt(data))
+    assert basis.width == 40
+    assert len(basis.straight) == 40
+    lines = _settle_ridge([_split(cells, f) for f in range(FOLDS)], False)
+    smooth = smooth_boosting._settle_smooth(cells, range(FOLDS))
+    assert smooth.screened
+    assert smooth.loss < lines.loss
+    for fitted in smooth.fits:
+        assert fitted.basis.width == smooth_boosting._SCREENED * 7
+        assert {0, 1} & {f for f, _ in fitted.basis.columns}
+
+
+def test_curves_are_chosen_without_the_held_out_labels(draw):
+    rng = np.random.default_rng(21)
+    data = draw(21, 500, x=rng.uniform(size=(500, 40)), curve=3.0)
+    other = draw(21, 500, x=data.x.copy(), curve=3.0)
+    fold = dealt(data)
+    here = fold[other.cells.context] == 0
+    other.cells.y[here] = np.roll(other.cells.y[here], 1, axis=1)
+    chosen = []
+    for labels in (data, other):
+        cells = _labelled(labels, SmoothBasis.learn(labels.x), fold)
+        fitted = smooth_boosting._fit_smooth(cells, 0, 3.0, True, None)
+        chosen.append([f for f, _ in fitted.basis.columns])
+    assert chosen[0] == chosen[1]
