@@ -176,6 +176,10 @@ def _read(path: str, kind: str) -> Any:
     return parquet.read_table(path) if kind == "parquet" else feather.read_table(path)
 
 
+def _floor(text: str) -> float | str:
+    return text if text == "auto" else float(text)
+
+
 def _label_and_meaning(pair: str) -> tuple[str, str]:
     label, equals, meaning = pair.rpartition("=")
     if not equals:
@@ -192,7 +196,7 @@ _OPTIONS: dict[str, dict[str, Any]] = {
     "estimator": {"choices": ESTIMATORS},
     "judge": {"nargs": "+", "metavar": "COLUMN", "help": "verdicts of judges: a column each, or p_a p_b p_tie of one"},
     "judge_as": {"choices": JUDGE_AS, "help": "how verdicts are used (default two-stage)"},
-    "learner": {"choices": LEARNERS},
+    "learner": {"choices": LEARNERS, "help": "smooth main effects, then LightGBM (auto, the default); or that alone"},
     "n_folds": {"type": int, "metavar": "N"},
     "n_rep": {"type": int, "metavar": "N", "help": "repetitions with other folds (default 1)"},
     "position_bias": {
@@ -207,7 +211,12 @@ _OPTIONS: dict[str, dict[str, Any]] = {
     "weights": {"metavar": "COLUMN", "help": "weights of prompts in the target population"},
     "category_weights": {"choices": CATEGORY_WEIGHTS},
     "prompts": {"choices": PROMPTS, "help": "whether intervals are about new prompts or these alone"},
-    "floor": {"type": float, "metavar": "P", "help": "smallest probability of a category (default 0.005)"},
+    "floor": {
+        "type": _floor,
+        "metavar": "P",
+        "help": "smallest probability of a category (default: auto, by log-loss)",
+    },
+    "subsample": {"type": int, "metavar": "M", "help": "prompts over which F(mu) is averaged (default all)"},
     "cov_type": {"choices": COV_TYPES},
     "missing": {"choices": MISSING},
     "votes": {"choices": VOTES, "help": "repeated votes on a prompt and pair: their mean, or the first"},

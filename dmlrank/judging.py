@@ -108,7 +108,7 @@ def without_judge(steps: Steps) -> tuple[Influence, Covariance]:
         floor = r.floor if r.alone is r.mu else _floor(r, steps)
         scores = [steps.setup.functional]
         source = r.alone if r.alone is not None else r.mu
-        passed = evaluate(scores, source, steps.data, r.propensity.cells, pieces, floor, weight, o.n_jobs)
+        passed = evaluate(scores, source, steps.data, r.propensity.cells, pieces, floor, weight, o.n_jobs, r.sample)
         made.append(passed.influences[0])
     influence = averaged(made, o.estimator)
     gauge = steps.setup.functional.gauge(steps.data.n_items).basis
@@ -142,7 +142,7 @@ def judge_alone(steps: Steps, verdicts: Verdicts) -> tuple[Influence, Covariance
         mu = CrossFittedMu(models, r.folds, data.x)
         functional = steps.setup.functional
         floor = settled_floor(mu.at(data.cells), data.cells) if functional.interior else 0.0
-        made.append(evaluate([functional], mu, data, r.rho, pieces, floor, weight, o.n_jobs).influences[0])
+        made.append(evaluate([functional], mu, data, r.rho, pieces, floor, weight, o.n_jobs, r.sample).influences[0])
     influence = averaged(made, o.estimator)
     gauge = steps.setup.functional.gauge(data.n_items).basis
     return influence, make_covariance(influence, gauge, clusters, None, o, made)

@@ -11,7 +11,7 @@ import numpy as np
 from ._options import Options
 from .data.formula import parse_formula
 from .data.graph import Graph
-from .data.preferences import Cells, FloatArray, PreferenceData
+from .data.preferences import Cells, FloatArray, IntArray, PreferenceData
 from .data.reading import read_preferences
 from .estimation.crossfit import CrossFittedMu, Folds, GivenMu, MuSource, assign_folds
 from .estimation.evaluation import evaluate
@@ -103,8 +103,8 @@ def run(options: Options, source: Source, previous: Steps | None = None) -> Step
     )
     validity = memory.step(
         "validity",
-        (data, influence, covariance, bias, first.evaluated, o.estimator),
-        lambda: _validity(data, influence, covariance, bias, first, o),
+        (data, setup, influence, covariance, bias, first.evaluated, o.estimator),
+        lambda: _validity(data, setup, influence, covariance, bias, first, o),
     )
     return Steps(
         o,
@@ -141,7 +141,8 @@ def pair_share(steps: Steps, item: int, opponent: int) -> tuple[float, Covarianc
             0.0,
             steps.context_weight,
             steps.options.n_jobs,
-            judged=r.judged,
+            r.sample,
+            r.judged,
         ).influences[0]
         for r in steps.repetitions
     ]
@@ -209,7 +210,7 @@ def _repeat(
 ) -> Repetition:
     """One repetition: folds, first stages, the pass."""
     # One child seed for every use, so that changing one option never changes the draws of another.
-    seeds = np.random.SeedSequence([o.seed, number] if number else o.seed).spawn(5)
+    seeds = np.random.SeedSequence([o.seed, number] if number else o.seed).spawn(6)
     folds = memory.step(
         f"folds {number}", (data, clusters, o.n_folds, o.seed), lambda: _folds(data, clusters, o, seeds[0])
     )
@@ -217,7 +218,7 @@ def _repeat(
     propensity, rho = memory.step(
         f"propensity {number}",
         (data, folds, o.propensity, o.propensity_formula, o.tune, graph, verdicts),
-        lambda: _selection(source, data, folds, graph, o, verdicts, seeds[2], seeds[3]),
+        lambda: _selection(source, data, folds, graph, o, verdicts, seeds[2], seeds[4]),
     )
     tuned = None if is_own(o.learner) else o.tune
     alone = given or memory.step(f"mu {number}", (data, folds, o.learner, tuned), lambda: _mu(data, folds, o, seeds[1]))
@@ -226,23 +227,24 @@ def _repeat(
         mu = memory.step(
             f"mu with features {number}",
             (data, folds, verdicts, tuned),
-            lambda: fit_with_features(data, verdicts, folds, o.tune, seeds[4].spawn(o.n_folds), o.n_jobs),
+            lambda: fit_with_features(data, verdicts, folds, o.tune, seeds[5].spawn(o.n_folds), o.n_jobs),
         )
     elif verdicts is not None and rho is not None:
         learnt = memory.step(
             f"judged mu {number}",
             (data, folds, alone, verdicts, o.learner, tuned),
-            lambda: _judged_mu(data, folds, alone, verdicts, o, seeds[1], seeds[4]),
+            lambda: _judged_mu(data, folds, alone, verdicts, o, seeds[1], seeds[5]),
         )
         mu = learnt.mu
         judged = memory.step(f"judged {number}", (verdicts, rho, learnt), lambda: judged_term(verdicts, rho, learnt.m))
     floor = memory.step(f"floor {number}", (data, setup, mu, o.floor), lambda: _floor(o, data, setup, mu))
+    sample = _sample(data, o.subsample, seeds[3])
     evaluated = memory.step(
         f"evaluated {number}",
-        (data, setup, mu, propensity, pieces, weight, floor, judged),
-        lambda: evaluate(_scores(setup), mu, data, propensity.cells, pieces, floor, weight, o.n_jobs, judged=judged),
+        (data, setup, mu, propensity, pieces, weight, floor, o.subsample, o.seed, judged),
+        lambda: evaluate(_scores(setup), mu, data, propensity.cells, pieces, floor, weight, o.n_jobs, sample, judged),
     )
-    return Repetition(folds, mu, propensity, evaluated, floor, alone, judged, rho)
+    return Repetition(folds, mu, propensity, evaluated, floor, sample, alone, judged, rho)
 
 
 def _verdicts(data: PreferenceData, source: Source, o: Options) -> Verdicts:
@@ -299,12 +301,21 @@ def _selection(
     return _propensity(source, data, folds, graph, o, seed), rho
 
 
+def _sample(data: PreferenceData, size: int | None, seed: np.random.SeedSequence) -> IntArray | None:
+    """Contexts that F(mu) is averaged over, (m,), whatever the order of the rows; None for all."""
+    if size is None or size >= data.n_contexts:
+        return None
+    drawn = np.random.default_rng(seed).choice(data.n_contexts, size, replace=False)
+    return np.sort(np.argsort(data.seed_order)[drawn])
+
+
 def _remaining_bias(data: PreferenceData, setup: Setup, mu: MuSource, floor: float) -> FloatArray:
     return remaining_bias(setup.functional, mu, np.argsort(data.seed_order), data.n_items, floor)
 
 
 def _validity(
     data: PreferenceData,
+    setup: Setup,
     influence: Influence,
     covariance: Covariance,
     bias: FloatArray,
@@ -314,7 +325,7 @@ def _validity(
     """Signs that the intervals may not hold; the plug-in's are known not to."""
     validity = assess(influence, bias, first.evaluated.cell_mu, data.cells)
     if o.estimator == "debiased":
-        warn_of(validity, covariance.std_errors, data.items, data.n_contexts)
+        warn_of(validity, covariance.std_errors, data.items, data.n_contexts, setup.functional.interior)
     return validity
 
 

@@ -51,6 +51,7 @@ class Repetition:
     propensity: Propensity
     evaluated: Pass
     floor: float = 0.0
+    sample: IntArray | None = None
     alone: MuSource | None = None
     judged: Judged | None = None
     rho: FloatArray | None = None
