@@ -166,8 +166,8 @@ def check_options(options: Options) -> None:
     if options.judge is None and options.judge_as != "two-stage":
         raise OptionError(f"judge_as={options.judge_as!r} says how a judge is used; pass judge=")
     if options.judge_as == "features" and (options.mu is not None or not isinstance(options.learner, str)):
-        given = "mu=" if options.mu is not None else "learner="
-        raise OptionError(f"judge_as='features' makes verdicts features of LightGBM; leave {given} out")
+        other = "mu=" if options.mu is not None else "learner="
+        raise OptionError(f"judge_as='features' makes verdicts features of LightGBM; leave {other} out")
     for name, value, words in (
         ("learner", options.learner, LEARNERS),
         ("graph", options.graph, GRAPHS),

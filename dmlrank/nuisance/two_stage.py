@@ -132,11 +132,10 @@ def settle_tilts(
         loss = _loss(tilted(tilts, base, features, fold), y, weight)
         if loss < best:
             best, kept, misses = loss, tilts, 0
-            continue
-        misses += 1
-        # A verdict that tells something lowers the loss under the stiffest ridge already.
-        if misses > 1:
-            break
+        elif kept is not nothing:
+            misses += 1
+            if misses > 1:
+                break
     return kept
 
 
