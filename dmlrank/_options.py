@@ -163,7 +163,7 @@ def check_options(options: Options) -> None:
             raise OptionError("subsample averages over a sample of the prompts, prompts='fixed' is about all of them")
     check_choice(options.votes, VOTES, "votes")
     check_choice(options.judge_as, JUDGE_AS, "judge_as")
-    if options.judge is None and options.judge_as != "two-stage":
+    if options.judge is None and options.judge_as != "two-stage" and options.estimator != "bt_mle":
         raise OptionError(f"judge_as={options.judge_as!r} says how a judge is used; pass judge=")
     if options.judge_as == "features" and (options.mu is not None or not isinstance(options.learner, str)):
         other = "mu=" if options.mu is not None else "learner="
