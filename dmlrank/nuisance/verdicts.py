@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -11,15 +11,13 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from ..data.formula import Formula
-from ..data.frames import column_names, name_of, require_columns, take_columns
-from ..data.outcomes import MEANINGS, is_category, read_outcomes, read_probabilities
+from ..data.outcomes import MEANINGS
 from ..data.preferences import Cells, FloatArray, IntArray, PreferenceData
-from ..exceptions import DataError, DmlrankError, JudgeError, OptionTypeError, listed
-from .selection import contexts_of, kept_rows
+from ..exceptions import JudgeError
+from .verdict_sources import Said, Source, named_judges, read_said
 
 # Probabilities below it are raised before their logarithm is taken.
 _SMALLEST = 1e-3
-_SUM = 1e-4
 _SWAPPED = [1, 0, 2, 3, 4]
 
 
@@ -80,20 +78,6 @@ class Verdicts:
         return replace(data, cells=self.cells, vote_cell=votes, vote_y=self.cells.y, vote_row=rows)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Said:
-    """One judge's verdicts: items as shown, (r,), and probabilities by meaning, (r, 5), or raw numbers, (r, q)."""
-
-    context: IntArray
-    first: IntArray
-    second: IntArray
-    values: FloatArray
-    probabilities: bool
-
-    def only(self, kept: Any) -> _Said:
-        return _Said(self.context[kept], self.first[kept], self.second[kept], self.values[kept], self.probabilities)
-
-
 def read_verdicts(
     judge: Any,
     data: PreferenceData,
@@ -127,9 +111,9 @@ def read_verdicts(
     OptionTypeError, DataError
         If they cannot be read.
     """
-    named = _named(judge)
-    source = _Source(data, formula, frame, unlabelled, context, categories)
-    said = [_read(name, spec, source) for name, spec in named]
+    named = named_judges(judge)
+    source = Source(data, formula, frame, unlabelled, context, categories)
+    said = [read_said(name, spec, source) for name, spec in named]
     merged = [_merged(one, data) for one in said]
     for (name, _), (cells, *_) in zip(named, merged, strict=True):
         if not len(cells):
@@ -139,151 +123,10 @@ def read_verdicts(
     return verdicts
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Source:
-    """Where verdicts are read from."""
-
-    data: PreferenceData
-    formula: Formula
-    frame: Any
-    unlabelled: Any
-    context: tuple[str, ...]
-    categories: Mapping[Any, str] | None
-
-
-def _named(judge: Any) -> list[tuple[str, Any]]:
-    """Judges by name."""
-    if isinstance(judge, str):
-        return [(judge, (judge,))]
-    if isinstance(judge, tuple) and judge and all(isinstance(name, str) for name in judge):
-        if all(is_category(name) for name in judge):
-            return [("judge", judge)]
-        return [(name, (name,)) for name in judge]
-    if isinstance(judge, tuple) and judge and all(isinstance(entry, tuple) and len(entry) == 2 for entry in judge):
-        return [(str(name), (spec,) if isinstance(spec, str) else spec) for name, spec in judge]
-    return [("judge", judge)]
-
-
-def _read(name: str, spec: Any, source: _Source) -> _Said:
-    try:
-        if isinstance(spec, tuple) and spec and all(isinstance(column, str) for column in spec):
-            return _from_columns(spec, source)
-        if _is_frame(spec):
-            return _from_frame(spec, source)
-        if callable(spec):
-            contexts = contexts_of(source.data, source.frame, source.unlabelled)
-            return _from_array(spec(contexts, list(source.data.items)), source.data)
-        return _from_array(spec, source.data)
-    except DmlrankError as error:
-        raise type(error)(f"judge {name!r}: {error}") from None
-
-
-def _is_frame(spec: Any) -> bool:
-    return hasattr(spec, "columns") or hasattr(spec, "column_names")
-
-
-def _from_columns(columns: tuple[str, ...], source: _Source) -> _Said:
-    """Verdicts in columns of the data, on each row's own pair."""
-    require_columns(columns, column_names(source.frame), "columns of the data that hold verdicts")
-    pair = (source.formula.first, source.formula.second)
-    rows = kept_rows(source.data, source.frame, source.unlabelled, list(dict.fromkeys([*pair, *columns])))
-    return _of_rows(rows, source.data.row_context, columns, source)
-
-
-def _from_frame(spec: Any, source: _Source) -> _Said:
-    """Verdicts in a long frame: context, two items, and a label or probabilities."""
-    if not source.context:
-        raise JudgeError(
-            "a frame of verdicts names its contexts; pass context= with the columns that identify a prompt in it and "
-            "in the data, or put the verdicts into columns of the data"
-        )
-    available = column_names(spec)
-    pair = (source.formula.first, source.formula.second)
-    require_columns((*source.context, *pair), available, "a frame of verdicts")
-    rest = [name for name in available if name not in (*source.context, *pair)]
-    columns = tuple(source.formula.outcomes) if set(source.formula.outcomes) <= set(rest) else ()
-    columns = columns or tuple(name for name in rest if is_category(name)) or tuple(rest)
-    if len(columns) != 1 and not all(is_category(name) for name in columns):
-        raise JudgeError(
-            f"a frame of verdicts has the context, the two items and one column of labels "
-            f"({source.formula.outcome!r}), or probabilities named by category (p_a, p_b, p_tie); beside "
-            f"{listed([*source.context, *pair])} this one has {listed(rest)}"
-        )
-    rows = take_columns(spec, [*source.context, *pair, *columns])
-    place = {name: at for at, name in enumerate(source.data.context_ids)}
-    if len(source.context) == 1:
-        ids = rows[source.context[0]].tolist()
-    else:
-        ids = list(rows[list(source.context)].itertuples(index=False, name=None))
-    context = np.array([place.get(name, -1) for name in ids], dtype=np.intp)
-    if (context < 0).all():
-        raise JudgeError(
-            f"none of the {len(rows)} verdicts is about a context of the data (contexts of the verdicts: "
-            f"{listed(ids[:3])}; of the data: {listed(list(source.data.context_ids[:3]))})"
-        )
-    return _of_rows(rows, context, columns, source)
-
-
-def _of_rows(rows: pd.DataFrame, context: IntArray, columns: tuple[str, ...], source: _Source) -> _Said:
-    """Verdicts of rows; those about other models or contexts, and missing ones, are left out."""
-    code = {name: place for place, name in enumerate(source.data.items)}
-    first, second = (
-        np.array(
-            [code.get(name_of(cell), -1) if known else -1 for cell, known in zip(column, column.notna(), strict=True)]
-        )
-        for column in (rows[source.formula.first], rows[source.formula.second])
-    )
-    known = rows[list(columns)].notna().all(axis=1).to_numpy()
-    kept = np.flatnonzero(known & (context >= 0) & (first >= 0) & (second >= 0))
-    if (first[kept] == second[kept]).any():
-        raise DataError("a verdict compares a model with itself")
-    table = rows.iloc[kept]
-    if not len(kept):
-        return _Said(context[kept], first[kept], second[kept], np.empty((0, 5)), True)
-    if len(columns) == 1:
-        names = np.array(source.data.items, dtype=object)
-        read = read_outcomes(table[columns[0]], names[first[kept]], names[second[kept]], source.categories)
-    else:
-        read = read_probabilities(table[list(columns)], source.categories)
-    values = np.zeros((len(kept), len(MEANINGS)))
-    values[:, [MEANINGS.index(meaning) for meaning in read.categories]] = read.y
-    return _Said(context[kept], first[kept], second[kept], values, True)
-
-
-def _from_array(values: Any, data: PreferenceData) -> _Said:
-    """Verdicts in an array, (n, K, K, q): probabilities in the order of the categories, or any numbers."""
-    shape = (data.n_contexts, data.n_items, data.n_items)
-    try:
-        table = np.asarray(values, dtype=float)
-    except (TypeError, ValueError):
-        raise OptionTypeError(
-            f"judge= is a {type(values).__name__}; allowed: a column of the data or several, a frame, an array "
-            f"(contexts, models, models, q), a function that returns one, or a mapping of names to these"
-        ) from None
-    if table.ndim == 3:
-        table = table[..., None]
-    if table.ndim != 4 or table.shape[:3] != shape:
-        raise JudgeError(
-            f"the array has shape {table.shape}; needed is (contexts, models, models, q) = {(*shape, 'q')}, contexts "
-            f"in order of first appearance and models as in the results"
-        )
-    known = ~np.isnan(table).any(axis=-1) & ~np.eye(data.n_items, dtype=bool)
-    context, first, second = np.nonzero(known)
-    found = table[known]
-    if np.isinf(found).any():
-        raise JudgeError("the array holds infinite values; NaN stands for a verdict that is not known")
-    even = found.shape[1] == data.n_categories and len(found) > 0
-    if not (even and (found >= 0).all() and (np.abs(found.sum(axis=1) - 1) <= _SUM).all()):
-        return _Said(context, first, second, found, False)
-    values = np.zeros((len(found), len(MEANINGS)))
-    values[:, [MEANINGS.index(meaning) for meaning in data.categories]] = found
-    return _Said(context, first, second, values, True)
-
-
 _Merged = tuple[Cells, FloatArray, bool, IntArray]
 
 
-def _merged(said: _Said, data: PreferenceData) -> _Merged:
+def _merged(said: Said, data: PreferenceData) -> _Merged:
     """Cells in the data's orientation, mean values as shown, whether they are probabilities, and orders that agree."""
     first, second = said.first, said.second
     back = np.zeros(len(first), dtype=bool) if data.ordered else first > second
@@ -308,7 +151,7 @@ def _merged(said: _Said, data: PreferenceData) -> _Merged:
     return cells, total / np.maximum(number, 1)[:, None], said.probabilities, _agreeing_orders(said)
 
 
-def _agreeing_orders(said: _Said) -> IntArray:
+def _agreeing_orders(said: Said) -> IntArray:
     """Pairs that were judged in both orders, and those of them with one winner, (2,)."""
     if not said.probabilities or not len(said.first):
         return np.zeros(2, dtype=np.intp)
@@ -418,6 +261,3 @@ def _check_useful(verdicts: Verdicts, data: PreferenceData) -> None:
             f"have said where they said nothing, and where both are known it cancels out of the estimate, "
             f"S/pi (m - mu) + S/pi (Y - m) = S/pi (Y - mu); give verdicts on unlabelled battles or on other pairs"
         )
-
-
-Judge = str | Sequence[str] | Mapping[str, Any] | Callable[..., Any] | Any
