@@ -152,3 +152,48 @@ def test_first_place_of_mt_bench_is_open_once_votes_are_not_taken_as_independent
     assert "First place is open: gpt-4 - claude-v1" in clustered.summary().as_text()
     assert independent.best_set() == ["gpt-4"]
     assert clustered.best_set() == ["gpt-4", "claude-v1"]
+
+
+def test_gpt4_beside_the_humans_of_mt_bench(folder):
+    votes = dr.datasets.read_mt_bench(folder / "mt_bench")
+    verdicts = dr.datasets.read_mt_bench(folder / "mt_bench" / "gpt4_pair.jsonl").drop(columns="judge")
+    formula, context = "winner ~ 1 | model_a + model_b", ["question_id", "turn"]
+    judge = verdicts[[*context, "model_a", "model_b", "winner"]]
+    result = dr.dml_rank(formula, votes, context=context, functional="bt", position_bias=False, judge=judge, rng=0)
+    row = result.judge.agreement.iloc[0]
+    assert (row["pairs"], row["pairs_decided"]) == (1814, 1078)
+    published = {"agreement": 0.672, "kappa": 0.505, "agreement_decided": 0.884, "kappa_decided": 0.767}
+    assert row[list(published)].round(3).to_dict() == published
+    assert (result.judge.figures.n_verdicts, result.judge.figures.n_unlabelled) == (2400, 586)
+    assert result.steps.verdicts.everywhere
+    # Three in four pairs have human votes, so that there is little left for a judge to tell.
+    assert 0.9 < result.judge.variance_ratio.mean() < 1
+    assert ((result.params - result.update(judge=None).params).abs() < result.bse).all()
+
+
+def test_judges_of_the_arena_where_nine_in_ten_votes_are_hidden(folder):
+    files = {"gpt-4": "gpt-4-0125-preview.json", "gpt-3.5": "gpt-3.5-turbo.json"}
+    battles = dr.datasets.read_chatbot_arena(folder / "chatbot_arena" / "human.json")
+    for name, file in files.items():
+        battles[name] = dr.datasets.read_chatbot_arena(folder / "chatbot_arena" / file)["winner"]
+    options = {"propensity": "marginal", "position_bias": False, "min_labels": 1, "rng": 0}
+    formula = "winner ~ 1 | model_a + model_b"
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", dr.DmlrankWarning)
+        whole = dr.dml_rank(formula, battles, edge_weights="counts", **options)
+        with pytest.raises(dr.DmlrankError, match="cancels out of the estimate"):
+            whole.update(judge="gpt-4")
+        counts = whole.steps.data.pair_counts()
+        fixed = {"graph": whole.graph, "edge_weights": (counts + counts.T).astype(float)}
+        kept = np.random.default_rng(0).random(len(battles)) < 0.1
+        some = battles.assign(winner=battles["winner"].where(kept))
+        humans = dr.dml_rank(formula, some, **fixed, **options)
+        good, poor = (humans.update(judge=name) for name in files)
+    assert 0.85 < good.judge.variance_ratio.mean() < 0.95
+    assert 0.97 < poor.judge.variance_ratio.mean() < 1.02
+    assert poor.judge.position.loc["gpt-3.5", "first"].round(2) == 0.86
+    for result in (humans, good, poor):
+        assert ((result.params - whole.params).abs() < 4 * result.bse).all()
+    # The judge's own ranking, however sure of itself, is not that of the humans.
+    alone = good.judge_table()
+    assert ((alone["judge_lower"] > whole.params) | (alone["judge_upper"] < whole.params)).sum() > 10
