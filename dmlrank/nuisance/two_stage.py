@@ -21,6 +21,8 @@ _CURVATURE = 0.15
 _TINY = 1e-12
 # Soft labels that the second regression learns from, per human label, and at least.
 _SOFT_PER_LABEL, _SOFT_LEAST = 10, 20_000
+# Features beside the verdict that may tell who was labelled.
+_MOST_FEATURES = 50
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -246,7 +248,8 @@ def labelled_share(data: PreferenceData, verdicts: Verdicts, fold: IntArray, n_f
     """P(human label | judged, x, f) at the labelled cells, (m,): the pair's share, tilted by verdict and features.
 
     Where the tilt does not lower the held-out log-loss, labels were drawn among the judged pairs without looking at
-    either, and the pair's share is what is left. All labelled cells have been judged.
+    either, and the pair's share is what is left. All labelled cells have been judged. Of many features the leading
+    principal components are used.
     """
     cells, labelled = verdicts.cells, verdicts.labelled
     pair = cells.first * data.n_items + cells.second
@@ -256,9 +259,26 @@ def labelled_share(data: PreferenceData, verdicts: Verdicts, fold: IntArray, n_f
     own = ((n_labelled + 20 * share) / (n_judged + 20))[pair]
     own = np.clip(own, 1e-6, 1 - 1e-6)
     base = np.stack([own, 1 - own], axis=1)
-    x = np.nan_to_num(data.x.astype(float), nan=0.0)[cells.context]
-    features = np.hstack([verdicts.features, x])
+    features = np.hstack([verdicts.features, leading(data.x)[cells.context]])
     y = np.stack([labelled, ~labelled], axis=1).astype(float)
     rows = fold[cells.context]
     tilts = settle_tilts(base, features, y, np.ones(len(y)), rows, n_folds)
     return tilted(tilts, base, features, rows)[verdicts.label, 0]
+
+
+def leading(x: FloatArray) -> FloatArray:
+    """Standardised features, (n, p), missing ones at the mean; of more than 50 the leading principal components.
+
+    Examples
+    --------
+    >>> leading(np.arange(400.0).reshape(2, 200)).shape, leading(np.ones((3, 2))).tolist()
+    ((2, 50), [[0.0, 0.0], [0.0, 0.0], [0.0, 0.0]])
+    """
+    known = ~np.isnan(x)
+    count = np.maximum(known.sum(axis=0), 1)
+    centred = np.where(known, x - np.where(known, x, 0.0).sum(axis=0) / count, 0.0)
+    scale = np.sqrt(np.square(centred).sum(axis=0) / count)
+    z = centred / np.where(scale > 1e-12, scale, 1.0)
+    if z.shape[1] <= _MOST_FEATURES:
+        return np.asarray(z)
+    return np.asarray(z @ np.linalg.eigh(z.T @ z)[1][:, -_MOST_FEATURES:])
