@@ -185,6 +185,8 @@ class Estimates:
         Scores that are constants whatever the data say.
     scale : Scale
         In what unit ``estimate``, ``plugin``, ``covariance`` and ``neutral`` are.
+    part : str
+        Of what part of the contexts the scores are, such as ``"category = coding"``; empty where of all.
     """
 
     models: tuple[str, ...]
@@ -204,6 +206,7 @@ class Estimates:
     design: Design
     diagnostics: Diagnostics
     scale: Scale = Scale()
+    part: str = ""
 
     def against_neutral(self) -> tuple[FloatArray, FloatArray]:
         """Distance of each score from the neutral value, (K,), and its standard error, (K,)."""

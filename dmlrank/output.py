@@ -114,7 +114,7 @@ class Output:
         e = self.estimates
         return (
             f"<RankResults: {e.functional}, {len(e.models)} models, {e.design.n_contexts:,} contexts, "
-            f"{e.design.n_votes:,} votes; first {e.models[int(np.argmax(e.estimate))]!r}>"
+            f"{e.design.n_votes:,} votes{f' ({e.part})' if e.part else ''}; first {e.models[int(np.argmax(e.estimate))]!r}>"
         )
 
     def _repr_html_(self) -> str:
@@ -218,6 +218,11 @@ class Output:
         return known.index(model)
 
     def _live(self, method: str) -> Steps:
+        if self.steps is None and self.estimates.part:
+            raise DataNotStoredError(
+                f"{method} needs the data and learners of the fit, and this is a view of {self.estimates.part}; ask the "
+                f"whole result"
+            )
         if self.steps is None:
             raise DataNotStoredError(
                 f"{method} needs the data and learners of the fit, and this result was stored without them; fit again"

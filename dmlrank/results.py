@@ -12,7 +12,6 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from ._options import Options, changed_options
-from .claims import Claims
 from .data.features import new_features
 from .data.frames import column_names, require_columns, take_columns
 from .data.graph import Graph
@@ -30,10 +29,11 @@ from .pipeline import pair_share, run, scores_at
 from .report.summary import standardised, two_sided
 from .rescaling import make_scale, rescaled
 from .steps import Source, Steps
+from .subgroups import Subgroups
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class RankResults(Claims):
+class RankResults(Subgroups):
     """Scores of K models with their covariance, and tests, intervals and regions made from them.
 
     Made by :func:`dmlrank.dml_rank`. Nothing that is called on a result changes it. Names that statsmodels has mean
