@@ -9,6 +9,7 @@ from __future__ import annotations
 from . import datasets, functionals
 from ._version import __version__
 from .api import check, dml_rank, load, read_json
+from .comparison import compare
 from .data.graph import Graph
 from .exceptions import DmlrankError, DmlrankWarning
 from .functionals import CategoryWeights
@@ -25,6 +26,7 @@ __all__ = [
     "RankResults",
     "__version__",
     "check",
+    "compare",
     "datasets",
     "dml_rank",
     "functionals",

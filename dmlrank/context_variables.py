@@ -1,4 +1,4 @@
-"""Groups of contexts, and functions of the context, after a fit: read again from its data, held against its features."""
+"""Groups of contexts, and functions of the context, read after a fit and held against its features."""
 
 from __future__ import annotations
 
@@ -103,7 +103,9 @@ def read_groups(steps: Steps, columns: Sequence[str]) -> ContextGroups:
         if column.isna().any():
             raise MissingDataError(f"by(): {name!r} is missing in {int(column.isna().sum())} contexts")
         categories = isinstance(column.dtype, pd.CategoricalDtype)
-        known = [v for v in column.cat.categories if (column == v).any()] if categories else sorted(set(column), key=_key)
+        known = (
+            [v for v in column.cat.categories if (column == v).any()] if categories else sorted(set(column), key=_key)
+        )
         if len(known) > _MOST_GROUPS:
             raise OptionError(
                 f"by(): {name!r} has {len(known)} values, more than {_MOST_GROUPS}; by() is for categories, "
@@ -136,7 +138,9 @@ def read_design(steps: Steps, formula: str) -> ContextDesign:
     """
     text = formula.strip() if isinstance(formula, str) else ""
     if not text.startswith("~") or "|" in text or not text[1:].strip():
-        raise FormulaError(f"project({formula!r}): needed is '~ functions of the prompt', such as '~ C(category) + length'")
+        raise FormulaError(
+            f"project({formula!r}): needed is '~ functions of the prompt', such as '~ C(category) + length'"
+        )
     text = text[1:].strip()
     available = column_names(steps.source.data)
     columns = [name for name in names_in(text).values if name in available]
@@ -147,7 +151,7 @@ def read_design(steps: Steps, formula: str) -> ContextDesign:
     gone = [name for name in columns if table[name].isna().any()]
     if gone:
         raise MissingDataError(f"project(): {listed(gone)} are missing in some contexts")
-    x, feature_map = fit_features(text, dict(table.items()), len(table), steps.source.environment)
+    x, feature_map = fit_features(text, {name: table[name] for name in columns}, len(table), steps.source.environment)
     check_features(x, feature_map.names, keep_missing=False)
     description = ModelDesc.from_formula("~ " + text).rhs_termlist
     constant = any(not term.factors for term in description)
@@ -165,7 +169,9 @@ def _terms(feature_map: FeatureMap, constant: bool) -> tuple[tuple[str, tuple[in
     if feature_map.info is not None:
         coded = [] if feature_map.coded is None else feature_map.coded.tolist()
         kept = [
-            name for name, place in feature_map.info.term_name_slices.items() for _ in range(place.stop - place.start)
+            name
+            for name, place in feature_map.info.term_name_slices.items()
+            for _ in range(place.stop - place.start)
             if name != "Intercept"
         ]
         owner = dict(zip(coded, kept, strict=True))

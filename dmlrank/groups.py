@@ -158,7 +158,9 @@ class GroupResults(JointQuestions):
             raise OptionError(f"{self.variable} has one group, {self.groups[0]!r}: nothing to compare")
         between = np.eye(n_groups)[1:] - np.eye(n_groups)[0]
         matrix = np.kron(between, np.eye(n_models)[places])
-        labels = tuple(f"{self.groups[g]}: {name} - {self.groups[0]}: {name}" for g in range(1, n_groups) for name in chosen)
+        labels = tuple(
+            f"{self.groups[g]}: {name} - {self.groups[0]}: {name}" for g in range(1, n_groups) for name in chosen
+        )
         joint = self.joint
         zeros = np.zeros(len(matrix))
         return joint.wald((joint.estimate, joint.covariance, joint.names, matrix, zeros, labels, joint.reason))
@@ -169,8 +171,8 @@ class GroupResults(JointQuestions):
         Returns
         -------
         DataFrame
-            A row per model: ``statistic``, ``df``, ``p_value`` and ``p_holm`` (family-wise over the models); NaN where a
-            score does not vary.
+            A row per model: ``statistic``, ``df``, ``p_value`` and ``p_holm`` (family-wise over the models); NaN where
+            a score does not vary.
         """
         rows = np.array([self._heterogeneity(j) for j in range(len(self.models))])
         frame = pd.DataFrame(rows, columns=["statistic", "df", "p_value"], index=self.models)
@@ -217,6 +219,9 @@ class GroupResults(JointQuestions):
     def _repr_html_(self) -> str:
         return self.summary().as_html()
 
+    def _together(self) -> JointEstimates:
+        return self.joint
+
     def _view(self, group: int) -> Any:
         e = self._estimates(group, 1.0)
         critical = critical_value(e.covariance, e.alpha)
@@ -235,9 +240,7 @@ class GroupResults(JointQuestions):
             covariance=Covariance(joint.matrix[place, place], e.covariance.basis, fact.n_clusters, joint.note),
             critical=critical,
             design=replace(e.design, **{name: getattr(fact, name) for name in counts}),
-            diagnostics=replace(
-                e.diagnostics, effective_contexts=fact.effective_contexts, second_order=float("nan")
-            ),
+            diagnostics=replace(e.diagnostics, effective_contexts=fact.effective_contexts, second_order=float("nan")),
             part=f"{self.variable} = {fact.name}",
         )
 
@@ -335,12 +338,14 @@ def _check_sizes(found: ContextGroups, facts: Sequence[GroupFacts]) -> None:
             f"by(): groups of {found.variable} with fewer than two labelled prompts have no leaderboard: {seen}; merge "
             f"them with others in the data"
         )
-    sizes = [(fact, min(fact.n_contexts - fact.n_unlabelled, *(fact.n_clusters or (fact.n_contexts,)))) for fact in facts]
+    sizes = [
+        (fact, min(fact.n_contexts - fact.n_unlabelled, *(fact.n_clusters or (fact.n_contexts,)))) for fact in facts
+    ]
     small = [f"{fact.name!r} ({size})" for fact, size in sizes if size < _FEW]
     if small:
         warnings.warn(
-            f"groups of {found.variable} with fewer than {_FEW} labelled prompts or clusters: {', '.join(small)}; their "
-            f"standard errors are too small on average",
+            f"groups of {found.variable} with fewer than {_FEW} labelled prompts or clusters: {', '.join(small)}; "
+            f"their standard errors are too small on average",
             DmlrankWarning,
             stacklevel=4,
         )

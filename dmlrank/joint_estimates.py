@@ -94,11 +94,13 @@ class JointQuestions:
 
     __slots__ = ()
 
-    joint: JointEstimates
+    def _together(self) -> JointEstimates:
+        """The numbers with their covariance."""
+        raise NotImplementedError
 
     def cov_params(self) -> pd.DataFrame:
         """Joint covariance, (d, d), with (block, model) on both sides."""
-        joint = self.joint
+        joint = self._together()
         return pd.DataFrame(joint.covariance.matrix.copy(), index=joint.index, columns=joint.index)
 
     def conf_int(self, alpha: float | None = None, method: str = "max-t") -> pd.DataFrame:
@@ -116,7 +118,7 @@ class JointQuestions:
         DataFrame
             Columns ``lower`` and ``upper``, a row per block and model.
         """
-        joint = self.joint
+        joint = self._together()
         half_width = self._joint_critical(alpha, method) * joint.covariance.std_errors
         limits = {"lower": joint.estimate - half_width, "upper": joint.estimate + half_width}
         return pd.DataFrame(limits, index=joint.index)
@@ -137,7 +139,7 @@ class JointQuestions:
         statsmodels ContrastResults
         """
         margin = check_side(side, delta)
-        return t_test(*(*self.joint.tested(hypothesis), side, margin))
+        return t_test(*(*self._together().tested(hypothesis), side, margin))
 
     def wald_test(self, hypothesis: HypothesisLike) -> Any:
         """One joint chi-squared test of linear restrictions; its degrees of freedom are the structural rank.
@@ -151,9 +153,10 @@ class JointQuestions:
         -------
         statsmodels ContrastResults
         """
-        return self.joint.wald(self.joint.tested(hypothesis))
+        joint = self._together()
+        return joint.wald(joint.tested(hypothesis))
 
     def _joint_critical(self, alpha: float | None, method: str) -> float:
-        joint = self.joint
+        joint = self._together()
         level = joint.alpha if alpha is None else check_alpha(alpha)
         return critical_value(joint.covariance, level, method)

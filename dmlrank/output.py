@@ -112,9 +112,10 @@ class Output:
 
     def __repr__(self) -> str:
         e = self.estimates
+        part = f" ({e.part})" if e.part else ""
         return (
             f"<RankResults: {e.functional}, {len(e.models)} models, {e.design.n_contexts:,} contexts, "
-            f"{e.design.n_votes:,} votes{f' ({e.part})' if e.part else ''}; first {e.models[int(np.argmax(e.estimate))]!r}>"
+            f"{e.design.n_votes:,} votes{part}; first {e.models[int(np.argmax(e.estimate))]!r}>"
         )
 
     def _repr_html_(self) -> str:
@@ -220,8 +221,8 @@ class Output:
     def _live(self, method: str) -> Steps:
         if self.steps is None and self.estimates.part:
             raise DataNotStoredError(
-                f"{method} needs the data and learners of the fit, and this is a view of {self.estimates.part}; ask the "
-                f"whole result"
+                f"{method} needs the data and learners of the fit, and this is a view of {self.estimates.part}; ask "
+                f"the whole result"
             )
         if self.steps is None:
             raise DataNotStoredError(

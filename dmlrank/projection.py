@@ -67,7 +67,7 @@ class Projection(JointQuestions):
         return self._table(self.joint.covariance.std_errors)
 
     def tidy(self, alpha: float | None = None, method: str = "max-t") -> pd.DataFrame:
-        """One row per coefficient and model: coefficient, term, estimate, std_error, statistic, p_value, conf_low, conf_high.
+        """A row per coefficient and model: coefficient, term, estimate, std_error, statistic, p_value, limits.
 
         Intervals are simultaneous over all of them. A coefficient is tested against zero; the constant against the
         score of a model as good as the others where there is one, otherwise not.
@@ -102,7 +102,15 @@ class Projection(JointQuestions):
             places = [column * n_models + j for column in columns for j in range(n_models)]
             labels = tuple(self.joint.names[at] for at in places)
             joint = self.joint
-            asked = (joint.estimate, joint.covariance, joint.names, every[places], np.zeros(len(places)), labels, joint.reason)
+            asked = (
+                joint.estimate,
+                joint.covariance,
+                joint.names,
+                every[places],
+                np.zeros(len(places)),
+                labels,
+                joint.reason,
+            )
             try:
                 test = joint.wald(asked)
                 rows[term] = (float(test.statistic), int(test.df_denom), float(test.pvalue))
@@ -187,9 +195,9 @@ class Projection(JointQuestions):
         alpha: float | None = None,
         ax: Axes | None = None,
     ) -> Axes:
-        """Draw :meth:`bands`; without ``models=`` those of at most eight models with the best scores; needs matplotlib."""
+        """Draw :meth:`bands`; of the five best models where ``models=`` names none; needs matplotlib."""
         if models is None:
-            best = np.argsort(-self.estimates.estimate, kind="stable")[:8]
+            best = np.argsort(-self.estimates.estimate, kind="stable")[:5]
             models = [self.models[j] for j in best]
         level = self.joint.alpha if alpha is None else check_alpha(alpha)
         frame = self.bands(variable, grid, at=at, models=models, alpha=level)
@@ -199,10 +207,15 @@ class Projection(JointQuestions):
         return self.summary().as_text()
 
     def __repr__(self) -> str:
-        return f"<Projection: {self.design.formula}, {len(self.coefficients)} coefficients of {len(self.models)} models>"
+        return (
+            f"<Projection: {self.design.formula}, {len(self.coefficients)} coefficients of {len(self.models)} models>"
+        )
 
     def _repr_html_(self) -> str:
         return self.summary().as_html()
+
+    def _together(self) -> JointEstimates:
+        return self.joint
 
     def _table(self, values: FloatArray) -> pd.DataFrame:
         shape = (len(self.coefficients), len(self.models))
@@ -245,7 +258,9 @@ class Projection(JointQuestions):
         for name in at:
             if name not in table.columns or name == variable:
                 others = [other for other in table.columns if other != variable]
-                raise OptionError(f"at: {name!r} is none of the other variables{nearest(name, others)} ({listed(others)})")
+                raise OptionError(
+                    f"at: {name!r} is none of the other variables{nearest(name, others)} ({listed(others)})"
+                )
         columns = {}
         for name in table.columns:
             column = table[name]

@@ -61,8 +61,9 @@ class Subgroups(Claims):
 
         Notes
         -----
-        A non-linear functional of a group needs preferences *given* the group: with mu(x) averaged over it, E[F(mu(X)) |
-        G = g] is another number than the score of a leaderboard of the group. Hence the condition on columns.
+        A non-linear functional of a group needs preferences *given* the group: with mu(x) averaged over it,
+        E[F(mu(X)) | G = g] is another number than the score of a leaderboard of the group. Hence the condition on
+        columns.
 
         What the covariance of the fit has beyond the sum over influence values (for bt and rank_centrality, the
         correction for a shrunken mu) stretches the errors of all groups alike, as it does the overall scores. Clusters
@@ -85,8 +86,8 @@ class Subgroups(Claims):
     def project(self, formula: str) -> Projection:
         """What the scores of prompts depend on: the projection of F(mu(x)) on functions v of the prompt.
 
-        beta = E[v v']^-1 E[v F(mu(X))'], one column of coefficients per model: the best linear description of how scores
-        vary over prompts, whether or not it is linear. Estimated by regressing phi_raw on v, with influence
+        beta = E[v v']^-1 E[v F(mu(X))'], one column of coefficients per model: the best linear description of how
+        scores vary over prompts, whether or not it is linear. Estimated by regressing phi_raw on v, with influence
         E[v v']^-1 v (phi_raw - v'beta).
 
         Parameters
@@ -171,7 +172,9 @@ def _project(steps: Steps, design: FloatArray, scale: Scale, what: str) -> tuple
     with warnings.catch_warnings():
         # Few clusters: the fit has said so.
         warnings.simplefilter("ignore", DmlrankWarning)
-        joint = clustered(projected, np.kron(every, gauge), steps.clusters, steps.annotator)
+        joint = clustered(
+            projected, np.asarray(np.kron(every, gauge), dtype=np.float64), steps.clusters, steps.annotator
+        )
         alone = clustered(overall, gauge, steps.clusters, steps.annotator)
     if influence.steepening is not None:
         longer = np.kron(every, stretch(alone.matrix, alone.at_least(influence.steepening / len(design))))

@@ -53,7 +53,7 @@ def project_influence(influence: Influence, design: FloatArray, fixed_prompts: b
     spread over the pieces by the labelled cells that they hold, and taken out.
     """
     weight, n = influence.weight, len(design)
-    load = np.linalg.solve(design.T @ (weight[:, None] * design) / n, design.T).T
+    load: FloatArray = np.asarray(np.linalg.solve(design.T @ (weight[:, None] * design) / n, design.T).T, float)
     shares = weight[:, None] * load / n
     correction = influence.by_context
     raw = influence.value + correction

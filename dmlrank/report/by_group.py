@@ -34,7 +34,7 @@ def group_summary(groups: Any, equal: Any, by_model: pd.DataFrame | None) -> Sum
     columns += [_column(scores[:, g], errors[:, g], digits) for g in range(len(facts))]
     heads = ["all", *(fact.name for fact in facts)]
     if by_model is not None:
-        columns.append([_p_value(p) for p in by_model["p_holm"]])
+        columns.append([p_value(p) for p in by_model["p_holm"]])
         heads.append("P equal")
     order = np.argsort(-e.estimate, kind="stable")
     rows = tuple((e.models[j], *(column[j] for column in columns)) for j in order)
@@ -61,7 +61,8 @@ def _column(scores: Any, errors: Any, digits: int) -> list[str]:
     ]
 
 
-def _p_value(p: float) -> str:
+def p_value(p: float) -> str:
+    """A p-value as tables show it."""
     return "n/a" if np.isnan(p) else f"{p:.3f}" if p >= 0.0005 else "<.001"
 
 
@@ -73,7 +74,7 @@ def _notes(groups: Any, equal: Any) -> tuple[str, ...]:
     else:
         test = (
             f"The same scores in every group: chi2({equal.df_denom:g}) = {float(equal.statistic):.1f}, "
-            f"P {_compared(float(equal.pvalue))}. P equal: the same for one model, Holm over the models."
+            f"P {compared(float(equal.pvalue))}. P equal: the same for one model, Holm over the models."
         )
     notes = [
         "Rank, score and (standard error) by group. Scores of all groups come from one fit; the mean of the groups by "
@@ -83,7 +84,9 @@ def _notes(groups: Any, equal: Any) -> tuple[str, ...]:
     ]
     thin = [f"{fact.name} ({', '.join(fact.unseen)})" for fact in facts if fact.unseen]
     if thin:
-        notes.append(f"Models without a vote in a group, whose score there is what the learner guesses: {'; '.join(thin)}.")
+        notes.append(
+            f"Models without a vote in a group, whose score there is what the learner guesses: {'; '.join(thin)}."
+        )
     bare = [fact.name for fact in facts if fact.smallest_pair == 0]
     if bare:
         notes.append(f"Groups in which some compared pair has no vote: {', '.join(bare)}; its part is the learner's.")
@@ -92,7 +95,8 @@ def _notes(groups: Any, equal: Any) -> tuple[str, ...]:
     return tuple(notes)
 
 
-def _compared(p: float) -> str:
+def compared(p: float) -> str:
+    """A p-value after "P"."""
     return f"= {p:.3f}" if p >= 0.0005 else "< .001"
 
 

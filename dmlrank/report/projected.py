@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 
 from .._drawing import literal, new_axes, palette
+from .by_group import compared
 from .summary import decimals, functional_unit
 from .table import Summary
 
@@ -50,7 +51,7 @@ def _notes(projection: Any, terms: pd.DataFrame) -> tuple[str, ...]:
     records: list[Any] = list(terms.itertuples())
     if records:
         tests = [
-            f"{row.Index} chi2({row.df:g}) = {row.statistic:.1f}, P {f'= {row.p_value:.3f}' if row.p_value >= 0.0005 else '< .001'}"
+            f"{row.Index} chi2({row.df:g}) = {row.statistic:.1f}, P {compared(row.p_value)}"
             if np.isfinite(row.statistic)
             else f"{row.Index} not testable ({row.df:g} restrictions)"
             for row in records
@@ -102,7 +103,8 @@ def band_plot(projection: Any, frame: pd.DataFrame, variable: str, alpha: float,
     shown = "" if len(models) == len(projection.models) else f"; {len(models)} of {len(projection.models)} models"
     axes.set_ylabel(unit)
     axes.set_title(
-        f"Projection on {literal(projection.design.formula)}\n{100 * (1 - alpha):g} % simultaneous bands{shown}", fontsize=9
+        f"Projection on {literal(projection.design.formula)}\n{100 * (1 - alpha):g} % simultaneous bands{shown}",
+        fontsize=9,
     )
     axes.legend(loc="center left", bbox_to_anchor=(1.01, 0.5), frameon=False)
     for side in ("top", "right"):

@@ -170,8 +170,8 @@ def _notes(results: Estimates, critical: float, separation: Separation) -> tuple
     notes += first_place(results, separation)
     if results.part:
         notes.append(
-            f"Scores of {results.part}, from the first stages of the whole fit: log-loss, propensities, position effect "
-            f"and warnings are about that."
+            f"Scores of {results.part}, from the first stages of the whole fit: log-loss, propensities, position "
+            f"effect and warnings are about that."
         )
     if results.fixed.any() or not (results.covariance.std_errors > 0).all():
         notes.append(_no_test(results))
