@@ -79,7 +79,8 @@ def _notes(comparison: Any, reversals: pd.DataFrame | None) -> tuple[str, ...]:
         return (*notes, "No two results order a pair of models differently.")
     records: list[Any] = list(shown.head(3).itertuples())
     found = "; ".join(
-        f"{row.model} above {row.other} in {row.above_in} and below in {row.below_in}, adj. P {compared(row.p_adjusted)}"
+        f"{row.model} is above {row.other} in {row.above_in} and below in {row.below_in}, adjusted P "
+        f"{compared(row.p_adjusted)}"
         for row in records
     )
     rest = f" and {len(shown) - 3} more" if len(shown) > 3 else ""
