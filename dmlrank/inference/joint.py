@@ -54,9 +54,10 @@ def with_blocks(joint: FloatArray, blocks: Sequence[Covariance]) -> FloatArray:
     maps = [stretch(joint[place, place], block) for place, block in zip(places, blocks, strict=True)]
     whole = block_diag(*maps)
     moved = whole @ joint @ whole.T
+    moved = (moved + moved.T) / 2
     for place, block in zip(places, blocks, strict=True):
         moved[place, place] = block.matrix
-    return (moved + moved.T) / 2
+    return np.asarray(moved)
 
 
 def stretch(have: FloatArray, want: Covariance) -> FloatArray:
