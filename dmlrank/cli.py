@@ -112,10 +112,11 @@ def _compare(given: argparse.Namespace) -> None:
         found.tidy().to_csv(given.csv, index=False)
     if given.reversals:
         found.reversals().to_csv(given.reversals, index=False)
-    _write_tables(given, found.summary())
+    summary = found.summary()
+    _write_tables(given, summary)
     if given.plot:
         _save_figure(found.plot(), given.plot)
-    print(found.summary())
+    print(summary)
 
 
 def _compared_functionals(given: argparse.Namespace) -> Comparison:

@@ -38,6 +38,8 @@ _TRAITS: tuple[Callable[[Estimates], str], ...] = (
     lambda e: f"{e.design.n_votes:,} votes",
 )
 
+_REVERSAL = ["model", "other", "above_in", "below_in", "gap_above", "gap_below", "p_value", "p_adjusted"]
+
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Comparison(JointQuestions):
@@ -128,6 +130,9 @@ class Comparison(JointQuestions):
         Berger (1982), Multiparameter hypothesis testing and acceptance sampling, Technometrics 24.
         """
         joint = self._together()
+        turned = self._turned()
+        if not turned:
+            return pd.DataFrame(columns=_REVERSAL)
         first, second = self._differences()
         tests = compare_differences(
             joint.estimate,
@@ -140,19 +145,16 @@ class Comparison(JointQuestions):
             delta=0.0,
             alpha=joint.alpha,
         )
-        at = {(joint.names[j], joint.names[k]): place for place, (j, k) in enumerate(zip(first, second, strict=True))}
+        place = {name: number for number, name in enumerate(joint.names)}
+        at = {pair: number for number, pair in enumerate(zip(first.tolist(), second.tolist(), strict=True))}
         rows = []
-        for a, b in combinations(range(len(self.names)), 2):
-            shared = [name for name in self.models if name in self.results[a].models and name in self.results[b].models]
-            for model, other in permutations(shared, 2):
-                up = at[f"{self.names[a]}: {model}", f"{self.names[a]}: {other}"]
-                down = at[f"{self.names[b]}: {other}", f"{self.names[b]}: {model}"]
-                if tests.estimate[up] > 0 and tests.estimate[down] > 0:
-                    gaps = (tests.estimate[up], -tests.estimate[down])
-                    p = (max(p[up], p[down]) for p in (tests.p_value, tests.p_adjusted))
-                    rows.append((model, other, self.names[a], self.names[b], *gaps, *p))
-        heads = ["model", "other", "above_in", "below_in", "gap_above", "gap_below", "p_value", "p_adjusted"]
-        frame = pd.DataFrame(rows, columns=heads)
+        for model, other, above, below in turned:
+            up = at[place[f"{above}: {model}"], place[f"{above}: {other}"]]
+            down = at[place[f"{below}: {other}"], place[f"{below}: {model}"]]
+            gaps = (tests.estimate[up], -tests.estimate[down])
+            p = (max(p[up], p[down]) for p in (tests.p_value, tests.p_adjusted))
+            rows.append((model, other, above, below, *gaps, *p))
+        frame = pd.DataFrame(rows, columns=_REVERSAL)
         return frame.sort_values(["p_adjusted", "p_value"], kind="stable", ignore_index=True)
 
     def summary(self) -> Summary:
@@ -179,6 +181,19 @@ class Comparison(JointQuestions):
 
     def _table(self, columns: Sequence[pd.Series]) -> pd.DataFrame:
         return pd.DataFrame(dict(zip(self.names, columns, strict=True)), index=self.models)
+
+    def _turned(self) -> list[tuple[str, str, str, str]]:
+        """Model, other, the result that has it above, and the result that has it below the other."""
+        found = []
+        for (a, one), (b, two) in combinations(zip(self.names, self.results, strict=True), 2):
+            before, after = one.params, two.params
+            shared = [name for name in self.models if name in one.models and name in two.models]
+            found += [
+                (model, other, a, b)
+                for model, other in permutations(shared, 2)
+                if before[model] > before[other] and after[model] < after[other]
+            ]
+        return found
 
     def _differences(self) -> tuple[Any, Any]:
         """All differences within results, both ways round, by place among the joint scores."""

@@ -12,7 +12,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from patsy import ModelDesc
 
-from .data.features import FeatureMap, check_features, fit_features
+from .data.features import FeatureMap, check_features, fit_features, locate_names
 from .data.formula import names_in, parse_formula
 from .data.frames import column_names, kind_of_time, require_columns
 from .data.preferences import FloatArray, IntArray
@@ -143,10 +143,12 @@ def read_design(steps: Steps, formula: str) -> ContextDesign:
         )
     text = text[1:].strip()
     available = column_names(steps.source.data)
-    columns = [name for name in names_in(text).values if name in available]
-    other = [name for name in names_in(text).values if name not in available]
-    if other:
-        require_columns(other, available, f"project({formula!r})")
+    formula_of_fit = parse_formula(steps.source.formula)
+    roles = (*formula_of_fit.outcomes, formula_of_fit.first, formula_of_fit.second)
+    names = locate_names(text, available, steps.source.environment, steps.data.n_rows, roles)
+    if names.arrays:
+        raise FormulaError(f"project({formula!r}) uses {listed(names.arrays)}; it reads columns of the data only")
+    columns = names.columns
     table = _context_table(steps, columns, "project()")
     gone = [name for name in columns if table[name].isna().any()]
     if gone:
@@ -155,11 +157,11 @@ def read_design(steps: Steps, formula: str) -> ContextDesign:
     check_features(x, feature_map.names, keep_missing=False)
     description = ModelDesc.from_formula("~ " + text).rhs_termlist
     constant = any(not term.factors for term in description)
-    names = (("Intercept",) if constant else ()) + tuple(feature_map.names)
+    heads = (("Intercept",) if constant else ()) + tuple(feature_map.names)
     matrix = np.column_stack([np.ones(len(x)), x]) if constant else np.asarray(x, dtype=float)
-    _check_rank(steps, matrix, names, formula)
+    _check_rank(steps, matrix, heads, formula)
     _check_function_of_features(steps, columns, matrix, "project()")
-    return ContextDesign(f"~ {text}", names, matrix, _terms(feature_map, constant), table, feature_map)
+    return ContextDesign(f"~ {text}", heads, matrix, _terms(feature_map, constant), table, feature_map)
 
 
 def _terms(feature_map: FeatureMap, constant: bool) -> tuple[tuple[str, tuple[int, ...]], ...]:
@@ -249,7 +251,8 @@ def _check_function_of_features(steps: Steps, columns: Sequence[str], values: Fl
 
 def _as_feature(steps: Steps, columns: Sequence[str]) -> str:
     table = _context_table(steps, columns, "by()")
-    return " + ".join(name if table[name].dtype.kind in "fiu" else f"C({name})" for name in columns)
+    named = {name: name if name.isidentifier() else f"Q({name!r})" for name in columns}
+    return " + ".join(named[name] if table[name].dtype.kind in "fiu" else f"C({named[name]})" for name in columns)
 
 
 def _row_codes(x: NDArray[Any]) -> IntArray:

@@ -167,7 +167,7 @@ def _project(steps: Steps, design: FloatArray, scale: Scale, what: str) -> tuple
     influence = _in_unit(steps.influence, scale)
     gauge = steps.setup.functional.gauge(influence.value.shape[1]).basis
     every = np.eye(design.shape[1])
-    projected = project_influence(influence, design, fixed)
+    projected = project_influence(influence, design, fixed, with_pieces=steps.annotator is not None)
     overall = influence.given_prompts() if fixed else influence
     with warnings.catch_warnings():
         # Few clusters: the fit has said so.
@@ -181,7 +181,9 @@ def _project(steps: Steps, design: FloatArray, scale: Scale, what: str) -> tuple
         joint = replace(joint, matrix=longer @ joint.matrix @ longer.T)
     if len(steps.repetitions) > 1:
         each = [_in_unit(repetition.evaluated.influences[0], scale) for repetition in steps.repetitions]
-        joint = joint.between_repetitions(np.stack([project_influence(one, design).estimate for one in each]))
+        joint = joint.between_repetitions(
+            np.stack([project_influence(one, design, with_pieces=False).estimate for one in each])
+        )
     return projected, joint
 
 

@@ -32,7 +32,9 @@ class Projected:
     piece_context: IntArray
 
 
-def project_influence(influence: Influence, design: FloatArray, fixed_prompts: bool = False) -> Projected:
+def project_influence(
+    influence: Influence, design: FloatArray, fixed_prompts: bool = False, with_pieces: bool = True
+) -> Projected:
     """Regress phi_raw = F(mu(x)) + correction on functions v of the context, by weighted least squares.
 
     beta = E[w v v']^-1 E[w v phi_raw'], with influence E[w v v']^-1 w v (phi_raw - beta'v)'. With indicators of groups
@@ -46,6 +48,9 @@ def project_influence(influence: Influence, design: FloatArray, fixed_prompts: b
         v of each context, of full rank where weights are positive.
     fixed_prompts : bool
         Whether the prompts are fixed, so that the correction alone is uncertain.
+    with_pieces : bool
+        Whether corrections by piece are wanted, as they are for annotators crossed with prompts; otherwise there are
+        none of them.
 
     Notes
     -----
@@ -61,11 +66,15 @@ def project_influence(influence: Influence, design: FloatArray, fixed_prompts: b
     uncertain, fitted = (correction, shares.T @ correction) if fixed_prompts else (raw, estimate)
     centred = _products(load, weight[:, None] * (uncertain - design @ fitted))
 
+    plugin = (shares.T @ influence.value).ravel()
+    if not with_pieces:
+        nothing = np.empty((0, centred.shape[1]))
+        return Projected(estimate.ravel(), plugin, centred, nothing, np.empty(0, dtype=np.intp))
     at, size = influence.piece_context, influence.piece_weight[:, None]
     weighted = weight[at, None] * influence.correction
     lean = np.linalg.lstsq(design[at].T @ (size * design[at]), design[at].T @ weighted, rcond=None)[0]
     pieces = _products(load[at], weighted - size * (design[at] @ lean))
-    return Projected(estimate.ravel(), (shares.T @ influence.value).ravel(), centred, pieces, at)
+    return Projected(estimate.ravel(), plugin, centred, pieces, at)
 
 
 def _products(load: FloatArray, rows: FloatArray) -> FloatArray:

@@ -15,6 +15,10 @@ from .table import Summary
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+# Independent labels that a group needs for each free score until the chi-squared distribution of the test of equality
+# is good enough: with 25 it rejects true hypotheses at 5 % in up to 7 % of simulated data.
+_PER_SCORE = 25
+
 
 def group_summary(groups: Any, equal: Any, by_model: pd.DataFrame | None) -> Summary:
     """Rank, score and standard error of every model (rows) in every group (columns).
@@ -76,6 +80,13 @@ def _notes(groups: Any, equal: Any) -> tuple[str, ...]:
             f"The same scores in every group: chi2({equal.df_denom:g}) = {float(equal.statistic):.1f}, "
             f"P {compared(float(equal.pvalue))}. P equal: the same for one model, Holm over the models."
         )
+        least = min(facts, key=lambda fact: fact.n_independent)
+        needed = _PER_SCORE * e.covariance.basis.shape[1]
+        if least.n_independent < needed:
+            test += (
+                f" With fewer than {needed} labelled prompts or clusters in a group ({least.name}: "
+                f"{least.n_independent}) the first test rejects too often."
+            )
     notes = [
         "Rank, score and (standard error) by group. Scores of all groups come from one fit; the mean of the groups by "
         f"their share is the score over all prompts. {e.reason.capitalize()}, in every group.",

@@ -184,6 +184,13 @@ def test_weights_are_those_of_the_target_population(battles, fitted):
         np.testing.assert_allclose(groups.bse[name], np.sqrt((phi**2).sum(axis=0)), rtol=1e-9)
 
 
+def test_a_group_without_weight_is_refused(battles, rank):
+    frame = battles.frame.assign(importance=(battles.frame["half"] == "rest").astype(float))
+    results = rank(frame, FORMULA, mu=battles.mu, propensity="shown", weights="importance")
+    with pytest.raises(OptionError, match="1 groups have no weight"):
+        results.by("half")
+
+
 def test_repetitions_add_what_other_folds_change(battles, rank):
     formula = "winner ~ C(half) | model_a + model_b"
     results = rank(battles.frame, formula, propensity="shown", n_rep=3, learner=shrunken_shares, n_folds=2)

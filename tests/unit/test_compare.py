@@ -7,14 +7,11 @@ import itertools
 import numpy as np
 import pandas as pd
 import pytest
-from scipy.linalg import sqrtm
 from scipy.stats import norm
 
 import dmlrank as dr
 from dmlrank.comparison import automatic_names
 from dmlrank.exceptions import HypothesisError, OptionError, OptionTypeError
-from dmlrank.inference.covariance import Covariance, free_basis
-from dmlrank.inference.joint import stretch, with_blocks
 
 K = 4
 CLUSTERS = {
@@ -98,29 +95,6 @@ def test_annotators_are_crossed_with_prompts_between_results_too(fitted):
     number = len(np.unique(judge[judge >= 0]))
     expected *= number / (number - 1) / len(phis[0]) ** 2
     np.testing.assert_allclose(side.cov_params().loc["a", "b"], expected, rtol=1e-8, atol=1e-14)
-
-
-def test_what_a_result_adds_stretches_its_errors_by_optimal_transport():
-    rng = np.random.default_rng(0)
-    factor = rng.normal(size=(5, 5))
-    joint = factor @ factor.T
-    gauge = np.ones((1, 3)) / np.sqrt(3)
-    basis = free_basis(gauge, 3)
-    inside = basis @ basis.T
-    whole = np.block([[inside, np.zeros((3, 2))], [np.zeros((2, 3)), np.eye(2)]])
-    joint = whole @ joint @ whole
-    grown = basis @ (basis.T @ joint[:3, :3] @ basis + np.diag([0.5, 1.0])) @ basis.T
-    blocks = [Covariance(grown, basis), Covariance(joint[3:, 3:], np.eye(2))]
-    found = with_blocks(joint, blocks)
-    np.testing.assert_array_equal(found[:3, :3], grown)
-    np.testing.assert_array_equal(found[3:, 3:], joint[3:, 3:])
-    have, want = basis.T @ joint[:3, :3] @ basis, basis.T @ grown @ basis
-    root = sqrtm(have).real
-    back = np.linalg.inv(root)
-    expected = basis @ back @ sqrtm(root @ want @ root).real @ back @ basis.T
-    np.testing.assert_allclose(stretch(joint[:3, :3], blocks[0]), expected, atol=1e-10)
-    np.testing.assert_allclose(found[:3, 3:], expected @ joint[:3, 3:], atol=1e-10)
-    assert np.linalg.eigvalsh(found)[0] > -1e-10
 
 
 def test_a_joint_test_is_about_both_functionals(fitted):

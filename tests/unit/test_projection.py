@@ -89,6 +89,22 @@ def test_coefficients_and_covariance_are_those_of_statsmodels(battles, fitted, k
         np.testing.assert_allclose(own, covariance, rtol=1e-7, atol=1e-14)
 
 
+def test_functions_of_the_caller_and_splines_are_read_as_in_a_fit(battles, fitted):
+    results, x0 = fitted(), prompts(battles, "x0")
+    raw = results.influence + results.params.to_numpy()
+    projection = results.project("~ np.exp(x0)")
+    v = np.column_stack([np.ones(150), np.exp(x0)])
+    np.testing.assert_allclose(projection.params, np.linalg.lstsq(v, raw, rcond=None)[0], rtol=1e-8)
+    spline = results.project("~ bs(x0, 4)")
+    assert spline.test_terms().index.tolist() == ["bs(x0, 4)"]
+    inside = float(np.median(x0))
+    band = spline.bands("x0", [inside], models="m1")["estimate"].item()
+    v = spline.design.matrix
+    at = int(np.abs(x0 - inside).argmin())
+    assert abs(band - v[at] @ spline.params["m1"]) < 0.05
+    np.testing.assert_allclose(spline.design.at(spline.design.table), v, rtol=1e-10)
+
+
 @pytest.mark.parametrize("functional", ["borda", "bt", "rank_centrality"])
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_constant_alone_gives_the_scores(fitted, functional, kind):
@@ -183,8 +199,10 @@ def test_what_cannot_be_projected_on_is_refused_with_the_reason(battles, rank, f
             results.project(wrong)
     with pytest.raises(FormulaError, match="linearly dependent"):
         results.project("~ x0 + I(2 * x0)")
-    with pytest.raises(ColumnError, match="no column 'x3'"):
+    with pytest.raises(ColumnError, match="'x3', which is neither a column"):
         results.project("~ x3")
+    with pytest.raises(FormulaError, match="'winner' is the outcome or an item column"):
+        results.project("~ C(winner)")
     with pytest.raises(DataError, match="'judge' varies within context"):
         results.project("~ C(judge)")
     with pytest.raises(OptionError, match="not debiased"):
