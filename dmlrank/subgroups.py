@@ -76,7 +76,7 @@ class Subgroups(Claims):
         >>> res = dr.dml_rank("winner ~ C(category) | model_a + model_b", battles, rng=0, n_jobs=1)
         >>> groups = res.by("category")
         >>> groups.params.shape, groups["coding"].params.idxmax()
-        ((8, 5), 'gpt-4')
+        ((8, 6), 'gpt-4')
         """
         steps = self._projectable("by")
         found = read_groups(steps, columns)
