@@ -117,7 +117,7 @@ class Comparison(JointQuestions):
             ``model`` is above ``other`` in ``above_in`` and below it in ``below_in``, by ``gap_above`` and
             ``gap_below``. ``p_value``: the larger of the two one-sided p-values, for both orders being as estimated
             (intersection-union test). ``p_adjusted``: the same with p-values that are held jointly over all differences
-            of all results (single-step max-t), so that every reversal with ``p_adjusted <= 0.05`` may be claimed at
+            of all results (step-down max-t), so that every reversal with ``p_adjusted <= 0.05`` may be claimed at
             once. The strongest evidence first.
 
         Raises
@@ -140,7 +140,7 @@ class Comparison(JointQuestions):
             joint.noise,
             first,
             second,
-            method="max-t",
+            method="step-down",
             side="larger",
             delta=0.0,
             alpha=joint.alpha,

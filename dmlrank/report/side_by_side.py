@@ -65,8 +65,10 @@ def _notes(comparison: Any, reversals: pd.DataFrame | None) -> tuple[str, ...]:
     names = comparison.names
     notes = [
         f"Score (standard error), and rank; in brackets the places gained (+) or lost (-) against {names[0]}, among "
-        f"the models that both have. Scores of different functionals have different units: compare ranks."
+        f"the models that both have."
     ]
+    if len({functional_unit(result.estimates) for result in comparison.results}) > 1:
+        notes[0] += " Scores of different functionals have different units: compare ranks."
     invalid = [n for n, r in zip(names, comparison.results, strict=True) if r.estimates.estimator == "plugin"]
     if invalid:
         notes.append(f"Plug-in estimates are not debiased, and their standard errors not valid: {', '.join(invalid)}.")
