@@ -29,6 +29,7 @@ from .comparison import Comparison, named_results
 from .data.arrow import arrow_module
 from .exceptions import DataError, DmlrankError, OptionError, nearest
 from .inference.simultaneous import METHODS
+from .planning.contrasts import Against, Top
 from .report.table import Summary
 
 _DEMO_FORMULA = "winner ~ C(category) + length | model_a + model_b"
@@ -84,7 +85,7 @@ def _fit(given: argparse.Namespace) -> None:
     if given.json:
         results.to_json(given.json)
     if given.plot:
-        _save_figure(results.plot(), given.plot)
+        _save_plot(results, given.plot)
     print(summary)
 
 
@@ -115,7 +116,7 @@ def _compare(given: argparse.Namespace) -> None:
     summary = found.summary()
     _write_tables(given, summary)
     if given.plot:
-        _save_figure(found.plot(), given.plot)
+        _save_plot(found, given.plot)
     print(summary)
 
 
@@ -136,7 +137,8 @@ def _compared_functionals(given: argparse.Namespace) -> Comparison:
 
 def _refuse_fit_options(given: argparse.Namespace) -> None:
     """Raise where stored results are compared and an option of a fit is given."""
-    unused = [name for name in (*_OPTIONS, "groups", "categories", "tune", "unlabelled") if getattr(given, name)]
+    fitting = (*_OPTIONS, "groups", "categories", "tune", "unlabelled")
+    unused = [name for name in fitting if getattr(given, name) is not None]
     if unused:
         raise OptionError(f"--{unused[0]} is an option of a fit, and compare was given stored results")
 
@@ -157,8 +159,28 @@ def _write_tables(given: argparse.Namespace, summary: Summary) -> None:
             Path(path).write_text(written(), encoding="utf-8")
 
 
-def _save_figure(axes: Any, path: str) -> None:
-    figure = axes.get_figure(root=True)
+def _design(given: argparse.Namespace) -> None:
+    options = _fit_options(given)
+    results = dml_rank(given.formula, read_frame(given.file), env={}, **options)
+    plan = results.design(
+        given.budget,
+        given.criterion,
+        contrasts=Top(given.top) if given.top else Against(given.against) if given.against else given.contrasts,
+        costs=given.costs,
+        min_propensity=given.min_propensity,
+        one_pair=given.one_pair,
+        explore=given.explore,
+        newdata=read_frame(given.prompts_file) if given.prompts_file else None,
+    )
+    if given.out:
+        plan.export(given.out, given.rng)
+    if given.plot:
+        _save_plot(plan, given.plot)
+    print(plan.summary(results.estimates.alpha))
+
+
+def _save_plot(shown: Any, path: str) -> None:
+    figure = shown.plot().get_figure(root=True)
     assert figure is not None
     figure.savefig(path)
 
@@ -209,6 +231,10 @@ def _read(path: str, kind: str) -> Any:
     return parquet.read_table(path) if kind == "parquet" else feather.read_table(path)
 
 
+def _floor(text: str) -> float | str:
+    return text if text == "auto" else float(text)
+
+
 def _label_and_meaning(pair: str) -> tuple[str, str]:
     label, equals, meaning = pair.rpartition("=")
     if not equals:
@@ -223,7 +249,7 @@ _OPTIONS: dict[str, dict[str, Any]] = {
     "propensity": {"help": "estimate, marginal or the name of a column (default estimate)"},
     "propensity_formula": {"metavar": "'~ FEATURES'", "help": "what selection saw, where not the formula's features"},
     "estimator": {"choices": ESTIMATORS},
-    "learner": {"choices": LEARNERS},
+    "learner": {"choices": LEARNERS, "help": "smooth main effects, then LightGBM (auto, the default); or that alone"},
     "n_folds": {"type": int, "metavar": "N"},
     "n_rep": {"type": int, "metavar": "N", "help": "repetitions with other folds (default 1)"},
     "position_bias": {
@@ -238,7 +264,12 @@ _OPTIONS: dict[str, dict[str, Any]] = {
     "weights": {"metavar": "COLUMN", "help": "weights of prompts in the target population"},
     "category_weights": {"choices": CATEGORY_WEIGHTS},
     "prompts": {"choices": PROMPTS, "help": "whether intervals are about new prompts or these alone"},
-    "floor": {"type": float, "metavar": "P", "help": "smallest probability of a category (default 0.005)"},
+    "floor": {
+        "type": _floor,
+        "metavar": "P",
+        "help": "smallest probability of a category (default: auto, by log-loss)",
+    },
+    "subsample": {"type": int, "metavar": "M", "help": "prompts over which F(mu) is averaged (default all)"},
     "cov_type": {"choices": COV_TYPES},
     "missing": {"choices": MISSING},
     "votes": {"choices": VOTES, "help": "repeated votes on a prompt and pair: their mean, or the first"},
@@ -264,9 +295,7 @@ def _parser() -> argparse.ArgumentParser:
     _add_options(look, _CHECKED)
     look.set_defaults(run=_check)
     fit = commands.add_parser("fit", help="fit a file of battles and print a summary")
-    _add_options(fit, list(_OPTIONS))
-    fit.add_argument("--tune", choices=("cv", "random", "none"))
-    fit.add_argument("--unlabelled", metavar="FILE", help="further prompts without a label")
+    _add_fit_options(fit)
     fit.add_argument("--method", choices=METHODS, default="max-t", help="intervals of --csv (default max-t)")
     fit.add_argument("--csv", metavar="OUT", help="write the tidy table")
     fit.add_argument("--pairs", metavar="OUT", help="write tests of all differences (max-t) as CSV")
@@ -277,6 +306,10 @@ def _parser() -> argparse.ArgumentParser:
     fit.add_argument("--json", metavar="OUT", help="write the result as JSON, which dmlrank.read_json reads")
     fit.add_argument("--plot", metavar="OUT", help="write the forest plot (needs matplotlib)")
     fit.set_defaults(run=_fit)
+    design = commands.add_parser("design", help="fit a file of battles and plan what to label next")
+    _add_fit_options(design)
+    _add_design_options(design)
+    design.set_defaults(run=_design)
     side = commands.add_parser("compare", help="put stored results, or functionals of one fit, side by side")
     side.add_argument(
         "inputs", nargs="+", metavar="JSON", help="results stored with fit --json; or a formula and a file of battles"
@@ -295,6 +328,28 @@ def _parser() -> argparse.ArgumentParser:
     side.add_argument("--plot", metavar="OUT", help="write the bump chart (needs matplotlib)")
     side.set_defaults(run=_compare)
     return parser
+
+
+def _add_fit_options(command: argparse.ArgumentParser) -> None:
+    _add_options(command, list(_OPTIONS))
+    command.add_argument("--tune", choices=("cv", "random", "none"))
+    command.add_argument("--unlabelled", metavar="FILE", help="further prompts without a label")
+
+
+def _add_design_options(command: argparse.ArgumentParser) -> None:
+    command.add_argument("--budget", type=float, required=True, metavar="B", help="what all labels may cost together")
+    command.add_argument("--criterion", choices=("A", "D"), default="A")
+    asked = command.add_mutually_exclusive_group()
+    asked.add_argument("--contrasts", nargs="+", metavar="'A - B'", help="differences that matter, not all scores")
+    asked.add_argument("--top", type=int, metavar="N", help="what matters are the differences among the N best")
+    asked.add_argument("--against", metavar="MODEL", help="what matters are one model's differences from the others")
+    command.add_argument("--costs", type=float, default=1.0, metavar="C", help="cost of a label (default 1)")
+    command.add_argument("--min-propensity", type=float, metavar="P", help="smallest propensity of a pair")
+    command.add_argument("--one-pair", action="store_true", help="at most one label for a prompt")
+    command.add_argument("--explore", type=float, default=0.0, metavar="SHARE", help="share of a uniform plan mixed in")
+    command.add_argument("--new", dest="prompts_file", metavar="FILE", help="prompts to plan for (default: the fit's)")
+    command.add_argument("--out", metavar="OUT", help="write what to label, with propensities: .csv or .json")
+    command.add_argument("--plot", metavar="OUT", help="write the heat map of labels (needs matplotlib)")
 
 
 def _add_options(command: argparse.ArgumentParser, names: Sequence[str]) -> None:

@@ -14,7 +14,7 @@ from scipy.stats import chi2
 from ._options import check_alpha
 from .context_variables import ContextGroups
 from .data.preferences import FloatArray
-from .estimation.subgroups import Projected
+from .estimation.subgroups import Projected, project_influence
 from .exceptions import (
     DataError,
     DmlrankWarning,
@@ -281,7 +281,9 @@ def make_groups(
 ) -> GroupResults:
     """Labelled leaderboards of groups from the coefficients on their indicators."""
     e, n_models = whole.estimates, len(whole.models)
-    facts = tuple(_facts(steps, whole, found, g, projected) for g in range(len(found.names)))
+    design = np.eye(len(found.names))[found.code]
+    wins = project_influence(steps.influence_of(1), design, with_pieces=False).estimate.reshape(-1, n_models)
+    facts = tuple(_facts(steps, found, g, projected, wins[g]) for g in range(len(found.names)))
     _check_sizes(found, facts)
     joint = JointEstimates(
         kind="group",
@@ -296,7 +298,7 @@ def make_groups(
     return GroupResults(found.variable, whole, joint, facts)
 
 
-def _facts(steps: Steps, whole: Any, found: ContextGroups, group: int, projected: Projected) -> GroupFacts:
+def _facts(steps: Steps, found: ContextGroups, group: int, projected: Projected, shares: FloatArray) -> GroupFacts:
     data, cells = steps.data, steps.data.cells
     inside = found.code == group
     weight = np.ones(data.n_contexts) if steps.context_weight is None else steps.context_weight
@@ -305,8 +307,6 @@ def _facts(steps: Steps, whole: Any, found: ContextGroups, group: int, projected
     np.add.at(votes, (own.first, own.second), own.n_votes)
     votes += votes.T
     labelled = np.unique(own.context)
-    wins = steps.influence_of(1)
-    own_weight = np.where(inside, weight, 0.0) / weight[inside].sum()
     n_models = data.n_items
     phi = projected.centred[:, group * n_models : (group + 1) * n_models]
     square = np.square(phi).sum(axis=0)
@@ -322,7 +322,7 @@ def _facts(steps: Steps, whole: Any, found: ContextGroups, group: int, projected
         n_clusters=_clusters_in(steps, inside),
         unseen=tuple(name for name, count in zip(data.items, votes.sum(axis=0), strict=True) if count == 0),
         plugin=projected.plugin.reshape(-1, n_models)[group],
-        shares=own_weight @ (wins.value + wins.by_context),
+        shares=shares,
         effective_contexts=float(effective[square > 0].min(initial=np.inf)),
     )
 

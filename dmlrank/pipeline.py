@@ -10,12 +10,13 @@ import numpy as np
 
 from ._options import Options
 from .data.graph import Graph
-from .data.preferences import FloatArray, PreferenceData
+from .data.preferences import FloatArray, IntArray, PreferenceData
 from .data.reading import read_preferences
 from .estimation.crossfit import CrossFittedMu, Folds, GivenMu, MuSource, assign_folds
+from .estimation.evaluation import evaluate
 from .estimation.floor import settled_floor
-from .estimation.influence import Influence, Pieces, evaluate, raised
-from .estimation.validity import Validity, assess, warn_of
+from .estimation.influence import Influence, Pieces, raised
+from .estimation.validity import Validity, assess, remaining_bias, warn_of
 from .exceptions import OptionError
 from .functionals import Borda
 from .functionals.first_advantage import FirstAdvantage
@@ -84,10 +85,15 @@ def run(options: Options, source: Source, previous: Steps | None = None) -> Step
         lambda: make_covariance(influence, gauge, clusters, annotator, o, [passed.influences[0] for passed in passes]),
     )
     first = repetitions[0]
+    bias = memory.step(
+        "second order",
+        (data, setup, first.mu, first.floor),
+        lambda: _remaining_bias(data, setup, first.mu, first.floor),
+    )
     validity = memory.step(
         "validity",
-        (data, setup, influence, covariance, first.mu, first.evaluated, o.estimator),
-        lambda: _validity(data, setup, influence, covariance, first, o),
+        (data, setup, influence, covariance, bias, first.evaluated, o.estimator),
+        lambda: _validity(data, setup, influence, covariance, bias, first, o),
     )
     return Steps(
         o,
@@ -114,7 +120,17 @@ def pair_share(steps: Steps, item: int, opponent: int) -> tuple[float, Covarianc
         return float(influence.estimate[0]), covariance_of(steps, influence, np.empty((0, 1)))
     score = PairShare(steps.setup.weights, item, opponent)
     influences = [
-        evaluate([score], r.mu, steps.data, r.propensity.cells, steps.pieces, 0.0, steps.context_weight).influences[0]
+        evaluate(
+            [score],
+            r.mu,
+            steps.data,
+            r.propensity.cells,
+            steps.pieces,
+            0.0,
+            steps.context_weight,
+            steps.options.n_jobs,
+            r.sample,
+        ).influences[0]
         for r in steps.repetitions
     ]
     influence = averaged(influences, steps.options.estimator)
@@ -180,7 +196,7 @@ def _repeat(
 ) -> Repetition:
     """One repetition: folds, first stages, the pass."""
     # One child seed for every use, so that changing one option never changes the draws of another.
-    seeds = np.random.SeedSequence([o.seed, number] if number else o.seed).spawn(3)
+    seeds = np.random.SeedSequence([o.seed, number] if number else o.seed).spawn(4)
     folds = memory.step(
         f"folds {number}", (data, clusters, o.n_folds, o.seed), lambda: _folds(data, clusters, o, seeds[0])
     )
@@ -193,23 +209,40 @@ def _repeat(
     tuned = None if is_own(o.learner) else o.tune
     mu = given or memory.step(f"mu {number}", (data, folds, o.learner, tuned), lambda: _mu(data, folds, o, seeds[1]))
     floor = memory.step(f"floor {number}", (data, setup, mu, o.floor), lambda: _floor(o, data, setup, mu))
+    sample = _sample(data, o.subsample, seeds[3])
     evaluated = memory.step(
         f"evaluated {number}",
-        (data, setup, mu, propensity, pieces, weight, floor),
-        lambda: evaluate(_scores(setup), mu, data, propensity.cells, pieces, floor, weight),
+        (data, setup, mu, propensity, pieces, weight, floor, o.subsample, o.seed),
+        lambda: evaluate(_scores(setup), mu, data, propensity.cells, pieces, floor, weight, o.n_jobs, sample),
     )
-    return Repetition(folds, mu, propensity, evaluated, floor)
+    return Repetition(folds, mu, propensity, evaluated, floor, sample)
+
+
+def _sample(data: PreferenceData, size: int | None, seed: np.random.SeedSequence) -> IntArray | None:
+    """Contexts that F(mu) is averaged over, (m,), whatever the order of the rows; None for all."""
+    if size is None or size >= data.n_contexts:
+        return None
+    drawn = np.random.default_rng(seed).choice(data.n_contexts, size, replace=False)
+    return np.sort(np.argsort(data.seed_order)[drawn])
+
+
+def _remaining_bias(data: PreferenceData, setup: Setup, mu: MuSource, floor: float) -> FloatArray:
+    return remaining_bias(setup.functional, mu, np.argsort(data.seed_order), data.n_items, floor)
 
 
 def _validity(
-    data: PreferenceData, setup: Setup, influence: Influence, covariance: Covariance, first: Repetition, o: Options
+    data: PreferenceData,
+    setup: Setup,
+    influence: Influence,
+    covariance: Covariance,
+    bias: FloatArray,
+    first: Repetition,
+    o: Options,
 ) -> Validity:
     """Signs that the intervals may not hold; the plug-in's are known not to."""
-    order = np.argsort(data.seed_order)
-    cell_mu = first.evaluated.cell_mu
-    validity = assess(setup.functional, influence, first.mu, cell_mu, data.cells, order, first.floor)
+    validity = assess(influence, bias, first.evaluated.cell_mu, data.cells)
     if o.estimator == "debiased":
-        warn_of(validity, covariance.std_errors, data.items, data.n_contexts)
+        warn_of(validity, covariance.std_errors, data.items, data.n_contexts, setup.functional.interior)
     return validity
 
 

@@ -32,7 +32,7 @@ class Subgroups(Claims):
 
         The scores of group g are theta_g = E[F(mu(X)) | G = g]. They come from the fit's influence values,
         phi_g = 1(G = g) (phi_raw - theta_g) / p_g, so that nothing is trained anew, and their mean by share of the
-        groups is the score over all prompts.
+        groups is the score over all prompts (with ``subsample=``, up to what the sample's shares of the groups differ).
 
         Parameters
         ----------
@@ -159,10 +159,8 @@ class Subgroups(Claims):
 
 def _project(steps: Steps, design: FloatArray, scale: Scale, what: str) -> tuple[Projected, Covariance]:
     """Coefficients on a design, (n, P), in the unit of ``scale``, with their covariance, (P K, P K)."""
-    weight = np.ones(len(design)) if steps.context_weight is None else steps.context_weight
-    empty = ~(np.square(design).T @ weight > 0)
-    if empty.any():
-        raise OptionError(f"{int(empty.sum())} {what} have no weight: weights are zero in all of their prompts")
+    for one in (steps.influence, *(repetition.evaluated.influences[0] for repetition in steps.repetitions)):
+        _check_counted(one.value_weight, design, what)
     fixed = steps.options.prompts == "fixed"
     influence = _in_unit(steps.influence, scale)
     gauge = steps.setup.functional.gauge(influence.value.shape[1]).basis
@@ -185,6 +183,17 @@ def _project(steps: Steps, design: FloatArray, scale: Scale, what: str) -> tuple
             np.stack([project_influence(one, design, with_pieces=False).estimate for one in each])
         )
     return projected, joint
+
+
+def _check_counted(weight: FloatArray, design: FloatArray, what: str) -> None:
+    """Raise where weights, or the sample of ``subsample=``, leave nothing to a column of the design."""
+    rank = np.linalg.matrix_rank(np.sqrt(weight)[:, None] * design / np.sqrt(np.square(design).mean(axis=0)))
+    lacking = design.shape[1] - int(rank)
+    if lacking:
+        raise OptionError(
+            f"{lacking} {what} have no weight: weights are zero in all of their prompts, or the sample of subsample= "
+            f"has none of them"
+        )
 
 
 def _in_unit(influence: Influence, scale: Scale) -> Influence:

@@ -54,27 +54,34 @@ def project_influence(
 
     Notes
     -----
+    Where F(mu) is averaged over a sample of the contexts, it is regressed on v in the sample, the correction in all.
+
     The same correction of pieces as for the scores themselves: what their projection on v says of the bias of F(mu) is
     spread over the pieces by the labelled cells that they hold, and taken out.
     """
-    weight, n = influence.weight, len(design)
-    load: FloatArray = np.asarray(np.linalg.solve(design.T @ (weight[:, None] * design) / n, design.T).T, float)
-    shares = weight[:, None] * load / n
+    weight, counted, n = influence.weight, influence.value_weight, len(design)
     correction = influence.by_context
-    raw = influence.value + correction
-    estimate = shares.T @ raw
-    uncertain, fitted = (correction, shares.T @ correction) if fixed_prompts else (raw, estimate)
-    centred = _products(load, weight[:, None] * (uncertain - design @ fitted))
-
-    plugin = (shares.T @ influence.value).ravel()
+    load: FloatArray = np.asarray(np.linalg.solve(_gram(design, weight) / n, design.T).T, float)
+    of_value = np.linalg.solve(_gram(design, counted), design.T @ (counted[:, None] * influence.value))
+    of_correction = load.T @ (weight[:, None] * correction) / n
+    residual = weight[:, None] * (correction - design @ of_correction)
+    if not fixed_prompts:
+        residual = residual + counted[:, None] * (influence.value - design @ of_value)
+    centred = _products(load, residual)
+    estimate, plugin = (np.asarray(part, dtype=float).ravel() for part in (of_value + of_correction, of_value))
     if not with_pieces:
         nothing = np.empty((0, centred.shape[1]))
-        return Projected(estimate.ravel(), plugin, centred, nothing, np.empty(0, dtype=np.intp))
+        return Projected(estimate, plugin, centred, nothing, np.empty(0, dtype=np.intp))
     at, size = influence.piece_context, influence.piece_weight[:, None]
     weighted = weight[at, None] * influence.correction
-    lean = np.linalg.lstsq(design[at].T @ (size * design[at]), design[at].T @ weighted, rcond=None)[0]
+    lean = np.linalg.lstsq(_gram(design[at], size[:, 0]), design[at].T @ weighted, rcond=None)[0]
     pieces = _products(load[at], weighted - size * (design[at] @ lean))
-    return Projected(estimate.ravel(), plugin, centred, pieces, at)
+    return Projected(estimate, plugin, centred, pieces, at)
+
+
+def _gram(design: FloatArray, weight: FloatArray) -> FloatArray:
+    """sum w v v', (P, P)."""
+    return np.asarray(design.T @ (weight[:, None] * design), dtype=float)
 
 
 def _products(load: FloatArray, rows: FloatArray) -> FloatArray:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -13,6 +13,7 @@ from ..data.graph import Graph
 from ..exceptions import GraphError, NuisanceError, OptionError, check_choice, listed
 
 FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.intp]
 
 # What a category counts for the item shown first and for the item shown second.
 _WINS = {"first": (1.0, 0.0), "second": (0.0, 1.0)}
@@ -290,6 +291,24 @@ class Functional(Protocol):
 
     def gauge(self, n_items: int) -> Gauge:
         """What the scores cannot do."""
+        ...
+
+
+@runtime_checkable
+class Local(Protocol):
+    """A score whose derivative along one pair's probabilities depends on these probabilities alone.
+
+    Corrections then need mu at the labelled pairs only, not at all pairs of every context.
+    """
+
+    def value(self, mu: FloatArray) -> FloatArray:
+        """Scores, (n, d)."""
+        ...
+
+    def derivative_at(
+        self, mu: FloatArray, delta: FloatArray, first: IntArray, second: IntArray, n_items: int
+    ) -> FloatArray:
+        """Derivative, (r, d), along ``delta``, (r, C), at the ordered pairs (first, second) with ``mu``, (r, C)."""
         ...
 
 

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-import lightgbm as lgb
 import numpy as np
 from numpy.typing import NDArray
 
@@ -15,7 +14,7 @@ from ..data.preferences import FloatArray, IntArray, PreferenceData
 from .classifiers import fit_learner, is_own
 from .frequencies import shrunken_frequencies
 from .lightgbm import outcome_rows, stack_rows, train_booster
-from .pairs import predict_all_pairs
+from .pairs import PairTrees, predict_all_pairs
 from .smooth_boosting import fit_smooth_boosted
 from .tuning import Tune
 
@@ -34,20 +33,21 @@ class MuModel(Protocol):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class BoosterMu:
-    """A booster over rows [x, first, second]."""
+    """A booster over rows [x, first, second], prepared once for all chunks of contexts."""
 
-    booster: lgb.Booster
-    n_items: int
+    trees: PairTrees
     n_jobs: int | None = None
+
+    concurrent = True
 
     def predict(self, x: FloatArray) -> FloatArray:
         """Category probabilities, (n, K, K, C)."""
-        return predict_all_pairs(self.booster, x, self.n_items, n_jobs=self.n_jobs)
+        return predict_all_pairs(self.trees, x, self.trees.n_items, n_jobs=self.n_jobs)
 
     def at(self, x: FloatArray, first: IntArray, second: IntArray) -> FloatArray:
         """Category probabilities, (r, C)."""
         rows = stack_rows(x, np.arange(len(x)), first, second)
-        return np.asarray(self.booster.predict(rows, num_threads=self.n_jobs or 0))
+        return np.asarray(self.trees.booster.predict(rows, num_threads=self.n_jobs or 0))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -55,6 +55,8 @@ class ConstantMu:
     """The same probabilities, (K, K, C), in every context."""
 
     table: FloatArray
+
+    concurrent = True
 
     def predict(self, x: FloatArray) -> FloatArray:
         """Category probabilities, (n, K, K, C)."""
@@ -71,6 +73,11 @@ class MirroredMu:
 
     model: MuModel
     flip: IntArray
+
+    @property
+    def concurrent(self) -> bool:
+        """Whether several threads may ask at once."""
+        return getattr(self.model, "concurrent", False)
 
     def predict(self, x: FloatArray) -> FloatArray:
         """Category probabilities, (n, K, K, C), with mu_kj the flip of mu_jk."""
@@ -157,7 +164,7 @@ def fit_mu(
             model = fit_learner(learner, rows, data.n_items, data.n_categories, rng)
         else:
             booster = train_booster(rows, data.n_categories, data.n_items, tune, rng, n_jobs)
-            model = BoosterMu(booster, data.n_items, n_jobs)
+            model = BoosterMu(PairTrees.of(booster, data.n_items), n_jobs)
     return model if data.ordered else MirroredMu(model, data.flip)
 
 

@@ -12,8 +12,9 @@ from .._progress import report
 from ..data.graph import Graph
 from ..data.preferences import Cells, FloatArray, IntArray, PreferenceData
 from ..exceptions import NuisanceError
-from .lightgbm import TrainingRows, ordered_cells, stack_rows, train_booster
-from .pairs import predict_all_pairs
+from .lightgbm import TrainingRows, many, ordered_cells, settled, stack_rows, train_booster
+from .pairs import PairTrees, predict_all_pairs
+from .parameters import Settings
 from .tuning import Tune
 
 _NEGATIVES_PER_POSITIVE = 10
@@ -152,10 +153,11 @@ def estimate_propensity(
     if data.x.shape[1] == 0:
         return marginal_propensity(data)
     estimates = np.empty(len(data.cells))
+    settings: Settings | None = None
     for held_out, seed in enumerate(seeds):
         rng = np.random.default_rng(seed)
         here = fold[data.cells.context] == held_out
-        estimates[here] = _fold_propensity(data, fold != held_out, here, unit, tune, rng, n_jobs)
+        estimates[here], settings = _fold_propensity(data, fold != held_out, here, unit, tune, rng, n_jobs, settings)
         report(held_out + 1, len(seeds), "propensity, folds")
     pair = data.cells.first * data.n_items + data.cells.second
     floor = _RELATIVE_FLOOR * (data.pair_counts() / data.n_contexts).reshape(-1)[pair]
@@ -172,31 +174,39 @@ def _fold_propensity(
     tune: Tune,
     rng: np.random.Generator,
     n_jobs: int | None,
-) -> FloatArray:
-    """Estimates at the cells of the held-out fold, before floor and scale."""
+    settings: Settings | None,
+) -> tuple[FloatArray, Settings | None]:
+    """Estimates at the cells of the held-out fold, before floor and scale.
+
+    With many rows a sample of the first fold's settles the hyperparameters for all folds.
+    """
     cells = data.cells
     rows = selection_rows(data, kept, unit, rng)
     first, second = (items[here] for items in cells.shown)
     context = cells.context[here]
     if len(np.unique(rows.label)) == 1:
-        return np.full(len(context), 1.0 if data.ordered else 2.0)
-    booster = train_booster(rows, None, data.n_items, tune, rng, n_jobs)
+        return np.full(len(context), 1.0 if data.ordered else 2.0), settings
+    if settings is None and many(rows, tune):
+        settings = settled(rows, None, data.n_items, tune, rng, n_jobs)
+    booster = train_booster(rows, None, data.n_items, tune, rng, n_jobs, settings)
     if _one_pair_per_context(cells):
         any_label = _any_label(data, kept, context, unit, tune, rng, n_jobs)
         total = np.empty(len(context))
         own = np.empty(len(context))
+        trees = PairTrees.of(booster, data.n_items)
         step = max(1, 4_000_000 // max(data.n_items**2, data.x.shape[1]))
         for at in range(0, len(context), step):
             part = slice(at, at + step)
-            table = predict_all_pairs(booster, data.x[context[part]], data.n_items, n_jobs=n_jobs)[..., 0]
+            table = predict_all_pairs(trees, data.x[context[part]], data.n_items, n_jobs=n_jobs)[..., 0]
             total[part] = table.sum(axis=(1, 2))
             own[part] = table[np.arange(len(table)), first[part], second[part]]
             if not data.ordered:
                 own[part] += table[np.arange(len(table)), second[part], first[part]]
-        return any_label * own / total
+        return any_label * own / total, settings
     threads = n_jobs or 0
     orders = [(first, second)] if data.ordered else [(first, second), (second, first)]
-    return np.sum([booster.predict(stack_rows(data.x, context, a, b), num_threads=threads) for a, b in orders], axis=0)
+    shares = [booster.predict(stack_rows(data.x, context, a, b), num_threads=threads) for a, b in orders]
+    return np.sum(shares, axis=0), settings
 
 
 def _one_pair_per_context(cells: Cells) -> bool:

@@ -14,7 +14,7 @@ from .._progress import report
 from ..data.preferences import FloatArray, IntArray, PreferenceData
 from .lightgbm import ordered_cells, stack_rows, threads
 from .main_effects import LabelledRows, MainEffects, fit_main_effects
-from .pairs import predict_all_pairs
+from .pairs import PairTrees, predict_all_pairs
 from .parameters import Parameter
 from .splines import SmoothBasis
 
@@ -38,8 +38,8 @@ class SmoothBoostedMu:
     ----------
     basis : SmoothBasis
     main : MainEffects
-    booster : lightgbm.Booster or None
-        None where trees did not help.
+    trees : PairTrees or None
+        The booster, prepared once for all chunks of contexts; None where trees did not help.
     mirrored : bool
         Whether the booster learnt from both orders, so that its score for a pair is the mean of both.
     n_items : int
@@ -48,16 +48,18 @@ class SmoothBoostedMu:
 
     basis: SmoothBasis
     main: MainEffects
-    booster: lgb.Booster | None
+    trees: PairTrees | None
     mirrored: bool
     n_items: int
     n_jobs: int | None = None
 
+    concurrent = True
+
     def predict(self, x: FloatArray) -> FloatArray:
         """Category probabilities of every ordered pair, (n, K, K, C)."""
         scores = self.main.table(self.basis.of(x))
-        if self.booster is not None:
-            added = predict_all_pairs(self.booster, x, self.n_items, raw_score=True, n_jobs=self.n_jobs)
+        if self.trees is not None:
+            added = predict_all_pairs(self.trees, x, self.n_items, raw_score=True, n_jobs=self.n_jobs)
             scores += (added + np.swapaxes(added, 1, 2)[..., _flip(added)]) / 2 if self.mirrored else added
         mu: FloatArray = softmax(scores, axis=-1)
         items = np.arange(self.n_items)
@@ -67,8 +69,8 @@ class SmoothBoostedMu:
     def at(self, x: FloatArray, first: IntArray, second: IntArray) -> FloatArray:
         """Category probabilities, (r, C), of one pair in each of r contexts with features ``x``, (r, p)."""
         scores = self.main.at(self.basis.of(x), first, second)
-        if self.booster is not None:
-            scores += _booster_scores(self.booster, x, first, second, self.mirrored, self.n_jobs)
+        if self.trees is not None:
+            scores += _booster_scores(self.trees.booster, x, first, second, self.mirrored, self.n_jobs)
         return np.asarray(softmax(scores, axis=-1))
 
 
@@ -135,7 +137,8 @@ def fit_smooth_boosted(
         else:
             fitted = _fit_smooth(cells, f, smooth.ridge, smooth.screened, smooth.fits[0].flat)
             booster = _train(fitted, stage, lgb_seeds[f], n_jobs) if stage.rounds else None
-        models.append(SmoothBoostedMu(fitted.basis, fitted.main, booster, stage.mirrored, data.n_items, n_jobs))
+        trees = PairTrees.of(booster, data.n_items) if booster else None
+        models.append(SmoothBoostedMu(fitted.basis, fitted.main, trees, stage.mirrored, data.n_items, n_jobs))
         report(f + 1, len(seeds), "mu, folds")
     return tuple(models)
 
@@ -268,7 +271,10 @@ def _boost_together(
         parameters = _parameters(fitted.training, stage, seed, n_jobs)
         train = _dataset(fitted.training, fitted.main, stage.mirrored, parameters)
         booster = lgb.Booster(parameters, train)
-        booster.add_valid(_dataset(fitted.held, fitted.main, stage.mirrored, parameters, train), "held out")
+        # A fold may hold contexts without labels only: it has no say.
+        if len(fitted.held.rows):
+            held = _dataset(fitted.held, fitted.main, stage.mirrored, parameters, train)
+            booster.add_valid(held, "held out")
         boosters.append(booster)
         sizes.append(fitted.held.rows.weight.sum())
     best, rounds, done = smooth.loss, 0, 0
@@ -276,7 +282,7 @@ def _boost_together(
         for booster in boosters:
             booster.update()
         done += 1
-        loss = sum(size * booster.eval_valid()[0][2] for size, booster in zip(sizes, boosters, strict=True))
+        loss = sum(size * booster.eval_valid()[0][2] for size, booster in zip(sizes, boosters, strict=True) if size)
         if loss < best:
             best, rounds = loss, done
     for booster in boosters:

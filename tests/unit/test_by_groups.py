@@ -29,6 +29,8 @@ KINDS = {
     "two groupings": {"cov_type": "cluster", "cov_kwds": {"groups": ["topic", "block"]}},
     "fixed": {"prompts": "fixed"},
     "weighted": {"weights": "importance"},
+    "sampled": {"subsample": 50},
+    "weighted sample": {"subsample": 50, "weights": "importance"},
 }
 
 
@@ -184,10 +186,33 @@ def test_weights_are_those_of_the_target_population(battles, fitted):
         np.testing.assert_allclose(groups.bse[name], np.sqrt((phi**2).sum(axis=0)), rtol=1e-9)
 
 
+def test_with_a_sample_scores_are_means_in_it_and_corrections_means_of_all(battles, fitted):
+    results, group = fitted("bt", subsample=50), prompts(battles, "half")
+    influence, groups = results.steps.influence, results.by("half")
+    drawn = influence.sampled > 0
+    for name in ("odd one", "rest"):
+        inside = group == name
+        value, correction = influence.value, influence.by_context
+        theta = value[drawn & inside].mean(axis=0) + correction[inside].mean(axis=0)
+        np.testing.assert_allclose(groups.params[name], theta, rtol=1e-10)
+        first = np.where((drawn & inside)[:, None], value - value[drawn & inside].mean(axis=0), 0) * 120 / 50
+        second = np.where(inside[:, None], correction - correction[inside].mean(axis=0), 0)
+        phi = (first + second) / inside.mean()
+        own = phi.T @ phi / 120**2
+        ratio = groups.bse[name] / np.sqrt(np.diag(own))
+        # Longer by what the correction for a shrunken mu adds, as the scores over all prompts are.
+        assert (ratio > 0.99).all()
+        assert (ratio < 1.5).all()
+
+
 def test_a_group_without_weight_is_refused(battles, rank):
     frame = battles.frame.assign(importance=(battles.frame["half"] == "rest").astype(float))
     results = rank(frame, FORMULA, mu=battles.mu, propensity="shown", weights="importance")
     with pytest.raises(OptionError, match="1 groups have no weight"):
+        results.by("half")
+    rare = battles.frame.assign(half=np.where(battles.frame["prompt"].isin(["q001", "q002"]), "rare", "rest"))
+    results = rank(rare, FORMULA, mu=battles.mu, propensity="shown", subsample=3)
+    with pytest.raises(OptionError, match="the sample of subsample= has none of them"):
         results.by("half")
 
 

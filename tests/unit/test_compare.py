@@ -20,6 +20,7 @@ CLUSTERS = {
     "two-way": {"cov_type": "cluster", "cov_kwds": {"groups": ["prompt", "judge"]}},
     "fixed": {"prompts": "fixed"},
     "weighted": {"weights": "importance"},
+    "sampled": {"subsample": 60},
 }
 
 
@@ -55,7 +56,7 @@ def quiet(ignore_warnings):
 @pytest.mark.parametrize("kind", CLUSTERS)
 def test_every_result_keeps_its_own_covariance(fitted, kind):
     results = [fitted(functional, kind) for functional in ("borda", "bt", "rank_centrality")]
-    if kind not in ("fixed", "weighted"):
+    if kind not in ("fixed", "weighted", "sampled"):
         results.append(results[1].update(estimator="bt_mle", min_labels=10, mu=None, propensity="estimate"))
     side = dr.compare(*results)
     joint = side.cov_params()
@@ -66,7 +67,7 @@ def test_every_result_keeps_its_own_covariance(fitted, kind):
     np.testing.assert_allclose(side.conf_int(method="none").loc["bt"], results[1].conf_int(method="none"))
 
 
-@pytest.mark.parametrize("kind", ["robust", "cluster", "fixed", "weighted"])
+@pytest.mark.parametrize("kind", ["robust", "cluster", "fixed", "weighted", "sampled"])
 def test_between_results_lie_the_products_of_their_influence(battles, fitted, kind):
     one, other = fitted("borda", kind), fitted("borda", kind, edge_weights="counts")
     a, b = one.influence, other.influence

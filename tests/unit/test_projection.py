@@ -26,6 +26,7 @@ KINDS = {
     "two-way": {"cov_type": "cluster", "cov_kwds": {"groups": ["prompt", "judge"]}},
     "fixed": {"prompts": "fixed"},
     "weighted": {"weights": "importance"},
+    "sampled": {"subsample": 60},
     "repeated": {"n_rep": 2, "mu": None, "learner": lambda x, y, w, rng: lambda x: np.full((len(x), 3), 1 / 3)},
 }
 

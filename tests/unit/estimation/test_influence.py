@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 
 from dmlrank.data.preferences import Cells
-from dmlrank.estimation import influence
-from dmlrank.estimation.crossfit import Folds, GivenMu
-from dmlrank.estimation.influence import evaluate, pieces_by_context, pieces_by_group, raised
+from dmlrank.estimation import evaluation
+from dmlrank.estimation.crossfit import Folds, GivenMu, Part
+from dmlrank.estimation.evaluation import evaluate
+from dmlrank.estimation.influence import pieces_by_context, pieces_by_group, raised
 from dmlrank.functionals import Borda, BradleyTerry, CategoryWeights, RankCentrality
 
 K, C = 4, 3
@@ -104,12 +105,15 @@ def test_chunks_do_not_matter(score, case, monkeypatch, by_group, chunk):
     pieces = pieces_by_group(data, annotator)[0] if by_group else pieces_by_context(data)
     folds = Folds(np.arange(40) % 3, np.arange(40), 3)
     whole = evaluate([score], mu, data, propensity, pieces, 0.02)
-    monkeypatch.setattr(influence, "_CHUNK", chunk)
+    monkeypatch.setattr(evaluation, "_CHUNK", chunk)
     for source in (mu, Scattered(mu.mu, folds)):
         parts = evaluate([score], source, data, propensity, pieces, 0.02)
         for name in ("value", "correction"):
             one, other = (getattr(passed.influences[0], name) for passed in (whole, parts))
             np.testing.assert_allclose(other, one, rtol=1e-12, atol=1e-12)
+        if score.interior:
+            one, other = (passed.influences[0].steepening for passed in (whole, parts))
+            np.testing.assert_allclose(other, one, rtol=1e-6, atol=1e-9 * np.abs(one).max())
         np.testing.assert_array_equal(parts.cell_mu, whole.cell_mu)
         assert (parts.n_floored, parts.n_entries) == (whole.n_floored, whole.n_entries)
 
@@ -120,11 +124,15 @@ class Scattered:
     def __init__(self, mu, folds):
         self.mu, self.folds = mu, folds
 
-    def chunks(self, size):
+    def parts(self, size, kept=None):
         for fold in range(self.folds.n_folds):
-            here = np.flatnonzero(self.folds.fold == fold)
+            here = np.flatnonzero((self.folds.fold == fold) & (True if kept is None else kept))
             for at in range(0, len(here), size):
-                yield here[at : at + size], self.mu[here[at : at + size]]
+                part = here[at : at + size]
+                yield Part(part, np.arange(len(part)), lambda part=part: self.mu[part], fold % 2 == 0)
+
+    def at(self, cells):
+        return self.mu[cells.context, cells.first, cells.second]
 
 
 def test_several_scores_in_one_pass_are_those_of_one_pass_each(case):
