@@ -159,8 +159,8 @@ class GroupResults(JointQuestions):
         Notes
         -----
         The distribution is that of large groups. With one vote per prompt and nothing to find, a test at 5 % has
-        rejected 17 % of simulated data with 8 models in 5 groups of 50 prompts, 6.5 % in groups of 200, and 5.6 % in
-        groups of 500. :meth:`equal_by_model` has fewer restrictions at once.
+        rejected 17 % of simulated data with 8 models in 5 groups of 50 prompts, 8 % in groups of 200, and 6 % in
+        groups of 500 (docs/groups.md). :meth:`equal_by_model` has fewer restrictions at once.
         """
         chosen = self.models if models is None else [models] if isinstance(models, str) else list(models)
         places = [self.whole._place(name) for name in chosen]
