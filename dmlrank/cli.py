@@ -232,7 +232,11 @@ def _read(path: str, kind: str) -> Any:
 
 
 def _floor(text: str) -> float | str:
-    return text if text == "auto" else float(text)
+    """A number, or a word for the API to judge."""
+    try:
+        return float(text)
+    except ValueError:
+        return text
 
 
 def _label_and_meaning(pair: str) -> tuple[str, str]:

@@ -241,7 +241,7 @@ class RankResults(Subgroups):
         ----------
         newdata : frame, optional
             Prompts with the formula's feature columns; the mean of the folds' learners is evaluated there. None means
-            the prompts of the fit, out of fold.
+            the prompts of the fit, out of fold; with ``subsample=`` those of its sample.
 
         Returns
         -------
@@ -249,8 +249,12 @@ class RankResults(Subgroups):
         """
         steps, scale = self._live("predict"), self.estimates.scale
         if newdata is None:
-            index = pd.Index(list(steps.data.context_ids), name="context", tupleize_cols=False)
-            return pd.DataFrame(scale.of(steps.influence.value), index=index, columns=self.models)
+            first = steps.repetitions[0]
+            # With subsample= only the sample's prompts have been evaluated.
+            known = np.arange(steps.data.n_contexts) if first.sample is None else first.sample
+            value = first.evaluated.influences[0].value if first.sample is not None else steps.influence.value
+            index = pd.Index([steps.data.context_ids[i] for i in known], name="context", tupleize_cols=False)
+            return pd.DataFrame(scale.of(value[known]), index=index, columns=self.models)
         feature_map = steps.data.feature_map
         require_columns(feature_map.variables, column_names(newdata), "newdata")
         table = take_columns(newdata, feature_map.variables)
