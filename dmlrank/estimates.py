@@ -193,6 +193,8 @@ class Estimates:
         Scores that are constants whatever the data say.
     scale : Scale
         In what unit ``estimate``, ``plugin``, ``covariance`` and ``neutral`` are.
+    part : str
+        Of what part of the contexts the scores are, such as ``"category = coding"``; empty where of all.
     judge : JudgeFigures or None
         What judges said and bought, in the unit of the functional.
     """
@@ -214,6 +216,7 @@ class Estimates:
     design: Design
     diagnostics: Diagnostics
     scale: Scale = Scale()
+    part: str = ""
     judge: JudgeFigures | None = None
 
     def against_neutral(self) -> tuple[FloatArray, FloatArray]:

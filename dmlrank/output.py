@@ -112,9 +112,10 @@ class Output:
 
     def __repr__(self) -> str:
         e = self.estimates
+        part = f" ({e.part})" if e.part else ""
         return (
             f"<RankResults: {e.functional}, {len(e.models)} models, {e.design.n_contexts:,} contexts, "
-            f"{e.design.n_votes:,} votes; first {e.models[int(np.argmax(e.estimate))]!r}>"
+            f"{e.design.n_votes:,} votes{part}; first {e.models[int(np.argmax(e.estimate))]!r}>"
         )
 
     def _repr_html_(self) -> str:
@@ -218,6 +219,11 @@ class Output:
         return known.index(model)
 
     def _live(self, method: str) -> Steps:
+        if self.steps is None and self.estimates.part:
+            raise DataNotStoredError(
+                f"{method} needs the data and learners of the fit, and this is a view of {self.estimates.part}; ask "
+                f"the whole result"
+            )
         if self.steps is None:
             raise DataNotStoredError(
                 f"{method} needs the data and learners of the fit, and this result was stored without them; fit again"

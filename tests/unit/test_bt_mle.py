@@ -143,7 +143,7 @@ def test_what_is_not_used_is_refused(single, rank):
         "min_labels": 2,
         "edge_weights": "counts",
         "floor": 0.01,
-        "subsample": 10,
+        "subsample": 100,
     }
     assert given.keys() == UNUSED_BY_BT_MLE.keys()
     fitted = rank(single, FORMULA, **MLE)
