@@ -250,6 +250,7 @@ class GroupResults(JointQuestions):
             shares=fact.shares,
             covariance=Covariance(joint.matrix[place, place], e.covariance.basis, fact.n_clusters, joint.note),
             critical=critical,
+            judge=None,
             design=replace(e.design, **{name: getattr(fact, name) for name in counts}),
             diagnostics=replace(e.diagnostics, effective_contexts=fact.effective_contexts, second_order=float("nan")),
             part=f"{self.variable} = {fact.name}",
