@@ -41,7 +41,7 @@ def dml_rank(
     formula: str,
     data: Any,
     *,
-    functional: str | Functional = "borda",
+    functional: str | Functional | Callable[[Any], ArrayLike] = "borda",
     context: str | Sequence[str] | None = None,
     propensity: str | ArrayLike | Callable[[pd.DataFrame, list[str]], ArrayLike] | Any = "estimate",
     propensity_formula: str | None = None,
@@ -94,10 +94,13 @@ def dml_rank(
         neither changed nor copied: :meth:`RankResults.update` reads it again where a change asks for other columns or
         rows, so leave it as it is for as long. Rows keep their order; joins and aggregations of DuckDB have none, so
         give them an ``.order()`` unless ``context=`` says which rows belong together.
-    functional : {"borda", "bt", "rank_centrality"} or Functional
+    functional : {"borda", "bt", "rank_centrality", "dominance", "softmin"}, Functional or callable
         Mean win share; log-odds projected on differences of scores (Bradley-Terry without assuming it); stationary
-        distribution of the walk to preferred models. Objects such as ``RankCentrality(walk="rate")`` are bound to the
-        data's weights and graph.
+        distribution of the walk to preferred models; share of opponents clearly beaten; preference against the worst
+        opponent. Objects such as ``RankCentrality(walk="rate")`` or ``Dominance(tau=0.7)`` are bound to the data's
+        weights and graph. A function ``mu -> (n, d)`` of probabilities (n, K, K, C) is a functional of your own, its
+        derivative taken by two more calls: one score per model (d = K), or d numbers with names; see
+        :class:`dmlrank.functionals.Custom`.
     context : str or sequence of str, optional
         Columns that identify a prompt. Repeated votes on a prompt and pair are averaged. None: every row is a prompt.
     propensity : {"estimate", "marginal"}, str, array, callable or plan

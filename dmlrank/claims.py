@@ -85,6 +85,7 @@ class Claims(Output):
         >>> tests.result_frame.columns.tolist()[:4], len(tests.result_frame)
         (['first', 'second', 'estimate', 'std_error'], 7)
         """
+        self._about_models("t_test_pairwise")
         check_choice(method, METHODS, "method")
         margin, level, e = check_side(side, delta), self._alpha(alpha), self.estimates
         if against is None and side == "two-sided" and margin:
@@ -151,6 +152,7 @@ class Claims(Output):
         >>> res.ranks().columns.tolist()
         ['rank', 'lower', 'upper', 'group']
         """
+        self._about_models("ranks")
         e, level = self.estimates, self._alpha(alpha)
         joint = self._separation(level, bootstrap)
         lower, upper = rank_bounds(joint.above)
@@ -186,6 +188,7 @@ class Claims(Output):
         >>> set(res.best_set(1)) <= set(res.best_set(3))
         True
         """
+        self._about_models("best_set")
         number = len(self.estimates.models)
         if isinstance(n_best, bool) or not isinstance(n_best, int | np.integer) or not 1 <= n_best <= number:
             raise OptionError(f"n_best={n_best!r}: needed is a whole number from 1 to {number}, the number of models")
@@ -236,14 +239,14 @@ class Claims(Output):
         if contrasts is not None:
             if models is not None:
                 raise OptionError("models= and contrasts= both say what the region is about; give one of them")
-            read = read_hypothesis(contrasts, e.models)
+            read = read_hypothesis(contrasts, e.names)
             region = confidence_ellipsoid(e.estimate, e.covariance, read.labels, read.matrix, e.reason, level)
             return replace(region, center=region.center - read.value, scores=False)
-        chosen = e.models if models is None else [models] if isinstance(models, str) else list(models)
+        chosen = e.names if models is None else [models] if isinstance(models, str) else list(models)
         places = [self._place(name) for name in chosen]
         if len(set(places)) < len(places) or not places:
             raise OptionError(f"models names every score of the region once, at least one; got {listed(chosen)}")
-        rows = np.eye(len(e.models))[places]
+        rows = np.eye(len(e.names))[places]
         return confidence_ellipsoid(e.estimate, e.covariance, chosen, rows, e.reason, level)
 
     def _chosen(self, models: Sequence[str] | None, against: str | None) -> list[int]:

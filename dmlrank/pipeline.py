@@ -18,6 +18,7 @@ from .estimation.influence import Influence, Pieces, evaluate, raised
 from .estimation.validity import Validity, assess, warn_of
 from .exceptions import OptionError
 from .functionals import Borda
+from .functionals.base import output_names
 from .functionals.first_advantage import FirstAdvantage
 from .functionals.pair_share import PairShare
 from .inference.clusters import Clusters, context_weights, read_clusters
@@ -207,9 +208,9 @@ def _validity(
     """Signs that the intervals may not hold; the plug-in's are known not to."""
     order = np.argsort(data.seed_order)
     cell_mu = first.evaluated.cell_mu
-    validity = assess(setup.functional, influence, first.mu, cell_mu, data.cells, order, first.floor)
+    validity = assess(setup.functional, influence, first.mu, cell_mu, data.cells, order, first.floor, data.n_items)
     if o.estimator == "debiased":
-        warn_of(validity, covariance.std_errors, data.items, data.n_contexts)
+        warn_of(validity, covariance.std_errors, output_names(setup.functional, data.items), data.n_contexts)
     return validity
 
 

@@ -36,6 +36,9 @@ from .steps import Source, Steps
 class RankResults(Claims):
     """Scores of K models with their covariance, and tests, intervals and regions made from them.
 
+    A functional of one's own may estimate other numbers: their names then stand where the models' would, and what is
+    about order (:meth:`ranks`, :meth:`t_test_pairwise`, :meth:`best_set`) is refused.
+
     Made by :func:`dmlrank.dml_rank`. Nothing that is called on a result changes it. Names that statsmodels has mean
     here what they mean there.
     """
@@ -47,8 +50,13 @@ class RankResults(Claims):
 
     @property
     def models(self) -> list[str]:
-        """Names of the K models, in the order of every array."""
+        """Names of the K models."""
         return list(self.estimates.models)
+
+    @property
+    def names(self) -> list[str]:
+        """What the estimates are called, in the order of every array: the models, or a functional's own outputs."""
+        return list(self.estimates.names)
 
     @property
     def params(self) -> pd.Series:
@@ -127,7 +135,7 @@ class RankResults(Claims):
 
     def cov_params(self) -> pd.DataFrame:
         """Covariance of the scores, (K, K); singular where the functional fixes a combination of them."""
-        return pd.DataFrame(self.estimates.covariance.matrix.copy(), index=self.models, columns=self.models)
+        return pd.DataFrame(self.estimates.covariance.matrix.copy(), index=self.names, columns=self.names)
 
     def conf_int(self, alpha: float | None = None, method: str = "max-t", bootstrap: str | None = None) -> pd.DataFrame:
         """Confidence intervals.
@@ -155,7 +163,7 @@ class RankResults(Claims):
         """
         half_width = self._critical(alpha, method, bootstrap) * self.estimates.covariance.std_errors
         center = self.estimates.estimate
-        return pd.DataFrame({"lower": center - half_width, "upper": center + half_width}, index=self.models)
+        return pd.DataFrame({"lower": center - half_width, "upper": center + half_width}, index=self.names)
 
     def t_test(self, hypothesis: HypothesisLike, delta: float = 0.0, side: str = "two-sided") -> Any:
         """z tests of linear combinations of scores, each for itself.
@@ -222,7 +230,7 @@ class RankResults(Claims):
         DataNotStoredError
             If the result was loaded without data.
         """
-        j, k = self._place(first), self._place(second)
+        j, k = self._model(first), self._model(second)
         if j == k:
             raise OptionError(f"win_probability needs two different models, not {first!r} twice")
         if not self.graph.edges[j, k]:
@@ -248,12 +256,12 @@ class RankResults(Claims):
         steps, scale = self._live("predict"), self.estimates.scale
         if newdata is None:
             index = pd.Index(list(steps.data.context_ids), name="context", tupleize_cols=False)
-            return pd.DataFrame(scale.of(steps.influence.value), index=index, columns=self.models)
+            return pd.DataFrame(scale.of(steps.influence.value), index=index, columns=self.names)
         feature_map = steps.data.feature_map
         require_columns(feature_map.variables, column_names(newdata), "newdata")
         table = take_columns(newdata, feature_map.variables)
         x = new_features(feature_map, table, keep_missing=steps.options.missing == "keep")
-        return pd.DataFrame(scale.of(scores_at(steps, x)), columns=self.models)
+        return pd.DataFrame(scale.of(scores_at(steps, x)), columns=self.names)
 
     # --- other fits ------------------------------------------------------------------------------------
 
@@ -323,12 +331,12 @@ class RankResults(Claims):
     # --- within -------------------------------------------------------------------------------------------------
 
     def _series(self, values: NDArray[np.float64], name: str) -> pd.Series:
-        return pd.Series(values.copy(), index=self.models, name=name)
+        return pd.Series(values.copy(), index=self.names, name=name)
 
     def _tested(self, hypothesis: HypothesisLike) -> tuple[Any, ...]:
-        read = read_hypothesis(hypothesis, self.models)
+        read = read_hypothesis(hypothesis, self.names)
         e = self.estimates
-        return e.estimate, e.covariance, e.models, read.matrix, read.value, read.labels, e.reason
+        return e.estimate, e.covariance, e.names, read.matrix, read.value, read.labels, e.reason
 
 
 def fit(options: Options, source: Source, previous: Steps | None = None) -> RankResults:

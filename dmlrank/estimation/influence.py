@@ -11,7 +11,8 @@ import numpy as np
 from .._progress import report
 from ..data.preferences import FloatArray, IntArray, PreferenceData
 from .crossfit import MuSource
-from .steepening import Steep, pair_worth, steepening
+from ..functionals.base import is_linear
+from .steepening import Steep, is_steep, pair_worth, steepening
 
 # Doubles in one chunk of mu: a few arrays of this size live at a time.
 _CHUNK = 2_000_000
@@ -228,7 +229,8 @@ def evaluate(
     off_diagonal = ~np.eye(data.n_items, dtype=bool)
     interior = any(score.interior for score in scores)
     results = [_Collected(data.n_contexts, len(pieces.context)) for _ in scores]
-    worth = pair_worth(mu.at(data.cells), data, propensity) if interior else np.empty((0, 0))
+    curved = not all(is_linear(score) for score in scores)
+    worth = pair_worth(mu.at(data.cells), data, propensity) if curved else np.empty((0, 0))
     cell_mu = np.empty((len(data.cells), data.n_categories))
     n_floored = n_entries = done = 0
     for contexts, raw in mu.chunks(max(1, _CHUNK // (data.n_items**2 * data.n_categories))):
@@ -252,7 +254,7 @@ def evaluate(
             if not data.ordered:
                 delta += np.swapaxes(delta, 1, 2)[..., data.flip]
             result.add(contexts, piece, piece_place, *score.value_and_derivative(base, delta))
-            if isinstance(score, Steep) and score.interior:
+            if isinstance(score, Steep) and is_steep(score, data.n_items):
                 whole = delta if len(piece) == len(contexts) else _summed(delta, piece_place, len(contexts))
                 result.steepen(steepening(score, table, whole, worth, population[contexts]) / data.n_contexts)
         done += len(contexts)

@@ -12,6 +12,7 @@ from scipy.special import logsumexp
 
 from ..data.preferences import Cells, FloatArray, IntArray
 from ..exceptions import DmlrankWarning
+from ..functionals.base import is_linear
 from ..nuisance.descent import minimised
 from ..nuisance.learners import MuModel
 from .crossfit import CrossFittedMu, MuSource
@@ -140,6 +141,7 @@ def assess(
     cells: Cells,
     order: IntArray,
     floor: float,
+    n_items: int,
 ) -> Validity:
     """Everything that can be said of a fit's intervals from what it has made.
 
@@ -154,13 +156,14 @@ def assess(
     order : ndarray of int, shape (n,)
         Contexts in an order that does not depend on that of the data.
     floor : float
+    n_items : int
     """
     bias = np.full(influence.value.shape[1], np.nan)
-    if functional.interior and isinstance(mu, CrossFittedMu):
-        some = compared_contexts(order, influence.value.shape[1])
-        bias = second_order(functional, mu.models, mu.x[some], floor)
-    elif not functional.interior:
+    if is_linear(functional):
         bias = np.zeros(influence.value.shape[1])
+    elif isinstance(mu, CrossFittedMu):
+        some = compared_contexts(order, n_items)
+        bias = second_order(functional, mu.models, mu.x[some], floor if functional.interior else 0.0)
     return Validity(effective_contexts(influence), bias, calibration_slope(cell_mu, cells))
 
 

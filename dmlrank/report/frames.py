@@ -19,7 +19,7 @@ def tidy_frame(results: Estimates, critical: float) -> pd.DataFrame:
     z = standardised(*results.against_neutral())
     return pd.DataFrame(
         {
-            "term": list(results.models),
+            "term": list(results.names),
             "estimate": results.estimate,
             "std_error": std_errors,
             "statistic": z,
