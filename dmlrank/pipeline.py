@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -16,13 +17,13 @@ from .estimation.crossfit import CrossFittedMu, Folds, GivenMu, MuSource, assign
 from .estimation.floor import settled_floor
 from .estimation.influence import Influence, Pieces, evaluate, raised
 from .estimation.validity import Validity, assess, warn_of
-from .exceptions import OptionError
-from .functionals import Borda
+from .exceptions import DmlrankWarning, OptionError
+from .functionals import Borda, Custom, Dominance, SoftMin
 from .functionals.base import output_names
 from .functionals.first_advantage import FirstAdvantage
 from .functionals.pair_share import PairShare
 from .inference.clusters import Clusters, context_weights, read_clusters
-from .inference.covariance import Covariance
+from .inference.covariance import Covariance, unforeseen_constant
 from .maximum_likelihood import maximum_likelihood
 from .nuisance.classifiers import check_learner, is_own
 from .nuisance.given import checked_mu
@@ -84,6 +85,7 @@ def run(options: Options, source: Source, previous: Steps | None = None) -> Step
         (influence, clusters, o.prompts),
         lambda: make_covariance(influence, gauge, clusters, annotator, o, [passed.influences[0] for passed in passes]),
     )
+    memory.step("rank", (setup, covariance), lambda: _check_rank(setup, covariance, data.items))
     first = repetitions[0]
     validity = memory.step(
         "validity",
@@ -212,6 +214,24 @@ def _validity(
     if o.estimator == "debiased":
         warn_of(validity, covariance.std_errors, output_names(setup.functional, data.items), data.n_contexts)
     return validity
+
+
+def _check_rank(setup: Setup, covariance: Covariance, items: tuple[str, ...]) -> None:
+    """Warn where a covariance has a smaller rank than a functional of the user's own lets expect."""
+    if not isinstance(setup.functional, Custom | Dominance | SoftMin):
+        return
+    constant = unforeseen_constant(covariance)
+    if constant is not None:
+        names = output_names(setup.functional, items)
+        shown = " ".join(f"{c:+.3g}*{n}" for c, n in zip(constant, names, strict=True) if abs(c) > 1e-6)
+        hint = "; if that is so whatever the data are, say it with Custom(fixed=...)"
+        warnings.warn(
+            f"the covariance is numerically singular: {shown} does not vary in these data, so that joint tests and "
+            f"regions that involve it are not to be trusted"
+            f"{hint if isinstance(setup.functional, Custom) else ' (few pairs and no features, for example)'}",
+            DmlrankWarning,
+            stacklevel=2,
+        )
 
 
 def _scores(setup: Setup) -> list[Any]:

@@ -217,7 +217,7 @@ def _first_stages(results: Estimates) -> str:
 def _rests_on(d: Diagnostics) -> str:
     """What the standard errors rest on, and the bias that is left."""
     rests = f"Standard errors rest on at least {d.effective_contexts:,.0f} prompts"
-    known = np.isfinite(d.second_order) and d.mu_entries
+    known = np.isfinite(d.second_order) and d.second_order > 0
     return rests + (f"; second-order bias at most {d.second_order:.2f} of them" if known else "")
 
 
