@@ -20,6 +20,8 @@ from .pipeline import covariance_of
 from .steps import Steps
 
 _TINY = 1e-15
+# Estimators that assume a model say so in the functional's name.
+_LABELS = {"bt_mle": "bt (maximum likelihood)", "bt_restricted": "bt (model assumed)"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,7 +242,7 @@ def collect(steps: Steps, given_warnings: tuple[str, ...]) -> Estimates:
     return Estimates(
         models=data.items,
         functional=functional.name,
-        functional_label="bt (maximum likelihood)" if steps.likelihood else functional.label,
+        functional_label=_LABELS.get(o.estimator, functional.label),
         estimator=o.estimator,
         estimate=steps.influence.estimate,
         plugin=steps.influence.plugin,

@@ -16,9 +16,10 @@ from .data.reading import read_preferences
 from .estimation.crossfit import CrossFittedMu, Folds, GivenMu, MuSource, assign_folds
 from .estimation.floor import settled_floor
 from .estimation.influence import Influence, Pieces, evaluate, raised
+from .estimation.restricted import RestrictedBradleyTerry, check_restricted, pairs_needed
 from .estimation.validity import Validity, assess, warn_of
 from .exceptions import DmlrankWarning, OptionError
-from .functionals import Borda, Custom, Dominance, SoftMin
+from .functionals import Borda, BradleyTerry, Custom, Dominance, SoftMin
 from .functionals.base import output_names
 from .functionals.first_advantage import FirstAdvantage
 from .functionals.pair_share import PairShare
@@ -35,6 +36,7 @@ from .nuisance.propensity import (
     given_propensity,
     marginal_propensity,
 )
+from .nuisance.selection_tables import PairPropensity
 from .nuisance.selection import check_propensity, propensity_table, selection_features
 from .nuisance.tuning import check_tune
 from .setup import Setup, comparison_graph, restrict_items, set_up
@@ -63,8 +65,12 @@ def run(options: Options, source: Source, previous: Steps | None = None) -> Step
     data = memory.step("items", restriction, lambda: restrict_items(*restriction))
     dropped = tuple(name for name in read.items if name not in data.items)
     graph = memory.step("graph", (data, o.graph, o.min_labels), lambda: comparison_graph(data, o.graph, o.min_labels))
-    binding = (data, graph, o.min_labels, o.edge_weights, o.category_weights, o.functional)
+    restricted = o.estimator == "bt_restricted"
+    functional = "bt" if restricted and o.functional == "borda" else o.functional
+    binding = (data, graph, o.min_labels, o.edge_weights, o.category_weights, functional)
     setup = memory.step("setup", binding, lambda: set_up(*binding))
+    if restricted:
+        check_restricted(data, setup.weights)
     clusters = memory.step("clusters", (data, o.groups, o.context), lambda: read_clusters(data, o.groups, o.context))
     weight = memory.step("weights", (data, o.weights), lambda: context_weights(data, o.weights))
     pieces, annotator = memory.step("pieces", (data, clusters), lambda: pieces_of(data, clusters))
@@ -182,6 +188,7 @@ def _repeat(
     o: Options,
 ) -> Repetition:
     """One repetition: folds, first stages, the pass."""
+    restricted = o.estimator == "bt_restricted"
     # One child seed for every use, so that changing one option never changes the draws of another.
     seeds = np.random.SeedSequence([o.seed, number] if number else o.seed).spawn(3)
     folds = memory.step(
@@ -190,16 +197,17 @@ def _repeat(
     # Before mu: given propensities are checked before anything is trained.
     propensity = memory.step(
         f"propensity {number}",
-        (data, folds, o.propensity, o.propensity_formula, o.tune, graph),
+        (data, folds, o.propensity, o.propensity_formula, o.tune, graph, restricted and not isinstance(o.propensity, str)),
         lambda: _propensity(source, data, folds, graph, o, seeds[2]),
     )
+    every = pairs_needed(propensity) if restricted else None
     tuned = None if is_own(o.learner) else o.tune
     mu = given or memory.step(f"mu {number}", (data, folds, o.learner, tuned), lambda: _mu(data, folds, o, seeds[1]))
     floor = memory.step(f"floor {number}", (data, setup, mu, o.floor), lambda: _floor(o, data, setup, mu))
     evaluated = memory.step(
         f"evaluated {number}",
-        (data, setup, mu, propensity, pieces, weight, floor),
-        lambda: evaluate(_scores(setup), mu, data, propensity.cells, pieces, floor, weight),
+        (data, setup, mu, propensity, pieces, weight, floor, restricted),
+        lambda: evaluate(_scores(setup, every, data.ordered), mu, data, propensity.cells, pieces, floor, weight),
     )
     return Repetition(folds, mu, propensity, evaluated, floor)
 
@@ -211,7 +219,10 @@ def _validity(
     order = np.argsort(data.seed_order)
     cell_mu = first.evaluated.cell_mu
     validity = assess(setup.functional, influence, first.mu, cell_mu, data.cells, order, first.floor, data.n_items)
-    if o.estimator == "debiased":
+    if o.estimator == "bt_restricted":
+        # The curvature is that of the projection; a Newton step along the model has another remainder.
+        validity = replace(validity, second_order=np.full_like(validity.second_order, np.nan))
+    if o.estimator in ("debiased", "bt_restricted"):
         warn_of(validity, covariance.std_errors, output_names(setup.functional, data.items), data.n_contexts)
     return validity
 
@@ -234,9 +245,17 @@ def _check_rank(setup: Setup, covariance: Covariance, items: tuple[str, ...]) ->
         )
 
 
-def _scores(setup: Setup) -> list[Any]:
-    """The functional; the share of comparisons that each model wins; and how much being shown first helps."""
-    return [setup.functional, Borda(setup.weights, setup.graph), FirstAdvantage(setup.weights, setup.graph)]
+def _scores(setup: Setup, pairs: PairPropensity | None, ordered: bool) -> list[Any]:
+    """The functional; the share of comparisons that each model wins; and how much being shown first helps.
+
+    Where Bradley-Terry is assumed the first one is the restricted score, and the projection stands at the end.
+    """
+    others = [Borda(setup.weights, setup.graph), FirstAdvantage(setup.weights, setup.graph)]
+    if pairs is None:
+        return [setup.functional, *others]
+    assert isinstance(setup.functional, BradleyTerry)
+    restricted = RestrictedBradleyTerry(setup.functional, setup.graph, pairs, ordered)
+    return [restricted, *others, setup.functional]
 
 
 def _floor(o: Options, data: PreferenceData, setup: Setup, mu: MuSource) -> float:
@@ -265,7 +284,7 @@ def _propensity(
     if o.propensity_column:
         return column_propensity(data, o.propensity_column)
     if not isinstance(o.propensity, str):
-        return given_propensity(data, propensity_table(data, o.propensity, source.data, o.unlabelled), graph)
+        return given_propensity(data, propensity_table(data, o.propensity, source.data, o.unlabelled), graph, o.estimator == "bt_restricted")
     if o.propensity == "marginal":
         return marginal_propensity(data)
     if o.propensity_formula is not None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 
@@ -28,6 +28,22 @@ class Score(Protocol):
 
     def value_and_derivative(self, mu: FloatArray, delta: FloatArray) -> tuple[FloatArray, FloatArray]:
         """F(mu) and DF(mu)[delta], (b, d) each."""
+        ...
+
+
+@runtime_checkable
+class LabelScore(Protocol):
+    """A score whose correction is not the derivative of a functional, but a sum over labels."""
+
+    @property
+    def interior(self) -> bool:
+        """Whether ``mu`` has to be floored."""
+        ...
+
+    def by_label(
+        self, mu: FloatArray, contexts: IntArray, place: IntArray, first: IntArray, second: IntArray, y: FloatArray
+    ) -> tuple[FloatArray, FloatArray]:
+        """Scores of the contexts, (b, d), and what each label adds to its context's influence, (e, d)."""
         ...
 
 
@@ -192,7 +208,7 @@ def pieces_by_group(data: PreferenceData, vote_group: IntArray) -> tuple[Pieces,
 
 
 def evaluate(
-    scores: Sequence[Score],
+    scores: Sequence[Score | LabelScore],
     mu: MuSource,
     data: PreferenceData,
     propensity: FloatArray,
@@ -204,7 +220,7 @@ def evaluate(
 
     Parameters
     ----------
-    scores : sequence of Score
+    scores : sequence of Score or LabelScore
     mu : MuSource
     data : PreferenceData
     propensity : ndarray, shape (m,)
@@ -247,6 +263,12 @@ def evaluate(
         row = np.searchsorted(piece, pieces.entry_piece[entries])
         for score, result in zip(scores, results, strict=True):
             table = floored if score.interior else raw
+            if isinstance(score, LabelScore):
+                value, added = score.by_label(table, contexts, *at, pieces.entry_y[entries])
+                correction = np.zeros((len(piece), added.shape[1]))
+                np.add.at(correction, row, pieces.entry_share[entries][:, None] * added)
+                result.add(contexts, piece, piece_place, value[piece_place], correction)
+                continue
             residual = weight[:, None] * (pieces.entry_y[entries] - table[at])
             base = table if len(piece) == len(contexts) else table[piece_place]
             delta = np.zeros(base.shape)

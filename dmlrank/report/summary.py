@@ -79,7 +79,7 @@ def _estimator(results: Estimates) -> str:
     if results.estimator == "bt_mle":
         return "bt_mle (assumes Bradley-Terry)"
     folds = f"{results.estimator}, {results.design.n_folds} folds x {results.design.n_rep}"
-    return folds if results.estimator == "debiased" else f"{folds} (CI not valid)"
+    return f"{folds} (CI not valid)" if results.estimator == "plugin" else folds
 
 
 def tie_weight(ties: Sequence[tuple[str, float, float]]) -> str:
