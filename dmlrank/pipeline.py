@@ -25,6 +25,7 @@ from .functionals.first_advantage import FirstAdvantage
 from .functionals.pair_share import PairShare
 from .inference.clusters import Clusters, context_weights, read_clusters
 from .inference.covariance import Covariance, unforeseen_constant
+from .inference.restriction import RestrictionTest, compare_restricted
 from .maximum_likelihood import maximum_likelihood
 from .nuisance.classifiers import check_learner, is_own
 from .nuisance.given import checked_mu
@@ -41,6 +42,9 @@ from .nuisance.selection import check_propensity, propensity_table, selection_fe
 from .nuisance.tuning import check_tune
 from .setup import Setup, comparison_graph, restrict_items, set_up
 from .steps import Memory, Repetition, Source, Steps, averaged, make_covariance, pieces_of
+
+# Where a fit that assumes Bradley-Terry keeps the projection among its scores.
+_PROJECTION = 3
 
 
 def run(options: Options, source: Source, previous: Steps | None = None) -> Steps:
@@ -135,6 +139,23 @@ def covariance_of(
 ) -> Covariance:
     """Covariance of another score's estimate, of the kind that the fit has."""
     return make_covariance(influence, gauge, steps.clusters, steps.annotator, steps.options, repeated)
+
+
+def restriction_test(steps: Steps) -> RestrictionTest:
+    """The restricted estimate against the projection of the same fit, with the covariance that the fit has."""
+    free, restricted = steps.influence_of(_PROJECTION), steps.influence
+    free = replace(free, steepening=None)
+    gap = replace(restricted, value=free.value - restricted.value, correction=free.correction - restricted.correction)
+    gauge = steps.setup.functional.gauge(steps.data.n_items).basis
+    each = [repetition.evaluated.influences for repetition in steps.repetitions]
+    gaps = [replace(i[0], value=i[-1].value - i[0].value, correction=i[-1].correction - i[0].correction) for i in each]
+    return compare_restricted(
+        restricted.estimate,
+        free.estimate,
+        covariance_of(steps, free, gauge),
+        covariance_of(steps, gap, gauge, gaps),
+        steps.data.items,
+    )
 
 
 def scores_at(steps: Steps, x: FloatArray) -> FloatArray:
