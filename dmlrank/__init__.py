@@ -13,22 +13,32 @@ from .data.graph import Graph
 from .exceptions import DmlrankError, DmlrankWarning
 from .functionals import CategoryWeights
 from .nuisance.random_search import RandomSearch
+from .planning.contrasts import Against, Top
+from .planning.design import design
+from .planning.plan import Plan
+from .planning.rounds import mixture_propensity, repeated_propensity
 from .results import RankResults
 from .versions import show_versions
 
 __all__ = [
+    "Against",
     "CategoryWeights",
     "DmlrankError",
     "DmlrankWarning",
     "Graph",
+    "Plan",
     "RandomSearch",
     "RankResults",
+    "Top",
     "__version__",
     "check",
     "datasets",
+    "design",
     "dml_rank",
     "functionals",
     "load",
+    "mixture_propensity",
     "read_json",
+    "repeated_propensity",
     "show_versions",
 ]

@@ -28,6 +28,7 @@ from .api import check, dml_rank
 from .data.arrow import arrow_module
 from .exceptions import DataError, DmlrankError, OptionError, nearest
 from .inference.simultaneous import METHODS
+from .planning.contrasts import Against, Top
 
 _DEMO_FORMULA = "winner ~ C(category) + length | model_a + model_b"
 _KINDS = {
@@ -69,12 +70,7 @@ def _demo(given: argparse.Namespace) -> None:
 
 
 def _fit(given: argparse.Namespace) -> None:
-    options = _options(given, list(_OPTIONS))
-    if given.tune:
-        options["tune"] = None if given.tune == "none" else given.tune
-    if given.unlabelled:
-        options["unlabelled"] = read_frame(given.unlabelled)
-    results = dml_rank(given.formula, read_frame(given.file), env={}, **options)
+    results = dml_rank(given.formula, read_frame(given.file), env={}, **_fit_options(given))
     if given.csv:
         results.tidy(method=given.method).to_csv(given.csv, index=False)
     if given.pairs:
@@ -92,10 +88,43 @@ def _fit(given: argparse.Namespace) -> None:
     if given.json:
         results.to_json(given.json)
     if given.plot:
-        figure = results.plot().get_figure(root=True)
-        assert figure is not None
-        figure.savefig(given.plot)
+        _save_plot(results, given.plot)
     print(summary)
+
+
+def _fit_options(given: argparse.Namespace) -> dict[str, Any]:
+    options = _options(given, list(_OPTIONS))
+    if given.tune:
+        options["tune"] = None if given.tune == "none" else given.tune
+    if given.unlabelled:
+        options["unlabelled"] = read_frame(given.unlabelled)
+    return options
+
+
+def _design(given: argparse.Namespace) -> None:
+    options = _fit_options(given)
+    results = dml_rank(given.formula, read_frame(given.file), env={}, **options)
+    plan = results.design(
+        given.budget,
+        given.criterion,
+        contrasts=Top(given.top) if given.top else Against(given.against) if given.against else given.contrasts,
+        costs=given.costs,
+        min_propensity=given.min_propensity,
+        one_pair=given.one_pair,
+        explore=given.explore,
+        newdata=read_frame(given.prompts_file) if given.prompts_file else None,
+    )
+    if given.out:
+        plan.export(given.out, given.rng)
+    if given.plot:
+        _save_plot(plan, given.plot)
+    print(plan.summary(results.estimates.alpha))
+
+
+def _save_plot(shown: Any, path: str) -> None:
+    figure = shown.plot().get_figure(root=True)
+    assert figure is not None
+    figure.savefig(path)
 
 
 def _check(given: argparse.Namespace) -> None:
@@ -199,9 +228,7 @@ def _parser() -> argparse.ArgumentParser:
     _add_options(look, _CHECKED)
     look.set_defaults(run=_check)
     fit = commands.add_parser("fit", help="fit a file of battles and print a summary")
-    _add_options(fit, list(_OPTIONS))
-    fit.add_argument("--tune", choices=("cv", "random", "none"))
-    fit.add_argument("--unlabelled", metavar="FILE", help="further prompts without a label")
+    _add_fit_options(fit)
     fit.add_argument("--method", choices=METHODS, default="max-t", help="intervals of --csv (default max-t)")
     fit.add_argument("--csv", metavar="OUT", help="write the tidy table")
     fit.add_argument("--pairs", metavar="OUT", help="write tests of all differences (max-t) as CSV")
@@ -212,7 +239,33 @@ def _parser() -> argparse.ArgumentParser:
     fit.add_argument("--json", metavar="OUT", help="write the result as JSON, which dmlrank.read_json reads")
     fit.add_argument("--plot", metavar="OUT", help="write the forest plot (needs matplotlib)")
     fit.set_defaults(run=_fit)
+    design = commands.add_parser("design", help="fit a file of battles and plan what to label next")
+    _add_fit_options(design)
+    _add_design_options(design)
+    design.set_defaults(run=_design)
     return parser
+
+
+def _add_fit_options(command: argparse.ArgumentParser) -> None:
+    _add_options(command, list(_OPTIONS))
+    command.add_argument("--tune", choices=("cv", "random", "none"))
+    command.add_argument("--unlabelled", metavar="FILE", help="further prompts without a label")
+
+
+def _add_design_options(command: argparse.ArgumentParser) -> None:
+    command.add_argument("--budget", type=float, required=True, metavar="B", help="what all labels may cost together")
+    command.add_argument("--criterion", choices=("A", "D"), default="A")
+    asked = command.add_mutually_exclusive_group()
+    asked.add_argument("--contrasts", nargs="+", metavar="'A - B'", help="differences that matter, not all scores")
+    asked.add_argument("--top", type=int, metavar="N", help="what matters are the differences among the N best")
+    asked.add_argument("--against", metavar="MODEL", help="what matters are one model's differences from the others")
+    command.add_argument("--costs", type=float, default=1.0, metavar="C", help="cost of a label (default 1)")
+    command.add_argument("--min-propensity", type=float, metavar="P", help="smallest propensity of a pair")
+    command.add_argument("--one-pair", action="store_true", help="at most one label for a prompt")
+    command.add_argument("--explore", type=float, default=0.0, metavar="SHARE", help="share of a uniform plan mixed in")
+    command.add_argument("--new", dest="prompts_file", metavar="FILE", help="prompts to plan for (default: the fit's)")
+    command.add_argument("--out", metavar="OUT", help="write what to label, with propensities: .csv or .json")
+    command.add_argument("--plot", metavar="OUT", help="write the heat map of labels (needs matplotlib)")
 
 
 def _add_options(command: argparse.ArgumentParser, names: Sequence[str]) -> None:

@@ -16,6 +16,7 @@ from .inference.simultaneous import critical_value
 from .nuisance.classifiers import learner_name
 from .nuisance.learners import ConstantMu
 from .nuisance.propensity import Propensity
+from .nuisance.smooth_boosting import SmoothBoostedMu
 from .pipeline import covariance_of
 from .steps import Steps
 
@@ -301,6 +302,9 @@ def _learner(steps: Steps) -> str:
     constant = sum(isinstance(getattr(model, "model", model), ConstantMu) for model in models)
     if constant == len(models):
         return "pair frequencies" if steps.data.x.shape[1] == 0 else "category shares"
+    boosted = [model.trees is not None for model in models if isinstance(model, SmoothBoostedMu)]
+    if boosted:
+        return "smooth effects + lightgbm" if any(boosted) else "smooth effects"
     name = learner_name(steps.options.learner)
     return name if not constant else f"{name} ({constant} folds: shares)"
 

@@ -9,7 +9,7 @@ import numpy as np
 from ._options import Options
 from .data.preferences import PreferenceData
 from .estimation.crossfit import CrossFittedMu, Folds
-from .estimation.influence import Pass
+from .estimation.evaluation import Pass
 from .estimation.likelihood import fit_bradley_terry, likelihood_influence, won_votes
 from .functionals import Borda
 from .inference.clusters import read_clusters

@@ -14,10 +14,11 @@ from .data.graph import Graph
 from .data.preferences import FloatArray, PreferenceData
 from .data.reading import read_preferences
 from .estimation.crossfit import CrossFittedMu, Folds, GivenMu, MuSource, assign_folds
+from .estimation.evaluation import evaluate
 from .estimation.floor import settled_floor
-from .estimation.influence import Influence, Pieces, evaluate, raised
+from .estimation.influence import Influence, Pieces, raised
 from .estimation.restricted import RestrictedBradleyTerry, check_restricted, pairs_needed
-from .estimation.validity import Validity, assess, warn_of
+from .estimation.validity import Validity, assess, remaining_bias, warn_of
 from .exceptions import DmlrankWarning, OptionError
 from .functionals import Borda, BradleyTerry, Custom, Dominance, SoftMin
 from .functionals.base import output_names
@@ -97,10 +98,15 @@ def run(options: Options, source: Source, previous: Steps | None = None) -> Step
     )
     memory.step("rank", (setup, covariance), lambda: _check_rank(setup, covariance, data.items))
     first = repetitions[0]
+    bias = memory.step(
+        "second order",
+        (data, setup, first.mu, first.floor),
+        lambda: _remaining_bias(data, setup, first.mu, first.floor),
+    )
     validity = memory.step(
         "validity",
-        (data, setup, influence, covariance, first.mu, first.evaluated, o.estimator),
-        lambda: _validity(data, setup, influence, covariance, first, o),
+        (data, influence, covariance, bias, first.evaluated, o.estimator),
+        lambda: _validity(data, setup, influence, covariance, bias, first, o),
     )
     return Steps(
         o,
@@ -127,7 +133,16 @@ def pair_share(steps: Steps, item: int, opponent: int) -> tuple[float, Covarianc
         return float(influence.estimate[0]), covariance_of(steps, influence, np.empty((0, 1)))
     score = PairShare(steps.setup.weights, item, opponent)
     influences = [
-        evaluate([score], r.mu, steps.data, r.propensity.cells, steps.pieces, 0.0, steps.context_weight).influences[0]
+        evaluate(
+            [score],
+            r.mu,
+            steps.data,
+            r.propensity.cells,
+            steps.pieces,
+            0.0,
+            steps.context_weight,
+            steps.options.n_jobs,
+        ).influences[0]
         for r in steps.repetitions
     ]
     influence = averaged(influences, steps.options.estimator)
@@ -228,18 +243,29 @@ def _repeat(
     evaluated = memory.step(
         f"evaluated {number}",
         (data, setup, mu, propensity, pieces, weight, floor, restricted),
-        lambda: evaluate(_scores(setup, every, data.ordered), mu, data, propensity.cells, pieces, floor, weight),
+        lambda: evaluate(
+            _scores(setup, every, data.ordered), mu, data, propensity.cells, pieces, floor, weight, o.n_jobs
+        ),
     )
     return Repetition(folds, mu, propensity, evaluated, floor)
 
 
+def _remaining_bias(data: PreferenceData, setup: Setup, mu: MuSource, floor: float) -> FloatArray:
+    n_scores = len(output_names(setup.functional, data.items))
+    return remaining_bias(setup.functional, mu, np.argsort(data.seed_order), n_scores, floor, data.n_items)
+
+
 def _validity(
-    data: PreferenceData, setup: Setup, influence: Influence, covariance: Covariance, first: Repetition, o: Options
+    data: PreferenceData,
+    setup: Setup,
+    influence: Influence,
+    covariance: Covariance,
+    bias: FloatArray,
+    first: Repetition,
+    o: Options,
 ) -> Validity:
     """Signs that the intervals may not hold; the plug-in's are known not to."""
-    order = np.argsort(data.seed_order)
-    cell_mu = first.evaluated.cell_mu
-    validity = assess(setup.functional, influence, first.mu, cell_mu, data.cells, order, first.floor, data.n_items)
+    validity = assess(influence, bias, first.evaluated.cell_mu, data.cells)
     if o.estimator == "bt_restricted":
         # The curvature is that of the projection; a Newton step along the model has another remainder.
         validity = replace(validity, second_order=np.full_like(validity.second_order, np.nan))

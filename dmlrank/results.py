@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from ._options import Options, changed_options
 from .claims import Claims
@@ -28,6 +28,8 @@ from .inference.restriction import RestrictionTest
 from .inference.sides import check_side
 from .inference.wald import t_test, wald_test
 from .pipeline import pair_share, restriction_test, run, scores_at
+from .planning.fitted import design_fit
+from .planning.plan import Plan
 from .report.summary import standardised, two_sided
 from .rescaling import make_scale, rescaled
 from .steps import Source, Steps
@@ -306,6 +308,61 @@ class RankResults(Claims):
         table = take_columns(newdata, feature_map.variables)
         x = new_features(feature_map, table, keep_missing=steps.options.missing == "keep")
         return pd.DataFrame(scale.of(scores_at(steps, x)), columns=self.names)
+
+    def design(
+        self,
+        budget: float,
+        criterion: str = "A",
+        *,
+        contrasts: Any = None,
+        costs: ArrayLike = 1.0,
+        min_propensity: float | None = None,
+        one_pair: bool = False,
+        explore: float = 0.0,
+        newdata: Any = None,
+    ) -> Plan:
+        """What to label next: the plan that makes the scores most precise for a budget.
+
+        Functional, graph, category weights, position bias and floor are the fit's, probabilities its learners'.
+
+        Parameters
+        ----------
+        budget, criterion, contrasts, costs, min_propensity, one_pair, explore
+            As for :func:`dmlrank.design`.
+        newdata : frame, optional
+            The prompts to plan for, a row each, with the formula's feature columns and, where the fit has it, the
+            column that identifies a prompt. None: the prompts of the fit, out of fold.
+
+        Returns
+        -------
+        Plan
+            Predicted standard errors are those of an estimate from the planned labels alone, prompts independent.
+
+        Raises
+        ------
+        OptionError
+            If an option cannot be used, or the fit has no probabilities (``bt_mle``).
+        DataNotStoredError
+            If the result was loaded without data.
+
+        Examples
+        --------
+        >>> import dmlrank as dr
+        >>> battles = dr.datasets.simulate_arena(n=2000, rng=0)
+        >>> res = dr.dml_rank("winner ~ 1 | model_a + model_b", battles, functional="bt", rng=0)
+        >>> plan = res.design(budget=1000, one_pair=True)
+        >>> round(plan.expected_cost), len(plan.sample(rng=1))
+        (1000, 2000)
+        """
+        options = {
+            "criterion": criterion,
+            "contrasts": contrasts,
+            "costs": costs,
+            "min_propensity": min_propensity,
+            "one_pair": one_pair,
+            "explore": explore,
+        }
+        return design_fit(self._live("design"), newdata, budget=budget, **options)
 
     # --- other fits ------------------------------------------------------------------------------------
 

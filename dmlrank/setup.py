@@ -142,7 +142,7 @@ def set_up(
             f"position_bias=False needs category weights that mirror (second = first with the wins exchanged); "
             f"these do not: {weights.first} and {weights.second}"
         )
-    bound = _functional(functional).bind(weights, compared, _edge_weights(edge_weights, data, compared))
+    bound = chosen_functional(functional).bind(weights, compared, _edge_weights(edge_weights, data, compared))
     if isinstance(bound, Custom):
         bound = bound if data.ordered else bound.without_order()
         bound.examine(data.n_items)
@@ -194,7 +194,8 @@ def _warn(
         )
 
 
-def _functional(functional: Any) -> Functional:
+def chosen_functional(functional: Any) -> Functional:
+    """The functional that ``functional=`` stands for, not yet bound."""
     if isinstance(functional, str):
         return named(functional)
     needed = ("bind", "value_and_derivative", "gauge")

@@ -13,7 +13,8 @@ from patsy import EvalEnvironment
 from ._options import Options
 from .data.preferences import FloatArray, IntArray, PreferenceData
 from .estimation.crossfit import Folds, MuSource
-from .estimation.influence import Influence, Pass, Pieces, mean_influence, pieces_by_context, pieces_by_group
+from .estimation.evaluation import Pass
+from .estimation.influence import Influence, Pieces, mean_influence, pieces_by_context, pieces_by_group
 from .estimation.likelihood import BradleyTerryFit
 from .estimation.validity import Validity
 from .exceptions import DmlrankWarning, OptionError, check_choice

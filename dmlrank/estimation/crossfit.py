@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ..data.preferences import Cells, FloatArray, IntArray
 from ..exceptions import DataError
 from ..nuisance.learners import MuModel
+
+# Rows that are looked at to see whether contexts repeat.
+_PEEK = 2000
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -50,11 +55,35 @@ def assign_folds(unit: IntArray, n_folds: int, rng: np.random.Generator, unit_na
     return Folds(fold_of_unit[position], unit, n_folds)
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Part:
+    """Some contexts and how to get their probabilities; equal contexts share a row.
+
+    Attributes
+    ----------
+    contexts : ndarray of int, shape (c,)
+    place : ndarray of int, shape (c,)
+        Row of each context in the probabilities.
+    probabilities : callable
+        Returns (b, K, K, C); may be called in another thread where ``concurrent``.
+    concurrent : bool
+    """
+
+    contexts: IntArray
+    place: IntArray
+    probabilities: Callable[[], FloatArray]
+    concurrent: bool
+
+
 class MuSource(Protocol):
     """Out-of-fold preference probabilities of all contexts, in pieces that fit into memory."""
 
     def chunks(self, size: int) -> Iterator[tuple[IntArray, FloatArray]]:
         """Indices of at most ``size`` contexts, (b,), and their probabilities, (b, K, K, C), until all have come."""
+        ...
+
+    def parts(self, size: int, kept: NDArray[np.bool_] | None = None) -> Iterator[Part]:
+        """The (kept) contexts in parts of at most ``size`` different ones each."""
         ...
 
     def average(self, x: FloatArray) -> FloatArray:
@@ -82,6 +111,20 @@ class CrossFittedMu:
                 part = here[at : at + size]
                 yield part, model.predict(self.x[part])
 
+    def parts(self, size: int, kept: NDArray[np.bool_] | None = None) -> Iterator[Part]:
+        """Parts of equal size, fold by fold; contexts with equal features are asked about once per fold."""
+        for held_out, model in enumerate(self.models):
+            inside = self.folds.fold == held_out
+            here = np.flatnonzero(inside if kept is None else inside & kept)
+            representative, place = _distinct_rows(self.x, here)
+            order = np.argsort(place, kind="stable")
+            bounds = np.searchsorted(place[order], np.arange(0, len(representative) + size, size))
+            for number, at in enumerate(range(0, len(representative), size)):
+                members = np.sort(order[bounds[number] : bounds[number + 1]])
+                rows = representative[at : at + size]
+                ask = partial(_asked, model, self.x, rows)
+                yield Part(here[members], place[members] - at, ask, getattr(model, "concurrent", False))
+
     def average(self, x: FloatArray) -> FloatArray:
         """Mean over the models of all folds, (n, K, K, C)."""
         return sum((model.predict(x) for model in self.models[1:]), self.models[0].predict(x)) / len(self.models)
@@ -106,6 +149,13 @@ class GivenMu:
         for at in range(0, len(self.mu), size):
             yield np.arange(at, min(at + size, len(self.mu))), self.mu[at : at + size]
 
+    def parts(self, size: int, kept: NDArray[np.bool_] | None = None) -> Iterator[Part]:
+        """Parts in order."""
+        contexts = np.arange(len(self.mu)) if kept is None else np.flatnonzero(kept)
+        for at in range(0, len(contexts), size):
+            part = contexts[at : at + size]
+            yield Part(part, np.arange(len(part)), partial(self.mu.__getitem__, part), True)
+
     def average(self, x: FloatArray) -> FloatArray:
         """Raise: given probabilities know nothing of other contexts."""
         raise DataError("predict(newdata) needs a learner; this fit was given mu=")
@@ -113,3 +163,18 @@ class GivenMu:
     def at(self, cells: Cells) -> FloatArray:
         """The given probabilities of labelled cells, (m, C)."""
         return self.mu[cells.context, cells.first, cells.second]
+
+
+def _asked(model: MuModel, x: FloatArray, rows: IntArray) -> FloatArray:
+    return model.predict(x[rows])
+
+
+def _distinct_rows(x: FloatArray, rows: IntArray) -> tuple[IntArray, IntArray]:
+    """First of each set of equal rows, and the set of each row; every row by itself where few could be equal."""
+    if x.shape[1] == 0:
+        return rows[:1], np.zeros(len(rows), dtype=np.intp)
+    # Most contexts differ in one column already: then nothing is gained by comparing whole rows.
+    if max(len(np.unique(x[rows[:_PEEK], f])) for f in range(x.shape[1])) > min(len(rows), _PEEK) / 2:
+        return rows, np.arange(len(rows))
+    _, first, place = np.unique(x[rows], axis=0, return_index=True, return_inverse=True, equal_nan=True)
+    return rows[first], place.reshape(-1)

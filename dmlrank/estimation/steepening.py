@@ -6,7 +6,7 @@ from typing import Protocol, runtime_checkable
 
 import numpy as np
 
-from ..data.preferences import FloatArray, PreferenceData
+from ..data.preferences import FloatArray, IntArray, PreferenceData
 from ..functionals.base import is_linear
 
 # Length of a finite-difference step, as a share of the smallest probability.
@@ -30,6 +30,17 @@ class Steep(Protocol):
 def is_steep(score: object, n_items: int) -> bool:
     """Whether a score's covariance depends on mu and is known at a cost that is still small."""
     return isinstance(score, Steep) and not is_linear(score) and n_items <= getattr(score, "most_items", n_items)
+
+
+@runtime_checkable
+class LocallySteep(Protocol):
+    """A local score, see :class:`dmlrank.functionals.base.Local`, that knows its correction's covariance."""
+
+    def accumulate_at(
+        self, mu: FloatArray, amount: FloatArray, labels: FloatArray, first: IntArray, second: IntArray, n_items: int
+    ) -> FloatArray:
+        """Sum of amount J V J' over given pairs, J at ``mu``, V that of a label with probabilities ``labels``."""
+        ...
 
 
 def pair_worth(mu: FloatArray, data: PreferenceData, propensity: FloatArray) -> FloatArray:
@@ -78,3 +89,29 @@ def steepening(
     amount = (population[moving] ** 2 / (2 * step))[:, None, None] * worth
     by = step[:, None, None, None] * along
     return score.accumulate(labels + by, amount, labels) - score.accumulate(labels - by, amount, labels)
+
+
+def local_steepening(
+    score: LocallySteep,
+    mu: FloatArray,
+    delta: FloatArray,
+    weight: FloatArray,
+    first: IntArray,
+    second: IntArray,
+    n_items: int,
+) -> FloatArray:
+    """The same, (d, d), where J at a pair depends on that pair's mu alone: summed over labelled cells only.
+
+    Parameters
+    ----------
+    mu, delta : ndarray, shape (m, C)
+    weight : ndarray, shape (m,)
+        :func:`pair_worth` of each cell's pair, times the squared weight of its context.
+    first, second : ndarray of int, shape (m,)
+    """
+    largest = np.abs(delta).max(axis=1)
+    moving = np.flatnonzero(largest > 0)
+    labels, at = mu[moving], (first[moving], second[moving], n_items)
+    step = _STEP * np.where(labels > 0, labels, 1.0).min(axis=1) / largest[moving]
+    amount, by = weight[moving] / (2 * step), step[:, None] * delta[moving]
+    return score.accumulate_at(labels + by, amount, labels, *at) - score.accumulate_at(labels - by, amount, labels, *at)

@@ -22,8 +22,10 @@ from .influence import Influence, raised
 _FEW = 10.0
 # Second-order term in standard errors from which it is no longer small: coverage of 95 % falls to 92 % at 0.5.
 _LARGE = 0.5
-# Calibration slopes that are no cause for concern.
+# Calibration slopes that are no cause for concern, and how little a recalibration may move the log of mu to be none
+# either: where mu hardly varies its slope is noise, and harmless.
 _SLOPES = (0.6, 1.6)
+_MOVED = 0.3
 # Contexts, and pairs of contexts and items, at which the folds' models are compared.
 _MOST_CONTEXTS = 500
 _MOST_CELLS = 200_000
@@ -57,11 +59,19 @@ class Validity:
         Estimated bias that the linearisation at a noisy mu leaves, in units of the scores; NaN where it is not known.
     calibration : float
         Slope of the labels' log-odds on those of mu out of fold: below 1 mu is too extreme, above 1 it is shrunken.
+    spread : float
+        Standard deviation of the log of mu within a category, each context's mean over the categories taken off.
     """
 
     effective_contexts: FloatArray
     second_order: FloatArray
     calibration: float
+    spread: float
+
+    @property
+    def moved(self) -> float:
+        """How far the recalibration moves the log of mu, as a standard deviation; a slope below zero is none."""
+        return abs(1 - max(self.calibration, 0.0)) * self.spread
 
 
 def effective_contexts(influence: Influence) -> FloatArray:
@@ -89,9 +99,7 @@ def calibration_slope(mu: FloatArray, cells: Cells) -> float:
         Out-of-fold probabilities of the labelled cells.
     cells : Cells
     """
-    log_mu = np.log(np.maximum(mu, _TINY))
-    log_mu = log_mu - log_mu.mean(axis=1, keepdims=True)
-    scale = np.sqrt(np.square(log_mu - log_mu.mean(axis=0)).mean())
+    log_mu, scale = _centred_log(mu), log_spread(mu)
     if not scale > 1e-6:
         return float("nan")
     votes = cells.n_votes.astype(float)
@@ -104,6 +112,23 @@ def calibration_slope(mu: FloatArray, cells: Cells) -> float:
         return loss / len(votes), np.array([(slope * log_mu).sum() / scale, *slope.sum(axis=0)]) / len(votes)
 
     return float(1 + minimised(objective, np.zeros(1 + mu.shape[1]), tolerance=1e-10)[0] / scale)
+
+
+def log_spread(mu: FloatArray) -> float:
+    """Standard deviation of the log of mu, (m, C), within a category, centred over the categories.
+
+    Examples
+    --------
+    >>> round(log_spread(np.array([[0.5, 0.5], [0.9, 0.1]])), 3)
+    0.549
+    """
+    log_mu = _centred_log(mu)
+    return float(np.sqrt(np.square(log_mu - log_mu.mean(axis=0)).mean()))
+
+
+def _centred_log(mu: FloatArray) -> FloatArray:
+    log_mu = np.log(np.maximum(mu, _TINY))
+    return np.asarray(log_mu - log_mu.mean(axis=1, keepdims=True))
 
 
 def second_order(functional: Curved, models: Sequence[MuModel], x: FloatArray, floor: float) -> FloatArray:
@@ -133,38 +158,43 @@ def second_order(functional: Curved, models: Sequence[MuModel], x: FloatArray, f
     return np.asarray(-0.5 * (len(tables) - 1) / len(tables) * np.sum(bend, axis=0))
 
 
-def assess(
-    functional: Curved,
-    influence: Influence,
-    mu: MuSource,
-    cell_mu: FloatArray,
-    cells: Cells,
-    order: IntArray,
-    floor: float,
-    n_items: int,
-) -> Validity:
-    """Everything that can be said of a fit's intervals from what it has made.
+def remaining_bias(
+    functional: Curved, mu: MuSource, order: IntArray, n_scores: int, floor: float, n_items: int
+) -> FloatArray:
+    """The second-order term where it is known, (d,): zero for linear functionals, NaN for given probabilities.
 
     Parameters
     ----------
     functional : Curved
-    influence : Influence
     mu : MuSource
-        The second-order term needs the models of the folds; it is not known for given probabilities.
-    cell_mu : ndarray, shape (m, C)
-    cells : Cells
     order : ndarray of int, shape (n,)
         Contexts in an order that does not depend on that of the data.
+    n_scores : int
+        d.
     floor : float
     n_items : int
     """
-    bias = np.full(influence.value.shape[1], np.nan)
     if is_linear(functional):
-        bias = np.zeros(influence.value.shape[1])
-    elif isinstance(mu, CrossFittedMu):
-        some = compared_contexts(order, n_items)
-        bias = second_order(functional, mu.models, mu.x[some], floor if functional.interior else 0.0)
-    return Validity(effective_contexts(influence), bias, calibration_slope(cell_mu, cells))
+        return np.zeros(n_scores)
+    if not isinstance(mu, CrossFittedMu):
+        return np.full(n_scores, np.nan)
+    some = compared_contexts(order, n_items)
+    return second_order(functional, mu.models, mu.x[some], floor if functional.interior else 0.0)
+
+
+def assess(influence: Influence, bias: FloatArray, cell_mu: FloatArray, cells: Cells) -> Validity:
+    """Everything that can be said of a fit's intervals from what it has made.
+
+    Parameters
+    ----------
+    influence : Influence
+    bias : ndarray, shape (d,)
+        See :func:`remaining_bias`.
+    cell_mu : ndarray, shape (m, C)
+        Out-of-fold probabilities of the labelled cells.
+    cells : Cells
+    """
+    return Validity(effective_contexts(influence), bias, calibration_slope(cell_mu, cells), log_spread(cell_mu))
 
 
 def compared_contexts(order: IntArray, n_items: int) -> IntArray:
@@ -194,7 +224,8 @@ def warn_of(validity: Validity, std_errors: FloatArray, models: Sequence[str], n
             DmlrankWarning,
             stacklevel=2,
         )
-    if not _SLOPES[0] <= validity.calibration <= _SLOPES[1] and np.isfinite(validity.calibration):
+    # NaN compares false: without a slope there is nothing to say.
+    if validity.moved > _MOVED and not _SLOPES[0] <= validity.calibration <= _SLOPES[1]:
         how = "too extreme" if validity.calibration < 1 else "too close to even"
         warnings.warn(
             f"the fitted probabilities are {how}: their calibration slope is {validity.calibration:.2f} where 1 is "

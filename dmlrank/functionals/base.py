@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -13,6 +13,7 @@ from ..data.graph import Graph
 from ..exceptions import GraphError, NuisanceError, OptionError, check_choice, listed
 
 FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.intp]
 
 # What a category counts for the item shown first and for the item shown second.
 _WINS = {"first": (1.0, 0.0), "second": (0.0, 1.0)}
@@ -309,6 +310,24 @@ def output_names(functional: object, items: Sequence[str]) -> tuple[str, ...]:
     """Names of a functional's outputs: the items, unless it has names of its own."""
     names = getattr(functional, "names", None)
     return tuple(items) if names is None else tuple(names(items))
+
+
+@runtime_checkable
+class Local(Protocol):
+    """A score whose derivative along one pair's probabilities depends on these probabilities alone.
+
+    Corrections then need mu at the labelled pairs only, not at all pairs of every context.
+    """
+
+    def value(self, mu: FloatArray) -> FloatArray:
+        """Scores, (n, d)."""
+        ...
+
+    def derivative_at(
+        self, mu: FloatArray, delta: FloatArray, first: IntArray, second: IntArray, n_items: int
+    ) -> FloatArray:
+        """Derivative, (r, d), along ``delta``, (r, C), at the ordered pairs (first, second) with ``mu``, (r, C)."""
+        ...
 
 
 def require_weights(weights: CategoryWeights | None, name: str) -> CategoryWeights:

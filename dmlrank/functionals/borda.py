@@ -11,6 +11,7 @@ from .base import (
     CategoryWeights,
     FloatArray,
     Gauge,
+    IntArray,
     checked_edge_weights,
     edge_matrix,
     require_weights,
@@ -93,6 +94,16 @@ class Borda:
         """Scores, (n, K), from category probabilities ``mu``, (n, K, K, C)."""
         preference = require_weights(self.weights, self.name).symmetric(mu)
         return np.einsum("jk,njk->nj", self._shares(mu.shape[1]), preference)
+
+    def derivative_at(
+        self, mu: FloatArray, delta: FloatArray, first: IntArray, second: IntArray, n_items: int
+    ) -> FloatArray:
+        """Derivative, (r, K), along directions that differ from zero at one pair each; see :class:`Local`."""
+        shares, weights = self._shares(n_items), require_weights(self.weights, self.name)
+        rows, change = np.arange(len(first)), np.zeros((len(first), n_items))
+        change[rows, first] = delta @ np.array(weights.first) * shares[first, second] / 2
+        change[rows, second] = delta @ np.array(weights.second) * shares[second, first] / 2
+        return change
 
     def derivative(self, mu: FloatArray, delta: FloatArray) -> FloatArray:
         """Directional derivative, (n, K), at ``mu`` along ``delta``, both (n, K, K, C)."""

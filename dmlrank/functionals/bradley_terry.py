@@ -13,6 +13,7 @@ from .base import (
     CategoryWeights,
     FloatArray,
     Gauge,
+    IntArray,
     checked_edge_weights,
     edge_matrix,
     require_weights,
@@ -98,6 +99,46 @@ class BradleyTerry:
         """Scores, (n, K), from category probabilities ``mu``, (n, K, K, C)."""
         edges = self._edges(mu.shape[1])
         return _project(_log_odds(*self._preferences(mu, edges)), edges)
+
+    def derivative_at(
+        self, mu: FloatArray, delta: FloatArray, first: IntArray, second: IntArray, n_items: int
+    ) -> FloatArray:
+        """Derivative, (r, K), along directions that differ from zero at one pair each; see :class:`Local`."""
+        edges, weights = self._edges(n_items), require_weights(self.weights, self.name)
+        steep_first, steep_second = self._steepness_at(mu, edges[first, second])
+        change = delta @ np.array(weights.first) * steep_first - delta @ np.array(weights.second) * steep_second
+        change *= edges[first, second] / 4
+        inverse = _laplacian_inverse(edges)
+        return np.asarray(change[:, None] * (inverse[first] - inverse[second]))
+
+    def accumulate_at(
+        self, mu: FloatArray, amount: FloatArray, labels: FloatArray, first: IntArray, second: IntArray, n_items: int
+    ) -> FloatArray:
+        """Sum of amount J V J' over given pairs, (K, K); see :class:`Local`."""
+        edges, weights = self._edges(n_items), require_weights(self.weights, self.name)
+        a, b = np.array(weights.first), np.array(weights.second)
+        steep_first, steep_second = self._steepness_at(mu, edges[first, second])
+        moved = steep_first[:, None] * a - steep_second[:, None] * b
+        variance = (labels * moved**2).sum(axis=1) - (labels * moved).sum(axis=1) ** 2
+        amounts = amount * variance * edges[first, second] ** 2 / 16
+        flow = np.bincount(first * n_items + second, weights=amounts, minlength=n_items**2).reshape(n_items, n_items)
+        flow = flow + flow.T
+        inverse = _laplacian_inverse(edges)
+        total = inverse @ (np.diag(flow.sum(axis=1)) - flow) @ inverse
+        return np.asarray((total + total.T) / 2)
+
+    def _steepness_at(self, mu: FloatArray, edge: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """1 / (s (1 - s)) of both preferences of given pairs, (r,) each; off the graph, where nothing counts, 4."""
+        weights = require_weights(self.weights, self.name)
+        both = [np.where(edge > 0, mu @ np.array(side), 0.5) for side in (weights.first, weights.second)]
+        for preference in both:
+            if not (preference.min(initial=0.5) > 0 and preference.max(initial=0.5) < 1):
+                raise NuisanceError(
+                    "bt needs log-odds, but the preference of a labelled pair is 0 or 1; a floor above 0 for mu "
+                    "prevents this"
+                )
+        first, second = (1 / (s * (1 - s)) for s in both)
+        return first, second
 
     def derivative(self, mu: FloatArray, delta: FloatArray) -> FloatArray:
         """Directional derivative, (n, K), at ``mu`` along ``delta``, both (n, K, K, C)."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..data.graph import Graph
-from .base import CategoryWeights, FloatArray
+from .base import CategoryWeights, FloatArray, IntArray
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +35,13 @@ class FirstAdvantage:
         """The advantage, (n, 1)."""
         gap = np.subtract(self.weights.first, self.weights.second)
         return ((mu @ gap) * self.graph.edges).sum(axis=(1, 2))[:, None] / (2 * self.graph.n_edges)
+
+    def derivative_at(
+        self, mu: FloatArray, delta: FloatArray, first: IntArray, second: IntArray, n_items: int
+    ) -> FloatArray:
+        """Derivative, (r, 1), along directions that differ from zero at one pair each."""
+        gap = delta @ np.subtract(self.weights.first, self.weights.second)
+        return np.asarray((gap * self.graph.edges[first, second])[:, None] / (2 * self.graph.n_edges))
 
     def value_and_derivative(self, mu: FloatArray, delta: FloatArray) -> tuple[FloatArray, FloatArray]:
         """The advantage at ``mu`` and its change along ``delta``."""

@@ -71,7 +71,7 @@ class Covariance:
         moved = back @ self.basis.T @ steepening @ self.basis @ back.T
         gains, directions = np.linalg.eigh((moved + moved.T) / 2)
         sides = root @ (directions * np.sqrt(np.maximum(gains, 0.0)))
-        return replace(self, matrix=self.matrix + self.basis @ (sides @ sides.T) @ self.basis.T)
+        return replace(self, matrix=_inside(self.matrix + self.basis @ (sides @ sides.T) @ self.basis.T, self.basis))
 
 
 def _root(matrix: FloatArray) -> FloatArray | None:
@@ -241,9 +241,13 @@ def _count_clusters(groups: list[NDArray[np.intp]]) -> tuple[int, ...]:
 
 
 def _structured(matrix: FloatArray, gauge: FloatArray, n_clusters: tuple[int, ...] = (), note: str = "") -> Covariance:
-    """Remove what rounding put into directions that the functional fixes."""
     basis = free_basis(gauge, len(matrix))
+    return Covariance(_inside(matrix, basis), basis, n_clusters, note)
+
+
+def _inside(matrix: FloatArray, basis: FloatArray) -> FloatArray:
+    """Remove what rounding put into directions that the functional fixes."""
     inside = basis @ (basis.T @ matrix @ basis) @ basis.T
     fixed = np.square(basis).sum(axis=1) < 1e-9
     inside[fixed] = inside[:, fixed] = 0.0
-    return Covariance((inside + inside.T) / 2, basis, n_clusters, note)
+    return np.asarray((inside + inside.T) / 2)

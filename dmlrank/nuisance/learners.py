@@ -38,6 +38,8 @@ class BoosterMu:
     trees: PairTrees
     n_jobs: int | None = None
 
+    concurrent = True
+
     def predict(self, x: FloatArray) -> FloatArray:
         """Category probabilities, (n, K, K, C)."""
         return predict_all_pairs(self.trees, x, self.trees.n_items, n_jobs=self.n_jobs)
@@ -54,6 +56,8 @@ class ConstantMu:
 
     table: FloatArray
 
+    concurrent = True
+
     def predict(self, x: FloatArray) -> FloatArray:
         """Category probabilities, (n, K, K, C)."""
         return np.broadcast_to(self.table, (len(x), *self.table.shape))
@@ -69,6 +73,11 @@ class MirroredMu:
 
     model: MuModel
     flip: IntArray
+
+    @property
+    def concurrent(self) -> bool:
+        """Whether several threads may ask at once."""
+        return getattr(self.model, "concurrent", False)
 
     def predict(self, x: FloatArray) -> FloatArray:
         """Category probabilities, (n, K, K, C), with mu_kj the flip of mu_jk."""

@@ -10,11 +10,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..data.preferences import FloatArray, IntArray, PreferenceData
-from .parameters import Parameter, as_settings
+from .parameters import Parameter, Settings, as_settings
 from .tuning import Tune, settle
 
 # Numbers in a training matrix from which threads within one booster pay.
 _LARGE = 2_000_000
+# Rows from which a sample of so many settles hyperparameters.
+_MANY = 40_000
 # Rows that are gathered at a time.
 _BLOCK = 1024
 
@@ -112,8 +114,9 @@ def train_booster(
     tune: Tune,
     rng: np.random.Generator,
     n_jobs: int | None = None,
+    settings: Settings | None = None,
 ) -> lgb.Booster:
-    """Train a booster, its hyperparameters settled on the training rows alone.
+    """Train a booster, its hyperparameters settled on the training rows alone unless they are given.
 
     Parameters
     ----------
@@ -128,11 +131,43 @@ def train_booster(
         Draws the inner folds and the booster's seed.
     n_jobs : int or None
         Threads; None means all cores. Small training sets use one in any case.
+    settings : Settings, optional
+        What :func:`settled` has found.
     """
-    p = rows.features.shape[1]
+    seed = int(rng.integers(2**31 - 1))
+    fixed = _fixed(rows, n_classes, seed, n_jobs)
+    train = _binned(rows, fixed, n_items, tune)
+    if settings is None and many(rows, tune):
+        settings = settled(rows, n_classes, n_items, tune, rng, n_jobs)
+    found = settings or settle(tune, train, rows.unit, fixed, rng)
+    return lgb.train({**fixed, **found.parameters}, train, num_boost_round=found.rounds)
+
+
+def many(rows: TrainingRows, tune: Tune) -> bool:
+    """Whether a sample of the rows is enough to settle hyperparameters."""
+    return len(rows.label) > _MANY and isinstance(tune, str)
+
+
+def settled(
+    rows: TrainingRows,
+    n_classes: int | None,
+    n_items: int | None,
+    tune: Tune,
+    rng: np.random.Generator,
+    n_jobs: int | None = None,
+) -> Settings:
+    """Hyperparameters settled on a sample of units with about as many rows as are enough."""
+    units, place = np.unique(rows.unit, return_inverse=True)
+    kept = rng.permutation(len(units))[place] < len(units) * _MANY / len(rows.label)
+    sample = TrainingRows(rows.features[kept], rows.label[kept], rows.weight[kept], rows.unit[kept])
+    fixed = _fixed(sample, n_classes, int(rng.integers(2**31 - 1)), n_jobs)
+    return settle(tune, _binned(sample, fixed, n_items, tune), sample.unit, fixed, rng)
+
+
+def _fixed(rows: TrainingRows, n_classes: int | None, seed: int, n_jobs: int | None) -> dict[str, Parameter]:
     fixed: dict[str, Parameter] = {
         "objective": "binary" if n_classes is None else "multiclass",
-        "seed": int(rng.integers(2**31 - 1)),
+        "seed": seed,
         "num_threads": threads(n_jobs, rows.features.size),
         "verbosity": -1,
         # The same trees whatever the number of threads.
@@ -144,12 +179,15 @@ def train_booster(
     }
     if n_classes is not None:
         fixed["num_class"] = n_classes
+    return fixed
+
+
+def _binned(rows: TrainingRows, fixed: Mapping[str, Parameter], n_items: int | None, tune: Tune) -> lgb.Dataset:
+    p = rows.features.shape[1]
     items = [p - 2, p - 1] if n_items else "auto"
     # Given parameters may be about the bins. Once these are made LightGBM lets go of the rows; if it did not, it would
     # copy them for every inner fold.
     shape = {**fixed, **(as_settings(tune).parameters if isinstance(tune, Mapping) else {})}
-    train = lgb.Dataset(
+    return lgb.Dataset(
         rows.features, rows.label, weight=rows.weight, categorical_feature=items, params=shape
     ).construct()
-    settings = settle(tune, train, rows.unit, fixed, rng)
-    return lgb.train({**fixed, **settings.parameters}, train, num_boost_round=settings.rounds)

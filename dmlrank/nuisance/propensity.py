@@ -12,8 +12,9 @@ from .._progress import report
 from ..data.graph import Graph
 from ..data.preferences import Cells, FloatArray, IntArray, PreferenceData
 from ..exceptions import NuisanceError
-from .lightgbm import TrainingRows, ordered_cells, stack_rows, train_booster
+from .lightgbm import TrainingRows, many, ordered_cells, settled, stack_rows, train_booster
 from .pairs import PairTrees, predict_all_pairs
+from .parameters import Settings
 from .selection_tables import AnyLabel, EstimatedPairs, FoldSelection, GivenPairs, PairPropensity
 from .tuning import Tune
 
@@ -164,11 +165,14 @@ def estimate_propensity(
     """
     if data.x.shape[1] == 0:
         return marginal_propensity(data)
-    estimates, learnt = np.empty(len(data.cells)), []
+    estimates, learnt = np.empty(len(data.cells)), list[FoldSelection]()
+    settings: Settings | None = None
     for held_out, seed in enumerate(seeds):
         rng = np.random.default_rng(seed)
         here = fold[data.cells.context] == held_out
-        estimates[here], selection = _fold_propensity(data, fold != held_out, here, unit, tune, rng, n_jobs)
+        estimates[here], selection, settings = _fold_propensity(
+            data, fold != held_out, here, unit, tune, rng, n_jobs, settings
+        )
         learnt.append(selection)
         report(held_out + 1, len(seeds), "propensity, folds")
     pair = data.cells.first * data.n_items + data.cells.second
@@ -191,15 +195,22 @@ def _fold_propensity(
     tune: Tune,
     rng: np.random.Generator,
     n_jobs: int | None,
-) -> tuple[FloatArray, FoldSelection]:
-    """Estimates at the cells of the held-out fold, before floor and scale, and what was learnt."""
+    settings: Settings | None,
+) -> tuple[FloatArray, FoldSelection, Settings | None]:
+    """Estimates at the cells of the held-out fold, before floor and scale, and what was learnt.
+
+    With many rows a sample of the first fold's settles the hyperparameters for all folds.
+    """
     cells = data.cells
     rows = selection_rows(data, kept, unit, rng)
     first, second = (items[here] for items in cells.shown)
     context = cells.context[here]
     if len(np.unique(rows.label)) == 1:
-        return np.full(len(context), 1.0 if data.ordered else 2.0), FoldSelection(None, None, data.ordered)
-    booster = train_booster(rows, None, data.n_items, tune, rng, n_jobs)
+        every = FoldSelection(None, None, data.ordered)
+        return np.full(len(context), 1.0 if data.ordered else 2.0), every, settings
+    if settings is None and many(rows, tune):
+        settings = settled(rows, None, data.n_items, tune, rng, n_jobs)
+    booster = train_booster(rows, None, data.n_items, tune, rng, n_jobs, settings)
     if _one_pair_per_context(cells):
         whether = _any_label(data, kept, unit, tune, rng, n_jobs)
         any_label = whether.predict(data.x[context], n_jobs)
@@ -214,11 +225,11 @@ def _fold_propensity(
             own[part] = table[np.arange(len(table)), first[part], second[part]]
             if not data.ordered:
                 own[part] += table[np.arange(len(table)), second[part], first[part]]
-        return any_label * own / total, FoldSelection(booster, whether, data.ordered)
+        return any_label * own / total, FoldSelection(booster, whether, data.ordered), settings
     threads = n_jobs or 0
     orders = [(first, second)] if data.ordered else [(first, second), (second, first)]
-    made = np.sum([booster.predict(stack_rows(data.x, context, a, b), num_threads=threads) for a, b in orders], axis=0)
-    return made, FoldSelection(booster, None, data.ordered)
+    shares = [booster.predict(stack_rows(data.x, context, a, b), num_threads=threads) for a, b in orders]
+    return np.sum(shares, axis=0), FoldSelection(booster, None, data.ordered), settings
 
 
 def _one_pair_per_context(cells: Cells) -> bool:

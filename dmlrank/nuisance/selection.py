@@ -74,6 +74,8 @@ def selection_features(
 def propensity_table(data: PreferenceData, propensity: Any, frame: Any, unlabelled: Any) -> FloatArray:
     """Propensities of all pairs, (n, K, K), from an array, a function or a plan.
 
+    A plan that says whether it has ``position_bias`` is translated where the data differ from it.
+
     Parameters
     ----------
     data : PreferenceData
@@ -133,6 +135,12 @@ def _of_plan(plan: Any, data: PreferenceData) -> FloatArray:
     contexts = getattr(plan, "contexts", None)
     if contexts is not None:
         table = table[_matched("contexts", list(contexts), list(data.context_ids))]
+    ordered = getattr(plan, "position_bias", data.ordered)
+    if ordered and not data.ordered:
+        return table + np.swapaxes(table, 1, 2)
+    if data.ordered and not ordered:
+        # The plan drew which of the two is shown first.
+        return table / 2
     return table
 
 

@@ -53,6 +53,8 @@ class SmoothBoostedMu:
     n_items: int
     n_jobs: int | None = None
 
+    concurrent = True
+
     def predict(self, x: FloatArray) -> FloatArray:
         """Category probabilities of every ordered pair, (n, K, K, C)."""
         scores = self.main.table(self.basis.of(x))
@@ -269,7 +271,10 @@ def _boost_together(
         parameters = _parameters(fitted.training, stage, seed, n_jobs)
         train = _dataset(fitted.training, fitted.main, stage.mirrored, parameters)
         booster = lgb.Booster(parameters, train)
-        booster.add_valid(_dataset(fitted.held, fitted.main, stage.mirrored, parameters, train), "held out")
+        # A fold may hold contexts without labels only: it has no say.
+        if len(fitted.held.rows):
+            held = _dataset(fitted.held, fitted.main, stage.mirrored, parameters, train)
+            booster.add_valid(held, "held out")
         boosters.append(booster)
         sizes.append(fitted.held.rows.weight.sum())
     best, rounds, done = smooth.loss, 0, 0
@@ -277,7 +282,7 @@ def _boost_together(
         for booster in boosters:
             booster.update()
         done += 1
-        loss = sum(size * booster.eval_valid()[0][2] for size, booster in zip(sizes, boosters, strict=True))
+        loss = sum(size * booster.eval_valid()[0][2] for size, booster in zip(sizes, boosters, strict=True) if size)
         if loss < best:
             best, rounds = loss, done
     for booster in boosters:

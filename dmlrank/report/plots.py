@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from .._drawing import literal, new_axes
 from ..estimates import Estimates
@@ -48,4 +50,38 @@ def forest_plot(results: Estimates, critical: float, alpha: float, ax: Axes | No
     axes.set_axisbelow(True)
     for side in ("top", "right"):
         axes.spines[side].set_visible(False)
+    return axes
+
+
+def heat_map(models: Sequence[str], values: NDArray[np.float64], label: str, ax: Axes | None = None) -> Axes:
+    """A table (K, K) in colours, item shown first in rows; pairs with nothing are left white.
+
+    Parameters
+    ----------
+    models : sequence of str
+    values : ndarray, shape (K, K)
+    label : str
+        What the colours mean.
+    ax : matplotlib Axes, optional
+        Where to draw; a new figure otherwise.
+
+    Raises
+    ------
+    MissingExtraError
+        If matplotlib is not installed.
+    """
+    axes: Any = new_axes(ax, height=2.2 + 0.42 * len(models))
+    image = axes.imshow(np.where(values > 0, values, np.nan), cmap="Blues", vmin=0)
+    names = [literal(name) for name in models]
+    axes.set_xticks(range(len(names)), names, rotation=45, ha="right", rotation_mode="anchor")
+    axes.set_yticks(range(len(names)), names)
+    if len(names) <= 12:
+        middle = np.nanmax(values) / 2
+        for j, k in np.argwhere(values > 0):
+            shade = "white" if values[j, k] > middle else "0.2"
+            axes.text(k, j, f"{values[j, k]:.3g}", ha="center", va="center", color=shade, fontsize=8)
+    axes.get_figure().colorbar(image, ax=axes, label=label, shrink=0.8)
+    for side in ("top", "right", "bottom", "left"):
+        axes.spines[side].set_visible(False)
+    axes.tick_params(length=0)
     return axes

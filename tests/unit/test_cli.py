@@ -69,7 +69,7 @@ def test_arrow_files_need_pyarrow(tmp_path, capsys, monkeypatch, kind):
     assert "files needs pyarrow: pip install 'dmlrank[arrow]'" in capsys.readouterr().err
 
 
-def test_votes_and_unlabelled_prompts_are_passed_on(battles, tmp_path, capsys):
+def test_votes_and_unlabelled_prompts_are_passed_on(battles, tmp_path, capsys, ignore_warnings):
     prompts = battles.iloc[:90][["question_id", "length"]].assign(question_id=np.arange(10_000, 10_090))
     files = {"battles": battles, "prompts": prompts}
     for name, frame in files.items():
@@ -180,3 +180,38 @@ def test_order_repetitions_and_prompts_are_passed_on(battles, csv, capsys):
     )
     assert shown.out.rstrip("\n") == expected.summary().as_text()
     assert "scores, contexts: 1500/1500" in shown.err
+
+
+def test_a_plan_from_the_command_line_is_the_apis(battles, csv, tmp_path, capsys):
+    prompts = dr.datasets.Arena().contexts(80, rng=5)[["question_id", "length"]]
+    prompts.to_csv(tmp_path / "prompts.csv", index=False)
+    out = {kind: str(tmp_path / f"tasks.{kind}") for kind in ("csv", "json", "png")}
+    call = ["design", FORMULA, csv, "--context", "question_id", "--rng", "3", "--functional", "bt"]
+    call += ["--budget", "60", "--one-pair", "--explore", "0.1", "--min-propensity", "0.0002"]
+    new = ["--new", str(tmp_path / "prompts.csv"), "--criterion", "D", "--top", "3", "--out", out["csv"]]
+    assert main([*call, *new, "--plot", out["png"]]) == 0
+    fit = dr.dml_rank(FORMULA, battles, functional="bt", context="question_id", rng=3)
+    options = {"one_pair": True, "explore": 0.1, "min_propensity": 0.0002}
+    plan = fit.design(60, "D", newdata=prompts, contrasts=dr.Top(3), **options)
+    assert capsys.readouterr().out.rstrip("\n") == plan.summary().as_text()
+    pd.testing.assert_frame_equal(pd.read_csv(out["csv"]), plan.sample(3), check_dtype=False)
+    assert pathlib.Path(out["png"]).read_bytes()[:4] == b"\x89PNG"
+    assert main([*call, "--against", "gpt-4", "--out", out["json"], "--costs", "2"]) == 0
+    own = fit.design(60, contrasts=dr.Against("gpt-4"), costs=2.0, **options)
+    assert capsys.readouterr().out.rstrip("\n") == own.summary().as_text()
+    assert '"seed": 3' in pathlib.Path(out["json"]).read_text(encoding="utf-8")
+    assert main([*call, "--contrasts", "gpt-4 - gpt4"]) == 2
+    assert "unknown model 'gpt4'" in capsys.readouterr().err
+
+
+def test_every_option_of_a_plan_has_its_word():
+    import argparse
+    import inspect
+
+    from dmlrank.cli import _add_design_options
+
+    parser = argparse.ArgumentParser()
+    _add_design_options(parser)
+    words = {action.dest for action in parser._actions}
+    assert set(inspect.signature(dr.RankResults.design).parameters) - {"self", "newdata"} <= words
+    assert "prompts_file" in words

@@ -169,7 +169,7 @@ def test_a_stored_result_knows_its_outcome(battles, rank, tmp_path):
     assert dr.load(tmp_path / "result").summary().as_text() == result.summary().as_text()
 
 
-def test_only_the_first_vote_on_a_prompt_and_pair(battles, rank):
+def test_only_the_first_vote_on_a_prompt_and_pair(battles, rank, ignore_warnings):
     hard = battles[1]
     every = rank(hard, ONE.format("x"), **QUICK)
     first = rank(hard, ONE.format("x"), votes="first", **QUICK)

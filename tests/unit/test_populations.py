@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import dmlrank as dr
+from dmlrank.inference.covariance import Covariance
 
 FORMULA = "winner ~ x0 + x1 | model_a + model_b"
 QUICK = {"n_estimators": 30, "extra_trees": True, "num_leaves": 6}
@@ -18,6 +19,13 @@ def battles(draw_battles):
 
 def known(battles, rank, **options):
     return rank(battles.frame, mu=battles.mu, propensity=battles.propensity, floor=0, **options)
+
+
+def corrected(phi, fit):
+    """The covariance of ``phi``, at least the one with the steepening that mu's shrinkage asks for."""
+    plain = Covariance(phi.T @ phi / len(phi) ** 2, fit.estimates.covariance.basis)
+    steepening = fit.steps.influence.steepening
+    return (plain if steepening is None else plain.at_least(steepening / len(phi))).matrix
 
 
 def order_of(battles):
@@ -33,7 +41,7 @@ def test_whole_weights_repeat_prompts(battles, rank, functional):
     repeated = np.repeat(raw, weights, axis=0)
     np.testing.assert_allclose(weighted.params, repeated.mean(axis=0))
     phi = weights[:, None] / weights.mean() * (raw - repeated.mean(axis=0))
-    np.testing.assert_allclose(weighted.cov_params(), phi.T @ phi / 120**2, rtol=1e-9, atol=1e-15)
+    np.testing.assert_allclose(weighted.cov_params(), corrected(phi, weighted), rtol=1e-9, atol=1e-15)
     np.testing.assert_allclose(weighted.influence, phi, atol=1e-12)
 
 
@@ -81,7 +89,7 @@ def test_fixed_prompts_leave_the_uncertainty_of_the_labels(battles, rank):
     np.testing.assert_array_equal(fixed.params, random.params)
     correction = random.steps.influence.by_context
     centred = correction - correction.mean(axis=0)
-    np.testing.assert_allclose(fixed.cov_params(), centred.T @ centred / 120**2, rtol=1e-9, atol=1e-15)
+    np.testing.assert_allclose(fixed.cov_params(), corrected(centred, random), rtol=1e-9, atol=1e-15)
     assert "these, fixed" in fixed.summary().as_text()
     np.testing.assert_array_equal(fixed.predict(), random.predict())
 
@@ -112,7 +120,7 @@ def test_repetitions_average_influence_values_and_add_what_folds_change(battles,
     assert np.ptp(estimates, axis=0).min() > 0
     np.testing.assert_allclose(fit.params, estimates.mean(axis=0))
     phi = np.mean([one.centred for one in ones], axis=0)
-    expected = phi.T @ phi / 120**2 + np.cov(estimates.T) / 3
+    expected = corrected(phi, fit) + np.cov(estimates.T) / 3
     np.testing.assert_allclose(fit.cov_params(), expected, rtol=1e-8, atol=1e-14)
 
 

@@ -8,6 +8,7 @@ import pytest
 
 import dmlrank as dr
 from dmlrank.functionals import CategoryWeights, named
+from dmlrank.inference.covariance import Covariance
 
 LABELS = {
     2: ["model_a", "model_b"],
@@ -51,7 +52,7 @@ def written_out(functional, mu, propensity, votes):
         delta[i, k, j] += (y[flip] - mu[i, k, j]) / total
     phi = functional.value(mu) + functional.derivative(mu, delta)
     theta = phi.mean(axis=0)
-    return theta, (phi - theta).T @ (phi - theta) / n**2
+    return theta, phi - theta
 
 
 @pytest.mark.parametrize("n_categories", [2, 3, 4])
@@ -64,9 +65,14 @@ def test_known_nuisances_give_the_formula_written_out(draw_mu, rank, functional,
     expected = propensity + np.swapaxes(propensity, 1, 2)
     fit = rank(votes, functional=functional, position_bias=False, mu=mu, propensity=expected, floor=0)
     bound = named(functional).bind(CategoryWeights.half(n_categories))
-    theta, covariance = written_out(bound, mu, propensity, votes)
+    theta, phi = written_out(bound, mu, propensity, votes)
     np.testing.assert_allclose(fit.params, theta, rtol=1e-8)
-    np.testing.assert_allclose(fit.cov_params(), covariance, rtol=1e-8, atol=1e-12)
+    np.testing.assert_allclose(fit.influence, phi, rtol=1e-8, atol=1e-12)
+    # What is added for a shrunken mu has tests of its own.
+    covariance = Covariance(phi.T @ phi / 80**2, fit.estimates.covariance.basis)
+    if functional != "borda":
+        covariance = covariance.at_least(fit.steps.influence.steepening / 80)
+    np.testing.assert_allclose(fit.cov_params(), covariance.matrix, rtol=1e-8, atol=1e-12)
 
 
 def test_a_column_of_expected_counts_is_the_array_of_expected_counts(draw_mu, rank):

@@ -34,7 +34,10 @@ def test_a_function_hears_of_folds_tuning_and_chunks_to_their_ends(battles, rank
     rank(
         battles, FORMULA, n_folds=3, progress=lambda step, total, what: heard.setdefault(what, []).append((step, total))
     )
-    assert set(heard) == {"propensity, folds", "mu, folds", "tuning, configurations", "scores, contexts"}
+    first_stages = {"propensity, folds", "tuning, configurations", "mu, folds"}
+    default_learner = {"main effects, ridges", "boosting, configurations"}
+    assert set(heard) == first_stages | default_learner | {"scores, contexts"}
+    assert heard["boosting, configurations"] == [(1, 3), (2, 3), (3, 3)]
     assert heard["mu, folds"] == [(1, 3), (2, 3), (3, 3)]
     assert heard["scores, contexts"][-1] == (80, 80)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from scipy.linalg import eigh
 
 from dmlrank.functionals import CategoryWeights, RankCentrality
 
@@ -108,13 +109,63 @@ def written_out(functional, battles, debiased=True):
         if debiased:
             phi[-1] = phi[-1] + correction(functional, mu, propensity, rows[rows["winner"].notna()])
     theta = sum(phi) / len(phi)
-    covariance = sum(np.outer(row - theta, row - theta) for row in phi) / len(phi) ** 2
-    return theta, covariance
+    return theta, np.array([row - theta for row in phi])
+
+
+def worth(battles):
+    """Mean over the prompts of S / pi^2 by ordered pair, and how much labels spread as a share of the model's."""
+    n_categories = battles.mu.shape[-1]
+    table, spread, full = np.zeros((N_ITEMS, N_ITEMS)), 0.0, 0.0
+    for place, (_, rows) in enumerate(battles.frame.groupby("prompt", sort=False)):
+        for (first, second), cell in rows.dropna().groupby(["model_a", "model_b"]):
+            j, k = int(first[1:]), int(second[1:])
+            table[j, k] += 1 / battles.propensity[place, j, k] ** 2
+            share = np.array([(cell["winner"] == label).mean() for label in LABELS[n_categories]])
+            spread += np.square(share - battles.mu[place, j, k]).sum()
+            full += 1 - np.square(battles.mu[place, j, k]).sum()
+    return table / battles.frame["prompt"].nunique() * min(spread / full, 1)
+
+
+def second_moment(functional, mu, labels, amounts):
+    """Sum over the pairs of amount J V J', J at ``mu``, V the covariance of labels with probabilities ``labels``."""
+    total = np.zeros((N_ITEMS, N_ITEMS))
+    for j, k in np.argwhere(amounts > 0):
+        jac, p = jacobian(functional, mu, j, k), labels[j, k]
+        total += amounts[j, k] * jac @ (np.diag(p) - np.outer(p, p)) @ jac.T
+    return total
+
+
+def steepening(functional, battles):
+    """Mean derivative of the second moment as the Jacobian moves along S / pi (Y - mu), labels' covariance held."""
+    amounts, total, step = worth(battles), np.zeros((N_ITEMS, N_ITEMS)), 1e-7
+    for place, (_, rows) in enumerate(battles.frame.groupby("prompt", sort=False)):
+        mu, along = battles.mu[place], np.zeros(battles.mu[place].shape)
+        for (first, second), cell in rows.dropna().groupby(["model_a", "model_b"]):
+            j, k = int(first[1:]), int(second[1:])
+            share = np.array([(cell["winner"] == label).mean() for label in LABELS[mu.shape[-1]]])
+            along[j, k] = (share - mu[j, k]) / battles.propensity[place, j, k]
+        if along.any():
+            ends = [second_moment(functional, mu + sign * step * along, mu, amounts) for sign in (1, -1)]
+            total += (ends[0] - ends[1]) / (2 * step)
+    return total / battles.frame["prompt"].nunique()
+
+
+def larger(covariance, added):
+    """The larger of a covariance and its sum with ``added`` along the directions in which both are diagonal."""
+    spectrum, axes = np.linalg.eigh(covariance)
+    free = axes[:, spectrum > 1e-10 * spectrum[-1]]
+    gains, directions = eigh(free.T @ added @ free, free.T @ covariance @ free)
+    back = free @ np.linalg.inv(directions).T
+    return back @ np.diag(np.maximum(1 + gains, 1)) @ back.T
 
 
 def assert_same(results, expected):
-    np.testing.assert_allclose(results.params, expected[0], rtol=1e-8, atol=1e-10)
-    np.testing.assert_allclose(results.cov_params(), expected[1], rtol=1e-8, atol=1e-8 * np.abs(expected[1]).max())
+    theta, phi = expected
+    np.testing.assert_allclose(results.params, theta, rtol=1e-8, atol=1e-10)
+    np.testing.assert_allclose(results.influence, phi, rtol=1e-8, atol=1e-8 * np.abs(phi).max())
+    if results.functional == "borda" or results.estimator == "plugin":
+        covariance = phi.T @ phi / len(phi) ** 2
+        np.testing.assert_allclose(results.cov_params(), covariance, rtol=1e-8, atol=1e-8 * np.abs(covariance).max())
 
 
 def pair_votes(frame):
@@ -149,6 +200,28 @@ def test_debiased_scores_and_covariance(draw_battles, rank, name, kind, n_catego
             floor=0,
         )
         assert_same(results, expected)
+
+
+@pytest.mark.parametrize("name", ["bt", "rank_centrality", "rate"])
+@pytest.mark.parametrize(("kind", "n_categories"), [("half", 2), ("half", 3), ("paper", 4)])
+@pytest.mark.parametrize("graph", ["complete", "path with a chord"])
+def test_the_covariance_corrected_for_a_shrunken_mu(draw_battles, rank, name, kind, n_categories, graph):
+    rng = np.random.default_rng(20 + n_categories)
+    battles = draw_battles(rng, 20, N_ITEMS, n_categories, EDGES[graph], n_pairs=3, repeats=True, unlabelled=3)
+    option, functional = FUNCTIONALS[name]
+    weights = getattr(CategoryWeights, kind)(n_categories)
+
+    def value(mu):
+        return functional(mu, weights, EDGES[graph].astype(float))
+
+    phi = written_out(value, battles)[1]
+    plain = phi.T @ phi / len(phi) ** 2
+    added = steepening(value, battles) / len(phi)
+    options = {"mu": battles.mu, "propensity": battles.propensity, "graph": EDGES[graph], "floor": 0}
+    results = rank(battles.frame, functional=option, category_weights=kind, **options)
+    expected = larger(plain, added)
+    assert np.abs(expected - plain).max() > 1e-3 * np.abs(plain).max()
+    np.testing.assert_allclose(results.cov_params(), expected, atol=1e-4 * np.abs(expected).max())
 
 
 @pytest.mark.parametrize("name", ["borda", "bt"])
@@ -189,9 +262,7 @@ def test_the_hub_of_a_star_is_fixed_in_the_transition_walk(draw_battles, rank):
         floor=0,
     )
     importance = EDGES["star"].astype(float)
-    theta, covariance = written_out(lambda mu: rank_centrality(mu, CategoryWeights.half(3), importance), battles)
-    np.testing.assert_allclose(results.params, theta, rtol=1e-8)
-    np.testing.assert_allclose(results.cov_params(), covariance, atol=1e-8 * np.abs(covariance).max())
+    assert_same(results, written_out(lambda mu: rank_centrality(mu, CategoryWeights.half(3), importance), battles))
     assert results.params["m0"] == pytest.approx(1 / 4)
     assert results.bse["m0"] == 0
     assert (results.bse.drop("m0") > 0).all()

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dmlrank.estimation.crossfit import CrossFittedMu, Folds, GivenMu, assign_folds, cross_fit
+from dmlrank.data.preferences import Cells
+from dmlrank.estimation.crossfit import CrossFittedMu, Folds, GivenMu, assign_folds
 from dmlrank.exceptions import DataError
 
 
@@ -18,6 +19,16 @@ class Memory:
     def predict(self, x):
         assert not set(x[:, 0].astype(int)) & self.known
         return np.broadcast_to(x[:, :1, None, None], (len(x), 2, 2, 2))
+
+    def at(self, x, first, second):
+        assert not set(x[:, 0].astype(int)) & self.known
+        return np.stack([x[:, 0], 10.0 * first + second], axis=1)
+
+
+def remembering(folds, x):
+    return CrossFittedMu(
+        tuple(Memory(set(np.flatnonzero(folds.fold != held_out))) for held_out in range(folds.n_folds)), folds, x
+    )
 
 
 @pytest.mark.parametrize("n_folds", [2, 5, 7])
@@ -46,11 +57,9 @@ def test_fewer_units_than_folds():
 
 
 @pytest.mark.parametrize("size", [1, 7, 1000])
-def test_cross_fitting_leaves_the_fold_out(size):
-    x = np.arange(60.0)[:, None]
+def test_every_model_is_asked_about_its_own_fold(size):
     folds = assign_folds(np.arange(60) // 2, 4, np.random.default_rng(0))
-    made = cross_fit(lambda kept, _: Memory(set(np.flatnonzero(kept))), folds, x, np.random.SeedSequence(0).spawn(4))
-    assert [len(model.known) for model in made.models] == [60 - n for n in np.bincount(folds.fold)]
+    made = remembering(folds, np.arange(60.0)[:, None])
     seen = []
     for contexts, mu in made.chunks(size):
         assert len(contexts) <= size
@@ -59,16 +68,12 @@ def test_cross_fitting_leaves_the_fold_out(size):
     assert sorted(seen) == list(range(60))
 
 
-def test_every_fold_has_draws_of_its_own():
-    folds = Folds(np.arange(30) % 3, np.arange(30), 3)
-    draws = []
-    cross_fit(
-        lambda _, rng: draws.append(rng.random()) or Memory(set()),
-        folds,
-        np.zeros((30, 1)),
-        np.random.SeedSequence(0).spawn(3),
-    )
-    assert len(set(draws)) == 3
+def test_labelled_cells_are_asked_of_the_model_that_has_not_seen_them():
+    rng = np.random.default_rng(1)
+    context, first = np.sort(rng.integers(60, size=200)), rng.integers(2, size=200)
+    cells = Cells(context, first, 1 - first, np.eye(2)[first], np.ones(200, dtype=int), np.zeros(200, dtype=bool))
+    made = remembering(assign_folds(np.arange(60), 4, rng), np.arange(60.0)[:, None]).at(cells)
+    np.testing.assert_array_equal(made, np.stack([context, 10.0 * first + 1 - first], axis=1))
 
 
 def test_new_contexts_get_the_mean_of_all_models():
@@ -91,6 +96,17 @@ def test_given_probabilities_come_in_order(size):
     np.testing.assert_array_equal(np.concatenate([at for at, _ in parts]), np.arange(8))
     np.testing.assert_array_equal(np.concatenate([part for _, part in parts]), mu)
     assert max(len(part) for _, part in parts) <= size
+
+
+def test_given_probabilities_of_labelled_cells():
+    mu = np.random.default_rng(2).random((4, 3, 3, 2))
+    cells = Cells(
+        *(np.array(part) for part in ([0, 3, 3], [1, 0, 2], [2, 1, 0])),
+        np.eye(2)[[0, 1, 1]],
+        np.ones(3, dtype=int),
+        np.zeros(3, dtype=bool),
+    )
+    np.testing.assert_array_equal(GivenMu(mu).at(cells), [mu[0, 1, 2], mu[3, 0, 1], mu[3, 2, 0]])
 
 
 def test_given_probabilities_know_no_other_contexts():

@@ -110,6 +110,9 @@ def test_chunks_do_not_matter(score, case, monkeypatch, by_group, chunk):
         for name in ("value", "correction"):
             one, other = (getattr(passed.influences[0], name) for passed in (whole, parts))
             np.testing.assert_allclose(other, one, rtol=1e-12, atol=1e-12)
+        if score.interior:
+            one, other = (passed.influences[0].steepening for passed in (whole, parts))
+            np.testing.assert_allclose(other, one, rtol=1e-6, atol=1e-9 * np.abs(one).max())
         np.testing.assert_array_equal(parts.cell_mu, whole.cell_mu)
         assert (parts.n_floored, parts.n_entries) == (whole.n_floored, whole.n_entries)
 
@@ -125,6 +128,9 @@ class Scattered:
             here = np.flatnonzero(self.folds.fold == fold)
             for at in range(0, len(here), size):
                 yield here[at : at + size], self.mu[here[at : at + size]]
+
+    def at(self, cells):
+        return self.mu[cells.context, cells.first, cells.second]
 
 
 def test_several_scores_in_one_pass_are_those_of_one_pass_each(case):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from scipy.linalg import eigh
 from scipy.special import expit
 
 from dmlrank.estimation.crossfit import GivenMu
@@ -226,3 +227,81 @@ def test_two_way_covariance_is_the_variance_of_estimates_whose_annotators_and_pr
     assert np.abs(ratio[[0, 2]] - 1).max() < 0.2
     assert naive[[0, 2]].max() < 0.7
     assert abs(ratio[1] - 1) < 0.2
+
+
+def semidefinite(rng, basis, rank=None):
+    """A random positive semidefinite matrix within the span of ``basis``."""
+    free = basis.shape[1]
+    sides = basis @ rng.normal(size=(free, rank or free))
+    return sides @ sides.T
+
+
+@pytest.fixture
+def within_gauge():
+    """A covariance of four scores that sum to a constant, and the columns that span what is free."""
+    basis = free_basis(np.full((1, 4), 0.5), 4)
+    return Covariance(semidefinite(np.random.default_rng(0), basis), basis, (7,), "a note")
+
+
+def smallest(matrix):
+    return np.linalg.eigvalsh((matrix + matrix.T) / 2)[0]
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_the_larger_of_two_covariances_is_at_least_both_in_every_direction(within_gauge, seed):
+    rng = np.random.default_rng(seed)
+    steepening = semidefinite(rng, within_gauge.basis) - semidefinite(rng, within_gauge.basis)
+    larger = within_gauge.at_least(steepening)
+    basis = within_gauge.basis
+    assert smallest(larger.reduced - within_gauge.reduced) > -1e-10
+    assert smallest(larger.reduced - within_gauge.reduced - basis.T @ steepening @ basis) > -1e-10
+    np.testing.assert_allclose(larger.matrix @ np.ones(4), 0, atol=1e-12)
+    assert (larger.n_clusters, larger.note) == ((7,), "a note")
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_the_larger_of_two_is_the_smallest_that_is_larger_along_common_directions(within_gauge, seed):
+    """Its twin: both matrices are diagonal in the generalised eigenvectors, where the larger numbers are taken."""
+    rng = np.random.default_rng(seed)
+    steepening = semidefinite(rng, within_gauge.basis) - semidefinite(rng, within_gauge.basis)
+    basis = within_gauge.basis
+    gains, directions = eigh(basis.T @ steepening @ basis, within_gauge.reduced)
+    back = np.linalg.inv(directions)
+    expected = back.T @ np.diag(np.maximum(1 + gains, 1)) @ back
+    assert min(gains) < 0 < max(gains)
+    np.testing.assert_allclose(within_gauge.at_least(steepening).reduced, expected, atol=1e-10)
+
+
+def test_more_in_every_direction_is_the_sum_and_less_is_nothing(within_gauge):
+    more = semidefinite(np.random.default_rng(1), within_gauge.basis, rank=2)
+    np.testing.assert_allclose(within_gauge.at_least(more).matrix, within_gauge.matrix + more, atol=1e-12)
+    np.testing.assert_allclose(within_gauge.at_least(-more).matrix, within_gauge.matrix, atol=1e-12)
+
+
+def test_what_the_functional_fixes_stays_fixed_whatever_is_added(within_gauge):
+    larger = within_gauge.at_least(np.full((4, 4), 3.0))
+    np.testing.assert_allclose(larger.matrix, within_gauge.matrix, atol=1e-12)
+
+
+def test_a_fixed_score_keeps_a_variance_of_exactly_zero():
+    rng = np.random.default_rng(4)
+    gauge = np.array([[1.0, 0, 0, 0], [0, 1, 1, 1]]) / np.sqrt([[1], [3]])
+    basis = free_basis(gauge, 4)
+    fixed = Covariance(semidefinite(rng, basis), basis)
+    larger = fixed.at_least(semidefinite(rng, np.eye(4)))
+    assert larger.matrix[0, 0] == 0
+    assert not larger.matrix[0].any()
+    assert (larger.std_errors[1:] > 0).all()
+
+
+def test_the_larger_of_two_has_the_same_numbers_under_other_names(within_gauge):
+    rng, order = np.random.default_rng(2), [2, 0, 3, 1]
+    steepening = semidefinite(rng, within_gauge.basis) - semidefinite(rng, within_gauge.basis)
+    moved = Covariance(within_gauge.matrix[np.ix_(order, order)], within_gauge.basis)
+    expected = within_gauge.at_least(steepening).matrix[np.ix_(order, order)]
+    np.testing.assert_allclose(moved.at_least(steepening[np.ix_(order, order)]).matrix, expected, atol=1e-12)
+
+
+def test_without_a_positive_variance_in_every_direction_nothing_is_compared(within_gauge):
+    flat = Covariance(semidefinite(np.random.default_rng(3), within_gauge.basis, rank=2), within_gauge.basis)
+    assert flat.at_least(np.eye(4)) is flat

@@ -124,7 +124,7 @@ def test_another_functional_asks_the_same_models(battles, rank, monkeypatch):
     assert result.update(functional="bt").steps.mu is result.steps.mu
 
 
-def test_tune_touches_the_propensities_only(battles, rank, monkeypatch):
+def test_tune_touches_the_propensities_only(battles, rank, monkeypatch, ignore_warnings):
     small = {"n_estimators": 3, "num_leaves": 3}
     result = rank(battles, FORMULA, learner=GaussianNB(), tune=small, n_folds=2)
     monkeypatch.setattr(GaussianNB, "fit", lambda *_: pytest.fail("fitted again"))

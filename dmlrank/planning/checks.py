@@ -1,0 +1,197 @@
+"""What a caller hands to a plan, checked at the door."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from numbers import Real
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..data.graph import Graph
+from ..data.preferences import FloatArray
+from ..exceptions import GraphError, NuisanceError, OptionError, OptionTypeError, listed
+from ..functionals import CategoryWeights
+from .problem import Pairs
+
+_SUM = 1e-6
+_ROWS = 1024
+
+
+def check_mu(mu: Any, models: Sequence[str], contexts: Sequence[Any], ordered: bool) -> None:
+    """Raise :class:`NuisanceError` unless every pair has probabilities, and mirrored ones where order is ignored.
+
+    Parameters
+    ----------
+    mu : ndarray, shape (n, K, K, C)
+    models, contexts : sequences
+        Their names, for the message.
+    ordered : bool
+    """
+    off_diagonal = ~np.eye(mu.shape[1], dtype=bool)
+    flip = np.array([1, 0, *range(2, mu.shape[3])])
+    for at in range(0, len(mu), _ROWS):
+        table = np.asarray(mu[at : at + _ROWS], dtype=float)
+        total = (table.reshape(-1, table.shape[3]) @ np.ones(table.shape[3])).reshape(table.shape[:3])
+        faults: list[tuple[NDArray[np.bool_], str]] = []
+        if not (table.min() >= 0 and table.max() <= 1):
+            faults.append((np.asarray(~((table >= 0) & (table <= 1)).all(axis=-1)), "is not a probability"))
+        faults.append((~np.asarray(np.abs(total - 1) <= _SUM), "does not sum to one over the categories"))
+        if not ordered:
+            apart = np.abs(table - np.swapaxes(table, 1, 2)[..., flip]).max(axis=-1) > _SUM
+            faults.append((apart, "is not the flip of the other order (position_bias=False)"))
+        for fault, what in faults:
+            fault &= off_diagonal
+            if fault.any():
+                i, j, k = (int(place[0]) for place in np.nonzero(fault))
+                raise NuisanceError(
+                    f"mu {what} in context {contexts[at + i]!r} for {models[j]!r} before {models[k]!r}: "
+                    f"{table[i, j, k].tolist()}"
+                )
+
+
+def mu_array(mu: Any) -> FloatArray:
+    """The probabilities as an array of four dimensions with an empty diagonal, not copied where they are one."""
+    try:
+        table = np.asanyarray(mu)
+        if table.dtype.kind not in "f":
+            table = table.astype(float)
+    except (TypeError, ValueError):
+        raise OptionTypeError(f"mu is a {type(mu).__name__}; needed is an array of probabilities") from None
+    if (
+        table.ndim != 4
+        or table.shape[1] != table.shape[2]
+        or table.shape[1] < 2
+        or table.shape[3] < 2
+        or not len(table)
+    ):
+        raise NuisanceError(f"mu has shape {table.shape}; needed is (contexts, models, models, categories)")
+    items = np.arange(table.shape[1])
+    if (table[:, items, items] != 0).any():
+        table = table.copy()
+        table[:, items, items] = 0
+    return table
+
+
+def read_costs(costs: Any, pairs: Pairs, n_contexts: int) -> FloatArray:
+    """What a label of each cell costs, (n or 1, m or 1), from one number, (n,), (K, K) or (n, K, K).
+
+    Raises
+    ------
+    OptionTypeError, OptionError
+        If they have another shape, a cost is not positive, or the orders of a pair that has no order differ.
+    """
+    n_items = pairs.n_items
+    shapes = {0: (), 1: (n_contexts,), 2: (n_items, n_items), 3: (n_contexts, n_items, n_items)}
+    try:
+        given = np.asarray(costs, dtype=float)
+    except (TypeError, ValueError):
+        given = np.empty((0,) * 4)
+    if given.shape != shapes.get(given.ndim):
+        seen = f"has shape {given.shape}" if given.ndim < 4 else f"is a {type(costs).__name__}"
+        raise OptionTypeError(
+            f"costs {seen}; allowed: one number, a number per context {shapes[1]}, per pair {shapes[2]}, or both "
+            f"{shapes[3]}"
+        )
+    if given.ndim == 0:
+        made = given.reshape(1, 1)
+    elif given.ndim == 1:
+        made = given[:, None]
+    else:
+        table = given if given.ndim == 3 else given[None]
+        if not pairs.ordered and not np.allclose(pairs.take(table), table[:, pairs.second, pairs.first]):
+            raise OptionError("costs differ by order; with position_bias=False a pair has one cost in both orders")
+        made = pairs.take(table)
+    wrong = ~(np.isfinite(made) & (made > 0))
+    if wrong.any():
+        i, cell = (int(place[0]) for place in np.nonzero(wrong))
+        where = f" in entry {i}" if given.ndim in (1, 3) else ""
+        where += f" for models {pairs.first[cell]} and {pairs.second[cell]}" if given.ndim > 1 else ""
+        raise OptionError(
+            f"costs are {made[i, cell]}{where} ({int(wrong.sum())} such); every cost is a positive number"
+        )
+    return made
+
+
+def positive(value: Any, option: str, most: float = np.inf) -> float:
+    """A number above 0 and not above ``most``."""
+    if not isinstance(value, Real) or isinstance(value, bool):
+        raise OptionTypeError(f"{option}={value!r}; needed is a number")
+    if not 0 < float(value) <= most or not np.isfinite(float(value)):
+        limit = "a positive number" if most == np.inf else f"a number above 0 and at most {most:g}"
+        raise OptionError(f"{option}={value!r}; needed is {limit}")
+    return float(value)
+
+
+def share(value: Any, option: str) -> float:
+    """A number from 0 to below 1."""
+    if not isinstance(value, Real) or isinstance(value, bool):
+        raise OptionTypeError(f"{option}={value!r}; needed is a number")
+    if not 0 <= float(value) < 1:
+        raise OptionError(f"{option}={value!r}; needed is a share, from 0 to below 1")
+    return float(value)
+
+
+def read_names(names: Any, size: int, what: str, made: Sequence[Any]) -> list[Any]:
+    """Names as a list, each once; ``made`` where none were given."""
+    if names is None:
+        return list(made)
+    known = list(names)
+    if len(known) != size:
+        raise OptionError(f"{what} names {len(known)}, mu has {size}")
+    if len(set(known)) < size:
+        twice = [name for name in dict.fromkeys(known) if known.count(name) > 1] if size < 1000 else []
+        raise OptionError(f"{what} names every one once{'; twice: ' + listed(twice, 3) if twice else ''}")
+    return known
+
+
+def read_weights(weights: Any, n_categories: int) -> CategoryWeights:
+    """Category weights of mu's categories in canonical order."""
+    if isinstance(weights, str):
+        schemes = {"half": CategoryWeights.half, "paper": CategoryWeights.paper}
+        if weights not in schemes:
+            raise OptionError(f"category_weights={weights!r} is not known; allowed: 'half', 'paper', CategoryWeights")
+        return schemes[weights](n_categories)
+    if not isinstance(weights, CategoryWeights):
+        try:
+            first, second = weights
+        except (TypeError, ValueError):
+            raise OptionTypeError(
+                f"category_weights is a {type(weights).__name__}; allowed: 'half', 'paper', CategoryWeights, or two "
+                f"sequences with {n_categories} numbers"
+            ) from None
+        weights = CategoryWeights(tuple(first), tuple(second))
+    if weights.n_categories != n_categories:
+        raise OptionError(f"category_weights has {weights.n_categories} categories, mu has {n_categories}")
+    return weights
+
+
+def read_graph(graph: Any, n_items: int) -> Graph:
+    """The graph of the pairs that count: a Graph, a symmetric boolean array, or every pair."""
+    if graph is None or (isinstance(graph, str) and graph == "complete"):
+        return Graph.all_pairs(n_items)
+    edges: NDArray[Any] = graph.edges if isinstance(graph, Graph) else np.asarray(graph)
+    if edges.shape != (n_items, n_items) or edges.dtype != bool:
+        raise OptionTypeError(
+            f"graph has shape {edges.shape} and type {edges.dtype}; allowed: 'complete', a Graph, or a symmetric "
+            f"boolean array {(n_items, n_items)}"
+        )
+    if not (edges == edges.T).all() or edges.diagonal().any():
+        raise GraphError("graph is not symmetric with an empty diagonal: a pair is compared or it is not")
+    return Graph(edges)
+
+
+def read_context_weights(weights: Any, n_contexts: int) -> FloatArray | None:
+    """Weights of contexts in the target population, scaled to mean one."""
+    if weights is None:
+        return None
+    try:
+        given = np.asarray(weights, dtype=float)
+    except (TypeError, ValueError):
+        given = np.empty((0, 0))
+    if given.shape != (n_contexts,):
+        raise OptionTypeError(f"weights has shape {given.shape}; needed is a number per context, {(n_contexts,)}")
+    if not (np.isfinite(given).all() and (given >= 0).all() and given.any()):
+        raise OptionError("weights are finite, not negative and not all zero")
+    return given / given.mean()

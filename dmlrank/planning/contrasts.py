@@ -1,0 +1,100 @@
+"""Which combinations of scores a plan is to estimate well."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+
+from ..data.preferences import FloatArray
+from ..exceptions import HypothesisError, OptionError, UnknownModelError, check_choice, listed, nearest
+from ..hypotheses import read_hypothesis
+from ..inference.covariance import free_basis
+from .criteria import Criterion
+
+
+@dataclass(frozen=True, slots=True)
+class Top:
+    """All differences among the ``count`` models that the probabilities rank highest: what separates the top.
+
+    Examples
+    --------
+    >>> Top(3).rows(["a", "b", "c", "d"], np.array([0.1, 0.9, 0.5, 0.7]))[1]
+    ('b - c', 'b - d', 'c - d')
+    """
+
+    count: int
+
+    def rows(self, models: list[str], scores: FloatArray) -> tuple[FloatArray, tuple[str, ...]]:
+        """Coefficients, (J, K), and labels."""
+        if not 2 <= self.count <= len(models):
+            raise OptionError(f"Top({self.count}): needed is a number from 2 to {len(models)}, the models")
+        best = np.sort(np.argsort(-scores, kind="stable")[: self.count])
+        pairs = list(combinations(best, 2))
+        return _differences(pairs, len(models)), tuple(f"{models[j]} - {models[k]}" for j, k in pairs)
+
+
+@dataclass(frozen=True, slots=True)
+class Against:
+    """The differences between one model and each of the others, such as a new model against all known ones.
+
+    Examples
+    --------
+    >>> Against("b").rows(["a", "b", "c"], np.zeros(3))[1]
+    ('b - a', 'b - c')
+    """
+
+    model: str
+
+    def rows(self, models: list[str], scores: FloatArray) -> tuple[FloatArray, tuple[str, ...]]:
+        """Coefficients, (J, K), and labels."""
+        if self.model not in models:
+            raise UnknownModelError(
+                f"unknown model {self.model!r}; known are {listed(models)}{nearest(self.model, models)}"
+            )
+        own = models.index(self.model)
+        pairs = [(own, k) for k in range(len(models)) if k != own]
+        return _differences(pairs, len(models)), tuple(f"{self.model} - {models[k]}" for _, k in pairs)
+
+
+def make_criterion(
+    kind: str, contrasts: Any, models: list[str], scores: FloatArray, gauge: FloatArray
+) -> tuple[Criterion, FloatArray, tuple[str, ...]]:
+    """The criterion, and the combinations that were asked for, (J, K), with their labels; none of them for all scores.
+
+    Raises
+    ------
+    OptionError
+        If the criterion is not known.
+    HypothesisError
+        If a combination is a constant whatever the data say.
+    """
+    check_choice(kind, ("A", "D"), "criterion")
+    free = free_basis(gauge, len(models))
+    if contrasts is None:
+        rows = np.eye(len(models)) if kind == "A" else free.T
+        return Criterion(kind, rows), np.empty((0, len(models))), ()
+    if isinstance(contrasts, Top | Against):
+        asked, labels = contrasts.rows(models, scores)
+    else:
+        read = read_hypothesis(contrasts, models)
+        asked, labels = read.matrix, read.labels
+    moving = asked @ free
+    constant = np.linalg.norm(moving, axis=1) <= 1e-9 * np.linalg.norm(asked, axis=1)
+    if constant.any():
+        label = labels[int(np.flatnonzero(constant)[0])]
+        raise HypothesisError(f"contrast {label!r} is a constant, whatever is labelled; leave it out")
+    if kind == "A":
+        return Criterion(kind, asked), asked, labels
+    # Redundant contrasts, such as all differences of three models, have the determinant of independent ones.
+    _, size, directions = np.linalg.svd(moving, full_matrices=False)
+    return Criterion(kind, directions[size > 1e-9 * size[0]] @ free.T), asked, labels
+
+
+def _differences(pairs: list[tuple[int, int]], n_items: int) -> FloatArray:
+    rows = np.zeros((len(pairs), n_items))
+    for row, (j, k) in enumerate(pairs):
+        rows[row, j], rows[row, k] = 1, -1
+    return rows

@@ -1,0 +1,235 @@
+"""A labelling plan from probabilities: options in, a plan out."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from .._options import PROMPTS, check_whole
+from ..data.graph import Graph
+from ..data.preferences import FloatArray
+from ..exceptions import OptionError, OptionTypeError, check_choice
+from ..functionals import CategoryWeights, Functional
+from ..setup import chosen_functional
+from .checks import (
+    check_mu,
+    mu_array,
+    positive,
+    read_context_weights,
+    read_costs,
+    read_graph,
+    read_names,
+    read_weights,
+    share,
+)
+from .contrasts import make_criterion
+from .order import Labels, Order
+from .plan import Plan, make_plan
+from .problem import Pairs, Problem
+
+
+def design(
+    mu: ArrayLike,
+    functional: str | Functional = "borda",
+    *,
+    budget: float,
+    criterion: str = "A",
+    contrasts: Any = None,
+    costs: ArrayLike = 1.0,
+    min_propensity: float | None = None,
+    one_pair: bool = False,
+    explore: float = 0.0,
+    position_bias: bool = True,
+    category_weights: str | CategoryWeights | Sequence[Sequence[float]] = "half",
+    graph: Graph | ArrayLike | None = None,
+    edge_weights: ArrayLike | None = None,
+    weights: ArrayLike | None = None,
+    prompts: str = "random",
+    floor: float = 0.005,
+    models: Sequence[str] | None = None,
+    contexts: Sequence[Any] | None = None,
+    n_jobs: int | None = None,
+) -> Plan:
+    """Which pairs to label on which prompts, so that a budget buys the most precise scores.
+
+    The covariance of the debiased estimator is known before a single label is there: n Cov = Cov F(mu(X)) + E sum_jk
+    M_jk / pi_jk with M_jk = J_jk V_jk J_jk', for any propensities pi of labelling a pair. This function minimises its
+    trace ("A"), its determinant ("D", in the directions that the functional leaves free) or the variances of
+    ``contrasts`` over all propensities that the budget can pay.
+
+    Parameters
+    ----------
+    mu : array, shape (n, K, K, C)
+        Probabilities of the categories (first wins, second wins, then ties) when j is shown first and k second: from an
+        earlier fit (:meth:`RankResults.design` fills them in), or from a judge where there is no human label yet. Not
+        copied; the plan keeps it.
+    functional : {"borda", "bt", "rank_centrality"} or Functional
+    budget : float
+        What all given contexts together may cost in expectation.
+    criterion : {"A", "D"}
+        Sum of variances (short intervals), or log determinant (small ellipsoid).
+    contrasts : optional
+        Combinations of scores that matter, in place of all scores: whatever :meth:`RankResults.t_test` reads, such as
+        ``["a - b", "a - c"]`` or a matrix (J, K); ``Top(5)`` for all differences among the five best, ``Against("a")``
+        for one model against each other.
+    costs : float or array
+        Cost of a label: one number, (n,) by context, (K, K) by pair, or (n, K, K).
+    min_propensity : float, optional
+        Smallest propensity of a pair of the graph; a tenth of the uniform plan's when None.
+    one_pair : bool
+        Whether every context gets at most one label.
+    explore : float
+        Share of a uniform plan that is mixed in, against wrong probabilities. Floor and budget hold for the mixture.
+    position_bias : bool
+        Whether both orders of a pair are different pairs. False: a pair has one propensity, and which of the two is
+        shown first is drawn at random; estimate with ``position_bias=False``, too.
+    category_weights : {"half", "paper"}, CategoryWeights or two sequences
+        What the categories count.
+    graph : Graph or array (K, K) of bool, optional
+        Pairs that the scores are made from; other pairs are never labelled. None: every pair.
+    edge_weights : array (K, K), optional
+        As for :func:`dml_rank`.
+    weights : array (n,), optional
+        Weights of contexts in the target population.
+    prompts : {"random", "fixed"}
+        Whether scores of prompts like these are wanted or of these alone.
+    floor : float
+        Smallest probability of a category for functionals with a logit or a division.
+    models, contexts : sequences, optional
+        Names of the K models and identifiers of the n contexts, in the order of ``mu``.
+    n_jobs : int, optional
+        Threads; all cores when None.
+
+    Returns
+    -------
+    Plan
+
+    Raises
+    ------
+    OptionError, OptionTypeError
+        If an option cannot be used; where the floors cost more than the budget, the message has the smallest feasible
+        one.
+    NuisanceError
+        If ``mu`` does not hold probabilities.
+
+    References
+    ----------
+    Frauen et al., arXiv 2601.21816, [P thrm:allocation], [P thrm:allocation_D], [P thm:allocation_onehot0].
+
+    Examples
+    --------
+    >>> import dmlrank as dr
+    >>> ties = dr.datasets.Ties()
+    >>> x = ties.features(500, rng=0)
+    >>> plan = dr.design(ties.mu(x), "bt", budget=600, models=ties.models)
+    >>> round(plan.expected_cost), bool((plan.std_errors < plan.uniform_std_errors).all())
+    (600, True)
+    >>> plan.sample(rng=0).columns.tolist()
+    ['context', 'model_a', 'model_b', 'propensity']
+    """
+    table = mu_array(mu)
+    n, n_items, n_categories = len(table), table.shape[1], table.shape[3]
+    width = len(str(n_items - 1))
+    names = read_names(models, n_items, "models", [f"model_{j:0{width}d}" for j in range(n_items)])
+    ids = read_names(contexts, n, "contexts", range(n))
+    check_mu(table, names, ids, position_bias)
+    category = read_weights(category_weights, n_categories)
+    if not position_bias and not category.mirrored:
+        raise OptionError(
+            f"position_bias=False needs category weights that mirror (second = first with the wins exchanged); these "
+            f"do not: {category.first} and {category.second}"
+        )
+    bound = chosen_functional(functional).bind(
+        category, read_graph(graph, n_items), None if edge_weights is None else np.asarray(edge_weights, dtype=float)
+    )
+    identifiers = np.empty(n, dtype=object)
+    identifiers[:] = ids
+    return order_plan(
+        bound,
+        table,
+        Labels(tuple(map(str, names)), identifiers, ("context",), "model_a", "model_b"),
+        bound_graph(bound, n_items),
+        budget=budget,
+        criterion=criterion,
+        contrasts=contrasts,
+        costs=costs,
+        min_propensity=min_propensity,
+        one_pair=one_pair,
+        explore=explore,
+        position_bias=position_bias,
+        weights=weights,
+        prompts=prompts,
+        floor=floor,
+        n_jobs=n_jobs,
+    )
+
+
+def bound_graph(functional: Any, n_items: int) -> Graph:
+    """The pairs that a bound functional uses: those of its graph that have a weight."""
+    graph = getattr(functional, "graph", None) or Graph.all_pairs(n_items)
+    weights = getattr(functional, "edge_weights", None)
+    return graph if weights is None else Graph(graph.edges & (weights > 0))
+
+
+def order_plan(
+    functional: Any,
+    mu: Any,
+    labels: Labels,
+    graph: Graph,
+    *,
+    budget: float,
+    criterion: str,
+    contrasts: Any,
+    costs: ArrayLike,
+    min_propensity: float | None,
+    one_pair: bool,
+    explore: float,
+    position_bias: bool,
+    weights: ArrayLike | None,
+    prompts: str,
+    floor: float,
+    n_jobs: int | None,
+    predict: Callable[[Any], FloatArray] | None = None,
+) -> Plan:
+    """The plan for a bound functional and checked probabilities; options as in :func:`design`."""
+    if not hasattr(functional, "information") or not hasattr(functional, "accumulate"):
+        raise OptionTypeError(f"a plan for {functional.name!r} needs its methods information and accumulate")
+    check_choice(prompts, PROMPTS, "prompts")
+    if not 0 <= floor * mu.shape[3] < 1:
+        raise OptionError(f"floor={floor} is no floor for {mu.shape[3]} categories, which sum to one")
+    if n_jobs is not None:
+        check_whole("n_jobs", n_jobs, 1)
+    pairs = Pairs.of(graph, position_bias)
+    problem = Problem(
+        functional,
+        mu,
+        float(floor),
+        pairs,
+        read_costs(costs, pairs, len(mu)),
+        bool(one_pair),
+        read_context_weights(weights, len(mu)),
+        prompts == "fixed",
+        n_jobs or os.cpu_count() or 1,
+    )
+    scores, between = problem.scores()
+    gauge = functional.gauge(len(labels.models)).basis
+    made, asked, asked_labels = make_criterion(criterion, contrasts, list(labels.models), scores, gauge)
+    order = Order(
+        problem=problem,
+        criterion=made,
+        asked=asked,
+        asked_labels=asked_labels,
+        scores=scores,
+        between=between,
+        even=problem.spread(np.ones((1, 1))),
+        gauge=gauge,
+        min_propensity=None if min_propensity is None else positive(min_propensity, "min_propensity", 1.0),
+        explore=share(explore, "explore"),
+        labels=labels,
+        predict=predict,
+    )
+    return make_plan(order, positive(budget, "budget"))

@@ -1,0 +1,408 @@
+"""A labelling plan: propensities, what they cost and buy, and the rows to send to annotators."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import ArrayLike
+
+from .._options import check_alpha, resolve_seed
+from ..data.preferences import FloatArray
+from ..exceptions import NuisanceError, OptionError
+from ..hypotheses import HypothesisLike, read_hypothesis
+from ..report.plots import heat_map
+from ..report.table import Summary
+from .checks import check_mu, mu_array, positive
+from .forecast import forecast, needed_error, power_of, smallest_budget, widest
+from .order import Filled, Order, fill
+from .regret import Regret, regret_of
+from .sampling import draw_cells, sample_frame, tasks_json
+from .show import expected_labels, plan_summary
+from .solve import follow
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Plan:
+    """Which pairs are labelled on which contexts, with what probability. Made by :func:`dmlrank.design`.
+
+    Attributes
+    ----------
+    propensity : ndarray, shape (n, K, K)
+        Probability that the pair is labelled on the context, zero off the graph; j first and k second in ``[:, j, k]``.
+        With ``position_bias=False`` symmetric: that of either order.
+    order : Order
+        What was ordered.
+    filled : Filled
+        What it is filled with.
+    """
+
+    propensity: FloatArray
+    order: Order
+    filled: Filled
+
+    @property
+    def models(self) -> list[str]:
+        """Names of the K models, in the order of every array."""
+        return list(self.order.labels.models)
+
+    @property
+    def contexts(self) -> list[Any]:
+        """Identifiers of the n contexts."""
+        return list(self.order.labels.contexts)
+
+    @property
+    def position_bias(self) -> bool:
+        """Whether both orders of a pair have propensities of their own."""
+        return self.order.problem.pairs.ordered
+
+    @property
+    def budget(self) -> float:
+        """What the plan was allowed to cost."""
+        return self.filled.budget
+
+    @property
+    def expected_cost(self) -> float:
+        """What it costs in expectation."""
+        return self.filled.cost
+
+    @property
+    def slack(self) -> bool:
+        """Whether a larger budget would buy nothing: every label that tells something is bought already."""
+        return self.filled.multiplier == 0
+
+    @property
+    def objective(self) -> float:
+        """tr L Sigma L' ("A") or log det of the reduced Sigma ("D"), Sigma being n times the covariance."""
+        return self.order.criterion.objective(self.filled.sigma)
+
+    @property
+    def uniform_objective(self) -> float:
+        """The objective of the plan that labels all pairs alike at the same cost."""
+        return self.order.criterion.objective(self.filled.uniform_sigma)
+
+    @property
+    def kkt_residual(self) -> float:
+        """Largest relative violation of the optimality conditions; before exploration is mixed in."""
+        return self.filled.kkt_residual
+
+    @property
+    def std_errors(self) -> pd.Series:
+        """Predicted standard errors of the scores by model."""
+        return self._errors(self.filled.sigma, "std_errors")
+
+    @property
+    def uniform_std_errors(self) -> pd.Series:
+        """Those of the uniform plan of the same cost."""
+        return self._errors(self.filled.uniform_sigma, "uniform_std_errors")
+
+    def cov_params(self, uniform: bool = False) -> pd.DataFrame:
+        """Predicted covariance of the scores, (K, K), for the plan or for the uniform one of the same cost."""
+        sigma = self.filled.uniform_sigma if uniform else self.filled.sigma
+        return pd.DataFrame(sigma / self.order.problem.n_contexts, index=self.models, columns=self.models)
+
+    def predicted(
+        self, hypothesis: HypothesisLike | None = None, alpha: float = 0.05, method: str = "max-t"
+    ) -> pd.DataFrame:
+        """What the plan will know, beside the uniform plan of the same cost.
+
+        Parameters
+        ----------
+        hypothesis : optional
+            Combinations of scores, as for :meth:`RankResults.t_test`. None: the plan's contrasts, or all scores.
+        alpha : float
+            One minus the level of the intervals.
+        method : {"max-t", "bonferroni", "none"}
+            Whether they hold for all rows at once, or each for itself.
+
+        Returns
+        -------
+        DataFrame
+            ``score``, ``std_error``, ``width`` (from the lower to the upper limit), ``uniform_std_error``,
+            ``uniform_width`` and ``ratio`` of the standard errors.
+
+        Examples
+        --------
+        >>> import dmlrank as dr
+        >>> ties = dr.datasets.Ties()
+        >>> plan = dr.design(ties.mu(ties.features(500, rng=0)), budget=600)
+        >>> plan.predicted("model_0 - model_1")["std_error"].round(3).tolist()
+        [0.033]
+        """
+        order = self.order
+        if hypothesis is not None:
+            read = read_hypothesis(hypothesis, self.models)
+            rows, labels = read.matrix, list(read.labels)
+        elif len(order.asked):
+            rows, labels = order.asked, list(order.asked_labels)
+        else:
+            rows, labels = np.eye(len(self.models)), self.models
+        return forecast(order, self.filled, rows, labels, check_alpha(alpha), method)
+
+    def power(self, first: str, second: str, alpha: float = 0.05, difference: float | None = None) -> float:
+        """Power of the two-sided z test that two models score the same.
+
+        Parameters
+        ----------
+        first, second : str
+        alpha : float
+        difference : float, optional
+            Their true difference; what the probabilities say when None.
+        """
+        gap, error = self._gap(first, second, difference)
+        return power_of(gap, error, check_alpha(alpha))
+
+    def for_width(self, width: float, alpha: float = 0.05, method: str = "max-t") -> Plan:
+        """The plan with the smallest budget whose widest interval is no wider than ``width``.
+
+        Parameters
+        ----------
+        width : float
+            Full width, from the lower to the upper limit, of the widest interval of the scores, or of the contrasts
+            where the plan is for contrasts.
+        alpha, method
+            As for :meth:`predicted`.
+
+        Raises
+        ------
+        OptionError
+            If labelling everything does not reach it; the message says how many contexts would.
+
+        Examples
+        --------
+        >>> import dmlrank as dr
+        >>> ties = dr.datasets.Ties()
+        >>> plan = dr.design(ties.mu(ties.features(500, rng=0)), budget=600)
+        >>> float(plan.for_width(0.2).predicted()["width"].max().round(3))
+        0.2
+        """
+        wanted, level = positive(width, "width"), check_alpha(alpha)
+
+        def excess(filled: Filled) -> float:
+            return widest(self.order, filled, level, method) / wanted
+
+        def explain(filled: Filled) -> str:
+            reached = excess(filled)
+            return self._too_few(f"makes the widest interval {reached * wanted:.4g} wide, not {wanted:g}", reached)
+
+        return make_plan(self.order, smallest_budget(self.order, self.budget, excess, explain))
+
+    def for_power(
+        self, first: str, second: str, power: float = 0.8, alpha: float = 0.05, difference: float | None = None
+    ) -> Plan:
+        """The plan with the smallest budget that separates two models with the given power.
+
+        What the plan is optimal for does not change: to spend all on this pair, order it with
+        ``contrasts=(first, second)``.
+
+        Parameters
+        ----------
+        first, second, alpha, difference
+            As for :meth:`power`.
+        power : float
+            Between ``alpha`` and 1.
+
+        Raises
+        ------
+        OptionError
+            If labelling everything does not reach it; the message says how many contexts would.
+
+        Examples
+        --------
+        >>> import dmlrank as dr
+        >>> ties = dr.datasets.Ties()
+        >>> plan = dr.design(ties.mu(ties.features(500, rng=0)), budget=600)
+        >>> round(plan.for_power("model_0", "model_1", power=0.9).power("model_0", "model_1"), 3)
+        0.9
+        """
+        gap, _ = self._gap(first, second, difference)
+        level = check_alpha(alpha)
+        if not level < positive(power, "power") < 1:
+            raise OptionError(f"power={power!r}; needed is a number between alpha={level:g} and 1")
+        if gap == 0:
+            raise OptionError(f"{first!r} and {second!r} score the same, which no test separates; give difference=")
+        needed = needed_error(gap, power, level)
+        row = self._row(first, second)
+
+        def excess(filled: Filled) -> float:
+            return self._error_of(row, filled) / needed
+
+        def explain(filled: Filled) -> str:
+            reached = excess(filled)
+            has = power_of(gap, reached * needed, level)
+            return self._too_few(
+                f"separates {first!r} and {second!r} (difference {gap:.3g}) with power {has:.2f}, not {power:g}",
+                reached,
+            )
+
+        return make_plan(self.order, smallest_budget(self.order, self.budget, excess, explain))
+
+    def at(self, contexts: Any) -> FloatArray:
+        """Propensities of the same rule in other contexts, (n, K, K).
+
+        Parameters
+        ----------
+        contexts : array (n, K, K, C) or frame
+            Probabilities there; or, for a plan made by :meth:`RankResults.design`, a frame of prompts.
+
+        Raises
+        ------
+        OptionError
+            If costs or weights are given by context, so that those of other contexts are not known.
+        """
+        order, problem = self.order, self.order.problem
+        if order.predict is not None and np.ndim(contexts) != 4:
+            mu = order.predict(contexts)
+        else:
+            mu = mu_array(contexts)
+            check_mu(mu, self.models, range(len(mu)), self.position_bias)
+        if len(problem.cost) > 1 or problem.weight is not None:
+            raise OptionError("costs or weights are given by context, so that the rule is known in the plan's own only")
+        if mu.shape[1:] != problem.mu.shape[1:]:
+            raise NuisanceError(f"mu has shape {mu.shape}, the plan was made from {problem.mu.shape}")
+        worth = replace(problem, mu=mu).worth(order.criterion.metric(self.filled.rule_sigma))
+        lower = np.full((1, 1), self.filled.floor)
+        made = follow(worth, problem.cost, lower, self.filled.multiplier, problem.one_pair)
+        if order.explore:
+            made = (1 - order.explore) * made + order.explore * order.uniform(self.budget)
+        return problem.pairs.table(made)
+
+    def regret(self, mu: ArrayLike) -> Regret:
+        """What the plan loses if the probabilities are ``mu``, (n, K, K, C), and not those it was made from.
+
+        What a wrong judge could cost: hand in other probabilities that may be true, such as another judge's, those of a
+        refit, or the judge's drawn towards even ones.
+
+        Examples
+        --------
+        >>> import dmlrank as dr
+        >>> ties = dr.datasets.Ties()
+        >>> judge = ties.mu(ties.features(500, rng=0))
+        >>> even = np.where(judge > 0, 1 / 3, 0.0)
+        >>> loss = dr.design(judge, "bt", budget=600).regret((judge + even) / 2)
+        >>> 0 < loss.excess < loss.sharp_bound < loss.bound
+        True
+        """
+        return regret_of(self.order, self.filled, mu)
+
+    def summary(self, alpha: float = 0.05) -> Summary:
+        """The table for a report: cost, predicted errors beside the uniform plan's, expected labels by model."""
+        return plan_summary(self.order, self.filled, check_alpha(alpha))
+
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """Heat map of the expected number of labels by pair; needs matplotlib."""
+        label = "expected labels" + (", first model in rows" if self.position_bias else ", either order")
+        return heat_map(self.models, expected_labels(self.order, self.filled), label, ax)
+
+    def sample(self, rng: int | np.random.Generator | None = None) -> pd.DataFrame:
+        """Draw what is to be labelled.
+
+        Pairs are drawn independently, or at most one of a context where the plan says so. With ``position_bias=False``
+        the order in which a drawn pair is shown is drawn, too.
+
+        Parameters
+        ----------
+        rng : int, Generator or None
+
+        Returns
+        -------
+        DataFrame
+            A row for every label to buy: the columns that identify the context, the two models in the order in which
+            they are shown, and ``propensity``, which estimation needs (``dml_rank(..., propensity="propensity")``).
+            Contexts without a label have one row with the others missing: they tell what prompts are like.
+
+        Examples
+        --------
+        >>> import dmlrank as dr
+        >>> ties = dr.datasets.Ties()
+        >>> plan = dr.design(ties.mu(ties.features(100, rng=0)), budget=30)
+        >>> int(plan.sample(rng=0)["propensity"].count())
+        22
+        """
+        generator = np.random.default_rng(resolve_seed(rng)) if not isinstance(rng, np.random.Generator) else rng
+        cells = draw_cells(self.filled.propensity, self.order.problem.pairs, self.order.problem.one_pair, generator)
+        return sample_frame(cells, self.propensity, self.order.labels)
+
+    def export(self, path: str | os.PathLike[str], rng: int | np.random.Generator | None = None) -> pd.DataFrame:
+        """Draw what is to be labelled and write it for an annotation tool.
+
+        Parameters
+        ----------
+        path : path-like
+            ``.csv``: the rows of :meth:`sample`. ``.json``: an object with the ``tasks`` (rows to label, each with its
+            ``propensity``), the ``unlabelled`` contexts, and what the plan was (``criterion``, ``budget``,
+            ``expected_cost``, ``position_bias``, ``seed``).
+        rng : int, Generator or None
+            As for :meth:`sample`; the seed that is drawn or given is written to JSON.
+
+        Returns
+        -------
+        DataFrame
+            The same rows.
+
+        Raises
+        ------
+        OptionError
+            If the path ends otherwise.
+        """
+        kind = Path(path).suffix.lower()
+        if kind not in (".csv", ".json"):
+            raise OptionError(f"{os.fspath(path)!r}: a plan is written as .csv or .json")
+        seed = resolve_seed(rng)
+        rows = self.sample(seed)
+        if kind == ".csv":
+            rows.to_csv(path, index=False)
+        else:
+            about = {
+                "criterion": self.order.criterion.kind,
+                "budget": self.budget,
+                "expected_cost": self.expected_cost,
+                "position_bias": self.position_bias,
+                "seed": seed,
+            }
+            Path(path).write_text(tasks_json(rows, self.order.labels, about), encoding="utf-8")
+        return rows
+
+    def _errors(self, sigma: FloatArray, name: str) -> pd.Series:
+        variances = np.maximum(np.diag(sigma), 0) / self.order.problem.n_contexts
+        return pd.Series(np.sqrt(variances), index=self.models, name=name)
+
+    def _row(self, first: str, second: str) -> FloatArray:
+        return read_hypothesis((first, second), self.models).matrix[0]
+
+    def _gap(self, first: str, second: str, difference: float | None) -> tuple[float, float]:
+        """The difference of two models' scores, and its predicted standard error."""
+        row = self._row(first, second)
+        gap = float(row @ self.order.scores) if difference is None else float(difference)
+        return gap, self._error_of(row, self.filled)
+
+    def _error_of(self, row: FloatArray, filled: Filled) -> float:
+        return float(np.sqrt(row @ filled.sigma @ row / self.order.problem.n_contexts))
+
+    def _too_few(self, what: str, excess: float) -> str:
+        n, each = len(self.propensity), "one pair" if self.order.problem.one_pair else "every pair"
+        return (
+            f"even labelling {each} of all {n:,} contexts {what}; about {int(np.ceil(n * excess**2)):,} contexts like "
+            f"these would, labelled alike"
+        )
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # What predicts in further contexts holds a fit's data and learners; a stored plan does without.
+        return Plan, (self.propensity, replace(self.order, predict=None), self.filled)
+
+    def __repr__(self) -> str:
+        size = f"{len(self.propensity):,} contexts, {len(self.models)} models"
+        return f"<Plan: {self.order.criterion.kind}-optimal, {size}, cost {self.expected_cost:,.6g}>"
+
+
+def make_plan(order: Order, budget: float) -> Plan:
+    """The plan that fills an order within a budget."""
+    filled = fill(order, budget)
+    return Plan(order.problem.pairs.table(filled.propensity), order, filled)

@@ -1,0 +1,170 @@
+"""What a plan is made for: contexts, the cells that can be labelled, and what a label of each is worth and costs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar
+
+import numpy as np
+
+from ..data.graph import Graph
+from ..data.preferences import FloatArray, IntArray
+from ..estimation.influence import raised
+
+T = TypeVar("T")
+
+# Doubles in the chunks of mu that all threads hold together: a few arrays of this size live at a time.
+_CHUNK = 4_000_000
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Pairs:
+    """The m pairs of items that can be labelled: ordered ones, or unordered ones with ``first < second``.
+
+    Attributes
+    ----------
+    first, second : ndarray of int, shape (m,)
+    n_items : int
+    ordered : bool
+    """
+
+    first: IntArray
+    second: IntArray
+    n_items: int
+    ordered: bool
+
+    @classmethod
+    def of(cls, graph: Graph, ordered: bool) -> Pairs:
+        """The pairs on a graph."""
+        first, second = np.nonzero(graph.edges if ordered else np.triu(graph.edges))
+        return cls(first, second, graph.n_items, ordered)
+
+    def __len__(self) -> int:
+        return len(self.first)
+
+    def take(self, table: FloatArray) -> FloatArray:
+        """Columns (n, m) of a table (n, K, K)."""
+        # One index into the flat rows is several times as fast as two into the table.
+        return np.take(table.reshape(len(table), -1), self.first * self.n_items + self.second, axis=1)
+
+    def table(self, columns: FloatArray) -> FloatArray:
+        """The table (n, K, K) of columns (n, m), zero off the graph; symmetric where pairs have no order."""
+        made = np.zeros((len(columns), self.n_items**2))
+        made[:, self.first * self.n_items + self.second] = columns
+        if not self.ordered:
+            made[:, self.second * self.n_items + self.first] = columns
+        return made.reshape(-1, self.n_items, self.n_items)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Problem:
+    """Everything about the contexts that a plan depends on.
+
+    Attributes
+    ----------
+    functional : Functional
+        Bound to weights and graph, with ``value``, ``information``, ``accumulate`` and ``gauge``.
+    mu : ndarray, shape (n, K, K, C)
+        Probabilities, not floored.
+    floor : float
+        Smallest probability of a category for functionals with a logit or a division.
+    pairs : Pairs
+    cost : ndarray, shape (n or 1, m or 1)
+        What a label costs.
+    one_pair : bool
+        Whether a context gets at most one label.
+    weight : ndarray, shape (n,), or None
+        Weight of each context in the target population, with mean one.
+    fixed : bool
+        Whether the scores of these contexts alone are wanted, not of contexts like them.
+    n_jobs : int
+        Threads.
+    """
+
+    functional: Any
+    mu: FloatArray
+    floor: float
+    pairs: Pairs
+    cost: FloatArray
+    one_pair: bool
+    weight: FloatArray | None
+    fixed: bool
+    n_jobs: int = 1
+
+    @property
+    def n_contexts(self) -> int:
+        """Number of contexts, n."""
+        return len(self.mu)
+
+    @property
+    def total_cost(self) -> float:
+        """What a label on every pair of every context would cost."""
+        return self.cost_of(1.0)
+
+    def cost_of(self, propensity: FloatArray | float) -> float:
+        """Expected cost of propensities that broadcast to (n, m)."""
+        return blockwise_cost(np.broadcast_to(propensity, (self.n_contexts, len(self.pairs))), self.cost)
+
+    def over_chunks(self, make: Callable[[slice, FloatArray], T]) -> list[T]:
+        """What ``make`` makes of contexts and their floored probabilities, in pieces that fit into memory, in order."""
+        size = max(1, _CHUNK // self.n_jobs // int(np.prod(self.mu.shape[1:])))
+        parts = [slice(at, min(at + size, self.n_contexts)) for at in range(0, self.n_contexts, size)]
+
+        def one(part: slice) -> T:
+            table = np.asarray(self.mu[part], dtype=np.float64)
+            # With the diagonal alone below the floor nothing is raised, and a count tells so faster than raised() does.
+            low = np.count_nonzero(table < self.floor) if self.functional.interior else 0
+            return make(part, raised(table, self.floor) if low > table[:, :, 0].size else table)
+
+        if self.n_jobs == 1 or len(parts) == 1:
+            return [one(part) for part in parts]
+        with ThreadPoolExecutor(self.n_jobs) as pool:
+            return list(pool.map(one, parts))
+
+    def scores(self) -> tuple[FloatArray, FloatArray]:
+        """Mean score and covariance of the scores between contexts, (K,) and (K, K); zero where contexts are fixed."""
+        value = np.concatenate(self.over_chunks(lambda _, mu: self.functional.value(mu)))
+        weight = np.ones(len(value)) if self.weight is None else self.weight
+        mean = weight @ value / len(value)
+        spread = weight[:, None] * (value - mean)
+        covariance = spread.T @ spread / len(value)
+        return mean, np.zeros_like(covariance) if self.fixed else covariance
+
+    def worth(self, metric: FloatArray) -> FloatArray:
+        """Trace of metric M for every cell, (n, m): what a label takes off the objective, times its propensity."""
+        made = np.empty((self.n_contexts, len(self.pairs)))
+
+        def one(part: slice, mu: FloatArray) -> None:
+            np.multiply(self.pairs.take(self.functional.information(mu, metric)), self._scale(part), out=made[part])
+
+        self.over_chunks(one)
+        return made
+
+    def spread(self, propensity: FloatArray) -> FloatArray:
+        """What labels with these propensities, broadcast to (n, m), add to the covariance Sigma: E sum M / pi."""
+        table = np.broadcast_to(propensity, (self.n_contexts, len(self.pairs)))
+        # A pair without order is one label, counted where its first item stands first.
+        alone = replace(self.pairs, ordered=True)
+
+        def one(part: slice, mu: FloatArray) -> FloatArray:
+            return np.asarray(self.functional.accumulate(mu, alone.table(self._scale(part) / table[part])))
+
+        return np.asarray(sum(self.over_chunks(one)) / self.n_contexts)
+
+    def _scale(self, part: slice) -> FloatArray | float:
+        """Squared weights of contexts; where order does not matter, J_jk + J_kj flip = 2 J_jk, so that M counts 4."""
+        order = 1.0 if self.pairs.ordered else 4.0
+        return order if self.weight is None else order * np.square(self.weight[part])[:, None]
+
+
+def blockwise_cost(propensity: FloatArray, cost: FloatArray, rows: int = 4096) -> float:
+    """Sum of cost times propensity, (n, m), without a product of that size."""
+    cost = np.broadcast_to(cost, propensity.shape)
+    return float(
+        sum(
+            np.einsum("nm,nm->", propensity[at : at + rows], cost[at : at + rows])
+            for at in range(0, len(propensity), rows)
+        )
+    )

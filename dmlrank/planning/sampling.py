@@ -1,0 +1,73 @@
+"""Drawing what is to be labelled from a plan, and the table that annotators get."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from ..data.preferences import FloatArray, IntArray
+from .order import Labels
+from .problem import Pairs
+
+_ROWS = 4096
+
+
+class DrawnCells(NamedTuple):
+    """Context, item shown first and item shown second of every label to buy, (l,) each, sorted by context."""
+
+    context: IntArray
+    first: IntArray
+    second: IntArray
+
+
+def draw_cells(propensity: FloatArray, pairs: Pairs, one_pair: bool, rng: np.random.Generator) -> DrawnCells:
+    """Draw the cells to label with propensities (n, m): independently, or at most one of a context."""
+    parts = []
+    for at in range(0, len(propensity), _ROWS):
+        table = propensity[at : at + _ROWS]
+        if one_pair:
+            reached = rng.random((len(table), 1)) < np.cumsum(table, axis=1)
+            context = np.flatnonzero(reached[:, -1])
+            column = reached.argmax(axis=1)[context]
+        else:
+            context, column = np.nonzero(rng.random(table.shape) < table)
+        parts.append(np.stack([context + at, column]))
+    context, column = np.concatenate(parts, axis=1)
+    first, second = pairs.first[column], pairs.second[column]
+    if not pairs.ordered:
+        turned = rng.random(len(column)) < 0.5
+        first, second = np.where(turned, second, first), np.where(turned, first, second)
+    return DrawnCells(context, first, second)
+
+
+def sample_frame(cells: DrawnCells, propensity: FloatArray, labels: Labels) -> pd.DataFrame:
+    """A row per label to buy, and one for every context without; contexts in order."""
+    silent = np.setdiff1d(np.arange(len(propensity)), cells.context)
+    context = np.concatenate([cells.context, silent])
+    order = np.argsort(context, kind="stable")
+    names = np.array([*labels.models, None], dtype=object)
+    nobody = np.full(len(silent), len(labels.models))
+    ids = labels.contexts[context[order]]
+    if len(labels.columns) == 1:
+        frame = pd.DataFrame({labels.columns[0]: pd.Series(list(ids)).infer_objects()})
+    else:
+        frame = pd.DataFrame(list(ids), columns=list(labels.columns))
+    frame[labels.first] = names[np.concatenate([cells.first, nobody])[order]]
+    frame[labels.second] = names[np.concatenate([cells.second, nobody])[order]]
+    known = propensity[cells.context, cells.first, cells.second]
+    frame["propensity"] = np.concatenate([known, np.full(len(silent), np.nan)])[order]
+    return frame
+
+
+def tasks_json(rows: pd.DataFrame, labels: Labels, about: dict[str, Any]) -> str:
+    """The rows of a sample as JSON: tasks, contexts without one, and what the plan was."""
+    drawn = rows["propensity"].notna()
+    tasks = json.loads(rows[drawn].to_json(orient="records", double_precision=15))
+    # pandas writes 15 digits; a propensity is written so that reading gives the same number.
+    for task, propensity in zip(tasks, rows.loc[drawn, "propensity"], strict=True):
+        task["propensity"] = float(propensity)
+    silent = json.loads(rows.loc[~drawn, list(labels.columns)].to_json(orient="records"))
+    return json.dumps({**about, "tasks": tasks, "unlabelled": silent}, indent=1, ensure_ascii=False)

@@ -1,0 +1,213 @@
+"""Plans and the estimator: what is predicted is what happens, and what is drawn can be estimated from."""
+
+from __future__ import annotations
+
+import importlib.util
+import pathlib
+import sys
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import dmlrank as dr
+from dmlrank.exceptions import DataError, OptionError
+
+ROOT = pathlib.Path(__file__).parents[3]
+FUNCTIONALS = ("borda", "bt", "rank_centrality")
+FORMULA = "winner ~ x0 + x1 | model_a + model_b"
+
+
+@pytest.fixture(scope="module")
+def benchmark():
+    spec = importlib.util.spec_from_file_location("benchmark_of_designs", ROOT / "benchmarks" / "design.py")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module  # dataclasses look their module up
+    spec.loader.exec_module(module)
+    yield module
+    del sys.modules[spec.name]
+
+
+@pytest.fixture(scope="module")
+def label():
+    def draw(rows, mu, rng):
+        """Rows of a plan's sample with features of the context and labels, from probabilities (n, K, K, 3)."""
+        rows = rows.astype({"model_a": object, "model_b": object}).assign(winner=None)
+        known = rows["propensity"].notna()
+        at = (rows.loc[known, "context"], *(rows.loc[known, c].str[-1].astype(int) for c in ("model_a", "model_b")))
+        p = np.cumsum(mu[tuple(part.to_numpy() for part in at)], axis=1)
+        names = np.array(["model_a", "model_b", "tie"], dtype=object)
+        rows.loc[known, "winner"] = names[(rng.random((len(p), 1)) > p[:, :-1]).sum(axis=1)]
+        return rows
+
+    return draw
+
+
+@pytest.fixture(scope="module")
+def ties():
+    return dr.datasets.Ties(coefficients=5)
+
+
+def in_order(rows):
+    """Contexts in order, so that ready probabilities are in the data's order of first appearance."""
+    return rows.sort_values("context", kind="stable")
+
+
+@pytest.mark.parametrize("functional", FUNCTIONALS)
+@pytest.mark.parametrize("ordered", [False, True])
+@pytest.mark.parametrize("one_pair", [False, True])
+def test_predicted_standard_errors_are_those_of_the_estimator(ties, label, rank, functional, ordered, one_pair):
+    """The package's own estimator with true nuisances: its covariance estimates what the plan predicted."""
+    rng = np.random.default_rng(5)
+    x = ties.features(4000, rng=rng)
+    mu = ties.mu(x)
+    plan = dr.design(mu, functional, budget=3000, position_bias=ordered, one_pair=one_pair, floor=0)
+    rows = label(plan.sample(rng), mu, rng).assign(x0=lambda d: x[d["context"], 0], x1=lambda d: x[d["context"], 1])
+    options = {"context": "context", "functional": functional, "mu": mu, "position_bias": ordered, "floor": 0}
+    fits = [
+        rank(rows, FORMULA, propensity=propensity, graph="complete", **options) for propensity in (plan, "propensity")
+    ]
+    np.testing.assert_array_equal(fits[0].params, fits[1].params)
+    np.testing.assert_allclose(fits[0].bse, plan.std_errors, rtol=0.15)
+    truth = ties.truth(functional, n=200_000)
+    assert (np.abs(fits[0].params - truth) < 4 * plan.std_errors).all()
+
+
+@pytest.mark.parametrize("functional", FUNCTIONALS)
+def test_formula_and_simulation_agree_in_the_papers_collection_setting(benchmark, functional):
+    row = benchmark.compare(benchmark.collection(pool=600, coefficients=5), functional, seeds=800)
+    assert row["formula ratio"] < 0.95
+    assert row["realised ratio"] == pytest.approx(row["formula ratio"], abs=2 * row["+-"])
+    assert row["realised plan"] == pytest.approx(row["formula plan"], rel=0.2)
+    assert 0.9 < row["se ratio min"] <= row["se ratio max"] < 1.1
+
+
+def test_a_plan_without_position_effect_is_as_precise_as_it_says(benchmark, mirrored):
+    ties = dr.datasets.Ties(coefficients=5)
+    mu = mirrored(ties.mu(ties.features(600, rng=2)))
+    plan = dr.design(mu, "bt", budget=500, position_bias=False, floor=0)
+    made = benchmark.estimates(plan, plan.filled.propensity, n=600, seeds=800, seed=0)
+    np.testing.assert_allclose(made.std(axis=0), plan.std_errors, rtol=0.1)
+
+
+def test_repeated_offers_need_the_probability_of_a_label_not_the_expected_number(ties, label, rank):
+    """Borda with useless probabilities: what is left of the bias is that of the propensity."""
+    rng = np.random.default_rng(6)
+    x = ties.features(3000, rng=rng)
+    mu = ties.mu(x)
+    useless = np.where(mu > 0, 1 / 3, 0.0)
+    plans = [dr.design(mu, budget=9000, n_jobs=1), dr.design(useless, budget=9000, n_jobs=1)]
+    rows = pd.concat([label(plan.sample(rng), mu, rng) for plan in plans])
+    rows = in_order(rows)
+    truth = ties.truth("borda", n=200_000)
+    errors = []
+    for propensity in (dr.repeated_propensity([p.propensity for p in plans]), sum(p.propensity for p in plans)):
+        fit = rank(rows, context="context", mu=useless, propensity=np.minimum(propensity, 1))
+        errors.append(((fit.params - truth) / fit.bse).abs().max())
+    assert errors[0] < 3.5
+    assert errors[1] > 6
+
+
+def test_the_mixture_of_rounds_is_unbiased_and_more_even(ties, label, rank):
+    rng = np.random.default_rng(7)
+    x = ties.features(4000, rng=rng)
+    mu = ties.mu(x)
+    useless = np.where(mu > 0, 1 / 3, 0.0)
+    plans = [dr.design(mu, "bt", budget=4000, min_propensity=0.02), dr.design(useless, "bt", budget=4000)]
+    own = rng.random(4000) < 0.5
+    parts = [label(plan.sample(rng), mu, rng) for plan in plans]
+    rows = in_order(
+        pd.concat([part[own[part["context"]] == keep] for part, keep in zip(parts, (True, False), strict=True)])
+    )
+    mixed = dr.mixture_propensity([plan.propensity for plan in plans], [0.5, 0.5])
+    truth = ties.truth("borda", n=200_000)
+    for propensity in ("propensity", mixed):
+        fit = rank(rows, context="context", mu=useless, propensity=propensity)
+        assert ((fit.params - truth).abs() < 3.5 * fit.bse).all()
+
+
+# --- from a fit ----------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def fitted(rank):
+    battles = dr.datasets.simulate_ties(400, coefficients=5, rng=0)
+    return battles, rank(battles, FORMULA, context="question_id", functional="bt", tune=None, propensity="propensity")
+
+
+def test_a_fit_plans_for_its_own_prompts_with_its_own_probabilities(fitted):
+    battles, fit = fitted
+    plan = fit.design(300, one_pair=True)
+    steps = fit.steps
+    mu = np.empty((400, 3, 3, 3))
+    for contexts, table in steps.mu.chunks(50):
+        mu[contexts] = table
+    floor = steps.repetitions[0].floor
+    expected = dr.design(mu, "bt", budget=300, one_pair=True, models=fit.models, floor=floor)
+    np.testing.assert_allclose(plan.propensity, expected.propensity, rtol=1e-12)
+    assert plan.contexts == battles["question_id"].drop_duplicates().tolist()
+    assert plan.sample(0).columns.tolist() == ["question_id", "model_a", "model_b", "propensity"]
+    assert plan.order.problem.functional is steps.setup.functional
+
+
+def test_a_fit_plans_for_new_prompts(fitted):
+    _, fit = fitted
+    new = pd.DataFrame({"question_id": [f"n{i}" for i in range(50)]}).assign(
+        x0=np.linspace(0, 1, 50), x1=np.linspace(1, 0, 50)
+    )
+    plan = fit.design(80, newdata=new, contrasts=("model_0", "model_1"))
+    mu = fit.steps.mu.average(new[["x0", "x1"]].to_numpy())
+    floor = fit.steps.repetitions[0].floor
+    expected = dr.design(mu, "bt", budget=80, contrasts=("model_0", "model_1"), floor=floor)
+    np.testing.assert_allclose(plan.propensity, expected.propensity, rtol=1e-12)
+    assert plan.contexts == new["question_id"].tolist()
+    np.testing.assert_allclose(plan.at(new.iloc[5:9]), plan.propensity[5:9], rtol=1e-9)
+    assert fit.design(80, newdata=new[["x0", "x1"]]).sample(0).columns[0] == "row"
+    with pytest.raises(DataError, match="more than once"):
+        fit.design(80, newdata=new.assign(question_id=0))
+
+
+def test_a_plan_for_one_kind_of_order_serves_a_fit_of_the_other(rank, mirrored, label):
+    ties = dr.datasets.Ties()
+    rng = np.random.default_rng(2)
+    mu = mirrored(ties.mu(ties.features(300, rng=rng)))
+    for ordered in (True, False):
+        plan = dr.design(mu, budget=600, position_bias=ordered)
+        rows = label(plan.sample(rng), mu, rng)
+        pi = plan.propensity
+        same = rank(rows, context="context", mu=mu, propensity=plan, position_bias=ordered)
+        np.testing.assert_array_equal(
+            same.params, rank(rows, context="context", mu=mu, propensity=pi, position_bias=ordered).params
+        )
+        other = pi + np.swapaxes(pi, 1, 2) if ordered else pi / 2
+        turned = rank(rows, context="context", mu=mu, propensity=plan, position_bias=not ordered)
+        expected = rank(rows, context="context", mu=mu, propensity=other, position_bias=not ordered)
+        np.testing.assert_array_equal(turned.params, expected.params)
+
+
+def test_weights_and_fixed_prompts_of_the_fit_are_the_plans(rank):
+    battles = dr.datasets.simulate_ties(200, rng=0)
+    options = {"context": "question_id", "propensity": "propensity", "tune": None}
+    weighted = battles.assign(w=np.where(battles["question_id"] < 100, 2.0, 1.0))
+    fit = rank(weighted, FORMULA, weights="w", prompts="fixed", **options)
+    plan = fit.design(150)
+    assert not plan.order.between.any()
+    np.testing.assert_allclose(plan.order.problem.weight, fit.steps.context_weight)
+    with pytest.raises(OptionError, match="weights="):
+        fit.design(150, newdata=battles)
+
+
+def test_maximum_likelihood_has_no_probabilities_to_plan_with():
+    data = dr.datasets.simulate_ties(200, rng=0)
+    fit = dr.dml_rank("winner ~ 1 | model_a + model_b", data, context="question_id", estimator="bt_mle")
+    with pytest.raises(OptionError, match="estimator='debiased'"):
+        fit.design(100)
+
+
+def test_several_columns_of_a_context_come_back(rank):
+    battles = dr.datasets.simulate_ties(200, rng=0)
+    battles = battles.assign(turn=battles["question_id"] % 2, question=battles["question_id"] // 2)
+    fit = rank(battles, FORMULA, context=["question", "turn"], tune=None, propensity="propensity")
+    rows = fit.design(100).sample(0)
+    assert rows.columns.tolist() == ["question", "turn", "model_a", "model_b", "propensity"]
+    assert rows[["question", "turn"]].drop_duplicates().shape[0] == 200

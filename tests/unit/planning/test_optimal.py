@@ -1,0 +1,105 @@
+"""Plans against a general convex solver, and what holds of every plan."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.optimize import minimize
+
+import dmlrank as dr
+from dmlrank.functionals import Borda, BradleyTerry, CategoryWeights, RankCentrality
+
+FUNCTIONALS = {
+    "borda": Borda(),
+    "bt": BradleyTerry(),
+    "rank_centrality": RankCentrality(),
+    "rank_centrality-rate": RankCentrality(walk="rate"),
+}
+
+
+def solved_in_general(sizes, parts, between, cost, budget, floor, one_pair, rows, determinant):
+    """The smallest objective that scipy finds over propensities (n, m), from a feasible start."""
+    n, m = sizes
+
+    def sigma(pi):
+        return rows @ (between + (parts / pi.reshape(n, m, 1, 1)).sum(axis=(0, 1)) / n) @ rows.T
+
+    def value(pi):
+        return np.linalg.slogdet(sigma(pi))[1] if determinant else np.trace(sigma(pi))
+
+    def slope(pi):
+        metric = rows.T @ (np.linalg.inv(sigma(pi)) if determinant else np.eye(len(rows))) @ rows
+        return (-np.einsum("nmjk,jk->nm", parts, metric) / pi.reshape(n, m) ** 2 / n).ravel()
+
+    constraints = [{"type": "ineq", "fun": lambda pi: budget - cost.ravel() @ pi, "jac": lambda pi: -cost.ravel()}]
+    if one_pair:
+        sums = np.kron(np.eye(n), np.ones(m))
+        constraints.append({"type": "ineq", "fun": lambda pi: 1 - sums @ pi, "jac": lambda pi: -sums})
+    cap = 1 / m if one_pair else 1.0
+    start = np.full(n * m, min(cap, budget / cost.sum()))
+    found = minimize(
+        value,
+        start,
+        jac=slope,
+        bounds=[(floor, 1)] * (n * m),
+        constraints=constraints,
+        method="SLSQP",
+        options={"ftol": 1e-13, "maxiter": 1000},
+    )
+    return value(np.clip(found.x, floor, 1))
+
+
+@pytest.mark.parametrize("name", FUNCTIONALS)
+@pytest.mark.parametrize("criterion", ["A", "D"])
+@pytest.mark.parametrize("contrasted", [False, True], ids=["scores", "contrasts"])
+@pytest.mark.parametrize("one_pair", [False, True], ids=["many", "one"])
+@pytest.mark.parametrize("ordered", [False, True], ids=["unordered", "ordered"])
+@pytest.mark.parametrize("costly", ["pair", "context", "both"])
+def test_no_general_solver_does_better(
+    name, criterion, contrasted, one_pair, ordered, costly, draw_mu, mirrored, label_covariances
+):
+    case = [sorted(FUNCTIONALS).index(name), criterion == "A", contrasted, one_pair, ordered, len(costly)]
+    rng = np.random.default_rng(case)
+    n, n_items = (4, 4) if ordered else (6, 4)
+    mu = draw_mu(rng, n, n_items, 3)
+    mu = mu if ordered else mirrored(mu)
+    functional = FUNCTIONALS[name].bind(CategoryWeights.half(3), dr.Graph.all_pairs(n_items))
+    parts, places = label_covariances(functional, mu, ordered)
+    pair = rng.uniform(0.5, 2, size=(n_items, n_items))
+    pair = pair if ordered else (pair + pair.T) / 2
+    context = rng.uniform(0.5, 2, size=n)
+    given = {"pair": pair, "context": context, "both": context[:, None, None] * pair}[costly]
+    table = np.broadcast_to(given[:, None, None] if given.ndim == 1 else given, (n, n_items, n_items))
+    cost = table[:, [j for j, _ in places], [k for _, k in places]]
+    rows = rng.normal(size=(2, n_items)) if contrasted else None
+    budget = (0.7 * n * cost.mean()) if one_pair else 0.4 * cost.sum()
+    floor = 0.02
+    plan = dr.design(
+        mu,
+        FUNCTIONALS[name],
+        budget=budget,
+        criterion=criterion,
+        contrasts=rows,
+        costs=given,
+        min_propensity=floor,
+        one_pair=one_pair,
+        position_bias=ordered,
+    )
+    value = functional.value(mu)
+    between = np.cov(value.T, bias=True)
+    asked = plan.order.criterion.rows
+    best = solved_in_general(
+        cost.shape, parts, between, cost, budget, floor, one_pair, asked, determinant=criterion == "D"
+    )
+    assert plan.objective <= best + 1e-6 * max(1, abs(best))
+    assert plan.objective >= best - 1e-5 * max(1, abs(best))
+    assert plan.kkt_residual < 1e-5
+    assert plan.expected_cost <= budget * (1 + 1e-8)
+    assert plan.slack or abs(plan.expected_cost - budget) <= 1e-8 * budget
+    taken = plan.propensity[:, [j for j, _ in places], [k for _, k in places]]
+    assert taken.min() >= floor * (1 - 1e-12)
+    assert taken.max() <= 1
+    if one_pair:
+        assert taken.sum(axis=1).max() <= 1 + 1e-10
+    written_out = between + (parts / taken[:, :, None, None]).sum(axis=(0, 1)) / n
+    np.testing.assert_allclose(plan.std_errors, np.sqrt(np.diag(written_out) / n), rtol=1e-9)

@@ -1,0 +1,577 @@
+"""What a plan says of itself, what it draws, and what it refuses."""
+
+from __future__ import annotations
+
+import json
+import pickle
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.stats import norm
+
+import dmlrank as dr
+from dmlrank.exceptions import GraphError, HypothesisError, NuisanceError, OptionError, OptionTypeError
+from dmlrank.planning.checks import read_costs
+from dmlrank.planning.problem import Pairs
+
+FUNCTIONALS = ("borda", "bt", "rank_centrality")
+
+
+@pytest.fixture(scope="module")
+def mu():
+    ties = dr.datasets.Ties(coefficients=5, n_items=4)
+    return ties.mu(ties.features(60, rng=0))
+
+
+@pytest.fixture(scope="module")
+def flat(mu, mirrored):
+    return mirrored(mu)
+
+
+# --- closed forms and slack ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("functional", FUNCTIONALS)
+def test_a_plan_is_the_clipped_square_root(mu, functional):
+    plan = dr.design(mu, functional, budget=150, min_propensity=0.17)
+    root = np.sqrt(plan.order.problem.functional.information(mu))
+    pairs = ~np.eye(4, dtype=bool)
+    free = (plan.propensity > 0.17 * 1.0001) & (plan.propensity < 0.9999)
+    level = (plan.propensity[free] / root[free]).mean()
+    np.testing.assert_allclose(plan.propensity, np.where(pairs, np.clip(level * root, 0.17, 1), 0), rtol=1e-9)
+    assert 0 < (plan.propensity == 0.17).sum() < pairs.sum() * len(mu)
+
+
+def test_where_every_context_gets_its_one_label_the_square_roots_are_normalised(mu):
+    plan = dr.design(mu, "bt", budget=1000, min_propensity=1e-9, one_pair=True)
+    root = np.sqrt(plan.order.problem.functional.information(mu))
+    assert plan.slack
+    np.testing.assert_allclose(plan.propensity, root / root.sum(axis=(1, 2), keepdims=True), rtol=1e-6)
+
+
+@pytest.mark.parametrize("one_pair", [False, True])
+def test_a_slack_budget_says_so(mu, one_pair):
+    plan = dr.design(mu, budget=10_000, one_pair=one_pair)
+    assert plan.slack
+    assert "The budget is slack" in plan.summary().as_text()
+    assert "(slack)" in plan.summary().as_text()
+    assert plan.expected_cost == pytest.approx(60 if one_pair else 60 * 12)
+    again = dr.design(mu, budget=20_000, one_pair=one_pair, min_propensity=plan.filled.floor)
+    np.testing.assert_allclose(again.propensity, plan.propensity, rtol=1e-12)
+
+
+def test_more_budget_is_worth_what_the_multiplier_says(mu):
+    plans = [dr.design(mu, "bt", budget=budget, min_propensity=0.01) for budget in (200, 200.01)]
+    gained = (plans[0].objective - plans[1].objective) * len(mu)
+    assert gained / 0.01 == pytest.approx(plans[0].filled.multiplier, rel=1e-3)
+
+
+def test_a_wrong_plan_fails_the_optimality_conditions(mu):
+    from dataclasses import replace
+
+    from dmlrank.planning.solve import stationarity
+
+    plan = dr.design(mu, "bt", budget=150)
+    problem = plan.order.problem
+    worth = problem.worth(np.eye(4))
+    from dmlrank.planning.solve import allocate
+
+    found = allocate(worth, problem.cost, np.full((1, 1), plan.filled.floor), 150, False)
+    assert stationarity(worth, problem.cost, np.full((1, 1), plan.filled.floor), found) < 1e-12
+    moved = found.propensity.copy()
+    moved[0, 0] *= 1.05
+    wrong = replace(found, propensity=moved)
+    assert stationarity(worth, problem.cost, np.full((1, 1), plan.filled.floor), wrong) > 0.05
+
+
+def test_a_plan_that_is_not_certified_says_so(monkeypatch, mu):
+    monkeypatch.setattr("dmlrank.planning.criteria._STEPS", 1)
+    with pytest.warns(dr.DmlrankWarning, match="not certified as optimal"):
+        plan = dr.design(mu, "bt", budget=60, criterion="D")
+    assert plan.kkt_residual > 1e-4
+
+
+def test_every_step_of_the_determinant_lowers_it(monkeypatch, mu):
+    objectives = []
+    for steps in range(1, 6):
+        monkeypatch.setattr("dmlrank.planning.criteria._STEPS", steps)
+        monkeypatch.setattr("dmlrank.planning.order._CERTAIN", np.inf)
+        objectives.append(dr.design(mu, "rank_centrality", budget=60, criterion="D").objective)
+    assert (np.diff(objectives) <= 1e-12).all()
+    assert objectives[0] > objectives[-1] + 1e-6
+
+
+# --- what does not matter ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("functional", FUNCTIONALS)
+@pytest.mark.parametrize("criterion", ["A", "D"])
+@pytest.mark.parametrize("one_pair", [False, True])
+def test_names_and_orders_do_not_matter(mu, functional, criterion, one_pair):
+    rng = np.random.default_rng(4)
+    costs = rng.uniform(0.5, 2, size=(4, 4))
+    plan = dr.design(mu, functional, budget=40, criterion=criterion, one_pair=one_pair, costs=costs)
+    items, contexts = rng.permutation(4), rng.permutation(60)
+    moved = mu[contexts][:, items][:, :, items]
+    other = dr.design(
+        moved, functional, budget=40, criterion=criterion, one_pair=one_pair, costs=costs[np.ix_(items, items)]
+    )
+    expected = plan.propensity[contexts][:, items][:, :, items]
+    np.testing.assert_allclose(other.propensity, expected, rtol=1e-5, atol=1e-12)
+    np.testing.assert_allclose(other.std_errors, plan.std_errors.to_numpy()[items], rtol=1e-6)
+
+
+@pytest.mark.parametrize("functional", FUNCTIONALS)
+def test_flipping_every_position_transposes_the_plan(mu, functional):
+    plan = dr.design(mu, functional, budget=100)
+    flipped = np.swapaxes(mu, 1, 2)[..., [1, 0, 2]]
+    other = dr.design(flipped, functional, budget=100)
+    np.testing.assert_allclose(other.propensity, np.swapaxes(plan.propensity, 1, 2), rtol=1e-9)
+    np.testing.assert_allclose(other.std_errors, plan.std_errors, rtol=1e-9)
+
+
+@pytest.mark.parametrize("functional", FUNCTIONALS)
+@pytest.mark.parametrize("criterion", ["A", "D"])
+def test_without_position_effect_both_settings_know_as_much(flat, functional, criterion):
+    both = [dr.design(flat, functional, budget=90, criterion=criterion, position_bias=p) for p in (True, False)]
+    np.testing.assert_allclose(both[0].std_errors, both[1].std_errors, rtol=1e-6)
+    together = both[0].propensity + np.swapaxes(both[0].propensity, 1, 2)
+    np.testing.assert_allclose(together, both[1].propensity, rtol=1e-5)
+
+
+def test_threads_and_chunks_do_not_matter(monkeypatch, mu):
+    plan = dr.design(mu, "rank_centrality", budget=90, criterion="D", n_jobs=1)
+    monkeypatch.setattr("dmlrank.planning.problem._CHUNK", 4 * 4 * 3 * 7)
+    monkeypatch.setattr("dmlrank.planning.solve._ROWS", 11)
+    other = dr.design(mu, "rank_centrality", budget=90, criterion="D", n_jobs=3)
+    np.testing.assert_allclose(other.propensity, plan.propensity, rtol=1e-7)
+
+
+def test_redundant_contrasts_have_the_determinant_of_independent_ones(mu):
+    asked = ["model_0 - model_1", "model_1 - model_2"]
+    plan = dr.design(mu, "bt", budget=90, criterion="D", contrasts=asked)
+    more = dr.design(mu, "bt", budget=90, criterion="D", contrasts=[*asked, "model_0 - model_2"])
+    np.testing.assert_allclose(more.propensity, plan.propensity, rtol=1e-5)
+
+
+def test_all_scores_are_the_contrasts_of_the_identity(mu):
+    plan, other = (dr.design(mu, "bt", budget=90, contrasts=rows) for rows in (None, np.eye(4)))
+    np.testing.assert_allclose(other.propensity, plan.propensity, rtol=1e-12)
+
+
+# --- what it is for ------------------------------------------------------------------------------------------------
+
+
+def test_contrasts_are_estimated_better_than_by_a_plan_for_all_scores(mu):
+    asked = dr.design(mu, "bt", budget=90, contrasts="model_0 - model_1")
+    general = dr.design(mu, "bt", budget=90)
+    row = "model_0 - model_1"
+    assert asked.predicted()["std_error"].item() < general.predicted(row)["std_error"].item()
+    assert asked.predicted().index.tolist() == [row]
+
+
+def test_top_and_against_are_the_differences_they_say(mu):
+    plan = dr.design(mu, "bt", budget=90, contrasts=dr.Top(2))
+    best = plan.order.scores.argsort()[-2:]
+    assert set(plan.predicted().index[0].split(" - ")) == {f"model_{j}" for j in best}
+    against = dr.design(mu, "bt", budget=90, contrasts=dr.Against("model_2"))
+    expected = dr.design(mu, "bt", budget=90, contrasts=[("model_2", f"model_{j}") for j in (0, 1, 3)])
+    np.testing.assert_allclose(against.propensity, expected.propensity, rtol=1e-12)
+
+
+def test_exploration_is_a_mixture_within_floor_and_budget(mu):
+    plain = dr.design(mu, "bt", budget=90, min_propensity=0.03)
+    mixed = dr.design(mu, "bt", budget=90, min_propensity=0.03, explore=0.25)
+    pairs = ~np.eye(4, dtype=bool)
+    expected = np.where(pairs, 0.75 * plain.propensity + 0.25 * 90 / 720, 0)
+    np.testing.assert_allclose(mixed.propensity, expected, rtol=1e-12)
+    assert mixed.expected_cost == pytest.approx(90, rel=1e-10)
+    assert plain.objective < mixed.objective < mixed.uniform_objective
+    assert mixed.kkt_residual < 1e-10
+
+
+def test_pairs_off_the_graph_are_never_labelled(mu):
+    path = dr.Graph.of([(0, 1), (1, 2), (2, 3)], 4)
+    plan = dr.design(mu, "bt", budget=50, graph=path)
+    assert not plan.propensity[:, ~path.edges].any()
+    assert plan.propensity[:, path.edges].min() > 0
+    weighted = dr.design(mu, "bt", budget=50, edge_weights=np.where(path.edges, 2.0, 0.0))
+    np.testing.assert_allclose(weighted.propensity, plan.propensity, rtol=1e-9)
+    heavy = np.where(path.edges, 1.0, 0.0)
+    heavy[0, 1] = heavy[1, 0] = 30
+    assert not np.allclose(dr.design(mu, "borda", budget=50, edge_weights=heavy + 0.01).propensity, plan.propensity)
+
+
+def test_weights_of_contexts_are_repetitions(mu):
+    weights = np.r_[np.full(30, 2.0), np.full(30, 0.5)]
+    plan = dr.design(mu, "bt", budget=90, weights=weights)
+    unweighted = dr.design(mu, "bt", budget=90)
+    assert plan.propensity[:30].sum() > unweighted.propensity[:30].sum()
+    # A context of weight w has the worth w^2: pi is proportional to w where nothing is clipped.
+    ratio = plan.propensity[0, 0, 1] / plan.propensity[30, 0, 1]
+    unclipped = unweighted.propensity[0, 0, 1] / unweighted.propensity[30, 0, 1]
+    assert ratio == pytest.approx(4 * unclipped, rel=1e-6)
+
+
+def test_fixed_prompts_leave_out_what_prompts_differ_by(mu):
+    fixed, random = (dr.design(mu, "bt", budget=90, prompts=prompts) for prompts in ("fixed", "random"))
+    np.testing.assert_allclose(fixed.propensity, random.propensity, rtol=1e-12)
+    between = np.cov(random.order.problem.functional.value(mu).T, bias=True)
+    np.testing.assert_allclose(random.filled.sigma - fixed.filled.sigma, between, rtol=1e-9, atol=1e-12)
+
+
+# --- drawing -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("one_pair", [False, True])
+@pytest.mark.parametrize("ordered", [False, True])
+def test_pairs_are_drawn_with_their_propensities(mu, flat, one_pair, ordered):
+    n = 6000
+    table = np.tile((mu if ordered else flat)[:1], (n, 1, 1, 1))
+    plan = dr.design(table, "bt", budget=0.8 * n, one_pair=one_pair, position_bias=ordered)
+    rows = plan.sample(np.random.default_rng(8))
+    drawn = rows[rows["propensity"].notna()]
+    at = drawn["context"].to_numpy(), *(drawn[c].str[-1].astype(int).to_numpy() for c in ("model_a", "model_b"))
+    np.testing.assert_array_equal(drawn["propensity"], plan.propensity[at])
+    counts = np.zeros(table.shape[:3])
+    np.add.at(counts, at, 1)
+    expected = plan.propensity[0] if ordered else plan.propensity[0] / 2
+    error = np.sqrt(expected * (1 - expected) / n)
+    assert (np.abs(counts.mean(axis=0) - expected) <= 4.5 * error).all()
+    assert counts.max() == 1
+    per_context = counts.sum(axis=(1, 2))
+    assert (per_context.max() == 1) == one_pair
+    assert rows["context"].tolist() == sorted(rows["context"])
+    assert len(rows) == len(drawn) + (per_context == 0).sum()
+    assert rows["context"].nunique() == n
+    together = (counts + np.swapaxes(counts, 1, 2))[:, 0, 1]
+    assert together.max() == (2 if ordered and not one_pair else 1)
+    if not one_pair:
+        # Independent pairs: the number of labels has the variance of a sum of Bernoulli variables.
+        taken = plan.filled.propensity[0]
+        assert per_context.var() == pytest.approx((taken * (1 - taken)).sum(), rel=0.08)
+
+
+def test_a_seed_gives_the_same_sample_and_nothing_touches_the_global_generator(mu):
+    plan = dr.design(mu, budget=90)
+    before = np.random.get_state()[1].copy()  # noqa: NPY002
+    pd.testing.assert_frame_equal(plan.sample(5), plan.sample(5))
+    assert not plan.sample(5).equals(plan.sample(6))
+    np.testing.assert_array_equal(np.random.get_state()[1], before)  # noqa: NPY002
+
+
+def test_samples_are_written_for_annotation_tools(mu, tmp_path):
+    names = ['new, "model"', "a$b", "gpt-4", "é"]
+    plan = dr.design(mu, budget=90, models=names, contexts=[f"q{i}" for i in range(60)])
+    rows = plan.export(tmp_path / "tasks.csv", rng=3)
+    pd.testing.assert_frame_equal(rows, plan.sample(3))
+    read = pd.read_csv(tmp_path / "tasks.csv")
+    np.testing.assert_array_equal(read["propensity"], rows["propensity"])
+    assert read["model_a"].dropna().tolist() == rows["model_a"].dropna().tolist()
+    plan.export(tmp_path / "tasks.json", rng=3)
+    made = json.loads((tmp_path / "tasks.json").read_text(encoding="utf-8"))
+    assert made["seed"] == 3
+    assert made["budget"] == 90
+    assert [task["propensity"] for task in made["tasks"]] == rows["propensity"].dropna().tolist()
+    assert [c["context"] for c in made["unlabelled"]] == rows.loc[rows["propensity"].isna(), "context"].tolist()
+    with pytest.raises(OptionError, match=r"\.csv or \.json"):
+        plan.export(tmp_path / "tasks.xlsx")
+
+
+def test_a_plan_survives_pickling(mu):
+    plan = dr.design(mu, "bt", budget=90)
+    again = pickle.loads(pickle.dumps(plan))
+    np.testing.assert_array_equal(again.propensity, plan.propensity)
+    pd.testing.assert_frame_equal(again.sample(1), plan.sample(1))
+
+
+# --- forecasts -----------------------------------------------------------------------------------------------------
+
+
+def test_the_uniform_plan_beside_it_costs_as_much(mu):
+    plan = dr.design(mu, "bt", budget=90)
+    even = dr.design(mu, "bt", budget=90, min_propensity=90 / 720)
+    np.testing.assert_allclose(even.propensity[:, ~np.eye(4, dtype=bool)], 90 / 720, rtol=1e-9)
+    np.testing.assert_allclose(plan.uniform_std_errors, even.std_errors, rtol=1e-9)
+    assert plan.uniform_objective == pytest.approx(even.objective)
+    np.testing.assert_allclose(plan.cov_params(uniform=True), even.cov_params(), rtol=1e-9, atol=1e-15)
+    np.testing.assert_allclose(np.sqrt(np.diag(plan.cov_params())), plan.std_errors, rtol=1e-12)
+    assert plan.objective == pytest.approx(60 * np.trace(plan.cov_params()))
+    assert (plan.predicted()["ratio"] == plan.std_errors / plan.uniform_std_errors).all()
+
+
+@pytest.mark.parametrize("one_pair", [False, True])
+@pytest.mark.parametrize("criterion", ["A", "D"])
+def test_for_width_finds_the_smallest_budget(mu, one_pair, criterion):
+    plan = dr.design(mu, "bt", budget=20, one_pair=one_pair, criterion=criterion)
+    wanted = 0.97 * plan.predicted()["width"].max()
+    wider = plan.for_width(wanted)
+    reached = wider.predicted()["width"].max()
+    assert wanted * (1 - 1e-3) < reached <= wanted
+    assert wider.budget > 20
+    assert plan.for_width(reached * 1.2).budget < wider.budget
+    tight = plan.for_width(wanted, method="none")
+    assert tight.predicted(method="none")["width"].max() == pytest.approx(wanted, rel=1e-3)
+    assert tight.budget < wider.budget
+
+
+def test_for_power_finds_the_smallest_budget(mu):
+    plan = dr.design(mu, "bt", budget=20)
+    pair = ("model_0", "model_2")
+    wanted = plan.power(*pair) + 0.1
+    more = plan.for_power(*pair, power=wanted)
+    assert more.power(*pair) == pytest.approx(wanted, abs=1e-3)
+    assert more.power(*pair) >= wanted
+    row = more.predicted(pair)
+    distance = abs(row["score"].item()) / row["std_error"].item()
+    assert more.power(*pair) == pytest.approx(norm.sf(1.959964 - distance) + norm.cdf(-1.959964 - distance), rel=1e-6)
+    gap = 1.5 * abs(row["score"].item())
+    assert plan.for_power(*pair, power=wanted, difference=gap).budget < more.budget
+
+
+def test_what_no_budget_reaches_is_an_error_with_the_contexts_it_takes(mu):
+    plan = dr.design(mu, "bt", budget=90)
+    with pytest.raises(
+        OptionError, match=r"even labelling every pair of all 60 contexts makes the widest interval"
+    ) as e:
+        plan.for_width(0.05)
+    n_needed = int(str(e.value).split("about ")[1].split(" contexts")[0].replace(",", ""))
+    everything = dr.design(mu, "bt", budget=720)
+    assert everything.slack
+    assert everything.predicted()["width"].max() * np.sqrt(60 / n_needed) == pytest.approx(0.05, rel=1e-3)
+    with pytest.raises(OptionError, match="with power"):
+        plan.for_power("model_0", "model_1", power=0.999, difference=1e-3)
+    with pytest.raises(OptionError, match="between alpha"):
+        plan.for_power("model_0", "model_1", power=0.01)
+    with pytest.raises(OptionError, match="score the same"):
+        plan.for_power("model_0", "model_1", difference=0)
+
+
+def test_a_floor_that_suffices_ends_the_search(mu):
+    plan = dr.design(mu, "bt", budget=200, min_propensity=0.2)
+    loose = plan.for_width(50.0)
+    assert loose.budget == pytest.approx(0.2 * 720)
+
+
+# --- the rule elsewhere, regret, rounds ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("criterion", ["A", "D"])
+@pytest.mark.parametrize("one_pair", [False, True])
+@pytest.mark.parametrize("costly", [False, True])
+def test_the_rule_in_its_own_contexts_is_the_plan(mu, criterion, one_pair, costly):
+    costs = np.random.default_rng(1).uniform(0.5, 2, size=(4, 4)) if costly else 1.0
+    plan = dr.design(mu, "bt", budget=45, criterion=criterion, one_pair=one_pair, costs=costs, explore=0.1)
+    np.testing.assert_allclose(plan.at(mu), plan.propensity, rtol=1e-5)
+    np.testing.assert_allclose(plan.at(mu[10:20]), plan.propensity[10:20], rtol=1e-5)
+
+
+def test_the_rule_needs_costs_that_are_known_elsewhere(mu):
+    plan = dr.design(mu, "bt", budget=45, costs=np.linspace(1, 2, 60))
+    with pytest.raises(OptionError, match="given by context"):
+        plan.at(mu)
+
+
+@pytest.mark.parametrize("functional", FUNCTIONALS)
+@pytest.mark.parametrize("explore", [0.0, 0.3])
+@pytest.mark.parametrize("one_pair", [False, True])
+def test_regret_is_what_a_wrong_judge_costs_and_its_bounds_hold(mu, functional, explore, one_pair):
+    rng = np.random.default_rng(3)
+    options = {"budget": 40, "min_propensity": 0.01, "one_pair": one_pair, "floor": 0}
+    noise = np.exp(rng.normal(scale=0.7, size=mu.shape))
+    judge = mu * noise / np.maximum((mu * noise).sum(axis=-1, keepdims=True), 1e-300)
+    plan = dr.design(judge, functional, explore=explore, **options)
+    best = dr.design(mu, functional, **options)
+    found = plan.regret(mu)
+    worth = best.order.problem.worth(np.eye(4))
+    lost = (worth / plan.filled.propensity - worth / best.filled.propensity).sum() / 60 / 60
+    assert found.excess == pytest.approx(lost, rel=1e-9)
+    assert found.relative == pytest.approx(found.excess * 60 / best.objective, rel=1e-9)
+    assert found.uniform_excess == pytest.approx((best.uniform_objective - best.objective) / 60, rel=1e-6)
+    assert 0 < found.excess <= found.sharp_bound <= found.bound
+    assert found.floor == 0.01
+    none = dr.design(mu, functional, **options).regret(mu)
+    assert abs(none.excess) < 1e-12
+    assert none.bound == none.distance == 0
+
+
+def test_regret_is_about_traces_and_the_same_contexts(mu):
+    with pytest.raises(OptionError, match="determinant"):
+        dr.design(mu, budget=40, criterion="D").regret(mu)
+    with pytest.raises(NuisanceError, match="the plan was made from"):
+        dr.design(mu, budget=40).regret(mu[:3])
+
+
+def test_mixture_and_repeated_propensities():
+    rng = np.random.default_rng(0)
+    first, second = rng.uniform(size=(2, 5, 3, 3))
+    np.testing.assert_allclose(dr.mixture_propensity([first, second], [0.3, 0.7]), 0.3 * first + 0.7 * second)
+    np.testing.assert_allclose(dr.repeated_propensity([first, second]), first + second - first * second)
+    draws = rng.random((100_000, 2)) < [0.5, 0.8]
+    order = rng.random((100_000, 2)) < 0.5
+    cells = (draws & order).any(axis=1).mean() + (draws & ~order).any(axis=1).mean()
+    tables = [np.full((1, 2, 2), 0.5), np.full((1, 2, 2), 0.8)]
+    assert dr.repeated_propensity(tables, position_bias=False)[0, 0, 1] == pytest.approx(cells, abs=0.01)
+    with pytest.raises(OptionError, match="sum to one"):
+        dr.mixture_propensity([first, second], [0.3, 0.3])
+    with pytest.raises(NuisanceError, match="all for the same contexts"):
+        dr.mixture_propensity([first, second[:2]], [0.3, 0.7])
+    with pytest.raises(NuisanceError, match="between 0 and 1"):
+        dr.repeated_propensity([first + 1])
+
+
+# --- what is refused -----------------------------------------------------------------------------------------------
+
+
+def test_floors_beyond_the_budget_name_the_smallest_feasible_one(mu):
+    with pytest.raises(OptionError, match=r"smallest feasible budget is 72,|smallest feasible budget is 72"):
+        dr.design(mu, budget=71, min_propensity=0.1)
+    assert dr.design(mu, budget=72, min_propensity=0.1).expected_cost == pytest.approx(72)
+
+
+def test_floors_beyond_one_pair_name_the_largest_possible_one(mu):
+    with pytest.raises(
+        OptionError, match=r"more than one pair per context; with one_pair=True it is at most 0\.0833333"
+    ):
+        dr.design(mu, budget=30, min_propensity=0.1, one_pair=True)
+    full = dr.design(mu, budget=100, min_propensity=1 / 12, one_pair=True)
+    np.testing.assert_allclose(full.propensity[:, ~np.eye(4, dtype=bool)], 1 / 12)
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "words"),
+    [
+        ({"budget": 0}, OptionError, "positive number"),
+        ({"budget": np.nan}, OptionError, "positive number"),
+        ({"budget": "many"}, OptionTypeError, "needed is a number"),
+        ({"criterion": "E"}, OptionError, "allowed: 'A', 'D'"),
+        ({"functional": "brda"}, OptionError, "did you mean 'borda'"),
+        ({"explore": 1.0}, OptionError, "a share"),
+        ({"explore": "x"}, OptionTypeError, "a number"),
+        ({"min_propensity": 0}, OptionError, "above 0 and at most 1"),
+        ({"min_propensity": 1.5}, OptionError, "above 0 and at most 1"),
+        ({"costs": 0}, OptionError, "every cost is a positive number"),
+        ({"costs": np.r_[np.ones(59), -1]}, OptionError, r"-1\.0 in entry 59"),
+        ({"costs": np.ones(7)}, OptionTypeError, "costs has shape"),
+        ({"costs": "cheap"}, OptionTypeError, "costs is a str"),
+        ({"costs": np.where(np.eye(4), 0, np.nan)}, OptionError, "nan for models 0 and 1"),
+        ({"contrasts": "model_0 - model_9"}, KeyError, "unknown model 'model_9'"),
+        ({"contrasts": np.ones(4)}, HypothesisError, "is a constant, whatever is labelled"),
+        ({"contrasts": dr.Top(9)}, OptionError, "from 2 to 4"),
+        ({"contrasts": dr.Against("x")}, KeyError, "unknown model 'x'"),
+        ({"models": ["a", "b"]}, OptionError, "models names 2, mu has 4"),
+        ({"models": ["a", "b", "a", "c"]}, OptionError, "twice: 'a'"),
+        ({"contexts": [0] * 60}, OptionError, "names every one once"),
+        ({"graph": np.eye(4, dtype=bool)}, GraphError, "empty diagonal"),
+        ({"graph": np.ones((3, 3), dtype=bool)}, OptionTypeError, "graph has shape"),
+        ({"graph": dr.Graph.of([(0, 1), (2, 3)], 4)}, GraphError, "do not connect"),
+        ({"category_weights": "paper4"}, OptionError, "allowed: 'half', 'paper'"),
+        ({"category_weights": ((1, 0), (0, 1))}, OptionError, "mu has 3"),
+        ({"category_weights": 3}, OptionTypeError, "two sequences with 3 numbers"),
+        ({"weights": np.zeros(60)}, OptionError, "not all zero"),
+        ({"weights": np.ones(3)}, OptionTypeError, "a number per context"),
+        ({"prompts": "some"}, OptionError, "'random', 'fixed'"),
+        ({"floor": 0.4}, OptionError, "no floor for 3 categories"),
+        ({"position_bias": False}, NuisanceError, "is not the flip of the other order"),
+    ],
+)
+def test_options_that_cannot_be_used_are_refused(options, error, words):
+    ties = dr.datasets.Ties(coefficients=5, n_items=4, position_effect=1.0)
+    table = ties.mu(ties.features(60, rng=0))
+    with pytest.raises(error, match=words):
+        dr.design(table, **({"functional": "bt", "budget": 100} | options))
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (np.nan, "is not a probability in context 'q3' for 'b' before 'a'"),
+        (-0.1, "is not a probability"),
+        (0.9, "does not sum to one over the categories in context 'q3' for 'b' before 'a'"),
+    ],
+)
+def test_probabilities_that_are_none_are_refused(mu, change, words):
+    table = mu.copy()
+    table[3, 1, 0, 0] = change
+    with pytest.raises(NuisanceError, match=words):
+        dr.design(table, budget=10, models=list("abcd"), contexts=[f"q{i}" for i in range(60)])
+
+
+@pytest.mark.parametrize(
+    "table", [np.ones((3, 4)), np.ones((0, 2, 2, 2)), np.ones((3, 2, 3, 2)), np.ones((3, 1, 1, 2))]
+)
+def test_other_shapes_are_refused(table):
+    with pytest.raises(NuisanceError, match="mu has shape"):
+        dr.design(table, budget=10)
+
+
+def test_what_stands_on_the_diagonal_does_not_matter(mu):
+    odd = mu.copy()
+    odd[:, range(4), range(4)] = np.nan
+    np.testing.assert_array_equal(dr.design(odd, "bt", budget=10).propensity, dr.design(mu, "bt", budget=10).propensity)
+    assert np.isnan(odd[0, 0, 0, 0])
+
+
+def test_single_precision_is_read_as_it_is(mu):
+    plan, other = (dr.design(table, "bt", budget=10) for table in (mu, mu.astype(np.float32)))
+    np.testing.assert_allclose(other.propensity, plan.propensity, rtol=1e-4)
+    assert other.order.problem.mu.dtype == np.float32
+
+
+def test_what_is_no_array_is_refused():
+    with pytest.raises(OptionTypeError, match="mu is a str"):
+        dr.design("mu", budget=10)
+
+
+def test_costs_by_order_are_refused_where_order_does_not_matter():
+    pairs = Pairs.of(dr.Graph.all_pairs(2), ordered=False)
+    with pytest.raises(OptionError, match="differ by order"):
+        read_costs(np.array([[1.0, 2.0], [3.0, 1.0]]), pairs, 5)
+
+
+def test_weights_that_do_not_mirror_are_refused(flat):
+    with pytest.raises(OptionError, match="weights that mirror"):
+        dr.design(flat, budget=10, position_bias=False, category_weights=((1, 0, 0.3), (0, 1, 0.7)))
+
+
+def test_certain_scores_have_no_determinant():
+    mu = np.zeros((5, 3, 3, 2))
+    mu[..., 0] = np.triu(np.ones((3, 3)), 1)
+    mu[..., 1] = np.tril(np.ones((3, 3)), -1)
+    with pytest.raises(OptionError, match="has no variance"):
+        dr.design(mu, "borda", budget=5, criterion="D")
+    even = dr.design(mu, "borda", budget=5)
+    assert even.slack
+    assert not even.std_errors.any()
+
+
+# --- what is shown -------------------------------------------------------------------------------------------------
+
+
+def test_the_summary_holds_the_numbers(mu):
+    plan = dr.design(mu, "bt", budget=90, contrasts=dr.Top(3), models=["gpt-4", "a", "b", "c"])
+    shown = plan.summary()
+    text = shown.as_text()
+    for words in ("Labelling Plan", "3 contrasts", "90 (binding)", "12 ordered", "Expected labels:", "gpt-4"):
+        assert words in text
+    rows = {row[0]: row for row in shown.rows}
+    assert set(rows) == {"gpt-4", "a", "b", "c", *plan.predicted().index}
+    labels = plan.propensity.sum(axis=0)
+    assert float(rows["gpt-4"][-1]) == pytest.approx(labels[0].sum() + labels[:, 0].sum(), abs=0.06)
+    assert float(rows["gpt-4"][2]) == pytest.approx(plan.std_errors["gpt-4"], abs=6e-4)
+    assert "<table" in shown.as_html()
+    assert repr(plan) == "<Plan: A-optimal, 60 contexts, 4 models, cost 90>"
+
+
+@pytest.mark.parametrize("ordered", [False, True])
+def test_the_heat_map_shows_expected_labels(flat, ordered):
+    matplotlib = pytest.importorskip("matplotlib")
+    matplotlib.use("Agg")
+    from matplotlib import pyplot as plt
+
+    plan = dr.design(flat, "bt", budget=90, position_bias=ordered)
+    axes = plan.plot()
+    shown = np.ma.filled(axes.images[0].get_array(), np.nan)
+    np.testing.assert_allclose(np.nan_to_num(shown), plan.propensity.sum(axis=0), rtol=1e-12)
+    plt.close(axes.get_figure())
