@@ -288,7 +288,7 @@ class _Task:
         value, correction = score.value_and_derivative(base, delta)
         first_piece = np.searchsorted(piece_place, np.arange(len(contexts)))
         steeper = None
-        if isinstance(score, Steep) and is_steep(score, self.data.n_items):
+        if isinstance(score, Steep) and is_steep(score, self.data.n_contexts, self.data.n_items):
             whole = delta if len(piece) == len(contexts) else _summed(delta, piece_place, len(contexts))
             steeper = steepening(score, mu, whole, self.worth, self.population[contexts]) / self.data.n_contexts
         return _ScoreChunk(value[first_piece], piece, correction, steeper)

@@ -27,9 +27,10 @@ class Steep(Protocol):
         ...
 
 
-def is_steep(score: object, n_items: int) -> bool:
+def is_steep(score: object, n_contexts: int, n_items: int) -> bool:
     """Whether a score's covariance depends on mu and is known at a cost that is still small."""
-    return isinstance(score, Steep) and not is_linear(score) and n_items <= getattr(score, "most_items", n_items)
+    cheap = getattr(score, "cheap", None)
+    return isinstance(score, Steep) and not is_linear(score) and (cheap is None or cheap(n_contexts, n_items))
 
 
 @runtime_checkable

@@ -15,8 +15,8 @@ from .probing import Probe, check_derivative, check_off_graph, check_smooth, che
 
 # Length of a finite-difference step, as a share of the smallest probability.
 _STEP = 1e-4
-# Directional derivatives of a context that are still cheap: beyond, nothing that needs all of them is computed unasked.
-_CHEAP = 800
+# Numbers that the function may be handed for something that needs the derivatives along all pairs, unasked.
+_CHEAP = 4e8
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -25,7 +25,9 @@ class Custom:
 
     The derivative along a direction is a central difference: two calls of the function, however many models there are.
     The step of context i is h_i = 1e-4 min(mu_i) / max|delta_i|, so that no probability moves by more than a
-    ten-thousandth of the smallest one.
+    ten-thousandth of the smallest one. What needs the derivatives along all pairs takes 2 K (K - 1) (C - 1) calls: plans
+    (``design``), and the correction of standard errors for a shrunken mu, which is made in a fit only where these calls
+    are handed less than 4e8 numbers in all (K = 20, C = 2: 330 prompts; K = 8, C = 4: 2,300).
 
     Parameters
     ----------
@@ -217,10 +219,10 @@ class Custom:
             total += np.einsum("n,nca,neb,nce->ab", where[:, j, k], jacobian, jacobian, spread, optimize=True)
         return np.asarray((total + total.T) / 2, dtype=np.float64)
 
-    @property
-    def most_items(self) -> int:
-        """Items up to which all pairs' derivatives are computed in a fit."""
-        return int(np.sqrt(_CHEAP / (2 * max(1, self._n_categories() - 1)))) + 1
+    def cheap(self, n_contexts: int, n_items: int) -> bool:
+        """Whether the derivatives along all pairs of all contexts are few enough to be computed unasked."""
+        calls = 2 * n_items * (n_items - 1) * (self._n_categories() - 1)
+        return 2.0 * calls * n_contexts * n_items**2 * self._n_categories() <= _CHEAP
 
     def gauge(self, n_items: int) -> Gauge:
         """What was given as ``fixed``; nothing otherwise."""
