@@ -17,7 +17,7 @@ from .estimation.crossfit import CrossFittedMu, Folds, GivenMu, MuSource, assign
 from .estimation.evaluation import evaluate
 from .estimation.floor import settled_floor
 from .estimation.influence import Influence, Pieces, raised
-from .estimation.restricted import RestrictedBradleyTerry, check_restricted, pairs_needed
+from .estimation.restricted import RestrictedBradleyTerry, check_restricted_categories, pairs_needed
 from .estimation.validity import Validity, assess, remaining_bias, warn_of
 from .exceptions import DmlrankWarning, OptionError
 from .functionals import Borda, BradleyTerry, Custom, Dominance, SoftMin
@@ -75,7 +75,7 @@ def run(options: Options, source: Source, previous: Steps | None = None) -> Step
     binding = (data, graph, o.min_labels, o.edge_weights, o.category_weights, functional)
     setup = memory.step("setup", binding, lambda: set_up(*binding))
     if restricted:
-        check_restricted(data, setup.weights)
+        check_restricted_categories(setup.weights, data.categories)
     clusters = memory.step("clusters", (data, o.groups, o.context), lambda: read_clusters(data, o.groups, o.context))
     weight = memory.step("weights", (data, o.weights), lambda: context_weights(data, o.weights))
     pieces, annotator = memory.step("pieces", (data, clusters), lambda: pieces_of(data, clusters))

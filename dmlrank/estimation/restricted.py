@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from scipy.special import expit, logit
 
 from ..data.graph import Graph
-from ..data.preferences import FloatArray, IntArray, PreferenceData
+from ..data.preferences import FloatArray, IntArray
 from ..exceptions import GraphError, NuisanceError, OptionError
 from ..functionals import BradleyTerry, CategoryWeights
 from ..nuisance.propensity import Propensity
@@ -171,12 +172,12 @@ def pairs_needed(propensity: Propensity) -> PairPropensity:
     return propensity.pairs
 
 
-def check_restricted(data: PreferenceData, weights: CategoryWeights) -> None:
-    """Raise unless outcomes are wins and losses that count one and nothing."""
-    if data.n_categories != 2:
+def check_restricted_categories(weights: CategoryWeights, categories: Sequence[str]) -> None:
+    """Raise :class:`OptionError` unless outcomes are wins and losses that count one and nothing."""
+    if len(categories) != 2:
         raise OptionError(
             f"estimator='bt_restricted' is for two outcomes, first wins and second wins; these data have "
-            f"{data.n_categories}: {', '.join(data.categories)}. Bradley-Terry has no probability of a tie: leave ties "
+            f"{len(categories)}: {', '.join(categories)}. Bradley-Terry has no probability of a tie: leave ties "
             f"out of the data if that answers your question, or use estimator='debiased' with functional='bt'"
         )
     if (weights.first, weights.second) != ((1.0, 0.0), (0.0, 1.0)):

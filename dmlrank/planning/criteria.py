@@ -11,11 +11,14 @@ import scipy.linalg
 from ..data.preferences import FloatArray
 from ..exceptions import OptionError
 from .problem import Problem
+from .restricted import RestrictedProblem, converged
 from .solve import Allocation, allocate, stationarity
 
 _TOLERANCE = 1e-6
 _STEPS = 300
 _HISTORY = 5
+# Steps where labels work together, and how often the optimality conditions are looked at.
+_LABEL_STEPS, _CHECKED_EVERY, _STATIONARY = 3000, 20, 1e-6
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -84,6 +87,9 @@ def optimise(
         What a label of each cell is worth to an A criterion, where that is known already.
     """
 
+    if isinstance(problem, RestrictedProblem):
+        return _interdependent(problem, criterion, lower, budget, between)
+
     def planned(metric: FloatArray) -> tuple[Allocation, FloatArray]:
         found = allocate(problem.worth(metric), problem.cost, lower, budget, problem.one_pair)
         return found, between + problem.spread(found.propensity)
@@ -98,6 +104,29 @@ def optimise(
     found, sigma, n_steps = _determinant(criterion, planned, between + problem.spread(even))
     residual = stationarity(problem.worth(criterion.metric(sigma)), problem.cost, lower, found)
     return Optimum(found, sigma, residual, n_steps)
+
+
+def _interdependent(
+    problem: RestrictedProblem, criterion: Criterion, lower: FloatArray, budget: float, between: FloatArray
+) -> Optimum:
+    """Majorise-minimise where labels of a context work together; D adds the tangent of log det to each step."""
+    even = min(1.0, budget / problem.total_cost)
+    cap = 1 / len(problem.pairs) if problem.one_pair else 1.0
+    propensity = np.full((problem.n_contexts, len(problem.pairs)), min(even, cap))
+    for step in range(1, _LABEL_STEPS + 1):
+        # For A the metric is the same in every step.
+        sigma = between + problem.spread(propensity) if criterion.kind == "D" or step == 1 else between
+        metric = criterion.metric(sigma)
+        found = allocate(problem.worth_at(metric, propensity), problem.cost, lower, budget, problem.one_pair)
+        done = converged(propensity, found)
+        propensity = found.propensity
+        if done or step % _CHECKED_EVERY == 0:
+            sigma = between + problem.spread(propensity)
+            worth = problem.worth_at(criterion.metric(sigma), propensity)
+            residual = stationarity(worth, problem.cost, lower, found)
+            if done or residual < _STATIONARY:
+                break
+    return Optimum(found, sigma, residual, step)
 
 
 def _determinant(
