@@ -233,7 +233,15 @@ def _repeat(
     # Before mu: given propensities are checked before anything is trained.
     propensity = memory.step(
         f"propensity {number}",
-        (data, folds, o.propensity, o.propensity_formula, o.tune, graph, restricted and not isinstance(o.propensity, str)),
+        (
+            data,
+            folds,
+            o.propensity,
+            o.propensity_formula,
+            o.tune,
+            graph,
+            restricted and not isinstance(o.propensity, str),
+        ),
         lambda: _propensity(source, data, folds, graph, o, seeds[2]),
     )
     every = pairs_needed(propensity) if restricted else None
@@ -331,7 +339,9 @@ def _propensity(
     if o.propensity_column:
         return column_propensity(data, o.propensity_column)
     if not isinstance(o.propensity, str):
-        return given_propensity(data, propensity_table(data, o.propensity, source.data, o.unlabelled), graph, o.estimator == "bt_restricted")
+        return given_propensity(
+            data, propensity_table(data, o.propensity, source.data, o.unlabelled), graph, o.estimator == "bt_restricted"
+        )
     if o.propensity == "marginal":
         return marginal_propensity(data)
     if o.propensity_formula is not None:

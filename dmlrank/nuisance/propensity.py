@@ -51,9 +51,7 @@ def marginal_propensity(data: PreferenceData) -> Propensity:
     return Propensity(rates[data.cells.first, data.cells.second], "marginal", pairs=GivenPairs(every[None]))
 
 
-def given_propensity(
-    data: PreferenceData, values: FloatArray, graph: Graph, zeros_allowed: bool = False
-) -> Propensity:
+def given_propensity(data: PreferenceData, values: FloatArray, graph: Graph, zeros_allowed: bool = False) -> Propensity:
     """Use an array (n, K, K) of known propensities unchanged.
 
     With ``zeros_allowed`` a pair on the comparison graph may have propensity 0 where it has no label.

@@ -11,14 +11,14 @@ import scipy.linalg
 from ..data.preferences import FloatArray
 from ..exceptions import OptionError
 from .problem import Problem
-from .restricted import RestrictedProblem, converged
+from .restricted import RestrictedProblem, squared_step
 from .solve import Allocation, allocate, stationarity
 
 _TOLERANCE = 1e-6
 _STEPS = 300
 _HISTORY = 5
-# Steps where labels work together, and how often the optimality conditions are looked at.
-_LABEL_STEPS, _CHECKED_EVERY, _STATIONARY = 3000, 20, 1e-6
+# Cycles of three steps where labels work together, and the violation of the optimality conditions at which they end.
+_CYCLES, _STATIONARY = 2000, 1e-5
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -110,23 +110,33 @@ def _interdependent(
     problem: RestrictedProblem, criterion: Criterion, lower: FloatArray, budget: float, between: FloatArray
 ) -> Optimum:
     """Majorise-minimise where labels of a context work together; D adds the tangent of log det to each step."""
-    even = min(1.0, budget / problem.total_cost)
     cap = 1 / len(problem.pairs) if problem.one_pair else 1.0
-    propensity = np.full((problem.n_contexts, len(problem.pairs)), min(even, cap))
-    for step in range(1, _LABEL_STEPS + 1):
-        # For A the metric is the same in every step.
-        sigma = between + problem.spread(propensity) if criterion.kind == "D" or step == 1 else between
-        metric = criterion.metric(sigma)
-        found = allocate(problem.worth_at(metric, propensity), problem.cost, lower, budget, problem.one_pair)
-        done = converged(propensity, found)
-        propensity = found.propensity
-        if done or step % _CHECKED_EVERY == 0:
-            sigma = between + problem.spread(propensity)
-            worth = problem.worth_at(criterion.metric(sigma), propensity)
-            residual = stationarity(worth, problem.cost, lower, found)
-            if done or residual < _STATIONARY:
-                break
-    return Optimum(found, sigma, residual, step)
+    start = np.full((problem.n_contexts, len(problem.pairs)), min(cap, budget / problem.total_cost))
+
+    def sigma_at(propensity: FloatArray) -> FloatArray:
+        return between + problem.spread(propensity)
+
+    def step(propensity: FloatArray, sigma: FloatArray) -> Allocation:
+        worth = problem.worth_at(criterion.metric(sigma), propensity)
+        return allocate(worth, problem.cost, lower, budget, problem.one_pair)
+
+    sigma = sigma_at(start)
+    found = step(start, sigma)
+    sigma = sigma_at(found.propensity)
+    for cycle in range(1, _CYCLES + 1):
+        once = step(found.propensity, sigma)
+        twice = step(once.propensity, sigma_at(once.propensity))
+        leap = squared_step(found.propensity, once.propensity, twice.propensity, lower)
+        # From wherever the leap has led, a step is feasible again; it counts if it is lower than without the leap.
+        further, plain = step(leap, sigma_at(leap)), sigma_at(twice.propensity)
+        leapt = sigma_at(further.propensity)
+        better = criterion.objective(leapt) < criterion.objective(plain)
+        found, sigma = (further, leapt) if better else (twice, plain)
+        worth = problem.worth_at(criterion.metric(sigma), found.propensity)
+        residual = stationarity(worth, problem.cost, lower, found)
+        if residual < _STATIONARY:
+            break
+    return Optimum(found, sigma, residual, 3 * cycle)
 
 
 def _determinant(

@@ -140,7 +140,9 @@ def design(
     ['context', 'model_a', 'model_b', 'propensity']
     """
     check_choice(estimator, ("debiased", "bt_restricted"), "estimator")
-    functional = "bt" if estimator == "bt_restricted" and isinstance(functional, str) and functional == "borda" else functional
+    functional = (
+        "bt" if estimator == "bt_restricted" and isinstance(functional, str) and functional == "borda" else functional
+    )
     table = mu_array(mu)
     n, n_items, n_categories = len(table), table.shape[1], table.shape[3]
     width = len(str(n_items - 1))

@@ -92,7 +92,11 @@ def smallest_budget(
     """
     problem = order.problem
     # What a label is worth does not depend on the budget, unless the criterion looks at all of Sigma.
-    worth = problem.worth(order.criterion.metric(order.between)) if order.criterion.kind == "A" and not problem.interdependent else None
+    worth = (
+        problem.worth(order.criterion.metric(order.between))
+        if order.criterion.kind == "A" and not problem.interdependent
+        else None
+    )
 
     def log_excess(log_budget: float) -> float:
         return float(np.log(excess(fill(order, float(np.exp(log_budget)), worth))))

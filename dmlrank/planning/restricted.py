@@ -13,10 +13,12 @@ from ..exceptions import OptionError
 from ..functionals import BradleyTerry
 from ..nuisance.selection_tables import GivenPairs
 from .problem import Problem
-from .solve import Allocation, follow
+from .solve import follow
 
 _STEPS = 2000
 _CLOSE = 1e-9
+# Longest leap, in steps.
+_LONGEST = 300.0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -109,9 +111,22 @@ class RestrictedProblem(Problem):
         return information_inverse(replace(self.pairs, ordered=True).table(propensity) * weight, self.pairs.ordered)
 
 
-def converged(before: FloatArray, found: Allocation) -> bool:
-    """Whether a step has moved no propensity by more than rounding."""
-    return _moved(found.propensity, before) < _CLOSE
+def squared_step(start: FloatArray, once: FloatArray, twice: FloatArray, lower: FloatArray) -> FloatArray:
+    """Where two steps of a slowly converging iteration point to, (n, m), extrapolated by context on the log scale.
+
+    References
+    ----------
+    Varadhan and Roland (2008), Simple and globally convergent methods for accelerating the convergence of any EM
+    algorithm, Scandinavian Journal of Statistics 35 (the third step length).
+    """
+    origin, first = np.log(start), np.log(once) - np.log(start)
+    turn = np.log(twice) - np.log(once) - first
+    size = np.sqrt(np.square(turn).sum(axis=1, keepdims=True))
+    length = np.divide(
+        np.sqrt(np.square(first).sum(axis=1, keepdims=True)), size, out=np.ones_like(size), where=size > 0
+    )
+    length = np.clip(length, 1.0, _LONGEST)
+    return np.asarray(np.clip(np.exp(origin + 2 * length * first + length**2 * turn), lower / 2, 1.0))
 
 
 def _moved(new: FloatArray, old: FloatArray) -> float:

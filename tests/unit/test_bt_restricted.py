@@ -163,7 +163,13 @@ def test_estimated_tables_hold_the_cells(rank, battles, known, position_bias, on
 def test_zeros_are_allowed_where_the_model_does_without(rank, battles, known):
     # Every pair in one order only, but round in a ring: the model still tells effect and scores apart.
     shown = {(0, 1), (1, 2), (2, 0), (0, 3), (3, 1), (2, 3)}
-    keep = [w is None or (int(a[-1]), int(b[-1])) in shown for a, b, w in battles[["model_a", "model_b", "winner"]].astype(object).where(battles["winner"].notna(), None).itertuples(index=False)]
+    keep = [
+        w is None or (int(a[-1]), int(b[-1])) in shown
+        for a, b, w in battles[["model_a", "model_b", "winner"]]
+        .astype(object)
+        .where(battles["winner"].notna(), None)
+        .itertuples(index=False)
+    ]
     some = battles[keep]
     pi = known["propensity"] * [[(j, k) in shown for k in range(4)] for j in range(4)]
     kept = battles["prompt"].drop_duplicates().isin(some["prompt"]).to_numpy()

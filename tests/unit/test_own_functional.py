@@ -50,9 +50,7 @@ def known(battles):
     return {"mu": battles.mu, "propensity": battles.propensity}
 
 
-@pytest.mark.parametrize(
-    ("name", "position_bias"), [*((name, True) for name in BUILT_IN), ("bt", False)]
-)
+@pytest.mark.parametrize(("name", "position_bias"), [*((name, True) for name in BUILT_IN), ("bt", False)])
 def test_a_copy_of_a_built_in_functional_gives_its_numbers(rank, draw_battles, name, position_bias):
     n_items, (built_in, options) = 20, BUILT_IN[name]
     drawn = draw_battles(np.random.default_rng(1), 50, n_items=n_items, n_categories=2, n_pairs=15)
@@ -93,9 +91,7 @@ def test_outputs_stand_where_models_would(rank, battles, known):
 def test_a_gap_is_the_difference_of_the_scores(rank, battles, known):
     res, borda = rank(battles.frame, functional=GAP, **known), rank(battles.frame, **known)
     test = borda.t_test("m0 - m1")
-    np.testing.assert_allclose(
-        [res.params["gap"], res.bse["gap"]], [test.effect[0], test.sd.item()], rtol=1e-8
-    )
+    np.testing.assert_allclose([res.params["gap"], res.bse["gap"]], [test.effect[0], test.sd.item()], rtol=1e-8)
     share = borda.win_probability("m0", "m2")
     assert res.params["m0 over m2"] == pytest.approx(share.estimate, rel=1e-9)
 

@@ -69,9 +69,7 @@ def test_scores_and_steps_against_brute_force(position, graph):
     y = np.eye(2)[rng.integers(2, size=4)]
     value, step = score(pi, position, graph).by_label(mu, np.arange(6), place, first, second, y)
     for e in range(4):
-        strength, expected = brute_force(
-            mu[place[e]], pi[place[e]], (first[e], second[e], y[e, 0]), graph, position
-        )
+        strength, expected = brute_force(mu[place[e]], pi[place[e]], (first[e], second[e], y[e, 0]), graph, position)
         np.testing.assert_allclose(value[place[e]], strength, atol=1e-12)
         np.testing.assert_allclose(step[e], expected, atol=1e-10)
     np.testing.assert_allclose(step.sum(axis=1), 0, atol=1e-12)

@@ -220,7 +220,9 @@ def test_bind_fills_in_only_what_is_unset(kind, weights):
     assert type(again) is type(functional)
 
 
-@pytest.mark.parametrize("functional", [Borda(), BradleyTerry(), RankCentrality(), Dominance(), SoftMin()], ids=lambda f: f.name)
+@pytest.mark.parametrize(
+    "functional", [Borda(), BradleyTerry(), RankCentrality(), Dominance(), SoftMin()], ids=lambda f: f.name
+)
 def test_weights_are_asked_for(functional):
     mu = np.full((1, 3, 3, 2), 0.5)
     for call in (functional.value, functional.information, lambda mu: functional.value_and_derivative(mu, mu)):
