@@ -5,7 +5,7 @@ learner, with others, and with the true nuisances (the oracle). A simultaneous i
 models at once. The table is resumable: replications that it holds are not run again.
 
     python benchmarks/coverage.py run --scenarios ties-0-1000 ties-5-1000 --seeds 300
-    python benchmarks/coverage.py tables
+    python benchmarks/coverage.py tables --markdown
     python benchmarks/coverage.py check
 """
 
@@ -179,6 +179,30 @@ def summarise(table: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
+def markdown(figures: pd.DataFrame) -> Iterator[str]:
+    """One table for the documentation: default learner, oracle and plug-in side by side."""
+    yield (
+        "| scenario | functional | seeds | coverage [99 % band] | oracle | plug-in | MSE / oracle | width / oracle "
+        "| bias / RMSE | warned | when missed |"
+    )
+    yield "|---|---|---|---|---|---|---|---|---|---|---|"
+    for (scenario, functional), group in figures.groupby(["scenario", "functional"], sort=False):
+        by = group.set_index(["learner", "estimator"])
+        own, oracle, plugin = (
+            by.loc[key] if key in by.index else None
+            for key in (("auto", "debiased"), ("oracle", "debiased"), ("auto", "plugin"))
+        )
+        if own is None or oracle is None or plugin is None:
+            continue
+        missed = "-" if np.isnan(own["warned when missed"]) else f"{own['warned when missed']:.2f}"
+        yield (
+            f"| {scenario} | {functional} | {own['seeds']} "
+            f"| {own['coverage']:.3f} [{own['low']:.2f}, {own['high']:.2f}] "
+            f"| {oracle['coverage']:.3f} | {plugin['coverage']:.2f} | {own['mse / oracle']:.2f} "
+            f"| {own['width / oracle']:.2f} | {own['bias / rmse']:+.2f} | {own['warned']:.2f} | {missed} |"
+        )
+
+
 def check(processes: int) -> bool:
     """A small study that fails where coverage leaves its band or the plug-in's intervals are as good."""
     tasks = [(_SMALL, 10_000 + seed, "auto") for seed in range(_SMALL_SEEDS)]
@@ -211,6 +235,7 @@ def main() -> int:
     parser.add_argument("--scenarios", nargs="+", choices=list(scenarios()), default=list(scenarios()))
     parser.add_argument("--learners", nargs="+", default=["auto", "oracle"])
     parser.add_argument("--seeds", type=int, help="replications (default: the scenario's)")
+    parser.add_argument("--markdown", action="store_true", help="one table, as in docs/validity.md")
     parser.add_argument("--processes", type=int, default=2)
     parser.add_argument("--results", type=pathlib.Path, default=RESULTS)
     given = parser.parse_args()
@@ -220,7 +245,8 @@ def main() -> int:
         return 0 if good else 1
     if given.action == "run":
         run(given.scenarios, given.learners, given.seeds, given.processes, given.results)
-    print(*_printed(given.results), sep="\n")
+    lines = markdown(summarise(pd.read_csv(given.results))) if given.markdown else _printed(given.results)
+    print(*lines, sep="\n")
     return 0
 
 

@@ -29,7 +29,8 @@ GROUPS = {"groups": ["question_id", "judge"]}
 def learners(n_draws: int) -> dict[str, dict[str, Any]]:
     """What is compared, by the options of the fit; the first is what times are measured against."""
     return {
-        'LightGBM, tune="cv"': {"tune": "cv"},
+        "smooth effects and LightGBM": {},
+        'LightGBM, tune="cv"': {"learner": "lightgbm", "tune": "cv"},
         f"LightGBM, RandomSearch({n_draws})": {"tune": dr.RandomSearch(n_draws=n_draws)},
         "LogisticRegression": {"learner": LogisticRegression(max_iter=1000)},
     }

@@ -45,6 +45,7 @@ UNUSED_BY_BT_MLE: dict[str, Any] = {
     "min_labels": 10,
     "edge_weights": "equal",
     "floor": "auto",
+    "subsample": None,
 }
 
 
@@ -73,6 +74,7 @@ class Options:
     category_weights: Any
     prompts: str
     floor: float | str
+    subsample: int | None
     cov_type: str
     groups: tuple[str, ...]
     missing: str
@@ -148,6 +150,10 @@ def check_options(options: Options) -> None:
     if not isinstance(options.position_bias, bool | np.bool_):
         raise OptionTypeError(f"position_bias={options.position_bias!r}: allowed are True and False")
     check_whole("n_rep", options.n_rep, 1)
+    if options.subsample is not None:
+        check_whole("subsample", options.subsample, 2)
+        if options.prompts == "fixed":
+            raise OptionError("subsample averages over a sample of the prompts, prompts='fixed' is about all of them")
     check_choice(options.votes, VOTES, "votes")
     for name, value, words in (
         ("learner", options.learner, LEARNERS),
@@ -163,9 +169,8 @@ def check_options(options: Options) -> None:
     if options.n_jobs is not None:
         check_whole("n_jobs", options.n_jobs, 1)
     check_alpha(options.alpha)
-    if isinstance(options.floor, str):
-        check_choice(options.floor, ("auto",), "floor")
-    elif not isinstance(options.floor, Real) or not 0 <= float(options.floor) < 0.5:
+    given = isinstance(options.floor, Real) and 0 <= float(options.floor) < 0.5
+    if not given and options.floor != "auto":
         raise OptionError(
             f"floor={options.floor!r}: the smallest probability allowed in mu lies in [0, 0.5), or 'auto'"
         )

@@ -62,6 +62,7 @@ def dml_rank(
     category_weights: str | CategoryWeights | Sequence[Sequence[float]] = "half",
     prompts: Prompts = "random",
     floor: float | str = "auto",
+    subsample: int | None = None,
     cov_type: CovType = "robust",
     cov_kwds: Mapping[str, Any] | None = None,
     missing: Missing = "raise",
@@ -123,8 +124,11 @@ def dml_rank(
         Ready out-of-fold probabilities in place of a learner: contexts in order of first appearance, items sorted by
         name (or in the order of a Categorical), categories first wins, second wins, both good, both bad, tie.
     learner : {"auto", "lightgbm"}, classifier or callable
-        Learner of mu: LightGBM, or one of your own. Without features, and in a fold with one category, none is used:
-        pair frequencies are shrunk to a main-effects fit, or are what they are.
+        Learner of mu. "auto" fits smooth main effects first (how strong and how prone to ties every model is, as
+        curves of the features: a contextual Bradley-Terry model with ties), then LightGBM on what these leave, in the
+        same coordinates and where it lowers the held-out log-loss; the summary's line says whether it did.
+        "lightgbm" is LightGBM alone. Without features, and in a fold with one category, none is used: pair
+        frequencies are shrunk to a main-effects fit, or are what they are.
 
         A classifier is an instance with ``fit`` and ``predict_proba``, such as ``LogisticRegression()`` or a pipeline.
         A copy of it is fitted in every fold; it is left as it is. Its features are the p columns of the formula, K
@@ -146,8 +150,9 @@ def dml_rank(
         How boosters are tuned, of mu and of estimated propensities: a handful of configurations with early stopping on
         inner folds; the paper's random search (30 draws from its grid for real data, 3 folds; many times slower), or
         another :class:`RandomSearch`; LightGBM parameters to be used as they are; or LightGBM's defaults with 100
-        rounds. With a learner of your own it tunes the propensities only, and is refused where these are not
-        estimated.
+        rounds. With ``learner="auto"``, "cv" settles ridge, rounds and configuration by the log-loss of the held-out
+        folds, once for all folds; anything else is about LightGBM, and makes mu LightGBM's alone. With a learner of
+        your own it tunes the propensities only, and is refused where these are not estimated.
     position_bias : bool
         Whether showing a pair the other way round makes it another pair. False: order does not matter, both orders of
         a pair are one. That needs category weights that mirror, learns from both orders, asks ``min_labels`` of a pair
@@ -176,8 +181,14 @@ def dml_rank(
     prompts : {"random", "fixed"}
         Whether the intervals are about new prompts like these, or about these prompts alone: then only the labels are
         random, and the covariance is that of the correction.
-    floor : float
-        Smallest probability of a category, for functionals with a logit or a division.
+    floor : float or "auto"
+        Smallest probability of a category, for functionals with a logit or a division; 0 is none. "auto" takes the one
+        of ten, from 0.001 to 0.1, with the smallest out-of-fold log-loss: predictions more extreme than the truth are
+        what biases such a functional most. The summary shows it and how often it bit.
+    subsample : int, optional
+        Prompts, drawn at random, over which F(mu) is averaged; corrections are those of all prompts. For borda and bt
+        these need mu at the labelled pairs only, so that a million prompts cost what the sample costs. What it adds to
+        the standard errors is in the summary.
     cov_type : {"robust", "cluster"}
         Prompts are independent, or clusters of them are.
     cov_kwds : mapping, optional
@@ -259,6 +270,7 @@ def dml_rank(
         categories=categories,
         category_weights=category_weights,
         floor=floor,
+        subsample=subsample,
         cov_type=cov_type,
         cov_kwds=cov_kwds,
         missing=missing,

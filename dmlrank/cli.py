@@ -173,6 +173,10 @@ def _read(path: str, kind: str) -> Any:
     return parquet.read_table(path) if kind == "parquet" else feather.read_table(path)
 
 
+def _floor(text: str) -> float | str:
+    return text if text == "auto" else float(text)
+
+
 def _label_and_meaning(pair: str) -> tuple[str, str]:
     label, equals, meaning = pair.rpartition("=")
     if not equals:
@@ -187,7 +191,7 @@ _OPTIONS: dict[str, dict[str, Any]] = {
     "propensity": {"help": "estimate, marginal or the name of a column (default estimate)"},
     "propensity_formula": {"metavar": "'~ FEATURES'", "help": "what selection saw, where not the formula's features"},
     "estimator": {"choices": ESTIMATORS},
-    "learner": {"choices": LEARNERS},
+    "learner": {"choices": LEARNERS, "help": "smooth main effects, then LightGBM (auto, the default); or that alone"},
     "n_folds": {"type": int, "metavar": "N"},
     "n_rep": {"type": int, "metavar": "N", "help": "repetitions with other folds (default 1)"},
     "position_bias": {
@@ -202,7 +206,12 @@ _OPTIONS: dict[str, dict[str, Any]] = {
     "weights": {"metavar": "COLUMN", "help": "weights of prompts in the target population"},
     "category_weights": {"choices": CATEGORY_WEIGHTS},
     "prompts": {"choices": PROMPTS, "help": "whether intervals are about new prompts or these alone"},
-    "floor": {"type": float, "metavar": "P", "help": "smallest probability of a category (default 0.005)"},
+    "floor": {
+        "type": _floor,
+        "metavar": "P",
+        "help": "smallest probability of a category (default: auto, by log-loss)",
+    },
+    "subsample": {"type": int, "metavar": "M", "help": "prompts over which F(mu) is averaged (default all)"},
     "cov_type": {"choices": COV_TYPES},
     "missing": {"choices": MISSING},
     "votes": {"choices": VOTES, "help": "repeated votes on a prompt and pair: their mean, or the first"},

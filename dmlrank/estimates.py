@@ -76,6 +76,10 @@ class Diagnostics:
         Contexts that only the frame of ``unlabelled=`` has.
     warnings : tuple of str
         Warnings given during the fit.
+    subsample : int
+        Prompts that F(mu) is averaged over; 0 where all are.
+    subsample_price : float
+        What that adds to the standard errors, as a share; the largest over models.
     """
 
     log_loss: float
@@ -99,6 +103,8 @@ class Diagnostics:
     calibration: float = float("nan")
     effective_contexts: float = float("nan")
     second_order: float = float("nan")
+    subsample: int = 0
+    subsample_price: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -310,7 +316,7 @@ def _learner(steps: Steps) -> str:
 
 
 def _diagnostics(steps: Steps, position: tuple[float, float], given_warnings: tuple[str, ...]) -> Diagnostics:
-    data, cells = steps.data, steps.data.cells
+    data, cells, first = steps.data, steps.data.cells, steps.repetitions[0]
     if steps.likelihood:
         return _likelihood_diagnostics(steps, steps.likelihood.log_loss, given_warnings)
     share = (cells.y * cells.n_votes[:, None]).sum(axis=0) / data.n_votes
@@ -335,6 +341,8 @@ def _diagnostics(steps: Steps, position: tuple[float, float], given_warnings: tu
         contexts_added=data.n_added,
         warnings=given_warnings,
         floor=steps.repetitions[0].floor if steps.setup.functional.interior else 0.0,
+        subsample=0 if first.sample is None else len(first.sample),
+        subsample_price=first.evaluated.influences[0].price_of_sample,
         **_validity(steps),
     )
 

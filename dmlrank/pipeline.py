@@ -11,7 +11,7 @@ import numpy as np
 
 from ._options import Options
 from .data.graph import Graph
-from .data.preferences import FloatArray, PreferenceData
+from .data.preferences import FloatArray, IntArray, PreferenceData
 from .data.reading import read_preferences
 from .estimation.crossfit import CrossFittedMu, Folds, GivenMu, MuSource, assign_folds
 from .estimation.evaluation import evaluate
@@ -105,7 +105,7 @@ def run(options: Options, source: Source, previous: Steps | None = None) -> Step
     )
     validity = memory.step(
         "validity",
-        (data, influence, covariance, bias, first.evaluated, o.estimator),
+        (data, setup, influence, covariance, bias, first.evaluated, o.estimator),
         lambda: _validity(data, setup, influence, covariance, bias, first, o),
     )
     return Steps(
@@ -142,6 +142,7 @@ def pair_share(steps: Steps, item: int, opponent: int) -> tuple[float, Covarianc
             0.0,
             steps.context_weight,
             steps.options.n_jobs,
+            r.sample,
         ).influences[0]
         for r in steps.repetitions
     ]
@@ -226,7 +227,7 @@ def _repeat(
     """One repetition: folds, first stages, the pass."""
     restricted = o.estimator == "bt_restricted"
     # One child seed for every use, so that changing one option never changes the draws of another.
-    seeds = np.random.SeedSequence([o.seed, number] if number else o.seed).spawn(3)
+    seeds = np.random.SeedSequence([o.seed, number] if number else o.seed).spawn(4)
     folds = memory.step(
         f"folds {number}", (data, clusters, o.n_folds, o.seed), lambda: _folds(data, clusters, o, seeds[0])
     )
@@ -248,14 +249,23 @@ def _repeat(
     tuned = None if is_own(o.learner) else o.tune
     mu = given or memory.step(f"mu {number}", (data, folds, o.learner, tuned), lambda: _mu(data, folds, o, seeds[1]))
     floor = memory.step(f"floor {number}", (data, setup, mu, o.floor), lambda: _floor(o, data, setup, mu))
+    sample = _sample(data, o.subsample, seeds[3])
     evaluated = memory.step(
         f"evaluated {number}",
-        (data, setup, mu, propensity, pieces, weight, floor, restricted),
+        (data, setup, mu, propensity, pieces, weight, floor, o.subsample, o.seed, restricted),
         lambda: evaluate(
-            _scores(setup, every, data.ordered), mu, data, propensity.cells, pieces, floor, weight, o.n_jobs
+            _scores(setup, every, data.ordered), mu, data, propensity.cells, pieces, floor, weight, o.n_jobs, sample
         ),
     )
-    return Repetition(folds, mu, propensity, evaluated, floor)
+    return Repetition(folds, mu, propensity, evaluated, floor, sample)
+
+
+def _sample(data: PreferenceData, size: int | None, seed: np.random.SeedSequence) -> IntArray | None:
+    """Contexts that F(mu) is averaged over, (m,), whatever the order of the rows; None for all."""
+    if size is None or size >= data.n_contexts:
+        return None
+    drawn = np.random.default_rng(seed).choice(data.n_contexts, size, replace=False)
+    return np.sort(np.argsort(data.seed_order)[drawn])
 
 
 def _remaining_bias(data: PreferenceData, setup: Setup, mu: MuSource, floor: float) -> FloatArray:
@@ -278,7 +288,8 @@ def _validity(
         # The curvature is that of the projection; a Newton step along the model has another remainder.
         validity = replace(validity, second_order=np.full_like(validity.second_order, np.nan))
     if o.estimator in ("debiased", "bt_restricted"):
-        warn_of(validity, covariance.std_errors, output_names(setup.functional, data.items), data.n_contexts)
+        names = output_names(setup.functional, data.items)
+        warn_of(validity, covariance.std_errors, names, data.n_contexts, setup.functional.interior)
     return validity
 
 

@@ -46,6 +46,7 @@ class Repetition:
     propensity: Propensity
     evaluated: Pass
     floor: float = 0.0
+    sample: IntArray | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)

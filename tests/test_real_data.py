@@ -27,14 +27,18 @@ def folder():
 @pytest.fixture(scope="module")
 def arena(folder):
     battles = dr.datasets.read_chatbot_arena(folder / "chatbot_arena" / "human.json")
-    # Every pair has two labelled prompts in each order: the graph is complete and Borda compares like with like.
-    return dr.dml_rank("winner ~ 1 | model_a + model_b", battles, context="question_id", min_labels=2, rng=0)
+    # Every pair has two labelled prompts in each order: the graph is complete and Borda compares like with like. That
+    # standard errors then rest on few of them is said.
+    with pytest.warns(dr.DmlrankWarning, match="rests on the equivalent of 9 of 26,910 prompts"):
+        return dr.dml_rank("winner ~ 1 | model_a + model_b", battles, context="question_id", min_labels=2, rng=0)
 
 
 @pytest.mark.parametrize("functional", FUNCTIONALS)
 def test_chatbot_arena_agrees_with_its_published_ranking(folder, arena, functional):
     elo = pd.read_csv(folder / "reference" / "lmsys_elo_reference.csv", index_col="model")["elo_2023_06_22_42k"]
-    scores = arena.update(functional=functional).params
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", dr.DmlrankWarning)
+        scores = arena.update(functional=functional).params
     assert len(scores) == 20
     assert scores.corr(elo[scores.index], method="spearman") >= 0.985
 
@@ -49,9 +53,10 @@ def test_by_default_pairs_with_few_labels_are_left_out_and_borda_warns(folder):
     formula = "winner ~ 1 | model_a + model_b"
     with pytest.warns(dr.DmlrankWarning, match=r"incomplete graph \(177 of 190 pairs\)"):
         dr.dml_rank(formula, battles, context="question_id", rng=0)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
+    # Pairs with ten labels are enough for a graph, but their log-odds are noisy.
+    with pytest.warns(dr.DmlrankWarning, match="too few labels for this functional") as caught:
         assert dr.dml_rank(formula, battles, functional="bt", context="question_id", rng=0).graph.n_edges == 177
+    assert not any("incomplete graph" in str(w.message) for w in caught)
 
 
 def test_mt_bench_with_prompts_and_judges_clustered(folder):

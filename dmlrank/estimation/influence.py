@@ -87,6 +87,30 @@ class Influence:
         return self.plugin + self.weight[self.piece_context] @ self.correction / len(self.value)
 
     @property
+    def raw(self) -> FloatArray:
+        """F + correction by context, (n, d), not centred: their weighted mean is the estimate."""
+        value = self.value if self.sampled is None else self.sampled[:, None] * self.value
+        return value + self.by_context
+
+    @property
+    def price_of_sample(self) -> float:
+        """What averaging F over a sample adds to the standard errors, as a share; the largest over scores.
+
+        With S_F and S_D the variances of F and of the correction over contexts and C their covariance, the variance is
+        S_F / m + (S_D + 2 C) / n instead of (S_F + S_D + 2 C) / n.
+        """
+        if self.sampled is None:
+            return 0.0
+        kept = self.sampled > 0
+        value = self.weight[kept, None] * (self.value[kept] - self.plugin)
+        correction = self.weight[:, None] * (self.by_context - (self.estimate - self.plugin))
+        spread, n = (value**2).mean(axis=0), len(self.value)
+        rest = (correction**2).mean(axis=0) + 2 * (value * correction[kept]).mean(axis=0)
+        varying = spread + rest > 1e-300
+        ratio = (spread * n / kept.sum() + rest)[varying] / (spread + rest)[varying]
+        return float(np.sqrt(ratio.max(initial=1.0)) - 1)
+
+    @property
     def by_context(self) -> FloatArray:
         """Correction of each context, (n, d)."""
         total = np.zeros_like(self.value)
@@ -119,11 +143,18 @@ class Influence:
 
 def mean_influence(influences: Sequence[Influence]) -> Influence:
     """The mean over repetitions with other folds, value by value and piece by piece."""
-    value = np.mean([influence.value for influence in influences], axis=0)
+    value = np.mean([_as_if_all(influence) for influence in influences], axis=0)
     correction = np.mean([influence.correction for influence in influences], axis=0)
     known = [influence.steepening for influence in influences if influence.steepening is not None]
     steepening = np.mean(known, axis=0) if len(known) == len(influences) else None
-    return replace(influences[0], value=value, correction=correction, steepening=steepening)
+    return replace(influences[0], value=value, correction=correction, steepening=steepening, sampled=None)
+
+
+def _as_if_all(influence: Influence) -> FloatArray:
+    """Values, (n, d), whose mean and spread over all contexts are those of the sample's."""
+    if influence.sampled is None:
+        return influence.value
+    return influence.plugin + influence.sampled[:, None] * (influence.value - influence.plugin)
 
 
 def pieces_by_context(data: PreferenceData) -> Pieces:

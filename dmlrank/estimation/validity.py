@@ -202,15 +202,19 @@ def compared_contexts(order: IntArray, n_items: int) -> IntArray:
     return order[: max(1, min(_MOST_CONTEXTS, _MOST_CELLS // n_items**2))]
 
 
-def warn_of(validity: Validity, std_errors: FloatArray, models: Sequence[str], n_contexts: int) -> None:
-    """Warn where data are too few or too extreme for the functional."""
+def warn_of(validity: Validity, std_errors: FloatArray, models: Sequence[str], n_contexts: int, interior: bool) -> None:
+    """Warn where data are too few or too extreme for the functional; ``interior`` says whether it has a logit."""
     least = int(np.argmin(validity.effective_contexts))
     if validity.effective_contexts[least] < _FEW:
+        advice = (
+            "functional='borda' depends least on them, and a larger floor= bounds them"
+            if interior
+            else "pairs with few labels can be left out (min_labels=) or count less (edge_weights='counts')"
+        )
         warnings.warn(
             f"the standard error of {models[least]!r} rests on the equivalent of "
             f"{validity.effective_contexts[least]:.0f} of {n_contexts:,} prompts: a few labels with rare outcomes or "
-            f"small propensities decide it, and its interval may be far too short; functional='borda' depends least "
-            f"on them, and a larger floor= bounds them",
+            f"small propensities decide it, and its interval may be far too short; {advice}",
             DmlrankWarning,
             stacklevel=2,
         )

@@ -83,7 +83,7 @@ def is_own(learner: Any) -> bool:
 
 
 def learner_name(learner: Any) -> str:
-    """What the summary calls a learner: a class's name, a pipeline's steps, a function's name.
+    """What errors and summaries call a learner: a class's name, a pipeline's steps, a function's name.
 
     Examples
     --------

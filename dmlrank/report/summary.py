@@ -218,6 +218,8 @@ def _rests_on(d: Diagnostics) -> str:
     """What the standard errors rest on, and the bias that is left."""
     rests = f"Standard errors rest on at least {d.effective_contexts:,.0f} prompts"
     known = np.isfinite(d.second_order) and d.second_order > 0
+    if d.subsample:
+        rests += f" (F averaged over {d.subsample:,}, which adds {100 * d.subsample_price:.1f} % to them)"
     return rests + (f"; second-order bias at most {d.second_order:.2f} of them" if known else "")
 
 

@@ -84,6 +84,19 @@ def test_votes_and_unlabelled_prompts_are_passed_on(battles, tmp_path, capsys, i
     assert "there is no file" in capsys.readouterr().err
 
 
+def test_the_floor_is_a_number_or_auto(csv, capsys, ignore_warnings):
+    call = ["fit", FORMULA, csv, "--rng", "3", "--functional", "bt"]
+    shown = []
+    for floor in ([], ["--floor", "auto"], ["--floor", "0.2"]):
+        assert main([*call, *floor]) == 0
+        shown.append(" ".join(capsys.readouterr().out.split()))
+    assert shown[0] == shown[1]
+    assert "floor 0.2 bit" in shown[2]
+    assert "floor 0.2 bit" not in shown[0]
+    assert main([*call, "--floor", "half"]) == 2
+    assert "floor='half': the smallest probability allowed in mu lies in [0, 0.5), or 'auto'" in capsys.readouterr().err
+
+
 def test_tables_pages_and_plots_are_written(csv, tmp_path, capsys):
     out = {kind: str(tmp_path / f"out.{kind}") for kind in ("csv", "html", "png")}
     options = ["--csv", out["csv"], "--method", "none", "--html", out["html"], "--plot", out["png"]]

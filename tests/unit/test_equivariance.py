@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 
 from dmlrank.functionals import RankCentrality
+from dmlrank.nuisance import smooth_boosting
 
 N_ITEMS = 4
 FUNCTIONALS = {"borda": "borda", "bt": "bt", "rank_centrality": "rank_centrality", "rate": RankCentrality(walk="rate")}
@@ -124,6 +125,54 @@ def test_shuffling_rows_with_annotators_and_tuned_boosters(long_battles, rank):
     assert_same(*fits)
 
 
+@pytest.fixture
+def no_trees(monkeypatch):
+    """The default learner without trees: their random thresholds and item sets depend on the items' codes."""
+    monkeypatch.setattr(
+        smooth_boosting, "_settle_stage", lambda *_: (smooth_boosting._Stage(smooth_boosting._TREES, True), [])
+    )
+
+
+SMOOTH = {"n_folds": 2, "propensity": "shown", "functional": "bt"}
+FORMULA = "winner ~ x0 + x1 | model_a + model_b"
+
+
+def test_shuffling_rows_with_the_default_learner(long_battles, rank):
+    fits = [rank(rows, FORMULA, **SMOOTH) for rows in (long_battles.frame, shuffled(long_battles.frame, 4))]
+    assert_same(*fits)
+    assert fits[0].diagnostics.second_order == pytest.approx(fits[1].diagnostics.second_order, rel=1e-8)
+    assert fits[0].diagnostics.floor == fits[1].diagnostics.floor
+
+
+@pytest.mark.parametrize("names", NAMES.values(), ids=NAMES)
+@pytest.mark.parametrize("position_bias", [True, False])
+def test_renaming_models_with_smooth_effects(long_battles, rank, no_trees, names, position_bias):
+    called, frame = {f"m{j}": name for j, name in enumerate(names)}, long_battles.frame
+    renamed = frame.assign(model_a=frame["model_a"].map(called), model_b=frame["model_b"].map(called))
+    expected, results = (rank(f, FORMULA, position_bias=position_bias, **SMOOTH) for f in (frame, renamed))
+    assert expected.estimates.design.learner == "smooth effects"
+    assert_same(results, expected, np.argsort(names), tolerance=1e-6)
+
+
+@pytest.mark.parametrize("position_bias", [True, False])
+def test_showing_pairs_the_other_way_round_with_smooth_effects(long_battles, rank, no_trees, position_bias):
+    frames = (long_battles.frame, mirrored(long_battles.frame))
+    expected, results = (rank(frame, FORMULA, position_bias=position_bias, **SMOOTH) for frame in frames)
+    assert_same(results, expected, tolerance=1e-6)
+    if position_bias:
+        assert results.diagnostics.position_effect == pytest.approx(-expected.diagnostics.position_effect, abs=1e-6)
+
+
+def test_soft_labels_that_are_hard_are_hard_ones_with_the_default_learner(long_battles, rank):
+    frame = long_battles.frame
+    words = {"p_a": "model_a", "p_b": "model_b", "p_tie": "tie"}
+    soft = frame.assign(**{name: (frame["winner"] == label).astype(float) for name, label in words.items()})
+    soft.loc[frame["winner"].isna(), list(words)] = np.nan
+    kinds = {"p_a": "first", "p_b": "second", "p_tie": "tie"}
+    results = rank(soft, "p_a + p_b + p_tie ~ x0 + x1 | model_a + model_b", categories=kinds, **SMOOTH)
+    assert_same(results, rank(frame, FORMULA, **SMOOTH))
+
+
 def mirrored(frame):
     """Every pair shown the other way round, its label with it."""
     return frame.assign(model_a=frame["model_b"], model_b=frame["model_a"], winner=frame["winner"].replace(MIRROR))
@@ -160,6 +209,22 @@ def test_threads_and_generators(long_battles, rank):
     assert [fit.summary().as_text() == fits[0].summary().as_text() for fit in fits[:3]] == [True, True, False]
     for results in fits[3:]:
         assert results.summary().as_text() == fits[2].summary().as_text()
+
+
+def test_threads_with_the_default_learner(long_battles, rank):
+    one, two = (rank(long_battles.frame, FORMULA, n_jobs=n_jobs, **SMOOTH) for n_jobs in (1, 2))
+    assert one.summary().as_text() == two.summary().as_text()
+    np.testing.assert_array_equal(one.cov_params(), two.cov_params())
+
+
+def test_the_default_learner_neither_uses_nor_changes_the_global_generator(long_battles, rank):
+    texts = []
+    for seed in (0, 1):
+        np.random.seed(seed)  # noqa: NPY002
+        before = np.random.get_state()[1].copy()  # noqa: NPY002
+        texts.append(rank(long_battles.frame, FORMULA, **SMOOTH).summary().as_text())
+        np.testing.assert_array_equal(np.random.get_state()[1], before)  # noqa: NPY002
+    assert texts[0] == texts[1]
 
 
 def test_the_global_generator_is_neither_used_nor_changed(long_battles, rank):

@@ -41,7 +41,7 @@ def simulate(rng, mu, propensity, advantage=0.0):
 
 
 def written_out(functional, mu, propensity, votes):
-    n, n_categories = len(mu), mu.shape[-1]
+    n_categories = mu.shape[-1]
     flip = [1, 0, *range(2, n_categories)]
     delta = np.zeros_like(mu)
     for row in votes.dropna().itertuples():

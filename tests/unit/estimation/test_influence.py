@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 
 from dmlrank.data.preferences import Cells
-from dmlrank.estimation import influence
-from dmlrank.estimation.crossfit import Folds, GivenMu
-from dmlrank.estimation.influence import evaluate, pieces_by_context, pieces_by_group, raised
+from dmlrank.estimation import evaluation
+from dmlrank.estimation.crossfit import Folds, GivenMu, Part
+from dmlrank.estimation.evaluation import evaluate
+from dmlrank.estimation.influence import pieces_by_context, pieces_by_group, raised
 from dmlrank.functionals import Borda, BradleyTerry, CategoryWeights, RankCentrality
 
 K, C = 4, 3
@@ -104,7 +105,7 @@ def test_chunks_do_not_matter(score, case, monkeypatch, by_group, chunk):
     pieces = pieces_by_group(data, annotator)[0] if by_group else pieces_by_context(data)
     folds = Folds(np.arange(40) % 3, np.arange(40), 3)
     whole = evaluate([score], mu, data, propensity, pieces, 0.02)
-    monkeypatch.setattr(influence, "_CHUNK", chunk)
+    monkeypatch.setattr(evaluation, "_CHUNK", chunk)
     for source in (mu, Scattered(mu.mu, folds)):
         parts = evaluate([score], source, data, propensity, pieces, 0.02)
         for name in ("value", "correction"):
@@ -123,11 +124,12 @@ class Scattered:
     def __init__(self, mu, folds):
         self.mu, self.folds = mu, folds
 
-    def chunks(self, size):
+    def parts(self, size, kept=None):
         for fold in range(self.folds.n_folds):
-            here = np.flatnonzero(self.folds.fold == fold)
+            here = np.flatnonzero((self.folds.fold == fold) & (True if kept is None else kept))
             for at in range(0, len(here), size):
-                yield here[at : at + size], self.mu[here[at : at + size]]
+                part = here[at : at + size]
+                yield Part(part, np.arange(len(part)), lambda part=part: self.mu[part], fold % 2 == 0)
 
     def at(self, cells):
         return self.mu[cells.context, cells.first, cells.second]

@@ -9,7 +9,8 @@ import pytest
 
 from dmlrank.data.graph import Graph
 from dmlrank.estimation.crossfit import GivenMu
-from dmlrank.estimation.influence import evaluate, pieces_by_context, pieces_by_group
+from dmlrank.estimation.evaluation import evaluate
+from dmlrank.estimation.influence import pieces_by_context, pieces_by_group
 from dmlrank.estimation.steepening import Steep, pair_worth, steepening
 from dmlrank.functionals import Borda, BradleyTerry, CategoryWeights, RankCentrality
 from dmlrank.functionals.first_advantage import FirstAdvantage
@@ -170,7 +171,8 @@ def test_the_pass_sums_it_over_contexts_whatever_the_pieces_are(score, make_data
     twin = steepening(score, mu, delta, pair_worth(mu[at], data, propensity), weight) / n
     for pieces in (pieces_by_context(data), pieces_by_group(data, rng.integers(5, size=120))[0]):
         made = evaluate([score], GivenMu(mu), data, propensity, pieces, 0.0, weight).influences[0]
-        np.testing.assert_allclose(made.steepening, twin, rtol=1e-8, atol=1e-10 * np.abs(twin).max())
+        # The pass takes a difference per labelled pair where the score allows it, another step than the twin has.
+        np.testing.assert_allclose(made.steepening, twin, rtol=1e-5, atol=1e-10 * np.abs(twin).max())
         assert made.without_correction().steepening is None
 
 

@@ -213,14 +213,14 @@ def test_models_are_compared_at_as_many_contexts_as_are_cheap(n_items, number):
 GOOD = {"effective_contexts": [300.0, 200.0], "second_order": [0.01, -0.01], "calibration": 1.0, "spread": 1.0}
 
 
-def warnings_of(**changes):
+def warnings_of(interior=True, **changes):
     parts = GOOD | changes
     validity = Validity(
         np.array(parts["effective_contexts"]), np.array(parts["second_order"]), parts["calibration"], parts["spread"]
     )
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        warn_of(validity, np.array([0.1, 0.1]), ["ada", "bob"], 1000)
+        warn_of(validity, np.array([0.1, 0.1]), ["ada", "bob"], 1000, interior)
     assert all(issubclass(w.category, DmlrankWarning) for w in caught)
     return [str(w.message) for w in caught]
 
@@ -229,6 +229,8 @@ def warnings_of(**changes):
     ("changes", "words"),
     [
         ({"effective_contexts": [50.0, 6.0]}, "the standard error of 'bob' rests on the equivalent of 6 of 1,000"),
+        ({"effective_contexts": [2.0, 6.0]}, "least on them, and a larger floor= bounds them"),
+        ({"effective_contexts": [2.0, 6.0], "interior": False}, "can be left out [(]min_labels=[)] or count less"),
         ({"second_order": [-0.08, 0.02]}, "biases 'ada' by an estimated -0.08, 0.8 standard errors"),
         ({"second_order": [np.nan, 0.08]}, "biases 'bob' by an estimated [+]0.08, 0.8 standard errors"),
         ({"calibration": 0.4}, "too extreme: their calibration slope is 0.40"),

@@ -8,7 +8,8 @@ from scipy.linalg import eigh
 from scipy.special import expit
 
 from dmlrank.estimation.crossfit import GivenMu
-from dmlrank.estimation.influence import Influence, evaluate, pieces_by_group
+from dmlrank.estimation.evaluation import evaluate
+from dmlrank.estimation.influence import Influence, pieces_by_group
 from dmlrank.exceptions import DataError, DmlrankWarning
 from dmlrank.functionals import Borda, CategoryWeights, RankCentrality
 from dmlrank.functionals.base import Gauge, Graph

@@ -8,8 +8,9 @@ from scipy.special import softmax
 
 from dmlrank.nuisance import smooth_boosting
 from dmlrank.nuisance.learners import BoosterMu, fit_all
-from dmlrank.nuisance.main_effects import fit_main_effects, smooth_columns
-from dmlrank.nuisance.smooth_boosting import _labelled, _settle_ridge, fit_smooth_boosted
+from dmlrank.nuisance.main_effects import fit_main_effects
+from dmlrank.nuisance.smooth_boosting import _labelled, _settle_ridge, _split, fit_smooth_boosted
+from dmlrank.nuisance.splines import SmoothBasis
 
 K = 3
 FOLDS = 3
@@ -68,10 +69,10 @@ def both_losses(data):
 @pytest.mark.parametrize("n_categories", [2, 3, 4])
 def test_trees_are_added_where_they_help_and_only_there(draw, n_categories):
     models, whole, main = both_losses(draw(0, 600, n_categories, jump=2.0))
-    assert all(model.booster is not None for model in models)
+    assert all(model.trees is not None for model in models)
     assert whole < main - 5
     models, whole, main = both_losses(draw(1, 150, n_categories, curve=0.0))
-    assert all(model.booster is None for model in models)
+    assert all(model.trees is None for model in models)
     assert whole == main
 
 
@@ -92,7 +93,7 @@ def test_given_pairs_are_those_of_the_table(draw, jump, ordered):
 def test_where_order_does_not_matter_both_orders_say_the_same(draw):
     data = draw(4, jump=2.0).unordered()
     for model in fitted(data):
-        assert model.booster is not None
+        assert model.trees is not None
         assert model.mirrored
         mu = model.predict(data.x[:30])
         np.testing.assert_allclose(np.swapaxes(mu, 1, 2)[..., data.flip], mu, atol=1e-12)
@@ -116,7 +117,7 @@ def test_the_order_of_contexts_changes_no_bit(make_data, draw):
     fold = dealt(data)
     one = fit_smooth_boosted(data, fold, seeds(), 1)
     two = fit_smooth_boosted(moved, fold[order], seeds(), 1)
-    assert one[0].booster is not None
+    assert one[0].trees is not None
     for a, b in zip(one, two, strict=True):
         np.testing.assert_array_equal(a.predict(data.x[:20]), b.predict(data.x[:20]))
 
@@ -126,10 +127,10 @@ def test_labels_of_a_fold_do_not_reach_its_own_main_effects(draw):
     fold, other = dealt(data), draw(7)
     here = fold[other.cells.context] == 1
     other.cells.y[here] = np.roll(other.cells.y[here], 1, axis=1)
-    columns = smooth_columns(data.x, np.arange(data.n_contexts))[1]
+    basis = SmoothBasis.learn(data.x)
     fits = []
     for labels in (data, other):
-        cells = _labelled(labels, columns, fold)
+        cells = _labelled(labels, basis, fold)
         fits.append(
             [fit_main_effects(cells.only(np.flatnonzero(cells.fold != f)).rows, K, True, 3.0)[1] for f in (0, 1)]
         )
@@ -146,15 +147,15 @@ def test_every_booster_learns_from_the_other_folds_alone(draw, monkeypatch):
     here = fold[other.cells.context] == 1
     other.cells.y[here] = np.roll(other.cells.y[here], 1, axis=1)
     one, two = (fit_smooth_boosted(labels, fold, seeds(), 1) for labels in (data, other))
-    assert one[1].booster is not None
+    assert one[1].trees is not None
     np.testing.assert_array_equal(one[1].predict(data.x[:20]), two[1].predict(data.x[:20]))
     assert np.abs(one[2].predict(data.x[:20]) - two[2].predict(data.x[:20])).max() > 0.01
 
 
 def test_the_ridge_is_the_first_from_stiff_to_free_that_the_next_does_not_beat(draw):
     data = draw(9, curve=1.5)
-    columns = smooth_columns(data.x, np.arange(data.n_contexts))[1]
-    cells = _labelled(data, columns, dealt(data))
+    basis = SmoothBasis.learn(data.x)
+    cells = _labelled(data, basis, dealt(data))
     losses = []
     for ridge in smooth_boosting._RIDGES:
         losses.append(0.0)
@@ -164,7 +165,7 @@ def test_the_ridge_is_the_first_from_stiff_to_free_that_the_next_does_not_beat(d
             p = softmax(main.at(held.columns, held.first, held.second), axis=1)
             losses[-1] -= (held.weight[:, None] * held.y * np.log(p)).sum()
     expected = next(at for at in range(len(losses)) if at + 1 == len(losses) or losses[at + 1] >= losses[at])
-    assert _settle_ridge(cells, range(FOLDS))[0] == smooth_boosting._RIDGES[expected]
+    assert _settle_ridge([_split(cells, f) for f in range(FOLDS)], False).ridge == smooth_boosting._RIDGES[expected]
     assert 0 < expected < len(losses) - 1
 
 
@@ -174,10 +175,10 @@ def test_many_labels_are_settled_by_one_fold_and_a_sample(draw, monkeypatch):
     monkeypatch.setattr(smooth_boosting, "_MANY", 500)
     many = fitted(data)
     assert len(many) == FOLDS
-    assert all(model.booster is not None for model in many)
+    assert all(model.trees is not None for model in many)
     loss, expected = (held_out_loss(data, lambda f, *at, m=m: m[f].at(*at)) for m in (many, few))
     assert loss == pytest.approx(expected, rel=0.05)
-    rounds = {model.booster.num_trees() for model in many}
+    rounds = {model.trees.booster.num_trees() for model in many}
     assert len(rounds) == 1
     main = [model.main.strength for model in many]
     assert np.abs(main[0] - main[1]).max() > 1e-3
@@ -243,3 +244,35 @@ def test_auto_is_this_learner_and_anything_else_is_lightgbm_alone(draw):
     for learner, tune in (("auto", quick), ("lightgbm", quick)):
         assert all(isinstance(model, BoosterMu) for model in models(learner, tune))
     assert all(isinstance(model, BoosterMu) for model in models("lightgbm", "cv"))
+
+
+def test_where_features_are_too_many_the_ones_that_matter_get_curves(draw):
+    rng = np.random.default_rng(20)
+    x = np.concatenate([rng.uniform(size=(900, 2)), rng.uniform(size=(900, 38))], axis=1)
+    data = draw(20, 900, x=x, curve=3.0)
+    basis = SmoothBasis.learn(x)
+    cells = _labelled(data, basis, dealt(data))
+    assert basis.width == 40
+    assert len(basis.straight) == 40
+    lines = _settle_ridge([_split(cells, f) for f in range(FOLDS)], False)
+    smooth = smooth_boosting._settle_smooth(cells, range(FOLDS))
+    assert smooth.screened
+    assert smooth.loss < lines.loss
+    for fitted in smooth.fits:
+        assert fitted.basis.width == smooth_boosting._SCREENED * 7
+        assert {0, 1} & {f for f, _ in fitted.basis.columns}
+
+
+def test_curves_are_chosen_without_the_held_out_labels(draw):
+    rng = np.random.default_rng(21)
+    data = draw(21, 500, x=rng.uniform(size=(500, 40)), curve=3.0)
+    other = draw(21, 500, x=data.x.copy(), curve=3.0)
+    fold = dealt(data)
+    here = fold[other.cells.context] == 0
+    other.cells.y[here] = np.roll(other.cells.y[here], 1, axis=1)
+    chosen = []
+    for labels in (data, other):
+        cells = _labelled(labels, SmoothBasis.learn(labels.x), fold)
+        fitted = smooth_boosting._fit_smooth(cells, 0, 3.0, True, None)
+        chosen.append([f for f, _ in fitted.basis.columns])
+    assert chosen[0] == chosen[1]
