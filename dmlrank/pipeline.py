@@ -21,7 +21,7 @@ from .estimation.restricted import RestrictedBradleyTerry, check_restricted_cate
 from .estimation.validity import Validity, assess, remaining_bias, warn_of
 from .exceptions import DmlrankWarning, OptionError
 from .functionals import Borda, BradleyTerry, Custom, Dominance, SoftMin
-from .functionals.base import output_names
+from .functionals.base import is_linear, output_names
 from .functionals.first_advantage import FirstAdvantage
 from .functionals.pair_share import PairShare
 from .inference.clusters import Clusters, context_weights, read_clusters
@@ -38,8 +38,8 @@ from .nuisance.propensity import (
     given_propensity,
     marginal_propensity,
 )
-from .nuisance.selection_tables import PairPropensity
 from .nuisance.selection import check_propensity, propensity_table, selection_features
+from .nuisance.selection_tables import PairPropensity
 from .nuisance.tuning import check_tune
 from .setup import Setup, comparison_graph, restrict_items, set_up
 from .steps import Memory, Repetition, Source, Steps, averaged, make_covariance, pieces_of
@@ -289,7 +289,7 @@ def _validity(
         validity = replace(validity, second_order=np.full_like(validity.second_order, np.nan))
     if o.estimator in ("debiased", "bt_restricted"):
         names = output_names(setup.functional, data.items)
-        warn_of(validity, covariance.std_errors, names, data.n_contexts, setup.functional.interior)
+        warn_of(validity, covariance.std_errors, names, data.n_contexts, not is_linear(setup.functional))
     return validity
 
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.special import expit, logit
 
 from ..data.graph import Graph
@@ -95,13 +96,13 @@ class RestrictedBradleyTerry:
         # Differences of scores cancel over both orders of a pair.
         return scores, np.asarray(odds.sum(axis=(1, 2)) / edges.sum())
 
-    def _used(self) -> FloatArray:
+    def _used(self) -> NDArray[np.bool_]:
         """Places of the pairs, (K, K): both orders, or the one above the diagonal where they are one."""
-        return self.graph.edges if self.position else np.triu(self.graph.edges)
+        return np.asarray(self.graph.edges if self.position else np.triu(self.graph.edges), dtype=bool)
 
 
 def information_inverse(amount: FloatArray, position: bool) -> FloatArray:
-    """Inverse of the sum of amount z z', (b, D, D), on scores that sum to zero; D is K + 1 with position effect, else K.
+    """Inverse, (b, D, D), of the sum of amount z z' on scores that sum to zero; D = K + 1 with position effect, else K.
 
     Parameters
     ----------
@@ -128,7 +129,7 @@ def information_inverse(amount: FloatArray, position: bool) -> FloatArray:
     return np.asarray(inverse, dtype=np.float64)
 
 
-def check_identified(offered: np.ndarray, position: bool) -> None:
+def check_identified(offered: NDArray[np.bool_], position: bool) -> None:
     """Raise where the pairs that may be labelled in a context do not identify its scores.
 
     Parameters
@@ -165,8 +166,8 @@ def pairs_needed(propensity: Propensity) -> PairPropensity:
     """Propensities of all pairs, or an error that says where to get them."""
     if propensity.pairs is None:
         raise NuisanceError(
-            "estimator='bt_restricted' needs the propensities of all pairs of a context (its information I(x) sums over "
-            "them), and a column knows those of the shown pairs only; give an array (contexts, models, models), a "
+            "estimator='bt_restricted' needs the propensities of all pairs of a context (its information I(x) sums "
+            "over them), and a column knows those of the shown pairs only; give an array (contexts, models, models), a "
             "function, a plan, or 'marginal' or 'estimate'"
         )
     return propensity.pairs

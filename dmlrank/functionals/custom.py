@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ..data.graph import Graph
-from ..exceptions import GraphError, OptionError, OptionTypeError, listed
+from ..exceptions import OptionError, OptionTypeError, listed
 from .base import CategoryWeights, FloatArray, Gauge, checked_graph
 from .probing import Probe, check_derivative, check_off_graph, check_smooth, check_values
 
@@ -25,9 +25,9 @@ class Custom:
 
     The derivative along a direction is a central difference: two calls of the function, however many models there are.
     The step of context i is h_i = 1e-4 min(mu_i) / max|delta_i|, so that no probability moves by more than a
-    ten-thousandth of the smallest one. What needs the derivatives along all pairs takes 2 K (K - 1) (C - 1) calls: plans
-    (``design``), and the correction of standard errors for a shrunken mu, which is made in a fit only where these calls
-    are handed less than 4e8 numbers in all (K = 20, C = 2: 330 prompts; K = 8, C = 4: 2,300).
+    ten-thousandth of the smallest one. What needs the derivatives along all pairs takes 2 K (K - 1) (C - 1) calls:
+    plans (``design``), and the correction of standard errors for a shrunken mu, which is made in a fit only where these
+    calls are handed less than 4e8 numbers in all (K = 20, C = 2: 330 prompts; K = 8, C = 4: 2,300).
 
     Parameters
     ----------

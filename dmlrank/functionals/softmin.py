@@ -18,8 +18,8 @@ class SoftMin(OpponentScore):
     .. math:: F_j(\mu) = -\frac{1}{a} \log \frac{1}{\deg_j} \sum_k \exp(-a s^{sym}_{jk})
 
     over the opponents of j on the graph, with the sharpness a. It lies between minimum and mean, and returns equal
-    preferences unchanged; the paper's, without the mean in the logarithm, lies log(K - 1) / a lower. The hard minimum is
-    not differentiable where two opponents tie for the worst.
+    preferences unchanged; the paper's, without the mean in the logarithm, lies log(K - 1) / a lower. The hard minimum
+    is not differentiable where two opponents tie for the worst.
 
     Parameters
     ----------

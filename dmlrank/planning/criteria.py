@@ -123,7 +123,9 @@ def _interdependent(
     sigma = sigma_at(start)
     found = step(start, sigma)
     sigma = sigma_at(found.propensity)
-    for cycle in range(1, _CYCLES + 1):
+    cycle, residual = 0, np.inf
+    while cycle < _CYCLES and residual >= _STATIONARY:
+        cycle += 1
         once = step(found.propensity, sigma)
         twice = step(once.propensity, sigma_at(once.propensity))
         leap = squared_step(found.propensity, once.propensity, twice.propensity, lower)
@@ -134,8 +136,6 @@ def _interdependent(
         found, sigma = (further, leapt) if better else (twice, plain)
         worth = problem.worth_at(criterion.metric(sigma), found.propensity)
         residual = stationarity(worth, problem.cost, lower, found)
-        if residual < _STATIONARY:
-            break
     return Optimum(found, sigma, residual, 3 * cycle)
 
 

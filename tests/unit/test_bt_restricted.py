@@ -199,15 +199,15 @@ def test_two_models_have_no_restriction_to_test(rank):
     given = {"mu": sim.mu(x), "propensity": sim.propensity(x), "context": "question_id", "functional": "bt"}
     res = rank(battles, FORMULA, estimator="bt_restricted", **given)
     np.testing.assert_allclose(res.params, res.update(estimator="debiased").params, atol=1e-10)
-    with pytest.raises(OptionError, match="the restriction cannot be tested.*two models"):
+    with pytest.raises(OptionError, match=r"the restriction cannot be tested.*two models"):
         res.restriction_test()
 
 
 @pytest.mark.usefixtures("ignore_warnings")
 def test_what_is_refused(rank, battles, known, result, draw_battles):
-    with pytest.raises(NuisanceError, match="needs the propensities of all pairs.*a column knows"):
+    with pytest.raises(NuisanceError, match=r"needs the propensities of all pairs.*a column knows"):
         rank(battles, FORMULA, estimator="bt_restricted", **known | {"propensity": "propensity"})
-    with pytest.raises(OptionError, match="is for two outcomes.*these data have 3: first, second, tie"):
+    with pytest.raises(OptionError, match=r"is for two outcomes.*these data have 3: first, second, tie"):
         rank(draw_battles(np.random.default_rng(0), 60).frame, estimator="bt_restricted")
     with pytest.raises(OptionError, match="needs a win to count 1 and a loss 0"):
         rank(battles, FORMULA, estimator="bt_restricted", category_weights=[[0.9, 0.1], [0.1, 0.9]], **known)

@@ -114,7 +114,7 @@ def test_outputs_have_no_order(rank, battles, known, question):
 
 def test_unknown_names_are_refused(rank, battles, known):
     res = rank(battles.frame, functional=GAP, **known)
-    with pytest.raises(UnknownModelError, match="unknown model 'gpa'.*did you mean 'gap'"):
+    with pytest.raises(UnknownModelError, match=r"unknown model 'gpa'.*did you mean 'gap'"):
         res.t_test("gpa")
     with pytest.raises(UnknownModelError, match="not an output of this functional"):
         res.ellipsoid(models=["gap", "m0"])
@@ -166,9 +166,9 @@ def test_json_keeps_names_and_not_the_function(rank, battles, known, tmp_path):
 def test_what_is_refused(rank, battles, known):
     with pytest.raises(OptionError, match="not differentiable: it has a kink"):
         rank(battles.frame, functional=lambda mu: np.sort(HALF.symmetric(mu), axis=2)[:, :, 1], **known)
-    with pytest.raises(OptionTypeError, match="allowed: 'borda'.*'softmin', a function"):
+    with pytest.raises(OptionTypeError, match=r"allowed: 'borda'.*'softmin', a function"):
         rank(battles.frame, functional=3, **known)
-    with pytest.raises(OptionError, match="'min' is not differentiable.*'softmin'"):
+    with pytest.raises(OptionError, match=r"'min' is not differentiable.*'softmin'"):
         rank(battles.frame, functional="min", **known)
     with pytest.raises(OptionError, match="edge_weights apply to borda and bt"):
         rank(battles.frame, functional=GAP, edge_weights="counts", **known)

@@ -1,8 +1,8 @@
 """Small discrete populations that can be enumerated: every prompt, every selection of pairs, every label.
 
-A population is a list of atoms with probabilities. A submodel moves the probabilities; the score of the submodel and the
-parameter along it are computed from the atoms alone, by counting, so that nothing of the package is asked what it is
-to be checked for.
+A population is a list of atoms with probabilities. A submodel moves the probabilities; the score of the submodel and
+the parameter along it are computed from the atoms alone, by counting, so that nothing of the package is asked what it
+is to be checked for.
 """
 
 from __future__ import annotations

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from .populations import Population, random_direction, slope
 from scipy.special import expit
 
 from dmlrank.estimation.crossfit import GivenMu
@@ -28,6 +27,8 @@ from dmlrank.functionals import (
 from dmlrank.functionals.first_advantage import FirstAdvantage
 from dmlrank.functionals.pair_share import PairShare
 from dmlrank.nuisance.selection_tables import GivenPairs
+
+from .populations import Population, random_direction, slope
 
 N_PROMPTS, N_ITEMS = 2, 3
 DIRECTIONS = 8

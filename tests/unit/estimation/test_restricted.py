@@ -117,7 +117,7 @@ def test_renaming_items_renames_steps():
     back = np.argsort(order)
     label = (np.arange(6), np.arange(6), np.full(6, 0), np.full(6, 2), np.eye(2)[rng.integers(2, size=6)])
     value, step = score(pi).by_label(mu, *label)
-    moved = label[:2] + (back[label[2]], back[label[3]], label[4])
+    moved = (*label[:2], back[label[2]], back[label[3]], label[4])
     value2, step2 = score(pi[:, order][:, :, order]).by_label(mu[:, order][:, :, order], *moved)
     np.testing.assert_allclose(value2, value[:, order], atol=1e-12)
     np.testing.assert_allclose(step2, step[:, order], atol=1e-10)
@@ -146,5 +146,5 @@ def test_identification():
 
 
 def test_propensities_of_all_pairs_are_asked_for():
-    with pytest.raises(NuisanceError, match="a column knows those of the shown pairs only.*'marginal' or 'estimate'"):
+    with pytest.raises(NuisanceError, match=r"a column knows those of the shown pairs only.*'marginal' or 'estimate'"):
         pairs_needed(Propensity(np.ones(3), "given"))

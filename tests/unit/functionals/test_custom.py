@@ -203,7 +203,7 @@ def test_an_analytic_derivative_is_checked_and_used(draw_mu):
     calls.clear()
     np.testing.assert_array_equal(own.derivative(mu, mu), bt.derivative(mu, mu))
     assert calls == [3]
-    with pytest.raises(OptionError, match="is .* where differences of the function give"):
+    with pytest.raises(OptionError, match=r"is .* where differences of the function give"):
         custom(bt.value, directional=lambda mu, delta: 1.001 * bt.derivative(mu, delta)).examine(4)
     with pytest.raises(OptionError, match=r"returns shape \(4, 3\); needed is \(4, 4\)"):
         custom(bt.value, directional=lambda mu, delta: bt.derivative(mu, delta)[:, :3]).examine(4)
