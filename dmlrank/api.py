@@ -113,8 +113,10 @@ def dml_rank(
     propensity_formula : str, optional
         ``"~ features"`` for an estimated propensity, where selection saw other things than the formula's features, such
         as a judge's score of the prompt.
-    estimator : {"debiased", "plugin", "bt_mle"}
-        The plug-in estimator is the mean of F(mu); its intervals are not valid and say so. "bt_mle" is the parametric
+    estimator : {"debiased", "plugin", "bt_restricted", "bt_mle"}
+        The plug-in estimator is the mean of F(mu); its intervals are not valid and say so. "bt_restricted" assumes the
+        Bradley-Terry model in every prompt (two outcomes, functional bt) and is more precise where it holds; it needs
+        propensities of all pairs, not a column, and ``restriction_test`` tests what it assumes. "bt_mle" is the parametric
         Bradley-Terry model by maximum likelihood on the votes, display order ignored and ties one half, with sandwich
         standard errors: what leaderboards compare with. It has no first stages: options about them are refused, and
         ``functional`` is bt. Covariances are those of statsmodels' GLM on one row per vote: HC0 where every prompt has
