@@ -24,10 +24,9 @@ from .exceptions import (
 )
 from .hypotheses import HypothesisLike, read_hypothesis
 from .inference.probability import WinProbability, win_probability
-from .inference.restriction import RestrictionTest
 from .inference.sides import check_side
 from .inference.wald import t_test, wald_test
-from .pipeline import pair_share, restriction_test, run, scores_at
+from .pipeline import pair_share, run, scores_at
 from .planning.fitted import design_fit
 from .planning.plan import Plan
 from .report.summary import standardised, two_sided
@@ -242,49 +241,6 @@ class RankResults(Claims):
             )
         estimate, covariance = pair_share(self._live("win_probability"), j, k)
         return win_probability(first, second, estimate, covariance, self._alpha(alpha))
-
-    def restriction_test(self) -> RestrictionTest:
-        """Test of the Bradley-Terry model by what assuming it changes (Hausman), for ``estimator="bt_restricted"``.
-
-        The restricted scores are held against the projection, from the same first stages, with the covariance of the
-        difference of their influence values. It sees departures that move the scores; a small p-value says that the
-        restricted scores are not those of the projection, and ``estimator="debiased"`` is the one to report.
-
-        Returns
-        -------
-        RestrictionTest
-            ``statistic``, ``df``, ``pvalue`` and a ``frame`` by model.
-
-        Raises
-        ------
-        OptionError
-            If the estimator is another, or nothing is restricted (two models, a graph without cycles).
-        DataNotStoredError
-            If the result was loaded without data.
-
-        References
-        ----------
-        Hausman (1978), Specification tests in econometrics, Econometrica 46.
-
-        Examples
-        --------
-        >>> import dmlrank as dr
-        >>> sim = dr.datasets.Bt(n_items=3, n_features=1, gamma=0)
-        >>> battles = sim.sample(800, rng=0)
-        >>> x = battles.drop_duplicates("question_id")[["x0"]].to_numpy()
-        >>> known = {"mu": sim.mu(x), "propensity": sim.propensity(x), "context": "question_id"}
-        >>> formula = "winner ~ x0 | model_a + model_b"
-        >>> res = dr.dml_rank(formula, battles, functional="bt", estimator="bt_restricted", rng=0, **known)
-        >>> test = res.restriction_test()
-        >>> test.df, test.pvalue > 0.05
-        (2, True)
-        """
-        if self.estimator != "bt_restricted":
-            raise OptionError(
-                f"restriction_test is for estimator='bt_restricted'; this fit has {self.estimator!r}: use "
-                f"update(functional='bt', estimator='bt_restricted').restriction_test()"
-            )
-        return restriction_test(self._live("restriction_test"))
 
     def predict(self, newdata: Any = None) -> pd.DataFrame:
         """Scores per prompt, F(mu(x)).
