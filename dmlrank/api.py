@@ -116,12 +116,12 @@ def dml_rank(
     estimator : {"debiased", "plugin", "bt_restricted", "bt_mle"}
         The plug-in estimator is the mean of F(mu); its intervals are not valid and say so. "bt_restricted" assumes the
         Bradley-Terry model in every prompt (two outcomes, functional bt) and is more precise where it holds; it needs
-        propensities of all pairs, not a column, and ``restriction_test`` tests what it assumes. "bt_mle" is the parametric
-        Bradley-Terry model by maximum likelihood on the votes, display order ignored and ties one half, with sandwich
-        standard errors: what leaderboards compare with. It has no first stages: options about them are refused, and
-        ``functional`` is bt. Covariances are those of statsmodels' GLM on one row per vote: HC0 where every prompt has
-        one vote, by prompt otherwise, by cluster with the factor G / (G - 1) alone (statsmodels has (v - 1) / (v - K +
-        1) beside it, for v votes and K models).
+        propensities of all pairs, not a column, and ``restriction_test`` tests what it assumes. "bt_mle" is the
+        parametric Bradley-Terry model by maximum likelihood on the votes, display order ignored and ties one half, with
+        sandwich standard errors: what leaderboards compare with. It has no first stages: options about them are
+        refused, and ``functional`` is bt. Covariances are those of statsmodels' GLM on one row per vote: HC0 where
+        every prompt has one vote, by prompt otherwise, by cluster with the factor G / (G - 1) alone (statsmodels has (v
+        - 1) / (v - K + 1) beside it, for v votes and K models).
     mu : array, shape (n, K, K, C), optional
         Ready out-of-fold probabilities in place of a learner: contexts in order of first appearance, items sorted by
         name (or in the order of a Categorical), categories first wins, second wins, both good, both bad, tie.
