@@ -223,7 +223,7 @@ def _fold_propensity(
             own[part] = table[np.arange(len(table)), first[part], second[part]]
             if not data.ordered:
                 own[part] += table[np.arange(len(table)), second[part], first[part]]
-        return any_label * own / total, FoldSelection(booster, whether, data.ordered), settings
+        return any_label * own / total, FoldSelection(trees, whether, data.ordered), settings
     threads = n_jobs or 0
     orders = [(first, second)] if data.ordered else [(first, second), (second, first)]
     shares = [booster.predict(stack_rows(data.x, context, a, b), num_threads=threads) for a, b in orders]

@@ -52,8 +52,8 @@ class FoldSelection:
 
     Attributes
     ----------
-    booster : Booster or None
-        P(the pair is labelled | x, pair); None where every pair is, or none.
+    booster : Booster, PairTrees or None
+        P(the pair is labelled | x, pair), prepared for all pairs or not; None where every pair is, or none.
     any_label : AnyLabel or None
         There where no context has more than one labelled pair: estimates are then shares of its probability.
     ordered : bool
