@@ -9,6 +9,7 @@ from __future__ import annotations
 from . import datasets, functionals
 from ._version import __version__
 from .api import check, dml_rank, load, read_json
+from .comparison import compare
 from .data.graph import Graph
 from .exceptions import DmlrankError, DmlrankWarning
 from .functionals import CategoryWeights
@@ -32,6 +33,7 @@ __all__ = [
     "Top",
     "__version__",
     "check",
+    "compare",
     "datasets",
     "design",
     "dml_rank",

@@ -87,7 +87,7 @@ class Claims(Output):
         >>> tests.result_frame.columns.tolist()[:4], len(tests.result_frame)
         (['first', 'second', 'estimate', 'std_error'], 7)
         """
-        self._about_models("t_test_pairwise")
+        self.require_models("t_test_pairwise")
         check_choice(method, METHODS, "method")
         margin, level, e = check_side(side, delta), self._alpha(alpha), self.estimates
         if against is None and side == "two-sided" and margin:
@@ -154,7 +154,7 @@ class Claims(Output):
         >>> res.ranks().columns.tolist()
         ['rank', 'lower', 'upper', 'group']
         """
-        self._about_models("ranks")
+        self.require_models("ranks")
         e, level = self.estimates, self._alpha(alpha)
         joint = self._separation(level, bootstrap)
         lower, upper = rank_bounds(joint.above)
@@ -190,7 +190,7 @@ class Claims(Output):
         >>> set(res.best_set(1)) <= set(res.best_set(3))
         True
         """
-        self._about_models("best_set")
+        self.require_models("best_set")
         number = len(self.estimates.models)
         if isinstance(n_best, bool) or not isinstance(n_best, int | np.integer) or not 1 <= n_best <= number:
             raise OptionError(f"n_best={n_best!r}: needed is a whole number from 1 to {number}, the number of models")

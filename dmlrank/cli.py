@@ -24,13 +24,16 @@ from ._options import (
     VOTES,
 )
 from ._version import __version__
-from .api import check, dml_rank
+from .api import check, dml_rank, read_json
+from .comparison import Comparison, named_results
 from .data.arrow import arrow_module
 from .exceptions import DataError, DmlrankError, OptionError, nearest
 from .inference.simultaneous import METHODS
 from .planning.contrasts import Against, Top
+from .report.table import Summary
 
 _DEMO_FORMULA = "winner ~ C(category) + length | model_a + model_b"
+_FUNCTIONALS = ("bt", "borda", "rank_centrality")
 _KINDS = {
     ".csv": "csv",
     ".json": "JSON lines",
@@ -78,13 +81,7 @@ def _fit(given: argparse.Namespace) -> None:
     if given.ranks:
         results.ranks().to_csv(given.ranks, index_label="model")
     summary = results.summary()
-    for path, written in (
-        (given.html, summary.as_html),
-        (given.latex, summary.as_latex),
-        (given.markdown, summary.as_markdown),
-    ):
-        if path:
-            Path(path).write_text(written(), encoding="utf-8")
+    _write_tables(given, summary)
     if given.json:
         results.to_json(given.json)
     if given.plot:
@@ -99,6 +96,67 @@ def _fit_options(given: argparse.Namespace) -> dict[str, Any]:
     if given.unlabelled:
         options["unlabelled"] = read_frame(given.unlabelled)
     return options
+
+
+def _compare(given: argparse.Namespace) -> None:
+    if "~" in given.inputs[0]:
+        found = _compared_functionals(given)
+    else:
+        _refuse_fit_options(given)
+        paths = given.inputs
+        if len(paths) < 2:
+            raise OptionError(
+                f"compare needs two or more stored results (fit --json), or a formula and a file; got {paths}"
+            )
+        found = named_results(given.names or _stems(paths), [read_json(path) for path in paths])
+    if given.csv:
+        found.tidy().to_csv(given.csv, index=False)
+    if given.reversals:
+        found.reversals().to_csv(given.reversals, index=False)
+    summary = found.summary()
+    _write_tables(given, summary)
+    if given.plot:
+        _save_plot(found, given.plot)
+    print(summary)
+
+
+def _compared_functionals(given: argparse.Namespace) -> Comparison:
+    """A fit of the first functional and its updates to the others."""
+    if len(given.inputs) != 2:
+        raise OptionError(f"compare takes a formula and one file; got {len(given.inputs)} words after it")
+    functionals = given.functional or list(_FUNCTIONALS)
+    if len(set(functionals)) < max(2, len(functionals)):
+        raise OptionError(f"compare needs two or more different functionals; got {' '.join(functionals)}")
+    names = given.names or functionals
+    given.functional = functionals[0]
+    formula, file = given.inputs
+    results = [dml_rank(formula, read_frame(file), env={}, **_fit_options(given))]
+    results += [results[0].update(functional=functional) for functional in functionals[1:]]
+    return named_results(names, results)
+
+
+def _refuse_fit_options(given: argparse.Namespace) -> None:
+    """Raise where stored results are compared and an option of a fit is given."""
+    fitting = (*_OPTIONS, "groups", "categories", "tune", "unlabelled")
+    unused = [name for name in fitting if getattr(given, name) is not None]
+    if unused:
+        raise OptionError(f"--{unused[0]} is an option of a fit, and compare was given stored results")
+
+
+def _stems(paths: Sequence[str]) -> list[str]:
+    """Names of stored results: those of their files, or their whole paths where these repeat."""
+    stems = [Path(path).stem for path in paths]
+    return stems if len(set(stems)) == len(stems) else list(paths)
+
+
+def _write_tables(given: argparse.Namespace, summary: Summary) -> None:
+    for path, written in (
+        (given.html, summary.as_html),
+        (given.latex, summary.as_latex),
+        (given.markdown, summary.as_markdown),
+    ):
+        if path:
+            Path(path).write_text(written(), encoding="utf-8")
 
 
 def _design(given: argparse.Namespace) -> None:
@@ -174,7 +232,11 @@ def _read(path: str, kind: str) -> Any:
 
 
 def _floor(text: str) -> float | str:
-    return text if text == "auto" else float(text)
+    """A number, or a word for the API to judge."""
+    try:
+        return float(text)
+    except ValueError:
+        return text
 
 
 def _label_and_meaning(pair: str) -> tuple[str, str]:
@@ -252,6 +314,23 @@ def _parser() -> argparse.ArgumentParser:
     _add_fit_options(design)
     _add_design_options(design)
     design.set_defaults(run=_design)
+    side = commands.add_parser("compare", help="put stored results, or functionals of one fit, side by side")
+    side.add_argument(
+        "inputs", nargs="+", metavar="JSON", help="results stored with fit --json; or a formula and a file of battles"
+    )
+    side.add_argument("--names", nargs="+", metavar="NAME", help="heads of the columns")
+    _add_keywords(side, [name for name in _OPTIONS if name != "functional"])
+    several = "functionals of the fit, the first is compared with (default all three)"
+    side.add_argument("--functional", nargs="+", metavar="NAME", help=several)
+    side.add_argument("--tune", choices=("cv", "random", "none"))
+    side.add_argument("--unlabelled", metavar="FILE", help="further prompts without a label")
+    side.add_argument("--csv", metavar="OUT", help="write scores and ranks as CSV")
+    side.add_argument("--reversals", metavar="OUT", help="write pairs in another order, with tests, as CSV")
+    side.add_argument("--html", metavar="OUT", help="write the table as HTML")
+    side.add_argument("--latex", metavar="OUT", help="write the table as LaTeX (needs booktabs)")
+    side.add_argument("--markdown", metavar="OUT", help="write the table as Markdown")
+    side.add_argument("--plot", metavar="OUT", help="write the bump chart (needs matplotlib)")
+    side.set_defaults(run=_compare)
     return parser
 
 
@@ -280,6 +359,10 @@ def _add_design_options(command: argparse.ArgumentParser) -> None:
 def _add_options(command: argparse.ArgumentParser, names: Sequence[str]) -> None:
     command.add_argument("formula", metavar="FORMULA", help="'winner ~ features | model_a + model_b'")
     command.add_argument("file", metavar="FILE", help=", ".join(_KINDS))
+    _add_keywords(command, names)
+
+
+def _add_keywords(command: argparse.ArgumentParser, names: Sequence[str]) -> None:
     for name in names:
         command.add_argument(f"--{name}", f"--{name.replace('_', '-')}", **_OPTIONS[name])
     command.add_argument(

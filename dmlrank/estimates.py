@@ -199,6 +199,8 @@ class Estimates:
         In what unit ``estimate``, ``plugin``, ``covariance`` and ``neutral`` are.
     outputs : tuple of str
         Names of what is estimated where these are not the models' scores; empty where they are.
+    part : str
+        Of what part of the contexts the scores are, such as ``"category = coding"``; empty where of all.
     """
 
     models: tuple[str, ...]
@@ -218,6 +220,7 @@ class Estimates:
     design: Design
     diagnostics: Diagnostics
     scale: Scale = Scale()
+    part: str = ""
     outputs: tuple[str, ...] = ()
 
     @property

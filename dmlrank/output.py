@@ -113,10 +113,11 @@ class Output:
 
     def __repr__(self) -> str:
         e = self.estimates
-        first = repr(e.models[int(np.argmax(e.estimate))]) if e.of_models else ""
+        part = f" ({e.part})" if e.part else ""
+        known = f"first {e.models[int(np.argmax(e.estimate))]!r}" if e.of_models else f"outputs {listed(e.names, 3)}"
         return (
             f"<RankResults: {e.functional}, {len(e.models)} models, {e.design.n_contexts:,} contexts, "
-            f"{e.design.n_votes:,} votes; {f'first {first}' if first else f'outputs {listed(e.names, 3)}'}>"
+            f"{e.design.n_votes:,} votes{part}; {known}>"
         )
 
     def _repr_html_(self) -> str:
@@ -222,12 +223,12 @@ class Output:
             )
         return known.index(name)
 
-    def _about_models(self, what: str) -> None:
-        """Raise where the estimates are not scores of the models."""
+    def require_models(self, what: str, why: str = "is about an order of models") -> None:
+        """Raise :class:`OptionError` where the estimates are not scores of the models."""
         e = self.estimates
         if not e.of_models:
             raise OptionError(
-                f"{what} is about an order of models, and this functional's outputs ({listed(e.names, 5)}) are no "
+                f"{what} {why}, and this functional's outputs ({listed(e.names, 5)}) are no "
                 f"scores of models; use conf_int(), t_test() and wald_test() by these names, or fit a functional with "
                 f"one score per model"
             )
@@ -242,6 +243,11 @@ class Output:
         return known.index(model)
 
     def _live(self, method: str) -> Steps:
+        if self.steps is None and self.estimates.part:
+            raise DataNotStoredError(
+                f"{method} needs the data and learners of the fit, and this is a view of {self.estimates.part}; ask "
+                f"the whole result"
+            )
         if self.steps is None:
             raise DataNotStoredError(
                 f"{method} needs the data and learners of the fit, and this result was stored without them; fit again"

@@ -12,7 +12,6 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
 from ._options import Options, changed_options
-from .claims import Claims
 from .data.features import new_features
 from .data.frames import column_names, require_columns, take_columns
 from .data.graph import Graph
@@ -32,10 +31,11 @@ from .planning.plan import Plan
 from .report.summary import standardised, two_sided
 from .rescaling import make_scale, rescaled
 from .steps import Source, Steps
+from .subgroups import Subgroups
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class RankResults(Claims):
+class RankResults(Subgroups):
     """Scores of K models with their covariance, and tests, intervals and regions made from them.
 
     A functional of one's own may estimate other numbers: their names then stand where the models' would, and what is
@@ -249,7 +249,7 @@ class RankResults(Claims):
         ----------
         newdata : frame, optional
             Prompts with the formula's feature columns; the mean of the folds' learners is evaluated there. None means
-            the prompts of the fit, out of fold.
+            the prompts of the fit, out of fold; with ``subsample=`` those of its sample.
 
         Returns
         -------
@@ -257,8 +257,12 @@ class RankResults(Claims):
         """
         steps, scale = self._live("predict"), self.estimates.scale
         if newdata is None:
-            index = pd.Index(list(steps.data.context_ids), name="context", tupleize_cols=False)
-            return pd.DataFrame(scale.of(steps.influence.value), index=index, columns=self.names)
+            first = steps.repetitions[0]
+            # With subsample= only the sample's prompts have been evaluated.
+            known = np.arange(steps.data.n_contexts) if first.sample is None else first.sample
+            value = first.evaluated.influences[0].value if first.sample is not None else steps.influence.value
+            index = pd.Index([steps.data.context_ids[i] for i in known], name="context", tupleize_cols=False)
+            return pd.DataFrame(scale.of(value[known]), index=index, columns=self.names)
         feature_map = steps.data.feature_map
         require_columns(feature_map.variables, column_names(newdata), "newdata")
         table = take_columns(newdata, feature_map.variables)

@@ -19,7 +19,7 @@ from .estimation.likelihood import BradleyTerryFit
 from .estimation.validity import Validity
 from .exceptions import DmlrankWarning, OptionError, check_choice
 from .inference.clusters import Clusters
-from .inference.covariance import Covariance, independent_rows, one_way, robust, two_way, two_way_contexts
+from .inference.covariance import Centred, Covariance, independent_rows, one_way, robust, two_way, two_way_contexts
 from .inference.noise import MULTIPLIERS, MultiplierNoise
 from .nuisance.propensity import Propensity
 from .nuisance.random_search import RandomSearch
@@ -170,7 +170,7 @@ def make_covariance(
 
 
 def clustered(
-    influence: Influence, gauge: FloatArray, clusters: Clusters | None, annotator: IntArray | None
+    influence: Centred, gauge: FloatArray, clusters: Clusters | None, annotator: IntArray | None
 ) -> Covariance:
     """Covariance with the independence that the clusters leave."""
     if clusters is None:

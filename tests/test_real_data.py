@@ -124,7 +124,9 @@ def test_pairs_of_the_arena_that_are_separated(arena):
     """Where parametric Bradley-Terry with the same tests separates some 166 of 190."""
     separated = {}
     for edge_weights in ("equal", "counts"):
-        result = arena.update(functional="bt", edge_weights=edge_weights)
+        # Models with few battles: their rare pairs decide a standard error, and the fit says so.
+        with pytest.warns(dr.exceptions.DmlrankWarning):
+            result = arena.update(functional="bt", edge_weights=edge_weights)
         groups = result.ranks()["group"].tolist()
         separated[edge_weights] = sum(not set(a) & set(b) for i, a in enumerate(groups) for b in groups[:i])
         assert result.best_set(1)[0] == "gpt-4"

@@ -134,6 +134,8 @@ class CrossFittedMu:
         probabilities = np.empty(cells.y.shape)
         for held_out, model in enumerate(self.models):
             here = np.flatnonzero(self.folds.fold[cells.context] == held_out)
+            if not len(here):
+                continue
             probabilities[here] = model.at(self.x[cells.context[here]], cells.first[here], cells.second[here])
         return probabilities
 
@@ -171,7 +173,7 @@ def _asked(model: MuModel, x: FloatArray, rows: IntArray) -> FloatArray:
 
 def _distinct_rows(x: FloatArray, rows: IntArray) -> tuple[IntArray, IntArray]:
     """First of each set of equal rows, and the set of each row; every row by itself where few could be equal."""
-    if x.shape[1] == 0:
+    if x.shape[1] == 0 or len(rows) == 0:
         return rows[:1], np.zeros(len(rows), dtype=np.intp)
     # Most contexts differ in one column already: then nothing is gained by comparing whole rows.
     if max(len(np.unique(x[rows[:_PEEK], f])) for f in range(x.shape[1])) > min(len(rows), _PEEK) / 2:

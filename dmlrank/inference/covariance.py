@@ -4,16 +4,35 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass, replace
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..data.preferences import FloatArray, IntArray
-from ..estimation.influence import Influence
 from ..exceptions import DataError, DmlrankWarning
 
 _FEW_CLUSTERS = 30
 _ROUNDING = 1e-10
+
+
+class Centred(Protocol):
+    """Influence values as covariances want them: of scores, of their projections, of several estimates at once."""
+
+    @property
+    def centred(self) -> FloatArray:
+        """phi, (n, d), with mean zero."""
+        ...
+
+    @property
+    def centred_correction(self) -> FloatArray:
+        """Corrections by piece, (q, d), with mean zero."""
+        ...
+
+    @property
+    def piece_context(self) -> IntArray:
+        """Context of each piece, (q,)."""
+        ...
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -117,18 +136,18 @@ def unforeseen_constant(covariance: Covariance) -> FloatArray | None:
     return np.asarray(largest / np.abs(largest).max())
 
 
-def robust(influence: Influence, gauge: FloatArray) -> Covariance:
+def robust(influence: Centred, gauge: FloatArray) -> Covariance:
     """Contexts are independent: the mean of phi phi', divided by n [P app:cis]."""
     phi = influence.centred
     return _structured(phi.T @ phi / len(phi) ** 2, gauge)
 
 
-def one_way(influence: Influence, group: IntArray, gauge: FloatArray) -> Covariance:
+def one_way(influence: Centred, group: IntArray, gauge: FloatArray) -> Covariance:
     """Groups of contexts are independent: sums of phi by group, with the factor G / (G - 1).
 
     Parameters
     ----------
-    influence : Influence
+    influence : Centred
     group : ndarray of int, shape (n,)
         Group of each context.
     gauge : ndarray, shape (g, d)
@@ -139,7 +158,7 @@ def one_way(influence: Influence, group: IntArray, gauge: FloatArray) -> Covaria
     return _structured(matrix, gauge, (n_groups,))
 
 
-def independent_rows(influence: Influence, group: IntArray | None) -> tuple[FloatArray, float]:
+def independent_rows(influence: Centred, group: IntArray | None) -> tuple[FloatArray, float]:
     """What each context, or group of contexts, adds to the error of the estimate, (g, d), and the small-sample factor.
 
     The factor times ``rows.T @ rows`` is the covariance of :func:`robust`, or of :func:`one_way`.
@@ -151,7 +170,7 @@ def independent_rows(influence: Influence, group: IntArray | None) -> tuple[Floa
     return _sums(phi, group) / len(phi), len(names) / (len(names) - 1)
 
 
-def two_way(influence: Influence, prompt: IntArray, annotator: IntArray, gauge: FloatArray) -> Covariance:
+def two_way(influence: Centred, prompt: IntArray, annotator: IntArray, gauge: FloatArray) -> Covariance:
     """Prompts and annotators, crossed: V_prompt + V_annotator - V_cell, from the pieces of the influence.
 
     What a context says without labels, F(mu(x)) - theta, belongs to its prompt alone; a correction belongs to its
@@ -161,7 +180,7 @@ def two_way(influence: Influence, prompt: IntArray, annotator: IntArray, gauge: 
 
     Parameters
     ----------
-    influence : Influence
+    influence : Centred
         With one piece per context and annotator.
     prompt : ndarray of int, shape (n,)
         Prompt of each context: the context itself or something coarser.
@@ -179,12 +198,12 @@ def two_way(influence: Influence, prompt: IntArray, annotator: IntArray, gauge: 
     return _crossed(influence.centred, prompt, pieces, piece_prompt, annotator, gauge)
 
 
-def two_way_contexts(influence: Influence, first: IntArray, second: IntArray, gauge: FloatArray) -> Covariance:
+def two_way_contexts(influence: Centred, first: IntArray, second: IntArray, gauge: FloatArray) -> Covariance:
     """Two groupings of contexts, crossed: V_first + V_second - V_cell, from the sums of phi.
 
     Parameters
     ----------
-    influence : Influence
+    influence : Centred
     first, second : ndarray of int, shape (n,)
     gauge : ndarray, shape (g, d)
     """

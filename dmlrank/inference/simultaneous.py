@@ -45,11 +45,33 @@ def critical_value(covariance: Covariance, alpha: float, method: str = "max-t") 
         return float(norm.ppf(1 - alpha / 2))
     if method == "bonferroni":
         return float(norm.ppf(1 - alpha / (2 * n_free)))
+    return _max_t(_root(covariance)[free], std_errors[free], alpha)
+
+
+def critical_value_of(covariance: Covariance, contrasts: FloatArray, alpha: float) -> float:
+    """Half-width of simultaneous intervals of J linear combinations of scores, (J, d), by max-t.
+
+    Those with variance zero are left out.
+    """
+    factor = contrasts @ _root(covariance)
+    std_errors = np.sqrt(np.square(factor).sum(axis=1))
+    free = std_errors > 1e-9 * std_errors.max(initial=0.0)
+    if free.sum() <= 1:
+        return float(norm.ppf(1 - alpha / 2))
+    return _max_t(factor[free], std_errors[free], alpha)
+
+
+def _root(covariance: Covariance) -> FloatArray:
+    """A factor, (d, r), with factor factor' the covariance."""
     values, vectors = np.linalg.eigh(covariance.reduced)
-    factor = (covariance.basis @ (vectors * np.sqrt(np.maximum(values, 0.0))))[free] / std_errors[free, None]
+    return np.asarray(covariance.basis @ (vectors * np.sqrt(np.maximum(values, 0.0))))
+
+
+def _max_t(factor: FloatArray, std_errors: FloatArray, alpha: float) -> float:
     if factor.shape[1] == 1:
         return float(norm.ppf(1 - alpha / 2))
-    return float(np.quantile(_largest(factor), 1 - alpha))
+    step = 10_000 if len(factor) <= 1000 else 1_000
+    return float(np.quantile(_largest(factor / std_errors[:, None], step), 1 - alpha))
 
 
 def _largest(factor: FloatArray, step: int = 10_000) -> FloatArray:

@@ -110,7 +110,7 @@ def t_test(
     free = np.linalg.norm(matrix @ covariance.basis, axis=1)
     for row, label in enumerate(labels):
         if free[row] <= _FIXED * np.linalg.norm(matrix[row]):
-            constant = round(float(matrix[row] @ estimate), 12)
+            constant = round(float(matrix[row] @ estimate), 12) + 0.0  # no minus zero
             raise HypothesisError(f"{label!r} is the constant {constant:.4g} whatever the data say: {reason}")
         if not matrix[row] @ covariance.matrix @ matrix[row] > 0:
             raise HypothesisError(f"{label!r} has a standard error of zero: it does not vary in these data")

@@ -57,7 +57,12 @@ def _header(order: Order, filled: Filled) -> tuple[tuple[str, str, str, str], ..
     names = {"A": "A (sum of variances)", "D": "D (log determinant)"}
     spent = "slack" if filled.multiplier == 0 else "binding"
     return (
-        ("Functional:", "bt (model assumed)" if problem.interdependent else problem.functional.label, "No. Contexts:", f"{problem.n_contexts:,}"),
+        (
+            "Functional:",
+            "bt (model assumed)" if problem.interdependent else problem.functional.label,
+            "No. Contexts:",
+            f"{problem.n_contexts:,}",
+        ),
         ("Criterion:", f"{names[order.criterion.kind]}, {asked}", "Pairs:", pairs),
         (
             "Budget:",

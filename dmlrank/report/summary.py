@@ -40,7 +40,8 @@ def build_summary(results: Estimates, alpha: float, critical: float, separation:
     heads += ("rank", "set", "grp", "win") if separation else ()
     columns = tuple((head, 1 + head.startswith("[")) for head in heads)
     notes = _notes(results, alpha, critical, separation)
-    return Summary(_TITLE, _header(results), columns, _rows(results, critical, separation), notes)
+    title = f"{_TITLE}: {results.part}" if results.part else _TITLE
+    return Summary(title, _header(results), columns, _rows(results, critical, separation), notes)
 
 
 def _header(results: Estimates) -> tuple[tuple[str, str, str, str], ...]:
@@ -176,6 +177,11 @@ def _notes(results: Estimates, alpha: float, critical: float, separation: Separa
     design, d = results.design, results.diagnostics
     notes = [_meaning(results), _interval_note(results, alpha, critical, separation)]
     notes += first_place(results, separation) if separation else []
+    if results.part:
+        notes.append(
+            f"Scores of {results.part}, from the first stages of the whole fit: log-loss, propensities, position "
+            f"effect and warnings are about that."
+        )
     if results.fixed.any() or not (results.covariance.std_errors > 0).all():
         notes.append(_no_test(results))
     left_out = [f"{d.pairs_left_out} pairs with too few labels are not compared"] if d.pairs_left_out else []

@@ -141,6 +141,7 @@ def test_what_is_not_used_is_refused(single, rank):
         "min_labels": 2,
         "edge_weights": "counts",
         "floor": 0.01,
+        "subsample": 100,
     }
     assert given.keys() == UNUSED_BY_BT_MLE.keys()
     fitted = rank(single, FORMULA, **MLE)

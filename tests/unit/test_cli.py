@@ -209,6 +209,60 @@ def test_order_repetitions_and_prompts_are_passed_on(battles, csv, capsys):
     assert "scores, contexts: 1500/1500" in shown.err
 
 
+def test_compare_fits_once_and_agrees_with_the_api(battles, csv, tmp_path, capsys):
+    out = {name: tmp_path / f"out.{name}" for name in ("csv", "html", "tex", "md", "png", "pairs")}
+    words = ["compare", FORMULA, csv, "--functional", "borda", "bt", "--rng", "3", "--names", "mean wins", "odds"]
+    options = {
+        "csv": "--csv",
+        "html": "--html",
+        "tex": "--latex",
+        "md": "--markdown",
+        "png": "--plot",
+        "pairs": "--reversals",
+    }
+    for name, option in options.items():
+        words += [option, str(out[name])]
+    assert main(words) == 0
+    first = dr.dml_rank(FORMULA, battles, functional="borda", rng=3)
+    expected = dr.compare(**{"mean wins": first, "odds": first.update(functional="bt")})
+    assert capsys.readouterr().out.rstrip("\n") == expected.summary().as_text()
+    pd.testing.assert_frame_equal(
+        pd.read_csv(out["csv"]), expected.tidy().astype({"rank": "int64", "rank_change": "int64"})
+    )
+    assert out["html"].read_text() == expected.summary().as_html()
+    assert out["tex"].read_text() == expected.summary().as_latex()
+    assert out["md"].read_text() == expected.summary().as_markdown()
+    assert out["png"].stat().st_size > 1000
+    assert len(pd.read_csv(out["pairs"])) == len(expected.reversals())
+
+
+def test_compare_takes_stored_results(battles, csv, tmp_path, capsys):
+    paths = []
+    for functional in ("bt", "borda"):
+        paths.append(str(tmp_path / f"{functional}.json"))
+        assert main(["fit", FORMULA, csv, "--functional", functional, "--rng", "3", "--json", paths[-1]]) == 0
+    capsys.readouterr()
+    assert main(["compare", *paths]) == 0
+    stored = {name: dr.read_json(path) for name, path in zip(("bt", "borda"), paths, strict=True)}
+    assert capsys.readouterr().out.rstrip("\n") == dr.compare(**stored).summary().as_text()
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["one.json"], "two or more stored results"),
+        (["one.json", "two.json", "--n_folds", "3"], "--n_folds is an option of a fit"),
+        (["one.json", "two.json"], "there is no file 'one.json'"),
+        ([FORMULA], "a formula and one file"),
+        ([FORMULA, "x.csv", "--functional", "bt"], "two or more different functionals"),
+        ([FORMULA, "x.csv", "--functional", "bt", "bt"], "two or more different functionals"),
+    ],
+)
+def test_compare_says_what_it_needs(words, message, capsys):
+    assert main(["compare", *words]) == 2
+    assert message in capsys.readouterr().err
+
+
 def test_a_plan_from_the_command_line_is_the_apis(battles, csv, tmp_path, capsys):
     prompts = dr.datasets.Arena().contexts(80, rng=5)[["question_id", "length"]]
     prompts.to_csv(tmp_path / "prompts.csv", index=False)

@@ -112,6 +112,16 @@ def test_outputs_have_no_order(rank, battles, known, question):
         getattr(res, question)()
 
 
+def test_outputs_have_no_groups_and_no_place_beside_models(rank, battles, known):
+    res = rank(battles.frame, functional=GAP, **known)
+    with pytest.raises(OptionError, match="compare puts scores of models side by side, and this functional's"):
+        dr.compare(res, res.update(functional="borda"))
+    with pytest.raises(OptionError, match="by gives scores of models by group"):
+        res.by("topic")
+    with pytest.raises(OptionError, match="project describes scores of models"):
+        res.project("~ x0")
+
+
 def test_unknown_names_are_refused(rank, battles, known):
     res = rank(battles.frame, functional=GAP, **known)
     with pytest.raises(UnknownModelError, match=r"unknown model 'gpa'.*did you mean 'gap'"):

@@ -94,3 +94,9 @@ def test_sizes_that_are_none(ties, wrong, says):
 def test_fixed_prompts_are_all_prompts(ties):
     with pytest.raises(dr.exceptions.OptionError, match="all of them"):
         fit(ties, subsample=100, prompts="fixed")
+
+
+def test_scores_per_prompt_are_those_of_the_sample(ties):
+    part, whole = fit(ties, subsample=100).predict(), fit(ties).predict()
+    assert len(part) == 100
+    np.testing.assert_allclose(part, whole.loc[part.index], rtol=1e-12)

@@ -1,0 +1,448 @@
+"""Leaderboards by group against the formula written out, the fit itself, and each other."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.stats import chi2
+
+import dmlrank as dr
+from dmlrank.exceptions import (
+    ColumnError,
+    DataError,
+    DataNotStoredError,
+    HypothesisError,
+    MissingDataError,
+    OptionError,
+    UnknownModelError,
+)
+
+K = 4
+FORMULA = "winner ~ C(half) + x0 | model_a + model_b"
+KINDS = {
+    "robust": {},
+    "cluster": {"cov_type": "cluster", "cov_kwds": {"groups": "topic"}},
+    "two-way": {"cov_type": "cluster", "cov_kwds": {"groups": ["prompt", "judge"]}},
+    "two groupings": {"cov_type": "cluster", "cov_kwds": {"groups": ["topic", "block"]}},
+    "fixed": {"prompts": "fixed"},
+    "weighted": {"weights": "importance"},
+    "sampled": {"subsample": 50},
+    "weighted sample": {"subsample": 50, "weights": "importance"},
+}
+
+
+@pytest.fixture(scope="module")
+def battles(draw_battles):
+    drawn = draw_battles(np.random.default_rng(0), 120, K, 3, n_pairs=3, repeats=True, unlabelled=9)
+    frame = drawn.frame
+    number = frame["prompt"].str[1:].astype(int)
+    frame["half"] = np.where(number % 3 == 0, "odd one", "rest")
+    frame["all"] = "everything"
+    frame["block"] = "b" + (number % 11).astype(str)
+    frame["importance"] = 0.5 + (number % 5)
+    return drawn
+
+
+@pytest.fixture(scope="module")
+def fitted(battles, rank):
+    made = {}
+
+    def fit(functional="borda", **options):
+        key = functional, repr(options)
+        if key not in made:
+            formula = options.pop("formula", FORMULA)
+            known = {"mu": battles.mu, "propensity": "shown", "functional": functional}
+            made[key] = rank(battles.frame, formula, **(known | options))
+        return made[key]
+
+    return fit
+
+
+@pytest.fixture(autouse=True)
+def quiet(ignore_warnings):
+    """Eleven clusters and small groups are meant here."""
+
+
+def raw_scores(results, weight=None):
+    """F(mu(x)) plus correction of every context, (n, K)."""
+    phi = results.influence if weight is None else results.influence / weight[:, None]
+    return phi + results.params.to_numpy()
+
+
+def prompts(battles, column):
+    return battles.frame.groupby("prompt", sort=False)[column].first().to_numpy()
+
+
+def borda_written_out(battles):
+    """Mean share won against the other models, debiased, of every prompt, (n, K)."""
+    rows = []
+    for place, (_, votes) in enumerate(battles.frame.groupby("prompt", sort=False)):
+        mu, pi = battles.mu[place], battles.propensity[place]
+        share = {(j, k): mu[j, k] @ [1, 0, 0.5] for j in range(K) for k in range(K) if j != k}
+        score = np.array([np.mean([(share[j, k] + 1 - share[k, j]) / 2 for k in range(K) if k != j]) for j in range(K)])
+        for (a, b), cell in votes.dropna(subset=["winner"]).groupby(["model_a", "model_b"]):
+            j, k = int(a[1:]), int(b[1:])
+            won = cell["winner"].map({"model_a": 1.0, "model_b": 0.0, "tie": 0.5}).mean()
+            gap = (won - share[j, k]) / pi[j, k] / 2 / (K - 1)
+            score[j] += gap
+            score[k] -= gap
+        rows.append(score)
+    return np.array(rows)
+
+
+def test_scores_and_covariance_are_the_formula_written_out(battles, fitted):
+    raw, group = borda_written_out(battles), prompts(battles, "half")
+    groups = fitted().by("half")
+    n = len(raw)
+    phi = []
+    for name in ("odd one", "rest"):
+        inside = group == name
+        theta = sum(raw[inside]) / inside.sum()
+        np.testing.assert_allclose(groups.params[name], theta, rtol=1e-10)
+        phi.append([(row - theta) / inside.mean() if here else 0 * row for row, here in zip(raw, inside, strict=True)])
+    phi = np.concatenate(phi, axis=1)
+    expected = sum(np.outer(row, row) for row in phi) / n**2
+    np.testing.assert_allclose(groups.cov_params(), expected, atol=1e-12)
+    np.testing.assert_allclose(groups.bse.to_numpy().T.ravel(), np.sqrt(np.diag(expected)), rtol=1e-9)
+    assert groups.nobs.to_dict() == {"odd one": 40, "rest": 80}
+
+
+def test_clusters_add_up_the_influence_of_all_groups(battles, fitted):
+    results = fitted(**KINDS["cluster"])
+    raw, group, topic = raw_scores(results), prompts(battles, "half"), prompts(battles, "topic")
+    total = np.zeros((7, 2 * K))
+    for row, here, name in zip(raw, group, topic, strict=True):
+        g = ["odd one", "rest"].index(here)
+        gap = (row - raw[group == here].mean(axis=0)) / (group == here).mean()
+        total[int(name[1:]), g * K : (g + 1) * K] += gap
+    expected = total.T @ total * 7 / 6 / len(raw) ** 2
+    np.testing.assert_allclose(results.by("half").cov_params(), expected, atol=1e-12)
+
+
+def test_annotators_are_crossed_with_prompts_written_out(battles, fitted):
+    results = fitted(**KINDS["two-way"])
+    raw, group = raw_scores(results), prompts(battles, "half")
+    steps = results.steps
+    pieces, at, judge = steps.influence.correction, steps.influence.piece_context, steps.annotator
+    size = steps.influence.piece_weight
+    columns, cells = [], []
+    for name in ("odd one", "rest"):
+        inside = group == name
+        columns.append(np.where(inside[:, None], raw - raw[inside].mean(axis=0), 0) / inside.mean())
+        mine = inside[at]
+        lean = pieces[mine].sum(axis=0) / size[mine].sum()
+        cells.append(np.where(mine[:, None], pieces - size[:, None] * lean, 0) / inside.mean())
+    phi, cells = np.hstack(columns), np.hstack(cells)
+    by_judge = np.array([cells[judge == code].sum(axis=0) for code in range(judge.max() + 1)])
+    # One piece per prompt and judge: the overlap is the pieces themselves.
+    matrix = phi.T @ phi + by_judge.T @ by_judge - cells.T @ cells
+    groups = results.by("half")
+    used = len(np.unique(judge[judge >= 0]))
+    if groups.joint.covariance.note:
+        matrix = phi.T @ phi + by_judge.T @ by_judge
+    np.testing.assert_allclose(groups.cov_params(), matrix * used / (used - 1) / len(raw) ** 2, atol=1e-12)
+
+
+@pytest.mark.parametrize("functional", ["borda", "bt", "rank_centrality"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_one_group_of_all_prompts_is_the_fit(fitted, functional, kind):
+    results = fitted(functional, formula=FORMULA.replace("x0", "C(all)"), **KINDS[kind])
+    groups = results.by("all")
+    np.testing.assert_allclose(groups.params["everything"], results.params, rtol=1e-10)
+    # The two-way fit may be conservative where the whole is not: same numbers, same decision here.
+    np.testing.assert_allclose(groups.cov_params().to_numpy(), results.cov_params(), rtol=1e-8, atol=1e-13)
+    view = groups["everything"]
+    np.testing.assert_allclose(view.plugin, results.plugin)
+    np.testing.assert_allclose(view.estimates.shares, results.estimates.shares)
+    assert (view.nobs, view.nvotes, view.ncomparisons) == (results.nobs, results.nvotes, results.ncomparisons)
+    assert view.estimates.design.n_unlabelled == results.estimates.design.n_unlabelled
+    assert view.estimates.design.smallest_pair == results.estimates.design.smallest_pair
+
+
+@pytest.mark.parametrize("functional", ["borda", "bt", "rank_centrality"])
+@pytest.mark.parametrize("weights", [None, "importance"])
+def test_the_groups_average_to_the_whole(battles, fitted, functional, weights):
+    results = fitted(functional, weights=weights)
+    groups = results.by("half")
+    share = np.array([fact.share for fact in groups.facts])
+    np.testing.assert_allclose(groups.params.to_numpy() @ share, results.params, rtol=1e-12)
+    weight = prompts(battles, "importance") if weights else np.ones(120)
+    inside = prompts(battles, "half") == "rest"
+    np.testing.assert_allclose(share[1], weight[inside].sum() / weight.sum())
+
+
+def test_weights_are_those_of_the_target_population(battles, fitted):
+    weight = prompts(battles, "importance")
+    raw, group = borda_written_out(battles), prompts(battles, "half")
+    groups = fitted(weights="importance").by("half")
+    for name in ("odd one", "rest"):
+        inside = group == name
+        theta = np.average(raw[inside], axis=0, weights=weight[inside])
+        phi = np.where(inside[:, None], weight[:, None] * (raw - theta), 0) / weight[inside].sum()
+        np.testing.assert_allclose(groups.params[name], theta, rtol=1e-10)
+        np.testing.assert_allclose(groups.bse[name], np.sqrt((phi**2).sum(axis=0)), rtol=1e-9)
+
+
+def test_with_a_sample_scores_are_means_in_it_and_corrections_means_of_all(battles, fitted):
+    results, group = fitted("bt", subsample=50), prompts(battles, "half")
+    influence, groups = results.steps.influence, results.by("half")
+    drawn = influence.sampled > 0
+    for name in ("odd one", "rest"):
+        inside = group == name
+        value, correction = influence.value, influence.by_context
+        theta = value[drawn & inside].mean(axis=0) + correction[inside].mean(axis=0)
+        np.testing.assert_allclose(groups.params[name], theta, rtol=1e-10)
+        first = np.where((drawn & inside)[:, None], value - value[drawn & inside].mean(axis=0), 0) * 120 / 50
+        second = np.where(inside[:, None], correction - correction[inside].mean(axis=0), 0)
+        phi = (first + second) / inside.mean()
+        own = phi.T @ phi / 120**2
+        ratio = groups.bse[name] / np.sqrt(np.diag(own))
+        # Longer by what the correction for a shrunken mu adds, as the scores over all prompts are.
+        assert (ratio > 0.99).all()
+        assert (ratio < 1.5).all()
+
+
+def test_a_group_without_weight_is_refused(battles, rank):
+    frame = battles.frame.assign(importance=(battles.frame["half"] == "rest").astype(float))
+    results = rank(frame, FORMULA, mu=battles.mu, propensity="shown", weights="importance")
+    with pytest.raises(OptionError, match="1 groups have no weight"):
+        results.by("half")
+    rare = battles.frame.assign(half=np.where(battles.frame["prompt"].isin(["q001", "q002"]), "rare", "rest"))
+    results = rank(rare, FORMULA, mu=battles.mu, propensity="shown", subsample=3)
+    with pytest.raises(OptionError, match="the sample of subsample= has none of them"):
+        results.by("half")
+
+
+def test_repetitions_add_what_other_folds_change(battles, rank):
+    formula = "winner ~ C(half) | model_a + model_b"
+    results = rank(battles.frame, formula, propensity="shown", n_rep=3, learner=shrunken_shares, n_folds=2)
+    groups, group = results.by("half"), prompts(battles, "half")
+    each = []
+    for repetition in results.steps.repetitions:
+        influence = repetition.evaluated.influences[0]
+        raw = influence.value + influence.by_context
+        each.append(np.concatenate([raw[group == name].mean(axis=0) for name in ("odd one", "rest")]))
+    np.testing.assert_allclose(groups.params.to_numpy().T.ravel(), np.mean(each, axis=0), rtol=1e-10)
+    raw = raw_scores(results)
+    phi = np.hstack(
+        [
+            np.where((group == name)[:, None], raw - raw[group == name].mean(axis=0), 0) / (group == name).mean()
+            for name in ("odd one", "rest")
+        ]
+    )
+    expected = phi.T @ phi / len(phi) ** 2 + np.cov(np.array(each).T) / 3
+    np.testing.assert_allclose(groups.cov_params(), expected, atol=1e-12)
+    assert np.trace(np.cov(np.array(each).T)) > 0
+
+
+def shrunken_shares(features, labels, weights, rng):
+    """Shares of the categories by the first model, a learner that depends on the fold."""
+    first = features[:, -2].astype(int)
+    table = np.full((K, 3), 1.0)
+    np.add.at(table, (first, labels), weights)
+    table /= table.sum(axis=1, keepdims=True)
+    return lambda features: table[features[:, -2].astype(int)]
+
+
+def test_the_view_of_a_group_is_a_result(fitted):
+    groups = fitted("bt").by("half")
+    view = groups["rest"]
+    assert isinstance(view, dr.RankResults)
+    np.testing.assert_array_equal(view.params, groups.params["rest"])
+    np.testing.assert_array_equal(view.bse, groups.bse["rest"])
+    one, other = view.t_test("m0 - m1"), groups.t_test("rest: m0 - rest: m1")
+    np.testing.assert_allclose([one.effect, one.sd.ravel()], [other.effect, other.sd.ravel()], rtol=1e-10)
+    frame = view.t_test_pairwise().result_frame
+    assert len(frame) == K * (K - 1) // 2
+    assert view.ranks().index[0] == view.params.idxmax()
+    assert view.ellipsoid().df == K - 1
+    assert "half = rest" in view.summary().as_text().splitlines()[0]
+    assert "half = rest" in repr(view)
+    assert dr.read_json(view.to_json()).estimates.part == "half = rest"
+    with pytest.raises(DataNotStoredError, match="view of half = rest; ask the whole"):
+        view.update(functional="borda")
+
+
+def test_intervals_hold_for_all_groups_at_once_and_are_wider_than_those_of_one(fitted):
+    groups = fitted("bt").by("half")
+    joint, alone = groups.conf_int(), groups["rest"].conf_int()
+    assert joint.index.names == ["group", "model"]
+    widths = (joint["upper"] - joint["lower"]).loc["rest"]
+    assert (widths > alone["upper"] - alone["lower"]).all()
+    tidy = groups.tidy()
+    assert list(tidy)[:4] == ["group", "term", "estimate", "std_error"]
+    np.testing.assert_array_equal(tidy["conf_low"], joint["lower"])
+    np.testing.assert_allclose(tidy["statistic"][:K], groups["odd one"].tvalues)
+
+
+@pytest.mark.parametrize("functional", ["borda", "bt", "rank_centrality"])
+def test_equality_has_the_structural_rank(battles, fitted, functional):
+    results = fitted(functional)
+    groups = results.by("half")
+    gap = (groups.params["rest"] - groups.params["odd one"]).to_numpy()
+    matrix = groups.cov_params().to_numpy()
+    contrast = np.hstack([-np.eye(K), np.eye(K)])
+    expected = gap @ np.linalg.pinv(contrast @ matrix @ contrast.T, rcond=1e-10) @ gap
+    test = groups.test_equal()
+    np.testing.assert_allclose(float(test.statistic), expected, rtol=1e-6)
+    assert test.df_denom == K - 1
+    np.testing.assert_allclose(float(test.pvalue), chi2.sf(expected, K - 1), rtol=1e-6)
+    assert groups.test_equal(["m0"]).df_denom == 1
+    single = groups.equal_by_model()
+    z = gap / np.sqrt(np.diag(contrast @ matrix @ contrast.T))
+    np.testing.assert_allclose(single["statistic"], z**2, rtol=1e-8)
+    assert (single["p_holm"] >= single["p_value"]).all()
+
+
+def test_equality_needs_more_clusters_than_restrictions(battles, fitted):
+    frame = battles.frame.assign(pair=lambda d: "p" + (d["prompt"].str[1:].astype(int) % 3).astype(str))
+    results = fitted("bt", **KINDS["cluster"])
+    assert results.by("half").test_equal().df_denom == 3
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", dr.DmlrankWarning)
+        few = dr.dml_rank(
+            FORMULA, frame, functional="bt", context="prompt", mu=battles.mu, propensity="shown", min_labels=1, rng=0,
+            n_folds=2, cov_type="cluster", cov_kwds={"groups": "pair"}, n_jobs=1,
+        )  # fmt: skip
+        groups = few.by("half")
+    with pytest.raises(HypothesisError, match="3 restrictions cannot be tested with 3 clusters"):
+        groups.test_equal()
+    assert "No test of the same scores" in groups.summary().as_text()
+
+
+def test_several_columns_make_the_combinations_that_occur(battles, rank):
+    formula = "winner ~ C(half) * C(topic) | model_a + model_b"
+    results = rank(battles.frame, formula, mu=battles.mu, propensity="shown")
+    groups = results.by("half", "topic")
+    assert len(groups) == 14
+    assert groups.variable == "half, topic"
+    np.testing.assert_array_equal(groups["rest", "t3"].params, groups.params["rest, t3"])
+    share = [fact.share for fact in groups.facts]
+    np.testing.assert_allclose(groups.params.to_numpy() @ share, results.params, rtol=1e-10)
+
+
+def test_what_models_are_called_and_how_rows_are_ordered_does_not_matter(battles, rank):
+    options = {"propensity": "shown", "functional": "bt", "learner": shrunken_shares, "n_folds": 2}
+    formula = "winner ~ C(half) | model_a + model_b"
+    plain = rank(battles.frame, formula, **options).by("half")
+    # Rows of a prompt stay together in their order: floating-point sums over them are compared to rounding only.
+    shuffled = battles.frame.sample(frac=1, random_state=1)
+    again = rank(shuffled, formula, **options).by("half")
+    np.testing.assert_allclose(again.params, plain.params, rtol=1e-9)
+    np.testing.assert_allclose(again.cov_params(), plain.cov_params(), rtol=1e-7, atol=1e-12)
+    new = {"m0": "z", "m1": "y", "m2": "b", "m3": "a"}
+    renamed = battles.frame.assign(model_a=battles.frame["model_a"].map(new), model_b=battles.frame["model_b"].map(new))
+    other = rank(renamed, formula, **options).by("half")
+    np.testing.assert_allclose(other.params.loc[[new[m] for m in plain.models]], plain.params, rtol=1e-7)
+    order = [(g, new[m]) for g, m in plain.cov_params().index]
+    np.testing.assert_allclose(other.cov_params().loc[order, order], plain.cov_params(), rtol=1e-5, atol=1e-10)
+
+
+def test_elo_points_stay_elo_points(fitted):
+    results = fitted("bt")
+    elo, plain = results.rescale("elo", mean=1000).by("half"), results.by("half")
+    factor = 400 / np.log(10)
+    np.testing.assert_allclose(elo.params, 1000 + factor * plain.params, rtol=1e-10)
+    np.testing.assert_allclose(elo.cov_params(), factor**2 * plain.cov_params(), rtol=1e-8, atol=1e-6)
+    np.testing.assert_allclose(float(elo.test_equal().statistic), float(plain.test_equal().statistic), rtol=1e-6)
+
+
+def test_a_function_of_the_features_needs_no_mention(battles, rank):
+    frame = battles.frame.assign(late=lambda d: np.where(d["topic"] > "t3", "late", "early"))
+    frame["coin"] = np.where(frame["prompt"].str[1:].astype(int) % 2, "heads", "tails")
+    results = rank(frame, "winner ~ C(topic) | model_a + model_b", mu=battles.mu, propensity="shown")
+    assert results.by("late").groups == ["early", "late"]
+    with pytest.raises(OptionError, match=r"same features differ in 'coin'.*C\(topic\) \+ C\(coin\)"):
+        results.by("coin")
+    fine = rank(frame, "winner ~ x0 | model_a + model_b", mu=battles.mu, propensity="shown")
+    with pytest.raises(OptionError, match=r"nothing shows that 'late' is a function"):
+        fine.by("late")
+    none = rank(frame, mu=battles.mu, propensity="shown")
+    with pytest.raises(OptionError, match=r"'\.\.\. ~ C\(late\) \| \.\.\.'"):
+        none.by("late")
+
+
+def test_a_feature_that_is_used_coarsely_makes_no_finer_groups(battles, rank):
+    formula = "winner ~ I(x0 > 0) | model_a + model_b"
+    frame = battles.frame.assign(x0=battles.frame["x0"].round(0))
+    results = rank(frame, formula, mu=battles.mu, propensity="shown")
+    with pytest.raises(OptionError, match="same features differ in 'x0'"):
+        results.by("x0")
+
+
+def test_what_cannot_be_grouped_is_refused_with_the_reason(battles, rank, fitted):
+    results = fitted()
+    with pytest.raises(ColumnError, match="did you mean 'half'"):
+        results.by("halt")
+    with pytest.raises(OptionError, match="needs the column"):
+        results.by()
+    with pytest.raises(OptionError, match=r"120 values, more than 100; .*project\('~ x0'\)"):
+        results.by("x0")
+    with pytest.raises(DataError, match="'judge' varies within context"):
+        results.by("judge")
+    with pytest.raises(UnknownModelError, match="no group 'resst' of half; did you mean 'rest'"):
+        results.by("half")["resst"]
+    for changes, why in (
+        ({"estimator": "plugin"}, "not debiased"),
+        ({"estimator": "bt_mle", "functional": "bt"}, "no means over prompts"),
+    ):
+        with pytest.raises(OptionError, match=why):
+            results.update(**changes).by("half")
+    with pytest.raises(DataNotStoredError, match="by needs the data"):
+        dr.read_json(results.to_json()).by("half")
+    holes = battles.frame.assign(half=battles.frame["half"].where(battles.frame["prompt"] != "q003"))
+    gaps = rank(holes, FORMULA, mu=battles.mu, propensity="shown", missing="keep")
+    with pytest.raises(MissingDataError, match="'half' is missing in 1 contexts"):
+        gaps.by("half")
+
+
+def test_groups_without_labels_are_refused_and_thin_ones_warned_of(battles, rank):
+    silent = battles.frame.loc[battles.frame["winner"].isna(), "prompt"].unique()
+    frame = battles.frame.assign(quiet=battles.frame["prompt"].isin(silent).map({True: "yes", False: "no"}))
+    results = rank(frame, "winner ~ C(quiet) | model_a + model_b", mu=battles.mu, propensity="shown")
+    with pytest.raises(DataError, match=r"fewer than two labelled prompts.*'yes' \(0\)"):
+        results.by("quiet")
+    lonely = frame.assign(topic=np.where(frame["model_a"].eq("m0") | frame["model_b"].eq("m0"), "with", "without"))
+    lonely["prompt"] = lonely["prompt"] + lonely["topic"]
+    mu = battles.mu[lonely.groupby("prompt", sort=False)["x0"].first().index.str[1:4].astype(int)]
+    results = rank(lonely, "winner ~ C(topic) | model_a + model_b", mu=mu, propensity="shown")
+    with pytest.warns(dr.DmlrankWarning, match=r"no votes on 'm0' in 'without'"):
+        groups = results.by("topic")
+    assert groups.facts[1].unseen == ("m0",)
+    assert "without (m0)" in " ".join(groups.summary().notes)
+    few = frame.assign(topic=np.where(frame["topic"] == "t1", "t1", "other"))
+    results = rank(few, "winner ~ C(topic) | model_a + model_b", mu=battles.mu, propensity="shown")
+    with pytest.warns(dr.DmlrankWarning, match=r"fewer than 30 labelled prompts or clusters: 't1' \(1[0-9]\)"):
+        results.by("topic")
+
+
+def test_the_summary_shows_ranks_and_tests_in_every_format(fitted):
+    groups = fitted("bt").by("half")
+    summary = groups.summary()
+    assert len(summary.rows) == K
+    for text in (summary.as_text(), summary.as_html(), summary.as_latex(), summary.as_markdown(), str(groups)):
+        assert "odd one" in text
+        assert "P equal" in text
+    best = groups.params["rest"].idxmax()
+    row = next(row for row in summary.rows if row[0] == best)
+    assert row[3].startswith(f"1. {groups.params.loc[best, 'rest']:.3f} (")
+    assert groups._repr_html_() == summary.as_html()
+    assert list(groups) == groups.groups == ["odd one", "rest"]
+
+
+def test_the_forest_has_a_line_per_group(fitted):
+    groups = fitted("bt").by("half")
+    axes = groups.plot()
+    assert len(axes.containers) == 2
+    labels = [text.get_text() for text in axes.get_legend().get_texts()]
+    assert labels == groups.groups
+    assert axes.get_yticklabels()[-1].get_text() == fitted("bt").params.idxmax()
+
+
+def test_categories_keep_their_order(battles, rank):
+    levels = pd.Categorical(battles.frame["half"], categories=["rest", "odd one", "unused"])
+    results = rank(battles.frame.assign(half=levels), FORMULA, mu=battles.mu, propensity="shown")
+    assert results.by("half").groups == ["rest", "odd one"]

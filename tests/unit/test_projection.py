@@ -1,0 +1,246 @@
+"""Coefficients on functions of the prompt against statsmodels, the scores themselves and scores by group."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+import statsmodels.api as sm
+from scipy.stats import norm
+
+import dmlrank as dr
+from dmlrank.exceptions import (
+    ColumnError,
+    DataError,
+    DataNotStoredError,
+    FormulaError,
+    OptionError,
+    UnknownModelError,
+)
+
+K = 4
+FORMULA = "winner ~ C(half) + x0 + x1 | model_a + model_b"
+KINDS = {
+    "robust": {},
+    "cluster": {"cov_type": "cluster", "cov_kwds": {"groups": "topic"}},
+    "two-way": {"cov_type": "cluster", "cov_kwds": {"groups": ["prompt", "judge"]}},
+    "fixed": {"prompts": "fixed"},
+    "weighted": {"weights": "importance"},
+    "sampled": {"subsample": 60},
+    "repeated": {"n_rep": 2, "mu": None, "learner": lambda x, y, w, rng: lambda x: np.full((len(x), 3), 1 / 3)},
+}
+
+
+@pytest.fixture(scope="module")
+def battles(draw_battles):
+    drawn = draw_battles(np.random.default_rng(5), 150, K, 3, n_pairs=3, repeats=True, unlabelled=5)
+    number = drawn.frame["prompt"].str[1:].astype(int)
+    drawn.frame["half"] = np.where(number % 3 == 0, "odd one", "rest")
+    drawn.frame["importance"] = 0.5 + (number % 5)
+    return drawn
+
+
+@pytest.fixture(scope="module")
+def fitted(battles, rank):
+    made = {}
+
+    def fit(functional="borda", kind="robust"):
+        if (functional, kind) not in made:
+            known = {"mu": battles.mu, "propensity": "shown", "functional": functional}
+            made[functional, kind] = rank(battles.frame, FORMULA, **(known | KINDS[kind]))
+        return made[functional, kind]
+
+    return fit
+
+
+@pytest.fixture(autouse=True)
+def quiet(ignore_warnings):
+    """Seven clusters are meant here."""
+
+
+def prompts(battles, column):
+    return battles.frame.groupby("prompt", sort=False)[column].first().to_numpy()
+
+
+def regression(battles, results, kind, model):
+    """statsmodels' regression of a model's raw scores on the same functions."""
+    weight = prompts(battles, "importance") if kind == "weighted" else np.ones(150)
+    raw = results.influence[:, model] / (weight / weight.mean()) + results.params.iloc[model]
+    odd = (prompts(battles, "half") == "rest").astype(float)
+    v = np.column_stack([np.ones(150), odd, prompts(battles, "x0"), prompts(battles, "x0") ** 2])
+    made = sm.WLS(raw, v, weights=weight)
+    if kind == "cluster":
+        codes = pd.factorize(prompts(battles, "topic"))[0]
+        fit = made.fit(cov_type="cluster", cov_kwds={"groups": codes, "use_correction": False})
+        return fit.params, fit.cov_params() * 7 / 6
+    fit = made.fit(cov_type="HC0")
+    return fit.params, fit.cov_params()
+
+
+@pytest.mark.parametrize("kind", ["robust", "cluster", "weighted"])
+def test_coefficients_and_covariance_are_those_of_statsmodels(battles, fitted, kind):
+    results = fitted("borda", kind)
+    projection = results.project("~ C(half) + x0 + I(x0 ** 2)")
+    assert projection.coefficients == ["Intercept", "C(half)[T.rest]", "x0", "I(x0 ** 2)"]
+    matrix = projection.cov_params()
+    for model, name in enumerate(projection.models):
+        params, covariance = regression(battles, results, kind, model)
+        np.testing.assert_allclose(projection.params[name], params, rtol=1e-8)
+        own = matrix.xs(name, level="model").xs(name, level="model", axis=1)
+        np.testing.assert_allclose(own, covariance, rtol=1e-7, atol=1e-14)
+
+
+def test_functions_of_the_caller_and_splines_are_read_as_in_a_fit(battles, fitted):
+    results, x0 = fitted(), prompts(battles, "x0")
+    raw = results.influence + results.params.to_numpy()
+    projection = results.project("~ np.exp(x0)")
+    v = np.column_stack([np.ones(150), np.exp(x0)])
+    np.testing.assert_allclose(projection.params, np.linalg.lstsq(v, raw, rcond=None)[0], rtol=1e-8)
+    spline = results.project("~ bs(x0, 4)")
+    assert spline.test_terms().index.tolist() == ["bs(x0, 4)"]
+    inside = float(np.median(x0))
+    band = spline.bands("x0", [inside], models="m1")["estimate"].item()
+    v = spline.design.matrix
+    at = int(np.abs(x0 - inside).argmin())
+    assert abs(band - v[at] @ spline.params["m1"]) < 0.05
+    np.testing.assert_allclose(spline.design.at(spline.design.table), v, rtol=1e-10)
+
+
+@pytest.mark.parametrize("functional", ["borda", "bt", "rank_centrality"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_constant_alone_gives_the_scores(fitted, functional, kind):
+    results = fitted(functional, kind)
+    projection = results.project("~ 1")
+    np.testing.assert_allclose(projection.params.loc["Intercept"], results.params, rtol=1e-9)
+    np.testing.assert_allclose(projection.bse.loc["Intercept"], results.bse, rtol=1e-8)
+    np.testing.assert_allclose(projection.cov_params().to_numpy(), results.cov_params(), rtol=1e-7, atol=1e-13)
+    tidy = projection.tidy()
+    np.testing.assert_allclose(tidy["statistic"], results.tvalues, rtol=1e-6)
+    np.testing.assert_allclose(tidy[["conf_low", "conf_high"]], results.conf_int(), rtol=1e-6)
+
+
+@pytest.mark.parametrize("functional", ["borda", "bt"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_category_without_a_constant_gives_the_groups(fitted, functional, kind):
+    results = fitted(functional, kind)
+    groups, projection = results.by("half"), results.project("~ 0 + C(half)")
+    np.testing.assert_allclose(projection.params.T, groups.params, rtol=1e-9)
+    np.testing.assert_allclose(projection.cov_params().to_numpy(), groups.cov_params(), rtol=1e-7, atol=1e-13)
+    # With a constant the coefficients are differences of the groups, and so is their covariance.
+    contrasts = results.project("~ C(half)")
+    moved = np.kron([[1, 0], [-1, 1]], np.eye(K))
+    expected = moved @ groups.cov_params().to_numpy() @ moved.T
+    np.testing.assert_allclose(contrasts.cov_params(), expected, rtol=1e-6, atol=1e-12)
+    np.testing.assert_allclose(
+        contrasts.test_terms().loc["C(half)", "statistic"], float(groups.test_equal().statistic), rtol=1e-6
+    )
+
+
+def test_elo_points_multiply_slopes_and_shift_the_constant(fitted):
+    results, factor = fitted("bt"), 400 / np.log(10)
+    plain, elo = results.project("~ x0"), results.rescale("elo", mean=1000).project("~ x0")
+    np.testing.assert_allclose(elo.params.loc["x0"], factor * plain.params.loc["x0"], rtol=1e-9)
+    np.testing.assert_allclose(elo.params.loc["Intercept"], 1000 + factor * plain.params.loc["Intercept"], rtol=1e-9)
+    np.testing.assert_allclose(elo.bse, factor * plain.bse, rtol=1e-8)
+
+
+def test_coefficients_of_bt_sum_to_zero_and_their_sum_is_no_hypothesis(fitted):
+    projection = fitted("bt").project("~ x0")
+    np.testing.assert_allclose(projection.params.sum(axis=1), 0, atol=1e-12)
+    test = projection.t_test("x0: m0 - x0: m1")
+    gap = projection.params.loc["x0", "m0"] - projection.params.loc["x0", "m1"]
+    np.testing.assert_allclose(test.effect, [gap])
+    assert projection.wald_test([f"x0: m{j}" for j in range(K)]).df_denom == K - 1
+    with pytest.raises(dr.exceptions.HypothesisError, match="constant 0 whatever the data say"):
+        projection.t_test("x0: m0 + x0: m1 + x0: m2 + x0: m3")
+    assert projection.test_terms().loc["x0", "df"] == K - 1
+
+
+def test_bands_are_linear_combinations_with_one_critical_value(battles, fitted):
+    results = fitted("bt")
+    projection = results.project("~ C(half) + x0")
+    grid = [-1.0, 0.5, 2.0]
+    frame = projection.bands("x0", grid, at={"half": "rest"}, models=["m2", "m0"])
+    assert list(frame) == ["x0", "model", "estimate", "std_error", "lower", "upper"]
+    matrix = projection.cov_params()
+    rng = np.random.default_rng(1)
+    own = [("Intercept", "m2"), ("C(half)[T.rest]", "m2"), ("x0", "m2")]
+    for row, point in zip(frame.itertuples(), grid, strict=False):
+        v = np.array([1, 1, point])
+        assert row.model == "m2"
+        np.testing.assert_allclose(row.estimate, v @ projection.params["m2"])
+        np.testing.assert_allclose(row.std_error**2, v @ matrix.loc[own, own].to_numpy() @ v, rtol=1e-8)
+    # Another way to the critical value: draws of the coefficients themselves.
+    draws = rng.multivariate_normal(np.zeros(len(matrix)), matrix.to_numpy(), size=60_000, method="eigh")
+    draws = draws.reshape(-1, 3, K)
+    curves = np.einsum("rpk,gp->rkg", draws, np.column_stack([np.ones(3), np.ones(3), grid]))[:, [2, 0]]
+    t = np.abs(curves.reshape(len(draws), -1) / frame["std_error"].to_numpy()).max(axis=1)
+    critical = ((frame["upper"] - frame["estimate"]) / frame["std_error"]).to_numpy()
+    assert np.ptp(critical) < 1e-9
+    assert abs(critical[0] - np.quantile(t, 0.95)) < 0.03
+    assert critical[0] > norm.ppf(0.975)
+
+
+def test_a_grid_by_default_covers_the_data_and_others_stay_at_their_usual_values(battles, fitted):
+    projection = fitted().project("~ C(half) + x0")
+    frame = projection.bands("x0", models="m1")
+    x0 = prompts(battles, "x0")
+    assert (frame["x0"].min(), frame["x0"].max(), len(frame)) == (x0.min(), x0.max(), 25)
+    usual = projection.bands("x0", [1.0], at={"half": "rest"}, models="m1")
+    np.testing.assert_allclose(projection.bands("x0", [1.0], models="m1")["estimate"], usual["estimate"])
+    assert projection.bands("half")["half"].unique().tolist() == ["odd one", "rest"]
+
+
+def test_what_cannot_be_projected_on_is_refused_with_the_reason(battles, rank, fitted):
+    results = fitted()
+    with pytest.raises(OptionError, match=r"nothing shows that 'importance' is a function"):
+        results.project("~ importance")
+    for wrong in ("x0", "winner ~ x0", "~ x0 | model_a", "~", 3):
+        with pytest.raises(FormulaError, match="needed is '~ functions of the prompt'"):
+            results.project(wrong)
+    with pytest.raises(FormulaError, match="linearly dependent"):
+        results.project("~ x0 + I(2 * x0)")
+    with pytest.raises(ColumnError, match="'x3', which is neither a column"):
+        results.project("~ x3")
+    with pytest.raises(FormulaError, match="'winner' is the outcome or an item column"):
+        results.project("~ C(winner)")
+    with pytest.raises(DataError, match="'judge' varies within context"):
+        results.project("~ C(judge)")
+    with pytest.raises(OptionError, match="not debiased"):
+        results.update(estimator="plugin").project("~ x0")
+    with pytest.raises(DataNotStoredError, match="project needs the data"):
+        dr.read_json(results.to_json()).project("~ x0")
+    projection = results.project("~ C(half) + x0")
+    with pytest.raises(ColumnError, match="no variable 'x1'"):
+        projection.bands("x1")
+    with pytest.raises(UnknownModelError, match="'m9'"):
+        projection.bands("x0", models=["m9"])
+    with pytest.raises(OptionError, match="'x0' is none of the other variables"):
+        projection.bands("x0", at={"x0": 1})
+    with pytest.raises(OptionError, match="grid is empty"):
+        projection.bands("x0", [])
+
+
+def test_the_summary_and_the_plots_show_what_they_should(fitted):
+    projection = fitted("bt").project("~ C(half) + x0")
+    summary = projection.summary()
+    for text in (summary.as_text(), summary.as_html(), summary.as_latex(), summary.as_markdown(), str(projection)):
+        assert "C(half)" in text.replace("\\", "")
+    assert "x0 chi2(3)" in " ".join(summary.notes)
+    best = fitted("bt").params.idxmax()
+    assert summary.rows[0][0] == best
+    value, error = projection.params.loc["x0", best], projection.bse.loc["x0", best]
+    assert summary.rows[0][3] == f"{value:.3f} ({error:.3f})"
+    axes = projection.plot("x0")
+    assert [line.get_label() for line in axes.lines] == list(fitted("bt").params.sort_values(ascending=False).index)
+    assert len(projection.plot("half", models=["m0"]).containers) == 1
+
+
+def test_terms_are_told_apart_from_their_columns(fitted):
+    projection = fitted("bt").project("~ x1 + C(half) * x0")
+    terms = projection.test_terms()
+    assert terms["df"].to_dict() == {"C(half)": 3, "x1": 3, "x0": 3, "C(half):x0": 3}
+    for term, columns in projection.design.terms:
+        assert [projection.coefficients[c].replace("[T.rest]", "") for c in columns] == [term]
+    direct = projection.wald_test([f"x1: m{j}" for j in range(K)])
+    np.testing.assert_allclose(terms.loc["x1", "statistic"], float(direct.statistic), rtol=1e-8)
