@@ -217,3 +217,19 @@ def test_what_is_refused(rank, battles, known, result, draw_battles):
         result.update(estimator="debiased").restriction_test()
     with pytest.raises(DataNotStoredError):
         dr.read_json(result.to_json()).restriction_test()
+
+
+@pytest.mark.usefixtures("ignore_warnings")
+def test_groups_and_comparisons_are_those_of_its_influence_values(result, features):
+    free = result.update(estimator="debiased")
+    side = dr.compare(result, free)
+    gap = side.params.iloc[:, 1] - side.params.iloc[:, 0]
+    np.testing.assert_allclose(gap[result.models], result.restriction_test().frame["difference"], atol=1e-12)
+    slope = result.project("~ x0")
+    design = np.stack([np.ones(400), features[:, 0]], axis=1)
+    phi = result.influence + result.params.to_numpy()
+    np.testing.assert_allclose(
+        np.sort(slope.params.to_numpy().ravel()),
+        np.sort(np.linalg.lstsq(design, phi, rcond=None)[0].ravel()),
+        atol=1e-9,
+    )
