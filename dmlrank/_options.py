@@ -13,13 +13,13 @@ import numpy as np
 
 from .exceptions import OptionError, OptionTypeError, check_choice, listed, nearest
 
-Estimator = Literal["debiased", "plugin", "bt_mle"]
+Estimator = Literal["debiased", "plugin", "bt_restricted", "bt_mle"]
 CovType = Literal["robust", "cluster"]
 Missing = Literal["raise", "drop", "keep"]
 Prompts = Literal["random", "fixed"]
 Votes = Literal["mean", "first"]
 
-ESTIMATORS = ("debiased", "plugin", "bt_mle")
+ESTIMATORS = ("debiased", "plugin", "bt_restricted", "bt_mle")
 LEARNERS = ("auto", "lightgbm")
 GRAPHS = ("observed", "complete")
 COMPONENTS = ("all", "largest")
@@ -206,14 +206,22 @@ def check_estimator(estimator: str, given: Mapping[str, Any]) -> None:
     --------
     >>> check_estimator("bt_mle", {"functional": "bt", "n_folds": 5})
     """
-    if estimator != "bt_mle":
+    if estimator not in ("bt_mle", "bt_restricted"):
         return
     functional = given.get("functional", "bt")
     if not (isinstance(functional, str) and functional in ("bt", "borda")) and getattr(functional, "name", "") != "bt":
+        what = "maximum likelihood estimates" if estimator == "bt_mle" else "the restricted model has"
         raise OptionError(
-            f"functional={functional!r} with estimator='bt_mle': maximum likelihood estimates Bradley-Terry scores; "
-            f"allowed is functional='bt' (estimator='debiased' estimates every functional)"
+            f"functional={functional!r} with estimator={estimator!r}: {what} Bradley-Terry scores; allowed is "
+            f"functional='bt' (estimator='debiased' estimates every functional)"
         )
+    if estimator == "bt_restricted":
+        if given.get("judge") is not None:
+            raise OptionError(
+                "judge= with estimator='bt_restricted': the restricted estimator is a sum over human labels and has no "
+                "place for verdicts; estimator='debiased' uses them"
+            )
+        return
     for name, default in UNUSED_BY_BT_MLE.items():
         value = given.get(name, default)
         alike = value is default or (isinstance(value, str | Real) and value == default)

@@ -41,7 +41,7 @@ def dml_rank(
     formula: str,
     data: Any,
     *,
-    functional: str | Functional = "borda",
+    functional: str | Functional | Callable[[Any], ArrayLike] = "borda",
     context: str | Sequence[str] | None = None,
     propensity: str | ArrayLike | Callable[[pd.DataFrame, list[str]], ArrayLike] | Any = "estimate",
     propensity_formula: str | None = None,
@@ -97,10 +97,13 @@ def dml_rank(
         neither changed nor copied: :meth:`RankResults.update` reads it again where a change asks for other columns or
         rows, so leave it as it is for as long. Rows keep their order; joins and aggregations of DuckDB have none, so
         give them an ``.order()`` unless ``context=`` says which rows belong together.
-    functional : {"borda", "bt", "rank_centrality"} or Functional
+    functional : {"borda", "bt", "rank_centrality", "dominance", "softmin"}, Functional or callable
         Mean win share; log-odds projected on differences of scores (Bradley-Terry without assuming it); stationary
-        distribution of the walk to preferred models. Objects such as ``RankCentrality(walk="rate")`` are bound to the
-        data's weights and graph.
+        distribution of the walk to preferred models; share of opponents clearly beaten; preference against the worst
+        opponent. Objects such as ``RankCentrality(walk="rate")`` or ``Dominance(tau=0.7)`` are bound to the data's
+        weights and graph. A function ``mu -> (n, d)`` of probabilities (n, K, K, C) is a functional of your own, its
+        derivative taken by two more calls: one score per model (d = K), or d numbers with names; see
+        :class:`dmlrank.functionals.Custom`.
     context : str or sequence of str, optional
         Columns that identify a prompt. Repeated votes on a prompt and pair are averaged. None: every row is a prompt.
     propensity : {"estimate", "marginal"}, str, array, callable or plan
@@ -112,13 +115,15 @@ def dml_rank(
     propensity_formula : str, optional
         ``"~ features"`` for an estimated propensity, where selection saw other things than the formula's features, such
         as a judge's score of the prompt.
-    estimator : {"debiased", "plugin", "bt_mle"}
-        The plug-in estimator is the mean of F(mu); its intervals are not valid and say so. "bt_mle" is the parametric
-        Bradley-Terry model by maximum likelihood on the votes, display order ignored and ties one half, with sandwich
-        standard errors: what leaderboards compare with. It has no first stages: options about them are refused, and
-        ``functional`` is bt. Covariances are those of statsmodels' GLM on one row per vote: HC0 where every prompt has
-        one vote, by prompt otherwise, by cluster with the factor G / (G - 1) alone (statsmodels has (v - 1) / (v - K +
-        1) beside it, for v votes and K models).
+    estimator : {"debiased", "plugin", "bt_restricted", "bt_mle"}
+        The plug-in estimator is the mean of F(mu); its intervals are not valid and say so. "bt_restricted" assumes the
+        Bradley-Terry model in every prompt (two outcomes, functional bt) and is more precise where it holds; it needs
+        propensities of all pairs, not a column, and ``restriction_test`` tests what it assumes. "bt_mle" is the
+        parametric Bradley-Terry model by maximum likelihood on the votes, display order ignored and ties one half, with
+        sandwich standard errors: what leaderboards compare with. It has no first stages: options about them are
+        refused, and ``functional`` is bt. Covariances are those of statsmodels' GLM on one row per vote: HC0 where
+        every prompt has one vote, by prompt otherwise, by cluster with the factor G / (G - 1) alone (statsmodels has (v
+        - 1) / (v - K + 1) beside it, for v votes and K models).
     judge : str, sequence of str, frame, array, callable or mapping, optional
         Verdicts of an automatic judge on pairs, with and without a human label: a column of the data with its labels
         (known for the pair that was shown, on battles with a missing winner too), columns of probabilities named by

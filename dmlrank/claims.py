@@ -1,4 +1,4 @@
-"""What a leaderboard may claim: tests of all differences, confidence sets for ranks, joint regions."""
+"""What a leaderboard may claim: tests of all differences, rank sets, joint regions, a test of the model assumed."""
 
 from __future__ import annotations
 
@@ -14,14 +14,16 @@ from .inference.ellipsoid import Ellipsoid, confidence_ellipsoid
 from .inference.letters import letter_groups
 from .inference.pairwise import METHODS, compare_differences
 from .inference.ranks import rank_bounds, ranks_of, separate_each
+from .inference.restriction import RestrictionTest
 from .inference.sides import check_side
 from .output import Output
+from .pipeline import restriction_test
 from .report.pairwise import PairwiseResults, pairwise_results
 from .report.summary import NOT_VALID, functional_unit
 
 
 class Claims(Output):
-    """Questions about order, with the error of all answers held together."""
+    """Questions about order, with the error of all answers held together, and about what a fit assumes."""
 
     __slots__ = ()
 
@@ -85,6 +87,7 @@ class Claims(Output):
         >>> tests.result_frame.columns.tolist()[:4], len(tests.result_frame)
         (['first', 'second', 'estimate', 'std_error'], 7)
         """
+        self.require_models("t_test_pairwise")
         check_choice(method, METHODS, "method")
         margin, level, e = check_side(side, delta), self._alpha(alpha), self.estimates
         if against is None and side == "two-sided" and margin:
@@ -151,6 +154,7 @@ class Claims(Output):
         >>> res.ranks().columns.tolist()
         ['rank', 'lower', 'upper', 'group']
         """
+        self.require_models("ranks")
         e, level = self.estimates, self._alpha(alpha)
         joint = self._separation(level, bootstrap)
         lower, upper = rank_bounds(joint.above)
@@ -186,6 +190,7 @@ class Claims(Output):
         >>> set(res.best_set(1)) <= set(res.best_set(3))
         True
         """
+        self.require_models("best_set")
         number = len(self.estimates.models)
         if isinstance(n_best, bool) or not isinstance(n_best, int | np.integer) or not 1 <= n_best <= number:
             raise OptionError(f"n_best={n_best!r}: needed is a whole number from 1 to {number}, the number of models")
@@ -236,15 +241,59 @@ class Claims(Output):
         if contrasts is not None:
             if models is not None:
                 raise OptionError("models= and contrasts= both say what the region is about; give one of them")
-            read = read_hypothesis(contrasts, e.models)
+            read = read_hypothesis(contrasts, e.names)
             region = confidence_ellipsoid(e.estimate, e.covariance, read.labels, read.matrix, e.reason, level)
             return replace(region, center=region.center - read.value, scores=False)
-        chosen = e.models if models is None else [models] if isinstance(models, str) else list(models)
+        chosen = e.names if models is None else [models] if isinstance(models, str) else list(models)
         places = [self._place(name) for name in chosen]
         if len(set(places)) < len(places) or not places:
             raise OptionError(f"models names every score of the region once, at least one; got {listed(chosen)}")
-        rows = np.eye(len(e.models))[places]
+        rows = np.eye(len(e.names))[places]
         return confidence_ellipsoid(e.estimate, e.covariance, chosen, rows, e.reason, level)
+
+    def restriction_test(self) -> RestrictionTest:
+        """Test of the Bradley-Terry model by what assuming it changes (Hausman), for ``estimator="bt_restricted"``.
+
+        The restricted scores are held against the projection, from the same first stages, with the covariance of the
+        difference of their influence values. It sees departures that move the scores; a small p-value says that the
+        restricted scores are not those of the projection, and ``estimator="debiased"`` is the one to report.
+
+        Returns
+        -------
+        RestrictionTest
+            ``statistic``, ``df``, ``pvalue`` and a ``frame`` by model.
+
+        Raises
+        ------
+        OptionError
+            If the estimator is another, or nothing is restricted (two models, a graph without cycles).
+        DataNotStoredError
+            If the result was loaded without data.
+
+        References
+        ----------
+        Hausman (1978), Specification tests in econometrics, Econometrica 46.
+
+        Examples
+        --------
+        >>> import dmlrank as dr
+        >>> sim = dr.datasets.Bt(n_items=3, n_features=1, gamma=0)
+        >>> battles = sim.sample(800, rng=0)
+        >>> x = battles.drop_duplicates("question_id")[["x0"]].to_numpy()
+        >>> known = {"mu": sim.mu(x), "propensity": sim.propensity(x), "context": "question_id"}
+        >>> formula = "winner ~ x0 | model_a + model_b"
+        >>> res = dr.dml_rank(formula, battles, functional="bt", estimator="bt_restricted", rng=0, **known)
+        >>> test = res.restriction_test()
+        >>> test.df, test.pvalue > 0.05
+        (2, True)
+        """
+        estimator = self.estimates.estimator
+        if estimator != "bt_restricted":
+            raise OptionError(
+                f"restriction_test is for estimator='bt_restricted'; this fit has {estimator!r}: use "
+                f"update(functional='bt', estimator='bt_restricted').restriction_test()"
+            )
+        return restriction_test(self._live("restriction_test"))
 
     def _chosen(self, models: Sequence[str] | None, against: str | None) -> list[int]:
         """Places of the models to compare, the best first."""

@@ -251,7 +251,7 @@ def _label_and_meaning(pair: str) -> tuple[str, str]:
 
 # Options of the API that are passed on as they are; None means that the API's default holds.
 _OPTIONS: dict[str, dict[str, Any]] = {
-    "functional": {"help": "borda, bt or rank_centrality (default borda)"},
+    "functional": {"help": "borda, bt, rank_centrality, dominance or softmin (default borda)"},
     "context": {"nargs": "+", "metavar": "COLUMN", "help": "columns that identify a prompt"},
     "propensity": {"help": "estimate, marginal or the name of a column (default estimate)"},
     "propensity_formula": {"metavar": "'~ FEATURES'", "help": "what selection saw, where not the formula's features"},

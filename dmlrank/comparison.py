@@ -251,6 +251,8 @@ def compare(*results: RankResults, **named: RankResults) -> Comparison:
         if not isinstance(one, RankResults):
             hint = "; names are keywords: compare(human=res)" if isinstance(one, str) else ""
             raise OptionTypeError(f"compare takes results of dml_rank, not a {type(one).__name__}{hint}")
+    for one in given:
+        one.require_models("compare", "puts scores of models side by side")
     if len(given) < 2:
         raise OptionError(f"compare needs at least two results, and got {len(given)}")
     names = (*automatic_names([one.estimates for one in results], tuple(named)), *named)

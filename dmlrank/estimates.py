@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from .data.graph import Graph
 from .data.preferences import FloatArray, PreferenceData
+from .functionals.base import output_names
 from .inference.covariance import Covariance
 from .inference.simultaneous import critical_value
 from .judging import JudgeFigures, judge_figures
@@ -21,6 +22,8 @@ from .pipeline import covariance_of
 from .steps import Steps
 
 _TINY = 1e-15
+# Estimators that assume a model say so in the functional's name.
+_LABELS = {"bt_mle": "bt (maximum likelihood)", "bt_restricted": "bt (model assumed)"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,15 +176,17 @@ class Scale:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Estimates:
-    """Scores with their covariance.
+    """Scores with their covariance: of the d = K models, or d other numbers with names of their own.
 
     Attributes
     ----------
     models : tuple of str
         The K models.
     functional, functional_label, estimator : str
-    estimate, plugin, shares : ndarray, shape (K,)
-        Scores, their plug-in estimates, and the share of comparisons each model wins against its opponents.
+    estimate, plugin : ndarray, shape (d,)
+        Scores and their plug-in estimates.
+    shares : ndarray, shape (K,)
+        The share of comparisons each model wins against its opponents.
     covariance : Covariance
     critical : float
         Critical value of the simultaneous intervals at ``alpha``.
@@ -189,10 +194,12 @@ class Estimates:
         Score of a model as good as the others; None where each score is tested against the mean score.
     reason : str
         What the functional fixes.
-    fixed : ndarray of bool, shape (K,)
+    fixed : ndarray of bool, shape (d,)
         Scores that are constants whatever the data say.
     scale : Scale
         In what unit ``estimate``, ``plugin``, ``covariance`` and ``neutral`` are.
+    outputs : tuple of str
+        Names of what is estimated where these are not the models' scores; empty where they are.
     part : str
         Of what part of the contexts the scores are, such as ``"category = coding"``; empty where of all.
     judge : JudgeFigures or None
@@ -218,10 +225,21 @@ class Estimates:
     scale: Scale = Scale()
     part: str = ""
     judge: JudgeFigures | None = None
+    outputs: tuple[str, ...] = ()
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """What the d estimates are called: the models, or the outputs."""
+        return self.outputs or self.models
+
+    @property
+    def of_models(self) -> bool:
+        """Whether the estimates are scores of the models, which can be ranked."""
+        return not self.outputs
 
     def against_neutral(self) -> tuple[FloatArray, FloatArray]:
-        """Distance of each score from the neutral value, (K,), and its standard error, (K,)."""
-        n_models = len(self.models)
+        """Distance of each score from the neutral value, (d,), and its standard error, (d,)."""
+        n_models = len(self.names)
         if self.neutral is not None:
             return self.estimate - self.neutral, self.covariance.std_errors
         centring = np.eye(n_models) - 1 / n_models
@@ -233,11 +251,12 @@ def collect(steps: Steps, given_warnings: tuple[str, ...]) -> Estimates:
     """The estimates of a fit."""
     functional, data, o = steps.setup.functional, steps.data, steps.options
     gauge = functional.gauge(data.n_items)
+    names = output_names(functional, data.items)
     position = (np.nan, np.nan) if steps.likelihood else position_test(steps)
     return Estimates(
         models=data.items,
         functional=functional.name,
-        functional_label="bt (maximum likelihood)" if steps.likelihood else functional.label,
+        functional_label=_LABELS.get(o.estimator, functional.label),
         estimator=o.estimator,
         estimate=steps.influence.estimate,
         plugin=steps.influence.plugin,
@@ -251,6 +270,7 @@ def collect(steps: Steps, given_warnings: tuple[str, ...]) -> Estimates:
         graph=steps.setup.graph,
         design=_design(steps),
         diagnostics=_diagnostics(steps, position, given_warnings),
+        outputs=() if names == data.items else names,
         judge=judge_figures(steps),
     )
 

@@ -43,7 +43,8 @@ class Output:
         It has ``as_text()``, ``as_html()``, ``as_latex()``, ``as_markdown()`` and ``as_csv()``.
         """
         level = self._alpha(alpha)
-        return build_summary(self.estimates, level, self._critical(level, "max-t"), self._separation(level))
+        separation = self._separation(level) if self.estimates.of_models else None
+        return build_summary(self.estimates, level, self._critical(level, "max-t"), separation)
 
     def tidy(self, alpha: float | None = None, method: str = "max-t") -> pd.DataFrame:
         """One row per model: term, estimate, std_error, statistic, p_value, conf_low, conf_high."""
@@ -103,7 +104,7 @@ class Output:
         if model is not None:
             self._place(model)
         phi = steps.influence.centred * self.estimates.scale.factor
-        return augment_frame(steps, phi, self.estimates.models, model)
+        return augment_frame(steps, phi, self.estimates.names, model)
 
     def plot(self, ax: Axes | None = None, alpha: float | None = None) -> Axes:
         """Forest plot of the scores with simultaneous intervals; needs matplotlib."""
@@ -113,9 +114,10 @@ class Output:
     def __repr__(self) -> str:
         e = self.estimates
         part = f" ({e.part})" if e.part else ""
+        known = f"first {e.models[int(np.argmax(e.estimate))]!r}" if e.of_models else f"outputs {listed(e.names, 3)}"
         return (
             f"<RankResults: {e.functional}, {len(e.models)} models, {e.design.n_contexts:,} contexts, "
-            f"{e.design.n_votes:,} votes{part}; first {e.models[int(np.argmax(e.estimate))]!r}>"
+            f"{e.design.n_votes:,} votes{part}; {known}>"
         )
 
     def _repr_html_(self) -> str:
@@ -193,7 +195,7 @@ class Output:
     def _bootstrapped(self, level: float, method: str, bootstrap: str) -> float:
         if method != "max-t":
             raise OptionError(f"bootstrap={bootstrap!r} is for method='max-t', not {method!r}")
-        covariance, places = self.estimates.covariance, np.arange(len(self.estimates.models))
+        covariance, places = self.estimates.covariance, np.arange(len(self.estimates.names))
         contrasts = differences(covariance, places, np.full(len(places), len(places)))
         contrasts = contrasts.take(contrasts.usable)
         if not len(contrasts.first):
@@ -210,7 +212,29 @@ class Output:
     def _separation(self, level: float, bootstrap: str | None = None) -> Separation:
         return separate(self.estimates.estimate, self.estimates.covariance, self._noise(bootstrap), level)
 
-    def _place(self, model: str) -> int:
+    def _place(self, name: str) -> int:
+        """Place of an estimate."""
+        if self.estimates.of_models:
+            return self._model(name)
+        known = self.estimates.names
+        if name not in known:
+            raise UnknownModelError(
+                f"{name!r} is not an output of this functional{nearest(name, known)} (outputs: {listed(known, 25)})"
+            )
+        return known.index(name)
+
+    def require_models(self, what: str, why: str = "is about an order of models") -> None:
+        """Raise :class:`OptionError` where the estimates are not scores of the models."""
+        e = self.estimates
+        if not e.of_models:
+            raise OptionError(
+                f"{what} {why}, and this functional's outputs ({listed(e.names, 5)}) are no "
+                f"scores of models; use conf_int(), t_test() and wald_test() by these names, or fit a functional with "
+                f"one score per model"
+            )
+
+    def _model(self, model: str) -> int:
+        """Place of a model."""
         known = self.estimates.models
         if model not in known:
             raise UnknownModelError(

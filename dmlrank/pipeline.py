@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -19,13 +20,16 @@ from .estimation.floor import settled_floor
 from .estimation.influence import Influence, Pieces, raised
 from .estimation.judge_features import fit_with_features
 from .estimation.judged import JudgedMu, cross_fit_judged, judged_term
+from .estimation.restricted import RestrictedBradleyTerry, check_restricted_categories, pairs_needed
 from .estimation.validity import Validity, assess, remaining_bias, warn_of
-from .exceptions import OptionError
-from .functionals import Borda
+from .exceptions import DmlrankWarning, OptionError
+from .functionals import Borda, BradleyTerry, Custom, Dominance, SoftMin
+from .functionals.base import is_linear, output_names
 from .functionals.first_advantage import FirstAdvantage
 from .functionals.pair_share import PairShare
 from .inference.clusters import Clusters, context_weights, read_clusters
-from .inference.covariance import Covariance
+from .inference.covariance import Covariance, unforeseen_constant
+from .inference.restriction import RestrictionTest, compare_restricted
 from .maximum_likelihood import maximum_likelihood
 from .nuisance.classifiers import check_learner, is_own
 from .nuisance.given import checked_mu
@@ -39,11 +43,15 @@ from .nuisance.propensity import (
     scaled,
 )
 from .nuisance.selection import check_propensity, propensity_table, selection_features
+from .nuisance.selection_tables import PairPropensity
 from .nuisance.tuning import check_tune
 from .nuisance.two_stage import labelled_share
 from .nuisance.verdicts import Verdicts, read_verdicts
 from .setup import Setup, comparison_graph, restrict_items, set_up
 from .steps import Memory, Repetition, Source, Steps, averaged, make_covariance, pieces_of
+
+# Where a fit that assumes Bradley-Terry keeps the projection among its scores.
+_PROJECTION = 3
 
 
 def run(options: Options, source: Source, previous: Steps | None = None) -> Steps:
@@ -68,8 +76,12 @@ def run(options: Options, source: Source, previous: Steps | None = None) -> Step
     data = memory.step("items", restriction, lambda: restrict_items(*restriction))
     dropped = tuple(name for name in read.items if name not in data.items)
     graph = memory.step("graph", (data, o.graph, o.min_labels), lambda: comparison_graph(data, o.graph, o.min_labels))
-    binding = (data, graph, o.min_labels, o.edge_weights, o.category_weights, o.functional)
+    restricted = o.estimator == "bt_restricted"
+    functional = "bt" if restricted and o.functional == "borda" else o.functional
+    binding = (data, graph, o.min_labels, o.edge_weights, o.category_weights, functional)
     setup = memory.step("setup", binding, lambda: set_up(*binding))
+    if restricted:
+        check_restricted_categories(setup.weights, data.categories)
     clusters = memory.step("clusters", (data, o.groups, o.context), lambda: read_clusters(data, o.groups, o.context))
     weight = memory.step("weights", (data, o.weights), lambda: context_weights(data, o.weights))
     verdicts = memory.step(
@@ -95,6 +107,7 @@ def run(options: Options, source: Source, previous: Steps | None = None) -> Step
         (influence, clusters, o.prompts),
         lambda: make_covariance(influence, gauge, clusters, annotator, o, [passed.influences[0] for passed in passes]),
     )
+    memory.step("rank", (setup, covariance), lambda: _check_rank(setup, covariance, data.items))
     first = repetitions[0]
     bias = memory.step(
         "second order",
@@ -157,6 +170,23 @@ def covariance_of(
     return make_covariance(influence, gauge, steps.clusters, steps.annotator, steps.options, repeated)
 
 
+def restriction_test(steps: Steps) -> RestrictionTest:
+    """The restricted estimate against the projection of the same fit, with the covariance that the fit has."""
+    free, restricted = steps.influence_of(_PROJECTION), steps.influence
+    free = replace(free, steepening=None)
+    gap = replace(restricted, value=free.value - restricted.value, correction=free.correction - restricted.correction)
+    gauge = steps.setup.functional.gauge(steps.data.n_items).basis
+    each = [repetition.evaluated.influences for repetition in steps.repetitions]
+    gaps = [replace(i[0], value=i[-1].value - i[0].value, correction=i[-1].correction - i[0].correction) for i in each]
+    return compare_restricted(
+        restricted.estimate,
+        free.estimate,
+        covariance_of(steps, free, gauge),
+        covariance_of(steps, gap, gauge, gaps),
+        steps.data.items,
+    )
+
+
 def scores_at(steps: Steps, x: FloatArray) -> FloatArray:
     """Scores in new contexts, (n, K), from the mean of all learners' probabilities."""
     if steps.likelihood:
@@ -209,6 +239,7 @@ def _repeat(
     o: Options,
 ) -> Repetition:
     """One repetition: folds, first stages, the pass."""
+    restricted = o.estimator == "bt_restricted"
     # One child seed for every use, so that changing one option never changes the draws of another.
     seeds = np.random.SeedSequence([o.seed, number] if number else o.seed).spawn(6)
     folds = memory.step(
@@ -217,9 +248,19 @@ def _repeat(
     # Before mu: given propensities are checked before anything is trained.
     propensity, rho = memory.step(
         f"propensity {number}",
-        (data, folds, o.propensity, o.propensity_formula, o.tune, graph, verdicts),
+        (
+            data,
+            folds,
+            o.propensity,
+            o.propensity_formula,
+            o.tune,
+            graph,
+            restricted and not isinstance(o.propensity, str),
+            verdicts,
+        ),
         lambda: _selection(source, data, folds, graph, o, verdicts, seeds[2], seeds[4]),
     )
+    every = pairs_needed(propensity) if restricted else None
     tuned = None if is_own(o.learner) else o.tune
     alone = given or memory.step(f"mu {number}", (data, folds, o.learner, tuned), lambda: _mu(data, folds, o, seeds[1]))
     mu, judged = alone, None
@@ -241,8 +282,19 @@ def _repeat(
     sample = _sample(data, o.subsample, seeds[3])
     evaluated = memory.step(
         f"evaluated {number}",
-        (data, setup, mu, propensity, pieces, weight, floor, o.subsample, o.seed, judged),
-        lambda: evaluate(_scores(setup), mu, data, propensity.cells, pieces, floor, weight, o.n_jobs, sample, judged),
+        (data, setup, mu, propensity, pieces, weight, floor, o.subsample, o.seed, restricted, judged),
+        lambda: evaluate(
+            _scores(setup, every, data.ordered),
+            mu,
+            data,
+            propensity.cells,
+            pieces,
+            floor,
+            weight,
+            o.n_jobs,
+            sample,
+            judged,
+        ),
     )
     return Repetition(folds, mu, propensity, evaluated, floor, sample, alone, judged, rho)
 
@@ -310,7 +362,8 @@ def _sample(data: PreferenceData, size: int | None, seed: np.random.SeedSequence
 
 
 def _remaining_bias(data: PreferenceData, setup: Setup, mu: MuSource, floor: float) -> FloatArray:
-    return remaining_bias(setup.functional, mu, np.argsort(data.seed_order), data.n_items, floor)
+    n_scores = len(output_names(setup.functional, data.items))
+    return remaining_bias(setup.functional, mu, np.argsort(data.seed_order), n_scores, floor, data.n_items)
 
 
 def _validity(
@@ -324,14 +377,44 @@ def _validity(
 ) -> Validity:
     """Signs that the intervals may not hold; the plug-in's are known not to."""
     validity = assess(influence, bias, first.evaluated.cell_mu, data.cells)
-    if o.estimator == "debiased":
-        warn_of(validity, covariance.std_errors, data.items, data.n_contexts, setup.functional.interior)
+    if o.estimator == "bt_restricted":
+        # The curvature is that of the projection; a Newton step along the model has another remainder.
+        validity = replace(validity, second_order=np.full_like(validity.second_order, np.nan))
+    if o.estimator in ("debiased", "bt_restricted"):
+        names = output_names(setup.functional, data.items)
+        warn_of(validity, covariance.std_errors, names, data.n_contexts, not is_linear(setup.functional))
     return validity
 
 
-def _scores(setup: Setup) -> list[Any]:
-    """The functional; the share of comparisons that each model wins; and how much being shown first helps."""
-    return [setup.functional, Borda(setup.weights, setup.graph), FirstAdvantage(setup.weights, setup.graph)]
+def _check_rank(setup: Setup, covariance: Covariance, items: tuple[str, ...]) -> None:
+    """Warn where a covariance has a smaller rank than a functional of the user's own lets expect."""
+    if not isinstance(setup.functional, Custom | Dominance | SoftMin):
+        return
+    constant = unforeseen_constant(covariance)
+    if constant is not None:
+        names = output_names(setup.functional, items)
+        shown = " ".join(f"{c:+.3g}*{n}" for c, n in zip(constant, names, strict=True) if abs(c) > 1e-6)
+        hint = "; if that is so whatever the data are, say it with Custom(fixed=...)"
+        warnings.warn(
+            f"the covariance is numerically singular: {shown} does not vary in these data, so that joint tests and "
+            f"regions that involve it are not to be trusted"
+            f"{hint if isinstance(setup.functional, Custom) else ' (few pairs and no features, for example)'}",
+            DmlrankWarning,
+            stacklevel=2,
+        )
+
+
+def _scores(setup: Setup, pairs: PairPropensity | None, ordered: bool) -> list[Any]:
+    """The functional; the share of comparisons that each model wins; and how much being shown first helps.
+
+    Where Bradley-Terry is assumed the first one is the restricted score, and the projection stands at the end.
+    """
+    others = [Borda(setup.weights, setup.graph), FirstAdvantage(setup.weights, setup.graph)]
+    if pairs is None:
+        return [setup.functional, *others]
+    assert isinstance(setup.functional, BradleyTerry)
+    restricted = RestrictedBradleyTerry(setup.functional, setup.graph, pairs, ordered)
+    return [restricted, *others, setup.functional]
 
 
 def _floor(o: Options, data: PreferenceData, setup: Setup, mu: MuSource) -> float:
@@ -366,7 +449,9 @@ def _propensity(
     if o.propensity_column:
         return column_propensity(data, o.propensity_column)
     if not isinstance(o.propensity, str):
-        return given_propensity(data, propensity_table(data, o.propensity, source.data, o.unlabelled), graph)
+        return given_propensity(
+            data, propensity_table(data, o.propensity, source.data, o.unlabelled), graph, o.estimator == "bt_restricted"
+        )
     if o.propensity == "marginal":
         return marginal_propensity(data)
     if o.propensity_formula is not None:

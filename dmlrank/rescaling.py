@@ -48,12 +48,12 @@ def make_scale(estimates: Estimates, scale: Any, mean: Any = None, anchor: Any =
         return Scale(name, factor, value - factor * float(natural.mean()), mean=value)
     if anchor is not None:
         model, value = _anchor(anchor)
-        if model not in estimates.models:
+        if model not in estimates.names:
             raise UnknownModelError(
-                f"anchor: no model {model!r} was ranked{nearest(model, estimates.models)} "
-                f"(models: {listed(estimates.models, 25)})"
+                f"anchor: no model {model!r} was ranked{nearest(model, estimates.names)} "
+                f"(models: {listed(estimates.names, 25)})"
             )
-        shift = value - factor * float(natural[estimates.models.index(model)])
+        shift = value - factor * float(natural[estimates.names.index(model)])
         return Scale(name, factor, shift, anchor=(model, value))
     return Scale(name, factor, 0.0)
 

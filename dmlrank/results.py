@@ -41,6 +41,9 @@ from .subgroups import Subgroups
 class RankResults(Subgroups):
     """Scores of K models with their covariance, and tests, intervals and regions made from them.
 
+    A functional of one's own may estimate other numbers: their names then stand where the models' would, and what is
+    about order (:meth:`ranks`, :meth:`t_test_pairwise`, :meth:`best_set`) is refused.
+
     Made by :func:`dmlrank.dml_rank`. Nothing that is called on a result changes it. Names that statsmodels has mean
     here what they mean there.
     """
@@ -52,8 +55,13 @@ class RankResults(Subgroups):
 
     @property
     def models(self) -> list[str]:
-        """Names of the K models, in the order of every array."""
+        """Names of the K models."""
         return list(self.estimates.models)
+
+    @property
+    def names(self) -> list[str]:
+        """What the estimates are called, in the order of every array: the models, or a functional's own outputs."""
+        return list(self.estimates.names)
 
     @property
     def params(self) -> pd.Series:
@@ -132,7 +140,7 @@ class RankResults(Subgroups):
     def judge(self) -> JudgeReport | None:
         """How judges agree with humans and what they bought; None where the fit has none."""
         e = self.estimates
-        return None if e.judge is None else JudgeReport(e.judge, e.models, e.scale.factor)
+        return None if e.judge is None else JudgeReport(e.judge, e.names, e.scale.factor)
 
     def judge_table(self, alpha: float | None = None) -> pd.DataFrame:
         """Scores from humans alone, from humans and judges, and from the judges' verdicts alone, side by side.
@@ -177,13 +185,13 @@ class RankResults(Subgroups):
             "judge_upper": said + reach,
             "judge_differs": np.abs(said - self.estimates.estimate) > reach,
         }
-        return pd.DataFrame(columns, index=self.models)
+        return pd.DataFrame(columns, index=list(self.estimates.names))
 
     # --- inference ----------------------------------------------------------------------------------------------
 
     def cov_params(self) -> pd.DataFrame:
         """Covariance of the scores, (K, K); singular where the functional fixes a combination of them."""
-        return pd.DataFrame(self.estimates.covariance.matrix.copy(), index=self.models, columns=self.models)
+        return pd.DataFrame(self.estimates.covariance.matrix.copy(), index=self.names, columns=self.names)
 
     def conf_int(self, alpha: float | None = None, method: str = "max-t", bootstrap: str | None = None) -> pd.DataFrame:
         """Confidence intervals.
@@ -211,7 +219,7 @@ class RankResults(Subgroups):
         """
         half_width = self._critical(alpha, method, bootstrap) * self.estimates.covariance.std_errors
         center = self.estimates.estimate
-        return pd.DataFrame({"lower": center - half_width, "upper": center + half_width}, index=self.models)
+        return pd.DataFrame({"lower": center - half_width, "upper": center + half_width}, index=self.names)
 
     def t_test(self, hypothesis: HypothesisLike, delta: float = 0.0, side: str = "two-sided") -> Any:
         """z tests of linear combinations of scores, each for itself.
@@ -278,7 +286,7 @@ class RankResults(Subgroups):
         DataNotStoredError
             If the result was loaded without data.
         """
-        j, k = self._place(first), self._place(second)
+        j, k = self._model(first), self._model(second)
         if j == k:
             raise OptionError(f"win_probability needs two different models, not {first!r} twice")
         if not self.graph.edges[j, k]:
@@ -308,12 +316,12 @@ class RankResults(Subgroups):
             known = np.arange(steps.data.n_contexts) if first.sample is None else first.sample
             value = first.evaluated.influences[0].value if first.sample is not None else steps.influence.value
             index = pd.Index([steps.data.context_ids[i] for i in known], name="context", tupleize_cols=False)
-            return pd.DataFrame(scale.of(value[known]), index=index, columns=self.models)
+            return pd.DataFrame(scale.of(value[known]), index=index, columns=self.names)
         feature_map = steps.data.feature_map
         require_columns(feature_map.variables, column_names(newdata), "newdata")
         table = take_columns(newdata, feature_map.variables)
         x = new_features(feature_map, table, keep_missing=steps.options.missing == "keep")
-        return pd.DataFrame(scale.of(scores_at(steps, x)), columns=self.models)
+        return pd.DataFrame(scale.of(scores_at(steps, x)), columns=self.names)
 
     def design(
         self,
@@ -438,12 +446,12 @@ class RankResults(Subgroups):
     # --- within -------------------------------------------------------------------------------------------------
 
     def _series(self, values: NDArray[np.float64], name: str) -> pd.Series:
-        return pd.Series(values.copy(), index=self.models, name=name)
+        return pd.Series(values.copy(), index=self.names, name=name)
 
     def _tested(self, hypothesis: HypothesisLike) -> tuple[Any, ...]:
-        read = read_hypothesis(hypothesis, self.models)
+        read = read_hypothesis(hypothesis, self.names)
         e = self.estimates
-        return e.estimate, e.covariance, e.models, read.matrix, read.value, read.labels, e.reason
+        return e.estimate, e.covariance, e.names, read.matrix, read.value, read.labels, e.reason
 
 
 def fit(options: Options, source: Source, previous: Steps | None = None) -> RankResults:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from .data.graph import Graph
 from .data.preferences import PreferenceData
 from .exceptions import DmlrankWarning, GraphError, OptionError, OptionTypeError, listed
-from .functionals import BradleyTerry, CategoryWeights, Functional, named
+from .functionals import BradleyTerry, CategoryWeights, Custom, Functional, named
 from .functionals.base import FloatArray
 
 
@@ -143,6 +143,9 @@ def set_up(
             f"these do not: {weights.first} and {weights.second}"
         )
     bound = chosen_functional(functional).bind(weights, compared, _edge_weights(edge_weights, data, compared))
+    if isinstance(bound, Custom):
+        bound = bound if data.ordered else bound.without_order()
+        bound.examine(data.n_items)
     counts = data.pair_counts()
     enough = Graph.observed(counts, min_labels, data.ordered).edges
     n_left_out = int(np.triu((counts + counts.T > 0) & ~compared.edges).sum())
@@ -196,11 +199,15 @@ def chosen_functional(functional: Any) -> Functional:
     if isinstance(functional, str):
         return named(functional)
     needed = ("bind", "value_and_derivative", "gauge")
-    if isinstance(functional, type) or not all(hasattr(functional, name) for name in needed):
+    is_object = not isinstance(functional, type)
+    if is_object and callable(functional) and not hasattr(functional, "value_and_derivative"):
+        return Custom(functional)
+    if not is_object or not all(hasattr(functional, name) for name in needed):
         seen = f"the class {functional.__name__}" if isinstance(functional, type) else f"a {type(functional).__name__}"
         raise OptionTypeError(
-            f"functional is {seen}; allowed: 'borda', 'bt', 'rank_centrality' or an "
-            f"object of a class in dmlrank.functionals, such as RankCentrality(walk='rate')"
+            f"functional is {seen}; allowed: 'borda', 'bt', 'rank_centrality', "
+            f"'dominance', 'softmin', a function mu -> (n, d), or an object of a class in dmlrank.functionals, such as "
+            f"RankCentrality(walk='rate')"
         )
     return functional
 

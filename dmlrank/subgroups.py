@@ -78,6 +78,7 @@ class Subgroups(Claims):
         >>> groups.params.shape, groups["coding"].params.idxmax()
         ((8, 6), 'gpt-4')
         """
+        self.require_models("by", "gives scores of models by group")
         steps = self._projectable("by")
         found = read_groups(steps, columns)
         design = np.eye(len(found.names))[found.code]
@@ -127,6 +128,7 @@ class Subgroups(Claims):
         >>> bool((res.project("~ 1").params.loc["Intercept"] - res.params).abs().max() < 1e-12)
         True
         """
+        self.require_models("project", "describes scores of models")
         steps = self._projectable("project")
         design = read_design(steps, formula)
         projected, covariance = _project(steps, design.matrix, self.estimates.scale, "columns")

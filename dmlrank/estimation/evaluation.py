@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +18,7 @@ from ..functionals.base import Local
 from .crossfit import MuSource, Part
 from .influence import Influence, Judged, Pieces, raised
 from .pulls import Rows, worth_by_pair
-from .steepening import LocallySteep, Steep, local_steepening, steepening
+from .steepening import LocallySteep, Steep, is_steep, local_steepening, steepening
 
 # Doubles in one chunk of mu: a few arrays of this size live at a time, in every thread.
 _CHUNK = 2_000_000
@@ -38,6 +38,22 @@ class Score(Protocol):
 
     def value_and_derivative(self, mu: FloatArray, delta: FloatArray) -> tuple[FloatArray, FloatArray]:
         """F(mu) and DF(mu)[delta], (b, d) each."""
+        ...
+
+
+@runtime_checkable
+class LabelScore(Protocol):
+    """A score whose correction is not the derivative of a functional, but a sum over labels."""
+
+    @property
+    def interior(self) -> bool:
+        """Whether ``mu`` has to be floored."""
+        ...
+
+    def by_label(
+        self, mu: FloatArray, contexts: IntArray, place: IntArray, first: IntArray, second: IntArray, y: FloatArray
+    ) -> tuple[FloatArray, FloatArray]:
+        """Scores of the contexts, (b, d), and what each label adds to its context's influence, (e, d)."""
         ...
 
 
@@ -64,7 +80,7 @@ class Pass:
 
 
 def evaluate(
-    scores: Sequence[Score],
+    scores: Sequence[Score | LabelScore],
     mu: MuSource,
     data: PreferenceData,
     propensity: FloatArray,
@@ -79,7 +95,7 @@ def evaluate(
 
     Parameters
     ----------
-    scores : sequence of Score
+    scores : sequence of Score or LabelScore
     mu : MuSource
     data : PreferenceData
     propensity : ndarray, shape (m,)
@@ -172,7 +188,7 @@ class _Chunk:
 class _Task:
     """Everything that is known before the pass begins; the pass changes none of it."""
 
-    scores: Sequence[Score]
+    scores: Sequence[Score | LabelScore]
     data: PreferenceData
     pieces: Pieces
     floor: float
@@ -186,7 +202,7 @@ class _Task:
     @classmethod
     def of(
         cls,
-        scores: Sequence[Score],
+        scores: Sequence[Score | LabelScore],
         mu: MuSource,
         data: PreferenceData,
         propensity: FloatArray,
@@ -232,7 +248,7 @@ class _Task:
             n_floored,
         )
 
-    def _dense(self, score: Score, mu: FloatArray, part: Part) -> _ScoreChunk:
+    def _dense(self, score: Score | LabelScore, mu: FloatArray, part: Part) -> _ScoreChunk:
         """Values and corrections from the probabilities of all pairs, a few contexts at a time."""
         step = chunk_size(self.data)
         blocks = [slice(at, at + step) for at in range(0, len(part.contexts), step)]
@@ -245,10 +261,17 @@ class _Task:
             np.sum(known, axis=0) if known else None,
         )
 
-    def _dense_block(self, score: Score, mu: FloatArray, contexts: IntArray) -> _ScoreChunk:
-        rows, _ = _within(self.row_bounds, contexts)
+    def _dense_block(self, score: Score | LabelScore, mu: FloatArray, contexts: IntArray) -> _ScoreChunk:
+        rows, row_place = _within(self.row_bounds, contexts)
         piece, piece_place = _within(self.piece_bounds, contexts)
         row = np.searchsorted(piece, self.rows.piece[rows])
+        if isinstance(score, LabelScore):
+            # Such scores know no verdicts: the rows are the entries of the pieces.
+            labels = (row_place, self.rows.first[rows], self.rows.second[rows])
+            value, added = score.by_label(mu, contexts, *labels, self.rows.target[rows])
+            correction = np.zeros((len(piece), added.shape[1]))
+            np.add.at(correction, row, self.pieces.entry_share[rows][:, None] * added)
+            return _ScoreChunk(value, piece, correction)
         base = mu if len(piece) == len(contexts) else mu[piece_place]
         delta = np.zeros(base.shape)
         at = (row, self.rows.first[rows], self.rows.second[rows])
@@ -258,7 +281,7 @@ class _Task:
         value, correction = score.value_and_derivative(base, delta)
         first_piece = np.searchsorted(piece_place, np.arange(len(contexts)))
         steeper = None
-        if isinstance(score, Steep) and score.interior:
+        if isinstance(score, Steep) and is_steep(score, self.data.n_contexts, self.data.n_items):
             whole = delta if len(piece) == len(contexts) else _summed(delta, piece_place, len(contexts))
             steeper = steepening(score, mu, whole, self.worth, self.population[contexts]) / self.data.n_contexts
         return _ScoreChunk(value[first_piece], piece, correction, steeper)

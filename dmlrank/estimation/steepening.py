@@ -7,6 +7,7 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 
 from ..data.preferences import FloatArray, IntArray, PreferenceData
+from ..functionals.base import is_linear
 
 # Length of a finite-difference step, as a share of the smallest probability.
 _STEP = 1e-3
@@ -24,6 +25,12 @@ class Steep(Protocol):
     def accumulate(self, mu: FloatArray, amount: FloatArray, labels: FloatArray | None = None) -> FloatArray:
         """Sum of amount J V J', J at ``mu``, V that of a label with probabilities ``labels``."""
         ...
+
+
+def is_steep(score: object, n_contexts: int, n_items: int) -> bool:
+    """Whether a score's covariance depends on mu and is known at a cost that is still small."""
+    cheap = getattr(score, "cheap", None)
+    return isinstance(score, Steep) and not is_linear(score) and (cheap is None or cheap(n_contexts, n_items))
 
 
 @runtime_checkable

@@ -12,6 +12,7 @@ from scipy.special import logsumexp
 
 from ..data.preferences import Cells, FloatArray, IntArray
 from ..exceptions import DmlrankWarning
+from ..functionals.base import is_linear
 from ..nuisance.descent import minimised
 from ..nuisance.learners import MuModel
 from .crossfit import CrossFittedMu, MuSource
@@ -157,7 +158,9 @@ def second_order(functional: Curved, models: Sequence[MuModel], x: FloatArray, f
     return np.asarray(-0.5 * (len(tables) - 1) / len(tables) * np.sum(bend, axis=0))
 
 
-def remaining_bias(functional: Curved, mu: MuSource, order: IntArray, n_scores: int, floor: float) -> FloatArray:
+def remaining_bias(
+    functional: Curved, mu: MuSource, order: IntArray, n_scores: int, floor: float, n_items: int
+) -> FloatArray:
     """The second-order term where it is known, (d,): zero for linear functionals, NaN for given probabilities.
 
     Parameters
@@ -169,12 +172,14 @@ def remaining_bias(functional: Curved, mu: MuSource, order: IntArray, n_scores: 
     n_scores : int
         d.
     floor : float
+    n_items : int
     """
-    if not functional.interior:
+    if is_linear(functional):
         return np.zeros(n_scores)
     if not isinstance(mu, CrossFittedMu):
         return np.full(n_scores, np.nan)
-    return second_order(functional, mu.models, mu.x[compared_contexts(order, n_scores)], floor)
+    some = compared_contexts(order, n_items)
+    return second_order(functional, mu.models, mu.x[some], floor if functional.interior else 0.0)
 
 
 def assess(influence: Influence, bias: FloatArray, cell_mu: FloatArray, cells: Cells) -> Validity:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
@@ -292,6 +292,24 @@ class Functional(Protocol):
     def gauge(self, n_items: int) -> Gauge:
         """What the scores cannot do."""
         ...
+
+
+def is_linear(functional: object) -> bool:
+    """Whether a functional is linear in mu; one that does not say is where it needs no floor.
+
+    Examples
+    --------
+    >>> from dmlrank.functionals import Borda, Dominance
+    >>> is_linear(Borda()), is_linear(Dominance())
+    (True, False)
+    """
+    return bool(getattr(functional, "linear", not getattr(functional, "interior", True)))
+
+
+def output_names(functional: object, items: Sequence[str]) -> tuple[str, ...]:
+    """Names of a functional's outputs: the items, unless it has names of its own."""
+    names = getattr(functional, "names", None)
+    return tuple(items) if names is None else tuple(names(items))
 
 
 @runtime_checkable

@@ -13,6 +13,7 @@ from ..data.preferences import FloatArray, IntArray
 from ..exceptions import DataError, DmlrankWarning
 
 _FEW_CLUSTERS = 30
+_ROUNDING = 1e-10
 
 
 class Centred(Protocol):
@@ -109,6 +110,30 @@ def free_basis(gauge: FloatArray, n_scores: int) -> FloatArray:
     (2, 1)
     """
     return np.linalg.qr(np.vstack([gauge, np.eye(n_scores)]).T)[0][:, len(gauge) : n_scores]
+
+
+def unforeseen_constant(covariance: Covariance) -> FloatArray | None:
+    """A combination of scores, (d,), that does not vary although the functional leaves it free; None without one.
+
+    Numerical rank is read off correlations, whose zeros are rounding, far below a tenth of a millionth. Scores without
+    any variance are left out: they show by themselves.
+    """
+    errors = covariance.std_errors
+    varying = np.flatnonzero(errors > 0)
+    known = len(errors) - covariance.basis.shape[1]
+    if len(varying) < 2 or known >= len(varying):
+        return None
+    scaled = covariance.matrix[np.ix_(varying, varying)] / np.outer(errors[varying], errors[varying])
+    spectrum, axes = np.linalg.eigh(scaled)
+    null = spectrum < _ROUNDING * len(varying)
+    if null.sum() <= known:
+        return None
+    # Of what does not vary, the part that is not a known constant.
+    found = np.zeros((len(errors), int(null.sum())))
+    found[varying] = axes[:, null] / errors[varying, None]
+    found = covariance.basis @ (covariance.basis.T @ found)
+    largest = found[:, np.argmax(np.square(found).sum(axis=0))]
+    return np.asarray(largest / np.abs(largest).max())
 
 
 def robust(influence: Centred, gauge: FloatArray) -> Covariance:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from numbers import Real
 
 import numpy as np
@@ -15,6 +15,7 @@ from ..exceptions import NuisanceError
 from .lightgbm import TrainingRows, many, ordered_cells, settled, stack_rows, train_booster
 from .pairs import PairTrees, predict_all_pairs
 from .parameters import Settings
+from .selection_tables import AnyLabel, EstimatedPairs, FoldSelection, GivenPairs, PairPropensity
 from .tuning import Tune
 
 _NEGATIVES_PER_POSITIVE = 10
@@ -33,21 +34,27 @@ class Propensity:
         ``"estimated"``, ``"marginal"`` or ``"given"``.
     n_floored : int
         Cells at which the floor bit.
+    pairs : PairPropensity or None
+        Those of all pairs; None where only those of labelled cells are known.
     """
 
     cells: FloatArray
     how: str
     n_floored: int = 0
+    pairs: PairPropensity | None = None
 
 
 def marginal_propensity(data: PreferenceData) -> Propensity:
     """Pair frequencies: right when pairs were drawn without looking at the prompt."""
     rates = data.pair_counts() / data.n_contexts
-    return Propensity(rates[data.cells.first, data.cells.second], "marginal")
+    every = rates if data.ordered else rates + rates.T
+    return Propensity(rates[data.cells.first, data.cells.second], "marginal", pairs=GivenPairs(every[None]))
 
 
-def given_propensity(data: PreferenceData, values: FloatArray, graph: Graph) -> Propensity:
+def given_propensity(data: PreferenceData, values: FloatArray, graph: Graph, zeros_allowed: bool = False) -> Propensity:
     """Use an array (n, K, K) of known propensities unchanged.
+
+    With ``zeros_allowed`` a pair on the comparison graph may have propensity 0 where it has no label.
 
     Raises
     ------
@@ -66,6 +73,9 @@ def given_propensity(data: PreferenceData, values: FloatArray, graph: Graph) -> 
     needed[cells.context, cells.first, cells.second] = True
     most = 1 if data.ordered else 2
     wrong = ~((values > 0) & (values <= most)) & needed
+    if zeros_allowed:
+        wrong &= values != 0
+        wrong[cells.context, cells.first, cells.second] |= values[cells.context, cells.first, cells.second] == 0
     if wrong.any():
         i, j, k = (int(place[0]) for place in np.nonzero(wrong))
         raise NuisanceError(
@@ -80,7 +90,8 @@ def given_propensity(data: PreferenceData, values: FloatArray, graph: Graph) -> 
             f"{data.items[k]!r} ({values[i, j, k]} and {values[i, k, j]}); with position_bias=False it is the expected "
             f"number of labelled orders of the pair, such as pi + pi.transpose(0, 2, 1)"
         )
-    return Propensity(values[cells.context, cells.first, cells.second].astype(float), "given")
+    at_cells = values[cells.context, cells.first, cells.second].astype(float)
+    return Propensity(at_cells, "given", pairs=GivenPairs(np.where(needed, values, 0.0)))
 
 
 def column_propensity(data: PreferenceData, column: str) -> Propensity:
@@ -152,23 +163,39 @@ def estimate_propensity(
     """
     if data.x.shape[1] == 0:
         return marginal_propensity(data)
-    estimates = np.empty(len(data.cells))
+    estimates, learnt = np.empty(len(data.cells)), list[FoldSelection]()
     settings: Settings | None = None
     for held_out, seed in enumerate(seeds):
         rng = np.random.default_rng(seed)
         here = fold[data.cells.context] == held_out
-        estimates[here], settings = _fold_propensity(data, fold != held_out, here, unit, tune, rng, n_jobs, settings)
+        estimates[here], selection, settings = _fold_propensity(
+            data, fold != held_out, here, unit, tune, rng, n_jobs, settings
+        )
+        learnt.append(selection)
         report(held_out + 1, len(seeds), "propensity, folds")
-    return scaled(estimates, data)
+    floors, _, scale = _floor_and_scale(estimates, data)
+    scales = scale.reshape(floors.shape)
+    if not data.ordered:
+        floors, scales = floors + floors.T, scales + scales.T
+    every = EstimatedPairs(tuple(learnt), fold, data.x, floors, scales, n_jobs)
+    return replace(scaled(estimates, data), pairs=every)
 
 
 def scaled(estimates: FloatArray, data: PreferenceData) -> Propensity:
     """Estimates at the labelled cells, (m,), floored at a tenth of their pair's own rate and scaled pair by pair."""
+    _, floor, scale = _floor_and_scale(estimates, data)
     pair = data.cells.first * data.n_items + data.cells.second
-    floor = _RELATIVE_FLOOR * (data.pair_counts() / data.n_contexts).reshape(-1)[pair]
-    floored = np.maximum(estimates, floor)
-    scale = np.bincount(pair, weights=1 / floored, minlength=data.n_items**2) / data.n_contexts
-    return Propensity(floored * scale[pair], "estimated", int((estimates < floor).sum()))
+    floored = np.maximum(estimates, floor) * scale[pair]
+    return Propensity(floored, "estimated", int((estimates < floor).sum()))
+
+
+def _floor_and_scale(estimates: FloatArray, data: PreferenceData) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Floor of every pair, (K, K), and of every labelled cell, (m,), and factor of every pair, (K K,)."""
+    pair = data.cells.first * data.n_items + data.cells.second
+    floors = _RELATIVE_FLOOR * (data.pair_counts() / data.n_contexts)
+    floor = floors.reshape(-1)[pair]
+    scale = np.bincount(pair, weights=1 / np.maximum(estimates, floor), minlength=data.n_items**2) / data.n_contexts
+    return floors, floor, scale
 
 
 def _fold_propensity(
@@ -180,8 +207,8 @@ def _fold_propensity(
     rng: np.random.Generator,
     n_jobs: int | None,
     settings: Settings | None,
-) -> tuple[FloatArray, Settings | None]:
-    """Estimates at the cells of the held-out fold, before floor and scale.
+) -> tuple[FloatArray, FoldSelection, Settings | None]:
+    """Estimates at the cells of the held-out fold, before floor and scale, and what was learnt.
 
     With many rows a sample of the first fold's settles the hyperparameters for all folds.
     """
@@ -190,12 +217,14 @@ def _fold_propensity(
     first, second = (items[here] for items in cells.shown)
     context = cells.context[here]
     if len(np.unique(rows.label)) == 1:
-        return np.full(len(context), 1.0 if data.ordered else 2.0), settings
+        every = FoldSelection(None, None, data.ordered)
+        return np.full(len(context), 1.0 if data.ordered else 2.0), every, settings
     if settings is None and many(rows, tune):
         settings = settled(rows, None, data.n_items, tune, rng, n_jobs)
     booster = train_booster(rows, None, data.n_items, tune, rng, n_jobs, settings)
     if _one_pair_per_context(cells):
-        any_label = _any_label(data, kept, context, unit, tune, rng, n_jobs)
+        whether = _any_label(data, kept, unit, tune, rng, n_jobs)
+        any_label = whether.predict(data.x[context], n_jobs)
         total = np.empty(len(context))
         own = np.empty(len(context))
         trees = PairTrees.of(booster, data.n_items)
@@ -207,11 +236,11 @@ def _fold_propensity(
             own[part] = table[np.arange(len(table)), first[part], second[part]]
             if not data.ordered:
                 own[part] += table[np.arange(len(table)), second[part], first[part]]
-        return any_label * own / total, settings
+        return any_label * own / total, FoldSelection(trees, whether, data.ordered), settings
     threads = n_jobs or 0
     orders = [(first, second)] if data.ordered else [(first, second), (second, first)]
     shares = [booster.predict(stack_rows(data.x, context, a, b), num_threads=threads) for a, b in orders]
-    return np.sum(shares, axis=0), settings
+    return np.sum(shares, axis=0), FoldSelection(booster, None, data.ordered), settings
 
 
 def _one_pair_per_context(cells: Cells) -> bool:
@@ -221,24 +250,21 @@ def _one_pair_per_context(cells: Cells) -> bool:
 def _any_label(
     data: PreferenceData,
     kept: NDArray[np.bool_],
-    context: IntArray,
     unit: IntArray,
     tune: Tune,
     rng: np.random.Generator,
     n_jobs: int | None,
-) -> FloatArray:
-    """P(any label | x) in the given contexts; one where every context has a label."""
+) -> AnyLabel:
+    """P(any label | x); one where every context has a label."""
     labelled = np.zeros(data.n_contexts, dtype=np.intp)
     labelled[data.cells.context] = 1
     if labelled.all():
-        return np.ones(len(context))
+        return AnyLabel(1.0)
     if len(np.unique(labelled[kept])) == 1:
-        return np.full(len(context), labelled.mean())
+        return AnyLabel(float(labelled.mean()))
     learned = _ordered_contexts(data, kept)
     rows = TrainingRows(data.x[learned], labelled[learned], np.ones(len(learned)), unit[learned])
-    return np.asarray(
-        train_booster(rows, None, None, tune, rng, n_jobs).predict(data.x[context], num_threads=n_jobs or 0)
-    )
+    return AnyLabel(float(labelled.mean()), train_booster(rows, None, None, tune, rng, n_jobs))
 
 
 def selection_rows(

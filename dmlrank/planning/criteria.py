@@ -11,11 +11,14 @@ import scipy.linalg
 from ..data.preferences import FloatArray
 from ..exceptions import OptionError
 from .problem import Problem
+from .restricted import RestrictedProblem, squared_step
 from .solve import Allocation, allocate, stationarity
 
 _TOLERANCE = 1e-6
 _STEPS = 300
 _HISTORY = 5
+# Cycles of three steps where labels work together, and the violation of the optimality conditions at which they end.
+_CYCLES, _STATIONARY = 2000, 1e-5
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -84,6 +87,9 @@ def optimise(
         What a label of each cell is worth to an A criterion, where that is known already.
     """
 
+    if isinstance(problem, RestrictedProblem):
+        return _interdependent(problem, criterion, lower, budget, between)
+
     def planned(metric: FloatArray) -> tuple[Allocation, FloatArray]:
         found = allocate(problem.worth(metric), problem.cost, lower, budget, problem.one_pair)
         return found, between + problem.spread(found.propensity)
@@ -98,6 +104,39 @@ def optimise(
     found, sigma, n_steps = _determinant(criterion, planned, between + problem.spread(even))
     residual = stationarity(problem.worth(criterion.metric(sigma)), problem.cost, lower, found)
     return Optimum(found, sigma, residual, n_steps)
+
+
+def _interdependent(
+    problem: RestrictedProblem, criterion: Criterion, lower: FloatArray, budget: float, between: FloatArray
+) -> Optimum:
+    """Majorise-minimise where labels of a context work together; D adds the tangent of log det to each step."""
+    cap = 1 / len(problem.pairs) if problem.one_pair else 1.0
+    start = np.full((problem.n_contexts, len(problem.pairs)), min(cap, budget / problem.total_cost))
+
+    def sigma_at(propensity: FloatArray) -> FloatArray:
+        return between + problem.spread(propensity)
+
+    def step(propensity: FloatArray, sigma: FloatArray) -> Allocation:
+        worth = problem.worth_at(criterion.metric(sigma), propensity)
+        return allocate(worth, problem.cost, lower, budget, problem.one_pair)
+
+    sigma = sigma_at(start)
+    found = step(start, sigma)
+    sigma = sigma_at(found.propensity)
+    cycle, residual = 0, np.inf
+    while cycle < _CYCLES and residual >= _STATIONARY:
+        cycle += 1
+        once = step(found.propensity, sigma)
+        twice = step(once.propensity, sigma_at(once.propensity))
+        leap = squared_step(found.propensity, once.propensity, twice.propensity, lower)
+        # From wherever the leap has led, a step is feasible again; it counts if it is lower than without the leap.
+        further, plain = step(leap, sigma_at(leap)), sigma_at(twice.propensity)
+        leapt = sigma_at(further.propensity)
+        better = criterion.objective(leapt) < criterion.objective(plain)
+        found, sigma = (further, leapt) if better else (twice, plain)
+        worth = problem.worth_at(criterion.metric(sigma), found.propensity)
+        residual = stationarity(worth, problem.cost, lower, found)
+    return Optimum(found, sigma, residual, 3 * cycle)
 
 
 def _determinant(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,8 @@ from .._options import PROMPTS, check_whole
 from ..data.graph import Graph
 from ..data.preferences import FloatArray
 from ..exceptions import OptionError, OptionTypeError, check_choice
-from ..functionals import CategoryWeights, Functional
+from ..functionals import CategoryWeights, Custom, Functional
+from ..functionals.base import output_names
 from ..setup import chosen_functional
 from .checks import (
     check_mu,
@@ -30,6 +32,7 @@ from .contrasts import make_criterion
 from .order import Labels, Order
 from .plan import Plan, make_plan
 from .problem import Pairs, Problem
+from .restricted import RestrictedProblem
 
 
 def design(
@@ -37,6 +40,7 @@ def design(
     functional: str | Functional = "borda",
     *,
     budget: float,
+    estimator: str = "debiased",
     criterion: str = "A",
     contrasts: Any = None,
     costs: ArrayLike = 1.0,
@@ -70,6 +74,10 @@ def design(
     functional : {"borda", "bt", "rank_centrality"} or Functional
     budget : float
         What all given contexts together may cost in expectation.
+    estimator : {"debiased", "bt_restricted"}
+        What the labels are for. ``"bt_restricted"`` assumes the Bradley-Terry model (functional "bt", wins and losses),
+        in which the labels of a context work together; propensities are then found by steps that each lower the
+        objective.
     criterion : {"A", "D"}
         Sum of variances (short intervals), or log determinant (small ellipsoid).
     contrasts : optional
@@ -131,6 +139,10 @@ def design(
     >>> plan.sample(rng=0).columns.tolist()
     ['context', 'model_a', 'model_b', 'propensity']
     """
+    check_choice(estimator, ("debiased", "bt_restricted"), "estimator")
+    functional = (
+        "bt" if estimator == "bt_restricted" and isinstance(functional, str) and functional == "borda" else functional
+    )
     table = mu_array(mu)
     n, n_items, n_categories = len(table), table.shape[1], table.shape[3]
     width = len(str(n_items - 1))
@@ -146,6 +158,9 @@ def design(
     bound = chosen_functional(functional).bind(
         category, read_graph(graph, n_items), None if edge_weights is None else np.asarray(edge_weights, dtype=float)
     )
+    if isinstance(bound, Custom):
+        bound = bound if position_bias else bound.without_order()
+        bound.examine(n_items)
     identifiers = np.empty(n, dtype=object)
     identifiers[:] = ids
     return order_plan(
@@ -165,6 +180,7 @@ def design(
         prompts=prompts,
         floor=floor,
         n_jobs=n_jobs,
+        estimator=estimator,
     )
 
 
@@ -193,6 +209,7 @@ def order_plan(
     prompts: str,
     floor: float,
     n_jobs: int | None,
+    estimator: str = "debiased",
     predict: Callable[[Any], FloatArray] | None = None,
 ) -> Plan:
     """The plan for a bound functional and checked probabilities; options as in :func:`design`."""
@@ -215,9 +232,12 @@ def order_plan(
         prompts == "fixed",
         n_jobs or os.cpu_count() or 1,
     )
+    if estimator == "bt_restricted":
+        problem = RestrictedProblem.of(problem)
+    labels = replace(labels, outputs=output_names(functional, labels.models))
     scores, between = problem.scores()
     gauge = functional.gauge(len(labels.models)).basis
-    made, asked, asked_labels = make_criterion(criterion, contrasts, list(labels.models), scores, gauge)
+    made, asked, asked_labels = make_criterion(criterion, contrasts, list(labels.names), scores, gauge)
     order = Order(
         problem=problem,
         criterion=made,

@@ -49,6 +49,7 @@ def design_fit(steps: Steps, newdata: Any, **options: Any) -> Plan:
         prompts=o.prompts,
         floor=steps.repetitions[0].floor,
         n_jobs=o.n_jobs,
+        estimator="bt_restricted" if o.estimator == "bt_restricted" else "debiased",
         predict=lambda frame: _new_mu(steps, frame)[0],
         **options,
     )

@@ -47,7 +47,7 @@ def forecast(
 
 def widest(order: Order, filled: Filled, alpha: float, method: str) -> float:
     """The largest full width of the intervals of what was asked for."""
-    rows = order.asked if len(order.asked) else np.eye(len(order.labels.models))
+    rows = order.asked if len(order.asked) else np.eye(len(order.labels.names))
     covariance = contrast_covariance(order, filled.sigma, rows)
     return float(2 * critical_value(covariance, alpha, method) * covariance.std_errors.max())
 
@@ -92,7 +92,11 @@ def smallest_budget(
     """
     problem = order.problem
     # What a label is worth does not depend on the budget, unless the criterion looks at all of Sigma.
-    worth = problem.worth(order.criterion.metric(order.between)) if order.criterion.kind == "A" else None
+    worth = (
+        problem.worth(order.criterion.metric(order.between))
+        if order.criterion.kind == "A" and not problem.interdependent
+        else None
+    )
 
     def log_excess(log_budget: float) -> float:
         return float(np.log(excess(fill(order, float(np.exp(log_budget)), worth))))

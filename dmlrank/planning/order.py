@@ -33,6 +33,8 @@ class Labels:
         The columns that identify a context.
     first, second : str
         The columns of the model shown first and of the one shown second.
+    outputs : tuple of str
+        Names of what is estimated where these are not the models' scores.
     """
 
     models: tuple[str, ...]
@@ -40,6 +42,12 @@ class Labels:
     columns: tuple[str, ...]
     first: str
     second: str
+    outputs: tuple[str, ...] = ()
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """What the scores are called: the models, or a functional's own outputs."""
+        return self.outputs or self.models
 
 
 @dataclass(frozen=True, slots=True, eq=False)

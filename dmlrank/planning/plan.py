@@ -21,6 +21,7 @@ from .checks import check_mu, mu_array, positive
 from .forecast import forecast, needed_error, power_of, smallest_budget, widest
 from .order import Filled, Order, fill
 from .regret import Regret, regret_of
+from .restricted import RestrictedProblem
 from .sampling import draw_cells, sample_frame, tasks_json
 from .show import expected_labels, plan_summary
 from .solve import follow
@@ -52,6 +53,11 @@ class Plan:
     def models(self) -> list[str]:
         """Names of the K models, in the order of every array."""
         return list(self.order.labels.models)
+
+    @property
+    def names(self) -> list[str]:
+        """What the scores are called: the models, or the outputs of a functional of one's own."""
+        return list(self.order.labels.names)
 
     @property
     def contexts(self) -> list[Any]:
@@ -106,7 +112,7 @@ class Plan:
     def cov_params(self, uniform: bool = False) -> pd.DataFrame:
         """Predicted covariance of the scores, (K, K), for the plan or for the uniform one of the same cost."""
         sigma = self.filled.uniform_sigma if uniform else self.filled.sigma
-        return pd.DataFrame(sigma / self.order.problem.n_contexts, index=self.models, columns=self.models)
+        return pd.DataFrame(sigma / self.order.problem.n_contexts, index=self.names, columns=self.names)
 
     def predicted(
         self, hypothesis: HypothesisLike | None = None, alpha: float = 0.05, method: str = "max-t"
@@ -138,12 +144,12 @@ class Plan:
         """
         order = self.order
         if hypothesis is not None:
-            read = read_hypothesis(hypothesis, self.models)
+            read = read_hypothesis(hypothesis, self.names)
             rows, labels = read.matrix, list(read.labels)
         elif len(order.asked):
             rows, labels = order.asked, list(order.asked_labels)
         else:
-            rows, labels = np.eye(len(self.models)), self.models
+            rows, labels = np.eye(len(self.names)), self.names
         return forecast(order, self.filled, rows, labels, check_alpha(alpha), method)
 
     def power(self, first: str, second: str, alpha: float = 0.05, difference: float | None = None) -> float:
@@ -267,9 +273,12 @@ class Plan:
             raise OptionError("costs or weights are given by context, so that the rule is known in the plan's own only")
         if mu.shape[1:] != problem.mu.shape[1:]:
             raise NuisanceError(f"mu has shape {mu.shape}, the plan was made from {problem.mu.shape}")
-        worth = replace(problem, mu=mu).worth(order.criterion.metric(self.filled.rule_sigma))
+        there, metric = replace(problem, mu=mu), order.criterion.metric(self.filled.rule_sigma)
         lower = np.full((1, 1), self.filled.floor)
-        made = follow(worth, problem.cost, lower, self.filled.multiplier, problem.one_pair)
+        if isinstance(there, RestrictedProblem):
+            made = there.followed(metric, lower, self.filled.multiplier)
+        else:
+            made = follow(there.worth(metric), problem.cost, lower, self.filled.multiplier, problem.one_pair)
         if order.explore:
             made = (1 - order.explore) * made + order.explore * order.uniform(self.budget)
         return problem.pairs.table(made)
@@ -372,10 +381,10 @@ class Plan:
 
     def _errors(self, sigma: FloatArray, name: str) -> pd.Series:
         variances = np.maximum(np.diag(sigma), 0) / self.order.problem.n_contexts
-        return pd.Series(np.sqrt(variances), index=self.models, name=name)
+        return pd.Series(np.sqrt(variances), index=self.names, name=name)
 
     def _row(self, first: str, second: str) -> FloatArray:
-        return read_hypothesis((first, second), self.models).matrix[0]
+        return read_hypothesis((first, second), self.names).matrix[0]
 
     def _gap(self, first: str, second: str, difference: float | None) -> tuple[float, float]:
         """The difference of two models' scores, and its predicted standard error."""

@@ -99,6 +99,11 @@ class Problem:
         return len(self.mu)
 
     @property
+    def interdependent(self) -> bool:
+        """Whether what a label is worth depends on the other labels of its context."""
+        return False
+
+    @property
     def total_cost(self) -> float:
         """What a label on every pair of every context would cost."""
         return self.cost_of(1.0)

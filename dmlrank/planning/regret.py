@@ -69,6 +69,10 @@ def regret_of(order: Order, filled: Filled, mu: Any) -> Regret:
     """
     if order.criterion.kind == "D":
         raise OptionError("regret is about sums of variances; a plan with criterion='D' minimises a determinant")
+    if order.problem.interdependent:
+        raise OptionError(
+            "regret is about labels whose worths do not depend on each other; those of estimator='bt_restricted' do"
+        )
     problem, table = order.problem, mu_array(mu)
     if table.shape != problem.mu.shape:
         raise NuisanceError(f"mu has shape {table.shape}, the plan was made from {problem.mu.shape}")

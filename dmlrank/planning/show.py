@@ -23,10 +23,10 @@ def expected_labels(order: Order, filled: Filled) -> FloatArray:
 
 def plan_summary(order: Order, filled: Filled, alpha: float) -> Summary:
     """The summary of a plan: what it costs, what it will know, beside the uniform plan."""
-    models = list(order.labels.models)
-    scores = forecast(order, filled, np.eye(len(models)), models, alpha, "max-t").sort_values(
-        "score", ascending=False, kind="stable"
-    )
+    models, names = list(order.labels.models), list(order.labels.names)
+    scores = forecast(order, filled, np.eye(len(names)), names, alpha, "max-t")
+    if names == models:
+        scores = scores.sort_values("score", ascending=False, kind="stable")
     asked = forecast(order, filled, order.asked, list(order.asked_labels), alpha, "max-t") if len(order.asked) else None
     labels = expected_labels(order, filled)
     per_model = labels.sum(axis=1) + (labels.sum(axis=0) if order.problem.pairs.ordered else 0)
@@ -57,7 +57,12 @@ def _header(order: Order, filled: Filled) -> tuple[tuple[str, str, str, str], ..
     names = {"A": "A (sum of variances)", "D": "D (log determinant)"}
     spent = "slack" if filled.multiplier == 0 else "binding"
     return (
-        ("Functional:", problem.functional.label, "No. Contexts:", f"{problem.n_contexts:,}"),
+        (
+            "Functional:",
+            "bt (model assumed)" if problem.interdependent else problem.functional.label,
+            "No. Contexts:",
+            f"{problem.n_contexts:,}",
+        ),
         ("Criterion:", f"{names[order.criterion.kind]}, {asked}", "Pairs:", pairs),
         (
             "Budget:",

@@ -19,7 +19,7 @@ def tidy_frame(results: Estimates, critical: float) -> pd.DataFrame:
     z = standardised(*results.against_neutral())
     return pd.DataFrame(
         {
-            "term": list(results.models),
+            "term": list(results.names),
             "estimate": results.estimate,
             "std_error": std_errors,
             "statistic": z,
@@ -69,11 +69,12 @@ def augment_frame(steps: Steps, phi: FloatArray, models: tuple[str, ...], model:
     phi : ndarray, shape (n, K)
         Influence values of the contexts.
     models : tuple of str
+        Names of the estimates.
     model : str or None
         The one model whose influence is wanted.
     """
     data, cells = steps.data, steps.data.cells
-    names = np.array(models, dtype=object)
+    names = np.array(data.items, dtype=object)
     columns: dict[str, Any] = {"first": names[cells.first], "second": names[cells.second], "n_votes": cells.n_votes}
     columns |= {f"mean_{name}": cells.y[:, c] for c, name in enumerate(data.categories)}
     if steps.likelihood:

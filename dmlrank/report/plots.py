@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def forest_plot(results: Estimates, critical: float, alpha: float, ax: Axes | None = None) -> Axes:
-    """Scores with simultaneous intervals, the best model on top.
+    """Scores with simultaneous intervals, the best model on top; other outputs in the order given.
 
     Parameters
     ----------
@@ -33,8 +33,8 @@ def forest_plot(results: Estimates, critical: float, alpha: float, ax: Axes | No
     MissingExtraError
         If matplotlib is not installed.
     """
-    axes = new_axes(ax, height=1.2 + 0.32 * len(results.models))
-    order = np.argsort(results.estimate, kind="stable")
+    axes = new_axes(ax, height=1.2 + 0.32 * len(results.names))
+    order = np.argsort(results.estimate, kind="stable") if results.of_models else np.arange(len(results.names))[::-1]
     place = np.arange(len(order))
     half_width = critical * results.covariance.std_errors[order]
     axes.errorbar(
@@ -42,7 +42,7 @@ def forest_plot(results: Estimates, critical: float, alpha: float, ax: Axes | No
     )
     if results.neutral is not None:
         axes.axvline(results.neutral, color="0.6", linewidth=0.8, linestyle="--", zorder=0)
-    axes.set_yticks(place, [literal(results.models[j]) for j in order])
+    axes.set_yticks(place, [literal(results.names[j]) for j in order])
     axes.set_ylim(-0.7, len(order) - 0.3)
     unit = "" if results.scale.natural else f", {results.scale.name}"
     axes.set_xlabel(f"{results.functional_label}{unit}, {100 * (1 - alpha):g} % simultaneous intervals")

@@ -22,7 +22,7 @@ _TITLE = "Nonparametric Ranking Results"
 _FRACTIONS = {0.0: "0", 0.5: "1/2", 1.0: "1"}
 
 
-def build_summary(results: Estimates, alpha: float, critical: float, separation: Separation) -> Summary:
+def build_summary(results: Estimates, alpha: float, critical: float, separation: Separation | None) -> Summary:
     """The summary of a fit.
 
     Parameters
@@ -32,13 +32,14 @@ def build_summary(results: Estimates, alpha: float, critical: float, separation:
         One minus the joint level of the intervals.
     critical : float
         Their half-width in standard errors (max-t).
-    separation : Separation
-        Which models are above which, at the same level.
+    separation : Separation or None
+        Which models are above which, at the same level; None where the estimates are not scores of models.
     """
     level = f"{100 * (1 - alpha):g}%"
-    heads = ("coef", "std err", "z", "P>|z|", f"[{level} simult. CI]", "rank", "set", "grp", "win")
+    heads: tuple[str, ...] = ("coef", "std err", "z", "P>|z|", f"[{level} simult. CI]")
+    heads += ("rank", "set", "grp", "win") if separation else ()
     columns = tuple((head, 1 + head.startswith("[")) for head in heads)
-    notes = _notes(results, critical, separation)
+    notes = _notes(results, alpha, critical, separation)
     title = f"{_TITLE}: {results.part}" if results.part else _TITLE
     return Summary(title, _header(results), columns, _rows(results, critical, separation), notes)
 
@@ -79,7 +80,7 @@ def _estimator(results: Estimates) -> str:
     if results.estimator == "bt_mle":
         return "bt_mle (assumes Bradley-Terry)"
     folds = f"{results.estimator}, {results.design.n_folds} folds x {results.design.n_rep}"
-    return folds if results.estimator == "debiased" else f"{folds} (CI not valid)"
+    return f"{folds} (CI not valid)" if results.estimator == "plugin" else folds
 
 
 def tie_weight(ties: Sequence[tuple[str, float, float]]) -> str:
@@ -112,23 +113,31 @@ def _clusters(results: Estimates) -> str:
     return ", ".join(f"{count:,} {name}" for count, name in pairs) or "none"
 
 
-def _rows(results: Estimates, critical: float, separation: Separation) -> tuple[tuple[str, ...], ...]:
+def _rows(results: Estimates, critical: float, separation: Separation | None) -> tuple[tuple[str, ...], ...]:
     std_errors = results.covariance.std_errors
     distance, distance_error = results.against_neutral()
     z = standardised(distance, distance_error)
     p = two_sided(z)
     digits = decimals(std_errors, fewest=3 if results.scale.natural else 1)
-    ranks, (best, worst) = ranks_of(results.estimate), rank_bounds(separation.above)
-    groups = letter_groups(separation.separated, results.estimate)
+    standing = _standing(results, separation) if separation else [()] * len(results.names)
     rows = []
-    for j in np.argsort(-results.estimate, kind="stable"):
+    for j in np.argsort(-results.estimate, kind="stable") if separation else range(len(results.names)):
         low, high = (results.estimate[j] + sign * critical * std_errors[j] for sign in (-1, 1))
         numbers = (results.estimate[j], std_errors[j], low, high)
         coef, error, lower, upper = (f"{number:.{digits}f}" for number in numbers)
         test = ("fixed", "") if results.fixed[j] else ("n/a", "") if np.isnan(z[j]) else (f"{z[j]:.2f}", f"{p[j]:.3f}")
-        standing = (str(ranks[j]), rank_set(best[j], worst[j]), shortened(groups[j]), f"{results.shares[j]:.2f}")
-        rows.append((results.models[j], coef, error, *test, lower, upper, *standing))
+        rows.append((results.names[j], coef, error, *test, lower, upper, *standing[j]))
     return tuple(rows)
+
+
+def _standing(results: Estimates, separation: Separation) -> list[tuple[str, ...]]:
+    """Rank, rank set, group and share of wins of every model."""
+    ranks, (best, worst) = ranks_of(results.estimate), rank_bounds(separation.above)
+    groups = letter_groups(separation.separated, results.estimate)
+    return [
+        (str(ranks[j]), rank_set(best[j], worst[j]), shortened(groups[j]), f"{results.shares[j]:.2f}")
+        for j in range(len(results.models))
+    ]
 
 
 def rank_set(best: int, worst: int) -> str:
@@ -164,10 +173,10 @@ def two_sided(z: FloatArray) -> FloatArray:
     return 2 * norm.sf(np.abs(z))
 
 
-def _notes(results: Estimates, critical: float, separation: Separation) -> tuple[str, ...]:
+def _notes(results: Estimates, alpha: float, critical: float, separation: Separation | None) -> tuple[str, ...]:
     design, d = results.design, results.diagnostics
-    notes = [_meaning(results), _interval_note(results, critical, separation)]
-    notes += first_place(results, separation)
+    notes = [_meaning(results), _interval_note(results, alpha, critical, separation)]
+    notes += first_place(results, separation) if separation else []
     if results.part:
         notes.append(
             f"Scores of {results.part}, from the first stages of the whole fit: log-loss, propensities, position "
@@ -229,7 +238,7 @@ def _first_stages(results: Estimates) -> str:
 def _rests_on(d: Diagnostics) -> str:
     """What the standard errors rest on, and the bias that is left."""
     rests = f"Standard errors rest on at least {d.effective_contexts:,.0f} prompts"
-    known = np.isfinite(d.second_order) and d.mu_entries
+    known = np.isfinite(d.second_order) and d.second_order > 0
     if d.subsample:
         rests += f" (F averaged over {d.subsample:,}, which adds {100 * d.subsample_price:.1f} % to them)"
     return rests + (f"; second-order bias at most {d.second_order:.2f} of them" if known else "")
@@ -258,7 +267,11 @@ def _meaning(results: Estimates) -> str:
         if results.graph.complete
         else "Mean share of comparisons won; models faced different opponents",
         "rank_centrality": "Share of time that a walk which moves to preferred models spends at each model",
+        "dominance": "Share of opponents that a model beats clearly, softly counted",
+        "softmin": "Preference for a model against the opponent who suits it worst, softly taken",
     }.get(results.functional, results.functional_label)
+    if not results.of_models:
+        return f"Outputs of a functional of one's own{_unit(results)}; {results.reason}. z tests {_against(results)}."
     opponents = f"the other {n_models - 1}" if results.graph.complete else "a model's own opponents"
     ties = tie_weight(results.design.tie_weights)
     win = f"win = share won against {opponents}" + (f", ties {ties}" if ties != "no ties" else "")
@@ -286,20 +299,12 @@ def _against(results: Estimates) -> str:
     return '"average model"' if results.functional == "bt" else f"the value {results.neutral:.3g}"
 
 
-def _interval_note(results: Estimates, critical: float, separation: Separation) -> str:
-    n_models, level = len(results.models), f"{100 * (1 - separation.alpha):g} %"
-    note = (
-        f"Intervals: max-t, critical value {critical:.2f}; they hold for all {n_models} scores at once with {level}. "
-        f"Rank sets (set) hold all true ranks jointly with {level}"
-    )
-    differences = f" (differences, {separation.critical:.2f}, stepping down)" if separation.critical > 0 else ""
-    groups = letter_groups(separation.separated, results.estimate)
-    long = any("-" in shortened(group) for group in groups)
-    letters = "grp; a-e is all from a to e" if long else "grp"
-    note += (
-        f"{differences}. {separation.n_separated:,} of {n_models * (n_models - 1) // 2:,} pairs separated; models that "
-        f"share a letter ({letters}) are not separated, which does not show that they are equal."
-    )
+def _interval_note(results: Estimates, alpha: float, critical: float, separation: Separation | None) -> str:
+    level = f"{100 * (1 - alpha):g} %"
+    what = "scores" if separation else "outputs"
+    note = f"Intervals: max-t, critical value {critical:.2f}; they hold for all {len(results.names)} {what} at once "
+    note += f"with {level}."
+    note += _rank_note(results, level, separation) if separation else ""
     if results.covariance.note:
         note += f" {results.covariance.note.capitalize()}."
     if results.estimator == "plugin":
@@ -307,7 +312,20 @@ def _interval_note(results: Estimates, critical: float, separation: Separation) 
     return note
 
 
+def _rank_note(results: Estimates, level: str, separation: Separation) -> str:
+    n_models = len(results.models)
+    note = f" Rank sets (set) hold all true ranks jointly with {level}"
+    differences = f" (differences, {separation.critical:.2f}, stepping down)" if separation.critical > 0 else ""
+    groups = letter_groups(separation.separated, results.estimate)
+    long = any("-" in shortened(group) for group in groups)
+    letters = "grp; a-e is all from a to e" if long else "grp"
+    return note + (
+        f"{differences}. {separation.n_separated:,} of {n_models * (n_models - 1) // 2:,} pairs separated; models that "
+        f"share a letter ({letters}) are not separated, which does not show that they are equal."
+    )
+
+
 def _no_test(results: Estimates) -> str:
-    names = [m for m, s in zip(results.models, results.covariance.std_errors, strict=True) if not s > 0]
+    names = [m for m, s in zip(results.names, results.covariance.std_errors, strict=True) if not s > 0]
     why = "the functional fixes them" if results.fixed.any() else "they do not vary in these data"
     return f"No test for {', '.join(names)}: standard error zero, {why}."

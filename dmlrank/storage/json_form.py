@@ -194,23 +194,25 @@ _SCALARS: dict[Any, Callable[[Any, str], Any]] = {float: _number, int: _whole, b
 
 def _check(estimates: Estimates, where: str) -> None:
     """Raise where the arrays do not fit together."""
-    e, n_models = estimates, len(estimates.models)
+    e, n_models, n_names = estimates, len(estimates.models), len(estimates.names)
     shapes = {
-        "estimate": (e.estimate, (n_models,)),
-        "plugin": (e.plugin, (n_models,)),
+        "estimate": (e.estimate, (n_names,)),
+        "plugin": (e.plugin, (n_names,)),
         "shares": (e.shares, (n_models,)),
-        "fixed": (e.fixed, (n_models,)),
-        "covariance.matrix": (e.covariance.matrix, (n_models, n_models)),
+        "fixed": (e.fixed, (n_names,)),
+        "covariance.matrix": (e.covariance.matrix, (n_names, n_names)),
         "graph.edges": (e.graph.edges, (n_models, n_models)),
     }
     for name, (array, shape) in shapes.items():
         if array.shape != shape:
             raise StorageError(f"{where}: {name} has the shape {array.shape}; needed for {n_models} models is {shape}")
     basis = e.covariance.basis
-    if basis.ndim != 2 or len(basis) != n_models or basis.shape[1] > n_models:
-        raise StorageError(f"{where}: covariance.basis has the shape {basis.shape}; needed is ({n_models}, rank)")
+    if basis.ndim != 2 or len(basis) != n_names or basis.shape[1] > n_names:
+        raise StorageError(f"{where}: covariance.basis has the shape {basis.shape}; needed is ({n_names}, rank)")
     if len(set(e.models)) < n_models or n_models < 2:
         raise StorageError(f"{where}: models are {listed(e.models)}; needed are two or more different names")
+    if len(set(e.outputs)) < len(e.outputs):
+        raise StorageError(f"{where}: outputs are {listed(e.outputs)}; needed are different names")
     if not (0 < e.alpha < 1 and e.critical > 0 and np.isfinite(e.estimate).all()):
         raise StorageError(f"{where}: scores, alpha or critical value are not finite numbers in their range")
     if not np.isfinite(e.covariance.matrix).all() or (np.diag(e.covariance.matrix) < 0).any():

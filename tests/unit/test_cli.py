@@ -40,6 +40,20 @@ def test_fit_agrees_with_the_api(battles, csv, capsys):
     assert capsys.readouterr().out.rstrip("\n") == expected
 
 
+def test_functionals_and_estimators_by_their_words(tmp_path, capsys):
+    path = str(tmp_path / "wins.csv")
+    dr.datasets.Bt(n_items=3, n_features=1).sample(400, rng=0).to_csv(path, index=False)
+    about = [FORMULA, path, "--context", "question_id", "--rng", "0"]
+    assert main(["fit", *about, "--functional", "softmin"]) == 0
+    assert "softmin (worst opponent)" in capsys.readouterr().out
+    assert main(["fit", *about, "--estimator", "bt_restricted"]) == 0
+    assert "bt (model assumed)" in capsys.readouterr().out
+    assert main(["design", *about, "--estimator", "bt_restricted", "--budget", "100"]) == 0
+    assert "bt (model assumed)" in capsys.readouterr().out
+    assert main(["fit", *about, "--functional", "minimum"]) == 2
+    assert "functional='softmin'" in capsys.readouterr().err
+
+
 def test_json_lines_are_read_too(battles, tmp_path, capsys):
     path = tmp_path / "battles.jsonl"
     battles.to_json(path, orient="records", lines=True)

@@ -281,3 +281,8 @@ def test_command_line(battles, tmp_path, capsys):
     shown = capsys.readouterr().out
     assert "Verdicts of verdict on 3,000 pairs" in shown
     assert "humans there" in shown
+
+
+def test_the_restricted_estimator_has_no_place_for_verdicts(battles):
+    with pytest.raises(OptionError, match="has no place for verdicts"):
+        fit(battles, estimator="bt_restricted", propensity="marginal")

@@ -180,7 +180,7 @@ def test_the_second_order_term_is_known_of_fitted_models_and_zero_of_linear_func
     given = GivenMu(fitted.average(np.zeros((4, 1))))
 
     def of(score, source):
-        return remaining_bias(score, source, np.arange(4), 2, 0.01)
+        return remaining_bias(score, source, np.arange(4), 2, 0.01, 2)
 
     assert np.isnan(of(BradleyTerry(weights), given)).all()
     np.testing.assert_array_equal(of(Borda(weights), given), 0)

@@ -1,0 +1,321 @@
+"""Every influence function is a pathwise derivative: E[phi s] = d theta along random submodels, by enumeration.
+
+A variance proves nothing here: something that is no gradient can vary less. Each test states theta as a function of the
+probabilities of what is observed, moves them, and compares.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.special import expit
+
+from dmlrank.estimation.crossfit import GivenMu
+from dmlrank.estimation.evaluation import evaluate
+from dmlrank.estimation.influence import pieces_by_context, pieces_by_group
+from dmlrank.estimation.restricted import RestrictedBradleyTerry
+from dmlrank.functionals import (
+    Borda,
+    BradleyTerry,
+    CategoryWeights,
+    Custom,
+    Dominance,
+    Graph,
+    RankCentrality,
+    SoftMin,
+)
+from dmlrank.functionals.first_advantage import FirstAdvantage
+from dmlrank.functionals.pair_share import PairShare
+from dmlrank.nuisance.selection_tables import GivenPairs
+
+from .populations import Population, random_direction, slope
+
+N_PROMPTS, N_ITEMS = 2, 3
+DIRECTIONS = 8
+# What the method needs is below 1e-3; enumeration leaves no more than this.
+TOLERANCE = 1e-6
+
+
+def gap(mu):
+    """Gap of the first two items in the product of their chances, and a number that is no score."""
+    share = mu[..., 0] + mu[..., 2:].sum(axis=-1) / 2
+    return np.stack([np.log(share[:, 0, 1] / share[:, 1, 0]), share[:, 0, 2] * share[:, 2, 1] ** 2], axis=1)
+
+
+KINDS = {
+    "borda": lambda weights: Borda(weights),
+    "bt": lambda weights: BradleyTerry(weights),
+    "bt-weighted": lambda weights: BradleyTerry(weights, None, np.array([[0, 1, 3], [1, 0, 2], [3, 2, 0.0]])),
+    "bt-tree": lambda weights: BradleyTerry(weights, Graph.of([(0, 1), (1, 2)], 3)),
+    "rank_centrality": lambda weights: RankCentrality(weights),
+    "rank_centrality-rate": lambda weights: RankCentrality(weights, walk="rate"),
+    "dominance": lambda weights: Dominance(weights, tau=0.55, sharpness=12),
+    "softmin": lambda weights: SoftMin(weights, sharpness=12),
+    "custom": lambda weights: Custom(gap, outputs=("gap", "product")).bind(weights),
+    "pair_share": lambda weights: PairShare(weights, 0, 2),
+    "first_advantage": lambda weights: FirstAdvantage(weights, Graph.all_pairs(3)),
+}
+
+
+def drawn_mu(rng, n_categories):
+    mu = 0.2 / n_categories + 0.8 * rng.dirichlet(np.ones(n_categories), size=(N_PROMPTS, N_ITEMS, N_ITEMS))
+    mu[:, np.arange(N_ITEMS), np.arange(N_ITEMS)] = 0.0
+    return mu
+
+
+def flipped_mean(mu):
+    """The nearest probabilities in which order does not matter."""
+    flip = [1, 0, *range(2, mu.shape[-1])]
+    return (mu + np.swapaxes(mu, 1, 2)[..., flip]) / 2
+
+
+def as_data(population, make_data, ordered=True):
+    context, first, second, label = population.votes()
+    data = make_data(
+        context,
+        first,
+        second,
+        label,
+        n_items=N_ITEMS,
+        n_categories=population.n_categories,
+        n_contexts=len(population.atoms),
+    )
+    return data if ordered else data.unordered()
+
+
+def uncentred(score, population, make_data, ordered=True, annotators=False):
+    """F + correction of every atom, (A, d), as the estimator computes it with true first stages."""
+    data = as_data(population, make_data, ordered)
+    pi = population.propensity()
+    pi = pi if ordered else pi + np.swapaxes(pi, 1, 2)
+    cells, prompt = data.cells, population.prompt
+    propensity = pi[prompt[cells.context], cells.first, cells.second]
+    pieces = pieces_by_context(data)
+    if annotators:
+        pieces, _ = pieces_by_group(data, np.arange(data.n_votes) % 2)
+    made = evaluate([score], GivenMu(population.mu[prompt]), data, propensity, pieces, 0.0).influences[0]
+    return made.value + made.by_context
+
+
+def check_gradient(phi, score, derivative, probability):
+    """E[phi s] = d theta, to a tolerance that no formula which is merely close would meet."""
+    pathwise = (probability * score) @ phi
+    scale = np.abs(derivative).max()
+    assert scale > 1e-5
+    np.testing.assert_allclose(pathwise, derivative, rtol=0, atol=TOLERANCE * scale)
+
+
+# --- functionals, in the model that says nothing ------------------------------------------------------------------
+
+
+# Where order does not matter there is no advantage of being first.
+CASES = [(name, ordered) for name in KINDS for ordered in (True, False) if ordered or name != "first_advantage"]
+
+
+@pytest.mark.parametrize(("name", "ordered"), CASES)
+@pytest.mark.parametrize("n_categories", [2, 3])
+def test_influence_is_a_gradient(name, ordered, n_categories, make_data):
+    rng = np.random.default_rng(0)
+    functional = KINDS[name](CategoryWeights.half(n_categories))
+    if not ordered and isinstance(functional, Custom):
+        functional = functional.without_order()
+    mu = drawn_mu(rng, n_categories)
+    population = Population(rng, mu if ordered else flipped_mean(mu))
+    base = population.probability()
+    assert base.sum() == pytest.approx(1)
+
+    def theta(probability):
+        share, counted = population.counted(probability, ordered)
+        return share @ functional.value(counted)
+
+    np.testing.assert_allclose(population.counted(base, ordered)[1], population.mu, atol=1e-12)
+    phi = uncentred(functional, population, make_data, ordered) - theta(base)
+    # Difference quotients of a custom functional round at 1e-11.
+    np.testing.assert_allclose(base @ phi, 0, atol=1e-9 if isinstance(functional, Custom) else 1e-12)
+    for _ in range(DIRECTIONS):
+        score = random_direction(rng, base)
+        derivative = slope(lambda h, score=score: theta(base * (1 + h * score)))
+        check_gradient(phi, score, derivative, base)
+
+
+@pytest.mark.parametrize("kind", [KINDS["bt"], KINDS["softmin"]], ids=["bt", "softmin"])
+def test_pieces_by_annotator_add_up_to_the_same_gradient(kind, make_data):
+    rng = np.random.default_rng(1)
+    functional = kind(CategoryWeights.half(3))
+    population = Population(rng, drawn_mu(rng, 3))
+    whole, parts = (uncentred(functional, population, make_data, annotators=a) for a in (False, True))
+    np.testing.assert_allclose(parts, whole, rtol=1e-12)
+
+
+@pytest.mark.parametrize("kind", [KINDS["bt"], KINDS["rank_centrality"]], ids=["bt", "rank_centrality"])
+def test_weighted_influence_is_a_gradient(kind, make_data):
+    rng = np.random.default_rng(2)
+    functional, worth = kind(CategoryWeights.half(2)), np.array([0.4, 2.5])
+    population = Population(rng, drawn_mu(rng, 2))
+    base = population.probability()
+
+    def theta(probability):
+        share, counted = population.counted(probability)
+        return (share * worth) @ functional.value(counted) / (share @ worth)
+
+    weight = worth[population.prompt] / (population.share @ worth)
+    phi = weight[:, None] * (uncentred(functional, population, make_data) - theta(base))
+    for _ in range(DIRECTIONS):
+        score = random_direction(rng, base)
+        check_gradient(phi, score, slope(lambda h, score=score: theta(base * (1 + h * score))), base)
+
+
+@pytest.mark.parametrize("kind", [KINDS["borda"], KINDS["bt"], KINDS["dominance"]], ids=["borda", "bt", "dominance"])
+def test_sums_over_clusters_are_gradients(kind, make_data):
+    # A cluster is two prompts whose labels depend on each other in any way; submodels move their joint law.
+    rng = np.random.default_rng(3)
+    functional = kind(CategoryWeights.half(2))
+    population = Population(rng, drawn_mu(rng, 2), several=False)
+    single = population.probability()
+    joint = np.outer(single, single)
+    # Dependence that leaves both margins as they are.
+    tie = rng.uniform(-0.5, 0.5, size=joint.shape)
+    tie -= (tie @ single)[:, None]
+    tie -= single @ tie
+    joint *= 1 + tie
+    np.testing.assert_allclose(joint.sum(axis=0), single)
+
+    def theta(probability):
+        share, counted = population.counted((probability.sum(axis=0) + probability.sum(axis=1)) / 2)
+        return share @ functional.value(counted)
+
+    phi = uncentred(functional, population, make_data) - theta(joint)
+    of_cluster = (phi[:, None] + phi[None]) / 2
+    flat = joint.ravel()
+    for _ in range(DIRECTIONS):
+        score = random_direction(rng, flat)
+        derivative = slope(lambda h, s=score: theta(joint * (1 + h * s.reshape(joint.shape))))
+        check_gradient(of_cluster.reshape(-1, of_cluster.shape[-1]), score, derivative, flat)
+
+
+# --- the restricted model -----------------------------------------------------------------------------------------
+
+
+def bradley_terry(strength, effect):
+    """Probabilities of a Bradley-Terry model in every prompt, (X, K, K, 2), from (X, K) and (X,)."""
+    first = expit(strength[:, :, None] - strength[:, None, :] + effect[:, None, None])
+    mu = np.stack([first, 1 - first], axis=-1)
+    mu[:, np.arange(strength.shape[1]), np.arange(strength.shape[1])] = 0.0
+    return mu
+
+
+@pytest.fixture
+def model():
+    """A Bradley-Terry population with or without position effect, and random paths within the model."""
+
+    def make(seed, position, several=True):
+        rng = np.random.default_rng(seed)
+        strength = rng.normal(size=(N_PROMPTS, N_ITEMS))
+        strength -= strength.mean(axis=1, keepdims=True)
+        effect = rng.normal(0.5, 0.5, size=N_PROMPTS) if position else np.zeros(N_PROMPTS)
+        population = Population(rng, bradley_terry(strength, effect), several)
+
+        def path():
+            d_share = rng.uniform(-1, 1, size=N_PROMPTS)
+            d_selection = rng.uniform(-1, 1, size=population.selection.shape)
+            d_strength = rng.normal(size=strength.shape)
+            d_strength -= d_strength.mean(axis=1, keepdims=True)
+            d_effect = rng.normal(size=N_PROMPTS) * position
+
+            def at(h):
+                share = population.share * (1 + h * (d_share - population.share @ d_share))
+                tilt = d_selection - (population.selection * d_selection).sum(axis=1, keepdims=True)
+                moved = strength + h * d_strength
+                mu = bradley_terry(moved, effect + h * d_effect)
+                return population.probability(share, population.selection * (1 + h * tilt), mu), share @ moved
+
+            base = at(0.0)[0]
+            return slope(lambda h: np.log(at(h)[0])), slope(lambda h: at(h)[1]), base
+
+        return population, path, population.share @ strength
+
+    return make
+
+
+def restricted_score(population, position):
+    pi = population.propensity()
+    pi = pi if position else pi + np.swapaxes(pi, 1, 2)
+    return RestrictedBradleyTerry(
+        BradleyTerry(CategoryWeights.half(2)),
+        Graph.all_pairs(N_ITEMS),
+        GivenPairs(pi[population.prompt]),
+        position,
+    )
+
+
+@pytest.mark.parametrize("position", [True, False], ids=["position effect", "position_bias=False"])
+@pytest.mark.parametrize("several", [True, False], ids=["several pairs", "one pair"])
+def test_the_restricted_influence_is_a_gradient(model, make_data, position, several):
+    population, path, theta = model(4, position, several)
+    phi = uncentred(restricted_score(population, position), population, make_data, position) - theta
+    free = uncentred(BradleyTerry(CategoryWeights.half(2)), population, make_data, position) - theta
+    base = population.probability()
+    np.testing.assert_allclose(base @ phi, 0, atol=1e-12)
+    for _ in range(DIRECTIONS):
+        score, derivative, _ = path()
+        check_gradient(phi, score, derivative, base)
+        check_gradient(free, score, derivative, base)
+
+
+@pytest.mark.parametrize("position", [True, False], ids=["position effect", "position_bias=False"])
+def test_it_is_the_efficient_one(model, make_data, position):
+    # A gradient that is orthogonal to its difference from any other gradient lies in the tangent space.
+    population, _, theta = model(5, position)
+    phi = uncentred(restricted_score(population, position), population, make_data, position) - theta
+    free = uncentred(BradleyTerry(CategoryWeights.half(2)), population, make_data, position) - theta
+    base = population.probability()[:, None]
+    np.testing.assert_allclose((base * (free - phi)).T @ phi, 0, atol=1e-12)
+    gain = (base * free).T @ free - (base * phi).T @ phi
+    spectrum = np.linalg.eigvalsh(gain)
+    assert spectrum[0] > -1e-12
+    assert spectrum[1] > 1e-3
+
+
+def test_a_position_effect_that_is_not_there_costs_precision_and_no_validity(model, make_data):
+    population, path, theta = model(6, False)
+    phi = uncentred(restricted_score(population, True), population, make_data, True) - theta
+    base = population.probability()
+    for _ in range(DIRECTIONS):
+        score, derivative, _ = path()
+        check_gradient(phi, score, derivative, base)
+
+
+def paper_influence(population, theta, strength):
+    """The paper's eq. (eif_bt_restricted): sum over ordered pairs of S / pi L^+ (e_j - e_k) (Y - mu)."""
+    pi, rows = population.propensity(), []
+    for atom, _ in population.atoms:
+        x = atom.prompt
+        first = expit(strength[x][:, None] - strength[x])
+        weight = first * (1 - first)
+        np.fill_diagonal(weight, 0.0)
+        inverse = np.linalg.pinv(np.diag(weight.sum(axis=1)) - weight)
+        row = strength[x] - theta
+        for (j, k), c in atom.votes:
+            contrast = np.eye(N_ITEMS)[j] - np.eye(N_ITEMS)[k]
+            row = row + inverse @ contrast * ((c == 0) - population.mu[x, j, k, 0]) / pi[x, j, k]
+        rows.append(row)
+    return np.array(rows)
+
+
+@pytest.mark.parametrize("position", [True, False], ids=["position effect", "none"])
+def test_the_papers_formula_is_no_gradient(model, position):
+    # It counts every pair twice; halved it is one only where there is no position effect.
+    population, path, theta = model(7, position)
+    strength = BradleyTerry(CategoryWeights.half(2)).value(population.mu)
+    phi = paper_influence(population, theta, strength)
+    base, apart = population.probability(), []
+    for _ in range(DIRECTIONS):
+        score, derivative, _ = path()
+        between = population.share @ strength
+        centre = strength[population.prompt] - between
+        for factor in (1.0, 0.5):
+            moved = (base * score) @ (centre + factor * (phi - centre))
+            apart.append(np.abs(moved - derivative).max() / np.abs(derivative).max())
+    whole, halved = np.reshape(apart, (-1, 2)).T
+    assert np.median(whole) > 0.1
+    assert halved.max() < TOLERANCE if not position else np.median(halved) > 0.01

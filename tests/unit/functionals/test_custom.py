@@ -1,0 +1,225 @@
+"""Functions of one's own against the built-in functionals, and what is found when they are tried."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from dmlrank.exceptions import GraphError, OptionError, OptionTypeError
+from dmlrank.functionals import Borda, BradleyTerry, CategoryWeights, Custom, Dominance, Graph, RankCentrality, SoftMin
+
+KINDS = {
+    "borda": lambda weights, graph: Borda(weights, graph),
+    "bt": lambda weights, graph: BradleyTerry(weights, graph),
+    "rank_centrality": lambda weights, graph: RankCentrality(weights, graph, walk="rate"),
+    "dominance": lambda weights, graph: Dominance(weights, graph),
+    "softmin": lambda weights, graph: SoftMin(weights, graph),
+}
+HALF = CategoryWeights.half(2)
+
+
+@pytest.fixture(params=KINDS.values(), ids=KINDS)
+def kind(request):
+    return request.param
+
+
+def custom(function, n_items=4, graph=None, weights=HALF, **options):
+    return Custom(function, **options).bind(weights, graph or Graph.all_pairs(n_items))
+
+
+@pytest.mark.parametrize("n_items", [2, 4, 8])
+def test_differences_agree_with_the_built_in_derivative(kind, weights, draw_mu, draw_graph, n_items):
+    rng = np.random.default_rng(0)
+    graph = draw_graph(rng, n_items)
+    built_in = kind(weights, graph)
+    own = custom(built_in.value, n_items, graph, weights)
+    own.examine(n_items)
+    mu = draw_mu(rng, 5, n_items, weights.n_categories)
+    # Corrections divide by propensities: a direction may be thousands of times as long as a probability.
+    for scale in (1e-3, 1.0, 5e3):
+        delta = scale * rng.normal(size=mu.shape) * graph.edges[:, :, None]
+        value, derivative = own.value_and_derivative(mu, delta)
+        np.testing.assert_array_equal(value, built_in.value(mu))
+        expected = built_in.derivative(mu, delta)
+        np.testing.assert_allclose(derivative, expected, rtol=0, atol=1e-6 * np.abs(expected).max())
+
+
+def test_a_derivative_costs_two_calls_however_many_items(draw_mu):
+    calls = []
+
+    def counted(mu):
+        calls.append(len(mu))
+        return Borda(HALF).value(mu)
+
+    for n_items in (3, 12):
+        calls.clear()
+        mu = draw_mu(np.random.default_rng(1), 6, n_items, 2)
+        Custom(counted).derivative(mu, mu)
+        assert calls == [6, 6]
+
+
+def test_steps_stay_inside_the_simplex(draw_mu):
+    seen = []
+
+    def looked_at(mu):
+        seen.append(mu[..., 0][:, ~np.eye(4, dtype=bool)])
+        return np.log(mu[:, 0, 1])
+
+    mu = draw_mu(np.random.default_rng(2), 50, 4, 2, floor=1e-3)
+    delta = 1e4 * np.random.default_rng(3).normal(size=mu.shape)
+    Custom(looked_at).derivative(mu, delta)
+    assert min(table.min() for table in seen) > 0
+    off = mu[..., 0][:, ~np.eye(4, dtype=bool)]
+    for table in seen:
+        assert (np.abs(table - off).max(axis=1) <= 1.0001e-4 * mu[mu > 0].min()).any()
+        assert (np.abs(table - off).max(axis=1) <= 1.0001e-4 * off.min(axis=1)).all()
+
+
+def test_information_and_accumulate_agree_with_the_built_in_ones(kind, weights, draw_mu, draw_graph):
+    rng = np.random.default_rng(4)
+    graph = draw_graph(rng, 4)
+    built_in, mu = kind(weights, graph), draw_mu(rng, 3, 4, weights.n_categories)
+    own = custom(built_in.value, 4, graph, weights)
+    root, amount = rng.normal(size=(4, 4)), rng.uniform(1, 5, size=(3, 4, 4))
+    labels = draw_mu(rng, 3, 4, weights.n_categories)
+    for metric in (None, root @ root.T):
+        expected = built_in.information(mu, metric)
+        np.testing.assert_allclose(own.information(mu, metric), expected, rtol=1e-6, atol=1e-9 * expected.max())
+    for at in (None, labels):
+        expected = built_in.accumulate(mu, amount, at)
+        np.testing.assert_allclose(own.accumulate(mu, amount, at), expected, rtol=0, atol=1e-7 * expected.max())
+
+
+def test_without_order_both_orders_count_alike(draw_mu):
+    mu = draw_mu(np.random.default_rng(5), 3, 4, 3)
+    one_way = Custom(lambda mu: mu[:, 0, 1, :2]).without_order()
+    np.testing.assert_allclose(one_way.value(mu), (mu[:, 0, 1, :2] + mu[:, 1, 0, [1, 0]]) / 2)
+
+
+def test_names_of_outputs():
+    items = ("a", "b", "c")
+
+    def first_chance(mu):
+        return mu[:, 0, 1, 0]
+
+    def two(mu):
+        return mu[:, 0, 1, :2]
+
+    assert custom(Borda(HALF).value, 3).names(items) == items
+    assert custom(first_chance, 3).names(items) == ("first_chance",)
+    assert custom(two, 3).names(items) == ("two_1", "two_2")
+    assert custom(lambda mu: mu[:, 0, 1, 0], 3).names(items) == ("own function",)
+    assert custom(two, 3, outputs=("win", "loss")).names(items) == ("win", "loss")
+    assert custom(two, 3).neutral(3) == 0.0
+    assert custom(two, 3, reference=0.5).neutral(3) == 0.5
+    assert custom(Borda(HALF).value, 3).neutral(3) is None
+
+
+def test_the_gauge_is_what_is_given():
+    own = custom(Borda(HALF).value, 3, fixed=np.ones(3))
+    np.testing.assert_allclose(own.gauge(3).basis, [np.ones(3) / np.sqrt(3)])
+    assert custom(Borda(HALF).value, 3).gauge(3).basis.shape == (0, 3)
+    with pytest.raises(OptionError, match=r"fixed=\) has shape \(1, 2\); needed are independent rows of 3"):
+        custom(Borda(HALF).value, 3, fixed=np.ones(2)).examine(3)
+    with pytest.raises(OptionError, match="independent rows"):
+        custom(Borda(HALF).value, 3, fixed=np.ones((2, 3))).examine(3)
+
+
+def preference(mu):
+    return HALF.symmetric(mu)
+
+
+NOT_SMOOTH = {
+    "minimum": (lambda mu: (preference(mu) + 9 * np.eye(mu.shape[1])).min(axis=2), "a kink.*SoftMin"),
+    "indicator": (lambda mu: (preference(mu) > 0.6).mean(axis=2), "a jump.*Dominance"),
+    "rank": (lambda mu: preference(mu).sum(axis=2).argsort(axis=1).argsort(axis=1), "a jump"),
+    "median": (lambda mu: np.median(preference(mu), axis=2), "a kink"),
+    "distance": (lambda mu: np.abs(preference(mu)[:, 0, 1] - 0.5), "a kink"),
+    "best": (lambda mu: preference(mu).sum(axis=2).max(axis=1), "a kink"),
+}
+
+
+@pytest.mark.parametrize(("function", "message"), NOT_SMOOTH.values(), ids=NOT_SMOOTH)
+@pytest.mark.parametrize("n_items", [4, 7])
+def test_jumps_and_kinks_are_refused_and_the_smooth_one_is_named(function, message, n_items):
+    with pytest.raises(OptionError, match=f"not differentiable: it has {message}"):
+        custom(function, n_items).examine(n_items)
+
+
+@pytest.mark.parametrize("n_items", [2, 3, 5, 12])
+def test_smooth_functions_pass_however_sharp(weights, n_items):
+    for functional in (
+        Borda(weights),
+        BradleyTerry(weights),
+        RankCentrality(weights, walk="rate"),
+        Dominance(weights, sharpness=200),
+        SoftMin(weights, sharpness=200),
+    ):
+        custom(functional.value, n_items, weights=weights).examine(n_items)
+    custom(lambda mu: np.full((len(mu), 1), 3.0), n_items).examine(n_items)
+
+
+def draws_numbers():
+    rng = np.random.default_rng(0)
+    return lambda mu: rng.normal(size=len(mu))
+
+
+WRONG = {
+    "fails": (lambda mu: mu[:, 0, 99, 0], "fails on probabilities.*IndexError"),
+    "shape": (lambda mu: mu[..., 0], r"returns shape \(\d, 4, 4\)"),
+    "mean": (lambda mu: mu[..., 0].mean(axis=(0, 1), keepdims=True)[0], "returns shape"),
+    "diagonal": (lambda mu: np.log(mu[..., 0]).sum(axis=2), "NaN or infinity"),
+    "mixes": (lambda mu: mu[:, 0, 1, 0] - mu[:, 0, 1, 0].mean(), "called with other contexts"),
+    "random": (draws_numbers(), "other values when it is called again"),
+    "text": (lambda mu: ["high"] * len(mu), "fails on probabilities"),
+    "nothing": (lambda mu: np.empty((len(mu), 0)), "returns no numbers"),
+}
+
+
+@pytest.mark.parametrize(("function", "message"), WRONG.values(), ids=WRONG)
+@pytest.mark.filterwarnings("ignore:divide by zero")
+def test_functions_that_are_no_functional(function, message):
+    with pytest.raises(OptionError, match=message):
+        custom(function).examine(4)
+
+
+def test_pairs_that_are_not_compared_may_not_be_used():
+    path = Graph.of([(0, 1), (1, 2), (2, 3)], 4)
+    with pytest.raises(GraphError, match=r"uses pairs that are not compared \(3 of 6 pairs"):
+        custom(Borda(HALF).value, 4, path).examine(4)
+    custom(Borda(HALF, path).value, 4, path).examine(4)
+
+
+def test_an_analytic_derivative_is_checked_and_used(draw_mu):
+    bt, calls = BradleyTerry(HALF), []
+
+    def analytic(mu, delta):
+        calls.append(len(mu))
+        return bt.derivative(mu, delta)
+
+    own = custom(bt.value, directional=analytic)
+    own.examine(4)
+    mu = draw_mu(np.random.default_rng(6), 3, 4, 2)
+    calls.clear()
+    np.testing.assert_array_equal(own.derivative(mu, mu), bt.derivative(mu, mu))
+    assert calls == [3]
+    with pytest.raises(OptionError, match=r"is .* where differences of the function give"):
+        custom(bt.value, directional=lambda mu, delta: 1.001 * bt.derivative(mu, delta)).examine(4)
+    with pytest.raises(OptionError, match=r"returns shape \(4, 3\); needed is \(4, 4\)"):
+        custom(bt.value, directional=lambda mu, delta: bt.derivative(mu, delta)[:, :3]).examine(4)
+
+
+@pytest.mark.parametrize(
+    ("make", "error", "message"),
+    [
+        (lambda: Custom("bt"), OptionTypeError, "a function of mu; got a str"),
+        (lambda: Custom(len, directional=3), OptionTypeError, "got a int"),
+        (lambda: Custom(len, outputs=()), OptionError, "different, non-empty names"),
+        (lambda: Custom(len, outputs=("a", "a")), OptionError, "different, non-empty names"),
+        (lambda: custom(Borda(HALF).value, outputs=("a", "b")).examine(4), OptionError, "4 numbers.*2 names"),
+        (lambda: Custom(len).bind(edge_weights=np.ones((3, 3))), OptionError, "edge_weights apply"),
+    ],
+)
+def test_what_is_refused(make, error, message):
+    with pytest.raises(error, match=message):
+        make()

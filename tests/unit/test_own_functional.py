@@ -1,0 +1,212 @@
+"""Fits of a functional of one's own: the numbers of the built-in ones, outputs with names, and what has no answer."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import dmlrank as dr
+from dmlrank.exceptions import (
+    DataNotStoredError,
+    GraphError,
+    OptionError,
+    OptionTypeError,
+    StorageError,
+    UnknownModelError,
+)
+from dmlrank.functionals import Borda, BradleyTerry, CategoryWeights, Custom, Dominance, RankCentrality, SoftMin
+
+HALF = CategoryWeights.half(3)
+WINS = CategoryWeights.half(2)
+BUILT_IN = {
+    "borda": (Borda(WINS), {"interior": False, "linear": True, "fixed": "ones"}),
+    "bt": (BradleyTerry(WINS), {"fixed": "ones"}),
+    "rank_centrality": (RankCentrality(WINS, walk="rate"), {"fixed": "ones"}),
+    "dominance": (Dominance(WINS), {"interior": False}),
+    "softmin": (SoftMin(WINS), {"interior": False}),
+}
+
+
+def top_gap(mu):
+    """Gap in Borda scores of the first two models, and the chance of the first against the third."""
+    share = HALF.symmetric(mu)
+    score = share.sum(axis=2) / (mu.shape[1] - 1)
+    return np.stack([score[:, 0] - score[:, 1], share[:, 0, 2]], axis=1)
+
+
+GAP = Custom(top_gap, outputs=("gap", "m0 over m2"), interior=False, linear=True)
+
+
+@pytest.fixture(scope="module")
+def battles(draw_battles):
+    return draw_battles(np.random.default_rng(0), 300, n_pairs=4, unlabelled=10)
+
+
+@pytest.fixture(scope="module")
+def known(battles):
+    return {"mu": battles.mu, "propensity": battles.propensity}
+
+
+@pytest.mark.parametrize(("name", "position_bias"), [*((name, True) for name in BUILT_IN), ("bt", False)])
+def test_a_copy_of_a_built_in_functional_gives_its_numbers(rank, draw_battles, name, position_bias):
+    n_items, (built_in, options) = 20, BUILT_IN[name]
+    drawn = draw_battles(np.random.default_rng(1), 50, n_items=n_items, n_categories=2, n_pairs=15)
+    swapped = (0, 2, 1, 3)
+    mu, pi = drawn.mu, drawn.propensity
+    if not position_bias:
+        mu, pi = (mu + mu.transpose(swapped)[..., ::-1]) / 2, pi + pi.transpose(0, 2, 1)
+    given = {"mu": mu, "propensity": pi, "graph": "complete", "position_bias": position_bias}
+    ready = {**options, "fixed": np.ones(n_items)} if "fixed" in options else options
+    own = rank(drawn.frame, functional=Custom(built_in.value, **ready), **given)
+    expected = rank(drawn.frame, functional=built_in, **given)
+    np.testing.assert_allclose(own.params, expected.params, rtol=0, atol=1e-6 * expected.params.abs().max())
+    spread = np.abs(expected.cov_params().to_numpy()).max()
+    np.testing.assert_allclose(own.cov_params(), expected.cov_params(), rtol=0, atol=1e-6 * spread)
+    np.testing.assert_array_equal(own.ranks().index, expected.ranks().index)
+    assert own.models == expected.models
+
+
+def test_outputs_stand_where_models_would(rank, battles, known):
+    res = rank(battles.frame, functional=GAP, **known)
+    names = ["gap", "m0 over m2"]
+    assert res.names == res.params.index.tolist() == res.conf_int().index.tolist() == names
+    assert res.models == ["m0", "m1", "m2", "m3"]
+    assert res.cov_params().shape == (2, 2)
+    assert res.influence.shape == (300, 2)
+    assert res.tidy()["term"].tolist() == names
+    assert res.predict().columns.tolist() == names
+    assert "influence_gap" in res.augment()
+    assert res.t_test("gap").effect[0] == res.params["gap"]
+    assert res.t_test("2*gap - m0 over m2 = 0.1").summary_frame().shape[0] == 1
+    assert res.wald_test(["gap", "m0 over m2 = 0.5"]).df_denom == 2
+    assert res.ellipsoid(models=names).contains(res.params)
+    assert res.rescale(100).params["gap"] == pytest.approx(100 * res.params["gap"])
+    assert 0 < res.win_probability("m0", "m1").estimate < 1
+    np.testing.assert_allclose(res.tvalues, res.params / res.bse)
+
+
+def test_a_gap_is_the_difference_of_the_scores(rank, battles, known):
+    res, borda = rank(battles.frame, functional=GAP, **known), rank(battles.frame, **known)
+    test = borda.t_test("m0 - m1")
+    np.testing.assert_allclose([res.params["gap"], res.bse["gap"]], [test.effect[0], test.sd.item()], rtol=1e-8)
+    share = borda.win_probability("m0", "m2")
+    assert res.params["m0 over m2"] == pytest.approx(share.estimate, rel=1e-9)
+
+
+def test_the_summary_has_no_ranks_of_outputs(rank, battles, known):
+    text = rank(battles.frame, functional=GAP, **known).summary().as_text()
+    assert "custom (top_gap)" in text
+    assert "m0 over m2" in text
+    for word in ("rank", "grp", "First place", "win ="):
+        assert word not in text
+    assert text.index("gap  ") < text.index("m0 over m2")
+
+
+@pytest.mark.parametrize("question", ["ranks", "t_test_pairwise", "best_set"])
+def test_outputs_have_no_order(rank, battles, known, question):
+    res = rank(battles.frame, functional=GAP, **known)
+    with pytest.raises(OptionError, match=f"{question} is about an order of models.*'gap'.*t_test"):
+        getattr(res, question)()
+
+
+def test_outputs_have_no_groups_and_no_place_beside_models(rank, battles, known):
+    res = rank(battles.frame, functional=GAP, **known)
+    with pytest.raises(OptionError, match="compare puts scores of models side by side, and this functional's"):
+        dr.compare(res, res.update(functional="borda"))
+    with pytest.raises(OptionError, match="by gives scores of models by group"):
+        res.by("topic")
+    with pytest.raises(OptionError, match="project describes scores of models"):
+        res.project("~ x0")
+
+
+def test_unknown_names_are_refused(rank, battles, known):
+    res = rank(battles.frame, functional=GAP, **known)
+    with pytest.raises(UnknownModelError, match=r"unknown model 'gpa'.*did you mean 'gap'"):
+        res.t_test("gpa")
+    with pytest.raises(UnknownModelError, match="not an output of this functional"):
+        res.ellipsoid(models=["gap", "m0"])
+    with pytest.raises(UnknownModelError, match="no model 'gap' was ranked"):
+        res.win_probability("gap", "m0")
+
+
+def test_a_plain_function_is_taken_as_it_is(rank, battles, known):
+    res = rank(battles.frame, functional=top_gap, **known)
+    assert res.names == ["top_gap_1", "top_gap_2"]
+    assert res.functional == "custom"
+    res = res.update(functional=lambda mu: top_gap(mu)[:, 0])
+    assert res.names == ["own function"]
+    assert res.update(functional="bt").names == res.models
+
+
+def test_singular_covariances_are_named(battles, known):
+    shares = Custom(Borda(HALF).value, interior=False)
+    options = known | {"context": "prompt", "min_labels": 1, "rng": 0}
+    formula = "winner ~ 1 | model_a + model_b"
+    with pytest.warns(dr.DmlrankWarning, match=r"numerically singular: .*m0 .*m1 .*m2 .*m3 does not vary.*fixed="):
+        dr.dml_rank(formula, battles.frame, functional=shares, **options)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        named = Custom(Borda(HALF).value, interior=False, fixed=np.ones(4))
+        dr.dml_rank(formula, battles.frame, functional=named, **options)
+
+
+def test_json_keeps_names_and_not_the_function(rank, battles, known, tmp_path):
+    res = rank(battles.frame, functional=GAP, **known)
+    back = dr.read_json(res.to_json())
+    pd.testing.assert_series_equal(back.params, res.params)
+    pd.testing.assert_frame_equal(back.conf_int(), res.conf_int())
+    assert back.summary().as_text() == res.summary().as_text()
+    with pytest.raises(DataNotStoredError):
+        back.update(functional="borda")
+    with pytest.raises(OptionError, match="is about an order"):
+        back.ranks()
+    res.save(tmp_path / "numbers")
+    pd.testing.assert_series_equal(dr.load(tmp_path / "numbers").params, res.params)
+    text = res.to_json().replace('"m0 over m2"', '"gap"')
+    with pytest.raises(StorageError, match="outputs are 'gap', 'gap'; needed are different names"):
+        dr.read_json(text)
+    lambda_fit = rank(battles.frame, functional=lambda mu: mu[:, 0, 1, 0], **known)
+    with pytest.raises(StorageError, match="the option functional cannot be stored"):
+        lambda_fit.save(tmp_path / "all", with_data=True)
+
+
+def test_what_is_refused(rank, battles, known):
+    with pytest.raises(OptionError, match="not differentiable: it has a kink"):
+        rank(battles.frame, functional=lambda mu: np.sort(HALF.symmetric(mu), axis=2)[:, :, 1], **known)
+    with pytest.raises(OptionTypeError, match=r"allowed: 'borda'.*'softmin', a function"):
+        rank(battles.frame, functional=3, **known)
+    with pytest.raises(OptionError, match=r"'min' is not differentiable.*'softmin'"):
+        rank(battles.frame, functional="min", **known)
+    with pytest.raises(OptionError, match="edge_weights apply to borda and bt"):
+        rank(battles.frame, functional=GAP, edge_weights="counts", **known)
+    with pytest.raises(OptionError, match="allowed is functional='bt'"):
+        rank(battles.frame, functional=GAP, estimator="bt_restricted", **known)
+
+
+def test_pairs_without_labels_may_not_be_used(rank, draw_battles):
+    edges = np.zeros((4, 4), dtype=bool)
+    edges[[0, 1, 2, 1, 2, 3], [1, 2, 3, 0, 1, 2]] = True
+    drawn = draw_battles(np.random.default_rng(3), 120, edges=edges, n_pairs=2)
+    given = {"mu": drawn.mu, "propensity": drawn.propensity}
+    with pytest.raises(GraphError, match="'top_gap' uses pairs that are not compared"):
+        rank(drawn.frame, functional=top_gap, **given)
+    assert len(rank(drawn.frame, functional=top_gap, graph="complete", **given).params) == 2
+
+
+@pytest.mark.parametrize("name", ["dominance", "softmin"])
+def test_dominance_and_softmin_by_name(rank, battles, known, name):
+    res = rank(battles.frame, functional=name, **known)
+    assert res.functional == name
+    assert len(res.ranks()) == 4
+    assert name in res.summary().as_text()
+    assert dr.read_json(res.to_json()).params.equals(res.params)
+
+
+def test_plans_for_a_function_are_those_of_the_built_in_one(rank, battles, known):
+    own = rank(battles.frame, functional=Custom(BradleyTerry(HALF).value, fixed=np.ones(4)), **known)
+    expected = rank(battles.frame, functional="bt", **known)
+    plans = [res.design(budget=200) for res in (own, expected)]
+    np.testing.assert_allclose(plans[0].propensity, plans[1].propensity, rtol=1e-5, atol=1e-8)
