@@ -1,8 +1,8 @@
 """A simulated judge of six qualities: error and coverage of the two-stage estimator and of the paper's variant.
 
 The judge sees the true preference probabilities through Gaussian noise on the logit scale [P app:sim]. Every
-replication fits all functionals without a judge, with it in two stages, and with its verdict as a feature of mu. Rows
-are appended to a table, so that a study can grow.
+replication fits all functionals without a judge, with the true mu, with the judge in two stages, and with its verdict
+as a feature of mu. Rows are appended to a table, so that a study can grow.
 
     python benchmarks/judge_noise.py run --seeds 50
     python benchmarks/judge_noise.py table --figure judge_noise.png
@@ -49,6 +49,8 @@ def replicate(seed: int, truth: pd.DataFrame, features: bool) -> Iterator[dict[s
     formula = "winner ~ " + " + ".join(f"x{p}" for p in range(SIMULATOR.n_features)) + " | model_a + model_b"
     fit = dr.dml_rank(formula, battles, context="question_id", propensity="propensity", rng=seed, n_jobs=1)
     yield from figures(fit, truth, {"seed": seed, "noise": np.nan, "how": "no judge"})
+    given = dr.dml_rank(formula, battles, context="question_id", propensity="propensity", mu=mu, floor=0.0, n_jobs=1)
+    yield from figures(given, truth, {"seed": seed, "noise": np.nan, "how": "true mu"})
     for noise in NOISE:
         judge = judge_of(mu, noise, rng)
         for how in ("two-stage", "features") if features else ("two-stage",):

@@ -33,7 +33,7 @@ from .inference.restriction import RestrictionTest, compare_restricted
 from .maximum_likelihood import maximum_likelihood
 from .nuisance.classifiers import check_learner, is_own
 from .nuisance.given import checked_mu
-from .nuisance.learners import fit_all
+from .nuisance.learners import MuModel, fit_all
 from .nuisance.propensity import (
     Propensity,
     column_propensity,
@@ -316,7 +316,9 @@ def _judged_mu(
     """First stages with a judge; given probabilities stay as they are."""
 
     def refit(soft: Sequence[Cells]) -> CrossFittedMu:
-        return _mu(data, folds, o, np.random.SeedSequence(seed.entropy, spawn_key=seed.spawn_key), soft)
+        assert isinstance(alone, CrossFittedMu)
+        anew = np.random.SeedSequence(seed.entropy, spawn_key=seed.spawn_key)
+        return _mu(data, folds, o, anew, soft, alone.models[0])
 
     rng = np.random.default_rng(draws)
     return cross_fit_judged(data, verdicts, folds, alone, refit if o.mu is None else None, rng)
@@ -438,8 +440,9 @@ def _mu(
     o: Options,
     seed: np.random.SeedSequence,
     soft: Sequence[Cells] | None = None,
+    like: MuModel | None = None,
 ) -> CrossFittedMu:
-    models = fit_all(data, folds.fold, folds.unit, o.tune, seed.spawn(o.n_folds), o.n_jobs, o.learner, soft)
+    models = fit_all(data, folds.fold, folds.unit, o.tune, seed.spawn(o.n_folds), o.n_jobs, o.learner, soft, like)
     return CrossFittedMu(models, folds, data.x)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Protocol
 
@@ -102,6 +102,8 @@ class CrossFittedMu:
     models: tuple[MuModel, ...]
     folds: Folds
     x: FloatArray
+    # Answers about whole sets of cells: several steps ask about the same labels and verdicts.
+    _known: dict[Cells, FloatArray] = field(default_factory=dict, init=False, repr=False)
 
     def chunks(self, size: int) -> Iterator[tuple[IntArray, FloatArray]]:
         """Out-of-fold probabilities, fold by fold."""
@@ -130,13 +132,17 @@ class CrossFittedMu:
         return sum((model.predict(x) for model in self.models[1:]), self.models[0].predict(x)) / len(self.models)
 
     def at(self, cells: Cells) -> FloatArray:
-        """Out-of-fold probabilities of labelled cells, (m, C)."""
+        """Out-of-fold probabilities of labelled cells, (m, C); not to be written to."""
+        if cells in self._known:
+            return self._known[cells]
         probabilities = np.empty(cells.y.shape)
         for held_out, model in enumerate(self.models):
             here = np.flatnonzero(self.folds.fold[cells.context] == held_out)
             if not len(here):
                 continue
             probabilities[here] = model.at(self.x[cells.context[here]], cells.first[here], cells.second[here])
+        probabilities.flags.writeable = False
+        self._known[cells] = probabilities
         return probabilities
 
 

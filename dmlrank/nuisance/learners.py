@@ -15,7 +15,7 @@ from .classifiers import fit_learner, is_own
 from .frequencies import shrunken_frequencies
 from .lightgbm import outcome_rows, stack_rows, train_booster
 from .pairs import PairTrees, predict_all_pairs
-from .smooth_boosting import fit_smooth_boosted
+from .smooth_boosting import SmoothBoostedMu, fit_smooth_boosted
 from .tuning import Tune
 
 
@@ -98,6 +98,7 @@ def fit_all(
     n_jobs: int | None,
     learner: Any = "auto",
     soft: Sequence[Cells] | None = None,
+    like: MuModel | None = None,
 ) -> tuple[MuModel, ...]:
     """One model of mu per fold, each trained on the other folds.
 
@@ -108,12 +109,16 @@ def fit_all(
         One per fold.
     soft : sequence of Cells, optional
         Further cells with soft labels to learn from, by fold: those of a model come from labels outside its fold.
+    like : model, optional
+        One fitted to the same labels, whose configuration need not be settled again.
     data, unit, tune, n_jobs, learner
         See :func:`fit_mu`. ``learner="auto"`` with ``tune="cv"`` means smooth main effects and boosting, see
         :func:`dmlrank.nuisance.smooth_boosting.fit_smooth_boosted`; with any other ``tune``, LightGBM alone.
     """
     if learner == "auto" and tune == "cv" and data.x.shape[1] and _several_categories(data, fold, len(seeds)):
-        return fit_smooth_boosted(data, fold, seeds, n_jobs, soft)
+        return fit_smooth_boosted(
+            data, fold, seeds, n_jobs, soft, like.stage if isinstance(like, SmoothBoostedMu) else None
+        )
     models = []
     for held_out, seed in enumerate(seeds):
         rng = np.random.default_rng(seed)

@@ -31,6 +31,15 @@ _JUMPS: Mapping[str, Parameter] = {"extra_trees": False, "num_leaves": 15, "min_
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class Stage:
+    """How the booster is trained: its parameters, and on both orders or on the one shown."""
+
+    parameters: Mapping[str, Parameter]
+    mirrored: bool
+    rounds: int = 0
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class SmoothBoostedMu:
     """Main effects, and a booster whose scores are added to theirs.
 
@@ -40,8 +49,8 @@ class SmoothBoostedMu:
     main : MainEffects
     trees : PairTrees or None
         The booster, prepared once for all chunks of contexts; None where trees did not help.
-    mirrored : bool
-        Whether the booster learnt from both orders, so that its score for a pair is the mean of both.
+    stage : Stage
+        How the booster was trained; where it learnt from both orders, its score for a pair is the mean of both.
     n_items : int
     n_jobs : int or None
     """
@@ -49,7 +58,7 @@ class SmoothBoostedMu:
     basis: SmoothBasis
     main: MainEffects
     trees: PairTrees | None
-    mirrored: bool
+    stage: Stage
     n_items: int
     n_jobs: int | None = None
 
@@ -60,7 +69,7 @@ class SmoothBoostedMu:
         scores = self.main.table(self.basis.of(x))
         if self.trees is not None:
             added = predict_all_pairs(self.trees, x, self.n_items, raw_score=True, n_jobs=self.n_jobs)
-            scores += (added + np.swapaxes(added, 1, 2)[..., _flip(added)]) / 2 if self.mirrored else added
+            scores += (added + np.swapaxes(added, 1, 2)[..., _flip(added)]) / 2 if self.stage.mirrored else added
         mu: FloatArray = softmax(scores, axis=-1)
         items = np.arange(self.n_items)
         mu[:, items, items] = 0.0
@@ -70,17 +79,8 @@ class SmoothBoostedMu:
         """Category probabilities, (r, C), of one pair in each of r contexts with features ``x``, (r, p)."""
         scores = self.main.at(self.basis.of(x), first, second)
         if self.trees is not None:
-            scores += _booster_scores(self.trees.booster, x, first, second, self.mirrored, self.n_jobs)
+            scores += _booster_scores(self.trees.booster, x, first, second, self.stage.mirrored, self.n_jobs)
         return np.asarray(softmax(scores, axis=-1))
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _Stage:
-    """How the booster is trained: its parameters, and on both orders or on the one shown."""
-
-    parameters: Mapping[str, Parameter]
-    mirrored: bool
-    rounds: int = 0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -116,6 +116,7 @@ def fit_smooth_boosted(
     seeds: Sequence[np.random.SeedSequence],
     n_jobs: int | None = None,
     soft: Sequence[Cells] | None = None,
+    like: Stage | None = None,
 ) -> tuple[SmoothBoostedMu, ...]:
     """One model per fold, each trained on the other folds.
 
@@ -133,6 +134,8 @@ def fit_smooth_boosted(
     n_jobs : int, optional
     soft : sequence of Cells, optional
         Cells with soft labels that the model of each fold learns from as well; labels alone settle what is settled.
+    like : Stage, optional
+        How to boost, as another fit of the same labels has settled it; only how long is settled anew.
 
     References
     ----------
@@ -147,7 +150,7 @@ def fit_smooth_boosted(
     trials = folds if settled is cells else range(1)
     smooth = _settle_smooth(settled, trials)
     lgb_seeds = [int(rng.integers(2**31 - 1)) for rng in generators]
-    stage, trained = _settle_stage(smooth, lgb_seeds, n_jobs)
+    stage, trained = _settle_stage(smooth, lgb_seeds, n_jobs, like)
     models = []
     for f in folds:
         if settled is cells:
@@ -156,7 +159,7 @@ def fit_smooth_boosted(
             fitted = _fit_smooth(cells, f, smooth.ridge, smooth.screened, smooth.fits[0].flat)
             booster = _train(fitted, stage, lgb_seeds[f], n_jobs) if stage.rounds else None
         trees = PairTrees.of(booster, data.n_items) if booster else None
-        models.append(SmoothBoostedMu(fitted.basis, fitted.main, trees, stage.mirrored, data.n_items, n_jobs))
+        models.append(SmoothBoostedMu(fitted.basis, fitted.main, trees, stage, data.n_items, n_jobs))
         report(f + 1, len(seeds), "mu, folds")
     return tuple(models)
 
@@ -271,12 +274,14 @@ def _log_loss(scores: FloatArray, rows: LabelledRows) -> float:
     return -float(rows.weight @ (rows.y * log_mu).sum(axis=1))
 
 
-def _settle_stage(smooth: _Smooth, seeds: list[int], n_jobs: int | None) -> tuple[_Stage, list[lgb.Booster]]:
+def _settle_stage(
+    smooth: _Smooth, seeds: list[int], n_jobs: int | None, like: Stage | None
+) -> tuple[Stage, list[lgb.Booster]]:
     """How to boost, and the boosters of the trial folds; no rounds and no boosters where trees do not help."""
-    candidates = [_Stage(_TREES, True), _Stage(_JUMPS, True)]
-    if smooth.fits[0].training.ordered:
-        candidates.append(_Stage(_TREES, False))
-    best: tuple[float, _Stage, list[lgb.Booster]] = (smooth.loss, candidates[0], [])
+    candidates = [Stage(_TREES, True), Stage(_JUMPS, True)] if like is None else [like]
+    if like is None and smooth.fits[0].training.ordered:
+        candidates.append(Stage(_TREES, False))
+    best: tuple[float, Stage, list[lgb.Booster]] = (smooth.loss, candidates[0], [])
     for done, stage in enumerate(candidates, start=1):
         loss, rounds, boosters = _boost_together(smooth, stage, seeds, n_jobs)
         if loss < best[0]:
@@ -286,7 +291,7 @@ def _settle_stage(smooth: _Smooth, seeds: list[int], n_jobs: int | None) -> tupl
 
 
 def _boost_together(
-    smooth: _Smooth, stage: _Stage, seeds: list[int], n_jobs: int | None
+    smooth: _Smooth, stage: Stage, seeds: list[int], n_jobs: int | None
 ) -> tuple[float, int, list[lgb.Booster]]:
     """Boost on all trial folds at once, as long as their held-out log-loss falls: loss, rounds and the boosters."""
     boosters, sizes = [], []
@@ -315,13 +320,13 @@ def _boost_together(
     return best, rounds, boosters
 
 
-def _train(fitted: _Fitted, stage: _Stage, seed: int, n_jobs: int | None) -> lgb.Booster:
+def _train(fitted: _Fitted, stage: Stage, seed: int, n_jobs: int | None) -> lgb.Booster:
     parameters = _parameters(fitted.training, stage, seed, n_jobs)
     train = _dataset(fitted.training, fitted.main, stage.mirrored, parameters)
     return lgb.train(parameters, train, num_boost_round=stage.rounds)
 
 
-def _parameters(cells: _Cells, stage: _Stage, seed: int, n_jobs: int | None) -> dict[str, Parameter]:
+def _parameters(cells: _Cells, stage: Stage, seed: int, n_jobs: int | None) -> dict[str, Parameter]:
     size = len(cells.rows) * (cells.x.shape[1] + 2) * (2 if stage.mirrored else 1)
     return {
         "objective": "multiclass",
