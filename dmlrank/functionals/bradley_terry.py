@@ -9,16 +9,8 @@ from scipy.special import logit
 
 from ..data.graph import Graph
 from ..exceptions import NuisanceError, OptionError
-from .base import (
-    CategoryWeights,
-    FloatArray,
-    Gauge,
-    IntArray,
-    checked_edge_weights,
-    edge_matrix,
-    require_weights,
-    symmetric_metric,
-)
+from .base import CategoryWeights, FloatArray, Gauge, IntArray, require_weights
+from .edges import checked_edge_weights, edge_matrix, symmetric_metric
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -8,7 +8,8 @@ import numpy as np
 
 from ..data.graph import Graph
 from ..exceptions import NuisanceError, OptionError, check_choice
-from .base import CategoryWeights, FloatArray, Gauge, checked_graph, require_weights, symmetric_metric
+from .base import CategoryWeights, FloatArray, Gauge, require_weights
+from .edges import checked_graph, symmetric_metric
 
 
 @dataclass(frozen=True, slots=True, eq=False)
