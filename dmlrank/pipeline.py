@@ -5,50 +5,29 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
 from ._options import Options
-from .data.formula import parse_formula
-from .data.graph import Graph
-from .data.preferences import Cells, FloatArray, IntArray, PreferenceData
-from .data.reading import read_preferences
-from .estimation.crossfit import CrossFittedMu, Folds, GivenMu, MuSource, assign_folds
+from .data.preferences import FloatArray, PreferenceData
+from .estimation.crossfit import MuSource
 from .estimation.evaluation import evaluate
-from .estimation.floor import settled_floor
-from .estimation.influence import Influence, Pieces, raised
-from .estimation.judge_features import fit_with_features
-from .estimation.judged import JudgedMu, cross_fit_judged, judged_term
-from .estimation.restricted import RestrictedBradleyTerry, check_restricted_categories, pairs_needed
+from .estimation.influence import Influence, raised
 from .estimation.validity import Validity, assess, remaining_bias, warn_of
-from .exceptions import DmlrankWarning, OptionError
-from .functionals import Borda, BradleyTerry, Custom, Dominance, SoftMin
+from .exceptions import DmlrankWarning
+from .functionals import Custom, Dominance, SoftMin
 from .functionals.base import is_linear, output_names
-from .functionals.first_advantage import FirstAdvantage
 from .functionals.pair_share import PairShare
-from .inference.clusters import Clusters, context_weights, read_clusters
 from .inference.covariance import Covariance, unforeseen_constant
 from .inference.restriction import RestrictionTest, compare_restricted
+from .inputs import gather, read_source, reading_options
 from .maximum_likelihood import maximum_likelihood
-from .nuisance.classifiers import check_learner, is_own
-from .nuisance.given import checked_mu
-from .nuisance.learners import MuModel, fit_all
-from .nuisance.propensity import (
-    Propensity,
-    column_propensity,
-    estimate_propensity,
-    given_propensity,
-    marginal_propensity,
-    scaled,
-)
-from .nuisance.selection import check_propensity, propensity_table, selection_features
-from .nuisance.selection_tables import PairPropensity
+from .nuisance.classifiers import check_learner
+from .nuisance.selection import check_propensity
 from .nuisance.tuning import check_tune
-from .nuisance.two_stage import labelled_share
-from .nuisance.verdicts import Verdicts, read_verdicts
-from .setup import Setup, comparison_graph, restrict_items, set_up
-from .steps import Memory, Repetition, Source, Steps, averaged, make_covariance, pieces_of
+from .repetition import repeat
+from .setup import Setup
+from .steps import Memory, Repetition, Source, Steps, averaged, make_covariance
 
 # Where a fit that assumes Bradley-Terry keeps the projection among its scores.
 _PROJECTION = 3
@@ -69,32 +48,12 @@ def run(options: Options, source: Source, previous: Steps | None = None) -> Step
     check_tune(o.tune)
     check_propensity(o.propensity)
     check_learner(o.learner, o.tune, o.propensity)
-    read = memory.step("read", (source, *_reading(o)), lambda: read_source(source, o))
+    read = memory.step("read", (source, *reading_options(o)), lambda: read_source(source, o))
     if o.estimator == "bt_mle":
         return maximum_likelihood(read, options, source, memory)
-    restriction = (read, o.graph, o.min_labels, o.component, o.min_comparisons)
-    data = memory.step("items", restriction, lambda: restrict_items(*restriction))
-    dropped = tuple(name for name in read.items if name not in data.items)
-    graph = memory.step("graph", (data, o.graph, o.min_labels), lambda: comparison_graph(data, o.graph, o.min_labels))
-    restricted = o.estimator == "bt_restricted"
-    functional = "bt" if restricted and o.functional == "borda" else o.functional
-    binding = (data, graph, o.min_labels, o.edge_weights, o.category_weights, functional)
-    setup = memory.step("setup", binding, lambda: set_up(*binding))
-    if restricted:
-        check_restricted_categories(setup.weights, data.categories)
-    clusters = memory.step("clusters", (data, o.groups, o.context), lambda: read_clusters(data, o.groups, o.context))
-    weight = memory.step("weights", (data, o.weights), lambda: context_weights(data, o.weights))
-    verdicts = memory.step(
-        "verdicts",
-        (data, o.judge, o.context, o.categories),
-        lambda: _verdicts(data, source, o) if o.judge is not None else None,
-    )
-    pieces, annotator = memory.step("pieces", (data, clusters, verdicts), lambda: pieces_of(data, clusters, verdicts))
-    given = memory.step("given mu", (data, o.mu), lambda: None if o.mu is None else GivenMu(checked_mu(o.mu, data)))
-    repetitions = tuple(
-        _repeat(memory, number, source, data, graph, setup, clusters, weight, pieces, given, verdicts, o)
-        for number in range(o.n_rep)
-    )
+    inputs = gather(memory, read, source, o)
+    repetitions = tuple(repeat(memory, number, inputs, source, o) for number in range(o.n_rep))
+    data, setup, clusters, annotator = inputs.data, inputs.setup, inputs.clusters, inputs.annotator
     passes = tuple(repetition.evaluated for repetition in repetitions)
     influence = memory.step(
         "influence",
@@ -109,32 +68,23 @@ def run(options: Options, source: Source, previous: Steps | None = None) -> Step
     )
     memory.step("rank", (setup, covariance), lambda: _check_rank(setup, covariance, data.items))
     first = repetitions[0]
-    bias = memory.step(
-        "second order",
-        (data, setup, first.mu, first.floor),
-        lambda: _remaining_bias(data, setup, first.mu, first.floor),
-    )
-    validity = memory.step(
-        "validity",
-        (data, setup, influence, covariance, bias, first.evaluated, o.estimator),
-        lambda: _validity(data, setup, influence, covariance, bias, first, o),
-    )
+    validity = _doubts(memory, data, setup, influence, covariance, first, o)
     return Steps(
         o,
         source,
         data,
-        dropped,
+        inputs.dropped,
         setup,
         clusters,
-        weight,
-        pieces,
+        inputs.weight,
+        inputs.pieces,
         annotator,
         repetitions,
         influence,
         covariance,
         memory.made,
         validity=validity,
-        verdicts=verdicts,
+        verdicts=inputs.verdicts,
     )
 
 
@@ -196,171 +146,26 @@ def scores_at(steps: Steps, x: FloatArray) -> FloatArray:
     return functional.value(raised(mu, steps.repetitions[0].floor) if functional.interior else mu)
 
 
-def _reading(o: Options) -> tuple[Any, ...]:
-    """The options that reading the data depends on."""
-    return (o.context, o.categories, o.missing, o.votes, o.unlabelled, o.position_bias, *_columns(o))
-
-
-def _columns(o: Options) -> tuple[tuple[str, ...], str | None, str | None]:
-    """Columns beside the formula's: groups, propensity, weights."""
-    return tuple(name for name in o.groups if name != "context"), o.propensity_column, o.weights_column
-
-
-def read_source(source: Source, o: Options) -> PreferenceData:
-    """Read what the options ask for."""
-    groups, propensity, weights = _columns(o)
-    data = read_preferences(
-        source.formula,
-        source.data,
-        source.environment,
-        context=o.context,
-        categories=o.categories,
-        missing=o.missing,
-        votes=o.votes,
-        unlabelled=o.unlabelled,
-        groups=(*groups, *([weights] if weights else [])),
-        propensity=propensity,
-    )
-    return data if o.position_bias else data.unordered()
-
-
-def _repeat(
+def _doubts(
     memory: Memory,
-    number: int,
-    source: Source,
     data: PreferenceData,
-    graph: Graph,
     setup: Setup,
-    clusters: Clusters | None,
-    weight: FloatArray | None,
-    pieces: Pieces,
-    given: MuSource | None,
-    verdicts: Verdicts | None,
+    influence: Influence,
+    covariance: Covariance,
+    first: Repetition,
     o: Options,
-) -> Repetition:
-    """One repetition: folds, first stages, the pass."""
-    restricted = o.estimator == "bt_restricted"
-    # One child seed for every use, so that changing one option never changes the draws of another.
-    seeds = np.random.SeedSequence([o.seed, number] if number else o.seed).spawn(6)
-    folds = memory.step(
-        f"folds {number}", (data, clusters, o.n_folds, o.seed), lambda: _folds(data, clusters, o, seeds[0])
+) -> Validity:
+    """What could break the intervals."""
+    bias = memory.step(
+        "second order",
+        (data, setup, first.mu, first.floor),
+        lambda: _remaining_bias(data, setup, first.mu, first.floor),
     )
-    # Before mu: given propensities are checked before anything is trained.
-    propensity, rho = memory.step(
-        f"propensity {number}",
-        (
-            data,
-            folds,
-            o.propensity,
-            o.propensity_formula,
-            o.tune,
-            graph,
-            restricted and not isinstance(o.propensity, str),
-            verdicts,
-        ),
-        lambda: _selection(source, data, folds, graph, o, verdicts, seeds[2], seeds[4]),
+    return memory.step(
+        "validity",
+        (data, setup, influence, covariance, bias, first.evaluated, o.estimator),
+        lambda: _validity(data, setup, influence, covariance, bias, first, o),
     )
-    every = pairs_needed(propensity) if restricted else None
-    tuned = None if is_own(o.learner) else o.tune
-    alone = given or memory.step(f"mu {number}", (data, folds, o.learner, tuned), lambda: _mu(data, folds, o, seeds[1]))
-    mu, judged = alone, None
-    if verdicts is not None and o.judge_as == "features":
-        mu = memory.step(
-            f"mu with features {number}",
-            (data, folds, verdicts, tuned),
-            lambda: fit_with_features(data, verdicts, folds, o.tune, seeds[5].spawn(o.n_folds), o.n_jobs),
-        )
-    elif verdicts is not None and rho is not None:
-        learnt = memory.step(
-            f"judged mu {number}",
-            (data, folds, alone, verdicts, o.learner, tuned),
-            lambda: _judged_mu(data, folds, alone, verdicts, o, seeds[1], seeds[5]),
-        )
-        mu = learnt.mu
-        judged = memory.step(f"judged {number}", (verdicts, rho, learnt), lambda: judged_term(verdicts, rho, learnt.m))
-    floor = memory.step(f"floor {number}", (data, setup, mu, o.floor), lambda: _floor(o, data, setup, mu))
-    sample = _sample(data, o.subsample, seeds[3])
-    evaluated = memory.step(
-        f"evaluated {number}",
-        (data, setup, mu, propensity, pieces, weight, floor, o.subsample, o.seed, restricted, judged),
-        lambda: evaluate(
-            _scores(setup, every, data.ordered),
-            mu,
-            data,
-            propensity.cells,
-            pieces,
-            floor,
-            weight,
-            o.n_jobs,
-            sample,
-            judged,
-        ),
-    )
-    return Repetition(folds, mu, propensity, evaluated, floor, sample, alone, judged, rho)
-
-
-def _verdicts(data: PreferenceData, source: Source, o: Options) -> Verdicts:
-    formula = parse_formula(source.formula)
-    return read_verdicts(o.judge, data, formula, source.data, o.unlabelled, o.context, o.categories)
-
-
-def _judged_mu(
-    data: PreferenceData,
-    folds: Folds,
-    alone: MuSource,
-    verdicts: Verdicts,
-    o: Options,
-    seed: np.random.SeedSequence,
-    draws: np.random.SeedSequence,
-) -> JudgedMu:
-    """First stages with a judge; given probabilities stay as they are."""
-
-    def refit(soft: Sequence[Cells]) -> CrossFittedMu:
-        assert isinstance(alone, CrossFittedMu)
-        anew = np.random.SeedSequence(seed.entropy, spawn_key=seed.spawn_key)
-        return _mu(data, folds, o, anew, soft, alone.models[0])
-
-    rng = np.random.default_rng(draws)
-    return cross_fit_judged(data, verdicts, folds, alone, refit if o.mu is None else None, rng)
-
-
-def _selection(
-    source: Source,
-    data: PreferenceData,
-    folds: Folds,
-    graph: Graph,
-    o: Options,
-    verdicts: Verdicts | None,
-    seed: np.random.SeedSequence,
-    judge_seed: np.random.SeedSequence,
-) -> tuple[Propensity, FloatArray | None]:
-    """Propensities of labels, and of verdicts at the judged cells.
-
-    Where labels are some of the judged pairs, their estimated propensity is that of being judged times the share of
-    judged pairs that were labelled, which may depend on the verdict.
-    """
-    if verdicts is None:
-        return _propensity(source, data, folds, graph, o, seed), None
-    if verdicts.everywhere:
-        return _propensity(source, data, folds, graph, o, seed), np.ones(len(verdicts.cells))
-    judged = replace(data, cells=verdicts.cells)
-    if o.propensity == "marginal":
-        return marginal_propensity(data), marginal_propensity(judged).cells
-    anew = replace(o, propensity="estimate")
-    rho = _propensity(source, judged, folds, graph, anew, judge_seed).cells
-    within = (verdicts.label >= 0).all() and len(np.unique(verdicts.label)) == len(data.cells)
-    if o.propensity == "estimate" and within:
-        share = labelled_share(data, verdicts, folds.fold, folds.n_folds)
-        return scaled(rho[verdicts.label] * share, data), rho
-    return _propensity(source, data, folds, graph, o, seed), rho
-
-
-def _sample(data: PreferenceData, size: int | None, seed: np.random.SeedSequence) -> IntArray | None:
-    """Contexts that F(mu) is averaged over, (m,), whatever the order of the rows; None for all."""
-    if size is None or size >= data.n_contexts:
-        return None
-    drawn = np.random.default_rng(seed).choice(data.n_contexts, size, replace=False)
-    return np.sort(np.argsort(data.seed_order)[drawn])
 
 
 def _remaining_bias(data: PreferenceData, setup: Setup, mu: MuSource, floor: float) -> FloatArray:
@@ -404,60 +209,3 @@ def _check_rank(setup: Setup, covariance: Covariance, items: tuple[str, ...]) ->
             DmlrankWarning,
             stacklevel=2,
         )
-
-
-def _scores(setup: Setup, pairs: PairPropensity | None, ordered: bool) -> list[Any]:
-    """The functional; the share of comparisons that each model wins; and how much being shown first helps.
-
-    Where Bradley-Terry is assumed the first one is the restricted score, and the projection stands at the end.
-    """
-    others = [Borda(setup.weights, setup.graph), FirstAdvantage(setup.weights, setup.graph)]
-    if pairs is None:
-        return [setup.functional, *others]
-    assert isinstance(setup.functional, BradleyTerry)
-    restricted = RestrictedBradleyTerry(setup.functional, setup.graph, pairs, ordered)
-    return [restricted, *others, setup.functional]
-
-
-def _floor(o: Options, data: PreferenceData, setup: Setup, mu: MuSource) -> float:
-    """The floor of mu: given, or settled by the log-loss of the labels; zero where no functional needs one."""
-    if not isinstance(o.floor, str):
-        if o.floor * data.n_categories >= 1:
-            raise OptionError(f"floor={o.floor} is too high for {data.n_categories} categories, which sum to one")
-        return float(o.floor)
-    return settled_floor(mu.at(data.cells), data.cells) if setup.functional.interior else 0.0
-
-
-def _folds(data: PreferenceData, clusters: Clusters | None, o: Options, seed: np.random.SeedSequence) -> Folds:
-    unit = data.seed_order if clusters is None else clusters.prompt
-    what = "contexts" if clusters is None else f"clusters of {clusters.names[0]!r}"
-    return assign_folds(unit, o.n_folds, np.random.default_rng(seed), what)
-
-
-def _mu(
-    data: PreferenceData,
-    folds: Folds,
-    o: Options,
-    seed: np.random.SeedSequence,
-    soft: Sequence[Cells] | None = None,
-    like: MuModel | None = None,
-) -> CrossFittedMu:
-    models = fit_all(data, folds.fold, folds.unit, o.tune, seed.spawn(o.n_folds), o.n_jobs, o.learner, soft, like)
-    return CrossFittedMu(models, folds, data.x)
-
-
-def _propensity(
-    source: Source, data: PreferenceData, folds: Folds, graph: Graph, o: Options, seed: np.random.SeedSequence
-) -> Propensity:
-    if o.propensity_column:
-        return column_propensity(data, o.propensity_column)
-    if not isinstance(o.propensity, str):
-        return given_propensity(
-            data, propensity_table(data, o.propensity, source.data, o.unlabelled), graph, o.estimator == "bt_restricted"
-        )
-    if o.propensity == "marginal":
-        return marginal_propensity(data)
-    if o.propensity_formula is not None:
-        x = selection_features(data, o.propensity_formula, source.data, o.unlabelled, source.environment)
-        data = replace(data, x=x)
-    return estimate_propensity(data, folds.fold, folds.unit, o.tune, seed.spawn(o.n_folds), o.n_jobs)

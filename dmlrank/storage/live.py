@@ -23,7 +23,7 @@ from ..data.features import FeatureMap, caller_environment
 from ..data.formula import names_in, parse_formula
 from ..data.frames import column_names, take_columns
 from ..exceptions import DmlrankError, DmlrankWarning, StorageError
-from ..pipeline import read_source
+from ..inputs import read_source
 from ..steps import Source, Steps
 
 _FORMAT = 1
