@@ -162,12 +162,7 @@ def check_options(options: Options) -> None:
         if options.prompts == "fixed":
             raise OptionError("subsample averages over a sample of the prompts, prompts='fixed' is about all of them")
     check_choice(options.votes, VOTES, "votes")
-    check_choice(options.judge_as, JUDGE_AS, "judge_as")
-    if options.judge is None and options.judge_as != "two-stage" and options.estimator != "bt_mle":
-        raise OptionError(f"judge_as={options.judge_as!r} says how a judge is used; pass judge=")
-    if options.judge_as == "features" and (options.mu is not None or not isinstance(options.learner, str)):
-        other = "mu=" if options.mu is not None else "learner="
-        raise OptionError(f"judge_as='features' makes verdicts features of LightGBM; leave {other} out")
+    _check_judge(options)
     for name, value, words in (
         ("learner", options.learner, LEARNERS),
         ("graph", options.graph, GRAPHS),
@@ -197,6 +192,15 @@ def check_options(options: Options) -> None:
         raise OptionError("cov_type='cluster' needs cov_kwds={'groups': column} or {'groups': [prompt, annotator]}")
     if options.cov_type != "cluster" and options.groups:
         raise OptionError(f"cov_kwds groups {listed(options.groups)} are used with cov_type='cluster' only")
+
+
+def _check_judge(options: Options) -> None:
+    check_choice(options.judge_as, JUDGE_AS, "judge_as")
+    if options.judge is None and options.judge_as != "two-stage" and options.estimator != "bt_mle":
+        raise OptionError(f"judge_as={options.judge_as!r} says how a judge is used; pass judge=")
+    if options.judge_as == "features" and (options.mu is not None or not isinstance(options.learner, str)):
+        other = "mu=" if options.mu is not None else "learner="
+        raise OptionError(f"judge_as='features' makes verdicts features of LightGBM; leave {other} out")
 
 
 def check_estimator(estimator: str, given: Mapping[str, Any]) -> None:

@@ -10,12 +10,13 @@ from ._options import Options
 from .data.preferences import PreferenceData
 from .estimation.crossfit import CrossFittedMu, Folds
 from .estimation.evaluation import Pass
-from .estimation.likelihood import fit_bradley_terry, likelihood_influence, won_votes
+from .estimation.influence import Influence
+from .estimation.likelihood import BradleyTerryFit, fit_bradley_terry, likelihood_influence, won_votes
 from .functionals import Borda
 from .inference.clusters import read_clusters
 from .nuisance.learners import ConstantMu
 from .nuisance.propensity import Propensity
-from .setup import comparison_graph, restrict_items, set_up_likelihood
+from .setup import Setup, comparison_graph, restrict_items, set_up_likelihood
 from .steps import Memory, Repetition, Source, Steps, clustered, pieces_of
 
 
@@ -43,16 +44,6 @@ def maximum_likelihood(read: PreferenceData, o: Options, source: Source, memory:
     covariance = memory.step(
         "bt_mle covariance", (influence, clusters), lambda: clustered(influence, gauge, clusters, annotator)
     )
-    mu = fitted.probabilities(data.n_categories)
-    wins = np.tile(Borda(setup.weights, graph).value(mu[None]), (data.n_contexts, 1))
-    shares = replace(influence, value=wins).without_correction()
-    folds = Folds(np.zeros(data.n_contexts, dtype=np.intp), data.seed_order, 1)
-    nothing_repeated = Repetition(
-        folds,
-        CrossFittedMu((ConstantMu(mu),), folds, data.x),
-        Propensity(np.full(len(data.cells), np.nan), "not used"),
-        Pass((influence, shares), mu[data.cells.first, data.cells.second], 0, 0),
-    )
     return Steps(
         o,
         source,
@@ -63,9 +54,23 @@ def maximum_likelihood(read: PreferenceData, o: Options, source: Source, memory:
         None,
         pieces,
         annotator,
-        (nothing_repeated,),
+        (_nothing_repeated(data, setup, fitted, influence),),
         influence,
         covariance,
         memory.kept,
         fitted,
+    )
+
+
+def _nothing_repeated(data: PreferenceData, setup: Setup, fitted: BradleyTerryFit, influence: Influence) -> Repetition:
+    """What stands in the place of a repetition: the model's own probabilities, no folds, no propensities."""
+    mu = fitted.probabilities(data.n_categories)
+    wins = np.tile(Borda(setup.weights, setup.graph).value(mu[None]), (data.n_contexts, 1))
+    shares = replace(influence, value=wins).without_correction()
+    folds = Folds(np.zeros(data.n_contexts, dtype=np.intp), data.seed_order, 1)
+    return Repetition(
+        folds,
+        CrossFittedMu((ConstantMu(mu),), folds, data.x),
+        Propensity(np.full(len(data.cells), np.nan), "not used"),
+        Pass((influence, shares), mu[data.cells.first, data.cells.second], 0, 0),
     )
