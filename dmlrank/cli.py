@@ -11,21 +11,19 @@ from typing import Any
 import pandas as pd
 
 from . import datasets
-from ._options import (
-    CATEGORY_WEIGHTS,
-    COMPONENTS,
-    COV_TYPES,
-    EDGE_WEIGHTS,
-    ESTIMATORS,
-    GRAPHS,
-    JUDGE_AS,
-    LEARNERS,
-    MISSING,
-    PROMPTS,
-    VOTES,
-)
 from ._version import __version__
 from .api import check, dml_rank, read_json
+from .cli_arguments import (
+    CHECKED,
+    KINDS,
+    OPTIONS,
+    add_design_options,
+    add_files_and_tuning,
+    add_fit_options,
+    add_keywords,
+    add_options,
+    add_outputs,
+)
 from .comparison import Comparison, named_results
 from .data.arrow import arrow_module
 from .exceptions import DataError, DmlrankError, OptionError, nearest
@@ -35,15 +33,6 @@ from .report.table import Summary
 
 _DEMO_FORMULA = "winner ~ C(category) + length | model_a + model_b"
 _FUNCTIONALS = ("bt", "borda", "rank_centrality")
-_KINDS = {
-    ".csv": "csv",
-    ".json": "JSON lines",
-    ".jsonl": "JSON lines",
-    ".ndjson": "JSON lines",
-    ".parquet": "parquet",
-    ".feather": "Arrow IPC",
-    ".arrow": "Arrow IPC",
-}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -93,12 +82,26 @@ def _fit(given: argparse.Namespace) -> None:
 
 
 def _fit_options(given: argparse.Namespace) -> dict[str, Any]:
-    options = _options(given, list(_OPTIONS))
+    options = _options(given, list(OPTIONS))
     if given.tune:
         options["tune"] = None if given.tune == "none" else given.tune
     if given.unlabelled:
         options["unlabelled"] = read_frame(given.unlabelled)
+    if given.judge_file:
+        if given.judge:
+            raise OptionError("verdicts are in columns (--judge) or in files (--judge-file), not in both")
+        options["judge"] = _verdicts(given.judge_file)
     return options
+
+
+def _verdicts(files: Sequence[str]) -> Any:
+    """A frame of verdicts, or one for every named judge."""
+    named = [text.partition("=") for text in files]
+    if len(files) == 1 and not named[0][1]:
+        return read_frame(files[0])
+    if not all(equals for _, equals, _ in named) or len({name for name, _, _ in named}) < len(named):
+        raise OptionError(f"--judge-file takes one file, or several as NAME=FILE with different names; got {files}")
+    return {name: read_frame(path) for name, _, path in named}
 
 
 def _compare(given: argparse.Namespace) -> None:
@@ -140,7 +143,7 @@ def _compared_functionals(given: argparse.Namespace) -> Comparison:
 
 def _refuse_fit_options(given: argparse.Namespace) -> None:
     """Raise where stored results are compared and an option of a fit is given."""
-    fitting = (*_OPTIONS, "groups", "categories", "tune", "unlabelled")
+    fitting = (*OPTIONS, "groups", "categories", "tune", "unlabelled", "judge_file")
     unused = [name for name in fitting if getattr(given, name) is not None]
     if unused:
         raise OptionError(f"--{unused[0]} is an option of a fit, and compare was given stored results")
@@ -189,7 +192,7 @@ def _save_plot(shown: Any, path: str) -> None:
 
 
 def _check(given: argparse.Namespace) -> None:
-    print(check(given.formula, read_frame(given.file), env={}, **_options(given, _CHECKED)))
+    print(check(given.formula, read_frame(given.file), env={}, **_options(given, CHECKED)))
 
 
 def _options(given: argparse.Namespace, names: Sequence[str]) -> dict[str, Any]:
@@ -213,14 +216,14 @@ def read_frame(path: str) -> Any:
         If its kind needs pyarrow, which is not installed.
     """
     suffix = Path(path).suffix.lower()
-    if suffix not in _KINDS:
-        raise DataError(f"{path!r} is of an unknown kind; readable are {', '.join(_KINDS)}{nearest(suffix, _KINDS)}")
+    if suffix not in KINDS:
+        raise DataError(f"{path!r} is of an unknown kind; readable are {', '.join(KINDS)}{nearest(suffix, KINDS)}")
     if not Path(path).is_file():
         raise DataError(f"there is no file {path!r}")
     try:
-        return _read(path, _KINDS[suffix])
+        return _read(path, KINDS[suffix])
     except (ValueError, OSError) as error:
-        raise DataError(f"{path!r} cannot be read as {_KINDS[suffix]}: {error}") from None
+        raise DataError(f"{path!r} cannot be read as {KINDS[suffix]}: {error}") from None
 
 
 def _read(path: str, kind: str) -> Any:
@@ -234,61 +237,11 @@ def _read(path: str, kind: str) -> Any:
     return parquet.read_table(path) if kind == "parquet" else feather.read_table(path)
 
 
-def _floor(text: str) -> float | str:
-    """A number, or a word for the API to judge."""
-    try:
-        return float(text)
-    except ValueError:
-        return text
-
-
 def _label_and_meaning(pair: str) -> tuple[str, str]:
     label, equals, meaning = pair.rpartition("=")
     if not equals:
         raise OptionError(f"--categories takes LABEL=MEANING, such as 'skipped=tie'; read was {pair!r}")
     return label, meaning
-
-
-# Options of the API that are passed on as they are; None means that the API's default holds.
-_OPTIONS: dict[str, dict[str, Any]] = {
-    "functional": {"help": "borda, bt, rank_centrality, dominance or softmin (default borda)"},
-    "context": {"nargs": "+", "metavar": "COLUMN", "help": "columns that identify a prompt"},
-    "propensity": {"help": "estimate, marginal or the name of a column (default estimate)"},
-    "propensity_formula": {"metavar": "'~ FEATURES'", "help": "what selection saw, where not the formula's features"},
-    "estimator": {"choices": ESTIMATORS},
-    "judge": {"nargs": "+", "metavar": "COLUMN", "help": "verdicts of judges: a column each, or p_a p_b p_tie of one"},
-    "judge_as": {"choices": JUDGE_AS, "help": "how verdicts are used (default two-stage)"},
-    "learner": {"choices": LEARNERS, "help": "smooth main effects, then LightGBM (auto, the default); or that alone"},
-    "n_folds": {"type": int, "metavar": "N"},
-    "n_rep": {"type": int, "metavar": "N", "help": "repetitions with other folds (default 1)"},
-    "position_bias": {
-        "action": argparse.BooleanOptionalAction,
-        "help": "whether order makes a pair another pair (default yes)",
-    },
-    "graph": {"choices": GRAPHS},
-    "min_labels": {"type": int, "metavar": "N", "help": "labels that a pair needs in each order (default 10)"},
-    "component": {"choices": COMPONENTS},
-    "min_comparisons": {"type": int, "metavar": "N", "help": "models with fewer labelled prompts are dropped"},
-    "edge_weights": {"choices": EDGE_WEIGHTS},
-    "weights": {"metavar": "COLUMN", "help": "weights of prompts in the target population"},
-    "category_weights": {"choices": CATEGORY_WEIGHTS},
-    "prompts": {"choices": PROMPTS, "help": "whether intervals are about new prompts or these alone"},
-    "floor": {
-        "type": _floor,
-        "metavar": "P",
-        "help": "smallest probability of a category (default: auto, by log-loss)",
-    },
-    "subsample": {"type": int, "metavar": "M", "help": "prompts over which F(mu) is averaged (default all)"},
-    "cov_type": {"choices": COV_TYPES},
-    "missing": {"choices": MISSING},
-    "votes": {"choices": VOTES, "help": "repeated votes on a prompt and pair: their mean, or the first"},
-    "alpha": {"type": float, "metavar": "A", "help": "one minus the confidence level (default 0.05)"},
-    "rng": {"type": int, "metavar": "SEED"},
-    "n_jobs": {"type": int, "metavar": "N", "help": "threads (default: all cores)"},
-    "progress": {"action": "store_const", "const": True, "help": "a bar, or in a log lines, on standard error"},
-}
-# Those that a check takes.
-_CHECKED = ("context", "min_labels", "missing", "n_folds")
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -301,81 +254,51 @@ def _parser() -> argparse.ArgumentParser:
     demo.add_argument("--rng", type=int, default=0, metavar="SEED")
     demo.set_defaults(run=_demo)
     look = commands.add_parser("check", help="look at a file of battles before a fit: labels, graph, balance, cost")
-    _add_options(look, _CHECKED)
+    add_options(look, CHECKED)
     look.set_defaults(run=_check)
     fit = commands.add_parser("fit", help="fit a file of battles and print a summary")
-    _add_fit_options(fit)
+    add_fit_options(fit)
     fit.add_argument("--method", choices=METHODS, default="max-t", help="intervals of --csv (default max-t)")
-    fit.add_argument("--csv", metavar="OUT", help="write the tidy table")
-    fit.add_argument("--pairs", metavar="OUT", help="write tests of all differences (max-t) as CSV")
-    fit.add_argument("--ranks", metavar="OUT", help="write ranks, rank sets and groups as CSV")
-    fit.add_argument("--html", metavar="OUT", help="write the summary as HTML")
-    fit.add_argument("--latex", metavar="OUT", help="write the summary as a LaTeX table (needs booktabs)")
-    fit.add_argument("--markdown", metavar="OUT", help="write the summary as Markdown")
-    fit.add_argument("--json", metavar="OUT", help="write the result as JSON, which dmlrank.read_json reads")
-    fit.add_argument("--plot", metavar="OUT", help="write the forest plot (needs matplotlib)")
+    add_outputs(
+        fit,
+        csv="the tidy table",
+        pairs="tests of all differences (max-t) as CSV",
+        ranks="ranks, rank sets and groups as CSV",
+        html="the summary as HTML",
+        latex="the summary as a LaTeX table (needs booktabs)",
+        markdown="the summary as Markdown",
+        json="the result as JSON, which dmlrank.read_json reads",
+        plot="the forest plot (needs matplotlib)",
+    )
     fit.set_defaults(run=_fit)
     design = commands.add_parser("design", help="fit a file of battles and plan what to label next")
-    _add_fit_options(design)
-    _add_design_options(design)
+    add_fit_options(design)
+    add_design_options(design)
     design.set_defaults(run=_design)
     side = commands.add_parser("compare", help="put stored results, or functionals of one fit, side by side")
     side.add_argument(
         "inputs", nargs="+", metavar="JSON", help="results stored with fit --json; or a formula and a file of battles"
     )
     side.add_argument("--names", nargs="+", metavar="NAME", help="heads of the columns")
-    _add_keywords(side, [name for name in _OPTIONS if name != "functional"])
+    add_keywords(side, [name for name in OPTIONS if name != "functional"])
     several = "functionals of the fit, the first is compared with (default all three)"
     side.add_argument("--functional", nargs="+", metavar="NAME", help=several)
-    side.add_argument("--tune", choices=("cv", "random", "none"))
-    side.add_argument("--unlabelled", metavar="FILE", help="further prompts without a label")
-    side.add_argument("--csv", metavar="OUT", help="write scores and ranks as CSV")
-    side.add_argument("--reversals", metavar="OUT", help="write pairs in another order, with tests, as CSV")
-    side.add_argument("--html", metavar="OUT", help="write the table as HTML")
-    side.add_argument("--latex", metavar="OUT", help="write the table as LaTeX (needs booktabs)")
-    side.add_argument("--markdown", metavar="OUT", help="write the table as Markdown")
-    side.add_argument("--plot", metavar="OUT", help="write the bump chart (needs matplotlib)")
+    add_files_and_tuning(side)
+    add_outputs(
+        side,
+        csv="scores and ranks as CSV",
+        reversals="pairs in another order, with tests, as CSV",
+        html="the table as HTML",
+        latex="the table as LaTeX (needs booktabs)",
+        markdown="the table as Markdown",
+        plot="the bump chart (needs matplotlib)",
+    )
     side.set_defaults(run=_compare)
     return parser
 
 
-def _add_fit_options(command: argparse.ArgumentParser) -> None:
-    _add_options(command, list(_OPTIONS))
-    command.add_argument("--tune", choices=("cv", "random", "none"))
-    command.add_argument("--unlabelled", metavar="FILE", help="further prompts without a label")
-
-
-def _add_design_options(command: argparse.ArgumentParser) -> None:
-    command.add_argument("--budget", type=float, required=True, metavar="B", help="what all labels may cost together")
-    command.add_argument("--criterion", choices=("A", "D"), default="A")
-    asked = command.add_mutually_exclusive_group()
-    asked.add_argument("--contrasts", nargs="+", metavar="'A - B'", help="differences that matter, not all scores")
-    asked.add_argument("--top", type=int, metavar="N", help="what matters are the differences among the N best")
-    asked.add_argument("--against", metavar="MODEL", help="what matters are one model's differences from the others")
-    command.add_argument("--costs", type=float, default=1.0, metavar="C", help="cost of a label (default 1)")
-    command.add_argument("--min-propensity", type=float, metavar="P", help="smallest propensity of a pair")
-    command.add_argument("--one-pair", action="store_true", help="at most one label for a prompt")
-    command.add_argument("--explore", type=float, default=0.0, metavar="SHARE", help="share of a uniform plan mixed in")
-    command.add_argument("--new", dest="prompts_file", metavar="FILE", help="prompts to plan for (default: the fit's)")
-    command.add_argument("--out", metavar="OUT", help="write what to label, with propensities: .csv or .json")
-    command.add_argument("--plot", metavar="OUT", help="write the heat map of labels (needs matplotlib)")
-
-
-def _add_options(command: argparse.ArgumentParser, names: Sequence[str]) -> None:
-    command.add_argument("formula", metavar="FORMULA", help="'winner ~ features | model_a + model_b'")
-    command.add_argument("file", metavar="FILE", help=", ".join(_KINDS))
-    _add_keywords(command, names)
-
-
-def _add_keywords(command: argparse.ArgumentParser, names: Sequence[str]) -> None:
-    for name in names:
-        command.add_argument(f"--{name}", f"--{name.replace('_', '-')}", **_OPTIONS[name])
-    command.add_argument(
-        "--groups", nargs="+", metavar="COLUMN", help="cov_kwds groups: prompt, or prompt and annotator"
-    )
-    command.add_argument(
-        "--categories", nargs="+", metavar="LABEL=MEANING", help="meanings of labels that are not known"
-    )
+if __name__ == "__main__":
+    sys.exit(main())
 
 
 if __name__ == "__main__":

@@ -192,10 +192,10 @@ def test_errors_are_messages_not_tracebacks(csv, capsys, arguments, words):
 def test_every_plain_option_of_the_api_has_its_word():
     import inspect
 
-    from dmlrank.cli import _OPTIONS
+    from dmlrank.cli_arguments import OPTIONS
 
     elsewhere = {"formula", "data", "mu", "tune", "categories", "cov_kwds", "env", "unlabelled"}
-    assert set(inspect.signature(dr.dml_rank).parameters) - elsewhere == set(_OPTIONS)
+    assert set(inspect.signature(dr.dml_rank).parameters) - elsewhere == set(OPTIONS)
 
 
 def test_order_repetitions_and_prompts_are_passed_on(battles, csv, capsys):
@@ -289,10 +289,10 @@ def test_every_option_of_a_plan_has_its_word():
     import argparse
     import inspect
 
-    from dmlrank.cli import _add_design_options
+    from dmlrank.cli_arguments import add_design_options
 
     parser = argparse.ArgumentParser()
-    _add_design_options(parser)
+    add_design_options(parser)
     words = {action.dest for action in parser._actions}
     assert set(inspect.signature(dr.RankResults.design).parameters) - {"self", "newdata"} <= words
     assert "prompts_file" in words

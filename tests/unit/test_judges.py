@@ -283,6 +283,22 @@ def test_command_line(battles, tmp_path, capsys):
     assert "humans there" in shown
 
 
+def test_verdicts_in_a_file_of_their_own(battles, fitted, tmp_path, capsys):
+    path, other = tmp_path / "battles.csv", tmp_path / "verdicts.csv"
+    battles.drop(columns="verdict").to_csv(path, index=False)
+    battles[["question_id", "model_a", "model_b", "verdict"]].to_csv(other, index=False)
+    options = ["--context", "question_id", "--no-position-bias", "--rng", "0", "--n-jobs", "1", "--min-labels", "2"]
+    call = ["fit", FORMULA, str(path), "--functional", "bt", *options, "--csv", str(tmp_path / "out.csv")]
+    assert main([*call, "--judge-file", str(other)]) == 0
+    np.testing.assert_allclose(pd.read_csv(tmp_path / "out.csv")["std_error"], fitted.tidy()["std_error"], rtol=1e-10)
+    assert main([*call, "--judge-file", f"one={other}", f"two={other}"]) == 0
+    assert "one" in capsys.readouterr().out
+    assert main([*call, "--judge-file", str(other), str(other)]) == 2
+    assert "several as NAME=FILE" in capsys.readouterr().err
+    assert main([*call, "--judge", "verdict", "--judge-file", str(other)]) == 2
+    assert "not in both" in capsys.readouterr().err
+
+
 def test_the_restricted_estimator_has_no_place_for_verdicts(battles):
     with pytest.raises(OptionError, match="has no place for verdicts"):
         fit(battles, estimator="bt_restricted", propensity="marginal")
