@@ -255,8 +255,10 @@ class Claims(Output):
         """Test of the Bradley-Terry model by what assuming it changes (Hausman), for ``estimator="bt_restricted"``.
 
         The restricted scores are held against the projection, from the same first stages, with the covariance of the
-        difference of their influence values. It sees departures that move the scores; a small p-value says that the
-        restricted scores are not those of the projection, and ``estimator="debiased"`` is the one to report.
+        difference of their influence values. Where contexts are independent the p-value comes from samples of labels
+        from the restricted model, because chi-squared rejects too often where probabilities are near 0 or 1. It sees
+        departures that move the scores; a small p-value says that the restricted scores are not those of the
+        projection, and ``estimator="debiased"`` is the one to report.
 
         Returns
         -------

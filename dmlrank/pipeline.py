@@ -13,6 +13,8 @@ from .data.preferences import FloatArray, PreferenceData
 from .estimation.crossfit import MuSource
 from .estimation.evaluation import evaluate
 from .estimation.influence import Influence, raised
+from .estimation.restricted import pairs_needed
+from .estimation.restricted_noise import RestrictedNoise, noise_under_restriction
 from .estimation.validity import Validity, assess, remaining_bias, warn_of
 from .exceptions import DmlrankWarning
 from .functionals import Custom, Dominance, SoftMin
@@ -25,12 +27,14 @@ from .maximum_likelihood import maximum_likelihood
 from .nuisance.classifiers import check_learner
 from .nuisance.selection import check_propensity
 from .nuisance.tuning import check_tune
-from .repetition import repeat
+from .repetition import repeat, restricted_score
 from .setup import Setup
 from .steps import Memory, Repetition, Source, Steps, averaged, make_covariance
 
 # Where a fit that assumes Bradley-Terry keeps the projection among its scores.
 _PROJECTION = 3
+# Tells the draws of its test from those of the fit.
+_NOISE = 20
 
 
 def run(options: Options, source: Source, previous: Steps | None = None) -> Steps:
@@ -121,7 +125,10 @@ def covariance_of(
 
 
 def restriction_test(steps: Steps) -> RestrictionTest:
-    """The restricted estimate against the projection of the same fit, with the covariance that the fit has."""
+    """The restricted estimate against the projection of the same fit, with the covariance that the fit has.
+
+    Where contexts are independent the statistic is held against its distribution in samples of labels from the model.
+    """
     free, restricted = steps.influence_of(_PROJECTION), steps.influence
     free = replace(free, steepening=None)
     gap = replace(restricted, value=free.value - restricted.value, correction=free.correction - restricted.correction)
@@ -134,7 +141,20 @@ def restriction_test(steps: Steps) -> RestrictionTest:
         covariance_of(steps, free, gauge),
         covariance_of(steps, gap, gauge, gaps),
         steps.data.items,
+        _noise_under_restriction(steps) if steps.clusters is None else None,
+        np.random.default_rng(np.random.SeedSequence([steps.options.seed, _NOISE])),
     )
+
+
+def _noise_under_restriction(steps: Steps) -> RestrictedNoise:
+    """The labels' part in the difference of the two estimates, a mean over repetitions."""
+    made = []
+    for r in steps.repetitions:
+        score = restricted_score(steps.setup, pairs_needed(r.propensity), steps.data.ordered)
+        weight = steps.context_weight
+        made.append(noise_under_restriction(score, r.mu, steps.data, r.propensity.cells, r.floor, weight))
+    share, moved = (np.mean([getattr(noise, name) for noise in made], axis=0) for name in ("share", "moved"))
+    return replace(made[0], share=share, moved=moved)
 
 
 def scores_at(steps: Steps, x: FloatArray) -> FloatArray:

@@ -181,9 +181,13 @@ def _scores(setup: Setup, pairs: PairPropensity | None, ordered: bool) -> list[A
     others = [Borda(setup.weights, setup.graph), FirstAdvantage(setup.weights, setup.graph)]
     if pairs is None:
         return [setup.functional, *others]
+    return [restricted_score(setup, pairs, ordered), *others, setup.functional]
+
+
+def restricted_score(setup: Setup, pairs: PairPropensity, ordered: bool) -> RestrictedBradleyTerry:
+    """The score of a fit that assumes Bradley-Terry."""
     assert isinstance(setup.functional, BradleyTerry)
-    restricted = RestrictedBradleyTerry(setup.functional, setup.graph, pairs, ordered)
-    return [restricted, *others, setup.functional]
+    return RestrictedBradleyTerry(setup.functional, setup.graph, pairs, ordered)
 
 
 def _floor(o: Options, data: PreferenceData, setup: Setup, mu: MuSource) -> float:

@@ -75,7 +75,7 @@ class RestrictedBradleyTerry:
         y : ndarray, shape (e, 2)
         """
         scores, effect = self.projected(mu)
-        fitted = expit(scores[:, :, None] - scores[:, None, :] + effect[:, None, None])
+        fitted = _model(scores, effect)
         used = np.where(self._used(), self.pairs.table(contexts), 0.0)
         check_identified(used > 0, self.position)
         inverse = information_inverse(used * fitted * (1 - fitted), self.position)
@@ -96,9 +96,17 @@ class RestrictedBradleyTerry:
         # Differences of scores cancel over both orders of a pair.
         return scores, np.asarray(odds.sum(axis=(1, 2)) / edges.sum())
 
+    def fitted(self, mu: FloatArray) -> FloatArray:
+        """Probabilities that the first wins, (b, K, K), in the model nearest to ``mu``."""
+        return _model(*self.projected(mu))
+
     def _used(self) -> NDArray[np.bool_]:
         """Places of the pairs, (K, K): both orders, or the one above the diagonal where they are one."""
         return np.asarray(self.graph.edges if self.position else np.triu(self.graph.edges), dtype=bool)
+
+
+def _model(scores: FloatArray, effect: FloatArray) -> FloatArray:
+    return np.asarray(expit(scores[:, :, None] - scores[:, None, :] + effect[:, None, None]))
 
 
 def information_inverse(amount: FloatArray, position: bool) -> FloatArray:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 import pandas as pd
@@ -14,6 +15,15 @@ from .covariance import Covariance
 
 # Variance of a difference, as a share of the free estimate's, below which both estimates are the same thing.
 _SAME = 1e-9
+_ROUNDING = 1e-9
+
+
+class Noise(Protocol):
+    """Chance under the restriction."""
+
+    def statistics(self, along: FloatArray, rng: np.random.Generator) -> FloatArray:
+        """Wald statistics, (B,), of samples from the restricted model, along some directions, (d, r)."""
+        ...
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -23,10 +33,13 @@ class RestrictionTest:
     Attributes
     ----------
     statistic : float
-        Chi-squared under the restriction.
+        Wald statistic, chi-squared under the restriction in large samples.
     df : int
         Directions in which the two estimators differ at all.
     pvalue : float
+        From ``n_draws`` samples of labels from the restricted model, whose statistics have heavier tails than
+        chi-squared where probabilities are near 0 or 1; it is at least 1 / (n_draws + 1). From chi-squared where there
+        are clusters.
     frame : DataFrame
         By model: ``restricted``, ``unrestricted``, ``difference`` (unrestricted less restricted), ``std_error`` of the
         difference and ``z``.
@@ -36,23 +49,32 @@ class RestrictionTest:
     df: int
     pvalue: float
     frame: pd.DataFrame
+    n_draws: int = 0
 
     def __str__(self) -> str:
         p = "< 0.001" if self.pvalue < 0.001 else f"= {self.pvalue:.3f}"
+        how = f"{self.n_draws:,} samples from the model" if self.n_draws else "chi-squared"
         return (
-            f"Test of the restriction: chi2({self.df}) = {self.statistic:.2f}, p {p}\n"
+            f"Test of the restriction: chi2({self.df}) = {self.statistic:.2f}, p {p} ({how})\n"
             f"{self.frame.to_string(float_format=lambda number: f'{number:.3f}')}"
         )
 
 
 def compare_restricted(
-    restricted: FloatArray, unrestricted: FloatArray, free: Covariance, difference: Covariance, names: tuple[str, ...]
+    restricted: FloatArray,
+    unrestricted: FloatArray,
+    free: Covariance,
+    difference: Covariance,
+    names: tuple[str, ...],
+    noise: Noise | None,
+    rng: np.random.Generator,
 ) -> RestrictionTest:
     """The test from both estimates, (d,), the covariance of the unrestricted one and that of the difference.
 
     The covariance of the difference is that of the difference of the influence values: it needs neither estimator to be
     efficient, nor equal variances of the labels. Its rank is that of the directions in which the two differ; where the
-    graph leaves no restriction (across a bridge, with two models) they are the same up to rounding.
+    graph leaves no restriction (across a bridge, with two models) they are the same up to rounding. Without ``noise``
+    the p-value is that of chi-squared.
 
     Raises
     ------
@@ -78,4 +100,10 @@ def compare_restricted(
         "std_error": errors,
         "z": z,
     }
-    return RestrictionTest(statistic, df, float(chi2.sf(statistic, df)), pd.DataFrame(columns, index=list(names)))
+    frame = pd.DataFrame(columns, index=list(names))
+    if noise is None:
+        return RestrictionTest(statistic, df, float(chi2.sf(statistic, df)), frame)
+    draws = noise.statistics(difference.basis @ axes[:, kept], rng)
+    # Rounding must not decide between equal statistics.
+    reached = int((draws >= statistic * (1 - _ROUNDING)).sum())
+    return RestrictionTest(statistic, df, (1 + reached) / (1 + len(draws)), frame, len(draws))
