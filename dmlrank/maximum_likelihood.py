@@ -9,7 +9,7 @@ import numpy as np
 from ._options import Options
 from .data.preferences import PreferenceData
 from .estimation.crossfit import CrossFittedMu, Folds
-from .estimation.evaluation import Pass
+from .estimation.evaluation import Labels, Pass
 from .estimation.likelihood import fit_bradley_terry, likelihood_influence, won_votes
 from .functionals import Borda
 from .inference.clusters import read_clusters
@@ -44,6 +44,7 @@ def maximum_likelihood(read: PreferenceData, o: Options, source: Source, memory:
         "bt_mle covariance", (influence, clusters), lambda: clustered(influence, gauge, clusters, annotator)
     )
     mu = fitted.probabilities(data.n_categories)
+    cell_mu = mu[data.cells.first, data.cells.second]
     wins = np.tile(Borda(setup.weights, graph).value(mu[None]), (data.n_contexts, 1))
     shares = replace(influence, value=wins).without_correction()
     folds = Folds(np.zeros(data.n_contexts, dtype=np.intp), data.seed_order, 1)
@@ -51,7 +52,7 @@ def maximum_likelihood(read: PreferenceData, o: Options, source: Source, memory:
         folds,
         CrossFittedMu((ConstantMu(mu),), folds, data.x),
         Propensity(np.full(len(data.cells), np.nan), "not used"),
-        Pass((influence, shares), mu[data.cells.first, data.cells.second], 0, 0),
+        Pass((influence, shares), cell_mu, 0, 0, Labels(cell_mu, data.cells, np.ones(len(data.cells), np.intp))),
     )
     return Steps(
         o,

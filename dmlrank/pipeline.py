@@ -14,12 +14,14 @@ from .data.formula import parse_formula
 from .data.graph import Graph
 from .data.preferences import Cells, FloatArray, IntArray, PreferenceData
 from .data.reading import read_preferences
+from .estimation.by_kind import KindInfluence, comes_in_kinds, evaluate_kinds
 from .estimation.crossfit import CrossFittedMu, Folds, GivenMu, MuSource, assign_folds
-from .estimation.evaluation import evaluate
+from .estimation.evaluation import Pass, evaluate
 from .estimation.floor import settled_floor
-from .estimation.influence import Influence, Pieces, raised
+from .estimation.influence import Influence, Judged, Pieces, raised
 from .estimation.judge_features import fit_with_features
 from .estimation.judged import JudgedMu, cross_fit_judged, judged_term
+from .estimation.kinds import Kinds, find_kinds
 from .estimation.restricted import RestrictedBradleyTerry, check_restricted_categories, pairs_needed
 from .estimation.validity import Validity, assess, remaining_bias, warn_of
 from .exceptions import DmlrankWarning, OptionError
@@ -141,8 +143,8 @@ def run(options: Options, source: Source, previous: Steps | None = None) -> Step
 def pair_share(steps: Steps, item: int, opponent: int) -> tuple[float, Covariance]:
     """Share of comparisons that ``item`` wins against ``opponent``, estimated as the scores are."""
     if steps.likelihood:
-        influence = steps.likelihood.share_influence(steps.influence, item, opponent)
-        return float(influence.estimate[0]), covariance_of(steps, influence, np.empty((0, 1)))
+        share = steps.likelihood.share_influence(steps.influence.expanded, item, opponent)
+        return float(share.estimate[0]), covariance_of(steps, share, np.empty((0, 1)))
     score = PairShare(steps.setup.weights, item, opponent)
     influences = [
         evaluate(
@@ -164,7 +166,10 @@ def pair_share(steps: Steps, item: int, opponent: int) -> tuple[float, Covarianc
 
 
 def covariance_of(
-    steps: Steps, influence: Influence, gauge: FloatArray, repeated: Sequence[Influence] = ()
+    steps: Steps,
+    influence: Influence | KindInfluence,
+    gauge: FloatArray,
+    repeated: Sequence[Influence | KindInfluence] = (),
 ) -> Covariance:
     """Covariance of another score's estimate, of the kind that the fit has."""
     return make_covariance(influence, gauge, steps.clusters, steps.annotator, steps.options, repeated)
@@ -172,7 +177,7 @@ def covariance_of(
 
 def restriction_test(steps: Steps) -> RestrictionTest:
     """The restricted estimate against the projection of the same fit, with the covariance that the fit has."""
-    free, restricted = steps.influence_of(_PROJECTION), steps.influence
+    free, restricted = steps.influence_of(_PROJECTION).expanded, steps.influence.expanded
     free = replace(free, steepening=None)
     gap = replace(restricted, value=free.value - restricted.value, correction=free.correction - restricted.correction)
     gauge = steps.setup.functional.gauge(steps.data.n_items).basis
@@ -278,15 +283,19 @@ def _repeat(
         )
         mu = learnt.mu
         judged = memory.step(f"judged {number}", (verdicts, rho, learnt), lambda: judged_term(verdicts, rho, learnt.m))
-    floor = memory.step(f"floor {number}", (data, setup, mu, o.floor), lambda: _floor(o, data, setup, mu))
+    kinds = None
+    if not data.x.shape[1]:
+        kinds = memory.step(f"kinds {number}", (data, folds), lambda: find_kinds(data, folds.fold))
+    floor = memory.step(f"floor {number}", (data, setup, mu, o.floor), lambda: _floor(o, data, setup, mu, kinds))
     sample = _sample(data, o.subsample, seeds[3])
     evaluated = memory.step(
         f"evaluated {number}",
         (data, setup, mu, propensity, pieces, weight, floor, o.subsample, o.seed, restricted, judged),
-        lambda: evaluate(
+        lambda: _evaluated(
             _scores(setup, every, data.ordered),
             mu,
             data,
+            kinds,
             propensity.cells,
             pieces,
             floor,
@@ -297,6 +306,33 @@ def _repeat(
         ),
     )
     return Repetition(folds, mu, propensity, evaluated, floor, sample, alone, judged, rho)
+
+
+def _evaluated(
+    scores: list[Any],
+    mu: MuSource,
+    data: PreferenceData,
+    kinds: Kinds | None,
+    propensity: FloatArray,
+    pieces: Pieces,
+    floor: float,
+    weight: FloatArray | None,
+    n_jobs: int | None,
+    sample: IntArray | None,
+    judged: Judged | None,
+) -> Pass:
+    """The pass, by kinds of contexts where these say all and are fewer than half the contexts."""
+    if (
+        kinds is not None
+        and isinstance(mu, CrossFittedMu)
+        and 2 * len(kinds) <= data.n_contexts
+        and sample is None
+        and judged is None
+        and comes_in_kinds(scores, data, pieces)
+        and kinds.same(propensity)
+    ):
+        return evaluate_kinds(scores, mu, data, kinds, propensity, pieces, floor, weight, n_jobs)
+    return evaluate(scores, mu, data, propensity, pieces, floor, weight, n_jobs, sample, judged)
 
 
 def _verdicts(data: PreferenceData, source: Source, o: Options) -> Verdicts:
@@ -369,14 +405,14 @@ def _remaining_bias(data: PreferenceData, setup: Setup, mu: MuSource, floor: flo
 def _validity(
     data: PreferenceData,
     setup: Setup,
-    influence: Influence,
+    influence: Influence | KindInfluence,
     covariance: Covariance,
     bias: FloatArray,
     first: Repetition,
     o: Options,
 ) -> Validity:
     """Signs that the intervals may not hold; the plug-in's are known not to."""
-    validity = assess(influence, bias, first.evaluated.cell_mu, data.cells)
+    validity = assess(influence, bias, first.evaluated.labels)
     if o.estimator == "bt_restricted":
         # The curvature is that of the projection; a Newton step along the model has another remainder.
         validity = replace(validity, second_order=np.full_like(validity.second_order, np.nan))
@@ -417,13 +453,14 @@ def _scores(setup: Setup, pairs: PairPropensity | None, ordered: bool) -> list[A
     return [restricted, *others, setup.functional]
 
 
-def _floor(o: Options, data: PreferenceData, setup: Setup, mu: MuSource) -> float:
+def _floor(o: Options, data: PreferenceData, setup: Setup, mu: MuSource, kinds: Kinds | None) -> float:
     """The floor of mu: given, or settled by the log-loss of the labels; zero where no functional needs one."""
     if not isinstance(o.floor, str):
         if o.floor * data.n_categories >= 1:
             raise OptionError(f"floor={o.floor} is too high for {data.n_categories} categories, which sum to one")
         return float(o.floor)
-    return settled_floor(mu.at(data.cells), data.cells) if setup.functional.interior else 0.0
+    cells = data.cells if kinds is None or not isinstance(mu, CrossFittedMu) else kinds.cells
+    return settled_floor(mu.at(cells), cells) if setup.functional.interior else 0.0
 
 
 def _folds(data: PreferenceData, clusters: Clusters | None, o: Options, seed: np.random.SeedSequence) -> Folds:

@@ -7,13 +7,13 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
 from .._progress import report
-from ..data.preferences import FloatArray, IntArray, PreferenceData
+from ..data.preferences import Cells, FloatArray, IntArray, PreferenceData
 from ..functionals.base import Local
 from .crossfit import MuSource, Part
 from .influence import Influence, Judged, Pieces, raised
@@ -58,12 +58,31 @@ class LabelScore(Protocol):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class Labels:
+    """What labels say of mu, equal cells once.
+
+    Attributes
+    ----------
+    mu : ndarray, shape (r, C)
+        Out-of-fold probabilities, not floored.
+    cells : Cells
+        The r cells with all votes that they stand for.
+    count : ndarray of int, shape (r,)
+        Labelled cells that each stands for.
+    """
+
+    mu: FloatArray
+    cells: Cells
+    count: IntArray
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Pass:
     """What one pass over the probabilities of all contexts brings.
 
     Attributes
     ----------
-    influences : tuple of Influence
+    influences : tuple of Influence or KindInfluence
         One per functional.
     cell_mu : ndarray, shape (m, C)
         Out-of-fold probabilities at the labelled cells, not floored.
@@ -71,12 +90,14 @@ class Pass:
         Entries of mu (context, ordered pair, category) below the floor, pairs off the graph included.
     n_entries : int
         Entries looked at; zero where no functional needs a floor.
+    labels : Labels
     """
 
-    influences: tuple[Influence, ...]
+    influences: tuple[Any, ...]
     cell_mu: FloatArray
     n_floored: int
     n_entries: int
+    labels: Labels
 
 
 def evaluate(
@@ -143,7 +164,8 @@ def evaluate(
                 result.steepen(task.local_steepening(score))
     share = None if sample is None else _shares(sample, data.n_contexts)
     influences = tuple(result.influence(pieces, task.population, share) for result in results)
-    return Pass(influences, task.cell_mu, n_floored, n_entries)
+    labels = Labels(task.cell_mu, data.cells, np.ones(len(data.cells), np.intp))
+    return Pass(influences, task.cell_mu, n_floored, n_entries, labels)
 
 
 def chunk_size(data: PreferenceData) -> int:
