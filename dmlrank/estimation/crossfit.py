@@ -33,7 +33,7 @@ def assign_folds(unit: IntArray, n_folds: int, rng: np.random.Generator, unit_na
     Parameters
     ----------
     unit : ndarray of int, shape (n,)
-        Contexts of the same unit share a fold.
+        Contexts of the same unit share a fold; numbered from 0, with gaps or without.
     n_folds : int
     rng : Generator
 
@@ -48,10 +48,11 @@ def assign_folds(unit: IntArray, n_folds: int, rng: np.random.Generator, unit_na
     >>> bool(folds.fold[0] == folds.fold[1])
     True
     """
-    units, position = np.unique(unit, return_inverse=True)
-    if len(units) < n_folds:
-        raise DataError(f"{len(units)} {unit_name} cannot be dealt into n_folds={n_folds} folds; use fewer folds")
-    fold_of_unit = rng.permutation(np.arange(len(units)) % n_folds)
+    present = np.bincount(unit) > 0
+    n_units, position = int(present.sum()), (np.cumsum(present) - 1)[unit]
+    if n_units < n_folds:
+        raise DataError(f"{n_units} {unit_name} cannot be dealt into n_folds={n_folds} folds; use fewer folds")
+    fold_of_unit = rng.permutation(np.arange(n_units) % n_folds)
     return Folds(fold_of_unit[position], unit, n_folds)
 
 
