@@ -459,7 +459,9 @@ def _floor(o: Options, data: PreferenceData, setup: Setup, mu: MuSource, kinds: 
         if o.floor * data.n_categories >= 1:
             raise OptionError(f"floor={o.floor} is too high for {data.n_categories} categories, which sum to one")
         return float(o.floor)
-    cells = data.cells if kinds is None or not isinstance(mu, CrossFittedMu) else kinds.cells
+    # The log-loss is linear in the labels, so that the means of a fold's votes on a pair say all.
+    by_pair = kinds is not None and isinstance(mu, CrossFittedMu)
+    cells = kinds.by_pair(data.n_items)[0] if kinds is not None and by_pair else data.cells
     return settled_floor(mu.at(cells), cells) if setup.functional.interior else 0.0
 
 

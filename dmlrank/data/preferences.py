@@ -42,7 +42,7 @@ class Cells:
         """The items in the order in which they were shown, (m,) each."""
         return np.where(self.flipped, self.second, self.first), np.where(self.flipped, self.first, self.second)
 
-    def only(self, kept: NDArray[np.bool_]) -> Cells:
+    def only(self, kept: NDArray[np.bool_] | IntArray) -> Cells:
         """The kept cells."""
         return Cells(*(getattr(self, name)[kept] for name in self.__slots__))
 

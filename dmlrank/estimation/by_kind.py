@@ -265,7 +265,8 @@ def evaluate_kinds(
     low = (raw < floor).sum(axis=(1, 2, 3)) - data.n_items * data.n_categories * (floor > 0)
     n_floored = int(low @ np.bincount(mu.folds.fold, minlength=len(raw))) if interior else 0
     n_entries = data.n_contexts * data.n_items * (data.n_items - 1) * data.n_categories * interior
-    labels = Labels(cell_mu, cells, n_cells)
+    pairs, count = kinds.by_pair(data.n_items)
+    labels = Labels(mu.at(pairs), pairs, count)
     return Pass(tuple(influences), np.take(cell_mu, kinds.row, axis=0), n_floored, n_entries, labels)
 
 

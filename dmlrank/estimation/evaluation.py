@@ -59,7 +59,7 @@ class LabelScore(Protocol):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Labels:
-    """What labels say of mu, equal cells once.
+    """What labels say of mu where it is linear in them: cells with the same mu may be one, with their mean label.
 
     Attributes
     ----------

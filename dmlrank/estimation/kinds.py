@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -55,6 +55,21 @@ class Kinds:
     def n_cells(self) -> IntArray:
         """Labelled cells that each of the r cells stands for, (r,)."""
         return np.bincount(self.row, minlength=len(self.cell))
+
+    def by_pair(self, n_items: int) -> tuple[Cells, IntArray]:
+        """The mean label of each fold's votes on each pair, as cells, and the labelled cells that each stands for."""
+        cells, votes = self.cells, self.cells.n_votes
+        number = (self.fold[self.kind] * n_items + cells.first) * n_items + cells.second
+        bound = (int(self.fold.max()) + 1) * n_items**2
+        total = np.bincount(number, votes, bound)
+        found = np.flatnonzero(total)
+        example = np.empty(bound, np.intp)
+        example[number] = np.arange(len(number))
+        where = example[found]
+        y = np.stack([np.bincount(number, votes * share, bound)[found] for share in cells.y.T], axis=1)
+        merged = cells.only(where)
+        count = np.bincount(number, self.n_cells, bound)[found].astype(np.intp)
+        return replace(merged, y=y / total[found, None], n_votes=total[found].astype(np.intp)), count
 
     def bounds(self, n_folds: int) -> IntArray:
         """Where the kinds of each fold begin, (n_folds + 1,)."""

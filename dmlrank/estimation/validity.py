@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
-from scipy.special import logsumexp
 
 from ..data.preferences import Cells, FloatArray, IntArray
 from ..exceptions import DmlrankWarning
@@ -114,7 +113,8 @@ def calibration_slope(mu: FloatArray, cells: Cells, count: IntArray | None = Non
 
     def objective(theta: FloatArray) -> tuple[float, FloatArray]:
         scores = (1 + theta[0] / scale) * log_mu + theta[1:]
-        log_total = logsumexp(scores, axis=1, keepdims=True)
+        top = scores.max(axis=1, keepdims=True)
+        log_total = top + np.log(np.exp(scores - top).sum(axis=1, keepdims=True))
         slope = votes[:, None] * (np.exp(scores - log_total) - cells.y)
         loss = float((votes[:, None] * cells.y * (log_total - scores)).sum())
         return loss / n, np.array([(slope * log_mu).sum() / scale, *slope.sum(axis=0)]) / n
