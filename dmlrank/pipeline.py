@@ -331,7 +331,7 @@ def _evaluated(
         and comes_in_kinds(scores, data, pieces)
         and kinds.same(propensity)
     ):
-        return evaluate_kinds(scores, mu, data, kinds, propensity, pieces, floor, weight, n_jobs)
+        return evaluate_kinds(scores, mu, data, kinds, propensity, pieces, floor, weight)
     return evaluate(scores, mu, data, propensity, pieces, floor, weight, n_jobs, sample, judged)
 
 

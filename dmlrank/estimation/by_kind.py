@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 from scipy import sparse
@@ -20,10 +18,9 @@ from .influence import Influence, Pieces, raised
 from .kinds import Kinds
 from .steepening import LocallySteep, Steep, is_steep, local_steepening, pair_worth, steepening
 
-# Kinds whose influence values are held at a time: small enough to stay in fast memory.
-_CHUNK = 4096
-
-T = TypeVar("T")
+# Influence values that are held at a time. Larger chunks leave the fast memory; smaller ones are many small products,
+# for each of which the linear algebra library wakes its threads.
+_CHUNK = 1_000_000
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -51,7 +48,6 @@ class Told:
         The categories with the wins exchanged, where order does not matter.
     pieces : Pieces
         One per context.
-    n_jobs : int or None
     """
 
     kinds: Kinds
@@ -60,7 +56,6 @@ class Told:
     weight: FloatArray
     flip: IntArray | None
     pieces: Pieces
-    n_jobs: int | None
 
     def weights(self, power: int) -> FloatArray:
         """Sum of a power of the contexts' weights by kind, (k,)."""
@@ -133,17 +128,12 @@ class KindInfluence:
         if self.known is not None:
             return self.known
         squares, fourths = self.told.weights(2), self.told.weights(4)
-
-        def of(part: slice) -> tuple[FloatArray, FloatArray]:
-            phi = self._unweighted(part)
-            second = phi.T @ (squares[part, None] * phi)
-            np.square(phi, out=phi)
-            return second, fourths[part] @ np.square(phi, out=phi)
-
         second, fourth = np.zeros((self.n_scores, self.n_scores)), np.zeros(self.n_scores)
-        for one, other in _mapped(of, self._parts(), self.told.n_jobs):
-            second += one
-            fourth += other
+        for part in self._parts():
+            phi = self._unweighted(part)
+            second += phi.T @ (squares[part, None] * phi)
+            np.square(phi, out=phi)
+            fourth += fourths[part] @ np.square(phi, out=phi)
         return Moments(second, fourth)
 
     def sums_by(self, group: IntArray) -> FloatArray:
@@ -178,10 +168,11 @@ class KindInfluence:
 
     def _parts(self) -> Iterator[slice]:
         """Kinds in chunks, none of them across folds."""
+        size = max(1, _CHUNK // self.n_scores)
         bounds = self.told.kinds.bounds(len(self.by_fold)).tolist()
         for start, end in pairwise(bounds):
-            for at in range(start, end, _CHUNK):
-                yield slice(at, min(at + _CHUNK, end))
+            for at in range(start, end, size):
+                yield slice(at, min(at + size, end))
 
     def _unweighted(self, part: slice) -> FloatArray:
         """F(mu) and correction less the estimate, of some kinds of one fold, (b, d)."""
@@ -227,7 +218,6 @@ def evaluate_kinds(
     pieces: Pieces,
     floor: float,
     context_weight: FloatArray | None = None,
-    n_jobs: int | None = 1,
 ) -> Pass:
     """The same as :func:`dmlrank.estimation.evaluation.evaluate`, with one evaluation per kind of context.
 
@@ -235,7 +225,7 @@ def evaluate_kinds(
     ----------
     kinds : Kinds
         For the folds of ``mu``, with the same propensities for all contexts of a kind.
-    scores, mu, data, propensity, pieces, floor, context_weight, n_jobs
+    scores, mu, data, propensity, pieces, floor, context_weight
         As there; see :func:`comes_in_kinds`.
 
     Notes
@@ -254,7 +244,7 @@ def evaluate_kinds(
     told = {}
     for interior, seen in ((False, raw), (True, table)):
         residual = (cells.y - seen[fold, cells.first, cells.second]) / pi[:, None]
-        told[interior] = Told(kinds, seen, residual, weight, flip, pieces, n_jobs)
+        told[interior] = Told(kinds, seen, residual, weight, flip, pieces)
     influences = [_influence(score, told[bool(score.interior)], worth, data) for score in scores]
     # Only the scores themselves are asked for more than an estimate in every fit, and more than once.
     first = influences[0]
@@ -296,13 +286,3 @@ def _steepening(score: Any, told: Told, worth: FloatArray, data: PreferenceData)
     if isinstance(score, Steep) and is_steep(score, n, data.n_items):
         return steepening(score, told.mu, told.direction(2), worth, np.ones(len(told.mu))) / n
     return None
-
-
-def _mapped(work: Callable[[slice], T], parts: Iterator[slice], n_jobs: int | None) -> Iterator[T]:
-    """Results in the order of the parts, several at work at a time."""
-    threads = n_jobs or os.cpu_count() or 1
-    if threads == 1:
-        yield from map(work, parts)
-        return
-    with ThreadPoolExecutor(threads) as pool:
-        yield from pool.map(work, parts)
