@@ -9,7 +9,8 @@ import numpy as np
 from ._options import Options
 from .data.preferences import PreferenceData
 from .estimation.crossfit import CrossFittedMu, Folds
-from .estimation.evaluation import Labels, Pass
+from .estimation.evaluation import Pass
+from .estimation.kinds import Labels
 from .estimation.likelihood import fit_bradley_terry, likelihood_influence, won_votes
 from .functionals import Borda
 from .inference.clusters import read_clusters

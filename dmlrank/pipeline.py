@@ -14,11 +14,11 @@ from .data.formula import parse_formula
 from .data.graph import Graph
 from .data.preferences import Cells, FloatArray, IntArray, PreferenceData
 from .data.reading import read_preferences
-from .estimation.by_kind import KindInfluence, comes_in_kinds, evaluate_kinds
+from .estimation.by_kind import KindInfluence, evaluate_once
 from .estimation.crossfit import CrossFittedMu, Folds, GivenMu, MuSource, assign_folds
-from .estimation.evaluation import Pass, evaluate
+from .estimation.evaluation import evaluate
 from .estimation.floor import settled_floor
-from .estimation.influence import Influence, Judged, Pieces, raised
+from .estimation.influence import Influence, Pieces, raised
 from .estimation.judge_features import fit_with_features
 from .estimation.judged import JudgedMu, cross_fit_judged, judged_term
 from .estimation.kinds import Kinds, find_kinds
@@ -291,7 +291,7 @@ def _repeat(
     evaluated = memory.step(
         f"evaluated {number}",
         (data, setup, mu, propensity, pieces, weight, floor, o.subsample, o.seed, restricted, judged),
-        lambda: _evaluated(
+        lambda: evaluate_once(
             _scores(setup, every, data.ordered),
             mu,
             data,
@@ -306,33 +306,6 @@ def _repeat(
         ),
     )
     return Repetition(folds, mu, propensity, evaluated, floor, sample, alone, judged, rho)
-
-
-def _evaluated(
-    scores: list[Any],
-    mu: MuSource,
-    data: PreferenceData,
-    kinds: Kinds | None,
-    propensity: FloatArray,
-    pieces: Pieces,
-    floor: float,
-    weight: FloatArray | None,
-    n_jobs: int | None,
-    sample: IntArray | None,
-    judged: Judged | None,
-) -> Pass:
-    """The pass, by kinds of contexts where these say all and are fewer than half the contexts."""
-    if (
-        kinds is not None
-        and isinstance(mu, CrossFittedMu)
-        and 2 * len(kinds) <= data.n_contexts
-        and sample is None
-        and judged is None
-        and comes_in_kinds(scores, data, pieces)
-        and kinds.same(propensity)
-    ):
-        return evaluate_kinds(scores, mu, data, kinds, propensity, pieces, floor, weight)
-    return evaluate(scores, mu, data, propensity, pieces, floor, weight, n_jobs, sample, judged)
 
 
 def _verdicts(data: PreferenceData, source: Source, o: Options) -> Verdicts:

@@ -12,10 +12,10 @@ from scipy import sparse
 
 from ..data.preferences import FloatArray, IntArray, PreferenceData
 from ..functionals.base import AlongPairs, Local
-from .crossfit import CrossFittedMu
-from .evaluation import Labels, Pass
-from .influence import Influence, Pieces, raised
-from .kinds import Kinds
+from .crossfit import CrossFittedMu, MuSource
+from .evaluation import Pass, evaluate
+from .influence import Influence, Judged, Pieces, raised
+from .kinds import Kinds, Labels
 from .steepening import LocallySteep, Steep, is_steep, local_steepening, pair_worth, steepening
 
 # Influence values that are held at a time. Larger chunks leave the fast memory; smaller ones are many small products,
@@ -207,6 +207,33 @@ def comes_in_kinds(scores: Sequence[Any], data: PreferenceData, pieces: Pieces) 
     """Whether kinds say all: no features, one piece per context, and scores that know single pairs."""
     knowing = all(isinstance(score, Local | AlongPairs) for score in scores)
     return knowing and data.x.shape[1] == 0 and pieces.context is pieces.own
+
+
+def evaluate_once(
+    scores: Sequence[Any],
+    mu: MuSource,
+    data: PreferenceData,
+    kinds: Kinds | None,
+    propensity: FloatArray,
+    pieces: Pieces,
+    floor: float,
+    weight: FloatArray | None,
+    n_jobs: int | None,
+    sample: IntArray | None,
+    judged: Judged | None,
+) -> Pass:
+    """The pass, by kinds of contexts where these say all and are at most half as many as contexts; else of all."""
+    if (
+        kinds is not None
+        and isinstance(mu, CrossFittedMu)
+        and 2 * len(kinds) <= data.n_contexts
+        and sample is None
+        and judged is None
+        and comes_in_kinds(scores, data, pieces)
+        and kinds.same(propensity)
+    ):
+        return evaluate_kinds(scores, mu, data, kinds, propensity, pieces, floor, weight)
+    return evaluate(scores, mu, data, propensity, pieces, floor, weight, n_jobs, sample, judged)
 
 
 def evaluate_kinds(

@@ -13,10 +13,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._progress import report
-from ..data.preferences import Cells, FloatArray, IntArray, PreferenceData
+from ..data.preferences import FloatArray, IntArray, PreferenceData
 from ..functionals.base import Local
 from .crossfit import MuSource, Part
 from .influence import Influence, Judged, Pieces, raised
+from .kinds import Labels
 from .pulls import Rows, worth_by_pair
 from .steepening import LocallySteep, Steep, is_steep, local_steepening, steepening
 
@@ -55,25 +56,6 @@ class LabelScore(Protocol):
     ) -> tuple[FloatArray, FloatArray]:
         """Scores of the contexts, (b, d), and what each label adds to its context's influence, (e, d)."""
         ...
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Labels:
-    """What labels say of mu where it is linear in them: cells with the same mu may be one, with their mean label.
-
-    Attributes
-    ----------
-    mu : ndarray, shape (r, C)
-        Out-of-fold probabilities, not floored.
-    cells : Cells
-        The r cells with all votes that they stand for.
-    count : ndarray of int, shape (r,)
-        Labelled cells that each stands for.
-    """
-
-    mu: FloatArray
-    cells: Cells
-    count: IntArray
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -14,6 +14,25 @@ _SPARE, _PER_CONTEXT = 1_000_000, 4
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class Labels:
+    """What labels say of mu where it is linear in them: cells with the same mu may be one, with their mean label.
+
+    Attributes
+    ----------
+    mu : ndarray, shape (r, C)
+        Out-of-fold probabilities, not floored.
+    cells : Cells
+        The r cells with all votes that they stand for.
+    count : ndarray of int, shape (r,)
+        Labelled cells that each stands for.
+    """
+
+    mu: FloatArray
+    cells: Cells
+    count: IntArray
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Kinds:
     """Which contexts are alike: the same fold, and the same label on the same pair.
 

@@ -16,8 +16,8 @@ from ..nuisance.descent import minimised
 from ..nuisance.learners import MuModel
 from .by_kind import KindInfluence
 from .crossfit import CrossFittedMu, MuSource
-from .evaluation import Labels
 from .influence import Influence, raised
+from .kinds import Labels
 
 # Contexts that a standard error has to rest on.
 _FEW = 10.0
