@@ -20,7 +20,8 @@ import resource
 import sys
 import time
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Executor, ProcessPoolExecutor
 from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
@@ -155,14 +156,13 @@ PEERS: dict[str, tuple[str, Callable[[pd.DataFrame], pd.Series]]] = {
 }
 
 
-def check_scores(battles: pd.DataFrame, peers: Sequence[str]) -> dict[str, float]:
-    """Largest distance, in standard errors, of a program's Bradley-Terry scores from those of maximum likelihood."""
+def check_scores(battles: pd.DataFrame, found: Mapping[str, pd.Series]) -> dict[str, float]:
+    """Largest distance, in standard errors, of Bradley-Terry scores from those of maximum likelihood."""
     reference = dr.dml_rank(FORMULA, battles, estimator="bt_mle", rng=0)
     models, share, counts, names = count_battles(battles)
     fitted = fit_scores(models, share, len(names), 1e-9, counts / counts.sum())
-    found = {"FastChat's method": pd.Series(fitted, index=names)}
-    found |= {name: PEERS[name][1](battles) for name in peers}
-    centred = {name: scores - scores.mean() for name, scores in found.items()}
+    every = {"FastChat's method": pd.Series(fitted, index=names)} | dict(found)
+    centred = {name: scores - scores.mean() for name, scores in every.items()}
     return {name: float(((s - reference.params).abs() / reference.bse).max()) for name, s in centred.items()}
 
 
@@ -176,33 +176,48 @@ def timed(work: Callable[[], Any]) -> tuple[float, float]:
     return clock, sum(b.ru_utime + b.ru_stime - a.ru_utime - a.ru_stime for a, b in zip(before, after, strict=True))
 
 
+def peer(name: str, battles: pd.DataFrame) -> tuple[pd.Series, tuple[float, float]]:
+    """Scores of another program, and its seconds."""
+    kept: list[pd.Series] = []
+    seconds = timed(lambda: kept.append(PEERS[name][1](battles)))
+    return kept[0], seconds
+
+
 def installed(name: str) -> str | None:
     """Version of a package, None where it is not there or does not start."""
     try:
-        if name in PEERS:
-            PEERS[name][1](draw_battles(500, 3, 0))
+        PEERS[name][1](draw_battles(500, 3, 0))
         return version(name)
     except (ImportError, PackageNotFoundError):
         return None
 
 
 def compare(
-    battles: pd.DataFrame, functionals: Sequence[str], peers: Sequence[str], turns: int, processes: int | None = None
+    battles: pd.DataFrame, functionals: Sequence[str], peers: Sequence[str], turns: int, apart: Executor | None = None
 ) -> pd.DataFrame:
-    """Median seconds of every method, and how many times longer FastChat's takes, over turns."""
-    works = {"FastChat's method": ("bootstrap of 100", partial(fastchat, battles, processes=processes))}
-    works |= {f"dmlrank, {name}": ("simultaneous intervals", partial(ranked, name, battles)) for name in functionals}
-    works |= {name: (PEERS[name][0], partial(PEERS[name][1], battles)) for name in peers}
-    seconds = np.array([[timed(work) for _, work in works.values()] for _ in range(turns)])
+    """Median seconds of every method, and how many times longer FastChat's takes, over turns.
+
+    Peers run in the process of ``apart``, which stays: FastChat's method forks, which the threads of others forbid.
+    Without it FastChat's method runs in one process.
+    """
+    of_fastchat = partial(fastchat, battles, processes=None if apart else 1)
+    works: dict[str, tuple[str, Callable[[], tuple[float, float]]]] = {
+        "FastChat's method": (f"bootstrap of {ROUNDS}", partial(timed, of_fastchat))
+    }
+    for name in functionals:
+        works[f"dmlrank, {name}"] = ("simultaneous intervals", partial(timed, partial(ranked, name, battles)))
+    for name in peers:
+        assert apart
+        works[name] = (PEERS[name][0], partial(_seconds_apart, apart, name, battles))
+    seconds = np.array([[work() for _, work in works.values()] for _ in range(turns)])
     ratios = seconds[:, :1] / seconds
     clock, processor = np.median(seconds, axis=0).T
-    ratio = np.median(ratios[..., 0], axis=0)
     return pd.DataFrame(
         {
             "gives": [what for what, _ in works.values()],
             "clock, s": clock.round(2),
             "processor, s": processor.round(2),
-            "ratio": ratio.round(2),
+            "ratio": np.median(ratios[..., 0], axis=0).round(2),
             "lowest": ratios[..., 0].min(axis=0).round(2),
             "highest": ratios[..., 0].max(axis=0).round(2),
             "ratio, processor": np.median(ratios[..., 1], axis=0).round(2),
@@ -211,15 +226,36 @@ def compare(
     )
 
 
+def _seconds_apart(apart: Executor, name: str, battles: pd.DataFrame) -> tuple[float, float]:
+    return apart.submit(peer, name, battles).result()[1]
+
+
+def run(given: argparse.Namespace, apart: Executor | None) -> None:
+    """Print which peers are there, whether scores agree, and a row per method."""
+    peers = []
+    for name in given.peers if apart else []:
+        known = apart.submit(installed, name).result() if apart else None
+        print(f"{name} {known}" if known else f"{name} is not installed here: left out")
+        peers += [name] if known else []
+    battles = draw_battles(given.battles, given.items, seed=0)
+    some = battles[:_CHECKED]
+    found = {name: apart.submit(peer, name, some).result()[0] for name in peers if apart}
+    print(f"\nScores of {len(some):,} battles against estimator='bt_mle', largest distance in standard errors:")
+    print(pd.Series(check_scores(some, found)).map("{:.1e}".format).to_string())
+    table = compare(battles, given.functionals, peers, given.turns, apart)
+    print(f"\n{given.battles:,} battles of {given.items} models, {given.turns} turns")
+    print(table.to_string())
+
+
 def main() -> int:
-    """Print versions, whether scores agree, and a row per method."""
+    """Read the options and print versions, then see :func:`run`."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--battles", type=int, default=1_000_000)
     parser.add_argument("--items", type=int, default=100)
     parser.add_argument("--functionals", nargs="+", choices=FUNCTIONALS, default=list(FUNCTIONALS))
     parser.add_argument("--peers", nargs="*", choices=PEERS, default=list(PEERS))
     parser.add_argument("--turns", type=int, default=5)
-    parser.add_argument("--small", action="store_true", help="20,000 battles of 10 models, one turn, one process")
+    parser.add_argument("--small", action="store_true", help="20,000 battles of 10 models, one turn, no peers")
     given = parser.parse_args()
     if given.small:
         given.battles, given.items, given.turns = 20_000, 10, 1
@@ -228,19 +264,11 @@ def main() -> int:
         f"pandas {pd.__version__}"
     )
     warnings.simplefilter("ignore", dr.DmlrankWarning)
-    found = {name: installed(name) for name in given.peers}
-    peers = [name for name, known in found.items() if known]
-    for name, known in found.items():
-        print(f"{name} {known}" if known else f"{name} is not installed here: left out")
-    battles = draw_battles(given.battles, given.items, seed=0)
-    apart = check_scores(battles[:_CHECKED], peers)
-    print(
-        f"\nScores of {min(_CHECKED, len(battles)):,} battles against estimator='bt_mle', largest in standard errors:"
-    )
-    print(pd.Series(apart).map("{:.1e}".format).to_string())
-    table = compare(battles, given.functionals, peers, given.turns, 1 if given.small else None)
-    print(f"\n{given.battles:,} battles of {given.items} models, {given.turns} turns")
-    print(table.to_string())
+    if given.small:
+        run(given, None)
+    else:
+        with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as apart:
+            run(given, apart)
     return 0
 
 

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from .._progress import report
 from ..data.preferences import FloatArray, IntArray, PreferenceData
 from ..functionals.base import AlongPairs, Local
 from .crossfit import CrossFittedMu, MuSource
@@ -284,6 +285,7 @@ def evaluate_kinds(
     n_entries = data.n_contexts * data.n_items * (data.n_items - 1) * data.n_categories * interior
     pairs, count = kinds.by_pair(data.n_items)
     labels = Labels(mu.at(pairs), pairs, count)
+    report(data.n_contexts, data.n_contexts, "scores, contexts")
     return Pass(tuple(influences), np.take(cell_mu, kinds.row, axis=0), n_floored, n_entries, labels)
 
 

@@ -24,7 +24,7 @@ def load(name):
 
 def test_no_context_runs_small(monkeypatch, capsys):
     benchmark = load("no_context")
-    monkeypatch.setattr(sys, "argv", ["no_context.py", "--small", "--peers"])
+    monkeypatch.setattr(sys, "argv", ["no_context.py", "--small"])
     assert benchmark.main() == 0
     printed = capsys.readouterr().out
     assert "20,000 battles of 10 models, 1 turns" in printed
@@ -40,7 +40,7 @@ def test_fastchats_method_fits_the_same_model():
     assert counts.sum() == len(battles)
     scores = benchmark.fit_scores(models, share, len(names), 1e-10, counts / counts.sum())
     np.testing.assert_allclose(pd.Series(scores, index=names).sort_index(), exact.params, atol=1e-6)
-    assert benchmark.check_scores(battles, [])["FastChat's method"] < 1e-3
+    assert benchmark.check_scores(battles, {})["FastChat's method"] < 1e-3
     # A bootstrap of 300 knows a standard error to about 4 %.
     bootstrap = benchmark.fastchat(battles, rounds=300, processes=1)
     np.testing.assert_allclose(bootstrap["score"], exact.params, atol=0.2 * exact.bse.max())

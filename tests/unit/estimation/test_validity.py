@@ -14,6 +14,7 @@ import dmlrank as dr
 from dmlrank.data.preferences import Cells
 from dmlrank.estimation.crossfit import CrossFittedMu, Folds, GivenMu
 from dmlrank.estimation.influence import Influence
+from dmlrank.estimation.kinds import Labels
 from dmlrank.estimation.validity import (
     Validity,
     assess,
@@ -194,7 +195,7 @@ def test_everything_is_assessed():
     rng = np.random.default_rng(10)
     phi, mu, bias = rng.normal(size=(80, 3)), rng.dirichlet(np.ones(3), size=80), np.array([0.1, 0.0, -0.1])
     cells = cells_of(np.eye(3)[rng.integers(3, size=80)])
-    made = assess(influence_of(phi), bias, mu, cells)
+    made = assess(influence_of(phi), bias, Labels(mu, cells, np.ones(80, dtype=int)))
     np.testing.assert_array_equal(made.effective_contexts, effective_contexts(influence_of(phi)))
     np.testing.assert_array_equal(made.second_order, bias)
     assert made.calibration == calibration_slope(mu, cells)
