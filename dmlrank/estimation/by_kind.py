@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
 
@@ -264,31 +264,32 @@ def evaluate_kinds(
     the derivative along the sum of the deltas.
     """
     raw = np.concatenate([model.predict(np.empty((1, 0))) for model in mu.models])
-    table = raised(raw, floor)
     cells, fold = kinds.cells, kinds.fold[kinds.kind]
     cell_mu = raw[fold, cells.first, cells.second]
-    pi, n_cells = propensity[kinds.cell], kinds.n_cells
-    worth = pair_worth(cell_mu, data, pi, cells=cells, count=n_cells)
+    pi = propensity[kinds.cell]
+    worth = pair_worth(cell_mu, data, pi, cells=cells, count=kinds.n_cells)
     weight = np.ones(data.n_contexts) if context_weight is None else context_weight
     flip = None if data.ordered else data.flip
     told = {}
-    for interior, seen in ((False, raw), (True, table)):
+    for interior, seen in ((False, raw), (True, raised(raw, floor))):
         residual = (cells.y - seen[fold, cells.first, cells.second]) / pi[:, None]
         told[interior] = Told(kinds, seen, residual, weight, flip, pieces)
     influences = [_influence(score, told[bool(score.interior)], worth, data) for score in scores]
     # Only the scores themselves are asked for more than an estimate in every fit, and more than once.
-    first = influences[0]
-    influences[0] = KindInfluence(
-        first.score, first.told, first.by_fold, first.plugin, first.estimate, first.steepening, first.moments()
-    )
-    interior = any(score.interior for score in scores)
-    low = (raw < floor).sum(axis=(1, 2, 3)) - data.n_items * data.n_categories * (floor > 0)
-    n_floored = int(low @ np.bincount(mu.folds.fold, minlength=len(raw))) if interior else 0
-    n_entries = data.n_contexts * data.n_items * (data.n_items - 1) * data.n_categories * interior
+    influences[0] = replace(influences[0], known=influences[0].moments())
+    looked_at = _floored(raw, floor, mu.folds.fold) if any(score.interior for score in scores) else (0, 0)
     pairs, count = kinds.by_pair(data.n_items)
     labels = Labels(mu.at(pairs), pairs, count)
     report(data.n_contexts, data.n_contexts, "scores, contexts")
-    return Pass(tuple(influences), np.take(cell_mu, kinds.row, axis=0), n_floored, n_entries, labels)
+    return Pass(tuple(influences), np.take(cell_mu, kinds.row, axis=0), *looked_at, labels)
+
+
+def _floored(raw: FloatArray, floor: float, fold: IntArray) -> tuple[int, int]:
+    """Entries of mu below the floor in all contexts, and all entries, for tables (F, K, K, C) by fold."""
+    _, n_items, _, n_categories = raw.shape
+    low = (raw < floor).sum(axis=(1, 2, 3)) - n_items * n_categories * (floor > 0)
+    n_floored = int(low @ np.bincount(fold, minlength=len(raw)))
+    return n_floored, len(fold) * n_items * (n_items - 1) * n_categories
 
 
 def _influence(score: Any, told: Told, worth: FloatArray, data: PreferenceData) -> KindInfluence:
