@@ -19,8 +19,7 @@ from .influence import Influence, Judged, Pieces, raised
 from .kinds import Kinds, Labels
 from .steepening import LocallySteep, Steep, is_steep, local_steepening, pair_worth, steepening
 
-# Influence values that are held at a time. Larger chunks leave the fast memory; smaller ones are many small products,
-# for each of which the linear algebra library wakes its threads.
+# Influence values that are held at a time; a fifth of it takes about as long, four times as many longer.
 _CHUNK = 1_000_000
 
 
