@@ -326,11 +326,13 @@ def _learner(steps: Steps) -> str:
 
 
 def _diagnostics(steps: Steps, position: tuple[float, float], given_warnings: tuple[str, ...]) -> Diagnostics:
-    data, cells, first = steps.data, steps.data.cells, steps.repetitions[0]
+    data, first = steps.data, steps.repetitions[0]
     if steps.likelihood:
         return _likelihood_diagnostics(steps, steps.likelihood.log_loss, given_warnings)
-    share = (cells.y * cells.n_votes[:, None]).sum(axis=0) / data.n_votes
-    loss = -(cells.n_votes[:, None] * cells.y * np.log(np.maximum(steps.evaluated.cell_mu, _TINY))).sum() / data.n_votes
+    labels = steps.evaluated.labels
+    votes = labels.cells.y * labels.cells.n_votes[:, None]
+    share = votes.sum(axis=0) / data.n_votes
+    loss = -(votes * np.log(np.maximum(labels.mu, _TINY))).sum() / data.n_votes
     chosen = share[share > 0]
     return Diagnostics(
         log_loss=float(loss),

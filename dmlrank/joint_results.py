@@ -118,7 +118,7 @@ def _together(members: Sequence[Member], steps: Sequence[Steps], orders: Sequenc
     estimates = [member.estimates for member in members]
     centred, corrections, contexts, annotators = [], [], [], []
     for e, one, order in zip(estimates, steps, orders, strict=True):
-        influence = one.influence.given_prompts() if one.options.prompts == "fixed" else one.influence
+        influence = one.influence.given_prompts() if one.options.prompts == "fixed" else one.influence.expanded
         centred.append(influence.centred[order] * e.scale.factor)
         back = np.empty_like(order)
         back[order] = np.arange(len(order))

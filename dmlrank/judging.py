@@ -110,7 +110,7 @@ def without_judge(steps: Steps) -> tuple[Influence, Covariance]:
         source = r.alone if r.alone is not None else r.mu
         passed = evaluate(scores, source, steps.data, r.propensity.cells, pieces, floor, weight, o.n_jobs, r.sample)
         made.append(passed.influences[0])
-    influence = averaged(made, o.estimator)
+    influence = averaged(made, o.estimator).expanded
     gauge = steps.setup.functional.gauge(steps.data.n_items).basis
     return influence, make_covariance(influence, gauge, steps.clusters, steps.annotator, o, made)
 
@@ -143,7 +143,7 @@ def judge_alone(steps: Steps, verdicts: Verdicts) -> tuple[Influence, Covariance
         functional = steps.setup.functional
         floor = settled_floor(mu.at(data.cells), data.cells) if functional.interior else 0.0
         made.append(evaluate([functional], mu, data, r.rho, pieces, floor, weight, o.n_jobs, r.sample).influences[0])
-    influence = averaged(made, o.estimator)
+    influence = averaged(made, o.estimator).expanded
     gauge = steps.setup.functional.gauge(data.n_items).basis
     return influence, make_covariance(influence, gauge, clusters, None, o, made)
 

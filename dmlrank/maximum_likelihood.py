@@ -11,6 +11,7 @@ from .data.preferences import PreferenceData
 from .estimation.crossfit import CrossFittedMu, Folds
 from .estimation.evaluation import Pass
 from .estimation.influence import Influence
+from .estimation.kinds import Labels
 from .estimation.likelihood import BradleyTerryFit, fit_bradley_terry, likelihood_influence, won_votes
 from .functionals import Borda
 from .inference.clusters import read_clusters
@@ -65,6 +66,7 @@ def maximum_likelihood(read: PreferenceData, o: Options, source: Source, memory:
 def _nothing_repeated(data: PreferenceData, setup: Setup, fitted: BradleyTerryFit, influence: Influence) -> Repetition:
     """What stands in the place of a repetition: the model's own probabilities, no folds, no propensities."""
     mu = fitted.probabilities(data.n_categories)
+    cell_mu = mu[data.cells.first, data.cells.second]
     wins = np.tile(Borda(setup.weights, setup.graph).value(mu[None]), (data.n_contexts, 1))
     shares = replace(influence, value=wins).without_correction()
     folds = Folds(np.zeros(data.n_contexts, dtype=np.intp), data.seed_order, 1)
@@ -72,5 +74,5 @@ def _nothing_repeated(data: PreferenceData, setup: Setup, fitted: BradleyTerryFi
         folds,
         CrossFittedMu((ConstantMu(mu),), folds, data.x),
         Propensity(np.full(len(data.cells), np.nan), "not used"),
-        Pass((influence, shares), mu[data.cells.first, data.cells.second], 0, 0),
+        Pass((influence, shares), cell_mu, 0, 0, Labels(cell_mu, data.cells, np.ones(len(data.cells), np.intp))),
     )

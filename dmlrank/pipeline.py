@@ -10,6 +10,7 @@ import numpy as np
 
 from ._options import Options
 from .data.preferences import FloatArray, PreferenceData
+from .estimation.by_kind import KindInfluence
 from .estimation.crossfit import MuSource
 from .estimation.evaluation import evaluate
 from .estimation.influence import Influence, raised
@@ -95,8 +96,8 @@ def run(options: Options, source: Source, previous: Steps | None = None) -> Step
 def pair_share(steps: Steps, item: int, opponent: int) -> tuple[float, Covariance]:
     """Share of comparisons that ``item`` wins against ``opponent``, estimated as the scores are."""
     if steps.likelihood:
-        influence = steps.likelihood.share_influence(steps.influence, item, opponent)
-        return float(influence.estimate[0]), covariance_of(steps, influence, np.empty((0, 1)))
+        share = steps.likelihood.share_influence(steps.influence.expanded, item, opponent)
+        return float(share.estimate[0]), covariance_of(steps, share, np.empty((0, 1)))
     score = PairShare(steps.setup.weights, item, opponent)
     influences = [
         evaluate(
@@ -118,7 +119,10 @@ def pair_share(steps: Steps, item: int, opponent: int) -> tuple[float, Covarianc
 
 
 def covariance_of(
-    steps: Steps, influence: Influence, gauge: FloatArray, repeated: Sequence[Influence] = ()
+    steps: Steps,
+    influence: Influence | KindInfluence,
+    gauge: FloatArray,
+    repeated: Sequence[Influence | KindInfluence] = (),
 ) -> Covariance:
     """Covariance of another score's estimate, of the kind that the fit has."""
     return make_covariance(influence, gauge, steps.clusters, steps.annotator, steps.options, repeated)
@@ -129,7 +133,7 @@ def restriction_test(steps: Steps) -> RestrictionTest:
 
     Where contexts are independent the statistic is held against its distribution in samples of labels from the model.
     """
-    free, restricted = steps.influence_of(_PROJECTION), steps.influence
+    free, restricted = steps.influence_of(_PROJECTION).expanded, steps.influence.expanded
     free = replace(free, steepening=None)
     gap = replace(restricted, value=free.value - restricted.value, correction=free.correction - restricted.correction)
     gauge = steps.setup.functional.gauge(steps.data.n_items).basis
@@ -170,7 +174,7 @@ def _doubts(
     memory: Memory,
     data: PreferenceData,
     setup: Setup,
-    influence: Influence,
+    influence: Influence | KindInfluence,
     covariance: Covariance,
     first: Repetition,
     o: Options,
@@ -196,14 +200,14 @@ def _remaining_bias(data: PreferenceData, setup: Setup, mu: MuSource, floor: flo
 def _validity(
     data: PreferenceData,
     setup: Setup,
-    influence: Influence,
+    influence: Influence | KindInfluence,
     covariance: Covariance,
     bias: FloatArray,
     first: Repetition,
     o: Options,
 ) -> Validity:
     """Signs that the intervals may not hold; the plug-in's are known not to."""
-    validity = assess(influence, bias, first.evaluated.cell_mu, data.cells)
+    validity = assess(influence, bias, first.evaluated.labels)
     if o.estimator == "bt_restricted":
         # The curvature is that of the projection; a Newton step along the model has another remainder.
         validity = replace(validity, second_order=np.full_like(validity.second_order, np.nan))

@@ -11,12 +11,13 @@ import numpy as np
 from ._options import Options
 from .data.graph import Graph
 from .data.preferences import Cells, FloatArray, IntArray, PreferenceData
+from .estimation.by_kind import evaluate_once
 from .estimation.crossfit import CrossFittedMu, Folds, MuSource, assign_folds
-from .estimation.evaluation import evaluate
 from .estimation.floor import settled_floor
 from .estimation.influence import Judged
 from .estimation.judge_features import fit_with_features
 from .estimation.judged import JudgedMu, cross_fit_judged, judged_term
+from .estimation.kinds import Kinds, find_kinds
 from .estimation.restricted import RestrictedBradleyTerry, pairs_needed
 from .exceptions import OptionError
 from .functionals import Borda, BradleyTerry
@@ -58,17 +59,20 @@ def repeat(memory: Memory, number: int, inputs: Inputs, source: Source, o: Optio
     )
     every = pairs_needed(propensity) if restricted else None
     alone, mu, judged = _first_stages(memory, number, inputs, folds, rho, o, seeds)
-    setup = inputs.setup
-    floor = memory.step(f"floor {number}", (data, setup, mu, o.floor), lambda: _floor(o, data, setup, mu))
+    setup, kinds = inputs.setup, None
+    if not data.x.shape[1]:
+        kinds = memory.step(f"kinds {number}", (data, folds), lambda: find_kinds(data, folds.fold))
+    floor = memory.step(f"floor {number}", (data, setup, mu, o.floor), lambda: _floor(o, data, setup, mu, kinds))
     sample = _sample(data, o.subsample, seeds[3])
     pieces, weight = inputs.pieces, inputs.weight
     evaluated = memory.step(
         f"evaluated {number}",
         (data, setup, mu, propensity, pieces, weight, floor, o.subsample, o.seed, restricted, judged),
-        lambda: evaluate(
+        lambda: evaluate_once(
             _scores(setup, every, data.ordered),
             mu,
             data,
+            kinds,
             propensity.cells,
             pieces,
             floor,
@@ -190,13 +194,16 @@ def restricted_score(setup: Setup, pairs: PairPropensity, ordered: bool) -> Rest
     return RestrictedBradleyTerry(setup.functional, setup.graph, pairs, ordered)
 
 
-def _floor(o: Options, data: PreferenceData, setup: Setup, mu: MuSource) -> float:
+def _floor(o: Options, data: PreferenceData, setup: Setup, mu: MuSource, kinds: Kinds | None) -> float:
     """The floor of mu: given, or settled by the log-loss of the labels; zero where no functional needs one."""
     if not isinstance(o.floor, str):
         if o.floor * data.n_categories >= 1:
             raise OptionError(f"floor={o.floor} is too high for {data.n_categories} categories, which sum to one")
         return float(o.floor)
-    return settled_floor(mu.at(data.cells), data.cells) if setup.functional.interior else 0.0
+    # The log-loss is linear in the labels, so that the means of a fold's votes on a pair say all.
+    by_pair = kinds is not None and isinstance(mu, CrossFittedMu)
+    cells = kinds.by_pair(data.n_items)[0] if kinds is not None and by_pair else data.cells
+    return settled_floor(mu.at(cells), cells) if setup.functional.interior else 0.0
 
 
 def _folds(data: PreferenceData, clusters: Clusters | None, o: Options, seed: np.random.SeedSequence) -> Folds:

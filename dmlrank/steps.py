@@ -12,6 +12,7 @@ from patsy import EvalEnvironment
 
 from ._options import Options
 from .data.preferences import FloatArray, IntArray, PreferenceData
+from .estimation.by_kind import KindInfluence
 from .estimation.crossfit import Folds, MuSource
 from .estimation.evaluation import Pass
 from .estimation.influence import Influence, Judged, Pieces, mean_influence, pieces_by_context, pieces_by_group
@@ -74,7 +75,7 @@ class Steps:
     pieces: Pieces
     annotator: IntArray | None
     repetitions: tuple[Repetition, ...]
-    influence: Influence
+    influence: Influence | KindInfluence
     covariance: Covariance
     memory: dict[str, Made] = field(repr=False)
     likelihood: BradleyTerryFit | None = None
@@ -101,7 +102,7 @@ class Steps:
         """The pass of the first repetition."""
         return self.repetitions[0].evaluated
 
-    def influence_of(self, score: int) -> Influence:
+    def influence_of(self, score: int) -> Influence | KindInfluence:
         """Influence of one of the scores of the passes, averaged over repetitions, not debiased for the plug-in."""
         return averaged([r.evaluated.influences[score] for r in self.repetitions], self.options.estimator)
 
@@ -154,26 +155,27 @@ def pieces_of(
     return pieces_by_group(data, clusters.annotator, verdicts.cells.context if verdicts else None)
 
 
-def averaged(influences: Sequence[Influence], estimator: str) -> Influence:
+def averaged(influences: Sequence[Influence | KindInfluence], estimator: str) -> Influence | KindInfluence:
     """The mean over repetitions, as the estimator sees it: the plug-in leaves the correction out."""
-    influence = influences[0] if len(influences) == 1 else mean_influence(influences)
+    one = len(influences) == 1
+    influence = influences[0] if one else mean_influence([influence.expanded for influence in influences])
     return influence.without_correction() if estimator == "plugin" else influence
 
 
 def make_covariance(
-    influence: Influence,
+    influence: Influence | KindInfluence,
     gauge: FloatArray,
     clusters: Clusters | None,
     annotator: IntArray | None,
     o: Options,
-    repeated: Sequence[Influence] = (),
+    repeated: Sequence[Influence | KindInfluence] = (),
 ) -> Covariance:
     """Covariance of an estimate, of the kind that the options ask for."""
     if o.prompts == "fixed":
         influence = influence.given_prompts()
     covariance = clustered(influence, gauge, clusters, annotator)
     if influence.steepening is not None:
-        covariance = covariance.at_least(influence.steepening / len(influence.value))
+        covariance = covariance.at_least(influence.steepening / influence.n_contexts)
     if len(repeated) > 1:
         estimates = np.stack([r.plugin if o.estimator == "plugin" else r.estimate for r in repeated])
         covariance = covariance.between_repetitions(estimates)
@@ -181,11 +183,14 @@ def make_covariance(
 
 
 def clustered(
-    influence: Centred, gauge: FloatArray, clusters: Clusters | None, annotator: IntArray | None
+    influence: Centred | KindInfluence, gauge: FloatArray, clusters: Clusters | None, annotator: IntArray | None
 ) -> Covariance:
     """Covariance with the independence that the clusters leave."""
     if clusters is None:
         return robust(influence, gauge)
+    if isinstance(influence, KindInfluence) and clusters.other is None and annotator is None:
+        return one_way(influence, clusters.prompt, gauge)
+    influence = influence.expanded if isinstance(influence, KindInfluence) else influence
     if annotator is not None:
         return two_way(influence, clusters.prompt, annotator, gauge)
     if clusters.other is not None:
@@ -220,7 +225,7 @@ def multiplier_noise(steps: Steps, kind: str, factor: float, seed: int) -> Multi
         )
     if steps.options.prompts == "fixed":
         influence = influence.given_prompts()
-    rows, small_sample = independent_rows(influence, clusters.prompt if clusters else None)
+    rows, small_sample = independent_rows(influence.expanded, clusters.prompt if clusters else None)
     rows = rows * factor
     # What the covariance has beyond its units: other deals of folds, the correction for a shrunken mu.
     added = steps.covariance.matrix * factor**2 - small_sample * rows.T @ rows

@@ -164,7 +164,7 @@ def _project(steps: Steps, design: FloatArray, scale: Scale, what: str) -> tuple
     for one in (steps.influence, *(repetition.evaluated.influences[0] for repetition in steps.repetitions)):
         _check_counted(one.value_weight, design, what)
     fixed = steps.options.prompts == "fixed"
-    influence = _in_unit(steps.influence, scale)
+    influence = _in_unit(steps.influence.expanded, scale)
     gauge = steps.setup.functional.gauge(influence.value.shape[1]).basis
     every = np.eye(design.shape[1])
     projected = project_influence(influence, design, fixed, with_pieces=steps.annotator is not None)
@@ -180,7 +180,7 @@ def _project(steps: Steps, design: FloatArray, scale: Scale, what: str) -> tuple
         longer = np.kron(every, stretch(alone.matrix, alone.at_least(influence.steepening / len(design))))
         joint = replace(joint, matrix=longer @ joint.matrix @ longer.T)
     if len(steps.repetitions) > 1:
-        each = [_in_unit(repetition.evaluated.influences[0], scale) for repetition in steps.repetitions]
+        each = [_in_unit(repetition.evaluated.influences[0].expanded, scale) for repetition in steps.repetitions]
         joint = joint.between_repetitions(
             np.stack([project_influence(one, design, with_pieces=False).estimate for one in each])
         )

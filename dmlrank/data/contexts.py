@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from ..exceptions import DataError, DmlrankWarning
 from .features import FeatureNames
 from .formula import Formula
-from .frames import each_vector, is_vector_column
+from .frames import Coded, each_vector, is_vector_column
 from .preferences import IntArray
 
 
@@ -31,6 +31,8 @@ class Rows:
         Columns that identify a context, and columns read for clusters and propensities.
     table : DataFrame
         The columns, with a fresh index.
+    roles : dict of Coded
+        Those of the outcome and the items as numbers.
     arrays : dict of ndarray
         The caller's arrays, one entry per row of the table.
     index : ndarray of int, shape (rows,)
@@ -48,6 +50,7 @@ class Rows:
     context: tuple[str, ...]
     extras: tuple[str, ...]
     table: pd.DataFrame
+    roles: dict[str, Coded]
     arrays: dict[str, Any]
     index: IntArray
     n_rows: int
@@ -57,7 +60,8 @@ class Rows:
     @property
     def labelled(self) -> NDArray[np.bool_]:
         """Rows with a label, or with any of the probabilities, (rows,)."""
-        return self.table[list(self.formula.outcomes)].notna().any(axis=1).to_numpy()
+        known = [self.roles[name].known for name in self.formula.outcomes]
+        return known[0] if len(known) == 1 else np.logical_or.reduce(known)
 
     def only(self, kept: NDArray[np.bool_]) -> Rows:
         """These rows without the ones that are not kept."""
@@ -65,7 +69,8 @@ class Rows:
             return self
         arrays = {name: array[kept] for name, array in self.arrays.items()}
         table = self.table[kept].reset_index(drop=True)
-        return replace(self, table=table, arrays=arrays, index=self.index[kept])
+        roles = {name: column.only(kept) for name, column in self.roles.items()}
+        return replace(self, table=table, roles=roles, arrays=arrays, index=self.index[kept])
 
 
 def find_contexts(rows: Rows) -> tuple[IntArray, IntArray, IntArray]:

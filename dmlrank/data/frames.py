@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
@@ -18,6 +19,8 @@ from .arrow import frame_columns, is_relation, relation_columns, relation_length
 # What pandas calls an object column of nothing but numbers, and whole numbers beyond which floats are not exact.
 _NUMBERS = ("integer", "floating", "mixed-integer-float", "decimal", "boolean")
 _EXACT = 2**53
+# Cells that are looked at to see whether the values of a column recur.
+_PEEK = 1000
 
 # Kinds of columns that patsy would take for a category per value.
 _TIMES = {
@@ -116,6 +119,8 @@ def plain_column(column: pd.Series) -> pd.Series:
         return column
     if isinstance(dtype, np.dtype) and dtype.kind in "iuf":
         return pd.Series(_wide(column.to_numpy()), index=column.index, name=column.name)
+    if isinstance(dtype, pd.StringDtype):
+        return pd.Series(_texts(column), index=column.index, name=column.name, dtype=object)
     if pd.api.types.is_numeric_dtype(dtype) or pd.api.types.infer_dtype(column, skipna=True) in _NUMBERS:
         return pd.Series(_numbers(column), index=column.index, name=column.name)
     values = column.astype(object)
@@ -143,16 +148,55 @@ def name_of(value: object) -> str:
     return str(int(value)) if isinstance(value, float | np.floating) and value.is_integer() else str(value)
 
 
-def check_names(table: pd.DataFrame, columns: Iterable[str]) -> None:
-    """Raise :class:`DataError` where a column that holds labels, names or identifiers has cells that are none."""
+@dataclass(frozen=True, slots=True, eq=False)
+class Coded:
+    """A column as numbers.
+
+    Attributes
+    ----------
+    codes : ndarray of int, shape (rows,)
+        Place of each cell's value among the levels, -1 where it is missing.
+    levels : ndarray of object
+        The values that occur, in the order of their first appearance.
+    """
+
+    codes: NDArray[np.intp]
+    levels: NDArray[np.object_]
+
+    @property
+    def known(self) -> NDArray[np.bool_]:
+        """Cells that are not missing, (rows,)."""
+        return self.codes >= 0
+
+    def only(self, kept: NDArray[np.bool_] | NDArray[np.intp]) -> Coded:
+        """Some of the cells, with the levels that these have."""
+        codes, found = pd.factorize(np.where(self.codes[kept] < 0, np.nan, self.codes[kept]))
+        return Coded(codes, self.levels[found.astype(np.intp)])
+
+    def lengthened(self, n_rows: int) -> Coded:
+        """With missing cells below, ``n_rows`` in all."""
+        return Coded(np.concatenate([self.codes, np.full(n_rows - len(self.codes), -1)]), self.levels)
+
+
+def check_names(table: pd.DataFrame, columns: Iterable[str]) -> dict[str, Coded]:
+    """Columns that hold labels, names or identifiers as numbers.
+
+    Raises
+    ------
+    DataError
+        Where a cell is none of these.
+    """
+    coded = {}
     for name in columns:
         try:
-            pd.factorize(table[name])
+            codes, levels = pd.factorize(table[name])
+            coded[name] = Coded(codes, np.asarray(levels, dtype=object))
         except TypeError:
             cell = next(cell for cell in table[name] if not _is_hashable(cell))
             raise DataError(
                 f"column {name!r} holds {cell!r}, a {type(cell).__name__}; needed are names, numbers or labels"
             ) from None
+    return coded
 
 
 def require_columns(names: Iterable[str], available: Sequence[str], purpose: str) -> None:
@@ -280,6 +324,15 @@ def _wide(numbers: NDArray[Any]) -> NDArray[Any]:
 def _is_whole(number: Any) -> bool:
     """Whether a number is of a kind that holds whole numbers only."""
     return isinstance(number, int) or (isinstance(number, Decimal) and number.as_tuple().exponent == 0)
+
+
+def _texts(column: pd.Series) -> NDArray[np.object_]:
+    """Strings as objects, None where missing; where values recur, equal ones are one object, compared in no time."""
+    if column.iloc[:_PEEK].nunique() > _PEEK / 2:
+        values = column.astype(object)
+        return np.asarray(values.where(values.notna(), None))
+    codes, levels = pd.factorize(column)
+    return np.array([*levels, None], dtype=object)[codes]
 
 
 def _numbers(column: pd.Series) -> NDArray[Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,7 +11,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from ..exceptions import OptionError, OutcomeError, listed, nearest
-from .frames import name_of
+from .frames import Coded, name_of
 from .soft import (
     column_meanings,
     folded_words,
@@ -89,25 +89,46 @@ def read_outcomes(
     >>> outcomes.categories, outcomes.y.tolist()
     (('first', 'second', 'tie'), [[1.0, 0.0, 0.0], [0.0, 0.0, 1.0]])
     """
-    given = _checked(categories)
     codes, levels = pd.factorize(winner.to_numpy(dtype=object))
-    items = {str(name) for name in np.unique(np.concatenate([first, second]).astype(str))}
+    names, item = np.unique(np.concatenate([first, second]).astype(str), return_inverse=True)
+    side = item.reshape(2, -1)
+    return read_coded(Coded(codes, levels), side[0], side[1], names.tolist(), lambda: winner, categories)
+
+
+def read_coded(
+    winner: Coded,
+    first: NDArray[np.intp],
+    second: NDArray[np.intp],
+    names: Sequence[str],
+    column: Callable[[], pd.Series],
+    categories: Mapping[Any, str] | None = None,
+) -> Outcomes:
+    """The same as :func:`read_outcomes` from numbers: models are places in ``names``; ``column`` makes the labels."""
+    given, levels = _checked(categories), list(winner.levels)
+    compared = np.bincount(first, minlength=len(names)) + np.bincount(second, minlength=len(names)) > 0
+    items = {name for name, seen in zip(names, compared, strict=True) if seen}
     others = [level for level in levels if level not in given]
-    _check_spelling(given, list(levels), others)
+    _check_spelling(given, levels, others)
     if len(others) == len(levels) and is_preference(others, items):
-        return Outcomes(MEANINGS[:2], preference_shares(winner), (("1", "first"), ("0", "second")), "preferences")
-    meanings = _meanings(list(levels), given, items)
-    meaning_of_vote = np.array([meaning or "" for meaning in meanings], dtype=object)[codes]
-    by_name = meaning_of_vote == ""
-    if by_name.any():
-        names = np.array([name_of(level) for level in levels], dtype=object)[codes[by_name]].astype(str)
-        meaning_of_vote[by_name] = _sides(names, first[by_name].astype(str), second[by_name].astype(str))
-    present = tuple(m for m in MEANINGS if m in ("first", "second") or (meaning_of_vote == m).any())
-    y = (meaning_of_vote[:, None] == np.array(present, dtype=object)).astype(float)
+        return Outcomes(MEANINGS[:2], preference_shares(column()), (("1", "first"), ("0", "second")), "preferences")
+    meanings = _meanings(levels, given, items)
+    # What is not a meaning is a model's name, and read by the side that it was shown on.
+    place = {meaning: number for number, meaning in enumerate(MEANINGS)}
+    meaning_of_vote = np.array([place[m] if m else -1 for m in meanings], dtype=np.intp)[winner.codes]
+    by_name = None in meanings and meaning_of_vote < 0
+    if np.any(by_name):
+        model = {name: number for number, name in enumerate(names)}
+        won = np.array([model.get(name_of(level), -1) for level in levels])[winner.codes[by_name]]
+        meaning_of_vote[by_name] = _sides(won, first[by_name], second[by_name], names)
+    chosen = np.bincount(meaning_of_vote, minlength=len(MEANINGS)) > 0
+    present = [number for number, seen in enumerate(chosen) if seen or number < 2]
+    y = np.zeros((len(meaning_of_vote), len(present)))
+    for category, number in enumerate(present):
+        y[:, category] = meaning_of_vote == number
     read_as = (
         (name_of(label), meaning or "the model that wins") for label, meaning in zip(levels, meanings, strict=True)
     )
-    return Outcomes(present, y, tuple(read_as))
+    return Outcomes(tuple(MEANINGS[number] for number in present), y, tuple(read_as))
 
 
 def read_probabilities(table: pd.DataFrame, categories: Mapping[Any, str] | None = None) -> Outcomes:
@@ -202,15 +223,18 @@ def _check_spelling(given: dict[Any, str], levels: list[Any], others: list[Any])
             raise OutcomeError(f"categories has the label {label!r}, the data have {level!r}; spell it as in the data")
 
 
-def _sides(names: NDArray[Any], first: NDArray[Any], second: NDArray[Any]) -> NDArray[np.object_]:
-    third = (names != first) & (names != second)
+def _sides(
+    won: NDArray[np.intp], first: NDArray[np.intp], second: NDArray[np.intp], names: Sequence[str]
+) -> NDArray[np.intp]:
+    """The place of "first" or "second" among the meanings, by which of the compared models won."""
+    third = (won != first) & (won != second)
     if third.any():
-        winner, *compared = (str(column[third][0]) for column in (names, first, second))
+        winner, *compared = (names[column[third][0]] for column in (won, first, second))
         raise OutcomeError(
             f"{int(third.sum())} votes name a winner that was not compared: {winner!r} in a comparison of "
             f"{compared[0]!r} with {compared[1]!r}"
         )
-    return np.where(names == first, "first", "second").astype(object)
+    return np.asarray(won != first, dtype=np.intp)
 
 
 def _unknown_labels(unknown: list[Any], levels: list[Any], items: set[str]) -> str:

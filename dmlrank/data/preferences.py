@@ -42,7 +42,7 @@ class Cells:
         """The items in the order in which they were shown, (m,) each."""
         return np.where(self.flipped, self.second, self.first), np.where(self.flipped, self.first, self.second)
 
-    def only(self, kept: NDArray[np.bool_]) -> Cells:
+    def only(self, kept: NDArray[np.bool_] | IntArray) -> Cells:
         """The kept cells."""
         return Cells(*(getattr(self, name)[kept] for name in self.__slots__))
 
@@ -154,7 +154,7 @@ class PreferenceData:
     @property
     def n_unlabelled(self) -> int:
         """Number of contexts without any label."""
-        return self.n_contexts - len(np.unique(self.cells.context))
+        return int((np.bincount(self.cells.context, minlength=self.n_contexts) == 0).sum())
 
     def pair_counts(self) -> NDArray[np.int64]:
         """Labelled cells of every ordered pair, (K, K); above the diagonal only where order does not matter."""
@@ -202,10 +202,14 @@ class PreferenceData:
 
 def gather_cells(context: IntArray, first: IntArray, second: IntArray, y: FloatArray) -> tuple[Cells, IntArray]:
     """Average votes, (v,) and (v, C), over cells; the cell of each vote, (v,), beside them."""
-    table = np.stack([context, first, second], axis=1)
-    places, vote_cell, n_votes = np.unique(table, axis=0, return_inverse=True, return_counts=True)
+    if (np.diff(context) > 0).all():
+        # One vote on each context, in order: nothing to sort, nothing to average.
+        once = np.ones(len(context), dtype=np.intp)
+        return Cells(context, first, second, y, once, np.zeros(len(context), dtype=bool)), np.arange(len(context))
+    n_items = int(max(first.max(), second.max())) + 1
+    place = (context * n_items + first) * n_items + second
+    _, vote, vote_cell, n_votes = np.unique(place, return_index=True, return_inverse=True, return_counts=True)
     vote_cell = vote_cell.reshape(-1)
-    total = np.zeros((len(places), y.shape[1]))
-    np.add.at(total, vote_cell, y)
-    at, j, k = places.T.astype(np.intp)
-    return Cells(at, j, k, total / n_votes[:, None], n_votes, np.zeros(len(at), dtype=bool)), vote_cell
+    total = np.stack([np.bincount(vote_cell, share) for share in y.T], axis=1)
+    mean = total / n_votes[:, None]
+    return Cells(context[vote], first[vote], second[vote], mean, n_votes, np.zeros(len(vote), dtype=bool)), vote_cell

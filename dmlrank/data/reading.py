@@ -16,6 +16,7 @@ from .contexts import Rows, check_constant, find_contexts, identifiers, warn_of_
 from .features import FeatureMap, check_features, fit_features, locate_names
 from .formula import names_in, parse_formula
 from .frames import (
+    Coded,
     as_array,
     check_names,
     column_names,
@@ -25,7 +26,7 @@ from .frames import (
     require_columns,
     take_columns,
 )
-from .outcomes import read_outcomes, read_probabilities
+from .outcomes import read_coded, read_probabilities
 from .preferences import IntArray, PreferenceData, gather_cells
 from .unlabelled import append_unlabelled
 
@@ -131,14 +132,15 @@ def _needed_columns(
     n_rows = len(table)
     names = locate_names(formula.features, available, environment, n_rows, roles)
     arrays = {name: as_array(environment.namespace[name]) for name in names.arrays}
-    check_names(
+    coded = check_names(
         table, [name for name in table.columns if name not in names.columns or not is_vector_column(table[name])]
     )
     for name in names.columns:
         kind = kind_of_time(table[name])
         if kind:
             raise DataError(f"feature {name!r} is a {kind}; turn it into a number (days since ...) or a category")
-    return Rows(formula, names, context, extras, table, arrays, np.arange(n_rows), n_rows, n_rows)
+    in_roles = {name: coded[name] if name in coded else check_names(table, [name])[name] for name in roles}
+    return Rows(formula, names, context, extras, table, in_roles, arrays, np.arange(n_rows), n_rows, n_rows)
 
 
 def _complete(rows: Rows, missing: str, propensity: str | None) -> NDArray[np.bool_]:
@@ -159,7 +161,7 @@ def _missing_values(rows: Rows, missing: str, propensity: str | None) -> dict[st
     table, formula = rows.table, rows.formula
     labelled = rows.labelled
     roles = (*formula.outcomes, formula.first, formula.second)
-    needed: dict[str, Any] = {name: table[name].isna() & labelled for name in roles}
+    needed: dict[str, Any] = {name: ~rows.roles[name].known & labelled for name in roles}
     needed |= {name: table[name].isna() for name in (*rows.context, *rows.extras) if name != propensity}
     if propensity:
         needed[propensity] = table[propensity].isna() & labelled
@@ -206,18 +208,22 @@ def _check_something_known(
 def _later_votes(rows: Rows, row_context: IntArray) -> NDArray[np.bool_]:
     """Votes, (rows,), before which there is another one on the same context and the same items in the same order."""
     labelled, formula = rows.labelled, rows.formula
+    columns = rows.roles[formula.first], rows.roles[formula.second]
+    code = {name: number for number, name in enumerate({name_of(level) for c in columns for level in c.levels})}
     votes = pd.DataFrame({"context": row_context[labelled]})
-    for place, name in enumerate((formula.first, formula.second)):
-        votes[place] = [name_of(cell) for cell in rows.table.loc[labelled, name]]
+    for place, column in enumerate(columns):
+        votes[place] = _item_codes(column, code)[labelled]
     again = np.zeros(len(labelled), dtype=bool)
     again[labelled] = votes.duplicated()
     return again
 
 
-def _items(first: pd.Series, second: pd.Series) -> tuple[str, ...]:
+def _items(rows: Rows) -> tuple[str, ...]:
     """Names of the items, in the order of the Categorical where both columns share one, else sorted."""
-    present = {name_of(name) for column in (first, second) for name in column.dropna().unique()}
-    levels = [column.cat.categories for column in (first, second) if isinstance(column.dtype, pd.CategoricalDtype)]
+    names = (rows.formula.first, rows.formula.second)
+    present = {name_of(level) for name in names for level in rows.roles[name].levels}
+    columns = [rows.table[name] for name in names]
+    levels = [column.cat.categories for column in columns if isinstance(column.dtype, pd.CategoricalDtype)]
     if len(levels) == 2:
         named = [[name_of(name) for name in level] for level in levels]
         merged = list(dict.fromkeys([*named[0], *named[1]]))
@@ -237,19 +243,25 @@ def _assemble(
     categories: Mapping[Any, str] | None,
 ) -> PreferenceData:
     table, formula = rows.table, rows.formula
-    items = _items(table[formula.first], table[formula.second])
-    first, second = (_item_codes(table[name], items) for name in (formula.first, formula.second))
+    items = _items(rows)
+    code = {name: position for position, name in enumerate(items)}
+    first, second = (_item_codes(rows.roles[name], code) for name in (formula.first, formula.second))
     _check_battles(rows, items, first, second)
     vote_row = np.flatnonzero(rows.labelled)
     if not len(vote_row):
         raise DataError(f"no row has a label: {formula.outcome!r} is missing in all {len(table)} rows")
-    names = np.array(items, dtype=object)
-    first, second = first[vote_row], second[vote_row]
-    votes = table[list(formula.outcomes)].iloc[vote_row].set_axis(rows.index[vote_row])
+    if len(vote_row) < len(first):
+        first, second = first[vote_row], second[vote_row]
+
+    def votes() -> pd.DataFrame:
+        return table[list(formula.outcomes)].iloc[vote_row].set_axis(rows.index[vote_row])
+
     if formula.probabilities:
-        outcomes = read_probabilities(votes, categories)
+        outcomes = read_probabilities(votes(), categories)
     else:
-        outcomes = read_outcomes(votes[formula.outcome], names[first], names[second], categories)
+        label = rows.roles[formula.outcome]
+        label = label if len(vote_row) == len(table) else label.only(vote_row)
+        outcomes = read_coded(label, first, second, items, lambda: votes()[formula.outcome], categories)
     cells, vote_cell = gather_cells(row_context[vote_row], first, second, outcomes.y)
     return PreferenceData(
         items=items,
@@ -274,9 +286,9 @@ def _assemble(
     )
 
 
-def _item_codes(column: pd.Series, items: tuple[str, ...]) -> IntArray:
-    code = {name: position for position, name in enumerate(items)}
-    return np.array([code[name_of(name)] if known else -1 for name, known in zip(column, column.notna(), strict=True)])
+def _item_codes(column: Coded, code: Mapping[str, int]) -> IntArray:
+    """Code of each cell's item, -1 where there is none."""
+    return np.array([*(code[name_of(level)] for level in column.levels), -1], dtype=np.intp)[column.codes]
 
 
 def _check_battles(rows: Rows, items: tuple[str, ...], first: IntArray, second: IntArray) -> None:

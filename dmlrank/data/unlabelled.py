@@ -66,7 +66,8 @@ def append_unlabelled(rows: Rows, unlabelled: Any, groups: tuple[str, ...]) -> R
     }
     index = pd.RangeIndex(n_rows)
     joined = pd.DataFrame({name: column.set_axis(index) for name, column in table.items()}, index=index)
-    return replace(rows, table=joined, index=np.arange(n_rows), n_rows=n_rows)
+    coded = {name: column.lengthened(n_rows) for name, column in rows.roles.items()}
+    return replace(rows, table=joined, roles=coded, index=np.arange(n_rows), n_rows=n_rows)
 
 
 def _check_empty(column: pd.Series, outcome: bool, outcomes: str) -> None:

@@ -16,6 +16,8 @@ from ..nuisance.learners import MuModel
 
 # Rows that are looked at to see whether contexts repeat.
 _PEEK = 2000
+# Sets of cells whose probabilities are remembered: labels, verdicts, labels by kind.
+_KEPT = 4
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -33,7 +35,7 @@ def assign_folds(unit: IntArray, n_folds: int, rng: np.random.Generator, unit_na
     Parameters
     ----------
     unit : ndarray of int, shape (n,)
-        Contexts of the same unit share a fold.
+        Contexts of the same unit share a fold; numbered from 0, with gaps or without.
     n_folds : int
     rng : Generator
 
@@ -48,10 +50,11 @@ def assign_folds(unit: IntArray, n_folds: int, rng: np.random.Generator, unit_na
     >>> bool(folds.fold[0] == folds.fold[1])
     True
     """
-    units, position = np.unique(unit, return_inverse=True)
-    if len(units) < n_folds:
-        raise DataError(f"{len(units)} {unit_name} cannot be dealt into n_folds={n_folds} folds; use fewer folds")
-    fold_of_unit = rng.permutation(np.arange(len(units)) % n_folds)
+    present = np.bincount(unit) > 0
+    n_units, position = int(present.sum()), (np.cumsum(present) - 1)[unit]
+    if n_units < n_folds:
+        raise DataError(f"{n_units} {unit_name} cannot be dealt into n_folds={n_folds} folds; use fewer folds")
+    fold_of_unit = rng.permutation(np.arange(n_units) % n_folds)
     return Folds(fold_of_unit[position], unit, n_folds)
 
 
@@ -142,6 +145,8 @@ class CrossFittedMu:
                 continue
             probabilities[here] = model.at(self.x[cells.context[here]], cells.first[here], cells.second[here])
         probabilities.flags.writeable = False
+        if len(self._known) == _KEPT:
+            self._known.pop(next(iter(self._known)))
         self._known[cells] = probabilities
         return probabilities
 

@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +17,7 @@ from ..data.preferences import FloatArray, IntArray, PreferenceData
 from ..functionals.base import Local
 from .crossfit import MuSource, Part
 from .influence import Influence, Judged, Pieces, raised
+from .kinds import Labels
 from .pulls import Rows, worth_by_pair
 from .steepening import LocallySteep, Steep, is_steep, local_steepening, steepening
 
@@ -63,7 +64,7 @@ class Pass:
 
     Attributes
     ----------
-    influences : tuple of Influence
+    influences : tuple of Influence or KindInfluence
         One per functional.
     cell_mu : ndarray, shape (m, C)
         Out-of-fold probabilities at the labelled cells, not floored.
@@ -71,12 +72,14 @@ class Pass:
         Entries of mu (context, ordered pair, category) below the floor, pairs off the graph included.
     n_entries : int
         Entries looked at; zero where no functional needs a floor.
+    labels : Labels
     """
 
-    influences: tuple[Influence, ...]
+    influences: tuple[Any, ...]
     cell_mu: FloatArray
     n_floored: int
     n_entries: int
+    labels: Labels
 
 
 def evaluate(
@@ -143,7 +146,8 @@ def evaluate(
                 result.steepen(task.local_steepening(score))
     share = None if sample is None else _shares(sample, data.n_contexts)
     influences = tuple(result.influence(pieces, task.population, share) for result in results)
-    return Pass(influences, task.cell_mu, n_floored, n_entries)
+    labels = Labels(task.cell_mu, data.cells, np.ones(len(data.cells), np.intp))
+    return Pass(influences, task.cell_mu, n_floored, n_entries, labels)
 
 
 def chunk_size(data: PreferenceData) -> int:

@@ -97,6 +97,21 @@ class Influence:
     sampled: FloatArray | None = None
 
     @property
+    def expanded(self) -> Influence:
+        """The same: it is written out for every context."""
+        return self
+
+    @property
+    def n_contexts(self) -> int:
+        """Number of contexts, n."""
+        return len(self.value)
+
+    @property
+    def n_scores(self) -> int:
+        """Number of scores, d."""
+        return self.value.shape[1]
+
+    @property
     def value_weight(self) -> FloatArray:
         """What each context's F(mu) counts, (n,): its weight, times n / m in the sample of m contexts, else zero."""
         return self.weight if self.sampled is None else self.weight * self.sampled

@@ -6,7 +6,7 @@ from typing import Protocol, runtime_checkable
 
 import numpy as np
 
-from ..data.preferences import FloatArray, IntArray, PreferenceData
+from ..data.preferences import Cells, FloatArray, IntArray, PreferenceData
 from ..functionals.base import is_linear
 
 # Length of a finite-difference step, as a share of the smallest probability.
@@ -44,24 +44,37 @@ class LocallySteep(Protocol):
         ...
 
 
-def label_spread(mu: FloatArray, residual: FloatArray) -> float:
-    """Squares of residuals, (m, C), as a share of those of one-hot labels with probabilities ``mu``; at most one."""
-    spread = float(np.square(residual).sum()) / max(float((1 - np.square(mu).sum(axis=1)).sum()), 1e-300)
-    return min(spread, 1.0)
+def label_spread(mu: FloatArray, residual: FloatArray, count: IntArray | None = None) -> float:
+    """Squares of residuals, (m, C), as a share of those of one-hot labels with probabilities ``mu``; at most one.
+
+    ``count`` says how many cells each stands for.
+    """
+    times = 1 if count is None else count[:, None]
+    most = float((np.ravel(times) * (1 - np.square(mu).sum(axis=1))).sum())
+    return min(float((times * np.square(residual)).sum()) / max(most, 1e-300), 1.0)
 
 
-def pair_worth(mu: FloatArray, data: PreferenceData, propensity: FloatArray, spread: float | None = None) -> FloatArray:
+def pair_worth(
+    mu: FloatArray,
+    data: PreferenceData,
+    propensity: FloatArray,
+    spread: float | None = None,
+    cells: Cells | None = None,
+    count: IntArray | None = None,
+) -> FloatArray:
     """Mean of 1 / pi over all contexts by pair, (K, K), times the spread of a label as a share of the model's.
 
     The mean of 1 / pi is estimated by that of S / pi^2, which asks for no propensity that is not known. Labels that
     are means of several votes, or soft, spread less than one-hot labels with probabilities ``mu``, (m, C), would, and
     less still around what a judge's verdict makes of them, for which there is ``spread``.
     Where order does not matter a pair has one place, above the diagonal, and its label acts through both orders.
+    ``cells`` are all labelled ones, or such that each stands for ``count`` equal ones, with their propensities.
     """
-    cells, n_items = data.cells, data.n_items
-    spread = label_spread(mu, cells.y - mu) if spread is None else spread
+    cells, n_items = data.cells if cells is None else cells, data.n_items
+    spread = label_spread(mu, cells.y - mu, count) if spread is None else spread
     pair = cells.first * n_items + cells.second
-    mean = np.bincount(pair, weights=1 / propensity**2, minlength=n_items**2) / data.n_contexts
+    squares = (1 if count is None else count) / propensity**2
+    mean = np.bincount(pair, weights=squares, minlength=n_items**2) / data.n_contexts
     return mean.reshape(n_items, n_items) * spread * (1 if data.ordered else 4)
 
 

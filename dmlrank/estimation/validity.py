@@ -8,15 +8,16 @@ from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
-from scipy.special import logsumexp
 
 from ..data.preferences import Cells, FloatArray, IntArray
 from ..exceptions import DmlrankWarning
 from ..functionals.base import is_linear
 from ..nuisance.descent import minimised
 from ..nuisance.learners import MuModel
+from .by_kind import KindInfluence
 from .crossfit import CrossFittedMu, MuSource
 from .influence import Influence, raised
+from .kinds import Labels
 
 # Contexts that a standard error has to rest on.
 _FEW = 10.0
@@ -74,7 +75,7 @@ class Validity:
         return abs(1 - max(self.calibration, 0.0)) * self.spread
 
 
-def effective_contexts(influence: Influence) -> FloatArray:
+def effective_contexts(influence: Influence | KindInfluence) -> FloatArray:
     """Contexts that the variance of each score rests on, (d,); n where a score does not vary.
 
     Examples
@@ -84,13 +85,17 @@ def effective_contexts(influence: Influence) -> FloatArray:
     >>> effective_contexts(Influence(phi, nothing, np.arange(4), np.ones(4), np.ones(4)))
     array([2.])
     """
-    square = np.square(influence.centred)
-    total, fourth = square.sum(axis=0), np.square(square).sum(axis=0)
+    if isinstance(influence, KindInfluence):
+        moments = influence.moments()
+        total, fourth = np.diag(moments.second), moments.fourth
+    else:
+        square = np.square(influence.centred)
+        total, fourth = square.sum(axis=0), np.square(square).sum(axis=0)
     varying = total > _TINY * max(float(total.max(initial=0.0)), _TINY)
-    return np.where(varying, total**2 / np.where(fourth > 0, fourth, 1.0), float(len(square)))
+    return np.where(varying, total**2 / np.where(fourth > 0, fourth, 1.0), float(influence.n_contexts))
 
 
-def calibration_slope(mu: FloatArray, cells: Cells) -> float:
+def calibration_slope(mu: FloatArray, cells: Cells, count: IntArray | None = None) -> float:
     """Slope T of a recalibration softmax(T log mu + a) fitted to the labels (Cox 1958); NaN without variation.
 
     Parameters
@@ -98,24 +103,29 @@ def calibration_slope(mu: FloatArray, cells: Cells) -> float:
     mu : ndarray, shape (m, C)
         Out-of-fold probabilities of the labelled cells.
     cells : Cells
+    count : ndarray of int, shape (m,), optional
+        Equal cells that each stands for.
     """
-    log_mu, scale = _centred_log(mu), log_spread(mu)
+    log_mu, scale = _centred_log(mu), log_spread(mu, count)
     if not scale > 1e-6:
         return float("nan")
-    votes = cells.n_votes.astype(float)
+    votes, n = cells.n_votes.astype(float), len(mu) if count is None else int(count.sum())
 
     def objective(theta: FloatArray) -> tuple[float, FloatArray]:
         scores = (1 + theta[0] / scale) * log_mu + theta[1:]
-        log_total = logsumexp(scores, axis=1, keepdims=True)
+        top = scores.max(axis=1, keepdims=True)
+        log_total = top + np.log(np.exp(scores - top).sum(axis=1, keepdims=True))
         slope = votes[:, None] * (np.exp(scores - log_total) - cells.y)
         loss = float((votes[:, None] * cells.y * (log_total - scores)).sum())
-        return loss / len(votes), np.array([(slope * log_mu).sum() / scale, *slope.sum(axis=0)]) / len(votes)
+        return loss / n, np.array([(slope * log_mu).sum() / scale, *slope.sum(axis=0)]) / n
 
     return float(1 + minimised(objective, np.zeros(1 + mu.shape[1]), tolerance=1e-10)[0] / scale)
 
 
-def log_spread(mu: FloatArray) -> float:
+def log_spread(mu: FloatArray, count: IntArray | None = None) -> float:
     """Standard deviation of the log of mu, (m, C), within a category, centred over the categories.
+
+    ``count`` says how many cells each row stands for.
 
     Examples
     --------
@@ -123,7 +133,8 @@ def log_spread(mu: FloatArray) -> float:
     0.549
     """
     log_mu = _centred_log(mu)
-    return float(np.sqrt(np.square(log_mu - log_mu.mean(axis=0)).mean()))
+    middle = np.average(log_mu, axis=0, weights=count)
+    return float(np.sqrt(np.average(np.square(log_mu - middle), axis=0, weights=count).mean()))
 
 
 def _centred_log(mu: FloatArray) -> FloatArray:
@@ -178,23 +189,24 @@ def remaining_bias(
         return np.zeros(n_scores)
     if not isinstance(mu, CrossFittedMu):
         return np.full(n_scores, np.nan)
-    some = compared_contexts(order, n_items)
+    # Without features all contexts are one.
+    some = compared_contexts(order, n_items)[: None if mu.x.shape[1] else 1]
     return second_order(functional, mu.models, mu.x[some], floor if functional.interior else 0.0)
 
 
-def assess(influence: Influence, bias: FloatArray, cell_mu: FloatArray, cells: Cells) -> Validity:
+def assess(influence: Influence | KindInfluence, bias: FloatArray, labels: Labels) -> Validity:
     """Everything that can be said of a fit's intervals from what it has made.
 
     Parameters
     ----------
-    influence : Influence
+    influence : Influence or KindInfluence
     bias : ndarray, shape (d,)
         See :func:`remaining_bias`.
-    cell_mu : ndarray, shape (m, C)
-        Out-of-fold probabilities of the labelled cells.
-    cells : Cells
+    labels : Labels
     """
-    return Validity(effective_contexts(influence), bias, calibration_slope(cell_mu, cells), log_spread(cell_mu))
+    mu, count = labels.mu, labels.count
+    slope = calibration_slope(mu, labels.cells, count)
+    return Validity(effective_contexts(influence), bias, slope, log_spread(mu, count))
 
 
 def compared_contexts(order: IntArray, n_items: int) -> IntArray:

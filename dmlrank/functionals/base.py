@@ -330,6 +330,15 @@ class Local(Protocol):
         ...
 
 
+@runtime_checkable
+class AlongPairs(Protocol):
+    """A score that knows its derivative at one mu along many directions, each of them zero but for one pair."""
+
+    def derivative_along(self, mu: FloatArray, delta: FloatArray, first: IntArray, second: IntArray) -> FloatArray:
+        """Derivative, (r, d), at ``mu``, (K, K, C), along ``delta``, (r, C), at the ordered pairs (first, second)."""
+        ...
+
+
 def require_weights(weights: CategoryWeights | None, name: str) -> CategoryWeights:
     """The category weights, or an :class:`OptionError` where none were given."""
     if weights is None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 from scipy.special import logit
@@ -221,13 +222,20 @@ def _laplacian_inverse(edges: FloatArray) -> FloatArray:
     """Moore-Penrose inverse, (K, K), of the Laplacian of a connected weighted graph.
 
     The null space is known to be the constants, so that it is shifted away and projected out. A numerical rank would
-    misjudge it where edge weights differ by orders of magnitude.
+    misjudge it where edge weights differ by orders of magnitude. One fit asks for the same inverse many times.
     """
+    return _inverted(np.ascontiguousarray(edges, dtype=np.float64).tobytes(), len(edges))
+
+
+@lru_cache(maxsize=2)
+def _inverted(content: bytes, n_items: int) -> FloatArray:
+    edges = np.frombuffer(content).reshape(n_items, n_items)
     laplacian = np.diag(edges.sum(axis=1)) - edges
     inverse = np.linalg.inv(laplacian + np.trace(laplacian) / edges.size)
     inverse = (inverse + inverse.T) / 2
     inverse -= inverse.mean(axis=0)
     inverse -= inverse.mean(axis=1, keepdims=True)
+    inverse.setflags(write=False)
     return np.asarray(inverse, dtype=np.float64)
 
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from ..data.graph import Graph
 from ..exceptions import NuisanceError, OptionError, check_choice
-from .base import CategoryWeights, FloatArray, Gauge, require_weights
+from .base import CategoryWeights, FloatArray, Gauge, IntArray, require_weights
 from .edges import checked_graph, symmetric_metric
 
 
@@ -118,6 +118,22 @@ class RankCentrality:
         flow = np.einsum("ni,nij->nj", walk.gain, change)
         flow -= np.einsum("ni,nij->nj", walk.gain * change.sum(axis=2), walk.origin)
         return walk.scores, np.einsum("nij,nj->ni", walk.inverse, flow)
+
+    def derivative_along(self, mu: FloatArray, delta: FloatArray, first: IntArray, second: IntArray) -> FloatArray:
+        """Derivative, (r, K), at ``mu``, (K, K, C), along ``delta``, (r, C), at the ordered pairs (first, second).
+
+        A label of (j, k) moves two rates: R_kj by half its worth for j, and R_jk by half its worth for k.
+        """
+        graph, weights = self._graph(len(mu)), require_weights(self.weights, self.name)
+        walk = self._solved(mu[None])
+        gain, inverse = walk.gain[0], walk.inverse[0]
+        end, origin = np.ascontiguousarray(inverse.T), walk.origin[0] @ inverse.T
+        used = graph.edges[first, second] / 2
+        to_first = gain[second] * used * (delta @ np.array(weights.first))
+        to_second = gain[first] * used * (delta @ np.array(weights.second))
+        change = to_first[:, None] * (end[first] - origin[second])
+        change += to_second[:, None] * (end[second] - origin[first])
+        return np.asarray(change, dtype=np.float64)
 
     def information(self, mu: FloatArray, metric: FloatArray | None = None) -> FloatArray:
         """Trace of metric J V J' for every ordered pair, (n, K, K): what one label of the pair tells about all scores.

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..data.preferences import FloatArray, IntArray
+from ..estimation.by_kind import KindInfluence
 from ..exceptions import DataError, DmlrankWarning
 
 _FEW_CLUSTERS = 30
@@ -136,25 +137,30 @@ def unforeseen_constant(covariance: Covariance) -> FloatArray | None:
     return np.asarray(largest / np.abs(largest).max())
 
 
-def robust(influence: Centred, gauge: FloatArray) -> Covariance:
+def robust(influence: Centred | KindInfluence, gauge: FloatArray) -> Covariance:
     """Contexts are independent: the mean of phi phi', divided by n [P app:cis]."""
+    if isinstance(influence, KindInfluence):
+        return _structured(influence.second_moment / influence.n_contexts**2, gauge)
     phi = influence.centred
     return _structured(phi.T @ phi / len(phi) ** 2, gauge)
 
 
-def one_way(influence: Centred, group: IntArray, gauge: FloatArray) -> Covariance:
+def one_way(influence: Centred | KindInfluence, group: IntArray, gauge: FloatArray) -> Covariance:
     """Groups of contexts are independent: sums of phi by group, with the factor G / (G - 1).
 
     Parameters
     ----------
-    influence : Centred
+    influence : Centred or KindInfluence
     group : ndarray of int, shape (n,)
         Group of each context.
     gauge : ndarray, shape (g, d)
     """
     n_groups = _count_clusters([group])[0]
-    phi = influence.centred
-    matrix = _by_group(phi, group) * n_groups / (n_groups - 1) / len(phi) ** 2
+    if isinstance(influence, KindInfluence):
+        total, n = influence.sums_by(group), influence.n_contexts
+    else:
+        total, n = _sums(influence.centred, group), len(influence.centred)
+    matrix = total.T @ total * n_groups / (n_groups - 1) / n**2
     return _structured(matrix, gauge, (n_groups,))
 
 

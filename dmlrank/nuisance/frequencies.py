@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
-from scipy import sparse
 from scipy.linalg import cho_factor, cho_solve
-from scipy.special import gammaln, softmax
+from scipy.special import gammaln
 
 from ..data.preferences import FloatArray
 
@@ -55,74 +53,85 @@ def main_effects(counts: FloatArray) -> FloatArray:
     Davidson (1970), On extending the Bradley-Terry model to accommodate ties in paired comparison experiments.
     """
     n_items, n_categories = counts.shape[0], counts.shape[2]
-    first, second = np.nonzero(~np.eye(n_items, dtype=bool))
-    votes = counts[first, second]
-    designs = _designs(first, second, n_items, n_categories)
-    penalty = np.full(designs[0].shape[1], _RIDGE)
+    penalty = np.full(n_categories + n_items * (n_categories - 1), _RIDGE)
     # The intercepts are identified up to a constant only; a whisper of a penalty picks one.
     penalty[:n_categories] = 1e-6
     effects = np.zeros(len(penalty))
-    value = _objective(effects, designs, votes, penalty)
+    value, p = _objective(effects, counts, penalty)
     for _ in range(_MAX_STEPS):
-        gradient, hessian = _derivatives(effects, designs, votes, penalty)
+        gradient, hessian = _derivatives(effects, counts, p, penalty)
         step = cho_solve(cho_factor(hessian), gradient)
-        size, new = 1.0, _objective(effects + step, designs, votes, penalty)
+        size, (new, p) = 1.0, _objective(effects + step, counts, penalty)
         while new < value and size > 1e-6:
             size /= 2
-            new = _objective(effects + size * step, designs, votes, penalty)
+            new, p = _objective(effects + size * step, counts, penalty)
         effects, gain, value = effects + size * step, new - value, new
         if gain <= 1e-10 * (1 + abs(value)):
             break
-    table = np.zeros_like(counts)
-    table[first, second] = softmax(_scores(effects, designs), axis=1)
-    return table
+    p[np.arange(n_items), np.arange(n_items)] = 0.0
+    return p
 
 
-def _designs(
-    first: NDArray[np.intp], second: NDArray[np.intp], n_items: int, n_categories: int
-) -> list[sparse.csr_array]:
-    """For every category the sparse matrix that takes the effects to its score for every ordered pair."""
-    n_pairs = len(first)
-    width = n_categories + n_items * (n_categories - 1)
-    rows = np.tile(np.arange(n_pairs), 3)
-    designs = []
-    for category in range(n_categories):
-        block = n_categories + n_items * max(0, category - 1)
-        signs = [(1.0, -1.0), (-1.0, 1.0)][category] if category < 2 else (1.0, 1.0)
-        columns = np.concatenate([np.full(n_pairs, category), block + first, block + second])
-        values = np.repeat([1.0, *signs], n_pairs)
-        designs.append(sparse.csr_array((values, (rows, columns)), shape=(n_pairs, width)))
-    return designs
+def _scores(effects: FloatArray, n_items: int, n_categories: int) -> FloatArray:
+    """Scores of the categories for every ordered pair, (K, K, C)."""
+    scores = np.empty((n_items, n_items, n_categories))
+    of_items = effects[n_categories:].reshape(n_categories - 1, n_items)
+    gap = of_items[0][:, None] - of_items[0]
+    scores[..., 0], scores[..., 1] = effects[0] + gap, effects[1] - gap
+    for category, inclination in enumerate(of_items[1:], start=2):
+        scores[..., category] = effects[category] + inclination[:, None] + inclination
+    return scores
 
 
-def _scores(effects: FloatArray, designs: list[sparse.csr_array]) -> FloatArray:
-    return np.stack([design @ effects for design in designs], axis=1)
-
-
-def _objective(effects: FloatArray, designs: list[sparse.csr_array], votes: FloatArray, penalty: FloatArray) -> float:
-    scores = _scores(effects, designs)
-    top = scores.max(axis=1, keepdims=True)
-    log_norm = top[:, 0] + np.log(np.exp(scores - top).sum(axis=1))
-    return float((votes * (scores - log_norm[:, None])).sum() - (penalty * effects**2).sum() / 2)
+def _objective(effects: FloatArray, counts: FloatArray, penalty: FloatArray) -> tuple[float, FloatArray]:
+    """Penalised log-likelihood, and the probabilities, (K, K, C)."""
+    scores = _scores(effects, *counts.shape[1:])
+    scores -= scores.max(axis=-1, keepdims=True)
+    p = np.exp(scores)
+    total = p.sum(axis=-1, keepdims=True)
+    p /= total
+    value = (counts * (scores - np.log(total))).sum() - (penalty * effects**2).sum() / 2
+    return float(value), p
 
 
 def _derivatives(
-    effects: FloatArray, designs: list[sparse.csr_array], votes: FloatArray, penalty: FloatArray
+    effects: FloatArray, counts: FloatArray, p: FloatArray, penalty: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
-    """Gradient and negative Hessian of the penalised log-likelihood."""
-    total = votes.sum(axis=1)
-    p = softmax(_scores(effects, designs), axis=1)
-    gradient = -penalty * effects
-    hessian = sparse.csr_array(np.diag(penalty))
-    mean: sparse.csr_array | None = None
-    for category, design in enumerate(designs):
-        gradient = gradient + design.T @ (votes[:, category] - total * p[:, category])
-        hessian = hessian + design.T @ sparse.diags_array(total * p[:, category]) @ design
-        share = sparse.diags_array(p[:, category]) @ design
-        mean = share if mean is None else mean + share
-    assert mean is not None
-    hessian = hessian - mean.T @ sparse.diags_array(total) @ mean
-    return gradient, hessian.toarray()
+    """Gradient and negative Hessian of the penalised log-likelihood.
+
+    Every effect of an item moves the scores of one combination of the categories: of the first win less the second
+    for its strength, of one kind of tie for its inclination. It does so by the same amount for the item shown first,
+    and by ``turned`` times that for the item shown second.
+    """
+    n_items, n_categories = counts.shape[1:]
+    n_kinds = n_categories - 1
+    total = counts.sum(axis=-1)
+    residual = counts - total[..., None] * p
+    combinations = np.eye(n_categories)[1:]
+    combinations[0, :2] = 1.0, -1.0
+    turned = np.ones(n_kinds)
+    turned[0] = -1.0
+    moved = residual @ combinations.T
+    of_items = moved.sum(axis=1).T + turned[:, None] * moved.sum(axis=0).T
+    gradient = np.concatenate([residual.sum(axis=(0, 1)), of_items.ravel()]) - penalty * effects
+    # Covariance of the categories of a pair's votes with the combinations, (K, K, C, kinds).
+    expected = total[..., None] * p
+    cross = expected[..., None] * (combinations.T - (p @ combinations.T)[..., None, :])
+    among = np.einsum("fc,jkcg->fgjk", combinations, cross)
+    hessian = np.diag(penalty)
+    hessian[:n_categories, :n_categories] += np.diag(expected.sum(axis=(0, 1)))
+    hessian[:n_categories, :n_categories] -= np.einsum("jkc,jkd->cd", expected, p)
+    for g in range(n_kinds):
+        columns = slice(n_categories + g * n_items, n_categories + (g + 1) * n_items)
+        side = cross[..., g].sum(axis=1).T + turned[g] * cross[..., g].sum(axis=0).T
+        hessian[:n_categories, columns] += side
+        hessian[columns, :n_categories] += side.T
+        for f in range(n_kinds):
+            both = among[f, g]
+            block = turned[g] * both + turned[f] * both.T
+            block[np.diag_indices(n_items)] += both.sum(axis=1) + turned[f] * turned[g] * both.sum(axis=0)
+            hessian[n_categories + f * n_items : n_categories + (f + 1) * n_items, columns] += block
+    return gradient, hessian
 
 
 def _marginal_likelihood(counts: FloatArray, fitted: FloatArray, strength: float) -> float:

@@ -120,10 +120,12 @@ def fit_all(
             data, fold, seeds, n_jobs, soft, like.stage if isinstance(like, SmoothBoostedMu) else None
         )
     models = []
+    counts = _vote_counts(data, fold, len(seeds)) if soft is None else None
     for held_out, seed in enumerate(seeds):
         rng = np.random.default_rng(seed)
         learned = data if soft is None else replace(data, cells=data.cells.joined(soft[held_out]))
-        models.append(fit_mu(learned, fold != held_out, unit, tune, rng, n_jobs, learner))
+        others = None if counts is None else np.delete(counts, held_out, axis=0).sum(axis=0)
+        models.append(fit_mu(learned, fold != held_out, unit, tune, rng, n_jobs, learner, others))
         report(held_out + 1, len(seeds), "mu, folds")
     return tuple(models)
 
@@ -142,6 +144,7 @@ def fit_mu(
     rng: np.random.Generator,
     n_jobs: int | None,
     learner: Any = "auto",
+    counts: FloatArray | None = None,
 ) -> MuModel:
     """Fit mu on the labelled cells of the ``kept`` contexts.
 
@@ -158,8 +161,11 @@ def fit_mu(
         See :func:`dmlrank.nuisance.lightgbm.train_booster`.
     learner : str, classifier or callable
         The user's own, see :func:`dmlrank.nuisance.classifiers.fit_learner`; otherwise LightGBM.
+    counts : ndarray, shape (K, K, C), optional
+        Votes of the kept contexts by ordered pair and category, where they are known.
     """
-    counts = _vote_counts(data, kept)
+    if counts is None:
+        counts = _vote_counts(data, kept.astype(np.intp), 2)[1]
     if not data.ordered:
         counts = counts + np.swapaxes(counts, 0, 1)[..., data.flip]
     model: MuModel
@@ -184,12 +190,10 @@ def _shares(counts: FloatArray) -> FloatArray:
     return np.where(np.eye(len(counts), dtype=bool)[:, :, None], 0.0, share)
 
 
-def _vote_counts(data: PreferenceData, kept: NDArray[np.bool_]) -> FloatArray:
-    """Votes of the kept contexts by ordered pair and category, (K, K, C)."""
+def _vote_counts(data: PreferenceData, fold: IntArray, n_folds: int) -> FloatArray:
+    """Votes by fold of their context, ordered pair and category, (F, K, K, C)."""
     cells, n_items = data.cells, data.n_items
-    inside = kept[cells.context]
-    pair = cells.first[inside] * n_items + cells.second[inside]
-    votes = cells.y[inside] * cells.n_votes[inside, None]
-    counts = [np.bincount(pair, weights=votes[:, c], minlength=n_items**2) for c in range(data.n_categories)]
-    table: FloatArray = np.stack(counts, axis=1).astype(float).reshape(n_items, n_items, -1)
+    place = (fold[cells.context] * n_items + cells.first) * n_items + cells.second
+    counts = [np.bincount(place, share * cells.n_votes, n_folds * n_items**2) for share in cells.y.T]
+    table: FloatArray = np.stack(counts, axis=1).astype(float).reshape(n_folds, n_items, n_items, -1)
     return table

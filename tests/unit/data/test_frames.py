@@ -29,6 +29,31 @@ from dmlrank.data.frames import (
 from dmlrank.exceptions import ColumnError, DataError, FrameTypeError, MissingExtraError
 
 
+def test_texts_are_the_same_whether_values_recur_or_not():
+    rng = np.random.default_rng(0)
+    few = [None if u < 0.1 else f"m{u:.1f}" for u in rng.random(3000)]
+    many = [None if u < 0.1 else f"prompt {u}" for u in rng.random(3000)]
+    for values in (few, many):
+        column = taken(values, dtype="string")
+        assert column.dtype == object
+        assert column.tolist() == values
+
+
+def test_columns_are_coded_in_the_order_of_appearance():
+    table = pd.DataFrame({"c": ["v", None, "u", "v", "w"], "d": [3.0, np.nan, 1.0, 1.0, 3.0]})
+    coded = check_names(table, ["c", "d"])
+    for name, levels in (("c", ["v", "u", "w"]), ("d", [3.0, 1.0])):
+        one = coded[name]
+        assert one.levels.tolist() == levels
+        np.testing.assert_array_equal(one.known, table[name].notna())
+        assert [one.levels[c] for c in one.codes if c >= 0] == table[name].dropna().tolist()
+    fewer = coded["c"].only(np.array([False, True, True, True, False]))
+    assert (fewer.codes.tolist(), fewer.levels.tolist()) == ([-1, 0, 1], ["u", "v"])
+    assert coded["c"].only(np.array([4, 0])).levels.tolist() == ["w", "v"]
+    longer = coded["c"].lengthened(7)
+    assert (longer.codes.tolist(), longer.levels.tolist()) == ([0, -1, 1, 0, 2, -1, -1], ["v", "u", "w"])
+
+
 def taken(values, **options):
     return take_columns(pd.DataFrame({"c": pd.Series(values, **options)}), ["c"])["c"]
 

@@ -30,6 +30,24 @@ def test_gathered_cells_agree_with_a_loop(n_categories):
     np.testing.assert_array_equal(cells.second[vote_cell], second)
 
 
+def test_one_vote_per_context_in_order_is_not_sorted_and_says_the_same():
+    rng = np.random.default_rng(1)
+    context, first = np.arange(40) * 3, rng.integers(3, size=40)
+    second, y = (first + 1) % 3, rng.dirichlet(np.ones(3), size=40)
+    short, places = gather_cells(context, first, second, y)
+    shuffled = rng.permutation(40)
+    sorted_again, where = gather_cells(context[shuffled], first[shuffled], second[shuffled], y[shuffled])
+    for name in short.__slots__:
+        np.testing.assert_array_equal(getattr(short, name), getattr(sorted_again, name))
+    np.testing.assert_array_equal(places, np.arange(40))
+    np.testing.assert_array_equal(where, shuffled)
+
+
+def test_contexts_without_a_label_are_counted(make_data):
+    data = make_data([0, 0, 3], [0, 1, 0], [1, 0, 1], [0, 1, 0], n_items=2, n_categories=2, n_contexts=6)
+    assert data.n_unlabelled == 4
+
+
 def test_counts_agree_with_a_loop(read, many_votes):
     data = read(many_votes, context=["question"])
     contexts, votes = np.zeros((4, 4), dtype=int), np.zeros((4, 4), dtype=int)

@@ -51,6 +51,13 @@ def test_folds_are_drawn_by_unit_and_not_by_place():
     assert (straight != assign_folds(unit, 4, np.random.default_rng(5)).fold).any()
 
 
+def test_units_may_have_gaps_between_their_numbers():
+    unit = np.random.default_rng(3).integers(30, size=100)
+    spread = 7 * unit + 2
+    one, other = (assign_folds(u, 4, np.random.default_rng(0)).fold for u in (unit, spread))
+    np.testing.assert_array_equal(one, other)
+
+
 def test_fewer_units_than_folds():
     with pytest.raises(DataError, match="3 clusters of 'topic' cannot be dealt into n_folds=5"):
         assign_folds(np.array([0, 0, 1, 2]), 5, np.random.default_rng(0), "clusters of 'topic'")

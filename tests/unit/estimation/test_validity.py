@@ -14,6 +14,7 @@ import dmlrank as dr
 from dmlrank.data.preferences import Cells
 from dmlrank.estimation.crossfit import CrossFittedMu, Folds, GivenMu
 from dmlrank.estimation.influence import Influence
+from dmlrank.estimation.kinds import Labels
 from dmlrank.estimation.validity import (
     Validity,
     assess,
@@ -190,11 +191,22 @@ def test_the_second_order_term_is_known_of_fitted_models_and_zero_of_linear_func
     assert np.abs(expected).max() > 0
 
 
+def test_without_features_the_second_order_term_needs_one_context(draw_mu):
+    tables = draw_mu(np.random.default_rng(8), 3, 2, 2)
+    folds = Folds(np.zeros(9, dtype=int), np.arange(9), 1)
+    fitted = CrossFittedMu(tuple(ConstantMu(table) for table in tables), folds, np.empty((9, 0)))
+    score = BradleyTerry(CategoryWeights.half(2))
+    made = remaining_bias(score, fitted, np.arange(9), 2, 0.01, 2)
+    expected = second_order(score, fitted.models, np.empty((9, 0)), 0.01)
+    np.testing.assert_allclose(made, expected, rtol=1e-12)
+    assert np.abs(expected).max() > 0
+
+
 def test_everything_is_assessed():
     rng = np.random.default_rng(10)
     phi, mu, bias = rng.normal(size=(80, 3)), rng.dirichlet(np.ones(3), size=80), np.array([0.1, 0.0, -0.1])
     cells = cells_of(np.eye(3)[rng.integers(3, size=80)])
-    made = assess(influence_of(phi), bias, mu, cells)
+    made = assess(influence_of(phi), bias, Labels(mu, cells, np.ones(80, dtype=int)))
     np.testing.assert_array_equal(made.effective_contexts, effective_contexts(influence_of(phi)))
     np.testing.assert_array_equal(made.second_order, bias)
     assert made.calibration == calibration_slope(mu, cells)

@@ -8,7 +8,7 @@ import statsmodels.api as sm
 from scipy.optimize import minimize
 from scipy.stats import dirichlet_multinomial
 
-from dmlrank.nuisance.frequencies import main_effects, shrunken_frequencies
+from dmlrank.nuisance.frequencies import _derivatives, _objective, main_effects, shrunken_frequencies
 
 RIDGE = 0.1
 INTERCEPT_RIDGE = 1e-6
@@ -50,6 +50,29 @@ def test_main_effects_maximise_the_penalised_likelihood(n_categories):
     best = minimize(loss, np.zeros(size), method="BFGS", options={"gtol": 1e-4})
     expected = probabilities(best.x, n_items, n_categories)
     np.testing.assert_allclose(main_effects(counts), expected, atol=2e-5)
+
+
+@pytest.mark.parametrize("n_categories", [2, 3, 4, 5])
+def test_derivatives_are_those_of_the_objective(n_categories):
+    n_items = 3
+    rng = np.random.default_rng(20 + n_categories)
+    counts = draw_counts(rng, n_items, n_categories)
+    size = n_categories + n_items * (n_categories - 1)
+    effects, penalty = rng.normal(size=size), rng.uniform(0.1, 1.0, size=size)
+    value, p = _objective(effects, counts, penalty)
+    seen = counts > 0
+    table = probabilities(effects, n_items, n_categories)
+    assert value == pytest.approx((counts[seen] * np.log(table[seen])).sum() - (penalty * effects**2).sum() / 2)
+    gradient, hessian = _derivatives(effects, counts, p, penalty)
+
+    def slopes(at):
+        return _derivatives(at, counts, _objective(at, counts, penalty)[1], penalty)[0]
+
+    steps = 1e-5 * np.eye(size)
+    up, down = ([_objective(effects + sign * step, counts, penalty)[0] for step in steps] for sign in (1, -1))
+    np.testing.assert_allclose(gradient, np.subtract(up, down) / 2e-5, rtol=1e-6, atol=1e-5)
+    bends = np.array([(slopes(effects - step) - slopes(effects + step)) / 2e-5 for step in steps])
+    np.testing.assert_allclose(hessian, bends, rtol=1e-6, atol=1e-5)
 
 
 def test_with_many_votes_main_effects_are_a_logistic_regression():
