@@ -12,10 +12,11 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from ._options import Options, changed_options
+from .collecting import collect
 from .data.features import new_features
 from .data.frames import column_names, require_columns, take_columns
 from .data.graph import Graph
-from .estimates import Diagnostics, Estimates, collect
+from .estimates import Diagnostics, Estimates
 from .exceptions import (
     DmlrankWarning,
     GraphError,

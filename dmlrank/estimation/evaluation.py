@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,43 +19,11 @@ from .crossfit import MuSource, Part
 from .influence import Influence, Judged, Pieces, raised
 from .kinds import Labels
 from .pulls import Rows, worth_by_pair
+from .scores import LabelScore, Score
 from .steepening import LocallySteep, Steep, is_steep, local_steepening, steepening
 
 # Doubles in one chunk of mu: a few arrays of this size live at a time, in every thread.
 _CHUNK = 2_000_000
-
-
-class Score(Protocol):
-    """What the estimator needs of a functional; one that is :class:`Local`, too, needs mu at labelled pairs only."""
-
-    @property
-    def interior(self) -> bool:
-        """Whether ``mu`` has to be floored."""
-        ...
-
-    def value(self, mu: FloatArray) -> FloatArray:
-        """F(mu), (b, d)."""
-        ...
-
-    def value_and_derivative(self, mu: FloatArray, delta: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """F(mu) and DF(mu)[delta], (b, d) each."""
-        ...
-
-
-@runtime_checkable
-class LabelScore(Protocol):
-    """A score whose correction is not the derivative of a functional, but a sum over labels."""
-
-    @property
-    def interior(self) -> bool:
-        """Whether ``mu`` has to be floored."""
-        ...
-
-    def by_label(
-        self, mu: FloatArray, contexts: IntArray, place: IntArray, first: IntArray, second: IntArray, y: FloatArray
-    ) -> tuple[FloatArray, FloatArray]:
-        """Scores of the contexts, (b, d), and what each label adds to its context's influence, (e, d)."""
-        ...
 
 
 @dataclass(frozen=True, slots=True, eq=False)
