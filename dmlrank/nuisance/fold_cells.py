@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from ..data.preferences import Cells, FloatArray, IntArray, PreferenceData
-from .lightgbm import ordered_cells, stack_rows
+from .lightgbm import ordered_cells
 from .main_effects import LabelledRows
 from .splines import SmoothBasis
 
@@ -48,10 +48,6 @@ class FoldCells:
         rows = self.rows.and_more(others.rows)
         context, fold, number = (np.concatenate([getattr(own, name) for own in (self, others)]) for name in _BY_CELL)
         return replace(self, rows=rows, context=context, fold=fold, number=number, soft=())
-
-    def stacked(self) -> FloatArray:
-        """Rows [x, first, second], (r, p + 2)."""
-        return stack_rows(self.x, self.context, self.rows.first, self.rows.second)
 
 
 def labelled(data: PreferenceData, basis: SmoothBasis, fold: IntArray) -> FoldCells:

@@ -12,7 +12,7 @@ from scipy.special import logsumexp, softmax
 
 from .._progress import report
 from ..data.preferences import Cells, FloatArray, IntArray, PreferenceData
-from .binned import BinnedCells, bins
+from .binned import BinnedCells
 from .fold_cells import FoldCells, labelled, with_soft
 from .lightgbm import stack_rows, threads
 from .main_effects import LabelledRows, MainEffects, fit_main_effects
@@ -171,7 +171,8 @@ def _binned(cells: FoldCells, n_jobs: int | None) -> BinnedCells:
     for more in cells.soft:
         every = every.and_more(more)
     parameters = _parameters(every, _Stage(_TREES, True), 0, n_jobs)
-    return BinnedCells.of(every.stacked(), every.rows.y, every.rows.weight, parameters)
+    rows = every.rows
+    return BinnedCells.of(every.x, every.context, rows.first, rows.second, rows.y, rows.weight, parameters)
 
 
 def _sampled(cells: FoldCells, rng: np.random.Generator) -> FoldCells:
@@ -339,7 +340,6 @@ def _parameters(cells: FoldCells, stage: _Stage, seed: int, n_jobs: int | None) 
         "feature_pre_filter": False,
         "min_data_per_group": 10,
         "boost_from_average": False,
-        **bins(cells.x.shape[1], 2),
         **stage.parameters,
     }
 
