@@ -65,7 +65,7 @@ class SmoothBoostedMu:
         if self.trees is not None:
             added = predict_all_pairs(self.trees, x, self.n_items, raw_score=True, n_jobs=self.n_jobs)
             scores += (added + np.swapaxes(added, 1, 2)[..., _flip(added)]) / 2 if self.mirrored else added
-        mu: FloatArray = softmax(scores, axis=-1)
+        mu = _softmax_in_place(scores)
         items = np.arange(self.n_items)
         mu[:, items, items] = 0.0
         return mu
@@ -242,6 +242,20 @@ def _fit_smooth(cells: FoldCells, f: int, ridge: float, screened: bool, start: F
         return _fitted(training, held, ridge, start)
     lines = _fitted(training, held, ridge, None)
     return _fitted(_curved(training, lines), _curved(held, lines), ridge, None)
+
+
+def _softmax_in_place(scores: FloatArray) -> FloatArray:
+    """The softmax over the few entries of the last axis, in the memory of the scores."""
+    top = scores[..., 0].copy()
+    for c in range(1, scores.shape[-1]):
+        np.maximum(top, scores[..., c], out=top)
+    scores -= top[..., None]
+    np.exp(scores, out=scores)
+    total = scores[..., 0].copy()
+    for c in range(1, scores.shape[-1]):
+        total += scores[..., c]
+    scores /= total[..., None]
+    return scores
 
 
 def _log_loss(scores: FloatArray, rows: LabelledRows) -> float:
