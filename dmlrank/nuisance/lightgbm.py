@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..data.preferences import FloatArray, IntArray, PreferenceData
+from .binned import binned_rows, bins
 from .parameters import Parameter, Settings, as_settings
 from .tuning import Tune, settle
 
@@ -39,6 +40,68 @@ class TrainingRows:
     label: IntArray
     weight: FloatArray
     unit: IntArray
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PairRows:
+    """Rows [x, first, second] that need not be stacked: contexts and items, (r,), with labels and weights, (r,)."""
+
+    context: IntArray
+    first: IntArray
+    second: IntArray
+    label: IntArray
+    weight: FloatArray
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class BinnedRows:
+    """The same in LightGBM's bins, which parts of them share.
+
+    Attributes
+    ----------
+    dataset : lightgbm.Dataset
+    label, unit : ndarray of int, shape (r,)
+    n_features : int
+        Columns of the features.
+    """
+
+    dataset: lgb.Dataset
+    label: IntArray
+    unit: IntArray
+    n_features: int
+
+    @classmethod
+    def of(cls, rows: TrainingRows, n_items: int | None, tune: Tune) -> BinnedRows:
+        """Bin rows; the last two features are codes of items unless ``n_items`` is None."""
+        p = rows.features.shape[1]
+        items = [p - 2, p - 1] if n_items else "auto"
+        # Once the bins are made LightGBM lets go of the rows; if it did not, it would copy them for every inner fold.
+        dataset = lgb.Dataset(
+            rows.features,
+            rows.label,
+            weight=rows.weight,
+            categorical_feature=items,
+            params={"verbosity": -1, "feature_pre_filter": False, **_shape(p, n_items, tune)},
+        )
+        return cls(dataset.construct(), rows.label, rows.unit, p)
+
+    @classmethod
+    def of_pairs(cls, rows: PairRows, x: FloatArray, tune: Tune) -> BinnedRows:
+        """Bin pairs of items in contexts with features ``x``, (n, p); units are the contexts."""
+        p = x.shape[1] + 2
+        if tune != "cv":
+            stacked = stack_rows(x, rows.context, rows.first, rows.second)
+            return cls.of(TrainingRows(stacked, rows.label, rows.weight, rows.context), 2, tune)
+        dataset, order = binned_rows(x, rows.context, rows.first, rows.second, {"verbosity": -1})
+        label = rows.label[order]
+        dataset.set_label(label)
+        dataset.set_weight(rows.weight[order])
+        return cls(dataset, label, rows.context[order], p)
+
+    def only(self, kept: NDArray[np.bool_]) -> BinnedRows:
+        """Some of the rows."""
+        part = self.dataset.subset(np.flatnonzero(kept).tolist()).construct()
+        return BinnedRows(part, self.label[kept], self.unit[kept], self.n_features)
 
 
 def outcome_rows(data: PreferenceData, kept: NDArray[np.bool_], unit: IntArray) -> TrainingRows:
@@ -108,7 +171,7 @@ def threads(n_jobs: int | None, size: int) -> int:
 
 
 def train_booster(
-    rows: TrainingRows,
+    rows: TrainingRows | BinnedRows,
     n_classes: int | None,
     n_items: int | None,
     tune: Tune,
@@ -120,7 +183,8 @@ def train_booster(
 
     Parameters
     ----------
-    rows : TrainingRows
+    rows : TrainingRows or BinnedRows
+        Binned with the same ``n_items`` and ``tune``, if they are.
     n_classes : int or None
         C for the multiclass objective; None for the binary one.
     n_items : int or None
@@ -135,40 +199,41 @@ def train_booster(
         What :func:`settled` has found.
     """
     seed = int(rng.integers(2**31 - 1))
-    fixed = _fixed(rows, n_classes, seed, n_jobs)
-    train = _binned(rows, fixed, n_items, tune)
-    if settings is None and many(rows, tune):
-        settings = settled(rows, n_classes, n_items, tune, rng, n_jobs)
-    found = settings or settle(tune, train, rows.unit, fixed, rng)
-    return lgb.train({**fixed, **found.parameters}, train, num_boost_round=found.rounds)
+    binned = rows if isinstance(rows, BinnedRows) else BinnedRows.of(rows, n_items, tune)
+    fixed = _fixed(binned, n_classes, seed, n_jobs)
+    if settings is None and many(binned, tune):
+        settings = settled(binned, n_classes, n_items, tune, rng, n_jobs)
+    found = settings or settle(tune, binned.dataset, binned.unit, fixed, rng)
+    return lgb.train({**fixed, **found.parameters}, binned.dataset, num_boost_round=found.rounds)
 
 
-def many(rows: TrainingRows, tune: Tune) -> bool:
+def many(rows: BinnedRows, tune: Tune) -> bool:
     """Whether a sample of the rows is enough to settle hyperparameters."""
     return len(rows.label) > _MANY and isinstance(tune, str)
 
 
 def settled(
-    rows: TrainingRows,
+    rows: BinnedRows,
     n_classes: int | None,
     n_items: int | None,
     tune: Tune,
     rng: np.random.Generator,
     n_jobs: int | None = None,
 ) -> Settings:
-    """Hyperparameters settled on a sample of units with about as many rows as are enough."""
-    units, place = np.unique(rows.unit, return_inverse=True)
-    kept = rng.permutation(len(units))[place] < len(units) * _MANY / len(rows.label)
-    sample = TrainingRows(rows.features[kept], rows.label[kept], rows.weight[kept], rows.unit[kept])
+    """Hyperparameters settled on all rows, or where they are many on a sample of units with about as many as do."""
+    sample = rows
+    if many(rows, tune):
+        units, place = np.unique(rows.unit, return_inverse=True)
+        sample = rows.only(rng.permutation(len(units))[place] < len(units) * _MANY / len(rows.label))
     fixed = _fixed(sample, n_classes, int(rng.integers(2**31 - 1)), n_jobs)
-    return settle(tune, _binned(sample, fixed, n_items, tune), sample.unit, fixed, rng)
+    return settle(tune, sample.dataset, sample.unit, fixed, rng)
 
 
-def _fixed(rows: TrainingRows, n_classes: int | None, seed: int, n_jobs: int | None) -> dict[str, Parameter]:
+def _fixed(rows: BinnedRows, n_classes: int | None, seed: int, n_jobs: int | None) -> dict[str, Parameter]:
     fixed: dict[str, Parameter] = {
         "objective": "binary" if n_classes is None else "multiclass",
         "seed": seed,
-        "num_threads": threads(n_jobs, rows.features.size),
+        "num_threads": threads(n_jobs, len(rows.label) * rows.n_features),
         "verbosity": -1,
         # The same trees whatever the number of threads.
         "deterministic": True,
@@ -182,12 +247,9 @@ def _fixed(rows: TrainingRows, n_classes: int | None, seed: int, n_jobs: int | N
     return fixed
 
 
-def _binned(rows: TrainingRows, fixed: Mapping[str, Parameter], n_items: int | None, tune: Tune) -> lgb.Dataset:
-    p = rows.features.shape[1]
-    items = [p - 2, p - 1] if n_items else "auto"
-    # Given parameters may be about the bins. Once these are made LightGBM lets go of the rows; if it did not, it would
-    # copy them for every inner fold.
-    shape = {**fixed, **(as_settings(tune).parameters if isinstance(tune, Mapping) else {})}
-    return lgb.Dataset(
-        rows.features, rows.label, weight=rows.weight, categorical_feature=items, params=shape
-    ).construct()
+def _shape(n_features: int, n_items: int | None, tune: Tune) -> dict[str, Parameter]:
+    """What a data set has to know of the parameters: given ones may be about the bins."""
+    if isinstance(tune, Mapping):
+        return dict(as_settings(tune).parameters)
+    own = 2 if n_items else 0
+    return bins(n_features - own, own) if tune == "cv" else {}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from numbers import Real
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,7 +13,7 @@ from .._progress import report
 from ..data.graph import Graph
 from ..data.preferences import Cells, FloatArray, IntArray, PreferenceData
 from ..exceptions import NuisanceError
-from .lightgbm import TrainingRows, many, ordered_cells, settled, stack_rows, train_booster
+from .lightgbm import BinnedRows, PairRows, TrainingRows, many, ordered_cells, settled, stack_rows, train_booster
 from .pairs import PairTrees, predict_all_pairs
 from .parameters import Settings
 from .selection_tables import AnyLabel, EstimatedPairs, FoldSelection, GivenPairs, PairPropensity
@@ -163,16 +164,15 @@ def estimate_propensity(
     """
     if data.x.shape[1] == 0:
         return marginal_propensity(data)
+    rngs = [np.random.default_rng(seed) for seed in seeds]
+    boosters = _pair_boosters(data, fold, unit, tune, rngs, n_jobs)
+    whether = _any_label(data, fold, unit, tune, rngs, n_jobs) if _one_pair_per_context(data.cells) else None
     estimates, learnt = np.empty(len(data.cells)), list[FoldSelection]()
-    settings: Settings | None = None
-    for held_out, seed in enumerate(seeds):
-        rng = np.random.default_rng(seed)
+    for held_out, booster in enumerate(boosters):
         here = fold[data.cells.context] == held_out
-        estimates[here], selection, settings = _fold_propensity(
-            data, fold != held_out, here, unit, tune, rng, n_jobs, settings
-        )
+        selection = _fold_selection(data, booster, whether[held_out] if whether else None)
+        estimates[here] = _at_cells(data, here, selection, n_jobs)
         learnt.append(selection)
-        report(held_out + 1, len(seeds), "propensity, folds")
     floors, _, scale = _floor_and_scale(estimates, data)
     scales = scale.reshape(floors.shape)
     if not data.ordered:
@@ -198,91 +198,111 @@ def _floor_and_scale(estimates: FloatArray, data: PreferenceData) -> tuple[Float
     return floors, floor, scale
 
 
-def _fold_propensity(
+def _pair_boosters(
     data: PreferenceData,
-    kept: NDArray[np.bool_],
-    here: NDArray[np.bool_],
+    fold: IntArray,
     unit: IntArray,
     tune: Tune,
-    rng: np.random.Generator,
+    rngs: list[np.random.Generator],
     n_jobs: int | None,
-    settings: Settings | None,
-) -> tuple[FloatArray, FoldSelection, Settings | None]:
-    """Estimates at the cells of the held-out fold, before floor and scale, and what was learnt.
+) -> list[Any]:
+    """P(the pair is labelled | x, pair) by fold; None where every pair of the training contexts is."""
+    rows = BinnedRows.of_pairs(selection_rows(data, rngs[0]), data.x, tune)
+    return _boosters(rows, fold, unit, data.n_items, tune, rngs, n_jobs)
 
-    With many rows a sample of the first fold's settles the hyperparameters for all folds.
+
+def _any_label(
+    data: PreferenceData,
+    fold: IntArray,
+    unit: IntArray,
+    tune: Tune,
+    rngs: list[np.random.Generator],
+    n_jobs: int | None,
+) -> list[AnyLabel]:
+    """P(any label | x) by fold; one where every context has a label."""
+    labelled = np.zeros(data.n_contexts, dtype=np.intp)
+    labelled[data.cells.context] = 1
+    share = float(labelled.mean())
+    if labelled.all():
+        return [AnyLabel(1.0)] * len(rngs)
+    contexts = np.argsort(data.seed_order)
+    rows = BinnedRows.of(
+        TrainingRows(data.x[contexts], labelled[contexts], np.ones(len(contexts)), contexts), None, tune
+    )
+    return [AnyLabel(share, booster) for booster in _boosters(rows, fold, unit, None, tune, rngs, n_jobs)]
+
+
+def _boosters(
+    rows: BinnedRows,
+    fold: IntArray,
+    unit: IntArray,
+    n_items: int | None,
+    tune: Tune,
+    rngs: list[np.random.Generator],
+    n_jobs: int | None,
+) -> list[Any]:
+    """A booster per fold, trained on the rows of contexts (their units) outside it; None where these are all alike.
+
+    All folds share one binning. Our own configurations are compared once, for all folds, and where rows are many so
+    are those of a search: by rows outside the first fold.
     """
-    cells = data.cells
-    rows = selection_rows(data, kept, unit, rng)
-    first, second = (items[here] for items in cells.shown)
-    context = cells.context[here]
-    if len(np.unique(rows.label)) == 1:
-        every = FoldSelection(None, None, data.ordered)
-        return np.full(len(context), 1.0 if data.ordered else 2.0), every, settings
-    if settings is None and many(rows, tune):
-        settings = settled(rows, None, data.n_items, tune, rng, n_jobs)
-    booster = train_booster(rows, None, data.n_items, tune, rng, n_jobs, settings)
-    if _one_pair_per_context(cells):
-        whether = _any_label(data, kept, unit, tune, rng, n_jobs)
-        any_label = whether.predict(data.x[context], n_jobs)
-        total = np.empty(len(context))
-        own = np.empty(len(context))
-        trees = PairTrees.of(booster, data.n_items)
-        step = max(1, 4_000_000 // max(data.n_items**2, data.x.shape[1]))
-        for at in range(0, len(context), step):
-            part = slice(at, at + step)
-            table = predict_all_pairs(trees, data.x[context[part]], data.n_items, n_jobs=n_jobs)[..., 0]
-            total[part] = table.sum(axis=(1, 2))
-            own[part] = table[np.arange(len(table)), first[part], second[part]]
-            if not data.ordered:
-                own[part] += table[np.arange(len(table)), second[part], first[part]]
-        return any_label * own / total, FoldSelection(trees, whether, data.ordered), settings
-    threads = n_jobs or 0
-    orders = [(first, second)] if data.ordered else [(first, second), (second, first)]
-    shares = [booster.predict(stack_rows(data.x, context, a, b), num_threads=threads) for a, b in orders]
-    return np.sum(shares, axis=0), FoldSelection(booster, None, data.ordered), settings
+    context = rows.unit
+    binned = replace(rows, unit=unit[context])
+    settings: Settings | None = None
+    made = list[Any]()
+    for held_out, rng in enumerate(rngs):
+        part = binned.only(fold[context] != held_out)
+        if len(np.unique(part.label)) == 1:
+            made.append(None)
+            continue
+        if settings is None and (tune == "cv" or many(part, tune)):
+            settings = settled(part, None, n_items, tune, rng, n_jobs)
+        made.append(train_booster(part, None, n_items, tune, rng, n_jobs, settings))
+        report(held_out + 1, len(rngs), "propensity, folds")
+    return made
+
+
+def _fold_selection(data: PreferenceData, booster: Any, whether: AnyLabel | None) -> FoldSelection:
+    if booster is None or whether is None:
+        return FoldSelection(booster, None, data.ordered)
+    return FoldSelection(PairTrees.of(booster, data.n_items), whether, data.ordered)
+
+
+def _at_cells(
+    data: PreferenceData, here: NDArray[np.bool_], selection: FoldSelection, n_jobs: int | None
+) -> FloatArray:
+    """Estimates at the cells of the held-out fold, before floor and scale."""
+    first, second = (items[here] for items in data.cells.shown)
+    context = data.cells.context[here]
+    if selection.booster is None:
+        return np.full(len(context), 1.0 if data.ordered else 2.0)
+    if selection.any_label is None:
+        orders = [(first, second)] if data.ordered else [(first, second), (second, first)]
+        rows = (stack_rows(data.x, context, a, b) for a, b in orders)
+        return np.sum([selection.booster.predict(both, num_threads=n_jobs or 0) for both in rows], axis=0)
+    total = np.empty(len(context))
+    own = np.empty(len(context))
+    step = max(1, 4_000_000 // max(data.n_items**2, data.x.shape[1]))
+    for at in range(0, len(context), step):
+        part = slice(at, at + step)
+        table = predict_all_pairs(selection.booster, data.x[context[part]], data.n_items, n_jobs=n_jobs)[..., 0]
+        total[part] = table.sum(axis=(1, 2))
+        own[part] = table[np.arange(len(table)), first[part], second[part]]
+        if not data.ordered:
+            own[part] += table[np.arange(len(table)), second[part], first[part]]
+    return np.asarray(selection.any_label.predict(data.x[context], n_jobs) * own / total)
 
 
 def _one_pair_per_context(cells: Cells) -> bool:
     return len(np.unique(cells.context)) == len(cells)
 
 
-def _any_label(
-    data: PreferenceData,
-    kept: NDArray[np.bool_],
-    unit: IntArray,
-    tune: Tune,
-    rng: np.random.Generator,
-    n_jobs: int | None,
-) -> AnyLabel:
-    """P(any label | x); one where every context has a label."""
-    labelled = np.zeros(data.n_contexts, dtype=np.intp)
-    labelled[data.cells.context] = 1
-    if labelled.all():
-        return AnyLabel(1.0)
-    if len(np.unique(labelled[kept])) == 1:
-        return AnyLabel(float(labelled.mean()))
-    learned = _ordered_contexts(data, kept)
-    rows = TrainingRows(data.x[learned], labelled[learned], np.ones(len(learned)), unit[learned])
-    return AnyLabel(float(labelled.mean()), train_booster(rows, None, None, tune, rng, n_jobs))
-
-
-def selection_rows(
-    data: PreferenceData, kept: NDArray[np.bool_], unit: IntArray, rng: np.random.Generator
-) -> TrainingRows:
-    """Labelled cells of the kept contexts, and sampled unlabelled pairs weighted to stand for all of them.
-
-    Parameters
-    ----------
-    data : PreferenceData
-    kept : ndarray of bool, shape (n,)
-    unit : ndarray of int, shape (n,)
-    rng : Generator
-    """
+def selection_rows(data: PreferenceData, rng: np.random.Generator) -> PairRows:
+    """Labelled cells, and sampled unlabelled pairs weighted to stand for all of them, context by context."""
     cells, n_items = data.cells, data.n_items
-    inside = ordered_cells(data, kept)
+    inside = ordered_cells(data, np.ones(data.n_contexts, dtype=bool))
     n_labelled = np.bincount(cells.context[inside], minlength=data.n_contexts)
-    draws, pair = _draw_pairs(_ordered_contexts(data, kept), n_labelled, n_items * (n_items - 1), rng)
+    draws, pair = _draw_pairs(np.argsort(data.seed_order), n_labelled, n_items * (n_items - 1), rng)
     # The diagonal is skipped: code q of a row of K - 1 opponents stands for item q, or q + 1 from the item itself on.
     first, second = pair // (n_items - 1), pair % (n_items - 1)
     second = second + (second >= first)
@@ -292,19 +312,13 @@ def selection_rows(
     draws, first, second = draws[free], first[free], second[free]
     n_free = n_items * (n_items - 1) - n_labelled
     n_drawn = np.bincount(draws, minlength=data.n_contexts)
-    places = (cells.context[inside], draws), (shown_first[inside], first), (shown_second[inside], second)
-    return TrainingRows(
-        stack_rows(data.x, *(np.concatenate(both) for both in places)),
+    return PairRows(
+        np.concatenate([cells.context[inside], draws]),
+        np.concatenate([shown_first[inside], first]),
+        np.concatenate([shown_second[inside], second]),
         np.repeat([1, 0], [len(inside), len(draws)]),
         np.concatenate([np.ones(len(inside)), n_free[draws] / n_drawn[draws]]),
-        np.concatenate([unit[cells.context[inside]], unit[draws]]),
     )
-
-
-def _ordered_contexts(data: PreferenceData, kept: NDArray[np.bool_]) -> IntArray:
-    """The kept contexts in an order that the order of the data's rows does not change."""
-    contexts = np.argsort(data.seed_order)
-    return contexts[kept[contexts]]
 
 
 def _draw_pairs(

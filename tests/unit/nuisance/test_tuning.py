@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import FrozenInstanceError
+from types import SimpleNamespace
 
 import lightgbm as lgb
 import numpy as np
 import pytest
+from lightgbm.callback import EarlyStopException
 
 from dmlrank.exceptions import OptionError, OptionTypeError
 from dmlrank.nuisance import tuning
@@ -79,13 +81,51 @@ def test_too_few_units_for_inner_folds_fall_back_to_the_defaults(train):
     assert settle("cv", train, np.arange(300) % 5, FIXED, np.random.default_rng(0)) == Settings({}, 100)
 
 
+def tell(callbacks, losses):
+    """What LightGBM tells its callbacks, round by round, until one of them stops it: the number of rounds."""
+    for done, loss in enumerate(losses):
+        try:
+            for callback in callbacks:
+                callback(SimpleNamespace(iteration=done, evaluation_result_list=[("valid", "l", loss, False, 0.0)]))
+        except EarlyStopException:
+            return done + 1
+    return len(losses)
+
+
+@pytest.mark.parametrize(
+    ("curves", "rounds", "chosen"),
+    [
+        # A minimum is waited for as many rounds as the patience.
+        ([[0.9, 0.8] + [0.85] * 30], [12], (0, 2)),
+        # Behind the first one at the fifth round: given up; behind it before that, but not then: carried on, and best.
+        ([[0.5] * 12, [0.4] * 4 + [0.6] + [0.1] * 10, [0.6] * 4 + [0.49] * 15], [11, 5, 15], (1, 1)),
+    ],
+)
+def test_a_configuration_is_given_up_when_it_is_stale_or_behind(train, monkeypatch, curves, rounds, chosen):
+    seen, todo = [], iter(curves)
+    monkeypatch.setattr(tuning, "_CONFIGURATIONS", tuple({"num_leaves": 2 + at} for at in range(len(curves))))
+    monkeypatch.setattr(tuning.lgb, "cv", lambda *_, callbacks, **__: seen.append(tell(callbacks, next(todo))))
+    settings = settle("cv", train, np.arange(300), FIXED, np.random.default_rng(0))
+    assert seen == rounds
+    assert settings == Settings({"num_leaves": 2 + chosen[0]}, chosen[1])
+
+
+def test_with_many_rows_one_inner_fold_is_enough(train, monkeypatch):
+    seen = []
+    monkeypatch.setattr(tuning, "_ENOUGH", 300)
+    monkeypatch.setattr(tuning.lgb, "cv", lambda *_, folds, callbacks, **__: seen.append(folds) or tell(callbacks, [1]))
+    settle("cv", train, np.arange(300), FIXED, np.random.default_rng(0))
+    (learned, test), *others = seen[0]
+    assert not others
+    assert (len(learned), len(test)) == (200, 100)
+
+
 def test_cv_takes_the_configuration_and_the_round_with_the_smallest_loss(train, monkeypatch):
     seen = []
 
-    def cv(parameters, *_, folds, **__):
+    def cv(parameters, *_, folds, callbacks, **__):
         seen.append((parameters, folds))
-        best = 0.3 if len(seen) == 3 else 0.5
-        return {"valid binary_logloss-mean": [0.7, 0.6, best], "valid binary_logloss-stdv": [0.0] * 3}
+        tell(callbacks, [0.7, 0.6, 0.3 if len(seen) == 3 else 0.5, 0.55])
 
     monkeypatch.setattr(tuning.lgb, "cv", cv)
     settings = settle("cv", train, np.arange(300), FIXED, np.random.default_rng(0))
@@ -97,7 +137,7 @@ def test_cv_takes_the_configuration_and_the_round_with_the_smallest_loss(train, 
 
 def test_inner_folds_keep_units_whole_and_cover_every_row(train, monkeypatch):
     seen = []
-    monkeypatch.setattr(tuning.lgb, "cv", lambda *_, folds, **__: seen.append(folds) or {"valid l-mean": [0.5]})
+    monkeypatch.setattr(tuning.lgb, "cv", lambda *_, folds, callbacks, **__: seen.append(folds) or tell(callbacks, [1]))
     unit = np.random.default_rng(1).integers(40, size=300)
     settle("cv", train, unit, FIXED, np.random.default_rng(2))
     held_out = [test for _, test in seen[0]]

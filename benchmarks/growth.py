@@ -1,0 +1,181 @@
+"""How a whole fit grows with the contexts and the models, and what large ones take.
+
+Every measurement is a process of its own, so that its peak memory (of the whole process, data included) is its own.
+Growth is that of CPU time on one thread, as the slope in logarithms; the fits of large data use all cores.
+
+    python benchmarks/growth.py contexts
+    python benchmarks/growth.py items
+    python benchmarks/growth.py arena
+    python benchmarks/growth.py wide
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import resource
+import subprocess
+import sys
+import time
+import warnings
+from dataclasses import asdict, dataclass
+
+import lightgbm as lgb
+import numpy as np
+import pandas as pd
+import scipy
+
+import dmlrank as dr
+from dmlrank.exceptions import DmlrankWarning
+
+LABELS = np.array(["model_a", "model_b", "both_good", "both_bad"])
+FUNCTIONALS = ("borda", "bt", "rank_centrality")
+# Bars: exponents, and seconds and gigabytes of the large fits.
+BARS = {"contexts": 1.05, "items": 2.1}
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """What is drawn and fitted: 4 categories, one pair per context, estimated propensities."""
+
+    contexts: int
+    items: int
+    features: int = 12
+    binary: bool = False
+    functional: str = "bt"
+    folds: int = 5
+    threads: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """Seconds, of the clock and of all cores, and the largest memory of the process in gigabytes."""
+
+    wall: float
+    cpu: float
+    peak: float
+
+
+def draw_battles(setting: Setting, rng: np.random.Generator) -> pd.DataFrame:
+    """Battles of which strengths, ties and who is shown depend on the features, all of them or the first three."""
+    n, n_items = setting.contexts, setting.items
+    x = rng.normal(size=(n, setting.features))
+    if setting.binary:
+        x = (x > 0).astype(float)
+    popular = 0.2 * rng.normal(size=n_items) + 0.2 * x[:, :3] @ rng.normal(size=(3, n_items))
+    popular += rng.gumbel(size=popular.shape)
+    first = popular.argmax(axis=1)
+    popular[np.arange(n), first] = -np.inf
+    second = popular.argmax(axis=1)
+    swap = rng.random(n) < 0.5
+    first, second = np.where(swap, second, first), np.where(swap, first, second)
+    strength, slope = rng.normal(size=n_items), rng.normal(size=(n_items, 5)) / 3
+    lead = strength[first] - strength[second] + (x[:, :5] * (slope[first] - slope[second])).sum(axis=1) + 0.1
+    level = 0.3 * (strength[first] + strength[second]) - 0.5
+    scores = np.column_stack([lead / 2, -lead / 2, level - 0.3 * np.abs(lead), -level - 1 - 0.3 * np.abs(lead)])
+    label = (scores + rng.gumbel(size=scores.shape)).argmax(axis=1)
+    names = np.array([f"model-{j:03d}" for j in range(n_items)])
+    made = pd.DataFrame(x, columns=[f"f{f}" for f in range(setting.features)])
+    return made.assign(model_a=names[first], model_b=names[second], winner=LABELS[label])
+
+
+def measure(setting: Setting) -> Measured:
+    """One fit in this process."""
+    frame = draw_battles(setting, np.random.default_rng(0))
+    formula = f"winner ~ {' + '.join(f'f{f}' for f in range(setting.features))} | model_a + model_b"
+    start = time.perf_counter(), time.process_time()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DmlrankWarning)
+        fit = dr.dml_rank(
+            formula,
+            frame,
+            functional=setting.functional,
+            graph="complete",
+            n_folds=setting.folds,
+            rng=0,
+            n_jobs=setting.threads,
+        )
+        fit.conf_int()
+    wall, cpu = np.subtract((time.perf_counter(), time.process_time()), start)
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
+    return Measured(float(wall), float(cpu), peak / 1e9)
+
+
+def measure_apart(setting: Setting) -> Measured:
+    """One fit in a fresh process."""
+    command = [sys.executable, __file__, "one", json.dumps(asdict(setting))]
+    # The linear algebra library's threads would only wait for those of the fit.
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+    if setting.threads != 1:
+        del environment["OMP_NUM_THREADS"]
+    made = subprocess.run(command, check=True, capture_output=True, text=True, env=environment)
+    return Measured(**json.loads(made.stdout.splitlines()[-1]))
+
+
+def exponent(sizes: list[int], seconds: list[float]) -> float:
+    """Slope of log seconds on log size.
+
+    >>> round(exponent([10, 20, 40], [3.0, 12.0, 48.0]), 6)
+    2.0
+    """
+    return float(np.polyfit(np.log(sizes), np.log(seconds), 1)[0])
+
+
+def grow(what: str, sizes: list[int], functionals: list[str], contexts: int, items: int) -> None:
+    """Print seconds and peaks by size, and exponents."""
+    rows, exponents = [], {}
+    for functional in functionals:
+        seconds = []
+        for size in sizes:
+            n, k = (size, items) if what == "contexts" else (contexts, size)
+            made = measure_apart(Setting(n, k, functional=functional))
+            seconds.append(made.cpu)
+            row = {"functional": functional, "contexts": n, "K": k, "CPU, s": made.cpu, "peak, GB": made.peak}
+            rows.append(row)
+            print(pd.DataFrame(rows[-1:]).round(2).to_string(index=False, header=len(rows) == 1), flush=True)
+        exponents[functional] = exponent(sizes, seconds), exponent(sizes[-2:], seconds[-2:])
+    for functional, (overall, last) in exponents.items():
+        print(f"{functional}: exponent {overall:.2f}, of the last step {last:.2f}; bar {BARS[what]}")
+
+
+def show_large(settings: list[Setting]) -> None:
+    """Print times and peaks of large fits."""
+    for number, setting in enumerate(settings):
+        row = asdict(setting) | {name: round(value, 2) for name, value in asdict(measure_apart(setting)).items()}
+        print(pd.DataFrame([row]).to_string(index=False, header=number == 0), flush=True)
+
+
+def main() -> int:
+    """Run one of the measurements."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("what", choices=("contexts", "items", "arena", "wide", "one"))
+    parser.add_argument("setting", nargs="?", help="for `one`, which the others call")
+    parser.add_argument("--sizes", type=int, nargs="+")
+    parser.add_argument("--functionals", nargs="+", choices=FUNCTIONALS, default=list(FUNCTIONALS))
+    parser.add_argument("--contexts", type=int, help="number of contexts (items: 4000; arena: 135000; wide: 100000)")
+    parser.add_argument("--threads", type=int, default=os.cpu_count() or 1, help="of the large fits")
+    given = parser.parse_args()
+    if given.what == "one":
+        print(json.dumps(asdict(measure(Setting(**json.loads(given.setting))))))
+        return 0
+    print(
+        f"{platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}, numpy {np.__version__}, "
+        f"scipy {scipy.__version__}, LightGBM {lgb.__version__}\n",
+        flush=True,
+    )
+    if given.what == "contexts":
+        grow("contexts", given.sizes or [8000, 16_000, 32_000, 64_000], given.functionals, 0, 20)
+    elif given.what == "items":
+        grow("items", given.sizes or [20, 40, 80, 120], given.functionals, given.contexts or 4000, 0)
+    elif given.what == "arena":
+        n = given.contexts or 135_000
+        show_large([Setting(n, 53, 12, binary, threads=given.threads) for binary in (True, False)])
+    else:
+        show_large([Setting(given.contexts or 100_000, 60, 100, threads=given.threads)])
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
