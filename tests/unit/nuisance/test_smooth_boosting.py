@@ -103,7 +103,7 @@ def test_where_order_does_not_matter_both_orders_say_the_same(draw):
     data = draw(4, jump=2.0).unordered()
     for model in fitted(data):
         assert model.trees is not None
-        assert model.mirrored
+        assert model.stage.mirrored
         mu = model.predict(data.x[:30])
         np.testing.assert_allclose(np.swapaxes(mu, 1, 2)[..., data.flip], mu, atol=1e-12)
 
