@@ -156,12 +156,12 @@ def warn_of_repeats(rows: Rows) -> None:
 
 def repeated_values(table: pd.DataFrame) -> dict[str, int]:
     """Rows that repeat a value, for every column that tells prompts apart, as texts and vectors do."""
-    telling = [name for name in table.columns if _tells_prompts_apart(table[name])]
-    return {name: len(table) - len(np.unique(_codes(table[name]))) for name in telling}
-
-
-def _tells_prompts_apart(column: pd.Series) -> bool:
-    """Whether almost every value of a text, vector or float column is its own, as a prompt's is."""
-    if not (is_vector_column(column) or column.dtype == object or column.dtype.kind == "f"):
-        return False
-    return len(np.unique(_codes(column))) > len(column) / 2
+    found = {}
+    for name in table.columns:
+        column = table[name]
+        if is_vector_column(column) or column.dtype == object or column.dtype.kind == "f":
+            different = len(np.unique(_codes(column)))
+            # Almost every value is its own, as a prompt's is.
+            if different > len(column) / 2:
+                found[name] = len(column) - different
+    return found
