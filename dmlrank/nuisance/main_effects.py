@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
 from ..data.preferences import FloatArray, IntArray
 from .descent import minimised
@@ -160,15 +160,43 @@ def fit_main_effects(
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class _ByItem:
+    """A design matrix whose rows are sorted by item, so that an item's rows are one block."""
+
+    design: FloatArray
+    bounds: IntArray
+
+    @classmethod
+    def of(cls, design: FloatArray, items: IntArray, n_items: int) -> _ByItem:
+        return cls(design, np.searchsorted(items, np.arange(n_items + 1)))
+
+    def times(self, coefficients: FloatArray) -> FloatArray:
+        """Each row times its item's coefficients, (K, q, m): (r, m)."""
+        made = np.empty((len(self.design), coefficients.shape[2]))
+        for j, (begin, end) in enumerate(pairwise(self.bounds)):
+            np.matmul(self.design[begin:end], coefficients[j], out=made[begin:end])
+        return made
+
+    def sums(self, amount: FloatArray) -> FloatArray:
+        """Sums of each item's rows weighted by ``amount``, (r, m): (K, q, m)."""
+        blocks = pairwise(self.bounds)
+        return np.stack([self.design[begin:end].T @ amount[begin:end] for begin, end in blocks])
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class _Problem:
-    """The log-likelihood of rows as a function of all effects in one flat vector."""
+    """The log-likelihood of rows as a function of all effects in one flat vector.
+
+    The rows are sorted by the item shown first; ``shown_second`` holds them sorted by the other one, ``second_order``
+    says which row is where, and ``second_place`` where each row is.
+    """
 
     rows: LabelledRows
-    design: FloatArray
+    shown_first: _ByItem
+    shown_second: _ByItem
+    second_order: IntArray
+    second_place: IntArray
     n_items: int
-    # Rows of the design matrix by the items that they show, for summing gradients: (K, r) with entries in any order.
-    pointer: IntArray
-    place: IntArray
     pair: IntArray
     sign: FloatArray
     penalty: FloatArray
@@ -177,16 +205,23 @@ class _Problem:
 
     @classmethod
     def of(cls, rows: LabelledRows, n_items: int, ordered: bool) -> _Problem:
+        rows = rows.only(np.argsort(rows.first, kind="stable"))
         design = _with_constant(rows.columns)
+        order = np.argsort(rows.second, kind="stable")
+        sides = (
+            _ByItem.of(design, rows.first, n_items),
+            _ByItem.of(design[order], rows.second[order], n_items),
+        )
         q, n_ties = design.shape[1], rows.y.shape[1] - 2
-        items = np.concatenate([rows.first, rows.second])
-        place = np.argsort(items, kind="stable")
-        pointer = np.concatenate([[0], np.cumsum(np.bincount(items, minlength=n_items))])
         low, high = np.minimum(rows.first, rows.second), np.maximum(rows.first, rows.second)
         pair, sign = low * n_items + high, np.where(rows.first < rows.second, 1.0, -1.0)
         square = np.square(design)
         total = rows.weight @ square
-        per_item = _sum_by_item(place, pointer, np.tile(rows.weight, 2), square, n_items)
+        per_item = np.zeros((n_items, q))
+        for items in (rows.first, rows.second):
+            at = np.argsort(items, kind="stable")
+            side = _ByItem.of(square[at], items[at], n_items)
+            per_item += side.sums(rows.weight[at, None])[..., 0]
         curves = np.ones((n_items, q))
         curves[:, 0] = _LEVEL
         ties = np.ones((n_ties, 1 + n_items, q))
@@ -199,10 +234,10 @@ class _Problem:
         free = [np.ones(curves.shape), [float(ordered)], pairs > 0, np.ones(n_ties), np.ones(ties.shape)]
         return cls(
             rows,
-            design,
+            *sides,
+            order,
+            np.argsort(order),
             n_items,
-            pointer,
-            place,
             pair,
             sign,
             _flat(penalty),
@@ -212,7 +247,7 @@ class _Problem:
 
     def effects(self, flat: FloatArray) -> MainEffects:
         """The flat vector's parts under their names."""
-        n_items, q, n_ties = self.n_items, self.design.shape[1], self.rows.y.shape[1] - 2
+        n_items, q, n_ties = self.n_items, self.shown_first.design.shape[1], self.rows.y.shape[1] - 2
         sizes = np.cumsum([n_items * q, 1, n_items**2, n_ties])
         strength, position, pair, closeness, tie = np.split(flat, sizes)
         upper = np.triu(pair.reshape(n_items, n_items), 1)
@@ -227,7 +262,7 @@ class _Problem:
     def loss(self, flat: FloatArray) -> tuple[float, FloatArray]:
         """Minus the log-likelihood, and its gradient."""
         rows, effects = self.rows, self.effects(flat)
-        scores = effects.of_design(self.design, rows.first, rows.second)
+        scores = self._scores(effects)
         top = scores.max(axis=1)
         share = np.exp(scores - top[:, None])
         total = share.sum(axis=1)
@@ -237,13 +272,15 @@ class _Problem:
         advantage = scores[:, 0] - scores[:, 1]
         root = np.sqrt(1 + advantage**2)
         through = (slope[:, 0] - slope[:, 1]) / 2 + (slope[:, 2:] @ effects.closeness) * advantage / root
+        amount = np.column_stack([through, slope[:, 2:]])
+        first, second = self.shown_first.sums(amount), self.shown_second.sums(amount[self.second_order])
         ties = [
-            np.concatenate([(slope[:, c] @ self.design)[None], self._by_item(np.tile(slope[:, c], 2))])
-            for c in range(2, slope.shape[1])
+            np.concatenate([first[..., c].sum(axis=0)[None], first[..., c] + second[..., c]])
+            for c in range(1, amount.shape[1])
         ]
         gradient = _flat(
             [
-                self._by_item(np.concatenate([through, -through])),
+                first[..., 0] - second[..., 0],
                 [through.sum()],
                 np.bincount(self.pair, weights=self.sign * through, minlength=self.n_items**2),
                 (root - 1) @ slope[:, 2:],
@@ -252,16 +289,15 @@ class _Problem:
         )
         return float(loss), gradient
 
-    def _by_item(self, amount: FloatArray) -> FloatArray:
-        return _sum_by_item(self.place, self.pointer, amount, self.design, self.n_items)
-
-
-def _sum_by_item(
-    place: IntArray, pointer: IntArray, amount: FloatArray, design: FloatArray, n_items: int
-) -> FloatArray:
-    """Sums of the rows of ``design``, (r, q), over the items shown first and second, weighted by ``amount``, (2 r,)."""
-    shape = (n_items, len(design))
-    return np.asarray(sparse.csr_array((amount[place], place % len(design), pointer), shape=shape) @ design)
+    def _scores(self, effects: MainEffects) -> FloatArray:
+        """Scores of the rows, (r, C), as :meth:`MainEffects.of_design` gives them."""
+        rows, common, own = self.rows, effects.tie[:, 0], effects.tie[:, 1:]
+        first = np.stack([effects.strength, *(common[:, None] + own)], axis=2)
+        second = np.stack([-effects.strength, *own], axis=2)
+        linear = self.shown_first.times(first) + self.shown_second.times(second)[self.second_place]
+        advantage = linear[:, 0] + effects.pair[rows.first, rows.second] + effects.position
+        distance = np.sqrt(1 + advantage**2) - 1
+        return np.column_stack([advantage / 2, -advantage / 2, linear[:, 1:] + distance[:, None] * effects.closeness])
 
 
 def _with_constant(columns: FloatArray) -> FloatArray:
