@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -16,6 +17,8 @@ from .tuning import Tune, settle
 
 # Numbers in a training matrix from which threads within one booster pay.
 _LARGE = 2_000_000
+# Numbers between which folds are trained at the same time.
+_SIDE_BY_SIDE = (200_000, 20_000_000)
 # Rows from which a sample of so many settles hyperparameters.
 _MANY = 40_000
 # Rows that are gathered at a time.
@@ -168,6 +171,24 @@ def threads(n_jobs: int | None, size: int) -> int:
     (1, 4)
     """
     return (n_jobs or 0) if size >= _LARGE else 1
+
+
+def workers_at(size: int, count: int, n_jobs: int | None) -> tuple[int, int | None]:
+    """How many of ``count`` trainings on matrices of ``size`` numbers to carry out at once, and ``n_jobs`` of each.
+
+    On large ones LightGBM's own threads do as well and need the memory of one. On tiny ones handing over takes as long
+    as the work.
+
+    Examples
+    --------
+    >>> workers_at(10_000, 5, 2), workers_at(500_000, 5, 2), workers_at(50_000_000, 5, 2)
+    ((1, 2), (2, 1), (1, 2))
+    """
+    cores = n_jobs or os.cpu_count() or 1
+    workers = min(count, cores)
+    if workers < 2 or not _SIDE_BY_SIDE[0] <= size < _SIDE_BY_SIDE[1]:
+        return 1, n_jobs
+    return workers, cores // workers
 
 
 def train_booster(

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from ..data.preferences import FloatArray, IntArray
 from .descent import minimised
+from .rectangles import PRODUCT
 
 # Penalties relative to the ridge of an item's curves: how strong an item is on average is nearly free; how prone it is
 # to ties hardly differs between items unless the data say so.
@@ -161,26 +162,40 @@ def fit_main_effects(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _ByItem:
-    """A design matrix whose rows are sorted by item, so that an item's rows are one block."""
+    """A design matrix whose rows are sorted by item, so that an item's rows are one or a few blocks.
+
+    Blocks, (item, begin, end), are small enough for the linear algebra library to keep to one thread.
+    """
 
     design: FloatArray
-    bounds: IntArray
+    blocks: list[tuple[int, int, int]]
+    n_items: int
 
     @classmethod
-    def of(cls, design: FloatArray, items: IntArray, n_items: int) -> _ByItem:
-        return cls(design, np.searchsorted(items, np.arange(n_items + 1)))
+    def of(cls, design: FloatArray, items: IntArray, n_items: int, width: int) -> _ByItem:
+        """For coefficients and amounts of ``width`` columns."""
+        bounds = np.searchsorted(items, np.arange(n_items + 1)).tolist()
+        step = max(1, PRODUCT // (design.shape[1] * width))
+        blocks = [
+            (j, at, min(at + step, end))
+            for j, (begin, end) in enumerate(pairwise(bounds))
+            for at in range(begin, end, step)
+        ]
+        return cls(design, blocks, n_items)
 
     def times(self, coefficients: FloatArray) -> FloatArray:
         """Each row times its item's coefficients, (K, q, m): (r, m)."""
         made = np.empty((len(self.design), coefficients.shape[2]))
-        for j, (begin, end) in enumerate(pairwise(self.bounds)):
+        for j, begin, end in self.blocks:
             np.matmul(self.design[begin:end], coefficients[j], out=made[begin:end])
         return made
 
     def sums(self, amount: FloatArray) -> FloatArray:
         """Sums of each item's rows weighted by ``amount``, (r, m): (K, q, m)."""
-        blocks = pairwise(self.bounds)
-        return np.stack([self.design[begin:end].T @ amount[begin:end] for begin, end in blocks])
+        made = np.zeros((self.n_items, self.design.shape[1], amount.shape[1]))
+        for j, begin, end in self.blocks:
+            made[j] += self.design[begin:end].T @ amount[begin:end]
+        return made
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -208,11 +223,11 @@ class _Problem:
         rows = rows.only(np.argsort(rows.first, kind="stable"))
         design = _with_constant(rows.columns)
         order = np.argsort(rows.second, kind="stable")
-        sides = (
-            _ByItem.of(design, rows.first, n_items),
-            _ByItem.of(design[order], rows.second[order], n_items),
-        )
         q, n_ties = design.shape[1], rows.y.shape[1] - 2
+        sides = (
+            _ByItem.of(design, rows.first, n_items, 1 + n_ties),
+            _ByItem.of(design[order], rows.second[order], n_items, 1 + n_ties),
+        )
         low, high = np.minimum(rows.first, rows.second), np.maximum(rows.first, rows.second)
         pair, sign = low * n_items + high, np.where(rows.first < rows.second, 1.0, -1.0)
         square = np.square(design)
@@ -220,7 +235,7 @@ class _Problem:
         per_item = np.zeros((n_items, q))
         for items in (rows.first, rows.second):
             at = np.argsort(items, kind="stable")
-            side = _ByItem.of(square[at], items[at], n_items)
+            side = _ByItem.of(square[at], items[at], n_items, 1)
             per_item += side.sums(rows.weight[at, None])[..., 0]
         curves = np.ones((n_items, q))
         curves[:, 0] = _LEVEL

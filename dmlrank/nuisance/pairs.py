@@ -249,3 +249,17 @@ def _stacked(
     rows[:, :, -2], rows[:, :, -1] = first, second
     values = booster.predict(rows.reshape(n * pairs, -1), raw_score=raw_score, num_threads=n_jobs or 0)
     return np.asarray(values).reshape(n, pairs, -1)
+
+
+def softmax_in_place(scores: FloatArray) -> FloatArray:
+    """The softmax over the few entries of the last axis, in the memory of the scores."""
+    top = scores[..., 0].copy()
+    for c in range(1, scores.shape[-1]):
+        np.maximum(top, scores[..., c], out=top)
+    scores -= top[..., None]
+    np.exp(scores, out=scores)
+    total = scores[..., 0].copy()
+    for c in range(1, scores.shape[-1]):
+        total += scores[..., c]
+    scores /= total[..., None]
+    return scores

@@ -13,7 +13,18 @@ from .._progress import report
 from ..data.graph import Graph
 from ..data.preferences import Cells, FloatArray, IntArray, PreferenceData
 from ..exceptions import NuisanceError
-from .lightgbm import BinnedRows, PairRows, TrainingRows, many, ordered_cells, settled, stack_rows, train_booster
+from .at_once import at_once
+from .lightgbm import (
+    BinnedRows,
+    PairRows,
+    TrainingRows,
+    many,
+    ordered_cells,
+    settled,
+    stack_rows,
+    train_booster,
+    workers_at,
+)
 from .pairs import PairTrees, predict_all_pairs
 from .parameters import Settings
 from .selection_tables import AnyLabel, EstimatedPairs, FoldSelection, GivenPairs, PairPropensity
@@ -248,17 +259,25 @@ def _boosters(
     """
     context = rows.unit
     binned = replace(rows, unit=unit[context])
+    different = [len(np.unique(rows.label[fold[context] != held_out])) > 1 for held_out in range(len(rngs))]
     settings: Settings | None = None
-    made = list[Any]()
-    for held_out, rng in enumerate(rngs):
+    if any(different):
+        first = different.index(True)
+        part = binned.only(fold[context] != first)
+        if tune == "cv" or many(part, tune):
+            settings = settled(part, None, n_items, tune, rngs[first], n_jobs)
+    workers, each = workers_at(len(rows.label) * rows.n_features, len(rngs), n_jobs)
+
+    def train(held_out: int) -> Any:
+        if not different[held_out]:
+            return None
         part = binned.only(fold[context] != held_out)
-        if len(np.unique(part.label)) == 1:
-            made.append(None)
-            continue
-        if settings is None and (tune == "cv" or many(part, tune)):
-            settings = settled(part, None, n_items, tune, rng, n_jobs)
-        made.append(train_booster(part, None, n_items, tune, rng, n_jobs, settings))
-        report(held_out + 1, len(rngs), "propensity, folds")
+        return train_booster(part, None, n_items, tune, rngs[held_out], each, settings)
+
+    made = list[Any]()
+    for booster in at_once(train, len(rngs), workers):
+        made.append(booster)
+        report(len(made), len(rngs), "propensity, folds")
     return made
 
 

@@ -14,7 +14,7 @@ from .branches import Leaves
 
 # Multiplications in a matrix product from which OpenBLAS may use threads of its own (SMP_THRESHOLD_MIN times
 # GEMM_MULTITHREAD_THRESHOLD in its sources).
-_PRODUCT = 65_536 * 4
+PRODUCT = 65_536 * 4
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -147,7 +147,7 @@ def _multiply(weight: FloatArray, second: FloatArray, out: FloatArray) -> None:
     n, n_items = out.shape
     # (n / 8, 8, r)
     weight = weight.reshape(len(weight), n // 8, 8).transpose(1, 2, 0)
-    blocks, step = out.reshape(n // 8, 8, n_items), max(1, _PRODUCT // (8 * n_items))
+    blocks, step = out.reshape(n // 8, 8, n_items), max(1, PRODUCT // (8 * n_items))
     np.matmul(weight[:, :, :step], second[:step], out=blocks)
     for at in range(step, len(second), step):
         blocks += np.matmul(weight[:, :, at : at + step], second[at : at + step])

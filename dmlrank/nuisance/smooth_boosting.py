@@ -12,11 +12,12 @@ from scipy.special import logsumexp, softmax
 
 from .._progress import report
 from ..data.preferences import Cells, FloatArray, IntArray, PreferenceData
+from .at_once import side_by_side
 from .binned import BinnedCells
 from .fold_cells import FoldCells, labelled, with_soft
-from .lightgbm import stack_rows, threads
+from .lightgbm import stack_rows, threads, workers_at
 from .main_effects import LabelledRows, MainEffects, fit_main_effects
-from .pairs import PairTrees, predict_all_pairs
+from .pairs import PairTrees, predict_all_pairs, softmax_in_place
 from .parameters import Parameter
 from .splines import SmoothBasis
 
@@ -74,7 +75,7 @@ class SmoothBoostedMu:
         if self.trees is not None:
             added = predict_all_pairs(self.trees, x, self.n_items, raw_score=True, n_jobs=self.n_jobs)
             scores += (added + np.swapaxes(added, 1, 2)[..., _flip(added)]) / 2 if self.stage.mirrored else added
-        mu = _softmax_in_place(scores)
+        mu = softmax_in_place(scores)
         items = np.arange(self.n_items)
         mu[:, items, items] = 0.0
         return mu
@@ -247,20 +248,6 @@ def _fit_smooth(cells: FoldCells, f: int, ridge: float, screened: bool, start: F
     return _fitted(_curved(training, lines), _curved(held, lines), ridge, None)
 
 
-def _softmax_in_place(scores: FloatArray) -> FloatArray:
-    """The softmax over the few entries of the last axis, in the memory of the scores."""
-    top = scores[..., 0].copy()
-    for c in range(1, scores.shape[-1]):
-        np.maximum(top, scores[..., c], out=top)
-    scores -= top[..., None]
-    np.exp(scores, out=scores)
-    total = scores[..., 0].copy()
-    for c in range(1, scores.shape[-1]):
-        total += scores[..., c]
-    scores /= total[..., None]
-    return scores
-
-
 def _log_loss(scores: FloatArray, rows: LabelledRows) -> float:
     log_mu = scores - logsumexp(scores, axis=1, keepdims=True)
     return -float(rows.weight @ (rows.y * log_mu).sum(axis=1))
@@ -320,8 +307,9 @@ def _boost_together(
 ) -> _Boosted:
     """Boost on all trial folds at once, as long as their held-out log-loss falls and is not behind the best one's."""
     boosters, sizes = [], []
+    workers, each = workers_at(_size(smooth.fits[0].training, stage), len(smooth.fits), n_jobs)
     for fitted, seed in zip(smooth.fits, seeds, strict=False):
-        parameters = _parameters(fitted.training, stage, seed, n_jobs)
+        parameters = _parameters(fitted.training, stage, seed, each)
         booster = lgb.Booster(parameters, _dataset(binned, fitted.training, fitted.main, stage.mirrored))
         # A fold may hold contexts without labels only: it has no say.
         if len(fitted.held.rows):
@@ -329,11 +317,14 @@ def _boost_together(
         boosters.append(booster)
         sizes.append(fitted.held.rows.weight.sum())
     made = _Boosted(stage, boosters, [smooth.loss])
-    while len(made.losses) <= min(_MAX_ROUNDS, made.rounds + _PATIENCE) and not made.behind(best):
-        for booster in boosters:
-            booster.update()
-        losses = [size * booster.eval_valid()[0][2] for size, booster in zip(sizes, boosters, strict=True) if size]
-        made.losses.append(float(sum(losses)))
+
+    def another_round(number: int) -> float:
+        boosters[number].update()
+        return float(sizes[number] * boosters[number].eval_valid()[0][2]) if sizes[number] else 0.0
+
+    with side_by_side(another_round, len(boosters), workers) as next_round:
+        while len(made.losses) <= min(_MAX_ROUNDS, made.rounds + _PATIENCE) and not made.behind(best):
+            made.losses.append(sum(next_round()))
     return made
 
 
@@ -343,14 +334,18 @@ def _train(binned: BinnedCells, fitted: _Fitted, stage: Stage, seed: int, n_jobs
     return lgb.train(parameters, train, num_boost_round=stage.rounds)
 
 
+def _size(cells: FoldCells, stage: Stage) -> int:
+    """Numbers in the training matrix."""
+    return len(cells.rows) * (cells.x.shape[1] + 2) * (2 if stage.mirrored else 1)
+
+
 def _parameters(cells: FoldCells, stage: Stage, seed: int, n_jobs: int | None) -> dict[str, Parameter]:
-    size = len(cells.rows) * (cells.x.shape[1] + 2) * (2 if stage.mirrored else 1)
     return {
         "objective": "multiclass",
         "num_class": cells.rows.y.shape[1],
         "metric": "multi_logloss",
         "seed": seed,
-        "num_threads": threads(n_jobs, size),
+        "num_threads": threads(n_jobs, _size(cells, stage)),
         "verbosity": -1,
         "deterministic": True,
         "force_row_wise": True,

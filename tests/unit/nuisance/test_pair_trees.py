@@ -170,7 +170,7 @@ def test_products_stay_below_the_size_that_is_given_to_threads_of_others(large, 
         sizes.append(one.shape[-2] * one.shape[-1] * other.shape[-1])
         return matmul(one, other, **options)
 
-    monkeypatch.setattr(rectangles, "_PRODUCT", 2000)
+    monkeypatch.setattr(rectangles, "PRODUCT", 2000)
     monkeypatch.setattr(rectangles.np, "matmul", measured)
     table = predict_all_pairs(booster, x, n_items, n_jobs=1)
     assert max(sizes) <= 2000

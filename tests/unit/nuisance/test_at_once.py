@@ -1,0 +1,46 @@
+"""Folds at the same time: the order and the numbers of one after the other."""
+
+from __future__ import annotations
+
+import threading
+
+import numpy as np
+import pytest
+
+from dmlrank.nuisance import lightgbm, smooth_boosting
+from dmlrank.nuisance.at_once import at_once, side_by_side
+from dmlrank.nuisance.lightgbm import workers_at
+
+
+@pytest.mark.parametrize("workers", [1, 3])
+def test_results_come_in_order(workers):
+    assert list(at_once(lambda number: number + 1, 5, workers)) == [1, 2, 3, 4, 5]
+    with side_by_side(lambda number: number * 2, 4, workers) as ask:
+        assert ask() == ask() == [0, 2, 4, 6]
+
+
+def test_two_are_at_work_together():
+    # Each waits for the other: in turns they would wait in vain.
+    meet = threading.Barrier(2, timeout=30)
+    assert list(at_once(lambda number: meet.wait() >= 0, 2, 2)) == [True, True]
+
+
+def test_errors_reach_the_caller():
+    with pytest.raises(ZeroDivisionError):
+        list(at_once(lambda number: 1 // number, 3, 2))
+
+
+def test_folds_are_trained_at_once_where_that_pays():
+    assert [workers_at(500_000, *rest) for rest in ((5, 2), (2, 8), (3, 1))] == [(2, 1), (2, 4), (1, 1)]
+    assert workers_at(500_000, 1, None) == (1, None)
+
+
+@pytest.mark.parametrize("many", [20_000, 200])
+def test_folds_at_once_give_the_numbers_of_folds_in_turn(rank, draw_battles, monkeypatch, many):
+    monkeypatch.setattr(lightgbm, "_SIDE_BY_SIDE", (0, 20_000_000))
+    monkeypatch.setattr(smooth_boosting, "_MANY", many)
+    frame = draw_battles(np.random.default_rng(0), 500, 4).frame
+    formula = "winner ~ x0 + x1 | model_a + model_b"
+    results = [rank(frame, formula, functional="bt", n_jobs=n_jobs) for n_jobs in (1, 2)]
+    np.testing.assert_array_equal(results[0].params, results[1].params)
+    np.testing.assert_array_equal(results[0].cov_params(), results[1].cov_params())
