@@ -256,6 +256,16 @@ def _parser() -> argparse.ArgumentParser:
     look = commands.add_parser("check", help="look at a file of battles before a fit: labels, graph, balance, cost")
     add_options(look, CHECKED)
     look.set_defaults(run=_check)
+    _add_fit(commands)
+    design = commands.add_parser("design", help="fit a file of battles and plan what to label next")
+    add_fit_options(design)
+    add_design_options(design)
+    design.set_defaults(run=_design)
+    _add_compare(commands)
+    return parser
+
+
+def _add_fit(commands: Any) -> None:
     fit = commands.add_parser("fit", help="fit a file of battles and print a summary")
     add_fit_options(fit)
     fit.add_argument("--method", choices=METHODS, default="max-t", help="intervals of --csv (default max-t)")
@@ -271,10 +281,9 @@ def _parser() -> argparse.ArgumentParser:
         plot="the forest plot (needs matplotlib)",
     )
     fit.set_defaults(run=_fit)
-    design = commands.add_parser("design", help="fit a file of battles and plan what to label next")
-    add_fit_options(design)
-    add_design_options(design)
-    design.set_defaults(run=_design)
+
+
+def _add_compare(commands: Any) -> None:
     side = commands.add_parser("compare", help="put stored results, or functionals of one fit, side by side")
     side.add_argument(
         "inputs", nargs="+", metavar="JSON", help="results stored with fit --json; or a formula and a file of battles"
@@ -294,7 +303,6 @@ def _parser() -> argparse.ArgumentParser:
         plot="the bump chart (needs matplotlib)",
     )
     side.set_defaults(run=_compare)
-    return parser
 
 
 if __name__ == "__main__":

@@ -26,7 +26,7 @@ from .frames import (
     require_columns,
     take_columns,
 )
-from .outcomes import read_coded, read_probabilities
+from .outcomes import Outcomes, read_coded, read_probabilities
 from .preferences import IntArray, PreferenceData, gather_cells
 from .unlabelled import append_unlabelled
 
@@ -253,15 +253,7 @@ def _assemble(
     if len(vote_row) < len(first):
         first, second = first[vote_row], second[vote_row]
 
-    def votes() -> pd.DataFrame:
-        return table[list(formula.outcomes)].iloc[vote_row].set_axis(rows.index[vote_row])
-
-    if formula.probabilities:
-        outcomes = read_probabilities(votes(), categories)
-    else:
-        label = rows.roles[formula.outcome]
-        label = label if len(vote_row) == len(table) else label.only(vote_row)
-        outcomes = read_coded(label, first, second, items, lambda: votes()[formula.outcome], categories)
+    outcomes = _outcomes(rows, vote_row, first, second, items, categories)
     cells, vote_cell = gather_cells(row_context[vote_row], first, second, outcomes.y)
     return PreferenceData(
         items=items,
@@ -284,6 +276,27 @@ def _assemble(
         n_votes_dropped=rows.n_later_votes,
         n_added=int((rows.index[first_row] >= rows.n_own).sum()),
     )
+
+
+def _outcomes(
+    rows: Rows,
+    vote_row: IntArray,
+    first: IntArray,
+    second: IntArray,
+    items: tuple[str, ...],
+    categories: Mapping[Any, str] | None,
+) -> Outcomes:
+    """The labels of the rows that have one, and of whom they are."""
+    formula = rows.formula
+
+    def votes() -> pd.DataFrame:
+        return rows.table[list(formula.outcomes)].iloc[vote_row].set_axis(rows.index[vote_row])
+
+    if formula.probabilities:
+        return read_probabilities(votes(), categories)
+    label = rows.roles[formula.outcome]
+    label = label if len(vote_row) == len(rows.table) else label.only(vote_row)
+    return read_coded(label, first, second, items, lambda: votes()[formula.outcome], categories)
 
 
 def _item_codes(column: Coded, code: Mapping[str, int]) -> IntArray:
