@@ -7,9 +7,10 @@ from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import logsumexp
 
 from ..data.preferences import FloatArray, IntArray
-from .descent import minimised
+from .descent import PenalisedSearch
 from .rectangles import PRODUCT
 
 # Penalties relative to the ridge of an item's curves: how strong an item is on average is nearly free; how prone it is
@@ -87,6 +88,12 @@ class MainEffects:
         """How much each smooth column moves the scores, (q,): its squared coefficients, summed."""
         return np.asarray(np.square(self.strength[:, 1:]).sum(axis=0) + np.square(self.tie[..., 1:]).sum(axis=(0, 1)))
 
+    def loss(self, rows: LabelledRows) -> float:
+        """Log-loss of labelled rows."""
+        scores = self.at(rows.columns, rows.first, rows.second)
+        log_mu = scores - logsumexp(scores, axis=1, keepdims=True)
+        return -float(rows.weight @ (rows.y * log_mu).sum(axis=1))
+
     def table(self, columns: FloatArray) -> FloatArray:
         """Scores of every ordered pair, (n, K, K, C), in contexts with smooth columns (n, q)."""
         design = _with_constant(columns)
@@ -115,49 +122,6 @@ class MainEffects:
         for c, (closeness, tie) in enumerate(zip(self.closeness, self.tie, strict=True), start=2):
             scores[:, c] = _along(design, tie[0] + (tie[1 + first] + tie[1 + second])) + closeness * distance
         return scores
-
-
-def fit_main_effects(
-    rows: LabelledRows, n_items: int, ordered: bool, ridge: float, start: FloatArray | None = None
-) -> tuple[MainEffects, FloatArray]:
-    """Maximise the penalised multinomial log-likelihood of the rows.
-
-    Parameters
-    ----------
-    rows : LabelledRows
-    n_items : int
-        K.
-    ordered : bool
-        Whether being shown first may matter.
-    ridge : float
-        Prior precision of the curves' coefficients, in votes.
-    start : ndarray, optional
-        Effects of an earlier fit to start from.
-
-    Returns
-    -------
-    effects : MainEffects
-    flat : ndarray
-        The same effects to start the next fit from.
-
-    References
-    ----------
-    Davidson (1970), On extending the Bradley-Terry model to accommodate ties; Wood (2017), Generalized Additive Models.
-    """
-    problem = _Problem.of(rows, n_items, ordered)
-    penalty = ridge * problem.penalty
-    # Steps in units of each effect's own precision: models with few votes converge as fast as those with many.
-    unit = 1 / np.sqrt(problem.precision + penalty)
-    unit[~problem.free] = 0.0
-    begin = np.zeros(len(penalty)) if start is None else start
-
-    def objective(steps: FloatArray) -> tuple[float, FloatArray]:
-        flat = begin + unit * steps
-        loss, gradient = problem.loss(flat)
-        return loss + (penalty * flat**2).sum() / 2, unit * (gradient + penalty * flat)
-
-    flat = begin + unit * minimised(objective, np.zeros(len(penalty)))
-    return problem.effects(flat), flat
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -199,11 +163,15 @@ class _ByItem:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Problem:
-    """The log-likelihood of rows as a function of all effects in one flat vector.
+class MainEffectsProblem:
+    """The multinomial log-likelihood of rows as a function of all main effects in one flat vector.
 
     The rows are sorted by the item shown first; ``shown_second`` holds them sorted by the other one, ``second_order``
     says which row is where, and ``second_place`` where each row is.
+
+    References
+    ----------
+    Davidson (1970), On extending the Bradley-Terry model to accommodate ties; Wood (2017), Generalized Additive Models.
     """
 
     rows: LabelledRows
@@ -219,7 +187,8 @@ class _Problem:
     free: NDArray[np.bool_]
 
     @classmethod
-    def of(cls, rows: LabelledRows, n_items: int, ordered: bool) -> _Problem:
+    def of(cls, rows: LabelledRows, n_items: int, ordered: bool) -> MainEffectsProblem:
+        """Of labelled rows of K items; ``ordered`` says whether being shown first may matter."""
         rows = rows.only(np.argsort(rows.first, kind="stable"))
         design = _with_constant(rows.columns)
         order = np.argsort(rows.second, kind="stable")
@@ -259,6 +228,14 @@ class _Problem:
             _CURVATURE * _flat(precision) + 1e-3,
             _flat(free) > 0,
         )
+
+    def search(self, ridge: float, start: FloatArray | None = None) -> PenalisedSearch:
+        """A search for the effects, from those of an earlier one; ``ridge`` is a prior precision in votes."""
+        penalty = ridge * self.penalty
+        # Steps in units of each effect's own precision: models with few votes converge as fast as those with many.
+        unit = 1 / np.sqrt(self.precision + penalty)
+        unit[~self.free] = 0.0
+        return PenalisedSearch(self.loss, penalty, unit, start)
 
     def effects(self, flat: FloatArray) -> MainEffects:
         """The flat vector's parts under their names."""

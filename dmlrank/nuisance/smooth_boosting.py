@@ -8,31 +8,29 @@ from dataclasses import dataclass, replace
 import lightgbm as lgb
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import logsumexp, softmax
+from scipy.special import softmax
 
 from .._progress import report
 from ..data.preferences import Cells, FloatArray, IntArray, PreferenceData
-from .at_once import side_by_side
+from . import smooth_effects
 from .binned import BinnedCells
+from .boosting import JUMPS, TREES, Boosted, boost_together
 from .fold_cells import FoldCells, labelled, with_soft
 from .lightgbm import stack_rows, threads, workers_at
-from .main_effects import LabelledRows, MainEffects, fit_main_effects
+from .main_effects import MainEffects, MainEffectsProblem
 from .pairs import PairTrees, predict_all_pairs, softmax_in_place
 from .parameters import Parameter
+from .smooth_effects import Fitted, Smooth, SmoothModel, sampled
 from .splines import SmoothBasis
 
-# Prior precisions of the main effects that are tried, from stiff to free.
 _RIDGES = (300.0, 100.0, 30.0, 10.0, 3.0, 1.0, 0.3)
-# Labelled cells from which one fold and a sample of this size settle the hyperparameters for all folds.
-_MANY = 20_000
-# Features that get curves where there are too many for all to have them.
-_SCREENED = 8
-_MAX_ROUNDS = 500
-_PATIENCE = 10
-# Rounds after which a configuration that is behind the best one's loss at the same round is given up.
-_WARM_UP = 5
-_TREES: Mapping[str, Parameter] = {"extra_trees": True, "num_leaves": 15, "min_data_in_leaf": 10, "lambda_l2": 10.0}
-_JUMPS: Mapping[str, Parameter] = {"extra_trees": False, "num_leaves": 15, "min_data_in_leaf": 20, "lambda_l2": 5.0}
+
+
+def _likelihood(cells: FoldCells) -> MainEffectsProblem:
+    return MainEffectsProblem.of(cells.rows, cells.n_items, cells.ordered)
+
+
+_MODEL: SmoothModel[MainEffects] = SmoothModel(_likelihood, _RIDGES, "main effects")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -123,9 +121,9 @@ def fit_smooth_boosted(
     cells = with_soft(labelled(data, basis, fold), data, fold, soft or ())
     generators = [np.random.default_rng(seed) for seed in seeds]
     folds = range(len(seeds))
-    settled = cells if len(cells.rows) <= _MANY else _sampled(cells, generators[0])
+    settled = cells if len(cells.rows) <= smooth_effects.MANY else sampled(cells, generators[0])
     trials = folds if settled is cells else range(1)
-    smooth = _settle_smooth(settled, trials)
+    smooth = _MODEL.settle(settled, trials)
     lgb_seeds = [int(rng.integers(2**31 - 1)) for rng in generators]
     binned = _binned(cells, n_jobs)
     stage, trained = _settle_stage(binned, smooth, lgb_seeds, n_jobs, like)
@@ -134,7 +132,7 @@ def fit_smooth_boosted(
         if settled is cells:
             fitted, booster = smooth.fits[f], trained[f] if trained else None
         else:
-            fitted = _fit_smooth(cells, f, smooth.ridge, smooth.screened, smooth.fits[0].flat)
+            fitted = _MODEL.fit(cells, f, smooth.ridge, smooth.screened, smooth.fits[0].flat)
             booster = _train(binned, fitted, stage, lgb_seeds[f], n_jobs) if stage.rounds else None
         trees = PairTrees.of(booster, data.n_items) if booster else None
         models.append(SmoothBoostedMu(fitted.basis, fitted.main, trees, stage, data.n_items, n_jobs))
@@ -142,170 +140,43 @@ def fit_smooth_boosted(
     return tuple(models)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Fitted:
-    """Main effects of one fold: learnt from ``training``, judged by ``held``."""
-
-    basis: SmoothBasis
-    training: FoldCells
-    held: FoldCells
-    main: MainEffects
-    flat: FloatArray
-
-    @property
-    def loss(self) -> float:
-        """Log-loss of the main effects on the held-out cells."""
-        rows = self.held.rows
-        return _log_loss(self.main.at(rows.columns, rows.first, rows.second), rows)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _Smooth:
-    """Main effects with the best ridge: a fit per trial fold, with screened features or all."""
-
-    loss: float
-    ridge: float
-    screened: bool
-    fits: list[_Fitted]
-
-
 def _binned(cells: FoldCells, n_jobs: int | None) -> BinnedCells:
     """All cells in bins that follow from the features alone."""
     every = cells
     for more in cells.soft:
         every = every.and_more(more)
-    parameters = _parameters(every, Stage(_TREES, True), 0, n_jobs)
+    parameters = _parameters(every, Stage(TREES, True), 0, n_jobs)
     rows = every.rows
     return BinnedCells.of(every.x, every.context, rows.first, rows.second, rows.y, rows.weight, parameters)
 
 
-def _sampled(cells: FoldCells, rng: np.random.Generator) -> FoldCells:
-    """A sample that the first fold and the rest share as they share all cells."""
-    share = _MANY / len(cells.rows)
-    soft = tuple(
-        more.only(np.sort(rng.choice(len(more.rows), int(share * len(more.rows)), replace=False)))
-        for more in cells.soft
-    )
-    return replace(cells.only(np.sort(rng.choice(len(cells.rows), _MANY, replace=False))), soft=soft)
-
-
-def _settle_smooth(cells: FoldCells, trials: range) -> _Smooth:
-    """The main effects with the smallest held-out log-loss.
-
-    Where features are too many for curves, those that matter most to straight lines are given curves as well, and the
-    others are left out: chosen within every training set, and kept if it lowers the loss.
-    """
-    best = _settle_ridge([_split(cells, f) for f in trials], False)
-    if not len(cells.basis.straight):
-        return best
-    screened = [(_curved(training, fitted), _curved(held, fitted)) for (training, held), fitted in _zipped(best)]
-    return min(best, _settle_ridge(screened, True), key=lambda smooth: smooth.loss)
-
-
-def _zipped(smooth: _Smooth) -> list[tuple[tuple[FoldCells, FoldCells], _Fitted]]:
-    return [((fitted.training, fitted.held), fitted) for fitted in smooth.fits]
-
-
-def _split(cells: FoldCells, f: int) -> tuple[FoldCells, FoldCells]:
-    return cells.and_soft(f), replace(cells.only(np.flatnonzero(cells.fold == f)), soft=())
-
-
-def _curved(cells: FoldCells, fitted: _Fitted) -> FoldCells:
-    """The cells with curves of the most important features instead of straight lines of all."""
-    leading = np.argsort(-fitted.main.importance[: len(cells.basis.straight)], kind="stable")[:_SCREENED]
-    basis = SmoothBasis.learn(fitted.training.x, np.sort(cells.basis.straight[leading]))
-    columns = basis.of(cells.x[cells.context])
-    return replace(cells, basis=basis, rows=replace(cells.rows, columns=columns))
-
-
-def _settle_ridge(splits: list[tuple[FoldCells, FoldCells]], screened: bool) -> _Smooth:
-    """The ridge with the smallest held-out log-loss."""
-    best: _Smooth | None = None
-    starts: list[FloatArray | None] = [None] * len(splits)
-    for done, ridge in enumerate(_RIDGES, start=1):
-        fits = [_fitted(*split, ridge, start) for split, start in zip(splits, starts, strict=True)]
-        starts = [fitted.flat for fitted in fits]
-        loss = sum(fitted.loss for fitted in fits)
-        report(done, len(_RIDGES), "main effects, ridges", minor=True)
-        if best is not None and loss >= best.loss:
-            break
-        best = _Smooth(loss, ridge, screened, fits)
-    assert best is not None
-    return best
-
-
-def _fitted(training: FoldCells, held: FoldCells, ridge: float, start: FloatArray | None) -> _Fitted:
-    main, flat = fit_main_effects(training.rows, training.n_items, training.ordered, ridge, start)
-    return _Fitted(training.basis, training, held, main, flat)
-
-
-def _fit_smooth(cells: FoldCells, f: int, ridge: float, screened: bool, start: FloatArray) -> _Fitted:
-    """Main effects of one fold, with what a sample has settled."""
-    training, held = _split(cells, f)
-    if not screened:
-        return _fitted(training, held, ridge, start)
-    lines = _fitted(training, held, ridge, None)
-    return _fitted(_curved(training, lines), _curved(held, lines), ridge, None)
-
-
-def _log_loss(scores: FloatArray, rows: LabelledRows) -> float:
-    log_mu = scores - logsumexp(scores, axis=1, keepdims=True)
-    return -float(rows.weight @ (rows.y * log_mu).sum(axis=1))
-
-
 def _settle_stage(
-    binned: BinnedCells, smooth: _Smooth, seeds: list[int], n_jobs: int | None, like: Stage | None
+    binned: BinnedCells, smooth: Smooth[MainEffects], seeds: list[int], n_jobs: int | None, like: Stage | None
 ) -> tuple[Stage, list[lgb.Booster]]:
     """How to boost, and the boosters of the trial folds; no rounds and no boosters where trees do not help."""
-    candidates = [Stage(_TREES, True), Stage(_JUMPS, True)] if like is None else [like]
+    candidates = [Stage(TREES, True), Stage(JUMPS, True)] if like is None else [like]
     if like is None and smooth.fits[0].training.ordered:
-        candidates.append(Stage(_TREES, False))
-    best = _Boosted(candidates[0], [], [smooth.loss])
-    for done, stage in enumerate(candidates, start=1):
-        best = min(best, _boost_together(binned, smooth, stage, seeds, n_jobs, best), key=lambda own: own.loss)
+        candidates.append(Stage(TREES, False))
+    stage, best = candidates[0], None
+    for done, tried in enumerate(candidates, start=1):
+        made = _boosted(binned, smooth, tried, seeds, n_jobs, best)
+        if best is None or made.loss < best.loss:
+            stage, best = tried, made
         report(done, len(candidates), "boosting, configurations", minor=True)
+    assert best is not None
     best.cut()
-    return best.stage, best.boosters
+    return replace(stage, rounds=best.rounds), best.boosters if best.rounds else []
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Boosted:
-    """Boosters of the trial folds, and their held-out log-loss after 0, 1, 2, ... rounds."""
-
-    tried: Stage
-    boosters: list[lgb.Booster]
-    losses: list[float]
-
-    @property
-    def loss(self) -> float:
-        return min(self.losses)
-
-    @property
-    def rounds(self) -> int:
-        """The first number of rounds with the smallest loss."""
-        return int(np.argmin(self.losses))
-
-    @property
-    def stage(self) -> Stage:
-        return replace(self.tried, rounds=self.rounds)
-
-    def behind(self, other: _Boosted) -> bool:
-        """Whether the last round's loss is above the other's at the same round."""
-        done = len(self.losses) - 1
-        return _WARM_UP <= done < len(other.losses) and self.losses[done] > other.losses[done]
-
-    def cut(self) -> None:
-        """Leave the best rounds only."""
-        for booster in self.boosters:
-            for _ in range(len(self.losses) - 1 - self.rounds):
-                booster.rollback_one_iter()
-            booster.free_dataset()
-
-
-def _boost_together(
-    binned: BinnedCells, smooth: _Smooth, stage: Stage, seeds: list[int], n_jobs: int | None, best: _Boosted
-) -> _Boosted:
-    """Boost on all trial folds at once, as long as their held-out log-loss falls and is not behind the best one's."""
+def _boosted(
+    binned: BinnedCells,
+    smooth: Smooth[MainEffects],
+    stage: Stage,
+    seeds: list[int],
+    n_jobs: int | None,
+    best: Boosted | None,
+) -> Boosted:
+    """One way to boost on all trial folds."""
     boosters, sizes = [], []
     workers, each = workers_at(_size(smooth.fits[0].training, stage), len(smooth.fits), n_jobs)
     for fitted, seed in zip(smooth.fits, seeds, strict=False):
@@ -315,20 +186,13 @@ def _boost_together(
         if len(fitted.held.rows):
             booster.add_valid(_dataset(binned, fitted.held, fitted.main, stage.mirrored), "held out")
         boosters.append(booster)
-        sizes.append(fitted.held.rows.weight.sum())
-    made = _Boosted(stage, boosters, [smooth.loss])
-
-    def another_round(number: int) -> float:
-        boosters[number].update()
-        return float(sizes[number] * boosters[number].eval_valid()[0][2]) if sizes[number] else 0.0
-
-    with side_by_side(another_round, len(boosters), workers) as next_round:
-        while len(made.losses) <= min(_MAX_ROUNDS, made.rounds + _PATIENCE) and not made.behind(best):
-            made.losses.append(sum(next_round()))
-    return made
+        sizes.append(float(fitted.held.rows.weight.sum()))
+    return boost_together(boosters, sizes, smooth.loss, workers, best)
 
 
-def _train(binned: BinnedCells, fitted: _Fitted, stage: Stage, seed: int, n_jobs: int | None) -> lgb.Booster:
+def _train(
+    binned: BinnedCells, fitted: Fitted[MainEffects], stage: Stage, seed: int, n_jobs: int | None
+) -> lgb.Booster:
     parameters = _parameters(fitted.training, stage, seed, n_jobs)
     train = _dataset(binned, fitted.training, fitted.main, stage.mirrored)
     return lgb.train(parameters, train, num_boost_round=stage.rounds)

@@ -7,7 +7,7 @@ import threading
 import numpy as np
 import pytest
 
-from dmlrank.nuisance import lightgbm, smooth_boosting
+from dmlrank.nuisance import lightgbm, smooth_effects
 from dmlrank.nuisance.at_once import at_once, side_by_side
 from dmlrank.nuisance.lightgbm import workers_at
 
@@ -38,7 +38,7 @@ def test_folds_are_trained_at_once_where_that_pays():
 @pytest.mark.parametrize("many", [20_000, 200])
 def test_folds_at_once_give_the_numbers_of_folds_in_turn(rank, draw_battles, monkeypatch, many):
     monkeypatch.setattr(lightgbm, "_SIDE_BY_SIDE", (0, 20_000_000))
-    monkeypatch.setattr(smooth_boosting, "_MANY", many)
+    monkeypatch.setattr(smooth_effects, "MANY", many)
     frame = draw_battles(np.random.default_rng(0), 500, 4).frame
     formula = "winner ~ x0 + x1 | model_a + model_b"
     results = [rank(frame, formula, functional="bt", n_jobs=n_jobs) for n_jobs in (1, 2)]

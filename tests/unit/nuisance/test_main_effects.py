@@ -8,8 +8,8 @@ import statsmodels.api as sm
 from scipy.optimize import approx_fprime, minimize
 from scipy.special import expit, logsumexp, softmax
 
-from dmlrank.nuisance import descent, main_effects
-from dmlrank.nuisance.main_effects import LabelledRows, MainEffects, _Problem, fit_main_effects
+from dmlrank.nuisance import descent
+from dmlrank.nuisance.main_effects import LabelledRows, MainEffects, MainEffectsProblem
 
 K = 4
 
@@ -17,7 +17,15 @@ K = 4
 @pytest.fixture
 def exact(monkeypatch):
     """Minimise until nothing is left to gain."""
-    monkeypatch.setattr(main_effects, "minimised", lambda objective, start: descent.minimised(objective, start, 1e-15))
+    monkeypatch.setattr(descent, "_TOLERANCE", 1e-15)
+
+
+def fit_main_effects(rows, n_items, ordered, ridge, start=None):
+    """The effects, and the same to start the next fit from."""
+    problem = MainEffectsProblem.of(rows, n_items, ordered)
+    search = problem.search(ridge, start)
+    search.advance()
+    return problem.effects(search.flat), search.flat
 
 
 def draw(seed, n_categories=3, n=600, q=2, soft=False, n_items=K):
@@ -77,7 +85,7 @@ def test_scores_follow_the_formula_and_the_table_holds_those_of_every_pair(n_cat
 @pytest.mark.parametrize("soft", [False, True])
 @pytest.mark.parametrize("n_categories", [2, 3, 5])
 def test_the_gradient_equals_finite_differences(n_categories, soft):
-    problem = _Problem.of(draw(2, n_categories, n=60, soft=soft), K, True)
+    problem = MainEffectsProblem.of(draw(2, n_categories, n=60, soft=soft), K, True)
     flat = 0.3 * np.random.default_rng(3).normal(size=len(problem.penalty))
     loss, gradient = problem.loss(flat)
     numerical = approx_fprime(flat, lambda z: problem.loss(z)[0], 1e-6)
@@ -211,13 +219,13 @@ def test_where_the_search_starts_does_not_matter(exact):
 
 def test_the_loose_search_is_as_good_as_the_exact_one(monkeypatch):
     rows = draw(13)
-    problem = _Problem.of(rows, K, True)
+    problem = MainEffectsProblem.of(rows, K, True)
 
     def penalised(flat):
         return problem.loss(flat)[0] + (problem.penalty * flat**2).sum() / 2
 
     loose = fit_main_effects(rows, K, True, 1.0)[1]
-    monkeypatch.setattr(main_effects, "minimised", lambda objective, start: descent.minimised(objective, start, 1e-15))
+    monkeypatch.setattr(descent, "_TOLERANCE", 1e-15)
     best = penalised(fit_main_effects(rows, K, True, 1.0)[1])
     assert 0 <= penalised(loose) - best < 0.01
 

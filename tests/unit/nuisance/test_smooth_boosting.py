@@ -6,11 +6,12 @@ import numpy as np
 import pytest
 from scipy.special import softmax
 
-from dmlrank.nuisance import smooth_boosting
+from dmlrank.nuisance import smooth_boosting, smooth_effects
 from dmlrank.nuisance.fold_cells import labelled
 from dmlrank.nuisance.learners import BoosterMu, fit_all
-from dmlrank.nuisance.main_effects import fit_main_effects
-from dmlrank.nuisance.smooth_boosting import _settle_ridge, _split, fit_smooth_boosted
+from dmlrank.nuisance.main_effects import MainEffectsProblem
+from dmlrank.nuisance.smooth_boosting import _MODEL, _RIDGES, fit_smooth_boosted
+from dmlrank.nuisance.smooth_effects import split
 from dmlrank.nuisance.splines import SmoothBasis
 
 K = 3
@@ -140,17 +141,15 @@ def test_labels_of_a_fold_do_not_reach_its_own_main_effects(draw):
     fits = []
     for labels in (data, other):
         cells = labelled(labels, basis, fold)
-        fits.append(
-            [fit_main_effects(cells.only(np.flatnonzero(cells.fold != f)).rows, K, True, 3.0)[1] for f in (0, 1)]
-        )
+        fits.append([_MODEL.fit(cells, f, 3.0, False, None).flat for f in (0, 1)])
     np.testing.assert_array_equal(fits[0][1], fits[1][1])
     assert np.abs(fits[0][0] - fits[1][0]).max() > 0.01
 
 
 def test_every_booster_learns_from_the_other_folds_alone(draw, monkeypatch):
     """With the ridge and the stage settled by one fold, labels of another reach no model of that other fold."""
-    monkeypatch.setattr(smooth_boosting, "_MANY", 100)
-    monkeypatch.setattr(smooth_boosting, "_sampled", lambda cells, rng: cells.only(np.flatnonzero(cells.fold != 1)))
+    monkeypatch.setattr(smooth_effects, "MANY", 100)
+    monkeypatch.setattr(smooth_boosting, "sampled", lambda cells, rng: cells.only(np.flatnonzero(cells.fold != 1)))
     data, other = draw(8, jump=2.0), draw(8, jump=2.0)
     fold = dealt(data)
     here = fold[other.cells.context] == 1
@@ -166,22 +165,24 @@ def test_the_ridge_is_the_first_from_stiff_to_free_that_the_next_does_not_beat(d
     basis = SmoothBasis.learn(data.x)
     cells = labelled(data, basis, dealt(data))
     losses = []
-    for ridge in smooth_boosting._RIDGES:
+    for ridge in _RIDGES:
         losses.append(0.0)
         for f in range(FOLDS):
             training, held = (cells.only(np.flatnonzero(apart)).rows for apart in (cells.fold != f, cells.fold == f))
-            main, _ = fit_main_effects(training, K, True, ridge)
-            p = softmax(main.at(held.columns, held.first, held.second), axis=1)
+            problem = MainEffectsProblem.of(training, K, True)
+            search = problem.search(ridge)
+            search.advance()
+            p = softmax(problem.effects(search.flat).at(held.columns, held.first, held.second), axis=1)
             losses[-1] -= (held.weight[:, None] * held.y * np.log(p)).sum()
     expected = next(at for at in range(len(losses)) if at + 1 == len(losses) or losses[at + 1] >= losses[at])
-    assert _settle_ridge([_split(cells, f) for f in range(FOLDS)], False).ridge == smooth_boosting._RIDGES[expected]
+    assert _MODEL.settle_ridge([split(cells, f) for f in range(FOLDS)], False).ridge == _RIDGES[expected]
     assert 0 < expected < len(losses) - 1
 
 
 def test_many_labels_are_settled_by_one_fold_and_a_sample(draw, monkeypatch):
     data = draw(10, 900, jump=2.0)
     few = fitted(data)
-    monkeypatch.setattr(smooth_boosting, "_MANY", 500)
+    monkeypatch.setattr(smooth_effects, "MANY", 500)
     many = fitted(data)
     assert len(many) == FOLDS
     assert all(model.trees is not None for model in many)
@@ -263,12 +264,12 @@ def test_where_features_are_too_many_the_ones_that_matter_get_curves(draw):
     cells = labelled(data, basis, dealt(data))
     assert basis.width == 40
     assert len(basis.straight) == 40
-    lines = _settle_ridge([_split(cells, f) for f in range(FOLDS)], False)
-    smooth = smooth_boosting._settle_smooth(cells, range(FOLDS))
+    lines = _MODEL.settle_ridge([split(cells, f) for f in range(FOLDS)], False)
+    smooth = _MODEL.settle(cells, range(FOLDS))
     assert smooth.screened
     assert smooth.loss < lines.loss
     for fitted in smooth.fits:
-        assert fitted.basis.width == smooth_boosting._SCREENED * 7
+        assert fitted.basis.width == smooth_effects.SCREENED * 7
         assert {0, 1} & {f for f, _ in fitted.basis.columns}
 
 
@@ -282,6 +283,6 @@ def test_curves_are_chosen_without_the_held_out_labels(draw):
     chosen = []
     for labels in (data, other):
         cells = labelled(labels, SmoothBasis.learn(labels.x), fold)
-        fitted = smooth_boosting._fit_smooth(cells, 0, 3.0, True, None)
+        fitted = _MODEL.fit(cells, 0, 3.0, True, None)
         chosen.append([f for f, _ in fitted.basis.columns])
     assert chosen[0] == chosen[1]

@@ -1,0 +1,83 @@
+"""Boosting on all folds at once, for as long as the held-out log-loss falls."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import lightgbm as lgb
+import numpy as np
+
+from .at_once import side_by_side
+from .parameters import Parameter
+
+_MAX_ROUNDS = 500
+_PATIENCE = 10
+# Rounds after which a configuration that has gained nothing, or is behind the best one's loss at the same round, is
+# given up.
+_WARM_UP = 5
+# Random thresholds average to smooth functions; exhaustive ones are for functions that really jump (see tuning.py).
+TREES: Mapping[str, Parameter] = {"extra_trees": True, "num_leaves": 15, "min_data_in_leaf": 10, "lambda_l2": 10.0}
+JUMPS: Mapping[str, Parameter] = {"extra_trees": False, "num_leaves": 15, "min_data_in_leaf": 20, "lambda_l2": 5.0}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Boosted:
+    """Boosters of the trial folds, and their held-out log-loss after 0, 1, 2, ... rounds."""
+
+    boosters: list[lgb.Booster]
+    losses: list[float]
+
+    @property
+    def loss(self) -> float:
+        """The smallest loss."""
+        return min(self.losses)
+
+    @property
+    def rounds(self) -> int:
+        """The first number of rounds with the smallest loss."""
+        return int(np.argmin(self.losses))
+
+    def given_up(self, best: Boosted | None) -> bool:
+        """Whether nothing is to be hoped for from further rounds, seen the best one of other configurations."""
+        done = len(self.losses) - 1
+        stale = done - self.rounds >= (_PATIENCE if self.rounds else _WARM_UP)
+        behind = best is not None and _WARM_UP <= done < len(best.losses) and self.losses[done] > best.losses[done]
+        return done >= _MAX_ROUNDS or stale or behind
+
+    def cut(self) -> None:
+        """Leave the best rounds only."""
+        for booster in self.boosters:
+            for _ in range(len(self.losses) - 1 - self.rounds):
+                booster.rollback_one_iter()
+            booster.free_dataset()
+
+
+def boost_together(
+    boosters: list[lgb.Booster], sizes: Sequence[float], unboosted: float, workers: int, best: Boosted | None
+) -> Boosted:
+    """Boost on all trial folds at once, as long as their held-out log-loss falls and is not behind the best one's.
+
+    Parameters
+    ----------
+    boosters : list of Booster
+        One per fold, with a valid set where ``sizes`` is not zero.
+    sizes : sequence of float
+        Weights of the held-out cells of each fold.
+    unboosted : float
+        Held-out log-loss before the first round.
+    workers : int
+        Folds at a time.
+    best : Boosted or None
+        The best configuration so far.
+    """
+    made = Boosted(boosters, [unboosted])
+
+    def another_round(number: int) -> float:
+        boosters[number].update()
+        return float(sizes[number] * boosters[number].eval_valid()[0][2]) if sizes[number] else 0.0
+
+    with side_by_side(another_round, len(boosters), workers) as next_round:
+        while not made.given_up(best):
+            made.losses.append(sum(next_round()))
+    return made
