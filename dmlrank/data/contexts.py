@@ -160,7 +160,8 @@ def repeated_values(table: pd.DataFrame) -> dict[str, int]:
     for name in table.columns:
         column = table[name]
         if is_vector_column(column) or column.dtype == object or column.dtype.kind == "f":
-            different = len(np.unique(_codes(column)))
+            codes = _codes(column)
+            different = int(codes.max(initial=-1)) + 1 + bool((codes < 0).any())
             # Almost every value is its own, as a prompt's is.
             if different > len(column) / 2:
                 found[name] = len(column) - different

@@ -26,7 +26,7 @@ from ..exceptions import (
     listed,
     nearest,
 )
-from .formula import names_in
+from .formula import names_in, terms_of
 from .frames import is_vector_column, require_columns, stack_vectors
 from .plain import Plain, common_type, plain_terms, write
 from .transforms import KNOWN_ONLY, text
@@ -213,7 +213,7 @@ def fit_features(
     feature_map : FeatureMap
         Fitted transforms.
     """
-    terms = ModelDesc.from_formula("~ " + features).rhs_termlist
+    terms = terms_of(features)
     plain = plain_terms(terms, columns)
     rest = [term for term in terms if term not in plain]
     info = None

@@ -5,13 +5,17 @@ from __future__ import annotations
 import ast
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from keyword import iskeyword
 from typing import NamedTuple
 
-from patsy import ModelDesc, PatsyError
+from patsy import ModelDesc, PatsyError, Term
 from patsy.tokens import python_tokenize
 
 from ..exceptions import FormulaError
+
+# Formulas that are remembered.
+_REMEMBERED = 64
 
 SHAPE = "winner ~ features | model_a + model_b"
 
@@ -99,13 +103,20 @@ def parse_formula(formula: str) -> Formula:
     return Formula(left[0], features, first, second)
 
 
-def names_in(features: str) -> Names:
-    """Names in the features, each kind in order of appearance."""
+@lru_cache(_REMEMBERED)
+def terms_of(features: str) -> tuple[Term, ...]:
+    """Terms of the features; patsy takes its time over many, and they are asked for more than once."""
     try:
-        terms = ModelDesc.from_formula("~ " + features).rhs_termlist
+        return tuple(ModelDesc.from_formula("~ " + features).rhs_termlist)
     except (PatsyError, AssertionError) as error:  # patsy asserts that & and other odd marks join something
         why = getattr(error, "message", "an operator stands where a feature is expected")
         raise FormulaError(f"the features {features!r} cannot be read: {why}") from None
+
+
+@lru_cache(_REMEMBERED)
+def names_in(features: str) -> Names:
+    """Names in the features, each kind in order of appearance."""
+    terms = terms_of(features)
     values: dict[str, None] = {}
     calls: dict[str, None] = {}
     alone: dict[str, None] = {}

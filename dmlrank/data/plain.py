@@ -49,11 +49,16 @@ def plain_terms(terms: Sequence[Term], columns: Mapping[str, Any]) -> dict[Term,
     uses = Counter(factor for term in terms for factor in term.factors)
     found = {}
     for term in terms:
-        alone = names_in(term.factors[0].code).alone if len(term.factors) == 1 else ()
+        alone = _alone(term.factors[0].code) if len(term.factors) == 1 else ()
         layout = numeric_layout(columns[alone[0]]) if alone else None
         if layout and uses[term.factors[0]] == 1:
             found[term] = Plain(alone[0], term.factors[0].name(), layout[0])
     return found
+
+
+def _alone(code: str) -> tuple[str, ...]:
+    """The column or array that a factor is, as it stands."""
+    return (code,) if code.isidentifier() else names_in(code).alone
 
 
 def numeric_layout(column: Any) -> tuple[int, np.dtype[Any]] | None:

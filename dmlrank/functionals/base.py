@@ -9,6 +9,7 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from .._products import PRODUCT
 from ..data.graph import Graph
 from ..exceptions import NuisanceError, OptionError, check_choice, listed
 
@@ -188,8 +189,12 @@ class CategoryWeights:
                 f"got {mu.shape}"
             )
         # One product over all pairs of all contexts keeps every result contiguous and reads mu once.
-        matrix = np.asarray(rows, dtype=np.float64)
-        return (matrix @ mu.reshape(-1, self.n_categories).T).reshape(len(matrix), *mu.shape[:3])
+        matrix, flat = np.asarray(rows, dtype=np.float64), mu.reshape(-1, self.n_categories)
+        made = np.empty((len(matrix), len(flat)))
+        step = PRODUCT // matrix.size
+        for at in range(0, len(flat), step):
+            np.matmul(matrix, flat[at : at + step].T, out=made[:, at : at + step])
+        return made.reshape(len(matrix), *mu.shape[:3])
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -7,6 +7,9 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import TypeVar
 
+import lightgbm as lgb
+import numpy as np
+
 T = TypeVar("T")
 
 
@@ -24,7 +27,7 @@ def at_once(work: Callable[[int], T], count: int, workers: int) -> Iterator[T]:
     if workers == 1:
         yield from map(work, range(count))
         return
-    with ThreadPoolExecutor(workers) as pool:
+    with ThreadPoolExecutor(workers, initializer=_quiet) as pool:
         yield from pool.map(work, range(count))
 
 
@@ -34,5 +37,10 @@ def side_by_side(work: Callable[[int], T], count: int, workers: int) -> Iterator
     if workers == 1:
         yield lambda: [work(number) for number in range(count)]
         return
-    with ThreadPoolExecutor(workers) as pool:
+    with ThreadPoolExecutor(workers, initializer=_quiet) as pool:
         yield lambda: list(pool.map(work, range(count)))
+
+
+def _quiet() -> None:
+    """Every thread has a level of LightGBM's messages of its own, and starts with one that lets warnings through."""
+    lgb.Dataset(np.array([[0.0], [1.0]]), params={"verbosity": -1}).construct()

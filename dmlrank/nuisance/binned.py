@@ -69,6 +69,15 @@ def binned_rows(
     return rows, order
 
 
+def some_rows(dataset: lgb.Dataset, rows: IntArray, n_threads: int) -> lgb.Dataset:
+    """Some of the rows, (r,) in ascending order.
+
+    LightGBM's number of threads is one for the whole process, set by whatever was made last: data for a booster have to
+    ask for as many as the booster does, which otherwise complains.
+    """
+    return dataset.subset(rows.tolist(), params={**dataset.params, "num_threads": n_threads}).construct()
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class BinnedCells:
     """A row for every category chosen in a cell, as shown and in the other order.
@@ -112,14 +121,14 @@ class BinnedCells:
         share = np.tile(weight[chosen] * y[chosen, label], 2)
         return cls(dataset, place[order], back[order], share[order], flip)
 
-    def part(self, cells: IntArray, scores: FloatArray, mirrored: bool) -> lgb.Dataset:
+    def part(self, cells: IntArray, scores: FloatArray, mirrored: bool, n_threads: int) -> lgb.Dataset:
         """Some cells, (c,) in ascending order, with scores to start from, (c, C): as shown, or half in each order."""
         member = np.zeros(self.place.max(initial=-1) + 1, dtype=bool)
         member[cells] = True
         rows = np.flatnonzero(member[self.place] & (mirrored | ~self.back))
         begin = scores[np.searchsorted(cells, self.place[rows])]
         begin = np.where(self.back[rows][:, None], begin[:, self.flip], begin)
-        made = self.dataset.subset(rows.tolist()).construct()
+        made = some_rows(self.dataset, rows, n_threads)
         made.set_weight(self.weight[rows] / 2 if mirrored else self.weight[rows])
         made.set_init_score(begin)
         return made

@@ -53,6 +53,29 @@ class Boosted:
             booster.free_dataset()
 
 
+def parameters_of(
+    n_classes: int | None, own: Mapping[str, Parameter], seed: int, n_threads: int
+) -> Mapping[str, Parameter]:
+    """Parameters of a booster that starts from given scores; binary where ``n_classes`` is None."""
+    kind: dict[str, Parameter] = {"objective": "binary", "metric": "binary_logloss"}
+    if n_classes is not None:
+        kind = {"objective": "multiclass", "metric": "multi_logloss", "num_class": n_classes}
+    return {
+        **kind,
+        "seed": seed,
+        "num_threads": n_threads,
+        "verbosity": -1,
+        # The same trees whatever the number of threads.
+        "deterministic": True,
+        "force_row_wise": True,
+        "feature_pre_filter": False,
+        # LightGBM's default of 100 rows per group of categories would merge all but the most frequent models.
+        "min_data_per_group": 10,
+        "boost_from_average": False,
+        **own,
+    }
+
+
 def boost_together(
     boosters: list[lgb.Booster], sizes: Sequence[float], unboosted: float, workers: int, best: Boosted | None
 ) -> Boosted:

@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import logsumexp
 
+from .._products import PRODUCT, product
 from ..data.preferences import FloatArray, IntArray
 from .descent import PenalisedSearch
-from .rectangles import PRODUCT
 
 # Penalties relative to the ridge of an item's curves: how strong an item is on average is nearly free; how prone it is
 # to ties hardly differs between items unless the data say so.
@@ -97,14 +97,14 @@ class MainEffects:
     def table(self, columns: FloatArray) -> FloatArray:
         """Scores of every ordered pair, (n, K, K, C), in contexts with smooth columns (n, q)."""
         design = _with_constant(columns)
-        strength = design @ self.strength.T
+        strength = product(design, self.strength.T)
         advantage = strength[:, :, None] - strength[:, None, :] + self.pair + self.position
         scores = np.empty((*advantage.shape, 2 + len(self.closeness)))
         scores[..., 0], scores[..., 1] = advantage / 2, -advantage / 2
         distance = np.sqrt(1 + advantage**2) - 1
         for c, (closeness, tie) in enumerate(zip(self.closeness, self.tie, strict=True), start=2):
-            item = design @ tie[1:].T
-            level = (design @ tie[0])[:, None, None] + (item[:, :, None] + item[:, None, :])
+            shared, item = np.split(product(design, tie.T), [1], axis=1)
+            level = shared[:, :, None] + (item[:, :, None] + item[:, None, :])
             scores[..., c] = level + closeness * distance
         return scores
 

@@ -7,7 +7,6 @@ from numbers import Real
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from .._progress import report
 from ..data.graph import Graph
@@ -21,13 +20,21 @@ from .lightgbm import (
     many,
     ordered_cells,
     settled,
-    stack_rows,
     train_booster,
     workers_at,
 )
-from .pairs import PairTrees, predict_all_pairs
+from .pairs import PairTrees
 from .parameters import Settings
-from .selection_tables import AnyLabel, EstimatedPairs, FoldSelection, GivenPairs, PairPropensity
+from .selection_shares import fit_pair_shares
+from .selection_tables import (
+    AnyLabel,
+    BoostedSelection,
+    EstimatedPairs,
+    FoldSelection,
+    GivenPairs,
+    PairPropensity,
+    SharedSelection,
+)
 from .tuning import Tune
 
 _NEGATIVES_PER_POSITIVE = 10
@@ -160,8 +167,10 @@ def estimate_propensity(
 ) -> Propensity:
     """Cross-fitted propensities, normalised, floored and scaled, in this order.
 
-    One binary booster per fold tells labelled cells from sampled unlabelled ones [P app:nuisances]. Where no context
-    has more than one labelled pair, the estimates are normalised over pairs to P(any label | x). They are then floored
+    Where no context has more than one labelled pair, they are P(any label | x) times the pair's share in what is shown,
+    which is learnt by smooth effects of the items and boosted trees (:func:`.selection_shares.fit_pair_shares`).
+    Elsewhere, and with a ``tune`` of the user's own, one binary booster per fold tells labelled cells from sampled
+    unlabelled ones [P app:nuisances], normalised over pairs where contexts have one. All estimates are then floored
     at a tenth of their pair's own rate, and scaled per pair over all contexts so that the mean of S / pi is one. Where
     order does not matter, the sum over both orders is the expected number of labelled orders.
 
@@ -176,13 +185,11 @@ def estimate_propensity(
     if data.x.shape[1] == 0:
         return marginal_propensity(data)
     rngs = [np.random.default_rng(seed) for seed in seeds]
-    boosters = _pair_boosters(data, fold, unit, tune, rngs, n_jobs)
-    whether = _any_label(data, fold, unit, tune, rngs, n_jobs) if _one_pair_per_context(data.cells) else None
     estimates, learnt = np.empty(len(data.cells)), list[FoldSelection]()
-    for held_out, booster in enumerate(boosters):
+    for held_out, selection in enumerate(_selections(data, fold, unit, tune, rngs, n_jobs)):
         here = fold[data.cells.context] == held_out
-        selection = _fold_selection(data, booster, whether[held_out] if whether else None)
-        estimates[here] = _at_cells(data, here, selection, n_jobs)
+        first, second = (items[here] for items in data.cells.shown)
+        estimates[here] = selection.at(data.x[data.cells.context[here]], first, second, data.n_items, n_jobs)
         learnt.append(selection)
     floors, _, scale = _floor_and_scale(estimates, data)
     scales = scale.reshape(floors.shape)
@@ -190,6 +197,31 @@ def estimate_propensity(
         floors, scales = floors + floors.T, scales + scales.T
     every = EstimatedPairs(tuple(learnt), fold, data.x, floors, scales, n_jobs)
     return replace(scaled(estimates, data), pairs=every)
+
+
+def _selections(
+    data: PreferenceData,
+    fold: IntArray,
+    unit: IntArray,
+    tune: Tune,
+    rngs: list[np.random.Generator],
+    n_jobs: int | None,
+) -> list[FoldSelection]:
+    """What each fold learns."""
+    if not _one_pair_per_context(data.cells):
+        return [BoostedSelection(b, None, data.ordered) for b in _pair_boosters(data, fold, unit, tune, rngs, n_jobs)]
+    if tune == "cv":
+        shares = fit_pair_shares(data, fold, rngs, n_jobs)
+        whether = _any_label(data, fold, unit, tune, rngs, n_jobs)
+        return [SharedSelection(own, any_label, data.ordered) for own, any_label in zip(shares, whether, strict=True)]
+    boosters = _pair_boosters(data, fold, unit, tune, rngs, n_jobs)
+    whether = _any_label(data, fold, unit, tune, rngs, n_jobs)
+    return [
+        BoostedSelection(PairTrees.of(booster, data.n_items), any_label, data.ordered)
+        if booster is not None
+        else BoostedSelection(None, None, data.ordered)
+        for booster, any_label in zip(boosters, whether, strict=True)
+    ]
 
 
 def scaled(estimates: FloatArray, data: PreferenceData) -> Propensity:
@@ -279,37 +311,6 @@ def _boosters(
         made.append(booster)
         report(len(made), len(rngs), "propensity, folds")
     return made
-
-
-def _fold_selection(data: PreferenceData, booster: Any, whether: AnyLabel | None) -> FoldSelection:
-    if booster is None or whether is None:
-        return FoldSelection(booster, None, data.ordered)
-    return FoldSelection(PairTrees.of(booster, data.n_items), whether, data.ordered)
-
-
-def _at_cells(
-    data: PreferenceData, here: NDArray[np.bool_], selection: FoldSelection, n_jobs: int | None
-) -> FloatArray:
-    """Estimates at the cells of the held-out fold, before floor and scale."""
-    first, second = (items[here] for items in data.cells.shown)
-    context = data.cells.context[here]
-    if selection.booster is None:
-        return np.full(len(context), 1.0 if data.ordered else 2.0)
-    if selection.any_label is None:
-        orders = [(first, second)] if data.ordered else [(first, second), (second, first)]
-        rows = (stack_rows(data.x, context, a, b) for a, b in orders)
-        return np.sum([selection.booster.predict(both, num_threads=n_jobs or 0) for both in rows], axis=0)
-    total = np.empty(len(context))
-    own = np.empty(len(context))
-    step = max(1, 4_000_000 // max(data.n_items**2, data.x.shape[1]))
-    for at in range(0, len(context), step):
-        part = slice(at, at + step)
-        table = predict_all_pairs(selection.booster, data.x[context[part]], data.n_items, n_jobs=n_jobs)[..., 0]
-        total[part] = table.sum(axis=(1, 2))
-        own[part] = table[np.arange(len(table)), first[part], second[part]]
-        if not data.ordered:
-            own[part] += table[np.arange(len(table)), second[part], first[part]]
-    return np.asarray(selection.any_label.predict(data.x[context], n_jobs) * own / total)
 
 
 def _one_pair_per_context(cells: Cells) -> bool:

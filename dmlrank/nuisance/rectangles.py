@@ -9,12 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
+from .._products import PRODUCT
 from ..data.preferences import FloatArray, IntArray
 from .branches import Leaves
-
-# Multiplications in a matrix product from which OpenBLAS may use threads of its own (SMP_THRESHOLD_MIN times
-# GEMM_MULTITHREAD_THRESHOLD in its sources).
-PRODUCT = 65_536 * 4
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -8,7 +8,12 @@ from typing import Any, Protocol
 import numpy as np
 
 from ..data.preferences import FloatArray, IntArray
+from .lightgbm import stack_rows
 from .pairs import predict_all_pairs
+from .selection_shares import PairShares
+
+# Numbers in the tables of all pairs that are held at a time.
+_CHUNK = 4_000_000
 
 
 class PairPropensity(Protocol):
@@ -46,9 +51,42 @@ class AnyLabel:
         return np.asarray(self.booster.predict(x, num_threads=n_jobs or 0), dtype=float)
 
 
+class FoldSelection(Protocol):
+    """What one fold has learnt of selection, before floor and scale."""
+
+    def table(self, x: FloatArray, n_items: int, n_jobs: int | None) -> FloatArray:
+        """Estimates for all pairs, (b, K, K); the sum over both orders where order is ignored."""
+        ...
+
+    def at(self, x: FloatArray, first: IntArray, second: IntArray, n_items: int, n_jobs: int | None) -> FloatArray:
+        """Estimates for one pair of each context, (b,)."""
+        ...
+
+
 @dataclass(frozen=True, slots=True, eq=False)
-class FoldSelection:
-    """What one fold has learnt of selection, before floor and scale.
+class SharedSelection:
+    """P(any label | x), times the shares of the pairs: where no context has more than one labelled pair."""
+
+    shares: PairShares
+    any_label: AnyLabel
+    ordered: bool
+
+    def table(self, x: FloatArray, n_items: int, n_jobs: int | None) -> FloatArray:
+        """Estimates for all pairs, (b, K, K)."""
+        table = self.shares.table(x, n_jobs) * self.any_label.predict(x, n_jobs)[:, None, None]
+        return table if self.ordered else table + np.swapaxes(table, 1, 2)
+
+    def at(self, x: FloatArray, first: IntArray, second: IntArray, n_items: int, n_jobs: int | None) -> FloatArray:
+        """Estimates for one pair of each context, (b,)."""
+        share = self.shares.at(x, first, second, n_jobs)
+        if not self.ordered:
+            share = share + self.shares.at(x, second, first, n_jobs)
+        return share * self.any_label.predict(x, n_jobs)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class BoostedSelection:
+    """A booster over rows [x, first, second].
 
     Attributes
     ----------
@@ -64,7 +102,7 @@ class FoldSelection:
     ordered: bool
 
     def table(self, x: FloatArray, n_items: int, n_jobs: int | None) -> FloatArray:
-        """Estimates for all pairs, (b, K, K); the sum over both orders where order is ignored."""
+        """Estimates for all pairs, (b, K, K)."""
         if self.booster is None:
             return np.full((len(x), n_items, n_items), 1.0 if self.ordered else 2.0)
         table = predict_all_pairs(self.booster, x, n_items, n_jobs=n_jobs)[..., 0]
@@ -72,6 +110,20 @@ class FoldSelection:
             total = table.sum(axis=(1, 2))
             table = table * (self.any_label.predict(x, n_jobs) / total)[:, None, None]
         return table if self.ordered else table + np.swapaxes(table, 1, 2)
+
+    def at(self, x: FloatArray, first: IntArray, second: IntArray, n_items: int, n_jobs: int | None) -> FloatArray:
+        """Estimates for one pair of each context, (b,)."""
+        made = np.empty(len(x))
+        orders = [(first, second)] if self.ordered else [(first, second), (second, first)]
+        if self.booster is not None and self.any_label is None:
+            rows = (stack_rows(x, np.arange(len(x)), a, b) for a, b in orders)
+            return np.sum([self.booster.predict(both, num_threads=n_jobs or 0) for both in rows], axis=0)
+        step = max(1, _CHUNK // max(n_items**2, x.shape[1]))
+        for begin in range(0, len(x), step):
+            part = slice(begin, begin + step)
+            table = self.table(x[part], n_items, n_jobs)
+            made[part] = table[np.arange(len(table)), first[part], second[part]]
+        return made
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -14,7 +14,7 @@ from .._progress import report
 from ..data.preferences import Cells, FloatArray, IntArray, PreferenceData
 from . import smooth_effects
 from .binned import BinnedCells
-from .boosting import JUMPS, TREES, Boosted, boost_together
+from .boosting import JUMPS, TREES, Boosted, boost_together, parameters_of
 from .fold_cells import FoldCells, labelled, with_soft
 from .lightgbm import stack_rows, threads, workers_at
 from .main_effects import MainEffects, MainEffectsProblem
@@ -125,7 +125,7 @@ def fit_smooth_boosted(
     trials = folds if settled is cells else range(1)
     smooth = _MODEL.settle(settled, trials)
     lgb_seeds = [int(rng.integers(2**31 - 1)) for rng in generators]
-    binned = _binned(cells, n_jobs)
+    binned = _binned(cells)
     stage, trained = _settle_stage(binned, smooth, lgb_seeds, n_jobs, like)
     models = []
     for f in folds:
@@ -140,14 +140,13 @@ def fit_smooth_boosted(
     return tuple(models)
 
 
-def _binned(cells: FoldCells, n_jobs: int | None) -> BinnedCells:
+def _binned(cells: FoldCells) -> BinnedCells:
     """All cells in bins that follow from the features alone."""
     every = cells
     for more in cells.soft:
         every = every.and_more(more)
-    parameters = _parameters(every, Stage(TREES, True), 0, n_jobs)
     rows = every.rows
-    return BinnedCells.of(every.x, every.context, rows.first, rows.second, rows.y, rows.weight, parameters)
+    return BinnedCells.of(every.x, every.context, rows.first, rows.second, rows.y, rows.weight, {"verbosity": -1})
 
 
 def _settle_stage(
@@ -178,13 +177,15 @@ def _boosted(
 ) -> Boosted:
     """One way to boost on all trial folds."""
     boosters, sizes = [], []
-    workers, each = workers_at(_size(smooth.fits[0].training, stage), len(smooth.fits), n_jobs)
+    size = _size(smooth.fits[0].training, stage)
+    workers, each = workers_at(size, len(smooth.fits), n_jobs)
+    n_threads = threads(each, size)
     for fitted, seed in zip(smooth.fits, seeds, strict=False):
-        parameters = _parameters(fitted.training, stage, seed, each)
-        booster = lgb.Booster(parameters, _dataset(binned, fitted.training, fitted.main, stage.mirrored))
+        parameters = parameters_of(fitted.training.rows.y.shape[1], stage.parameters, seed, n_threads)
+        booster = lgb.Booster(parameters, _dataset(binned, fitted, fitted.training, stage.mirrored, n_threads))
         # A fold may hold contexts without labels only: it has no say.
         if len(fitted.held.rows):
-            booster.add_valid(_dataset(binned, fitted.held, fitted.main, stage.mirrored), "held out")
+            booster.add_valid(_dataset(binned, fitted, fitted.held, stage.mirrored, n_threads), "held out")
         boosters.append(booster)
         sizes.append(float(fitted.held.rows.weight.sum()))
     return boost_together(boosters, sizes, smooth.loss, workers, best)
@@ -193,8 +194,9 @@ def _boosted(
 def _train(
     binned: BinnedCells, fitted: Fitted[MainEffects], stage: Stage, seed: int, n_jobs: int | None
 ) -> lgb.Booster:
-    parameters = _parameters(fitted.training, stage, seed, n_jobs)
-    train = _dataset(binned, fitted.training, fitted.main, stage.mirrored)
+    n_threads = threads(n_jobs, _size(fitted.training, stage))
+    parameters = parameters_of(fitted.training.rows.y.shape[1], stage.parameters, seed, n_threads)
+    train = _dataset(binned, fitted, fitted.training, stage.mirrored, n_threads)
     return lgb.train(parameters, train, num_boost_round=stage.rounds)
 
 
@@ -203,27 +205,12 @@ def _size(cells: FoldCells, stage: Stage) -> int:
     return len(cells.rows) * (cells.x.shape[1] + 2) * (2 if stage.mirrored else 1)
 
 
-def _parameters(cells: FoldCells, stage: Stage, seed: int, n_jobs: int | None) -> dict[str, Parameter]:
-    return {
-        "objective": "multiclass",
-        "num_class": cells.rows.y.shape[1],
-        "metric": "multi_logloss",
-        "seed": seed,
-        "num_threads": threads(n_jobs, _size(cells, stage)),
-        "verbosity": -1,
-        "deterministic": True,
-        "force_row_wise": True,
-        "feature_pre_filter": False,
-        "min_data_per_group": 10,
-        "boost_from_average": False,
-        **stage.parameters,
-    }
-
-
-def _dataset(binned: BinnedCells, cells: FoldCells, main: MainEffects, mirrored: bool) -> lgb.Dataset:
-    """The cells, with the scores of the main effects to start from."""
+def _dataset(
+    binned: BinnedCells, fitted: Fitted[MainEffects], cells: FoldCells, mirrored: bool, n_threads: int
+) -> lgb.Dataset:
+    """Some cells, with the scores of the main effects to start from."""
     rows = cells.rows
-    return binned.part(cells.number, main.at(rows.columns, rows.first, rows.second), mirrored)
+    return binned.part(cells.number, fitted.main.at(rows.columns, rows.first, rows.second), mirrored, n_threads)
 
 
 def _booster_scores(

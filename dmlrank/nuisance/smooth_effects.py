@@ -109,7 +109,7 @@ class SmoothModel(Generic[E]):
         best = self.settle_ridge([split(cells, f) for f in trials], False)
         if not len(cells.basis.straight):
             return best
-        screened = [(_curved(own.training, own), _curved(own.held, own)) for own in best.fits]
+        screened = [_curved(own) for own in best.fits]
         return min(best, self.settle_ridge(screened, True), key=lambda smooth: smooth.loss)
 
     def settle_ridge(self, splits: list[tuple[FoldCells, FoldCells]], screened: bool) -> Smooth[E]:
@@ -147,7 +147,7 @@ class SmoothModel(Generic[E]):
         if not screened:
             return self._fitted(training, held, ridge, start)
         lines = self._fitted(training, held, ridge, None)
-        return self._fitted(_curved(training, lines), _curved(held, lines), ridge, None)
+        return self._fitted(*_curved(lines), ridge, None)
 
     def _fitted(self, training: FoldCells, held: FoldCells, ridge: float, start: FloatArray | None) -> Fitted[E]:
         problem = self.problem(training)
@@ -171,10 +171,14 @@ def sampled(cells: FoldCells, rng: np.random.Generator) -> FoldCells:
     return replace(cells.only(np.sort(rng.choice(len(cells.rows), MANY, replace=False))), soft=soft)
 
 
-def _curved(cells: FoldCells, fitted: Fitted[Any]) -> FoldCells:
-    """The cells with curves of the most important features instead of straight lines of all."""
+def _curved(fitted: Fitted[Any]) -> tuple[FoldCells, FoldCells]:
+    """A fold's cells with curves of the most important features instead of straight lines of all."""
     straight: IntArray = fitted.basis.straight
     leading = np.argsort(-fitted.main.importance[: len(straight)], kind="stable")[:SCREENED]
-    basis = SmoothBasis.learn(fitted.training.x, np.sort(straight[leading]))
-    columns = basis.of(cells.x[cells.context])
-    return replace(cells, basis=basis, rows=replace(cells.rows, columns=columns))
+    cells = fitted.training
+    basis = SmoothBasis.learn(cells.x, np.sort(straight[leading]))
+    columns = basis.of(cells.x)
+    training, held = (
+        replace(own, basis=basis, rows=replace(own.rows, columns=columns[own.context])) for own in (cells, fitted.held)
+    )
+    return training, held

@@ -8,6 +8,7 @@ from typing import Protocol
 import numpy as np
 from scipy.interpolate import BSpline
 
+from .._products import gathered, product
 from ..data.preferences import FloatArray, IntArray
 
 # Knots per continuous feature, both ends included: curves with a bump or two, as prompts' effects have.
@@ -59,7 +60,7 @@ class _Spline:
         return int(self.rotation.shape[1])
 
     def of(self, feature: FloatArray) -> FloatArray:
-        return (_b_splines(feature, self.knots) - self.mean) @ self.rotation
+        return product(_b_splines(feature, self.knots) - self.mean, self.rotation)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -113,7 +114,9 @@ class SmoothBasis:
         missing = tuple(int(f) for f in np.flatnonzero(used & ~seen.all(axis=0)))
         if len(varying) > _MOST_FEATURES:
             return cls((), centre, missing, _loadings(filled, centre, spread, varying))
-        curved = [f for f in varying if len(np.unique(filled[:, f])) > 2]
+        low, high = filled.min(axis=0), filled.max(axis=0)
+        between = ((filled > low) & (filled < high)).any(axis=0)
+        curved = [f for f in varying if between[f]]
         smooth = len(varying) + _CURVES * len(curved) <= _MOST_SPLINE_COLUMNS
         columns: list[tuple[int, _Columns]] = []
         for f in varying:
@@ -140,7 +143,7 @@ class SmoothBasis:
         if self.loadings is None:
             parts = [columns.of(filled[:, f]) for f, columns in self.columns]
         else:
-            parts = [(filled - self.centre) @ self.loadings]
+            parts = [product(filled - self.centre, self.loadings)]
         return np.hstack([np.empty((len(x), 0)), *parts, flags])
 
 
@@ -157,7 +160,7 @@ def _spline(feature: FloatArray) -> _Spline | None:
     knots = np.concatenate([np.repeat(inner[0], _DEGREE), inner, np.repeat(inner[-1], _DEGREE)])
     design = _b_splines(feature, knots)
     mean = design.mean(axis=0)
-    spectrum, axes = np.linalg.eigh((design - mean).T @ (design - mean) / len(design))
+    spectrum, axes = np.linalg.eigh(gathered(design - mean, design - mean) / len(design))
     kept = spectrum > _TINY * spectrum[-1]
     whitening = axes[:, kept] / np.sqrt(spectrum[kept])
     grid = np.linspace(inner[0], inner[-1], _GRID)

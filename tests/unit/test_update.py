@@ -14,7 +14,7 @@ import dmlrank as dr
 from dmlrank.estimation import validity
 from dmlrank.exceptions import DataError, DataNotStoredError, OptionError
 from dmlrank.functionals import BradleyTerry, RankCentrality
-from dmlrank.nuisance import learners, lightgbm, propensity
+from dmlrank.nuisance import learners, lightgbm, selection_tables
 from dmlrank.nuisance.random_search import RandomSearch
 
 TREES = {"n_estimators": 6, "num_leaves": 4, "min_data_in_leaf": 5}
@@ -54,7 +54,7 @@ def trained(monkeypatch):
 def scored(monkeypatch):
     """Counts the contexts that are scored for all pairs."""
     rows = []
-    for room in (learners, propensity):
+    for room in (learners, selection_tables):
         kept = room.predict_all_pairs
         monkeypatch.setattr(
             room,

@@ -56,7 +56,7 @@ def test_a_part_is_the_data_set_of_its_rows_stacked(drawn, mirrored):
         reference=binned.dataset,
         params=binned.dataset.params,
     )
-    part = binned.part(cells, scores[cells], mirrored)
+    part = binned.part(cells, scores[cells], mirrored, 1)
     one, two = (lgb.train(PARAMETERS, data, 4).predict(rows, raw_score=True) for data in (part, plain))
     np.testing.assert_array_equal(one, two)
     assert np.ptp(one) > 0.1

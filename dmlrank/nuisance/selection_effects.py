@@ -1,0 +1,180 @@
+"""Which pair a context shows: effects of the items on both places, smooth in the context."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from .._products import gathered, product
+from ..data.preferences import FloatArray, IntArray
+from .descent import PenalisedSearch
+from .main_effects import LabelledRows
+
+# How an item's two places differ hardly varies with the context unless the data say so: prior precision relative to
+# that of how often the item is shown.
+_PLACE = 10.0
+# How often an item is shown on average is nearly free, relative to the ridge of its curves.
+_LEVEL = 0.1
+# Doubles in an array of rows x items.
+_CHUNK = 250_000
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SelectionEffects:
+    r"""Shares of the ordered pairs among what is shown in a context.
+
+    .. math:: \rho_{jk}(x) = \frac{\bar\rho_{jk} e^{a_j(x) + b_k(x)}}
+              {\sum_{l \ne m} \bar\rho_{lm} e^{a_l(x) + b_m(x)}}
+
+    Attributes
+    ----------
+    share : ndarray, shape (K, K)
+        rho bar, positive off the diagonal and zero on it.
+    first, second : ndarray, shape (1 + q, K)
+        Coefficients of a and b in a constant and the smooth columns.
+    """
+
+    share: FloatArray
+    first: FloatArray
+    second: FloatArray
+
+    @property
+    def importance(self) -> FloatArray:
+        """How much each smooth column moves the shares, (q,)."""
+        return np.asarray((np.square(self.first[1:]) + np.square(self.second[1:])).sum(axis=1))
+
+    def loss(self, rows: LabelledRows) -> float:
+        """Minus the log of the shares of the pairs shown."""
+        return -float(self.log_at(rows.columns, rows.first, rows.second).sum())
+
+    def log_at(self, columns: FloatArray, first: IntArray, second: IntArray) -> FloatArray:
+        """Logs of the shares of given pairs, (r,), the columns of whose contexts are (r, q)."""
+        a, b = self._places(columns)
+        at = np.arange(len(columns))
+        seen = a[at, first] + b[at, second] + np.log(self.share[first, second])
+        grown_a, grown_b, top = _grown(a, b)
+        return np.asarray(seen - top - np.log(_positive((product(grown_a, self.share) * grown_b).sum(axis=1))))
+
+    def table(self, columns: FloatArray) -> FloatArray:
+        """Shares of all pairs, (n, K, K), up to a factor of each context's own."""
+        a, b, _ = _grown(*self._places(columns))
+        return np.asarray(a[:, :, None] * b[:, None, :] * self.share)
+
+    def _places(self, columns: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """a and b, (n, K)."""
+        return product(columns, self.first[1:]) + self.first[0], product(columns, self.second[1:]) + self.second[0]
+
+
+def _grown(a: FloatArray, b: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Exponentials relative to the largest of every row, and the sum of the two largest, (n,)."""
+    top_a, top_b = a.max(axis=1), b.max(axis=1)
+    return np.exp(a - top_a[:, None]), np.exp(b - top_b[:, None]), top_a + top_b
+
+
+def pair_shares(first: IntArray, second: IntArray, n_items: int, prior: float) -> FloatArray:
+    """Shares of the ordered pairs, (K, K), drawn towards products of their items' shares.
+
+    Parameters
+    ----------
+    first, second : ndarray of int, shape (r,)
+        Pairs shown.
+    n_items : int
+        K.
+    prior : float
+        What the products count for, in pairs shown per ordered pair.
+
+    Examples
+    --------
+    >>> pair_shares(np.array([0, 0, 1]), np.array([1, 2, 0]), 3, prior=1.0).round(2)
+    array([[0.  , 0.3 , 0.3 ],
+           [0.22, 0.  , 0.11],
+           [0.04, 0.04, 0.  ]])
+    """
+    count = np.zeros((n_items, n_items))
+    np.add.at(count, (first, second), 1.0)
+    # Half a pair more for every item and place: one that has never been shown may be.
+    product = np.outer(count.sum(axis=1) + 0.5, count.sum(axis=0) + 0.5)
+    np.fill_diagonal(product, 0.0)
+    count += prior * n_items * (n_items - 1) * product / product.sum()
+    return np.asarray(count / count.sum())
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SelectionProblem:
+    """The log-likelihood of the pairs shown as a function of how often items are shown, u, and of their places, w.
+
+    a = u + w and b = u - w; the flat vector is (1 + q, 2 K), u before w. The overall shares hold how often items are
+    shown already, but means over contexts are not the shares of a mean context: constants make up for this.
+
+    References
+    ----------
+    McFadden (1974), Conditional logit analysis of qualitative choice behavior.
+    """
+
+    rows: LabelledRows
+    share: FloatArray
+    penalty: FloatArray
+    precision: FloatArray
+
+    @classmethod
+    def of(cls, rows: LabelledRows, share: FloatArray) -> SelectionProblem:
+        """Of rows that each show one pair; ``share``, (K, K), is what pairs have where effects are zero."""
+        rows = replace(rows, columns=np.hstack([np.ones((len(rows), 1)), rows.columns]))
+        n_items = len(share)
+        penalty = np.ones((rows.columns.shape[1], 2 * n_items))
+        penalty[0] = _LEVEL
+        penalty[:, n_items:] *= _PLACE
+        shown = share.sum(axis=0) + share.sum(axis=1)
+        precision = np.square(rows.columns).sum(axis=0)[:, None] * np.tile(shown * (1 - shown / 2), 2)
+        return cls(rows, share, penalty.reshape(-1), precision.reshape(-1) + 1e-3)
+
+    def search(self, ridge: float, start: FloatArray | None = None) -> PenalisedSearch:
+        """A search for the effects, from those of an earlier one; ``ridge`` is a prior precision in pairs shown."""
+        penalty = ridge * self.penalty
+        return PenalisedSearch(self.loss, penalty, 1 / np.sqrt(self.precision + penalty), start)
+
+    def effects(self, flat: FloatArray) -> SelectionEffects:
+        """The flat vector's parts under their names."""
+        u, w = np.hsplit(flat.reshape(-1, 2 * len(self.share)), 2)
+        return SelectionEffects(self.share, u + w, u - w)
+
+    def loss(self, flat: FloatArray) -> tuple[float, FloatArray]:
+        """Minus the log-likelihood, and its gradient."""
+        n_items, rows = len(self.share), self.rows
+        coefficients = flat.reshape(-1, 2 * n_items)
+        gradient = np.zeros(coefficients.shape)
+        total = 0.0
+        chunk = max(1, _CHUNK // (2 * n_items))
+        for at in range(0, len(rows), chunk):
+            part = slice(at, at + chunk)
+            own, slope = self._part(rows.columns[part], rows.first[part], rows.second[part], coefficients)
+            total += own
+            gradient += gathered(rows.columns[part], slope)
+        return total - float(np.log(self.share[rows.first, rows.second]).sum()), gradient.reshape(-1)
+
+    def _part(
+        self, columns: FloatArray, first: IntArray, second: IntArray, coefficients: FloatArray
+    ) -> tuple[float, FloatArray]:
+        """Minus the log-likelihood of some rows but for the shares, and its gradient in u and w, (r, 2 K)."""
+        n_items, at = len(self.share), np.arange(len(columns))
+        u, w = np.hsplit(product(columns, coefficients), 2)
+        a, b = u + w, u - w
+        seen = a[at, first].sum() + b[at, second].sum()
+        a, b, top = _grown(a, b)
+        as_first = a * product(b, self.share.T)
+        as_second = b * product(a, self.share)
+        total = _positive(as_first.sum(axis=1))
+        as_first /= total[:, None]
+        as_second /= total[:, None]
+        as_first[at, first] -= 1
+        as_second[at, second] -= 1
+        slope = np.empty((len(columns), 2 * n_items))
+        np.add(as_first, as_second, out=slope[:, :n_items])
+        np.subtract(as_first, as_second, out=slope[:, n_items:])
+        return float((np.log(total) + top).sum() - seen), slope
+
+
+def _positive(total: FloatArray) -> FloatArray:
+    """Sums that a search's far-off point may have let underflow."""
+    return np.maximum(total, np.finfo(float).tiny)
