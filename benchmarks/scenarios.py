@@ -221,5 +221,12 @@ def scenarios() -> dict[str, Scenario]:
             one_pair=True,
             options={"propensity": "estimate", "position_bias": False, "graph": "complete"},
         ),
+        Scenario(
+            "one pair of 6 models chosen by prompt, estimated propensities",
+            ties(coefficients=5, n_items=6, selection_strength=1.0),
+            2000,
+            one_pair=True,
+            options={"propensity": "estimate"},
+        ),
     ]
     return {scenario.name: scenario for scenario in made}

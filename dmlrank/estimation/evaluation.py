@@ -210,8 +210,7 @@ class _Task:
         table = raised(raw, self.floor) if self.interior else raw
         n_floored = 0
         if self.interior:
-            low = (raw < self.floor).sum(axis=(1, 2, 3)) - self.data.n_items * self.data.n_categories * (self.floor > 0)
-            n_floored = int(low @ np.bincount(part.place, minlength=len(raw)))
+            n_floored = self._floored(raw, part)
         return _Chunk(
             [
                 _ScoreChunk(score.value(mu)[part.place]) if isinstance(score, Local) else self._dense(score, mu, part)
@@ -219,6 +218,15 @@ class _Task:
             ],
             n_floored,
         )
+
+    def _floored(self, raw: FloatArray, part: Part) -> int:
+        """Entries below the floor; a context stands for all that are equal to it."""
+        low = raw < self.floor
+        diagonal = self.data.n_items * self.data.n_categories * (self.floor > 0)
+        if len(part.place) == len(raw):
+            return int(np.count_nonzero(low)) - len(raw) * diagonal
+        count = np.count_nonzero(low.reshape(len(low), -1), axis=1) - diagonal
+        return int(count @ np.bincount(part.place, minlength=len(raw)))
 
     def _dense(self, score: Score | LabelScore, mu: FloatArray, part: Part) -> _ScoreChunk:
         """Values and corrections from the probabilities of all pairs, a few contexts at a time."""

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
-from scipy.special import logit
 
 from ..data.graph import Graph
 from ..exceptions import NuisanceError, OptionError
@@ -207,9 +206,11 @@ class BradleyTerry:
 
 
 def _log_odds(first: FloatArray, second: FloatArray) -> FloatArray:
-    odds = logit(first)
-    odds -= logit(second)
-    return np.asarray(odds, dtype=np.float64)
+    """Difference of the log-odds of two preferences, by one logarithm."""
+    ratio = 1 - second
+    ratio *= first
+    ratio /= (1 - first) * second
+    return np.asarray(np.log(ratio, out=ratio), dtype=np.float64)
 
 
 def _project(odds: FloatArray, edges: FloatArray) -> FloatArray:

@@ -72,7 +72,12 @@ class SmoothBoostedMu:
         scores = self.main.table(self.basis.of(x))
         if self.trees is not None:
             added = predict_all_pairs(self.trees, x, self.n_items, raw_score=True, n_jobs=self.n_jobs)
-            scores += (added + np.swapaxes(added, 1, 2)[..., _flip(added)]) / 2 if self.stage.mirrored else added
+            if self.stage.mirrored:
+                added /= 2
+                back = np.swapaxes(added, 1, 2)
+                for category, flipped in enumerate(_flip(added)):
+                    scores[..., category] += back[..., flipped]
+            scores += added
         mu = softmax_in_place(scores)
         items = np.arange(self.n_items)
         mu[:, items, items] = 0.0

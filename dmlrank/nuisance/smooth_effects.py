@@ -109,7 +109,8 @@ class SmoothModel(Generic[E]):
         best = self.settle_ridge([split(cells, f) for f in trials], False)
         if not len(cells.basis.straight):
             return best
-        screened = [_curved(own) for own in best.fits]
+        curves = _Curves(cells.x)
+        screened = [_curved(own, curves) for own in best.fits]
         return min(best, self.settle_ridge(screened, True), key=lambda smooth: smooth.loss)
 
     def settle_ridge(self, splits: list[tuple[FoldCells, FoldCells]], screened: bool) -> Smooth[E]:
@@ -147,7 +148,7 @@ class SmoothModel(Generic[E]):
         if not screened:
             return self._fitted(training, held, ridge, start)
         lines = self._fitted(training, held, ridge, None)
-        return self._fitted(*_curved(lines), ridge, None)
+        return self._fitted(*_curved(lines, _Curves(cells.x)), ridge, None)
 
     def _fitted(self, training: FoldCells, held: FoldCells, ridge: float, start: FloatArray | None) -> Fitted[E]:
         problem = self.problem(training)
@@ -171,14 +172,33 @@ def sampled(cells: FoldCells, rng: np.random.Generator) -> FoldCells:
     return replace(cells.only(np.sort(rng.choice(len(cells.rows), MANY, replace=False))), soft=soft)
 
 
-def _curved(fitted: Fitted[Any]) -> tuple[FoldCells, FoldCells]:
+class _Curves:
+    """Curves of single features, learnt once for the folds that choose them."""
+
+    def __init__(self, x: FloatArray) -> None:
+        self._x = x
+        self._known: dict[int, tuple[SmoothBasis, FloatArray]] = {}
+
+    def of(self, features: IntArray) -> tuple[SmoothBasis, FloatArray]:
+        """The basis of some features, and its columns in all contexts."""
+        for f in features.tolist():
+            if f not in self._known:
+                basis = SmoothBasis.learn(self._x, np.array([f]))
+                self._known[f] = basis, basis.of(self._x)
+        bases, columns = zip(*(self._known[f] for f in features.tolist()), strict=True)
+        n_flags = [len(basis.missing) for basis in bases]
+        main = [own[:, : own.shape[1] - n] for own, n in zip(columns, n_flags, strict=True)]
+        flags = [own[:, own.shape[1] - n :] for own, n in zip(columns, n_flags, strict=True)]
+        return SmoothBasis.joined(bases), np.hstack([*main, *flags])
+
+
+def _curved(fitted: Fitted[Any], curves: _Curves) -> tuple[FoldCells, FoldCells]:
     """A fold's cells with curves of the most important features instead of straight lines of all."""
     straight: IntArray = fitted.basis.straight
     leading = np.argsort(-fitted.main.importance[: len(straight)], kind="stable")[:SCREENED]
-    cells = fitted.training
-    basis = SmoothBasis.learn(cells.x, np.sort(straight[leading]))
-    columns = basis.of(cells.x)
+    basis, columns = curves.of(np.sort(straight[leading]))
     training, held = (
-        replace(own, basis=basis, rows=replace(own.rows, columns=columns[own.context])) for own in (cells, fitted.held)
+        replace(own, basis=basis, rows=replace(own.rows, columns=columns[own.context]))
+        for own in (fitted.training, fitted.held)
     )
     return training, held

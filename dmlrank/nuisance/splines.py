@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -104,16 +105,18 @@ class SmoothBasis:
         >>> SmoothBasis.learn(x).of(x).shape
         (100, 8)
         """
-        seen = np.isfinite(x)
-        count = np.maximum(seen.sum(axis=0), 1)
-        centre = np.where(seen, x, 0.0).sum(axis=0) / count
-        filled = np.where(seen, x, centre)
+        used = np.arange(x.shape[1]) if features is None else features
+        own = x if features is None else x[:, features]
+        seen = np.isfinite(own)
+        centre = np.where(seen, own, 0.0).sum(axis=0) / np.maximum(seen.sum(axis=0), 1)
+        filled = np.where(seen, own, centre)
         spread = filled.std(axis=0)
-        used = np.ones(x.shape[1], dtype=bool) if features is None else np.isin(np.arange(x.shape[1]), features)
-        varying = np.flatnonzero(used & (spread > _TINY * np.maximum(np.abs(centre), 1e-300)))
-        missing = tuple(int(f) for f in np.flatnonzero(used & ~seen.all(axis=0)))
+        varying = np.flatnonzero(spread > _TINY * np.maximum(np.abs(centre), 1e-300))
+        missing = tuple(int(f) for f in used[~seen.all(axis=0)])
+        centres = np.zeros(x.shape[1])
+        centres[used] = centre
         if len(varying) > _MOST_FEATURES:
-            return cls((), centre, missing, _loadings(filled, centre, spread, varying))
+            return cls((), centres, missing, _loadings(filled, centre, spread, varying))
         low, high = filled.min(axis=0), filled.max(axis=0)
         between = ((filled > low) & (filled < high)).any(axis=0)
         curved = [f for f in varying if between[f]]
@@ -121,8 +124,17 @@ class SmoothBasis:
         columns: list[tuple[int, _Columns]] = []
         for f in varying:
             made = _spline(filled[:, f]) if smooth and f in curved else None
-            columns.append((int(f), made or _Linear(float(centre[f]), float(spread[f]))))
-        return cls(tuple(columns), centre, missing)
+            columns.append((int(used[f]), made or _Linear(float(centre[f]), float(spread[f]))))
+        return cls(tuple(columns), centres, missing)
+
+    @classmethod
+    def joined(cls, parts: Sequence[SmoothBasis]) -> SmoothBasis:
+        """The columns of several bases, each learnt from features of its own."""
+        return cls(
+            tuple(own for part in parts for own in part.columns),
+            np.sum([part.centre for part in parts], axis=0),
+            tuple(f for part in parts for f in part.missing),
+        )
 
     @property
     def width(self) -> int:
@@ -139,12 +151,17 @@ class SmoothBasis:
     def of(self, x: FloatArray) -> FloatArray:
         """Columns, (n, q), of features ``x``, (n, p)."""
         flags = ~np.isfinite(x[:, self.missing])
-        filled = np.where(np.isfinite(x), x, self.centre)
-        if self.loadings is None:
-            parts = [columns.of(filled[:, f]) for f, columns in self.columns]
-        else:
-            parts = [product(filled - self.centre, self.loadings)]
-        return np.hstack([np.empty((len(x), 0)), *parts, flags])
+        return np.hstack([np.empty((len(x), 0)), *self._main(x), flags])
+
+    def _main(self, x: FloatArray) -> list[FloatArray]:
+        """Columns but for the flags of missing values."""
+        if self.loadings is not None:
+            return [product(np.where(np.isfinite(x), x, self.centre) - self.centre, self.loadings)]
+        made = []
+        for f, columns in self.columns:
+            feature = x[:, f]
+            made.append(columns.of(np.where(np.isfinite(feature), feature, self.centre[f])))
+        return made
 
 
 def _b_splines(feature: FloatArray, knots: FloatArray) -> FloatArray:

@@ -167,3 +167,16 @@ def test_rare_values_far_away_do_not_swamp_the_rest():
     columns = SmoothBasis.learn(x).of(x)
     assert np.isfinite(columns).all()
     np.testing.assert_allclose(np.square(columns).mean(axis=0).max(), 1, atol=1e-6)
+
+
+def test_bases_of_single_features_join_to_the_one_of_all():
+    rng = np.random.default_rng(20)
+    x = rng.normal(size=(80, 5))
+    x[:, 1] = x[:, 1] > 0
+    x[::9, 3] = np.nan
+    chosen = np.array([0, 1, 3])
+    whole = SmoothBasis.learn(x, chosen)
+    joined = SmoothBasis.joined([SmoothBasis.learn(x, chosen[[at]]) for at in range(3)])
+    np.testing.assert_array_equal(joined.of(x), whole.of(x))
+    assert joined.missing == whole.missing == (3,)
+    assert [f for f, _ in joined.columns] == [0, 1, 3]
