@@ -23,7 +23,7 @@ from .scores import LabelScore, Score
 from .steepening import LocallySteep, Steep, is_steep, local_steepening, steepening
 
 # Doubles in one chunk of mu: a few arrays of this size live at a time, in every thread.
-_CHUNK = 1_000_000
+_CHUNK = 2_000_000
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -144,7 +144,7 @@ def _from_rectangles(
     if x.shape[1] + 2 != trees.n_features:
         raise ValueError(f"x has {x.shape[1]} features, the booster {trees.n_features - 2} and the two items")
     read = as_read(x[:, branches.features])
-    distinct, place = _distinct(read)
+    distinct, place = distinct_rows(read)
     repeated = len(distinct) < len(x)
     by_place = np.argsort(place, kind="stable") if repeated else place
     table = np.empty((len(x), n_items, n_items, trees.link.n_outputs))
@@ -198,7 +198,7 @@ def _write(
         table[rows, first, first] = 0.0
 
 
-def _distinct(x: FloatArray) -> tuple[IntArray, IntArray]:
+def distinct_rows(x: FloatArray) -> tuple[IntArray, IntArray]:
     """Rows that stand for all equal ones, (d,), and for every row the place of its representative among them, (n,)."""
     bits = np.where(np.isnan(x), np.nan, x + 0.0).view(np.uint64)
     factors = np.random.default_rng(0).integers(2**64, size=bits.shape[1], dtype=np.uint64) | np.uint64(1)
@@ -215,7 +215,7 @@ def _distinct(x: FloatArray) -> tuple[IntArray, IntArray]:
 def _from_stacked_rows(
     booster: Any, x: FloatArray, n_items: int, raw_score: bool, offset: FloatArray | None, n_jobs: int | None
 ) -> FloatArray:
-    distinct, place = _distinct(as_read(x))
+    distinct, place = distinct_rows(as_read(x))
     n_pairs = n_items * n_items - n_items
     step = max(1, min(_ROWS, _NUMBERS // (x.shape[1] + 2)) // max(n_pairs, 1))
     first, second = np.nonzero(~np.eye(n_items, dtype=bool))

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 
 from .._products import gathered, product
 from ..data.preferences import FloatArray, IntArray
+from .at_once import at_once
 from .descent import PenalisedSearch
 from .main_effects import LabelledRows
+from .pairs import distinct_rows
 
 # How an item's two places differ hardly varies with the context unless the data say so: prior precision relative to
 # that of how often the item is shown.
@@ -18,6 +21,8 @@ _PLACE = 10.0
 _LEVEL = 0.1
 # Doubles in an array of rows x items.
 _CHUNK = 250_000
+# Multiplications in a product over all rows from which threads pay.
+_LARGE = 100_000_000
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -112,22 +117,40 @@ class SelectionProblem:
     McFadden (1974), Conditional logit analysis of qualitative choice behavior.
     """
 
-    rows: LabelledRows
+    columns: FloatArray
+    count: FloatArray
+    shown: FloatArray
+    log_share: float
     share: FloatArray
     penalty: FloatArray
     precision: FloatArray
+    workers: int
 
     @classmethod
-    def of(cls, rows: LabelledRows, share: FloatArray) -> SelectionProblem:
-        """Of rows that each show one pair; ``share``, (K, K), is what pairs have where effects are zero."""
-        rows = replace(rows, columns=np.hstack([np.ones((len(rows), 1)), rows.columns]))
-        n_items = len(share)
-        penalty = np.ones((rows.columns.shape[1], 2 * n_items))
+    def of(cls, rows: LabelledRows, share: FloatArray, workers: int = 1) -> SelectionProblem:
+        """Of rows that each show one pair; ``share``, (K, K), is what pairs have where effects are zero.
+
+        The sum over all pairs is taken once for rows with equal columns, by ``workers`` threads.
+        """
+        columns, n_items = np.hstack([np.ones((len(rows), 1)), rows.columns]), len(share)
+        penalty = np.ones((columns.shape[1], 2 * n_items))
         penalty[0] = _LEVEL
         penalty[:, n_items:] *= _PLACE
-        shown = share.sum(axis=0) + share.sum(axis=1)
-        precision = np.square(rows.columns).sum(axis=0)[:, None] * np.tile(shown * (1 - shown / 2), 2)
-        return cls(rows, share, penalty.reshape(-1), precision.reshape(-1) + 1e-3)
+        rate = share.sum(axis=0) + share.sum(axis=1)
+        precision = np.square(columns).sum(axis=0)[:, None] * np.tile(rate * (1 - rate / 2), 2)
+        first, second = (_sums_by_item(columns, items, n_items) for items in (rows.first, rows.second))
+        log_share = float(np.log(share[rows.first, rows.second]).sum())
+        distinct, place = distinct_rows(columns)
+        return cls(
+            columns[distinct],
+            np.bincount(place, minlength=len(distinct)).astype(float),
+            np.hstack([first + second, first - second]),
+            log_share,
+            share,
+            penalty.reshape(-1),
+            precision.reshape(-1) + 1e-3,
+            workers,
+        )
 
     def search(self, ridge: float, start: FloatArray | None = None) -> PenalisedSearch:
         """A search for the effects, from those of an earlier one; ``ridge`` is a prior precision in pairs shown."""
@@ -141,38 +164,41 @@ class SelectionProblem:
 
     def loss(self, flat: FloatArray) -> tuple[float, FloatArray]:
         """Minus the log-likelihood, and its gradient."""
-        n_items, rows = len(self.share), self.rows
-        coefficients = flat.reshape(-1, 2 * n_items)
-        gradient = np.zeros(coefficients.shape)
-        total = 0.0
-        chunk = max(1, _CHUNK // (2 * n_items))
-        for at in range(0, len(rows), chunk):
-            part = slice(at, at + chunk)
-            own, slope = self._part(rows.columns[part], rows.first[part], rows.second[part], coefficients)
-            total += own
-            gradient += gathered(rows.columns[part], slope)
-        return total - float(np.log(self.share[rows.first, rows.second]).sum()), gradient.reshape(-1)
+        coefficients = flat.reshape(self.shown.shape)
+        value, gradient = -float((coefficients * self.shown).sum()) - self.log_share, -self.shown
+        step = max(1, _CHUNK // (2 * len(self.share)))
+        starts = range(0, len(self.columns), step)
 
-    def _part(
-        self, columns: FloatArray, first: IntArray, second: IntArray, coefficients: FloatArray
-    ) -> tuple[float, FloatArray]:
-        """Minus the log-likelihood of some rows but for the shares, and its gradient in u and w, (r, 2 K)."""
-        n_items, at = len(self.share), np.arange(len(columns))
+        def part(number: int) -> tuple[float, FloatArray]:
+            return self._log_sums(slice(starts[number], starts[number] + step), coefficients)
+
+        large = self.columns.size * self.shown.shape[1] >= _LARGE
+        for own, slope in at_once(part, len(starts), min(self.workers, len(starts)) if large else 1):
+            value += own
+            gradient += slope
+        return value, gradient.reshape(-1)
+
+    def _log_sums(self, rows: slice, coefficients: FloatArray) -> tuple[float, FloatArray]:
+        """Logs of the sums over all pairs, added over some rows, and their gradient, (1 + q, 2 K)."""
+        columns, count = self.columns[rows], self.count[rows]
         u, w = np.hsplit(product(columns, coefficients), 2)
-        a, b = u + w, u - w
-        seen = a[at, first].sum() + b[at, second].sum()
-        a, b, top = _grown(a, b)
+        a, b, top = _grown(u + w, u - w)
         as_first = a * product(b, self.share.T)
         as_second = b * product(a, self.share)
         total = _positive(as_first.sum(axis=1))
-        as_first /= total[:, None]
-        as_second /= total[:, None]
-        as_first[at, first] -= 1
-        as_second[at, second] -= 1
-        slope = np.empty((len(columns), 2 * n_items))
-        np.add(as_first, as_second, out=slope[:, :n_items])
-        np.subtract(as_first, as_second, out=slope[:, n_items:])
-        return float((np.log(total) + top).sum() - seen), slope
+        weight = (count / total)[:, None]
+        as_first *= weight
+        as_second *= weight
+        slope = np.hstack([as_first + as_second, as_first - as_second])
+        return float(count @ (np.log(total) + top)), gathered(columns, slope)
+
+
+def _sums_by_item(columns: FloatArray, items: IntArray, n_items: int) -> FloatArray:
+    """Sums of the rows of each item, (q, K)."""
+    order = np.argsort(items, kind="stable")
+    bounds = np.searchsorted(items[order], np.arange(n_items + 1))
+    parts = [columns[order[begin:end]].sum(axis=0) for begin, end in pairwise(bounds)]
+    return np.stack(parts, axis=1)
 
 
 def _positive(total: FloatArray) -> FloatArray:

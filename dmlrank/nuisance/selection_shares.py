@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -96,7 +97,7 @@ def fit_pair_shares(
     settled = cells if len(cells.rows) <= smooth_effects.MANY else sampled(cells, rngs[0])
     trials = range(len(rngs)) if settled is cells else range(1)
     prior = min(_PRIORS, key=lambda own: _flat_loss(settled, trials, own))
-    smooth = _model(prior).settle(settled, trials)
+    smooth = _model(prior, n_jobs).settle(settled, trials)
     if smooth.loss >= _flat_loss(settled, trials, prior):
         # No curves: the first effects of a search that has not begun.
         flat = [_without_curves(settled, f, prior) for f in trials]
@@ -112,7 +113,7 @@ def fit_pair_shares(
             if np.isinf(smooth.ridge):
                 fitted = _without_curves(cells, f, prior)
             else:
-                fitted = _model(prior).fit(cells, f, smooth.ridge, smooth.screened, smooth.fits[0].flat)
+                fitted = _model(prior, n_jobs).fit(cells, f, smooth.ridge, smooth.screened, smooth.fits[0].flat)
             booster = None
             if trained.rounds:
                 n_threads = threads(n_jobs, contrast.size(fitted.training))
@@ -137,9 +138,9 @@ def _shown(data: PreferenceData, fold: IntArray) -> FoldCells:
     return FoldCells(rows, basis, data.x, context, fold[context], number, data.n_items, data.ordered)
 
 
-def _model(prior: float) -> SmoothModel[SelectionEffects]:
+def _model(prior: float, n_jobs: int | None = 1) -> SmoothModel[SelectionEffects]:
     def problem(training: FoldCells) -> SelectionProblem:
-        return SelectionProblem.of(training.rows, _overall(training, prior))
+        return SelectionProblem.of(training.rows, _overall(training, prior), n_jobs or os.cpu_count() or 1)
 
     return SmoothModel(problem, _RIDGES, "selection")
 

@@ -198,7 +198,7 @@ def test_unequal_contexts_are_told_apart_even_where_their_keys_agree(monkeypatch
 
     for generator in (np.random.default_rng, lambda seed: Zeros()):
         monkeypatch.setattr(pairs.np.random, "default_rng", generator)
-        distinct, place = pairs._distinct(x)
+        distinct, place = pairs.distinct_rows(x)
         np.testing.assert_array_equal(distinct, [0, 1, 2])
         np.testing.assert_array_equal(place, expected)
 

@@ -78,11 +78,15 @@ def test_shares_follow_the_formula_and_the_table_holds_those_of_every_pair(n_ite
     np.testing.assert_array_equal(table[:, np.arange(n_items), np.arange(n_items)], 0)
 
 
-@pytest.mark.parametrize("chunk", [250_000, 60])
-def test_the_gradient_equals_finite_differences(monkeypatch, chunk):
+@pytest.mark.parametrize(("chunk", "large"), [(250_000, 10**8), (60, 10**8), (60, 0)])
+def test_the_gradient_equals_finite_differences(monkeypatch, chunk, large):
+    """All rows at once, or in chunks, by one thread or two; rows with equal columns among them."""
     monkeypatch.setattr(selection_effects, "_CHUNK", chunk)
+    monkeypatch.setattr(selection_effects, "_LARGE", large)
     rows, truth = draw(1, 50)
-    problem = SelectionProblem.of(rows, truth.share)
+    rows.columns[30:] = rows.columns[:20]
+    problem = SelectionProblem.of(rows, truth.share, workers=2)
+    assert problem.count.tolist() == [2] * 20 + [1] * 10
     flat = np.random.default_rng(2).normal(size=4 * 2 * K) / 2
     value, gradient = problem.loss(flat)
     np.testing.assert_allclose(gradient, approx_fprime(flat, lambda z: problem.loss(z)[0], 1e-6), atol=1e-3)
@@ -90,7 +94,7 @@ def test_the_gradient_equals_finite_differences(monkeypatch, chunk):
 
 
 def test_the_fit_equals_scipys_of_the_same_penalised_likelihood(exact):
-    rows, truth = draw(3, 200)
+    rows, truth = draw(3, 40)
     share, ridge = truth.share, 2.0
 
     def penalised(flat):
