@@ -23,10 +23,14 @@ JUMPS: Mapping[str, Parameter] = {"extra_trees": False, "num_leaves": 15, "min_d
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Boosted:
-    """Boosters of the trial folds, and their held-out log-loss after 0, 1, 2, ... rounds."""
+    """Boosters of the trial folds, their held-out log-loss after 0, 1, 2, ... rounds, and how many trees they had.
+
+    A round in which no split is to be had adds no tree.
+    """
 
     boosters: list[lgb.Booster]
     losses: list[float]
+    iterations: list[tuple[int, ...]]
 
     @property
     def loss(self) -> float:
@@ -47,8 +51,8 @@ class Boosted:
 
     def cut(self) -> None:
         """Leave the best rounds only."""
-        for booster in self.boosters:
-            for _ in range(len(self.losses) - 1 - self.rounds):
+        for booster, kept in zip(self.boosters, self.iterations[self.rounds], strict=True):
+            while booster.current_iteration() > kept:
                 booster.rollback_one_iter()
             booster.free_dataset()
 
@@ -94,13 +98,17 @@ def boost_together(
     best : Boosted or None
         The best configuration so far.
     """
-    made = Boosted(boosters, [unboosted])
+    made = Boosted(boosters, [unboosted], [(0,) * len(boosters)])
 
-    def another_round(number: int) -> float:
-        boosters[number].update()
-        return float(sizes[number] * boosters[number].eval_valid()[0][2]) if sizes[number] else 0.0
+    def another_round(number: int) -> tuple[float, int]:
+        booster = boosters[number]
+        booster.update()
+        loss = float(sizes[number] * booster.eval_valid()[0][2]) if sizes[number] else 0.0
+        return loss, booster.current_iteration()
 
     with side_by_side(another_round, len(boosters), workers) as next_round:
         while not made.given_up(best):
-            made.losses.append(sum(next_round()))
+            losses, iterations = zip(*next_round(), strict=True)
+            made.losses.append(sum(losses))
+            made.iterations.append(iterations)
     return made

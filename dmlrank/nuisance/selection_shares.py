@@ -238,7 +238,7 @@ def _settle_trees(
     """How to boost, and the boosters of the trial folds; no rounds where trees do not help."""
     unboosted = sum(contrast.loss(fitted) for fitted in fits)
     if not all(len(fitted.training.rows) for fitted in fits):
-        return TREES, Boosted([], [unboosted])
+        return TREES, Boosted([], [unboosted], [()])
     sizes = [float(len(fitted.held.rows) * (1 + _DRAWN)) for fitted in fits]
     size = contrast.size(fits[0].training)
     workers, each = workers_at(size, len(fits), n_jobs)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 
+import lightgbm as lgb
 import numpy as np
 import pytest
 
@@ -44,3 +45,26 @@ def test_folds_at_once_give_the_numbers_of_folds_in_turn(rank, draw_battles, mon
     results = [rank(frame, formula, functional="bt", n_jobs=n_jobs) for n_jobs in (1, 2)]
     np.testing.assert_array_equal(results[0].params, results[1].params)
     np.testing.assert_array_equal(results[0].cov_params(), results[1].cov_params())
+
+
+def test_lightgbm_is_as_quiet_in_our_threads_as_elsewhere(capfd):
+    """It would say that no further splits are to be had."""
+    x = np.zeros((40, 1))
+    data = [lgb.Dataset(x, np.arange(40) % 2, params={"verbosity": -1}).construct() for _ in range(2)]
+    boosters = [lgb.Booster({"objective": "binary", "verbosity": -1, "num_threads": 1}, own) for own in data]
+    with side_by_side(lambda number: boosters[number].update(), 2, workers=2) as update:
+        update()
+    assert list(at_once(lambda number: boosters[number].update(), 2, workers=2)) == [True, True]
+    assert capfd.readouterr().out == ""
+
+
+def test_boosters_and_their_data_ask_for_as_many_threads(rank, draw_battles, monkeypatch, capfd):
+    """Whatever is large enough for threads of LightGBM's own, and whether one fold settles everything or all do."""
+    monkeypatch.setattr(lightgbm, "_SIDE_BY_SIDE", (0, 20_000_000))
+    frame = draw_battles(np.random.default_rng(0), 400, 4).frame
+    for many in (20_000, 200):
+        monkeypatch.setattr(smooth_effects, "MANY", many)
+        for large in (0, 1500, 3000, 10**9):
+            monkeypatch.setattr(lightgbm, "_LARGE", large)
+            rank(frame, "winner ~ x0 + x1 | model_a + model_b", functional="borda", n_folds=2, n_jobs=2)
+    assert "LightGBM" not in capfd.readouterr().out
