@@ -207,10 +207,9 @@ class BradleyTerry:
 
 def _log_odds(first: FloatArray, second: FloatArray) -> FloatArray:
     """Difference of the log-odds of two preferences, by one logarithm."""
-    ratio = 1 - second
-    ratio *= first
+    ratio = first - second
     ratio /= (1 - first) * second
-    return np.asarray(np.log(ratio, out=ratio), dtype=np.float64)
+    return np.asarray(np.log1p(ratio, out=ratio), dtype=np.float64)
 
 
 def _project(odds: FloatArray, edges: FloatArray) -> FloatArray:

@@ -119,3 +119,20 @@ def test_growth_measures_a_fit_and_its_exponent_is_a_slope(load):
     made = module.measure(setting)
     assert made.cpu > 0
     assert 0.01 < made.peak < 10
+
+
+def test_propensities_are_compared_with_the_true_ones(load, monkeypatch, capsys):
+    """In small: what is learnt is closer to the truth than pair frequencies, and nothing beats the truth."""
+    propensities = load("propensities")
+    small = propensities.Setting(800, 3, 5, propensities._steep, 2)
+    data, truth = propensities.draw(small, 3)
+    assert truth.shape == (800,)
+    first, second = data.cells.shown
+    assert (first != second).all()
+    monkeypatch.setattr(propensities, "SETTINGS", {"small": small})
+    error = {row["way"]: row["rmse"] for row in propensities.compare("small", 3)}
+    assert error["true, scaled"] < error["effects, trees"] < 0.8 * error["frequencies"]
+    assert error["effects, trees"] < 1.2 * error["booster"]
+    monkeypatch.setattr(sys, "argv", ["propensities", "--seeds", "3", "--settings", "small"])
+    assert propensities.main() == 0
+    assert "small" in capsys.readouterr().out

@@ -287,5 +287,6 @@ def test_results_by_kind_are_compared_grouped_and_bootstrapped(battles, monkeypa
                 bt.update(estimator="plugin").params.to_numpy(),
             ]
         )
+    # The correction for a shrunken mu is a finite difference, which magnifies rounding.
     for one, other in zip(*answers, strict=True):
-        np.testing.assert_allclose(one, other, rtol=0, atol=1e-9)
+        np.testing.assert_allclose(one, other, rtol=0, atol=2e-8)

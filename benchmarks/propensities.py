@@ -1,0 +1,152 @@
+"""Estimated propensities against the true ones: items' effects and trees, one booster over pairs, and pair frequencies.
+
+Every context shows one ordered pair, drawn from known propensities. Estimates are cross-fitted, floored and scaled as
+in a fit; the figure is the root mean squared error of their logs at the pairs shown, with the seconds of CPU time. What
+the true propensities have after scaling is the error that scaling to a weight of one by pair brings.
+
+    python benchmarks/propensities.py --seeds 0 1 2
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from patsy import EvalEnvironment
+
+from dmlrank.data.preferences import PreferenceData
+from dmlrank.data.reading import read_preferences
+from dmlrank.nuisance.pairs import PairTrees
+from dmlrank.nuisance.propensity import _pair_boosters, estimate_propensity, marginal_propensity, scaled
+from dmlrank.nuisance.selection_tables import AnyLabel, BoostedSelection
+
+FloatArray = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """How pairs are drawn: contexts, features, items, and logs of the ordered pairs' rates, (n, K, K)."""
+
+    n: int
+    n_features: int
+    n_items: int
+    log_rates: Callable[[FloatArray, np.random.Generator, int], FloatArray]
+    n_folds: int = 5
+
+
+def _lines(x: FloatArray, rng: np.random.Generator, n_items: int) -> FloatArray:
+    return _of_items(0.3 * rng.normal(size=n_items) + 0.3 * x[:, :2] @ rng.normal(size=(2, n_items)))
+
+
+def _steep(x: FloatArray, rng: np.random.Generator, n_items: int) -> FloatArray:
+    return _of_items(0.3 * rng.normal(size=n_items) + 0.8 * x[:, :2] @ rng.normal(size=(2, n_items)))
+
+
+def _signs(x: FloatArray, rng: np.random.Generator, n_items: int) -> FloatArray:
+    return _of_items(0.3 * rng.normal(size=n_items) + 0.8 * np.sign(x[:, :1] * x[:, 1:2]) * rng.normal(size=n_items))
+
+
+def _pairs(x: FloatArray, rng: np.random.Generator, n_items: int) -> FloatArray:
+    return 0.8 * rng.normal(size=(n_items, n_items)) * (x[:, 0] > 0)[:, None, None]
+
+
+def _nothing(x: FloatArray, rng: np.random.Generator, n_items: int) -> FloatArray:
+    return _of_items(np.tile(0.3 * rng.normal(size=n_items), (len(x), 1)))
+
+
+def _of_items(log_rate: FloatArray) -> FloatArray:
+    return np.asarray(log_rate[:, :, None] + log_rate[:, None, :])
+
+
+SETTINGS = {
+    "100 features, 20 models": Setting(4000, 102, 20, _lines, 2),
+    "straight lines": Setting(3000, 6, 6, _steep),
+    "signs of a product": Setting(3000, 6, 6, _signs),
+    "pairs at a threshold": Setting(3000, 6, 6, _pairs),
+    "features say nothing": Setting(3000, 6, 6, _nothing),
+}
+
+
+def draw(setting: Setting, seed: int) -> tuple[PreferenceData, FloatArray]:
+    """Data, and the true propensities of the pairs shown, (n,)."""
+    rng = np.random.default_rng(seed)
+    n, n_items = setting.n, setting.n_items
+    x = rng.normal(size=(n, setting.n_features))
+    table = np.exp(setting.log_rates(x, rng, n_items))
+    table[:, np.arange(n_items), np.arange(n_items)] = 0.0
+    table /= table.sum(axis=(1, 2), keepdims=True)
+    pair = (table.reshape(n, -1).cumsum(axis=1) < rng.random((n, 1))).sum(axis=1)
+    names = np.array([f"m{j:03d}" for j in range(n_items)])
+    frame = pd.DataFrame(x, columns=[f"f{f}" for f in range(x.shape[1])])
+    frame = frame.assign(
+        model_a=names[pair // n_items],
+        model_b=names[pair % n_items],
+        winner=np.where(rng.random(n) < 0.5, "model_a", "model_b"),
+    )
+    formula = f"winner ~ {' + '.join(f'f{f}' for f in range(x.shape[1]))} | model_a + model_b"
+    data = read_preferences(formula, frame, EvalEnvironment([{}]))
+    return data, table.reshape(n, -1)[np.arange(n), pair]
+
+
+def boosted(data: PreferenceData, fold: NDArray[np.intp], seeds: list[np.random.SeedSequence]) -> FloatArray:
+    """One binary booster over rows [x, first, second] per fold, normalised over pairs."""
+    rngs = [np.random.default_rng(seed) for seed in seeds]
+    made = np.empty(data.n_contexts)
+    for f, booster in enumerate(_pair_boosters(data, fold, data.seed_order, "cv", rngs, 1)):
+        here = fold == f
+        selection = BoostedSelection(PairTrees.of(booster, data.n_items), AnyLabel(1.0), True)
+        first, second = (items[here] for items in data.cells.shown)
+        made[here] = selection.at(data.x[here], first, second, data.n_items, 1)
+    return scaled(made, data).cells
+
+
+def compare(name: str, seed: int) -> list[dict[str, object]]:
+    """A row per way of estimating."""
+    setting = SETTINGS[name]
+    data, truth = draw(setting, seed)
+    fold = np.random.default_rng(seed).permutation(np.arange(setting.n) % setting.n_folds)
+    seeds = np.random.SeedSequence(seed)
+    ways = {
+        "effects, trees": lambda: (
+            estimate_propensity(data, fold, data.seed_order, "cv", seeds.spawn(setting.n_folds), 1).cells
+        ),
+        "booster": lambda: boosted(data, fold, seeds.spawn(setting.n_folds)),
+        "frequencies": lambda: marginal_propensity(data).cells,
+        "true, scaled": lambda: scaled(truth.copy(), data).cells,
+    }
+    rows: list[dict[str, object]] = []
+    for way, make in ways.items():
+        start = time.process_time()
+        error = np.log(make() / truth)
+        rows.append(
+            {
+                "setting": name,
+                "seed": seed,
+                "way": way,
+                "rmse": float(np.sqrt(np.mean(error**2))),
+                "CPU, s": time.process_time() - start,
+            }
+        )
+    return rows
+
+
+def main() -> int:
+    """Print means over seeds."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--settings", nargs="+", choices=list(SETTINGS), default=list(SETTINGS))
+    parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
+    given = parser.parse_args()
+    table = pd.DataFrame([row for name in given.settings for seed in given.seeds for row in compare(name, seed)])
+    means = table.groupby(["setting", "way"], sort=False)[["rmse", "CPU, s"]].mean()
+    print(means.unstack("way").round(3).to_string())
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
