@@ -53,13 +53,17 @@ class SelectionEffects:
         """Minus the log of the shares of the pairs shown."""
         return -float(self.log_at(rows.columns, rows.first, rows.second).sum())
 
-    def log_at(self, columns: FloatArray, first: IntArray, second: IntArray) -> FloatArray:
-        """Logs of the shares of given pairs, (r,), the columns of whose contexts are (r, q)."""
+    def log_at(self, columns: FloatArray, first: IntArray, second: IntArray, row: IntArray | None = None) -> FloatArray:
+        """Logs of the shares of given pairs, (r,), in the contexts with columns (r, q).
+
+        With ``row``, (r,), the columns are those of n contexts, (n, q), and it says which context each pair is of.
+        """
         a, b = self._places(columns)
-        at = np.arange(len(columns))
-        seen = a[at, first] + b[at, second] + np.log(self.share[first, second])
-        grown_a, grown_b, top = _grown(a, b)
-        return np.asarray(seen - top - np.log(_positive((product(grown_a, self.share) * grown_b).sum(axis=1))))
+        row = np.arange(len(columns)) if row is None else row
+        seen = a[row, first] + b[row, second] + np.log(self.share[first, second])
+        a, b, top = _grown(a, b)
+        total = top + np.log(_positive((product(a, self.share) * b).sum(axis=1)))
+        return np.asarray(seen - total[row])
 
     def table(self, columns: FloatArray) -> FloatArray:
         """Shares of all pairs, (n, K, K), up to a factor of each context's own."""

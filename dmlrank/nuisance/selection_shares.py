@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import lightgbm as lgb
 import numpy as np
@@ -20,7 +20,7 @@ from .main_effects import LabelledRows
 from .pairs import PairTrees, predict_all_pairs
 from .parameters import Parameter
 from .selection_effects import SelectionEffects, SelectionProblem, pair_shares
-from .smooth_effects import Fitted, SmoothModel, sampled, split
+from .smooth_effects import Fitted, Smooth, SmoothModel, sampled, split
 from .splines import SmoothBasis
 
 # Weights of the items' shares in those of their pairs that are tried, in labels per pair.
@@ -96,12 +96,7 @@ def fit_pair_shares(
     cells = _shown(data, fold)
     settled = cells if len(cells.rows) <= smooth_effects.MANY else sampled(cells, rngs[0])
     trials = range(len(rngs)) if settled is cells else range(1)
-    prior = min(_PRIORS, key=lambda own: _flat_loss(settled, trials, own))
-    smooth = _model(prior, n_jobs).settle(settled, trials)
-    if smooth.loss >= _flat_loss(settled, trials, prior):
-        # No curves: the first effects of a search that has not begun.
-        flat = [_without_curves(settled, f, prior) for f in trials]
-        smooth = replace(smooth, ridge=np.inf, screened=False, fits=flat, loss=sum(own.loss for own in flat))
+    prior, smooth = _settle_effects(settled, trials, n_jobs)
     lgb_seeds = [int(rng.integers(2**31 - 1)) for rng in rngs]
     contrast = _Contrast.of(cells, prior, rngs[0])
     chosen, trained = _settle_trees(contrast, smooth.fits, lgb_seeds, n_jobs)
@@ -110,17 +105,8 @@ def fit_pair_shares(
         if settled is cells:
             fitted, booster = smooth.fits[f], trained.boosters[f] if trained.rounds else None
         else:
-            if np.isinf(smooth.ridge):
-                fitted = _without_curves(cells, f, prior)
-            else:
-                fitted = _model(prior, n_jobs).fit(cells, f, smooth.ridge, smooth.screened, smooth.fits[0].flat)
-            booster = None
-            if trained.rounds:
-                n_threads = threads(n_jobs, contrast.size(fitted.training))
-                own = contrast.part(fitted, fitted.training, n_threads)
-                booster = lgb.train(
-                    parameters_of(None, chosen, lgb_seeds[f], n_threads), own, num_boost_round=trained.rounds
-                )
+            fitted = _fit_effects(cells, f, prior, smooth, n_jobs)
+            booster = _train(contrast, fitted, chosen, trained.rounds, lgb_seeds[f], n_jobs) if trained.rounds else None
         trees = PairTrees.of(booster, data.n_items) if booster else None
         models.append(PairShares(fitted.basis, fitted.main, trees))
         report(f + 1, len(rngs), "propensity, folds")
@@ -145,8 +131,23 @@ def _model(prior: float, n_jobs: int | None = 1) -> SmoothModel[SelectionEffects
     return SmoothModel(problem, _RIDGES, "selection")
 
 
-def _overall(cells: FoldCells, prior: float) -> FloatArray:
-    return pair_shares(cells.rows.first, cells.rows.second, cells.n_items, prior)
+def _settle_effects(cells: FoldCells, trials: range, n_jobs: int | None) -> tuple[float, Smooth[SelectionEffects]]:
+    """How far pairs are drawn towards their items, and effects of the trial folds; flat where curves do not help."""
+    losses = {prior: _flat_loss(cells, trials, prior) for prior in _PRIORS}
+    prior = min(_PRIORS, key=losses.__getitem__)
+    smooth = _model(prior, n_jobs).settle(cells, trials)
+    if smooth.loss < losses[prior]:
+        return prior, smooth
+    return prior, Smooth(losses[prior], np.inf, False, [_without_curves(cells, f, prior) for f in trials])
+
+
+def _fit_effects(
+    cells: FoldCells, f: int, prior: float, smooth: Smooth[SelectionEffects], n_jobs: int | None
+) -> Fitted[SelectionEffects]:
+    """Effects of one fold, with what a sample has settled."""
+    if np.isinf(smooth.ridge):
+        return _without_curves(cells, f, prior)
+    return _model(prior, n_jobs).fit(cells, f, smooth.ridge, smooth.screened, smooth.fits[0].flat)
 
 
 def _without_curves(cells: FoldCells, f: int, prior: float) -> Fitted[SelectionEffects]:
@@ -159,11 +160,15 @@ def _flat_loss(cells: FoldCells, trials: range, prior: float) -> float:
     """Held-out log-loss of shares that are the same in all contexts."""
     total = 0.0
     for f in trials:
-        training, held = cells.fold != f, cells.fold == f
         rows = cells.rows
+        training, held = cells.fold != f, cells.fold == f
         share = pair_shares(rows.first[training], rows.second[training], cells.n_items, prior)
         total -= float(np.log(share[rows.first[held], rows.second[held]]).sum())
     return total
+
+
+def _overall(cells: FoldCells, prior: float) -> FloatArray:
+    return pair_shares(cells.rows.first, cells.rows.second, cells.n_items, prior)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -176,9 +181,12 @@ class _Contrast:
     cell : ndarray of int, shape (r,)
         Cell of each row.
     first, second : ndarray of int, shape (r,)
-    shown : ndarray of bool, shape (r,)
+    shown : ndarray of int, shape (r,)
+        Whether the row is a pair shown.
     log_drawn : ndarray, shape (K, K)
         Logs of how often each pair is drawn for a context.
+    width : int
+        Columns of the data.
     """
 
     dataset: lgb.Dataset
@@ -227,9 +235,22 @@ class _Contrast:
         place = np.full(self.cell.max(initial=-1) + 1, -1)
         place[cells.number] = np.arange(len(cells.number))
         rows = np.flatnonzero(place[self.cell] >= 0)
-        columns = cells.rows.columns[place[self.cell[rows]]]
         first, second = self.first[rows], self.second[rows]
-        return rows, fitted.main.log_at(columns, first, second) - self.log_drawn[first, second]
+        shown = fitted.main.log_at(cells.rows.columns, first, second, place[self.cell[rows]])
+        return rows, shown - self.log_drawn[first, second]
+
+
+def _train(
+    contrast: _Contrast,
+    fitted: Fitted[SelectionEffects],
+    chosen: Mapping[str, Parameter],
+    rounds: int,
+    seed: int,
+    n_jobs: int | None,
+) -> lgb.Booster:
+    n_threads = threads(n_jobs, contrast.size(fitted.training))
+    train = contrast.part(fitted, fitted.training, n_threads)
+    return lgb.train(parameters_of(None, chosen, seed, n_threads), train, num_boost_round=rounds)
 
 
 def _settle_trees(
