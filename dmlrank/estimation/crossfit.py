@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from ..data.preferences import Cells, FloatArray, IntArray
 from ..exceptions import DataError
-from ..nuisance.learners import MuModel
+from ..nuisance.learners import MuModel, on_one_thread
 
 # Rows that are looked at to see whether contexts repeat.
 _PEEK = 2000
@@ -127,7 +127,7 @@ class CrossFittedMu:
             for number, at in enumerate(range(0, len(representative), size)):
                 members = np.sort(order[bounds[number] : bounds[number + 1]])
                 rows = representative[at : at + size]
-                ask = partial(_asked, model, self.x, rows)
+                ask = partial(_asked, on_one_thread(model), self.x, rows)
                 yield Part(here[members], place[members] - at, ask, getattr(model, "concurrent", False))
 
     def average(self, x: FloatArray) -> FloatArray:

@@ -89,6 +89,13 @@ class MirroredMu:
         return (self.model.at(x, first, second) + self.model.at(x, second, first)[:, self.flip]) / 2
 
 
+def on_one_thread(model: MuModel) -> MuModel:
+    """The same model for callers that ask it from several threads: its own would only get in their way."""
+    if isinstance(model, MirroredMu):
+        return replace(model, model=on_one_thread(model.model))
+    return replace(model, n_jobs=1) if isinstance(model, BoosterMu | SmoothBoostedMu) else model
+
+
 def fit_all(
     data: PreferenceData,
     fold: IntArray,

@@ -7,7 +7,7 @@ import pytest
 
 from dmlrank.nuisance import learners
 from dmlrank.nuisance.frequencies import shrunken_frequencies
-from dmlrank.nuisance.learners import BoosterMu, ConstantMu, fit_mu
+from dmlrank.nuisance.learners import BoosterMu, ConstantMu, fit_mu, on_one_thread
 
 TUNE = {"n_estimators": 30, "num_leaves": 6, "min_data_in_leaf": 5}
 PAIRS = ~np.eye(3, dtype=bool)
@@ -107,3 +107,15 @@ def test_held_out_contexts_are_not_looked_at(draw):
     other = np.where(kept, label, (label + 1) % 3)
     one, two = (fit(draw(labels, 3), kept).predict(np.zeros((1, 1))) for labels in (label, other))
     np.testing.assert_array_equal(one, two)
+
+
+def test_on_one_thread_only_the_threads_differ(draw_battles, rank):
+    frame = draw_battles(np.random.default_rng(0), 150, 4).frame
+    for options in ({}, {"learner": "lightgbm"}, {"learner": "lightgbm", "position_bias": False}):
+        result = rank(frame, "winner ~ x0 + x1 | model_a + model_b", n_jobs=2, **options)
+        mu = result.steps.repetitions[0].mu
+        for model in mu.models:
+            alone = on_one_thread(model)
+            inner, own = (getattr(kept, "model", kept) for kept in (model, alone))
+            assert (inner.n_jobs, own.n_jobs) == (2, 1)
+            np.testing.assert_array_equal(alone.predict(mu.x[:30]), model.predict(mu.x[:30]))
