@@ -133,7 +133,7 @@ def _needed_columns(
     names = locate_names(formula.features, available, environment, n_rows, roles)
     arrays = {name: as_array(environment.namespace[name]) for name in names.arrays}
     coded = check_names(
-        table, [name for name in table.columns if name not in names.columns or not is_vector_column(table[name])]
+        table, [name for name in table.columns if name not in names.columns or _may_be_odd(table[name])]
     )
     for name in names.columns:
         kind = kind_of_time(table[name])
@@ -141,6 +141,11 @@ def _needed_columns(
             raise DataError(f"feature {name!r} is a {kind}; turn it into a number (days since ...) or a category")
     in_roles = {name: coded[name] if name in coded else check_names(table, [name])[name] for name in roles}
     return Rows(formula, names, context, extras, table, in_roles, arrays, np.arange(n_rows), n_rows, n_rows)
+
+
+def _may_be_odd(feature: pd.Series) -> bool:
+    """Whether cells could hold what is no value: numbers cannot, and vectors are looked at elsewhere."""
+    return feature.dtype.kind == "O" and not is_vector_column(feature)
 
 
 def _complete(rows: Rows, missing: str, propensity: str | None) -> NDArray[np.bool_]:
