@@ -107,11 +107,12 @@ def dml_rank(
     context : str or sequence of str, optional
         Columns that identify a prompt. Repeated votes on a prompt and pair are averaged. None: every row is a prompt.
     propensity : {"estimate", "marginal"}, str, array, callable or plan
-        P(the pair is labelled | x). Estimated with LightGBM; pair frequencies (pairs drawn without looking at the
-        prompt); the name of a column (propensity of the row's own ordered pair); or known ones, used unchanged: an
-        array (n, K, K), a function of (contexts, models) that returns one, where contexts is a DataFrame with all
-        columns of the data and a row per context, or an object with an array ``propensity``, such as a labelling plan,
-        whose ``contexts`` and ``models`` are matched by name.
+        P(the pair is labelled | x). Estimated, with LightGBM and, where prompts have one labelled pair, smooth effects
+        of the models on what is shown; pair frequencies (pairs drawn without looking at the prompt); the name of a
+        column (propensity of the row's own ordered pair); or known ones, used unchanged: an array (n, K, K), a function
+        of (contexts, models) that returns one, where contexts is a DataFrame with all columns of the data and a row per
+        context, or an object with an array ``propensity``, such as a labelling plan, whose ``contexts`` and ``models``
+        are matched by name.
     propensity_formula : str, optional
         ``"~ features"`` for an estimated propensity, where selection saw other things than the formula's features, such
         as a judge's score of the prompt.
@@ -167,8 +168,8 @@ def dml_rank(
         How boosters are tuned, of mu and of estimated propensities: a handful of configurations with early stopping on
         inner folds; the paper's random search (30 draws from its grid for real data, 3 folds; many times slower), or
         another :class:`RandomSearch`; LightGBM parameters to be used as they are; or LightGBM's defaults with 100
-        rounds. With ``learner="auto"``, "cv" settles ridge, rounds and configuration by the log-loss of the held-out
-        folds, once for all folds; anything else is about LightGBM, and makes mu LightGBM's alone. With a learner of
+        rounds. With ``learner="auto"``, and for propensities of prompts with one labelled pair, "cv" settles ridge,
+        rounds and configuration by the log-loss of the held-out folds, once for all folds; anything else is about LightGBM, and makes mu LightGBM's alone. With a learner of
         your own it tunes the propensities only, and is refused where these are not estimated.
     position_bias : bool
         Whether showing a pair the other way round makes it another pair. False: order does not matter, both orders of
