@@ -169,8 +169,9 @@ def dml_rank(
         inner folds; the paper's random search (30 draws from its grid for real data, 3 folds; many times slower), or
         another :class:`RandomSearch`; LightGBM parameters to be used as they are; or LightGBM's defaults with 100
         rounds. With ``learner="auto"``, and for propensities of prompts with one labelled pair, "cv" settles ridge,
-        rounds and configuration by the log-loss of the held-out folds, once for all folds; anything else is about LightGBM, and makes mu LightGBM's alone. With a learner of
-        your own it tunes the propensities only, and is refused where these are not estimated.
+        rounds and configuration by the log-loss of the held-out folds, once for all folds; anything else is about
+        LightGBM, and makes mu LightGBM's alone. With a learner of your own it tunes the propensities only, and is
+        refused where these are not estimated.
     position_bias : bool
         Whether showing a pair the other way round makes it another pair. False: order does not matter, both orders of
         a pair are one. That needs category weights that mirror, learns from both orders, asks ``min_labels`` of a pair
