@@ -15,7 +15,7 @@ from ..data.preferences import FloatArray, IntArray, PreferenceData
 from ..functionals.base import AlongPairs, Local
 from .crossfit import CrossFittedMu, MuSource
 from .evaluation import Pass, evaluate
-from .influence import Influence, Judged, Pieces, raised
+from .influence import Influence, Judged, Pieces, count_below, raised
 from .kinds import Kinds, Labels
 from .steepening import LocallySteep, Steep, is_steep, local_steepening, pair_worth, steepening
 
@@ -286,8 +286,7 @@ def evaluate_kinds(
 def _floored(raw: FloatArray, floor: float, fold: IntArray) -> tuple[int, int]:
     """Entries of mu below the floor in all contexts, and all entries, for tables (F, K, K, C) by fold."""
     _, n_items, _, n_categories = raw.shape
-    low = (raw < floor).sum(axis=(1, 2, 3)) - n_items * n_categories * (floor > 0)
-    n_floored = int(low @ np.bincount(fold, minlength=len(raw)))
+    n_floored = int(count_below(raw, floor) @ np.bincount(fold, minlength=len(raw)))
     return n_floored, len(fold) * n_items * (n_items - 1) * n_categories
 
 

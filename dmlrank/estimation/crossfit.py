@@ -119,7 +119,7 @@ class CrossFittedMu:
     def parts(self, size: int, kept: NDArray[np.bool_] | None = None) -> Iterator[Part]:
         """Parts of equal size, fold by fold; contexts with equal features are asked about once per fold."""
         for held_out, model in enumerate(self.models):
-            inside = self.folds.fold == held_out
+            alone, inside = on_one_thread(model), self.folds.fold == held_out
             here = np.flatnonzero(inside if kept is None else inside & kept)
             representative, place = _distinct_rows(self.x, here)
             order = np.argsort(place, kind="stable")
@@ -127,7 +127,7 @@ class CrossFittedMu:
             for number, at in enumerate(range(0, len(representative), size)):
                 members = np.sort(order[bounds[number] : bounds[number + 1]])
                 rows = representative[at : at + size]
-                ask = partial(_asked, on_one_thread(model), self.x, rows)
+                ask = partial(_asked, alone, self.x, rows)
                 yield Part(here[members], place[members] - at, ask, getattr(model, "concurrent", False))
 
     def average(self, x: FloatArray) -> FloatArray:

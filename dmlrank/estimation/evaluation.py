@@ -16,7 +16,7 @@ from .._progress import report
 from ..data.preferences import FloatArray, IntArray, PreferenceData
 from ..functionals.base import Local
 from .crossfit import MuSource, Part
-from .influence import Influence, Judged, Pieces, raised
+from .influence import Influence, Judged, Pieces, count_below, raised
 from .kinds import Labels
 from .pulls import Rows, worth_by_pair
 from .scores import LabelScore, Score
@@ -210,7 +210,7 @@ class _Task:
         table = raised(raw, self.floor) if self.interior else raw
         n_floored = 0
         if self.interior:
-            n_floored = self._floored(raw, part)
+            n_floored = int(count_below(raw, self.floor) @ np.bincount(part.place, minlength=len(raw)))
         return _Chunk(
             [
                 _ScoreChunk(score.value(mu)[part.place]) if isinstance(score, Local) else self._dense(score, mu, part)
@@ -218,15 +218,6 @@ class _Task:
             ],
             n_floored,
         )
-
-    def _floored(self, raw: FloatArray, part: Part) -> int:
-        """Entries below the floor; a context stands for all that are equal to it."""
-        low = raw < self.floor
-        diagonal = self.data.n_items * self.data.n_categories * (self.floor > 0)
-        if len(part.place) == len(raw):
-            return int(np.count_nonzero(low)) - len(raw) * diagonal
-        count = np.count_nonzero(low.reshape(len(low), -1), axis=1) - diagonal
-        return int(count @ np.bincount(part.place, minlength=len(raw)))
 
     def _dense(self, score: Score | LabelScore, mu: FloatArray, part: Part) -> _ScoreChunk:
         """Values and corrections from the probabilities of all pairs, a few contexts at a time."""

@@ -264,3 +264,9 @@ def raised(mu: FloatArray, floor: float) -> FloatArray:
     total[total <= 0] = 1.0
     lifted /= total[..., None]
     return lifted
+
+
+def count_below(mu: FloatArray, floor: float) -> IntArray:
+    """Entries below the floor in each context, (n,), of probabilities (n, K, K, C) with a diagonal of zeros."""
+    n, n_items, _, n_categories = mu.shape
+    return np.count_nonzero((mu < floor).reshape(n, -1), axis=1) - n_items * n_categories * (floor > 0)

@@ -8,23 +8,29 @@ from dataclasses import dataclass
 import lightgbm as lgb
 import numpy as np
 
-# The work of tune="cv" for propensities: rows from which a sample settles it for all folds, configurations, inner
-# folds, and rounds for a thousand labels, with those that early stopping waits for. On simulated arenas rounds grow
-# like the fourth root of the labels.
+# The work of tune="cv" for propensities where prompts have several labelled pairs: rows from which a sample settles it
+# for all folds, configurations, inner folds, and rounds for a thousand labels, with those that early stopping waits
+# for, a mean over configurations some of which are soon given up. On simulated arenas rounds grow like the fourth root
+# of the labels.
 _MANY_ROWS = 40_000
 _CONFIGURATIONS = 4
 _INNER_FOLDS = 3
-_ROUNDS = 40
-# That of the default learner of mu: stages, rounds with those waited for, labels from which a sample and one fold
-# settle these, columns of main effects per feature, evaluations of their likelihood, and seconds per number in these.
-_STAGES = 3
-_MU_ROUNDS = 25
+_ROUNDS = 20
+# That of the default learner of mu: rounds of all stages together, with those waited for, labels from which a sample
+# and one fold settle these, columns of effects per feature and at most, evaluations of their likelihood, and seconds
+# per number in these.
+_MU_ROUNDS = 45
 _MANY = 20_000
-_CURVES = 4
-_EVALUATIONS = 150
-_PER_NUMBER = 1e-8
-# Sampled unlabelled pairs for each labelled one, in the training of propensities.
-_NEGATIVES = 10
+_CURVES, _MOST_COLUMNS = 5, 128
+_EVALUATIONS = 60
+_PER_NUMBER = 8e-9
+# That of pairs' shares, where prompts have one labelled pair: rounds, evaluations of the likelihood, and seconds per
+# number, once for every item.
+_SHARE_ROUNDS = 15
+_SHARE_EVALUATIONS = 25
+_PER_ITEM_NUMBER = 3e-10
+# Sampled unlabelled pairs for each labelled one, in the training of propensities, and pairs drawn for each shown one.
+_NEGATIVES, _DRAWN = 10, 5
 # What one tree's part in the scores of all pairs of a context costs, in walks of one row down a tree; by
 # benchmarks/all_pairs.py.
 _WALKS, _WALKS_PER_PAIR = 3.0, 0.01
@@ -32,6 +38,7 @@ _PROBE_ROWS = (500, 2000)
 _PROBE_ROUNDS = 4
 _PROBE_TRIES = 3
 _PROBE_LEAVES = 15
+_BINS = 63
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,35 +82,45 @@ def estimate_cost(
     Notes
     -----
     Per fold, mu has main effects, and up to three boosters that grow C trees a round on its share of the cells in both
-    orders, as long as trees help; with many cells one fold and a sample settle how. The propensity's booster grows one
-    tree a round on that share and ten sampled pairs for each, tuned with 4 configurations on 3 inner folds, once for
-    all folds where rows are many. The time of a round, a + b rows columns trees, and of a prediction are measured on
-    random numbers within the call.
+    orders, as long as trees help; with many cells one fold and a sample settle how. Where prompts have one labelled
+    pair, the shares of pairs have effects of the items, and boosters of one tree a round on that share and five drawn
+    pairs for each. Elsewhere the propensity's booster grows one tree a round on that share and ten sampled pairs for
+    each, tuned with 4 configurations on 3 inner folds, once for all folds where rows are many. The time of a round,
+    a + b rows columns trees, and of a prediction are measured on random numbers within the call.
     """
     numbers = n_contexts * n_items * (n_items - 1) * n_categories
     kept = n_cells * (n_folds - 1) / n_folds
-    sizes = {"mu": kept, "propensity": kept * (1 + min(_NEGATIVES, n_items * (n_items - 1)))}
+    contrast = _DRAWN if one_pair else min(_NEGATIVES, n_items * (n_items - 1))
+    selection_rows = kept * (1 + contrast)
     megabytes = n_contexts * n_features * 8 / 1e6
     if n_features == 0:
         # Counts and one pass over one table for all contexts: about 50 million numbers a second.
         return Cost(0.2 + numbers / 5e7, 0, int(kept), numbers, megabytes)
     fixed, per_number, per_leaf_visit = _probe(n_features + 2)
-    rounds = _ROUNDS * max(n_cells / 1000, 1.0) ** 0.25
-    # An inner fold trains on two thirds of the rows.
-    tuned = min(sizes["propensity"], _MANY_ROWS) * 2 / 3
-    tunings = 1 if sizes["propensity"] > _MANY_ROWS else n_folds
-    tuning = (tunings * _CONFIGURATIONS * _INNER_FOLDS * rounds, tuned)
-    propensity = (n_folds * rounds, sizes["propensity"])
+    columns = 1 + min(_CURVES * n_features, _MOST_COLUMNS)
+    # Cells that settle how the effects and their boosters are trained, and on how many folds.
     sampled, settling = (kept, n_folds) if n_cells <= _MANY else (kept * _MANY / n_cells, 1)
-    trials = (settling * _STAGES * _MU_ROUNDS, 2 * sampled)
-    final = (0 if settling == n_folds else n_folds * _MU_ROUNDS, 2 * kept)
-    seconds = 0.2 + (settling * sampled + kept) * _EVALUATIONS * (1 + _CURVES * n_features) * _PER_NUMBER
-    for (grown, rows), per_tree in ((tuning, 1), (propensity, 1), (trials, n_categories), (final, n_categories)):
-        seconds += grown * (fixed + per_number * per_tree * rows * (n_features + 2))
-    trees_asked = _MU_ROUNDS * n_categories + rounds * one_pair
+    again = 0 if settling == n_folds else n_folds
+    fitted = (settling * sampled + again * kept) * columns
+    seconds = 0.2 + fitted * _EVALUATIONS * _PER_NUMBER
+    # Rounds, rows and trees of a round.
+    grown = [(settling * _MU_ROUNDS, 2 * sampled, n_categories), (again * _MU_ROUNDS / 2, 2 * kept, n_categories)]
+    if one_pair:
+        seconds += fitted * n_items * _SHARE_EVALUATIONS * _PER_ITEM_NUMBER
+        rounds = float(_SHARE_ROUNDS)
+        grown += [(settling * rounds, sampled * (1 + contrast), 1), (again * rounds, selection_rows, 1)]
+    else:
+        rounds = _ROUNDS * max(n_cells / 1000, 1.0) ** 0.25
+        # An inner fold trains on two thirds of the rows.
+        tuned = min(selection_rows, _MANY_ROWS) * 2 / 3
+        tunings = 1 if selection_rows > _MANY_ROWS else n_folds
+        grown += [(tunings * _CONFIGURATIONS * _INNER_FOLDS * rounds, tuned, 1), (n_folds * rounds, selection_rows, 1)]
+    for n_rounds, rows, per_round in grown:
+        seconds += n_rounds * (fixed + per_number * per_round * rows * (n_features + 2))
+    trees_asked = _MU_ROUNDS / 2 * n_categories + rounds * one_pair
     visits = n_contexts * trees_asked * (_WALKS + _WALKS_PER_PAIR * n_items * (n_items - 1))
-    trees = round(tuning[0] + propensity[0] + (trials[0] + final[0]) * n_categories)
-    return Cost(seconds + visits * per_leaf_visit, trees, int(sizes["propensity"]), numbers, megabytes)
+    trees = round(sum(n_rounds * per_round for n_rounds, _, per_round in grown))
+    return Cost(seconds + visits * per_leaf_visit, trees, int(selection_rows), numbers, megabytes)
 
 
 def _probe(n_columns: int) -> tuple[float, float, float]:
@@ -117,7 +134,7 @@ def _probe(n_columns: int) -> tuple[float, float, float]:
     rounds, visits = [], []
     for n_rows in _PROBE_ROWS:
         rows = rng.normal(size=(n_rows, n_columns))
-        data = lgb.Dataset(rows, rng.integers(2, size=n_rows), params={"verbosity": -1}).construct()
+        data = lgb.Dataset(rows, rng.integers(2, size=n_rows), params={"verbosity": -1, "max_bin": _BINS}).construct()
         tries = []
         for _ in range(_PROBE_TRIES):
             start = time.process_time()

@@ -1,4 +1,4 @@
-"""Folds that are trained at the same time."""
+"""Work on folds or parts at the same time."""
 
 from __future__ import annotations
 

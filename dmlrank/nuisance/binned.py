@@ -69,6 +69,11 @@ def binned_rows(
     return rows, order
 
 
+def binning(n_jobs: int | None) -> dict[str, Parameter]:
+    """Parameters for making bins, a feature to a thread."""
+    return {"verbosity": -1, "num_threads": n_jobs or 0}
+
+
 def some_rows(dataset: lgb.Dataset, rows: IntArray, n_threads: int) -> lgb.Dataset:
     """Some of the rows, (r,) in ascending order.
 

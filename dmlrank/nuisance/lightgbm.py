@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from ..data.preferences import FloatArray, IntArray, PreferenceData
 from .binned import binned_rows, bins
-from .parameters import Parameter, Settings, as_settings
+from .parameters import Parameter, Settings, as_settings, fixed_parameters
 from .tuning import Tune, settle
 
 # Numbers in a training matrix from which threads within one booster pay.
@@ -251,21 +251,7 @@ def settled(
 
 
 def _fixed(rows: BinnedRows, n_classes: int | None, seed: int, n_jobs: int | None) -> dict[str, Parameter]:
-    fixed: dict[str, Parameter] = {
-        "objective": "binary" if n_classes is None else "multiclass",
-        "seed": seed,
-        "num_threads": threads(n_jobs, len(rows.label) * rows.n_features),
-        "verbosity": -1,
-        # The same trees whatever the number of threads.
-        "deterministic": True,
-        "force_row_wise": True,
-        "feature_pre_filter": False,
-        # LightGBM's default of 100 rows per group of categories would merge all but the most frequent models.
-        "min_data_per_group": 10,
-    }
-    if n_classes is not None:
-        fixed["num_class"] = n_classes
-    return fixed
+    return fixed_parameters(n_classes, seed, threads(n_jobs, len(rows.label) * rows.n_features))
 
 
 def _shape(n_features: int, n_items: int | None, tune: Tune) -> dict[str, Parameter]:

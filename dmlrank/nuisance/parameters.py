@@ -72,6 +72,31 @@ class Settings:
     rounds: int = 100
 
 
+def fixed_parameters(n_classes: int | None, seed: int, n_threads: int) -> dict[str, Parameter]:
+    """What every booster is trained with beside its configuration; binary where ``n_classes`` is None.
+
+    Examples
+    --------
+    >>> fixed_parameters(None, 1, 2)["objective"], fixed_parameters(3, 1, 2)["num_class"]
+    ('binary', 3)
+    """
+    kind: dict[str, Parameter] = {"objective": "binary"}
+    if n_classes is not None:
+        kind = {"objective": "multiclass", "num_class": n_classes}
+    return {
+        **kind,
+        "seed": seed,
+        "num_threads": n_threads,
+        "verbosity": -1,
+        # The same trees whatever the number of threads.
+        "deterministic": True,
+        "force_row_wise": True,
+        "feature_pre_filter": False,
+        # LightGBM's default of 100 rows per group of categories would merge all but the most frequent models.
+        "min_data_per_group": 10,
+    }
+
+
 def check_names(names: Iterable[str], option: str) -> None:
     """Raise where a parameter is settled by the data, or would need held-out rows.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from numbers import Real
 from typing import Any
@@ -25,7 +26,7 @@ from .lightgbm import (
 )
 from .pairs import PairTrees
 from .parameters import Settings
-from .selection_shares import fit_pair_shares
+from .selection_shares import PairShares, fit_pair_shares
 from .selection_tables import (
     AnyLabel,
     BoostedSelection,
@@ -210,18 +211,19 @@ def _selections(
     """What each fold learns."""
     if not _one_pair_per_context(data.cells):
         return [BoostedSelection(b, None, data.ordered) for b in _pair_boosters(data, fold, unit, tune, rngs, n_jobs)]
+    made: list[FoldSelection] = []
     if tune == "cv":
-        shares = fit_pair_shares(data, fold, rngs, n_jobs)
-        whether = _any_label(data, fold, unit, tune, rngs, n_jobs)
-        return [SharedSelection(own, any_label, data.ordered) for own, any_label in zip(shares, whether, strict=True)]
-    boosters = _pair_boosters(data, fold, unit, tune, rngs, n_jobs)
-    whether = _any_label(data, fold, unit, tune, rngs, n_jobs)
-    return [
-        BoostedSelection(PairTrees.of(booster, data.n_items), any_label, data.ordered)
-        if booster is not None
-        else BoostedSelection(None, None, data.ordered)
-        for booster, any_label in zip(boosters, whether, strict=True)
-    ]
+        learnt: Sequence[Any] = fit_pair_shares(data, fold, rngs, n_jobs)
+    else:
+        learnt = _pair_boosters(data, fold, unit, tune, rngs, n_jobs)
+    for own, any_label in zip(learnt, _any_label(data, fold, unit, tune, rngs, n_jobs), strict=True):
+        if isinstance(own, PairShares):
+            made.append(SharedSelection(own, any_label, data.ordered))
+        elif own is None:
+            made.append(BoostedSelection(None, None, data.ordered))
+        else:
+            made.append(BoostedSelection(PairTrees.of(own, data.n_items), any_label, data.ordered))
+    return made
 
 
 def scaled(estimates: FloatArray, data: PreferenceData) -> Propensity:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import lightgbm as lgb
@@ -12,7 +12,7 @@ import numpy as np
 from .._progress import report
 from ..data.preferences import FloatArray, IntArray, PreferenceData
 from . import smooth_effects
-from .binned import binned_rows, some_rows
+from .binned import binned_rows, binning, some_rows
 from .boosting import JUMPS, TREES, Boosted, boost_together, parameters_of
 from .fold_cells import FoldCells
 from .lightgbm import ordered_cells, threads, workers_at
@@ -57,17 +57,38 @@ class PairShares:
             shares *= np.exp(predict_all_pairs(self.trees, x, n_items, raw_score=True, n_jobs=n_jobs)[..., 0])
         return np.asarray(shares / shares.sum(axis=(1, 2), keepdims=True))
 
-    def at(self, x: FloatArray, first: IntArray, second: IntArray, n_jobs: int | None) -> FloatArray:
-        """Share of one pair in each context, (n,)."""
-        if self.trees is None:
-            return np.exp(self.effects.log_at(self.basis.of(x), first, second))
-        made = np.empty(len(x))
-        step = max(1, _CHUNK // len(self.effects.share) ** 2)
-        for begin in range(0, len(x), step):
-            part = slice(begin, begin + step)
-            table = self.table(x[part], n_jobs)
-            made[part] = table[np.arange(len(table)), first[part], second[part]]
-        return made
+    def at(
+        self, x: FloatArray, first: IntArray, second: IntArray, n_jobs: int | None, both_orders: bool = False
+    ) -> FloatArray:
+        """Share of one pair in each context, (n,), or of its two orders together."""
+        if self.trees is not None:
+            return picked(lambda own: self.table(own, n_jobs), x, first, second, len(self.effects.share), both_orders)
+        if both_orders:
+            row = np.tile(np.arange(len(x)), 2)
+            one, other = np.concatenate([first, second]), np.concatenate([second, first])
+            return np.exp(self.effects.log_at(self.basis.of(x), one, other, row)).reshape(2, -1).sum(axis=0)
+        return np.exp(self.effects.log_at(self.basis.of(x), first, second))
+
+
+def picked(
+    table: Callable[[FloatArray], FloatArray],
+    x: FloatArray,
+    first: IntArray,
+    second: IntArray,
+    n_items: int,
+    both_orders: bool = False,
+) -> FloatArray:
+    """Entries of a pair per context, or sums of both orders, of tables (b, K, K) made a few contexts at a time."""
+    made = np.empty(len(x))
+    step = max(1, _CHUNK // max(n_items**2, x.shape[1]))
+    for begin in range(0, len(x), step):
+        part = slice(begin, begin + step)
+        own = table(x[part])
+        at = np.arange(len(own))
+        made[part] = own[at, first[part], second[part]]
+        if both_orders:
+            made[part] += own[at, second[part], first[part]]
+    return made
 
 
 def fit_pair_shares(
@@ -98,7 +119,7 @@ def fit_pair_shares(
     trials = range(len(rngs)) if settled is cells else range(1)
     prior, smooth = _settle_effects(settled, trials, n_jobs)
     lgb_seeds = [int(rng.integers(2**31 - 1)) for rng in rngs]
-    contrast = _Contrast.of(cells, prior, rngs[0])
+    contrast = _Contrast.of(cells, prior, rngs[0], n_jobs)
     chosen, trained = _settle_trees(contrast, smooth.fits, lgb_seeds, n_jobs)
     models = []
     for f in range(len(rngs)):
@@ -124,7 +145,7 @@ def _shown(data: PreferenceData, fold: IntArray) -> FoldCells:
     return FoldCells(rows, basis, data.x, context, fold[context], number, data.n_items, data.ordered)
 
 
-def _model(prior: float, n_jobs: int | None = 1) -> SmoothModel[SelectionEffects]:
+def _model(prior: float, n_jobs: int | None) -> SmoothModel[SelectionEffects]:
     def problem(training: FoldCells) -> SelectionProblem:
         return SelectionProblem.of(training.rows, _overall(training, prior), n_jobs or os.cpu_count() or 1)
 
@@ -198,7 +219,7 @@ class _Contrast:
     width: int
 
     @classmethod
-    def of(cls, cells: FoldCells, prior: float, rng: np.random.Generator) -> _Contrast:
+    def of(cls, cells: FoldCells, prior: float, rng: np.random.Generator, n_jobs: int | None) -> _Contrast:
         """Draw for all cells."""
         rows, n_items = cells.rows, cells.n_items
         share = _overall(cells, prior)
@@ -207,7 +228,7 @@ class _Contrast:
         cell = np.concatenate([cells.number, drawn])
         first = np.concatenate([rows.first, pair // n_items])
         second = np.concatenate([rows.second, pair % n_items])
-        dataset, order = binned_rows(cells.x, cells.context[cell], first, second, {"verbosity": -1})
+        dataset, order = binned_rows(cells.x, cells.context[cell], first, second, binning(n_jobs))
         shown = (order < len(rows)).astype(np.intp)
         dataset.set_label(shown)
         with np.errstate(divide="ignore"):

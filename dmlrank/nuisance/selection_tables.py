@@ -10,10 +10,7 @@ import numpy as np
 from ..data.preferences import FloatArray, IntArray
 from .lightgbm import stack_rows
 from .pairs import predict_all_pairs
-from .selection_shares import PairShares
-
-# Numbers in the tables of all pairs that are held at a time.
-_CHUNK = 4_000_000
+from .selection_shares import PairShares, picked
 
 
 class PairPropensity(Protocol):
@@ -78,10 +75,7 @@ class SharedSelection:
 
     def at(self, x: FloatArray, first: IntArray, second: IntArray, n_items: int, n_jobs: int | None) -> FloatArray:
         """Estimates for one pair of each context, (b,)."""
-        share = self.shares.at(x, first, second, n_jobs)
-        if not self.ordered:
-            share = share + self.shares.at(x, second, first, n_jobs)
-        return share * self.any_label.predict(x, n_jobs)
+        return self.shares.at(x, first, second, n_jobs, not self.ordered) * self.any_label.predict(x, n_jobs)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -113,17 +107,11 @@ class BoostedSelection:
 
     def at(self, x: FloatArray, first: IntArray, second: IntArray, n_items: int, n_jobs: int | None) -> FloatArray:
         """Estimates for one pair of each context, (b,)."""
-        made = np.empty(len(x))
+        if self.booster is None or self.any_label is not None:
+            return picked(lambda own: self.table(own, n_items, n_jobs), x, first, second, n_items)
         orders = [(first, second)] if self.ordered else [(first, second), (second, first)]
-        if self.booster is not None and self.any_label is None:
-            rows = (stack_rows(x, np.arange(len(x)), a, b) for a, b in orders)
-            return np.sum([self.booster.predict(both, num_threads=n_jobs or 0) for both in rows], axis=0)
-        step = max(1, _CHUNK // max(n_items**2, x.shape[1]))
-        for begin in range(0, len(x), step):
-            part = slice(begin, begin + step)
-            table = self.table(x[part], n_items, n_jobs)
-            made[part] = table[np.arange(len(table)), first[part], second[part]]
-        return made
+        rows = (stack_rows(x, np.arange(len(x)), a, b) for a, b in orders)
+        return np.sum([self.booster.predict(both, num_threads=n_jobs or 0) for both in rows], axis=0)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

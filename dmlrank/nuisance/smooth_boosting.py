@@ -13,7 +13,7 @@ from scipy.special import softmax
 from .._progress import report
 from ..data.preferences import Cells, FloatArray, IntArray, PreferenceData
 from . import smooth_effects
-from .binned import BinnedCells
+from .binned import BinnedCells, binning
 from .boosting import JUMPS, TREES, Boosted, boost_together, parameters_of
 from .fold_cells import FoldCells, labelled, with_soft
 from .lightgbm import stack_rows, threads, workers_at
@@ -130,7 +130,7 @@ def fit_smooth_boosted(
     trials = folds if settled is cells else range(1)
     smooth = _MODEL.settle(settled, trials)
     lgb_seeds = [int(rng.integers(2**31 - 1)) for rng in generators]
-    binned = _binned(cells)
+    binned = _binned(cells, n_jobs)
     stage, trained = _settle_stage(binned, smooth, lgb_seeds, n_jobs, like)
     models = []
     for f in folds:
@@ -145,13 +145,13 @@ def fit_smooth_boosted(
     return tuple(models)
 
 
-def _binned(cells: FoldCells) -> BinnedCells:
+def _binned(cells: FoldCells, n_jobs: int | None) -> BinnedCells:
     """All cells in bins that follow from the features alone."""
     every = cells
     for more in cells.soft:
         every = every.and_more(more)
     rows = every.rows
-    return BinnedCells.of(every.x, every.context, rows.first, rows.second, rows.y, rows.weight, {"verbosity": -1})
+    return BinnedCells.of(every.x, every.context, rows.first, rows.second, rows.y, rows.weight, binning(n_jobs))
 
 
 def _settle_stage(

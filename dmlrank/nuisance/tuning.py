@@ -11,26 +11,21 @@ from numpy.typing import NDArray
 
 from .._progress import report
 from ..exceptions import OptionError, OptionTypeError, check_choice
+from .boosting import JUMPS, MAX_ROUNDS, PATIENCE, TREES, WARM_UP
 from .parameters import ROUND_NAMES, Parameter, Settings, as_settings, check_names, check_values
 from .random_search import InnerFolds, RandomSearch, best_draw
 
 Tune = str | Mapping[str, Parameter] | RandomSearch | None
 
-_MAX_ROUNDS = 500
-_PATIENCE = 10
-# Rounds after which a configuration that is behind the best one's loss at the same round is given up.
-_WARM_UP = 5
 _INNER_FOLDS = 3
 # Rows from which one inner fold says enough.
 _ENOUGH = 10_000
 
-# Random thresholds (Geurts, Ernst and Wehenkel 2006) average to smooth functions: on the tie simulator they halve the
-# squared error of mu that exhaustive thresholds have. The last configuration is for functions that really jump.
 _CONFIGURATIONS: tuple[Mapping[str, Parameter], ...] = (
     {"extra_trees": True, "num_leaves": 6, "min_data_in_leaf": 10, "lambda_l2": 1.0},
-    {"extra_trees": True, "num_leaves": 15, "min_data_in_leaf": 10, "lambda_l2": 10.0},
+    TREES,
     {"extra_trees": True, "num_leaves": 31, "min_data_in_leaf": 20, "lambda_l2": 10.0},
-    {"extra_trees": False, "num_leaves": 15, "min_data_in_leaf": 20, "lambda_l2": 5.0},
+    JUMPS,
 )
 
 
@@ -114,12 +109,12 @@ def _trial(
     def stop(env: CallbackEnv) -> None:
         losses.append(float(env.evaluation_result_list[0][2]))
         done = len(losses)
-        stale = done - 1 - int(np.argmin(losses)) >= _PATIENCE
-        behind = _WARM_UP <= done <= len(leader) and losses[-1] > leader[done - 1]
+        stale = done - 1 - int(np.argmin(losses)) >= PATIENCE
+        behind = WARM_UP <= done <= len(leader) and losses[-1] > leader[done - 1]
         if stale or behind:
             raise EarlyStopException(env.iteration, env.evaluation_result_list)
 
-    lgb.cv({**fixed, **configuration}, train, num_boost_round=_MAX_ROUNDS, folds=folds, callbacks=[stop])
+    lgb.cv({**fixed, **configuration}, train, num_boost_round=MAX_ROUNDS, folds=folds, callbacks=[stop])
     return losses
 
 

@@ -47,7 +47,7 @@ def test_where_the_first_rounds_gain_nothing_it_ends_early():
 
 
 def test_it_ends_at_the_most_rounds(monkeypatch):
-    monkeypatch.setattr(boosting, "_MAX_ROUNDS", 8)
+    monkeypatch.setattr(boosting, "MAX_ROUNDS", 8)
     assert boosted([1 - 0.01 * number for number in range(50)]).rounds == 8
 
 
