@@ -20,9 +20,9 @@ import numpy as np
 import pandas as pd
 import scipy
 
-from dmlrank.nuisance.lightgbm import TrainingRows, train_booster
-from dmlrank.nuisance.pairs import PairTrees, predict_all_pairs
-from dmlrank.nuisance.tuning import Tune
+from dmlrank.nuisance.all_pairs.predict import PairTrees, predict_all_pairs
+from dmlrank.nuisance.boosting.train import TrainingRows, train_booster
+from dmlrank.nuisance.boosting.tuning import Tune
 
 N_CATEGORIES = 3
 # Features and hyperparameters; the rounds make three trees each.

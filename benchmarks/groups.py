@@ -19,7 +19,7 @@ from scipy.stats import chi2
 
 import dmlrank as dr
 from dmlrank.estimation.influence import Influence
-from dmlrank.estimation.subgroups import project_influence
+from dmlrank.estimation.linear_projection import project_influence
 from dmlrank.functionals import Borda, BradleyTerry, CategoryWeights
 from dmlrank.inference.covariance import robust
 

@@ -21,10 +21,10 @@ from numpy.typing import NDArray
 from patsy import EvalEnvironment
 
 from dmlrank.data.preferences import PreferenceData
-from dmlrank.data.reading import read_preferences
-from dmlrank.nuisance.pairs import PairTrees
-from dmlrank.nuisance.propensity import _pair_boosters, estimate_propensity, marginal_propensity, scaled
-from dmlrank.nuisance.selection_tables import AnyLabel, BoostedSelection
+from dmlrank.data.read_votes import read_preferences
+from dmlrank.nuisance.all_pairs.predict import PairTrees
+from dmlrank.nuisance.propensity_model.all_pairs import AnyLabel, BoostedSelection
+from dmlrank.nuisance.propensity_model.estimate import _pair_boosters, estimate_propensity, marginal_propensity, scaled
 
 FloatArray = NDArray[np.float64]
 

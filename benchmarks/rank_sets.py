@@ -20,10 +20,10 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from dmlrank.inference.covariance import Covariance, free_basis
-from dmlrank.inference.multiplicity import largest
-from dmlrank.inference.noise import MULTIPLIERS, MultiplierNoise, NormalNoise, differences, normal_noise
+from dmlrank.inference.multiple_testing import largest
 from dmlrank.inference.pairwise import compare_differences
 from dmlrank.inference.ranks import rank_bounds, separate, separate_each
+from dmlrank.inference.resampling import MULTIPLIERS, MultiplierNoise, NormalNoise, differences, normal_noise
 
 METHODS = ("max-t", "step-down", "holm", "fdr_bh", "none")
 

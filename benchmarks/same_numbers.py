@@ -164,9 +164,9 @@ def _real(name: str, formula: str = PLAIN, **options: Any) -> Callable[[], Numbe
     def numbers() -> Numbers:
         root = Path(os.environ["DMLRANK_DATA"])
         if name == "mt_bench":
-            battles = dr.datasets.read_mt_bench(root / "mt_bench")
+            battles = dr.datasets.read_mt_bench(root / "mt_bench" / "human.jsonl")
         else:
-            battles = dr.datasets.read_chatbot_arena(root / "chatbot_arena")
+            battles = dr.datasets.read_chatbot_arena(root / "chatbot_arena" / "human.json")
         return of_result(fit(formula, battles, **options))
 
     return numbers
@@ -199,7 +199,9 @@ FITS: dict[str, Callable[[], Numbers]] = {
     "weights": lambda: of_result(fit(data=arena().assign(w=lambda d: 1 + d["length"].rank(pct=True)), weights="w")),
     "untuned": of_fit(tune=None),
     "tuned by dict": of_fit(tune={"n_estimators": 30, "num_leaves": 7}),
-    "random search": of_fit(tune=dr.RandomSearch(n_draws=3, n_folds=2), data=arena(400), min_labels=1, graph="complete"),
+    "random search": of_fit(
+        tune=dr.RandomSearch(n_draws=3, n_folds=2), data=arena(400), min_labels=1, graph="complete"
+    ),
     "lightgbm alone": of_fit(learner="lightgbm"),
     "classifier": _learner,
     "floor": of_fit(functional="bt", floor=0.02),
@@ -263,7 +265,7 @@ def main(argv: list[str]) -> int:
         gaps = {key: difference(value, numbers.get(key)) for key, value in stored[name].items()}
         changed = {key: gap for key, gap in gaps.items() if gap > 0}
         moved += bool(changed)
-        print(f"{name:40s} {seconds:6.1f} s  {'same' if not changed else changed}", flush=True)
+        print(f"{name:40s} {seconds:6.1f} s  {changed or 'same'}", flush=True)
         for key in changed:
             if isinstance(stored[name][key], str) and "-v" in sys.orig_argv:
                 print(stored[name][key], numbers.get(key), sep="\n--- now\n")

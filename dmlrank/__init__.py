@@ -7,19 +7,19 @@ The method is that of Frauen, Deviyani, van der Schaar and Feuerriegel, arXiv 26
 from __future__ import annotations
 
 from . import datasets, functionals
+from ._utils.versions import show_versions
 from ._version import __version__
 from .api import check, dml_rank, load, read_json
-from .comparison import compare
 from .data.graph import Graph
 from .exceptions import DmlrankError, DmlrankWarning
 from .functionals import CategoryWeights
-from .nuisance.random_search import RandomSearch
+from .nuisance.boosting.random_search import RandomSearch
 from .planning.contrasts import Against, Top
 from .planning.design import design
 from .planning.plan import Plan
 from .planning.rounds import mixture_propensity, repeated_propensity
-from .results import RankResults
-from .versions import show_versions
+from .results.comparison import compare
+from .results.rank_results import RankResults
 
 __all__ = [
     "Against",

@@ -11,7 +11,16 @@ import pandas as pd
 from numpy.typing import ArrayLike
 from patsy import EvalEnvironment
 
-from ._options import (
+from ._utils.progress import Report, reporting
+from .data.formula.features import caller_environment
+from .data.graph import Graph
+from .exceptions import check_choice
+from .fit.state import Source
+from .functionals import CategoryWeights, Functional
+from .inspection.check import Check
+from .inspection.run_check import inspect_data
+from .nuisance.boosting.tuning import Tune
+from .options import (
     MISSING,
     CovType,
     Estimator,
@@ -24,17 +33,8 @@ from ._options import (
     cluster_groups,
     make_options,
 )
-from ._progress import Report, reporting
-from .data.features import caller_environment
-from .data.graph import Graph
-from .exceptions import check_choice
-from .functionals import CategoryWeights, Functional
-from .inspection.check import Check
-from .inspection.gather import inspect_data
-from .nuisance.tuning import Tune
-from .results import RankResults, fit
-from .steps import Source
-from .storage.json_form import from_text, read_text
+from .results.rank_results import RankResults, fit
+from .storage.json_format import from_text, read_text
 
 
 def dml_rank(

@@ -12,8 +12,8 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from ..exceptions import DataError, DmlrankWarning
-from .features import FeatureNames
-from .formula import Formula
+from .formula.features import FeatureNames
+from .formula.parse import Formula
 from .frames import Coded, each_vector, is_vector_column
 from .preferences import IntArray
 

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from .features import FeatureMap
+from .formula.features import FeatureMap
 
 IntArray = NDArray[np.intp]
 FloatArray = NDArray[np.float64]

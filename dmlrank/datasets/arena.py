@@ -10,9 +10,9 @@ import pandas as pd
 from scipy.special import softmax
 
 from ..exceptions import ColumnError, DataError, listed, nearest
-from ._prompts import CATEGORIES, SHARES, draw_prompts, length_distribution
-from ._random import FloatArray, IntArray, Rng, check_between, check_count, draw_categories, generator
-from ._truth import Scorer, average_scores
+from .prompts import CATEGORIES, SHARES, draw_prompts, length_distribution
+from .random_draws import FloatArray, IntArray, Rng, check_between, check_count, draw_categories, generator
+from .truth import Scorer, average_scores
 
 __all__ = ["Arena", "simulate_arena"]
 

@@ -9,8 +9,8 @@ import pandas as pd
 from scipy.special import expit, softmax
 
 from ..exceptions import OptionTypeError, listed, nearest
-from ._random import FloatArray, Rng
-from ._simulator import Simulator
+from .random_draws import FloatArray, Rng
+from .simulator_base import Simulator
 
 __all__ = ["Bt", "Ties", "simulate_bt", "simulate_ties"]
 

@@ -66,6 +66,25 @@ class Judged:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class Labels:
+    """What labels say of mu where it is linear in them: cells with the same mu may be one, with their mean label.
+
+    Attributes
+    ----------
+    mu : ndarray, shape (r, C)
+        Out-of-fold probabilities, not floored.
+    cells : Cells
+        The r cells with all votes that they stand for.
+    count : ndarray of int, shape (r,)
+        Labelled cells that each stands for.
+    """
+
+    mu: FloatArray
+    cells: Cells
+    count: IntArray
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Influence:
     """The pieces phi_i = a_i + sum of the corrections in context i, not yet centred.
 
@@ -82,7 +101,8 @@ class Influence:
         Weight of each context in the target population, with mean one.
     steepening : ndarray, shape (d, d), or None
         How much larger the second moment of the correction would be if the derivative of F were taken at the true mu
-        instead of the fitted one, to first order (:mod:`dmlrank.estimation.steepening`); None where it is not known.
+        instead of the fitted one, to first order (:mod:`dmlrank.estimation.variance_correction`); None where it is not
+        known.
     sampled : ndarray, shape (n,), or None
         Where F(mu) is averaged over a sample of m contexts only: n / m for these, 0 for the others, whose ``value`` is
         zero. None where all contexts count.

@@ -9,7 +9,7 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from .._products import PRODUCT
+from .._utils.blas import PRODUCT
 from ..data.graph import Graph
 from ..exceptions import NuisanceError, OptionError, check_choice, listed
 

@@ -10,7 +10,7 @@ import numpy as np
 from ..data.graph import Graph
 from ..exceptions import NuisanceError, OptionError
 from .base import CategoryWeights, FloatArray, Gauge, IntArray, require_weights
-from .edges import checked_edge_weights, edge_matrix, symmetric_metric
+from .graph_weights import checked_edge_weights, edge_matrix, symmetric_metric
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from ..data.graph import Graph
 from ..exceptions import OptionError, OptionTypeError, listed
 from .base import CategoryWeights, FloatArray, Gauge
-from .edges import checked_graph
+from .graph_weights import checked_graph
 from .probing import Probe, check_derivative, check_off_graph, check_smooth, check_values
 
 # Length of a finite-difference step, as a share of the smallest probability.

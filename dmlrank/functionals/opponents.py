@@ -10,7 +10,7 @@ import numpy as np
 from ..data.graph import Graph
 from ..exceptions import OptionError
 from .base import CategoryWeights, FloatArray, Gauge, require_weights
-from .edges import checked_graph, symmetric_metric
+from .graph_weights import checked_graph, symmetric_metric
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -9,7 +9,7 @@ import numpy as np
 from ..data.graph import Graph
 from ..exceptions import NuisanceError, OptionError, check_choice
 from .base import CategoryWeights, FloatArray, Gauge, IntArray, require_weights
-from .edges import checked_graph, symmetric_metric
+from .graph_weights import checked_graph, symmetric_metric
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..data.preferences import FloatArray, IntArray
-from ..estimation.by_kind import KindInfluence
+from ..estimation.grouped import KindInfluence
 from ..exceptions import DataError, DmlrankWarning
 
 _FEW_CLUSTERS = 30

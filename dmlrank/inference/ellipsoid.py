@@ -10,8 +10,8 @@ import numpy as np
 from scipy.special import gammaln
 from scipy.stats import chi2
 
-from .._drawing import DARK, LIGHT, literal, new_axes
 from ..exceptions import HypothesisError, OptionError, listed
+from ..plotting.style import DARK, LIGHT, literal, new_axes
 from .covariance import Covariance, FloatArray
 
 if TYPE_CHECKING:

@@ -8,10 +8,10 @@ import numpy as np
 from scipy.stats import norm
 
 from ..data.preferences import FloatArray, IntArray
-from . import sides
+from . import alternatives as sides
 from .covariance import Covariance
-from .multiplicity import benjamini_hochberg, bonferroni, holm, largest, single_step, step_down
-from .noise import Contrasts, Noise, differences
+from .multiple_testing import benjamini_hochberg, bonferroni, holm, largest, single_step, step_down
+from .resampling import Contrasts, Noise, differences
 
 METHODS = ("max-t", "step-down", "holm", "fdr_bh", "bonferroni", "none")
 
@@ -65,7 +65,7 @@ def compare_differences(
     method : str
         One of ``METHODS``.
     side, delta
-        See :func:`dmlrank.inference.sides.statistics`.
+        See :func:`dmlrank.inference.alternatives.statistics`.
     alpha : float
         One minus the level.
     """

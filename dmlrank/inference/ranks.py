@@ -10,8 +10,8 @@ from scipy.stats import norm
 
 from ..data.preferences import FloatArray, IntArray
 from .covariance import Covariance
-from .multiplicity import single_step, step_down
-from .noise import Noise, differences
+from .multiple_testing import single_step, step_down
+from .resampling import Noise, differences
 
 
 @dataclass(frozen=True, slots=True, eq=False)

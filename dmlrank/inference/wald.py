@@ -13,7 +13,7 @@ from statsmodels.stats.contrast import ContrastResults
 
 from ..data.preferences import FloatArray
 from ..exceptions import HypothesisError, listed
-from . import sides
+from . import alternatives as sides
 from .covariance import Covariance
 
 # A row's free part below this share of the row lies in the gauge.
@@ -96,7 +96,7 @@ def t_test(
     reason : str
         What the functional fixes, for errors.
     side, delta
-        What is tested of ``matrix @ theta - value``, see :func:`dmlrank.inference.sides.statistics`.
+        What is tested of ``matrix @ theta - value``, see :func:`dmlrank.inference.alternatives.statistics`.
 
     Returns
     -------

@@ -1,15 +1,20 @@
-"""What a look at data before a fit finds."""
+"""What a look at data before a fit finds, and how it is written: text and HTML."""
 
 from __future__ import annotations
 
+import html
+import textwrap
 from dataclasses import dataclass
 
+import numpy as np
 import pandas as pd
 
 from ..data.graph import Graph
 from .cost import Cost
 from .counts import OrderTest, PositionEffect, Repeats
-from .render import as_html, as_text
+
+_WIDTH = 94
+_TITLE = "Check before a fit"
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -84,11 +89,11 @@ class Check:
 
     def as_text(self) -> str:
         """The page as plain text."""
-        return as_text(self)
+        return _as_text(self)
 
     def as_html(self) -> str:
         """The page as HTML; names are escaped."""
-        return as_html(self)
+        return _as_html(self)
 
     def __str__(self) -> str:
         return self.as_text()
@@ -98,3 +103,111 @@ class Check:
 
     def _repr_html_(self) -> str:
         return self.as_html()
+
+
+def _as_text(check: Check) -> str:
+    """The page as plain text."""
+    lines = [_TITLE.center(_WIDTH).rstrip(), "=" * _WIDTH]
+    for name, fact in facts(check):
+        lines += textwrap.wrap(f"{name:<20}{fact}", _WIDTH, subsequent_indent=" " * 20, break_on_hyphens=False)
+    lines += ["=" * _WIDTH, *_shown_models(check).to_string().splitlines(), "=" * _WIDTH]
+    for number, problem in enumerate(check.problems, start=1):
+        lines += textwrap.wrap(f"[{number}] {problem}", _WIDTH, subsequent_indent="    ", break_on_hyphens=False)
+    return "\n".join(lines if check.problems else [*lines, "Nothing stands in the way of a fit."])
+
+
+def _as_html(check: Check) -> str:
+    """The page as HTML; names are escaped."""
+    rows = "".join(f"<tr><th>{html.escape(n)}</th><td>{html.escape(f)}</td></tr>\n" for n, f in facts(check))
+    problems = "".join(f"<li>{html.escape(problem)}</li>\n" for problem in check.problems)
+    return (
+        f'<table class="simpletable">\n<caption>{_TITLE}</caption>\n{rows}</table>\n'
+        f"{_shown_models(check).to_html(border=0)}\n"
+        + (f"<ol>\n{problems}</ol>" if problems else "<p>Nothing stands in the way of a fit.</p>")
+    )
+
+
+def facts(check: Check) -> list[tuple[str, str]]:
+    """What was found, as names and sentences."""
+    ids = ", ".join(check.context) or "every row is one"
+    p = len(check.features)
+    shown = ", ".join(check.features[:6]) + (", ..." if p > 6 else "")
+    lines = [
+        ("Formula:", check.formula),
+        ("Rows:", f"{check.n_rows:,}" + (f", {check.n_dropped:,} of them miss a value" if check.n_dropped else "")),
+        ("Contexts:", f"{check.n_contexts:,} ({ids}), {check.n_unlabelled:,} without a label"),
+        ("Votes:", f"{check.n_votes:,} on {check.n_comparisons:,} comparisons{_repeats(check)}"),
+        ("Labels:", "; ".join(_label(*row) for row in check.labels[["label", "read_as", "votes"]].to_numpy())),
+        ("Features:", f"{p}: {shown}" if p else "none"),
+        ("Models:", f"{len(check.models)}, in {len(check.components)} connected component" + "s" * _many(check)),
+        ("Pairs compared:", _pairs(check)),
+        ("Display order:", _order(check)),
+        ("First position:", _position(check)),
+    ]
+    for name, row in check.clusters.iterrows():
+        sizes = f"{row['smallest']:,} to {row['largest']:,} {row['of']}, median {row['median']:g}"
+        lines.append(("Clusters:", f"{row['clusters']:,} {name} ({sizes})"))
+    lacking = check.missing[check.missing > 0]
+    lines.append(("Missing values:", ", ".join(f"{name} {count:,}" for name, count in lacking.items()) or "none"))
+    lines.append(("Cost:", _cost(check)))
+    return lines
+
+
+def _label(label: str, read_as: str, votes: int) -> str:
+    meaning = f"{read_as} wins" if read_as in ("first", "second") else read_as.replace("_", " ")
+    return f"{label} = {meaning} ({votes:,})"
+
+
+def _many(check: Check) -> bool:
+    return len(check.components) != 1
+
+
+def _repeats(check: Check) -> str:
+    again = check.repeats
+    if not again.contexts:
+        return ""
+    return f"; {again.contexts:,} contexts have more than one vote (at most {again.most_votes:,})"
+
+
+def _pairs(check: Check) -> str:
+    labelled = check.pairs["contexts"] > 0
+    thin = int((labelled & ~check.pairs["compared"]).sum())
+    left_out = f"; {thin} with too few labels (min_labels={check.min_labels} in each order)" if thin else ""
+    never = f"; {int((~labelled).sum())} never shown" if not labelled.all() else ""
+    smallest = check.pairs.loc[check.pairs["compared"], "contexts"].min()
+    least = f"; the smallest has {smallest:,} contexts" if np.isfinite(smallest) else ""
+    return f"{check.graph.n_edges} of {len(check.pairs)}{left_out}{never}{least}"
+
+
+def _order(check: Check) -> str:
+    test = check.order
+    return f"balanced within pairs: chi2 = {test.statistic:.1f}, df = {test.df}, p = {_p(test.p_value)}"
+
+
+def _position(check: Check) -> str:
+    effect = check.position
+    adjusted = f"; both orders weighted alike {effect.adjusted:.3f}, p = {_p(effect.p_value)} against 1/2"
+    return f"wins {effect.share:.3f}, ties one half" + (adjusted if np.isfinite(effect.p_value) else "")
+
+
+def _p(p_value: float) -> str:
+    return f"{p_value:.3f}" if p_value >= 0.001 else "<0.001"
+
+
+def _cost(check: Check) -> str:
+    cost = check.cost
+    seconds = cost.seconds
+    size = (
+        "less than 1 s"
+        if seconds < 1
+        else f"about {seconds:.0f} s"
+        if seconds < 120
+        else f"about {seconds / 60:.0f} min"
+    )
+    trees = f"{cost.trees:,} trees on up to {cost.training_rows:,} rows" if cost.trees else "no trees"
+    return f"{trees}, {cost.probabilities:,} probabilities; {size} on one thread (an estimate, within a factor of 3)"
+
+
+def _shown_models(check: Check) -> pd.DataFrame:
+    table = check.models.sort_values("win_share", ascending=False).rename_axis(index=None)
+    return table.round({"share_first": 3, "win_share": 3})

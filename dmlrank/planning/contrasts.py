@@ -10,8 +10,8 @@ import numpy as np
 
 from ..data.preferences import FloatArray
 from ..exceptions import HypothesisError, OptionError, UnknownModelError, check_choice, listed, nearest
-from ..hypotheses import read_hypothesis
 from ..inference.covariance import free_basis
+from ..inference.hypotheses import read_hypothesis
 from .criteria import Criterion
 
 

@@ -10,9 +10,9 @@ import scipy.linalg
 
 from ..data.preferences import FloatArray
 from ..exceptions import OptionError
+from .allocation import Allocation, allocate, stationarity
+from .bt_restricted import RestrictedProblem, squared_step
 from .problem import Problem
-from .restricted import RestrictedProblem, squared_step
-from .solve import Allocation, allocate, stationarity
 
 _TOLERANCE = 1e-6
 _STEPS = 300

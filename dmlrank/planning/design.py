@@ -10,14 +10,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from .._options import PROMPTS, check_whole
 from ..data.graph import Graph
 from ..data.preferences import FloatArray
 from ..exceptions import OptionError, OptionTypeError, check_choice
+from ..fit.estimand import chosen_functional
 from ..functionals import CategoryWeights, Custom, Functional
 from ..functionals.base import output_names
-from ..setup import chosen_functional
-from .checks import (
+from ..options import PROMPTS, check_whole
+from .bt_restricted import RestrictedProblem
+from .contrasts import make_criterion
+from .plan import Plan, make_plan
+from .problem import Pairs, Problem
+from .specification import Labels, Order
+from .validate import (
     check_mu,
     mu_array,
     positive,
@@ -28,11 +33,6 @@ from .checks import (
     read_weights,
     share,
 )
-from .contrasts import make_criterion
-from .order import Labels, Order
-from .plan import Plan, make_plan
-from .problem import Pairs, Problem
-from .restricted import RestrictedProblem
 
 
 def design(

@@ -9,8 +9,8 @@ import numpy as np
 import pandas as pd
 
 from ..data.preferences import FloatArray, IntArray
-from .order import Labels
 from .problem import Pairs
+from .specification import Labels
 
 _ROWS = 4096
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..estimates import Estimates
-from ..inference.noise import differences
+from ..fit.estimates import Estimates
 from ..inference.ranks import Separation, units_needed
+from ..inference.resampling import differences
 
 _POWER = 0.8
 # Beyond, a number would only feign knowledge.

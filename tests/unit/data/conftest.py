@@ -6,8 +6,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from dmlrank.data.features import caller_environment
-from dmlrank.data.reading import read_preferences
+from dmlrank.data.formula.features import caller_environment
+from dmlrank.data.read_votes import read_preferences
 
 
 @pytest.fixture(scope="session")

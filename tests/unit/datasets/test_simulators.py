@@ -111,7 +111,7 @@ def test_truth_is_the_mean_score_over_fresh_contexts(functional):
 
 def test_truth_does_not_depend_on_the_size_of_a_chunk(monkeypatch):
     whole = Ties(0).truth("borda", n=1000)
-    monkeypatch.setattr("dmlrank.datasets._simulator._CHUNK_CELLS", 27 * 64)
+    monkeypatch.setattr("dmlrank.datasets.simulator_base._CHUNK_CELLS", 27 * 64)
     np.testing.assert_allclose(Ties(0).truth("borda", n=1000), whole, rtol=1e-12)
 
 

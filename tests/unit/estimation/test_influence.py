@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from dmlrank.data.preferences import Cells
-from dmlrank.estimation import evaluation
-from dmlrank.estimation.crossfit import Folds, GivenMu, Part
-from dmlrank.estimation.evaluation import evaluate
+from dmlrank.estimation import one_step as evaluation
+from dmlrank.estimation.cross_fitting import Folds, GivenMu, Part
 from dmlrank.estimation.influence import pieces_by_context, pieces_by_group, raised
+from dmlrank.estimation.one_step import evaluate
 from dmlrank.functionals import Borda, BradleyTerry, CategoryWeights, RankCentrality
 
 K, C = 4, 3

@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 from scipy.special import expit
 
-from dmlrank.estimation.crossfit import GivenMu
-from dmlrank.estimation.evaluation import evaluate
+from dmlrank.estimation.bt_restricted import RestrictedBradleyTerry
+from dmlrank.estimation.cross_fitting import GivenMu
 from dmlrank.estimation.influence import pieces_by_context, pieces_by_group
-from dmlrank.estimation.restricted import RestrictedBradleyTerry
+from dmlrank.estimation.one_step import evaluate
 from dmlrank.functionals import (
     Borda,
     BradleyTerry,
@@ -24,9 +24,9 @@ from dmlrank.functionals import (
     RankCentrality,
     SoftMin,
 )
-from dmlrank.functionals.first_advantage import FirstAdvantage
-from dmlrank.functionals.pair_share import PairShare
-from dmlrank.nuisance.selection_tables import GivenPairs
+from dmlrank.functionals.position_effect import FirstAdvantage
+from dmlrank.functionals.win_probability import PairShare
+from dmlrank.nuisance.propensity_model.all_pairs import GivenPairs
 
 from .populations import Population, random_direction, slope
 

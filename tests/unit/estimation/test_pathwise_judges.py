@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 
 from dmlrank.data.preferences import Cells
-from dmlrank.estimation.crossfit import GivenMu
-from dmlrank.estimation.evaluation import evaluate
+from dmlrank.estimation.cross_fitting import GivenMu
 from dmlrank.estimation.influence import Judged, pieces_by_context, pieces_by_group
+from dmlrank.estimation.one_step import evaluate
 from dmlrank.functionals import Borda, BradleyTerry, CategoryWeights, Dominance, RankCentrality, SoftMin
 
 from .populations import random_direction, slope

@@ -7,9 +7,9 @@ import pytest
 from scipy.linalg import eigh
 from scipy.special import expit
 
-from dmlrank.estimation.crossfit import GivenMu
-from dmlrank.estimation.evaluation import evaluate
+from dmlrank.estimation.cross_fitting import GivenMu
 from dmlrank.estimation.influence import Influence, pieces_by_group
+from dmlrank.estimation.one_step import evaluate
 from dmlrank.exceptions import DataError, DmlrankWarning
 from dmlrank.functionals import Borda, CategoryWeights, RankCentrality
 from dmlrank.functionals.base import Gauge, Graph

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
+from dmlrank.inference.compact_letters import letter_groups
 from dmlrank.inference.covariance import Covariance, free_basis
-from dmlrank.inference.letters import letter_groups
-from dmlrank.inference.noise import NormalNoise, differences, normal_noise
 from dmlrank.inference.ranks import rank_bounds, ranks_of, separate, separate_each, units_needed
+from dmlrank.inference.resampling import NormalNoise, differences, normal_noise
 
 
 def draw_covariance(rng, d, size=1.0):

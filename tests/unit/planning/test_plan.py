@@ -12,8 +12,8 @@ from scipy.stats import norm
 
 import dmlrank as dr
 from dmlrank.exceptions import GraphError, HypothesisError, NuisanceError, OptionError, OptionTypeError
-from dmlrank.planning.checks import read_costs
 from dmlrank.planning.problem import Pairs
+from dmlrank.planning.validate import read_costs
 
 FUNCTIONALS = ("borda", "bt", "rank_centrality")
 
@@ -70,12 +70,12 @@ def test_more_budget_is_worth_what_the_multiplier_says(mu):
 def test_a_wrong_plan_fails_the_optimality_conditions(mu):
     from dataclasses import replace
 
-    from dmlrank.planning.solve import stationarity
+    from dmlrank.planning.allocation import stationarity
 
     plan = dr.design(mu, "bt", budget=150)
     problem = plan.order.problem
     worth = problem.worth(np.eye(4))
-    from dmlrank.planning.solve import allocate
+    from dmlrank.planning.allocation import allocate
 
     found = allocate(worth, problem.cost, np.full((1, 1), plan.filled.floor), 150, False)
     assert stationarity(worth, problem.cost, np.full((1, 1), plan.filled.floor), found) < 1e-12
@@ -96,7 +96,7 @@ def test_every_step_of_the_determinant_lowers_it(monkeypatch, mu):
     objectives = []
     for steps in range(1, 6):
         monkeypatch.setattr("dmlrank.planning.criteria._STEPS", steps)
-        monkeypatch.setattr("dmlrank.planning.order._CERTAIN", np.inf)
+        monkeypatch.setattr("dmlrank.planning.specification._CERTAIN", np.inf)
         objectives.append(dr.design(mu, "rank_centrality", budget=60, criterion="D").objective)
     assert (np.diff(objectives) <= 1e-12).all()
     assert objectives[0] > objectives[-1] + 1e-6
@@ -143,7 +143,7 @@ def test_without_position_effect_both_settings_know_as_much(flat, functional, cr
 def test_threads_and_chunks_do_not_matter(monkeypatch, mu):
     plan = dr.design(mu, "rank_centrality", budget=90, criterion="D", n_jobs=1)
     monkeypatch.setattr("dmlrank.planning.problem._CHUNK", 4 * 4 * 3 * 7)
-    monkeypatch.setattr("dmlrank.planning.solve._ROWS", 11)
+    monkeypatch.setattr("dmlrank.planning.allocation._ROWS", 11)
     other = dr.design(mu, "rank_centrality", budget=90, criterion="D", n_jobs=3)
     np.testing.assert_allclose(other.propensity, plan.propensity, rtol=1e-7)
 

@@ -1,0 +1,1 @@
+"""Formulas: what they say, and the features made from them."""

@@ -1,0 +1,124 @@
+"""Which contexts and votes belong together."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from ..exceptions import DataError, OptionError
+from .preferences import FloatArray, IntArray, PreferenceData
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Clusters:
+    """Groupings of contexts and of votes.
+
+    Attributes
+    ----------
+    names : tuple of str
+        Columns, the prompt's first.
+    prompt : ndarray of int, shape (n,)
+        Group of each context in the first grouping.
+    other : ndarray of int, shape (n,), or None
+        Group of each context in a second grouping of contexts.
+    annotator : ndarray of int, shape (v,), or None
+        Group of each vote where the second grouping varies within contexts.
+    """
+
+    names: tuple[str, ...]
+    prompt: IntArray
+    other: IntArray | None = None
+    annotator: IntArray | None = None
+
+
+def read_clusters(data: PreferenceData, groups: tuple[str, ...], context: tuple[str, ...]) -> Clusters | None:
+    """Tell groupings of contexts (topics, users) from groupings of votes (annotators who see many prompts).
+
+    Parameters
+    ----------
+    data : PreferenceData
+        Read with the grouping columns.
+    groups : tuple of str
+        At most two columns; ``"context"`` stands for the contexts themselves.
+    context : tuple of str
+        Columns that identify a context, for the advice in errors.
+
+    Raises
+    ------
+    OptionError
+        If annotators are named without the prompts that their votes share.
+    """
+    if not groups:
+        return None
+    by_context: dict[str, IntArray] = {}
+    by_vote: dict[str, IntArray] = {}
+    for name in groups:
+        rows = _row_codes(data, name)
+        first_row = np.unique(data.row_context, return_index=True)[1]
+        if (rows == rows[first_row][data.row_context]).all():
+            by_context[name] = rows[first_row]
+        else:
+            by_vote[name] = rows[data.vote_row]
+    if not by_context:
+        raise OptionError(
+            f"clusters {' and '.join(map(repr, by_vote))} vary within contexts: votes on one prompt are correlated "
+            f"too, "
+            f"so name the prompt beside the annotator: cov_kwds={{'groups': [{(context or ('context',))[0]!r}, "
+            f"{next(iter(by_vote))!r}]}}"
+        )
+    names = (*by_context, *by_vote)
+    coded = list(by_context.values())
+    annotator = next(iter(by_vote.values()), None)
+    return Clusters(names, coded[0], coded[1] if len(coded) > 1 else None, annotator)
+
+
+def context_weights(data: PreferenceData, weights: Any) -> FloatArray | None:
+    """Weights of the contexts in the target population, scaled to mean one, (n,); None where there are none.
+
+    Parameters
+    ----------
+    data : PreferenceData
+    weights : None, str or array_like, shape (n,)
+        A column, the same in all rows of a context, or one number per context in order of first appearance.
+
+    Raises
+    ------
+    DataError, OptionError
+        If a weight is missing, infinite or negative, all are zero, or a column varies within a context.
+    """
+    if weights is None:
+        return None
+    if isinstance(weights, str):
+        rows = pd.to_numeric(data.extras[weights], errors="coerce").to_numpy(dtype=float)
+        first_row = np.unique(data.row_context, return_index=True)[1]
+        values = rows[first_row]
+        varies = ~(rows == values[data.row_context]) & np.isfinite(rows)
+        if varies.any():
+            where = data.context_ids[data.row_context[np.flatnonzero(varies)[0]]]
+            raise DataError(f"weights={weights!r} varies within context {where!r}; a context has one weight")
+    else:
+        values = np.asarray(weights, dtype=float)
+        if values.shape != (data.n_contexts,):
+            raise OptionError(
+                f"weights has shape {values.shape}; needed is one number per context, ({data.n_contexts},)"
+            )
+    wrong = ~(np.isfinite(values) & (values >= 0))
+    if wrong.any():
+        i = int(np.flatnonzero(wrong)[0])
+        raise DataError(
+            f"weights: {values[i]} in context {data.context_ids[i]!r} ({int(wrong.sum())} such); a weight is a finite "
+            f"number of at least 0"
+        )
+    if not values.any():
+        raise DataError("weights are zero in every context")
+    return values / values.mean()
+
+
+def _row_codes(data: PreferenceData, name: str) -> IntArray:
+    if name == "context":
+        return data.row_context
+    # By value, not by appearance: folds must not depend on the order of the rows.
+    return pd.factorize(data.extras[name].astype(str), sort=True)[0]

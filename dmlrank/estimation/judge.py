@@ -1,0 +1,234 @@
+"""Cross-fitting with a judge: m and mu from labels and verdicts, and what they add to the correction."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+import lightgbm as lgb
+import numpy as np
+from numpy.typing import NDArray
+
+from ..data.preferences import Cells, FloatArray, IntArray, PreferenceData
+from ..exceptions import DataError, JudgeError
+from ..nuisance.boosting.train import TrainingRows, ordered_cells, train_booster
+from ..nuisance.boosting.tuning import Tune
+from ..nuisance.judge.two_stage import Tilt, as_shown, chosen_for_soft_labels, human_given_verdict, soft_labels
+from ..nuisance.judge.verdicts import Verdicts
+from .cross_fitting import CrossFittedMu, Folds, MuSource, Part
+from .influence import Judged
+
+_TINY = 1e-12
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class JudgedMu:
+    """First stages with a judge.
+
+    Attributes
+    ----------
+    mu : MuSource
+        mu(x) = E[m | x]; the one without judge where soft labels do not lower the log-loss of the labels.
+    m : ndarray, shape (r, C)
+        Out-of-fold P(Y | x, verdict) at the judged cells.
+    helped : bool
+        Whether verdicts tell anything of the labels.
+    learnt : bool
+        Whether mu learnt from them.
+    """
+
+    mu: MuSource
+    m: FloatArray
+    helped: bool
+    learnt: bool
+
+
+def cross_fit_judged(
+    data: PreferenceData,
+    verdicts: Verdicts,
+    folds: Folds,
+    alone: MuSource,
+    refit: Callable[[Sequence[Cells]], CrossFittedMu] | None,
+    rng: np.random.Generator,
+) -> JudgedMu:
+    """m and mu, from mu without a judge.
+
+    First m is a tilt of the mu without judge. m of a fold, which saw no label in it, then gives soft labels to judged
+    pairs without label outside that fold, and mu is fitted again to labels and soft labels: the second regression. It
+    is kept if it predicts the held-out labels better. Last, m is made from the mu that is kept.
+
+    Parameters
+    ----------
+    data : PreferenceData
+    verdicts : Verdicts
+    folds : Folds
+    alone : MuSource
+        mu fitted to the labels.
+    refit : callable or None
+        Fits mu with soft labels by fold; None where mu stays as it is.
+    rng : Generator
+        Chooses cells for soft labels where there are many.
+    """
+    given = human_given_verdict(data, verdicts, alone.at(verdicts.cells), folds.fold, folds.n_folds)
+    tilts = [tilt for tilt in given.tilts if tilt is not None]
+    kept = JudgedMu(alone, given.m, bool(tilts), False)
+    if refit is None or not isinstance(alone, CrossFittedMu) or len(tilts) < folds.n_folds or verdicts.labelled.all():
+        return kept
+    mu = refit(_soft(data, verdicts, folds, alone, tilts, rng))
+    if log_loss(mu.at(data.cells), data.cells) >= log_loss(alone.at(data.cells), data.cells):
+        return kept
+    given = human_given_verdict(data, verdicts, mu.at(verdicts.cells), folds.fold, folds.n_folds)
+    return JudgedMu(mu, given.m, any(tilt is not None for tilt in given.tilts), True)
+
+
+def _soft(
+    data: PreferenceData,
+    verdicts: Verdicts,
+    folds: Folds,
+    alone: CrossFittedMu,
+    tilts: Sequence[Tilt],
+    rng: np.random.Generator,
+) -> list[Cells]:
+    """Soft labels for the model of each fold, at judged cells outside the fold."""
+    chosen = chosen_for_soft_labels(data, verdicts, rng)
+    fold, soft = folds.fold[verdicts.cells.context[chosen]], []
+    for held_out, (model, tilt) in enumerate(zip(alone.models, tilts, strict=True)):
+        here = chosen[fold != held_out]
+        cells = verdicts.cells
+        base = model.at(data.x[cells.context[here]], cells.first[here], cells.second[here])
+        soft.append(soft_labels(data, verdicts, tilt, here, base))
+    return soft
+
+
+def judged_term(verdicts: Verdicts, rho: FloatArray, m: FloatArray) -> Judged:
+    """What the verdicts add to the correction.
+
+    Each label weighs 1 / pi whether a judge saw its pair or not, so that the verdicts' term stands for the labelled
+    pairs that were judged: it is multiplied by their share, which is one where all of them were.
+
+    Parameters
+    ----------
+    verdicts : Verdicts
+    rho : ndarray, shape (r,)
+        P(judged | x) at the judged cells.
+    m : ndarray, shape (r, C)
+    """
+    share = float((verdicts.label >= 0).mean())
+    return Judged(verdicts.cells, share / rho, m, verdicts.label)
+
+
+def log_loss(p: FloatArray, cells: Cells) -> float:
+    """Log-loss of probabilities, (m, C), per vote."""
+    votes = cells.n_votes[:, None] * cells.y
+    return -float((votes * np.log(np.maximum(p, _TINY))).sum() / cells.n_votes.sum())
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class FeatureMu:
+    """Boosters over rows [x, verdict, first, second], one per fold, asked about stacked rows.
+
+    All pairs of all contexts have a verdict, so that the judged cells of context i are rows i P to (i + 1) P, P pairs
+    per context.
+    """
+
+    boosters: tuple[lgb.Booster, ...]
+    folds: Folds
+    data: PreferenceData
+    verdicts: Verdicts
+    n_jobs: int | None
+
+    def chunks(self, size: int) -> Iterator[tuple[IntArray, FloatArray]]:
+        """Out-of-fold probabilities, fold by fold."""
+        for part in self.parts(size):
+            yield part.contexts, part.probabilities()
+
+    def parts(self, size: int, kept: NDArray[np.bool_] | None = None) -> Iterator[Part]:
+        """Parts of equal size, fold by fold; no two contexts are equal."""
+        for held_out, booster in enumerate(self.boosters):
+            inside = self.folds.fold == held_out
+            here = np.flatnonzero(inside if kept is None else inside & kept)
+            for at in range(0, len(here), size):
+                contexts = here[at : at + size]
+                yield Part(contexts, np.arange(len(contexts)), partial(self._table, booster, contexts), False)
+
+    def average(self, x: FloatArray) -> FloatArray:
+        """Raise: there are no verdicts in other contexts."""
+        raise DataError("judge_as='features' needs verdicts on every pair, which new prompts do not have")
+
+    def at(self, cells: Cells) -> FloatArray:
+        """Out-of-fold probabilities of cells, (m, C)."""
+        row, found = self._rows(cells.context, cells.first, cells.second), np.empty((len(cells), len(self.data.flip)))
+        for held_out, booster in enumerate(self.boosters):
+            here = np.flatnonzero(self.folds.fold[cells.context] == held_out)
+            found[here] = self._predicted(booster, row[here])
+        return found
+
+    def _table(self, booster: lgb.Booster, contexts: IntArray) -> FloatArray:
+        data, cells = self.data, self.verdicts.cells
+        n_pairs = len(cells) // data.n_contexts
+        rows = (contexts[:, None] * n_pairs + np.arange(n_pairs)).reshape(-1)
+        place = np.repeat(np.arange(len(contexts)), n_pairs)
+        table = np.zeros((len(contexts), data.n_items, data.n_items, data.n_categories))
+        table[place, cells.first[rows], cells.second[rows]] = self._predicted(booster, rows)
+        return table if data.ordered else table + np.swapaxes(table, 1, 2)[..., data.flip]
+
+    def _rows(self, context: IntArray, first: IntArray, second: IntArray) -> IntArray:
+        """Judged cells of pairs, found among the sorted ones."""
+        n, cells = self.data.n_items, self.verdicts.cells
+        code = (cells.context * n + cells.first) * n + cells.second
+        return np.searchsorted(code, (context * n + first) * n + second)
+
+    def _predicted(self, booster: lgb.Booster, rows: IntArray) -> FloatArray:
+        stacked = _stacked(self.data, self.verdicts, rows)
+        found = np.asarray(booster.predict(stacked, num_threads=self.n_jobs or 0))
+        return as_shown(found, self.verdicts.cells.flipped[rows], self.data.flip)
+
+
+def fit_with_features(
+    data: PreferenceData,
+    verdicts: Verdicts,
+    folds: Folds,
+    tune: Tune,
+    seeds: Sequence[np.random.SeedSequence],
+    n_jobs: int | None,
+) -> FeatureMu:
+    """One booster per fold, with the verdict among the features.
+
+    Raises
+    ------
+    JudgeError
+        If a pair has no verdict.
+    """
+    if not verdicts.everywhere:
+        n_pairs = data.n_contexts * data.n_items * (data.n_items - 1) // (1 if data.ordered else 2)
+        raise JudgeError(
+            f"judge_as='features' makes the verdict a feature of every pair, and {n_pairs - len(verdicts.cells):,} of "
+            f"{n_pairs:,} pairs have none; judge_as='two-stage' uses what there is"
+        )
+    boosters = []
+    for held_out, seed in enumerate(seeds):
+        rows = _training_rows(data, verdicts, folds, folds.fold != held_out)
+        rng = np.random.default_rng(seed)
+        boosters.append(train_booster(rows, data.n_categories, data.n_items, tune, rng, n_jobs))
+    return FeatureMu(tuple(boosters), folds, data, verdicts, n_jobs)
+
+
+def _training_rows(data: PreferenceData, verdicts: Verdicts, folds: Folds, kept: NDArray[np.bool_]) -> TrainingRows:
+    """A row per category that was chosen in a labelled cell of the kept contexts, of the pair as shown."""
+    cells, inside = data.cells, ordered_cells(data, kept)
+    judged = verdicts.label[inside]
+    y = as_shown(cells.y[inside], verdicts.cells.flipped[judged], data.flip)
+    place, label = np.nonzero(y)
+    context = cells.context[inside[place]]
+    weight = y[place, label] * cells.n_votes[inside[place]]
+    return TrainingRows(_stacked(data, verdicts, judged[place]), label, weight, folds.unit[context])
+
+
+def _stacked(data: PreferenceData, verdicts: Verdicts, rows: IntArray) -> FloatArray:
+    """Rows [x, verdict, first, second] of judged cells as shown."""
+    cells = verdicts.cells
+    turned = cells.flipped[rows]
+    first = np.where(turned, cells.second[rows], cells.first[rows])
+    second = np.where(turned, cells.first[rows], cells.second[rows])
+    return np.hstack([data.x[cells.context[rows]], verdicts.features[rows], first[:, None], second[:, None]])

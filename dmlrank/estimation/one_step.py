@@ -1,0 +1,367 @@
+"""The debiased estimator: F(mu) and its correction, in one pass over the probabilities of all pairs."""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .._utils.progress import report
+from ..data.preferences import FloatArray, IntArray, PreferenceData
+from ..functionals.base import Local
+from ..functionals.protocols import LabelScore, Score
+from .cross_fitting import MuSource, Part
+from .influence import Influence, Judged, Labels, Pieces, count_below, raised
+from .residuals import Rows, worth_by_pair
+from .variance_correction import LocallySteep, Steep, is_steep, local_steepening, steepening
+
+# Doubles in one chunk of mu: a few arrays of this size live at a time, in every thread.
+_CHUNK = 2_000_000
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Pass:
+    """What one pass over the probabilities of all contexts brings.
+
+    Attributes
+    ----------
+    influences : tuple of Influence or KindInfluence
+        One per functional.
+    cell_mu : ndarray, shape (m, C)
+        Out-of-fold probabilities at the labelled cells, not floored.
+    n_floored : int
+        Entries of mu (context, ordered pair, category) below the floor, pairs off the graph included.
+    n_entries : int
+        Entries looked at; zero where no functional needs a floor.
+    labels : Labels
+    """
+
+    influences: tuple[Any, ...]
+    cell_mu: FloatArray
+    n_floored: int
+    n_entries: int
+    labels: Labels
+
+
+def evaluate(
+    scores: Sequence[Score | LabelScore],
+    mu: MuSource,
+    data: PreferenceData,
+    propensity: FloatArray,
+    pieces: Pieces,
+    floor: float,
+    context_weight: FloatArray | None = None,
+    n_jobs: int | None = 1,
+    sample: IntArray | None = None,
+    judged: Judged | None = None,
+) -> Pass:
+    """Evaluate functionals and their corrections in one pass over the probabilities [P eq:debiased_estimator].
+
+    Parameters
+    ----------
+    scores : sequence of Score or LabelScore
+    mu : MuSource
+    data : PreferenceData
+    propensity : ndarray, shape (m,)
+        pi at the labelled cells.
+    pieces : Pieces
+        In what pieces the correction is kept.
+    floor : float
+        Categories of mu below it are raised for functionals with a logit or a division, and rows renormalised. The
+        floored mu is used everywhere: in F, in its derivative and in the residual.
+    context_weight : ndarray, shape (n,), optional
+        Weights in the target population, with mean one; one for every context when None.
+    n_jobs : int, optional
+        Threads; all cores when None. The numbers do not depend on it.
+    sample : ndarray of int, shape (s,), optional
+        Contexts that F(mu) is averaged over; all when None. Corrections are those of all contexts.
+    judged : Judged, optional
+        Verdicts: the correction is along G / rho (m - mu) + S / pi (Y - m), with m = mu where nobody judged.
+
+    Notes
+    -----
+    The correction sum_jk S/pi J_jk (Y - mu_jk) is the directional derivative along delta_jk = S/pi (Y - mu_jk), so no
+    Jacobian is ever built. Where order does not matter, the residuals of both orders of a pair add up and stand flipped
+    at the other order, and pi is the expected number of labelled orders.
+
+    Contexts come in chunks, equal ones once; nothing of the size of all contexts times all pairs is held.
+    """
+    task = _Task.of(scores, mu, data, propensity, pieces, floor, context_weight, judged)
+    wanted = _wanted(task, sample)
+    size = chunk_size(data)
+    results = [_Collected(data.n_contexts, len(pieces.context)) for _ in scores]
+    n_floored = n_entries = done = 0
+    for part, chunk in _in_order(task.part, mu.parts(size, wanted), n_jobs):
+        for own, result in zip(chunk.scores, results, strict=True):
+            result.add(part.contexts, own)
+            if own.steepening is not None:
+                result.steepen(own.steepening)
+        n_floored += chunk.n_floored
+        n_entries += len(part.contexts) * data.n_items * (data.n_items - 1) * data.n_categories * task.interior
+        done += len(part.contexts)
+        report(done, data.n_contexts, "scores, contexts")
+    for score, result in zip(scores, results, strict=True):
+        if isinstance(score, Local):
+            result.correct(task.local_correction(score))
+            if isinstance(score, LocallySteep):
+                result.steepen(task.local_steepening(score))
+    share = None if sample is None else _shares(sample, data.n_contexts)
+    influences = tuple(result.influence(pieces, task.population, share) for result in results)
+    labels = Labels(task.cell_mu, data.cells, np.ones(len(data.cells), np.intp))
+    return Pass(influences, task.cell_mu, n_floored, n_entries, labels)
+
+
+def chunk_size(data: PreferenceData) -> int:
+    """Contexts whose probabilities are held at a time."""
+    return max(1, _CHUNK // (data.n_items**2 * data.n_categories))
+
+
+def _wanted(task: _Task, sample: IntArray | None) -> NDArray[np.bool_] | None:
+    """Contexts whose probabilities are needed: the sample's, and the labelled ones where a score is not local."""
+    if sample is None:
+        return None
+    wanted = np.zeros(task.data.n_contexts, dtype=bool)
+    wanted[sample] = True
+    if not all(isinstance(score, Local) for score in task.scores):
+        wanted[task.rows.context] = True
+    return wanted
+
+
+def _shares(sample: IntArray, n: int) -> FloatArray:
+    shares = np.zeros(n)
+    shares[sample] = n / len(sample)
+    return shares
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _ScoreChunk:
+    """One score in one chunk: values by context, and for scores that are not local corrections by piece."""
+
+    value: FloatArray
+    piece: IntArray | None = None
+    correction: FloatArray | None = None
+    steepening: FloatArray | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Chunk:
+    scores: list[_ScoreChunk]
+    n_floored: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Task:
+    """Everything that is known before the pass begins; the pass changes none of it."""
+
+    scores: Sequence[Score | LabelScore]
+    data: PreferenceData
+    pieces: Pieces
+    floor: float
+    population: FloatArray
+    cell_mu: FloatArray
+    rows: Rows
+    worth: FloatArray
+    row_bounds: IntArray
+    piece_bounds: IntArray
+
+    @classmethod
+    def of(
+        cls,
+        scores: Sequence[Score | LabelScore],
+        mu: MuSource,
+        data: PreferenceData,
+        propensity: FloatArray,
+        pieces: Pieces,
+        floor: float,
+        context_weight: FloatArray | None,
+        judged: Judged | None,
+    ) -> _Task:
+        cell_mu = mu.at(data.cells)
+        numbers = np.arange(data.n_contexts + 1)
+        rows = Rows.of(data, propensity, pieces, judged, mu, cell_mu, floor)
+        return cls(
+            scores,
+            data,
+            pieces,
+            floor,
+            np.ones(data.n_contexts) if context_weight is None else context_weight,
+            cell_mu,
+            rows,
+            worth_by_pair(cell_mu, data, propensity, judged),
+            np.searchsorted(rows.context, numbers),
+            np.searchsorted(pieces.context, numbers),
+        )
+
+    @property
+    def interior(self) -> bool:
+        """Whether any score needs a floor."""
+        return any(score.interior for score in self.scores)
+
+    def part(self, part: Part) -> _Chunk:
+        """Values, and corrections of scores that are not local, in one chunk of contexts."""
+        raw = part.probabilities()
+        table = raised(raw, self.floor) if self.interior else raw
+        n_floored = 0
+        if self.interior:
+            n_floored = int(count_below(raw, self.floor) @ np.bincount(part.place, minlength=len(raw)))
+        return _Chunk(
+            [
+                _ScoreChunk(score.value(mu)[part.place]) if isinstance(score, Local) else self._dense(score, mu, part)
+                for score, mu in ((score, table if score.interior else raw) for score in self.scores)
+            ],
+            n_floored,
+        )
+
+    def _dense(self, score: Score | LabelScore, mu: FloatArray, part: Part) -> _ScoreChunk:
+        """Values and corrections from the probabilities of all pairs, a few contexts at a time."""
+        step = chunk_size(self.data)
+        blocks = [slice(at, at + step) for at in range(0, len(part.contexts), step)]
+        made = [self._dense_block(score, mu[part.place[block]], part.contexts[block]) for block in blocks]
+        known = [own.steepening for own in made if own.steepening is not None]
+        return _ScoreChunk(
+            np.concatenate([own.value for own in made]),
+            np.concatenate([own.piece for own in made if own.piece is not None]),
+            np.concatenate([own.correction for own in made if own.correction is not None]),
+            np.sum(known, axis=0) if known else None,
+        )
+
+    def _dense_block(self, score: Score | LabelScore, mu: FloatArray, contexts: IntArray) -> _ScoreChunk:
+        rows, row_place = _within(self.row_bounds, contexts)
+        piece, piece_place = _within(self.piece_bounds, contexts)
+        row = np.searchsorted(piece, self.rows.piece[rows])
+        if isinstance(score, LabelScore):
+            # Such scores know no verdicts: the rows are the entries of the pieces.
+            labels = (row_place, self.rows.first[rows], self.rows.second[rows])
+            value, added = score.by_label(mu, contexts, *labels, self.rows.target[rows])
+            correction = np.zeros((len(piece), added.shape[1]))
+            np.add.at(correction, row, self.pieces.entry_share[rows][:, None] * added)
+            return _ScoreChunk(value, piece, correction)
+        base = mu if len(piece) == len(contexts) else mu[piece_place]
+        delta = np.zeros(base.shape)
+        at = (row, self.rows.first[rows], self.rows.second[rows])
+        np.add.at(delta, at, self.rows.residuals(score, rows))
+        if not self.data.ordered:
+            delta += np.swapaxes(delta, 1, 2)[..., self.data.flip]
+        value, correction = score.value_and_derivative(base, delta)
+        first_piece = np.searchsorted(piece_place, np.arange(len(contexts)))
+        steeper = None
+        if isinstance(score, Steep) and is_steep(score, self.data.n_contexts, self.data.n_items):
+            whole = delta if len(piece) == len(contexts) else _summed(delta, piece_place, len(contexts))
+            steeper = steepening(score, mu, whole, self.worth, self.population[contexts]) / self.data.n_contexts
+        return _ScoreChunk(value[first_piece], piece, correction, steeper)
+
+    def local_correction(self, score: Local) -> FloatArray:
+        """Corrections by piece, (q, d), of a score that needs mu at the labelled and judged pairs only."""
+        rows, n_items, flip = self.rows, self.data.n_items, self.data.flip
+        total: FloatArray | None = None
+        step = max(1, _CHUNK // n_items)
+        for at in range(0, len(rows.piece), step):
+            part = slice(at, at + step)
+            first, second = rows.first[part], rows.second[part]
+            mu, residual = rows.of_score(score)[part], rows.residuals(score, part)
+            change = score.derivative_at(mu, residual, first, second, n_items)
+            if not self.data.ordered:
+                change = change + score.derivative_at(mu[:, flip], residual[:, flip], second, first, n_items)
+            if total is None:
+                total = np.zeros((len(self.pieces.context), change.shape[1]))
+            _add_rows(total, rows.piece[part], change)
+        return np.zeros((len(self.pieces.context), 0)) if total is None else total
+
+    def local_steepening(self, score: LocallySteep) -> FloatArray:
+        """The steepening of a score that needs mu at the labelled and judged pairs only, (d, d)."""
+        rows, n_items = self.rows, self.data.n_items
+        total: FloatArray | None = None
+        step = max(1, _CHUNK // n_items)
+        for at in range(0, len(rows.piece), step):
+            part = slice(at, at + step)
+            first, second = rows.first[part], rows.second[part]
+            weight = self.worth[first, second] * self.population[rows.context[part]] ** 2
+            delta = rows.residuals(score, part)
+            made = local_steepening(score, rows.floored[part], delta, weight, first, second, n_items)
+            total = made if total is None else total + made
+        assert total is not None
+        return total / self.data.n_contexts
+
+
+def _add_rows(total: FloatArray, rows: IntArray, amounts: FloatArray) -> None:
+    """Add to rows of a table, some of them several times; plainly where each occurs once, which is much faster."""
+    if len(rows) < 2 or (np.diff(rows) > 0).all():
+        total[rows] += amounts
+    else:
+        np.add.at(total, rows, amounts)
+
+
+def _in_order(
+    work: Callable[[Part], _Chunk], parts: Iterable[Part], n_jobs: int | None
+) -> Iterator[tuple[Part, _Chunk]]:
+    """Results in the order of the parts, several parts at work at a time where their models allow it."""
+    threads = n_jobs or os.cpu_count() or 1
+    waiting: deque[tuple[Part, Future[_Chunk]]] = deque()
+    with ThreadPoolExecutor(threads) as pool:
+        for part in parts:
+            if threads == 1 or not part.concurrent:
+                yield part, work(part)
+                continue
+            waiting.append((part, pool.submit(work, part)))
+            if len(waiting) > threads:
+                ready, future = waiting.popleft()
+                yield ready, future.result()
+        while waiting:
+            ready, future = waiting.popleft()
+            yield ready, future.result()
+
+
+class _Collected:
+    """Values by context and corrections by piece, filled chunk by chunk."""
+
+    def __init__(self, n_contexts: int, n_pieces: int) -> None:
+        self._shape = (n_contexts, n_pieces)
+        self._value: FloatArray | None = None
+        self._correction: FloatArray | None = None
+        self._steepening: FloatArray | None = None
+
+    def add(self, contexts: IntArray, own: _ScoreChunk) -> None:
+        """File the scores of a chunk."""
+        width = own.value.shape[1]
+        if self._value is None:
+            self._value = np.zeros((self._shape[0], width))
+        self._value[contexts] = own.value
+        if own.piece is not None:
+            if self._correction is None:
+                self._correction = np.zeros((self._shape[1], width))
+            self._correction[own.piece] = own.correction
+
+    def correct(self, correction: FloatArray) -> None:
+        """File the corrections of a local score."""
+        self._correction = correction
+
+    def steepen(self, amount: FloatArray) -> None:
+        """Add a share of the steepening."""
+        self._steepening = amount if self._steepening is None else self._steepening + amount
+
+    def influence(self, pieces: Pieces, weight: FloatArray, sampled: FloatArray | None) -> Influence:
+        """Everything that was filed."""
+        assert self._value is not None
+        assert self._correction is not None
+        value = self._value if sampled is None else np.where(sampled[:, None] > 0, self._value, 0.0)
+        return Influence(value, self._correction, pieces.context, pieces.weight, weight, self._steepening, sampled)
+
+
+def _summed(delta: FloatArray, place: IntArray, n_contexts: int) -> FloatArray:
+    """Directions of contexts, (b, K, K, C), from those of their pieces."""
+    total = np.zeros((n_contexts, *delta.shape[1:]))
+    np.add.at(total, place, delta)
+    return total
+
+
+def _within(bounds: IntArray, contexts: IntArray) -> tuple[IntArray, IntArray]:
+    """Rows of the given contexts in a table sorted by context, and the place of each row's context among these."""
+    start, count = bounds[contexts], bounds[contexts + 1] - bounds[contexts]
+    place = np.repeat(np.arange(len(contexts)), count)
+    return np.arange(count.sum()) + (start - (np.cumsum(count) - count))[place], place

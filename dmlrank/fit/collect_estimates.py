@@ -1,0 +1,202 @@
+"""The estimates of a fit, collected from its steps."""
+
+from __future__ import annotations
+
+from importlib.metadata import version
+
+import numpy as np
+
+from ..data.preferences import FloatArray, PreferenceData
+from ..functionals.base import output_names
+from ..inference.simultaneous import critical_value
+from ..nuisance.outcome_model.cross_fit import ConstantMu
+from ..nuisance.outcome_model.main_effects_boosting import SmoothBoostedMu
+from ..nuisance.outcome_model.user_learners import learner_name
+from ..nuisance.propensity_model.estimate import Propensity
+from .estimates import Design, Diagnostics, Estimates
+from .judge_value import judge_figures
+from .pipeline import covariance_of
+from .state import Steps
+
+_TINY = 1e-15
+# Estimators that assume a model say so in the functional's name.
+_LABELS = {"bt_mle": "bt (maximum likelihood)", "bt_restricted": "bt (model assumed)"}
+
+
+def collect(steps: Steps, given_warnings: tuple[str, ...]) -> Estimates:
+    """The estimates of a fit."""
+    functional, data, o = steps.setup.functional, steps.data, steps.options
+    gauge = functional.gauge(data.n_items)
+    names = output_names(functional, data.items)
+    position = (np.nan, np.nan) if steps.likelihood else position_test(steps)
+    return Estimates(
+        models=data.items,
+        functional=functional.name,
+        functional_label=_LABELS.get(o.estimator, functional.label),
+        estimator=o.estimator,
+        estimate=steps.influence.estimate,
+        plugin=steps.influence.plugin,
+        shares=steps.influence_of(1).estimate,
+        covariance=steps.covariance,
+        critical=critical_value(steps.covariance, o.alpha),
+        alpha=o.alpha,
+        neutral=functional.neutral(data.n_items),
+        reason=gauge.reason,
+        fixed=gauge.fixed,
+        graph=steps.setup.graph,
+        design=_design(steps),
+        diagnostics=_diagnostics(steps, position, given_warnings),
+        outputs=() if names == data.items else names,
+        judge=judge_figures(steps),
+    )
+
+
+def _design(steps: Steps) -> Design:
+    data, o, weights = steps.data, steps.options, steps.setup.weights
+    votes = data.pair_votes()
+    ties = zip(data.categories[2:], weights.first[2:], weights.second[2:], strict=True)
+    return Design(
+        formula=steps.source.formula,
+        outcome=steps.source.formula.split("~")[0].strip(),
+        context=o.context,
+        n_contexts=data.n_contexts,
+        n_unlabelled=data.n_unlabelled,
+        n_comparisons=len(data.cells),
+        n_votes=data.n_votes,
+        n_rows=data.n_rows,
+        n_dropped=data.n_dropped,
+        smallest_pair=int((votes + votes.T)[steps.setup.graph.edges].min()),
+        categories=data.categories,
+        tie_weights=tuple(ties),
+        edge_weights=steps.setup.edge_weights,
+        learner=_learner(steps),
+        n_folds=o.n_folds,
+        n_rep=o.n_rep,
+        prompts=o.prompts,
+        weighted=o.weights is not None,
+        ordered=o.position_bias,
+        propensity=steps.propensity.how,
+        cov_type=o.cov_type,
+        clusters=steps.clusters.names if steps.clusters else (),
+        seed=o.seed,
+        version=version("dmlrank"),
+    )
+
+
+def _learner(steps: Steps) -> str:
+    if steps.likelihood:
+        return "none"
+    if steps.options.mu is not None:
+        return "given (mu=)"
+    if steps.options.judge_as == "features":
+        return "lightgbm, with verdicts"
+    models = getattr(steps.mu, "models", ())
+    constant = sum(isinstance(getattr(model, "model", model), ConstantMu) for model in models)
+    if constant == len(models):
+        return "pair frequencies" if steps.data.x.shape[1] == 0 else "category shares"
+    boosted = [model.trees is not None for model in models if isinstance(model, SmoothBoostedMu)]
+    if boosted:
+        return "smooth effects + lightgbm" if any(boosted) else "smooth effects"
+    name = learner_name(steps.options.learner)
+    return name if not constant else f"{name} ({constant} folds: shares)"
+
+
+def _diagnostics(steps: Steps, position: tuple[float, float], given_warnings: tuple[str, ...]) -> Diagnostics:
+    data, first = steps.data, steps.repetitions[0]
+    if steps.likelihood:
+        return _likelihood_diagnostics(steps, steps.likelihood.log_loss, given_warnings)
+    labels = steps.evaluated.labels
+    votes = labels.cells.y * labels.cells.n_votes[:, None]
+    share = votes.sum(axis=0) / data.n_votes
+    loss = -(votes * np.log(np.maximum(labels.mu, _TINY))).sum() / data.n_votes
+    chosen = share[share > 0]
+    return Diagnostics(
+        log_loss=float(loss),
+        log_loss_constant=float(-(chosen * np.log(chosen)).sum()),
+        min_propensity=float(_on_graph(steps).min()),
+        effective_share=_effective_share(data, steps.propensity),
+        propensity_floored=steps.propensity.n_floored,
+        position_effect=position[0],
+        position_z=position[1],
+        mu_floored=steps.evaluated.n_floored,
+        mu_entries=steps.evaluated.n_entries,
+        pairs_left_out=steps.setup.n_left_out,
+        pairs_extrapolated=steps.setup.n_extrapolated,
+        models_dropped=steps.dropped,
+        labels=data.labels,
+        outcome_kind=data.outcome_kind,
+        votes_dropped=data.n_votes_dropped,
+        contexts_added=data.n_added,
+        warnings=given_warnings,
+        floor=steps.repetitions[0].floor if steps.setup.functional.interior else 0.0,
+        subsample=0 if first.sample is None else len(first.sample),
+        subsample_price=first.evaluated.influences[0].price_of_sample,
+        **_validity(steps),
+    )
+
+
+def _validity(steps: Steps) -> dict[str, float]:
+    validity, errors = steps.validity, steps.covariance.std_errors
+    if validity is None:
+        return {}
+    ratio = np.abs(validity.second_order[errors > 0]) / errors[errors > 0]
+    return {
+        "calibration": validity.calibration,
+        "effective_contexts": float(validity.effective_contexts.min()),
+        "second_order": float(ratio.max(initial=0.0)),
+    }
+
+
+def position_test(steps: Steps) -> tuple[float, float]:
+    """How much being shown first helps, and its z statistic.
+
+    Where order matters it is a debiased score of its own. Where it is assumed not to, the residuals of pairs shown one
+    way round are held against those of pairs shown the other way round.
+    """
+    if steps.data.ordered:
+        influence = steps.influence_of(2)
+        covariance = covariance_of(steps, influence, np.empty((0, 1)))
+        effect, error = float(influence.estimate[0]), float(covariance.std_errors[0])
+        return effect, effect / error if error > 0 else float("nan")
+    cells, weights = steps.data.cells, steps.setup.weights
+    gap = np.subtract(weights.first, weights.second)
+    turned = np.where(cells.flipped, -1.0, 1.0)
+    residual = turned * ((cells.y - steps.evaluated.cell_mu) @ gap)
+    unit = steps.data.seed_order if steps.clusters is None else steps.clusters.prompt
+    spread = np.sqrt((np.bincount(unit[cells.context], weights=residual) ** 2).sum())
+    both = cells.flipped.any() and not cells.flipped.all()
+    return float(residual.mean()), float(residual.sum() / spread) if both and spread > 0 else float("nan")
+
+
+def _likelihood_diagnostics(steps: Steps, log_loss: float, given_warnings: tuple[str, ...]) -> Diagnostics:
+    return Diagnostics(
+        log_loss=log_loss,
+        log_loss_constant=float(np.log(2)),
+        min_propensity=np.nan,
+        effective_share=np.nan,
+        propensity_floored=0,
+        position_effect=np.nan,
+        position_z=np.nan,
+        mu_floored=0,
+        mu_entries=0,
+        pairs_left_out=steps.setup.n_left_out,
+        pairs_extrapolated=0,
+        models_dropped=steps.dropped,
+        labels=steps.data.labels,
+        outcome_kind=steps.data.outcome_kind,
+        warnings=given_warnings,
+    )
+
+
+def _on_graph(steps: Steps) -> FloatArray:
+    cells = steps.data.cells
+    return steps.propensity.cells[steps.setup.graph.edges[cells.first, cells.second]]
+
+
+def _effective_share(data: PreferenceData, propensity: Propensity) -> float:
+    """(sum w)^2 / sum w^2 over a pair's labels with w = 1 / pi, divided by their number: the smallest over pairs."""
+    pair = data.cells.first * data.n_items + data.cells.second
+    weight = 1 / propensity.cells
+    count, total, square = (np.bincount(pair, weights=w) for w in (np.ones_like(weight), weight, weight**2))
+    seen = count > 0
+    return float((total[seen] ** 2 / (square[seen] * count[seen])).min())

@@ -1,0 +1,249 @@
+"""What is estimated: the items, the comparison graph and the functional on it."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..data.graph import Graph
+from ..data.preferences import PreferenceData
+from ..exceptions import DmlrankWarning, GraphError, OptionError, OptionTypeError, listed
+from ..functionals import BradleyTerry, CategoryWeights, Custom, Functional, named
+from ..functionals.base import FloatArray
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Setup:
+    """A functional bound to category weights and a graph.
+
+    Attributes
+    ----------
+    functional : Functional
+    weights : CategoryWeights
+    graph : Graph
+    edge_weights : str
+        How the pairs are weighted, for the header.
+    n_left_out : int
+        Pairs with labels that are not on the graph.
+    n_extrapolated : int
+        Pairs on the graph without enough labels.
+    """
+
+    functional: Functional
+    weights: CategoryWeights
+    graph: Graph
+    edge_weights: str
+    n_left_out: int
+    n_extrapolated: int
+
+
+def restrict_items(
+    data: PreferenceData, graph: Any, min_labels: int, component: str, min_comparisons: int
+) -> PreferenceData:
+    """Drop models with too few comparisons, then those outside the largest component where that is asked for.
+
+    Raises
+    ------
+    GraphError
+        If what is left is not connected, or fewer than two models are left.
+    """
+    while min_comparisons:
+        labelled = data.pair_counts()
+        enough = (labelled + labelled.T).sum(axis=1) >= min_comparisons
+        if enough.all():
+            break
+        if enough.sum() < 2:
+            raise GraphError(
+                f"min_comparisons={min_comparisons} leaves {int(enough.sum())} models; at least two are needed"
+            )
+        data = data.restrict(np.flatnonzero(enough))
+    parts = comparison_graph(data, graph, min_labels).components()
+    if len(parts) == 1:
+        return data
+    if component == "largest" and len(parts[0]) > 1:
+        return data.restrict(parts[0])
+    raise GraphError(explain_disconnected(data, parts, min_labels, graph))
+
+
+def explain_disconnected(data: PreferenceData, parts: list[NDArray[np.intp]], min_labels: int, graph: Any) -> str:
+    """What to tell of a graph that falls into several parts, and what to do."""
+    shown = "; ".join("{" + listed(data.items[j] for j in part) + "}" for part in parts[:5])
+    shown += " and more" if len(parts) > 5 else ""
+    if not isinstance(graph, str):
+        return (
+            f"graph= does not connect the models: {len(parts)} components {shown}; add pairs between them, or let "
+            f"graph='observed' find the pairs that have labels"
+        )
+    if graph == "votes":
+        way_out = "component='largest' ranks the largest component only" if len(parts[0]) > 1 else "collect such votes"
+        return f"no vote compares models across {len(parts)} components {shown}; {way_out}"
+    counts = data.pair_counts()
+    looser = [m for m in (5, 2, 1) if m < min_labels and Graph.observed(counts, m, data.ordered).connected]
+    advice = ["component='largest' ranks the largest component only"] if len(parts[0]) > 1 else []
+    if looser:
+        advice.append(f"min_labels={looser[0]} would connect them")
+    if data.ordered and Graph.observed(counts, min_labels, ordered=False).connected:
+        advice.append("so would position_bias=False, if order does not matter")
+    advice.append("graph='complete' extrapolates")
+    return (
+        f"the comparisons do not connect the models: {len(parts)} components {shown} "
+        f"(a pair needs min_labels={min_labels} labelled contexts"
+        f"{' in each order' if data.ordered else ''}); {'; '.join(advice)}"
+    )
+
+
+def comparison_graph(data: PreferenceData, graph: Any, min_labels: int) -> Graph:
+    """The graph that ``graph=`` stands for; ``"votes"`` is every pair with a vote, in whichever order.
+
+    Raises
+    ------
+    OptionTypeError, GraphError
+        If it is none of ``"observed"``, ``"complete"``, a Graph and a symmetric boolean (K, K) array.
+    """
+    if isinstance(graph, Graph):
+        edges = graph.edges
+    elif isinstance(graph, str) and graph == "votes":
+        counts = data.pair_counts()
+        return Graph.observed(counts + counts.T, 1)
+    elif isinstance(graph, str):
+        if graph == "complete":
+            return Graph.all_pairs(data.n_items)
+        return Graph.observed(data.pair_counts(), min_labels, data.ordered)
+    else:
+        edges = np.asarray(graph)
+    shape = (data.n_items, data.n_items)
+    if edges.shape != shape or edges.dtype != bool:
+        raise OptionTypeError(
+            f"graph= has shape {edges.shape} and type {edges.dtype}; allowed: 'observed', 'complete', or a symmetric "
+            f"boolean array (models, models) = {shape}"
+        )
+    if not (edges == edges.T).all() or edges.diagonal().any():
+        raise GraphError("graph= is not symmetric with an empty diagonal: a pair is compared or it is not")
+    return Graph(edges)
+
+
+def set_up(
+    data: PreferenceData,
+    graph: Any,
+    min_labels: int,
+    edge_weights: Any,
+    category_weights: Any,
+    functional: Any,
+) -> Setup:
+    """Bind the functional to the graph and the weights that the options ask for."""
+    compared = comparison_graph(data, graph, min_labels)
+    weights = _category_weights(category_weights, data)
+    if not data.ordered and not weights.mirrored:
+        raise OptionError(
+            f"position_bias=False needs category weights that mirror (second = first with the wins exchanged); "
+            f"these do not: {weights.first} and {weights.second}"
+        )
+    bound = chosen_functional(functional).bind(weights, compared, _edge_weights(edge_weights, data, compared))
+    if isinstance(bound, Custom):
+        bound = bound if data.ordered else bound.without_order()
+        bound.examine(data.n_items)
+    counts = data.pair_counts()
+    enough = Graph.observed(counts, min_labels, data.ordered).edges
+    n_left_out = int(np.triu((counts + counts.T > 0) & ~compared.edges).sum())
+    n_extrapolated = int(np.triu(compared.edges & ~enough).sum())
+    _warn(data, bound, compared, n_left_out, n_extrapolated, min_labels)
+    bound.gauge(data.n_items)
+    how = edge_weights if isinstance(edge_weights, str) else "given"
+    return Setup(bound, weights, compared, how, n_left_out, n_extrapolated)
+
+
+def set_up_likelihood(data: PreferenceData, graph: Graph, category_weights: Any) -> Setup:
+    """Bradley-Terry on the pairs with votes.
+
+    Raises
+    ------
+    OptionError
+        If the category weights do not give the two models one win together in every category.
+    """
+    weights = _category_weights(category_weights, data)
+    if weights.total is None or abs(weights.total - 1) > 1e-12:
+        raise OptionError(
+            f"estimator='bt_mle' needs category weights that add up to one in every category (a tie is half a win for "
+            f"both); got {weights.first} and {weights.second}; category_weights='half' does"
+        )
+    counts = data.pair_counts()
+    left_out = int(np.triu((counts + counts.T > 0) & ~graph.edges).sum())
+    return Setup(BradleyTerry().bind(weights, graph), weights, graph, "votes", left_out, 0)
+
+
+def _warn(
+    data: PreferenceData, functional: Functional, graph: Graph, n_left_out: int, n_extrapolated: int, min_labels: int
+) -> None:
+    if n_extrapolated:
+        warnings.warn(
+            f"{n_extrapolated} of {graph.n_edges} pairs on the graph have fewer than {min_labels} labelled contexts"
+            f"{' in an order' if data.ordered else ''}: their scores lean on the learner alone",
+            DmlrankWarning,
+            stacklevel=2,
+        )
+    if functional.name == "borda" and not graph.complete:
+        warnings.warn(
+            f"borda on an incomplete graph ({graph.n_edges} of {data.n_items * (data.n_items - 1) // 2} pairs) mixes "
+            f"skill with schedule: models faced different opponents; functional='bt' does not",
+            DmlrankWarning,
+            stacklevel=2,
+        )
+
+
+def chosen_functional(functional: Any) -> Functional:
+    """The functional that ``functional=`` stands for, not yet bound."""
+    if isinstance(functional, str):
+        return named(functional)
+    needed = ("bind", "value_and_derivative", "gauge")
+    is_object = not isinstance(functional, type)
+    if is_object and callable(functional) and not hasattr(functional, "value_and_derivative"):
+        return Custom(functional)
+    if not is_object or not all(hasattr(functional, name) for name in needed):
+        seen = f"the class {functional.__name__}" if isinstance(functional, type) else f"a {type(functional).__name__}"
+        raise OptionTypeError(
+            f"functional is {seen}; allowed: 'borda', 'bt', 'rank_centrality', "
+            f"'dominance', 'softmin', a function mu -> (n, d), or an object of a class in dmlrank.functionals, such as "
+            f"RankCentrality(walk='rate')"
+        )
+    return functional
+
+
+def _category_weights(weights: Any, data: PreferenceData) -> CategoryWeights:
+    if isinstance(weights, str):
+        return CategoryWeights.for_categories(data.categories, weights)
+    if not isinstance(weights, CategoryWeights):
+        try:
+            first, second = weights
+            weights = CategoryWeights(tuple(first), tuple(second))
+        except (TypeError, ValueError) as error:
+            if isinstance(error, OptionError):
+                raise
+            raise OptionTypeError(
+                f"category_weights is a {type(weights).__name__}; allowed: 'half', 'paper', CategoryWeights, or two "
+                f"sequences with one number per category {data.categories}"
+            ) from None
+    if weights.n_categories != data.n_categories:
+        raise OptionError(
+            f"category_weights has {weights.n_categories} categories, the data have {data.n_categories}: "
+            f"{data.categories}"
+        )
+    return weights
+
+
+def _edge_weights(edge_weights: Any, data: PreferenceData, graph: Graph) -> FloatArray | None:
+    if not isinstance(edge_weights, str):
+        try:
+            return np.asarray(edge_weights, dtype=float)
+        except (TypeError, ValueError):
+            raise OptionTypeError(
+                f"edge_weights is a {type(edge_weights).__name__}; allowed: 'equal', 'counts', or a symmetric array of "
+                f"numbers (models, models) = {(data.n_items, data.n_items)}"
+            ) from None
+    if edge_weights == "equal":
+        return None
+    counts = data.pair_counts()
+    return np.where(graph.edges, counts + counts.T, 0).astype(float)

@@ -1,0 +1,247 @@
+"""What judges are worth: how they agree with humans, what they bought, and what they would say alone."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..data.preferences import FloatArray, IntArray, PreferenceData
+from ..estimation.cross_fitting import CrossFittedMu
+from ..estimation.influence import Influence, pieces_by_context
+from ..estimation.judge import log_loss
+from ..estimation.one_step import evaluate
+from ..estimation.outcome_floor import settled_floor
+from ..inference.covariance import Covariance
+from ..nuisance.judge.verdicts import Verdicts
+from ..nuisance.outcome_model.cross_fit import fit_all
+from ..nuisance.outcome_model.user_learners import is_own
+from .state import Repetition, Steps, averaged, make_covariance
+
+_SAME = 1e-9
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class JudgeFigures:
+    """Judges beside humans, and estimates with and without them; J judges, K models.
+
+    Attributes
+    ----------
+    names : tuple of str
+        The judges.
+    how : {"two-stage", "features"}
+    n_verdicts, n_unlabelled : int
+        Judged pairs, and those of them without a human label.
+    compared : ndarray, shape (J, 2)
+        Pairs with a verdict and a human label, and those of them that neither called a tie.
+    agreement, kappa : ndarray, shape (J, 2)
+        Share of equal winners and Cohen's kappa, with ties and without.
+    position : ndarray, shape (J, 3)
+        Share of verdicts for the answer shown first, for the second, and of ties.
+    human_position : ndarray, shape (J, 3)
+        The same of the human labels on the pairs that a judge saw.
+    both_orders : ndarray, shape (J, 2)
+        Pairs judged in both orders, and how many kept their winner.
+    log_loss : ndarray, shape (3,)
+        Out-of-fold log-loss at the labelled pairs that were judged: without judge, of mu with it, given the verdict.
+    n_votes : int
+        Human votes.
+    alone, alone_errors : ndarray, shape (K,)
+        Scores and standard errors of the same fit without the judge.
+    errors : ndarray, shape (K,)
+        Standard errors with it.
+    worth : float
+        Further human votes that would have made the fit without judge as precise; infinite where none would.
+    """
+
+    names: tuple[str, ...]
+    how: str
+    n_verdicts: int
+    n_unlabelled: int
+    compared: IntArray
+    agreement: FloatArray
+    kappa: FloatArray
+    position: FloatArray
+    human_position: FloatArray
+    both_orders: IntArray
+    log_loss: FloatArray
+    n_votes: int
+    alone: FloatArray
+    alone_errors: FloatArray
+    errors: FloatArray
+    worth: float
+
+
+def judge_figures(steps: Steps) -> JudgeFigures | None:
+    """What a fit says of its judges; None where it has none."""
+    verdicts, data = steps.verdicts, steps.data
+    if verdicts is None:
+        return None
+    influence, covariance = without_judge(steps)
+    counts = [_agreement(*_winners(verdicts, data, judge)) for judge in range(len(verdicts.names))]
+    return JudgeFigures(
+        names=verdicts.names,
+        how=steps.options.judge_as,
+        n_verdicts=len(verdicts.cells),
+        n_unlabelled=int((~verdicts.labelled).sum()),
+        compared=np.array([count for count, *_ in counts]),
+        agreement=np.array([share for _, share, _ in counts]),
+        kappa=np.array([kappa for *_, kappa in counts]),
+        position=_position(verdicts),
+        human_position=_human_position(verdicts, data),
+        both_orders=verdicts.both_orders,
+        log_loss=_losses(steps, verdicts),
+        n_votes=data.n_votes,
+        alone=influence.estimate,
+        alone_errors=covariance.std_errors,
+        errors=steps.covariance.std_errors,
+        worth=worth_in_votes(influence, covariance, steps.covariance, data.n_votes),
+    )
+
+
+def without_judge(steps: Steps) -> tuple[Influence, Covariance]:
+    """The estimate of the same fit without its judge: the same folds, propensities and labels."""
+    weight, pieces, o = steps.context_weight, steps.pieces, steps.options
+    made = []
+    for r in steps.repetitions:
+        floor = r.floor if r.alone is r.mu else _floor(r, steps)
+        scores = [steps.setup.functional]
+        source = r.alone if r.alone is not None else r.mu
+        passed = evaluate(scores, source, steps.data, r.propensity.cells, pieces, floor, weight, o.n_jobs, r.sample)
+        made.append(passed.influences[0])
+    influence = averaged(made, o.estimator).expanded
+    gauge = steps.setup.functional.gauge(steps.data.n_items).basis
+    return influence, make_covariance(influence, gauge, steps.clusters, steps.annotator, o, made)
+
+
+def _floor(r: Repetition, steps: Steps) -> float:
+    if r.alone is None or not steps.setup.functional.interior or not isinstance(steps.options.floor, str):
+        return r.floor
+    return settled_floor(r.alone.at(steps.data.cells), steps.data.cells)
+
+
+def judge_alone(steps: Steps, verdicts: Verdicts) -> tuple[Influence, Covariance]:
+    """What the judge's verdicts give in place of the votes, estimated in the same way: its ranking, with its error.
+
+    Parameters
+    ----------
+    steps : Steps
+        Of a fit with a judge.
+    verdicts : Verdicts
+        Its verdicts, which are probabilities of the categories.
+    """
+    data, o, weight = verdicts.as_votes(steps.data), steps.options, steps.context_weight
+    pieces, made = pieces_by_context(data), []
+    clusters = None if steps.clusters is None else replace(steps.clusters, annotator=None)
+    for number, r in enumerate(steps.repetitions):
+        assert r.rho is not None
+        seeds = np.random.SeedSequence([o.seed, number, 1]).spawn(o.n_folds)
+        tune = "cv" if is_own(o.learner) else o.tune
+        models = fit_all(data, r.folds.fold, r.folds.unit, tune, seeds, o.n_jobs, o.learner)
+        mu = CrossFittedMu(models, r.folds, data.x)
+        functional = steps.setup.functional
+        floor = settled_floor(mu.at(data.cells), data.cells) if functional.interior else 0.0
+        made.append(evaluate([functional], mu, data, r.rho, pieces, floor, weight, o.n_jobs, r.sample).influences[0])
+    influence = averaged(made, o.estimator).expanded
+    gauge = steps.setup.functional.gauge(data.n_items).basis
+    return influence, make_covariance(influence, gauge, clusters, None, o, made)
+
+
+def worth_in_votes(humans: Influence, without: Covariance, covariance: Covariance, n_votes: int) -> float:
+    """Further human votes, of the same kind, that would make the estimate without judge as precise as with it.
+
+    More votes on the same prompts shrink the covariance of the correction, not that of F(mu) over prompts:
+    V(N) = V_F + (V - V_F) n_votes / N. Scores are taken together, by the trace.
+
+    Parameters
+    ----------
+    humans : Influence
+        Without judge.
+    without, covariance : Covariance
+        Without and with it.
+    n_votes : int
+    """
+    spread = humans.weight[:, None] * (humans.value - humans.plugin)
+    prompts = float(np.square(spread).sum()) / len(spread) ** 2
+    labels = max(float(np.trace(without.matrix)) - prompts, 0.0)
+    left = float(np.trace(covariance.matrix)) - prompts
+    return float(n_votes * (labels / left - 1)) if left > 0 else float("inf")
+
+
+def _winners(verdicts: Verdicts, data: PreferenceData, judge: int) -> tuple[IntArray, IntArray]:
+    """The winner of each labelled pair that a judge saw, by the votes and by the judge: 0 first, 1 second, 2 tie."""
+    cells = data.cells
+    seen = np.flatnonzero(verdicts.label >= 0)
+    tally = np.zeros((len(verdicts.cells), 3))
+    votes = cells.y[seen] * cells.n_votes[seen, None]
+    votes = np.stack([votes[:, 0], votes[:, 1], votes[:, 2:].sum(axis=1)], axis=1)
+    np.add.at(tally, verdicts.label[seen], votes)
+    shares = verdicts.shares[judge]
+    shares = np.where(verdicts.cells.flipped[:, None], shares[:, [1, 0, 2]], shares)
+    both = (tally.sum(axis=1) > 0) & ~np.isnan(shares).any(axis=1)
+    return _plurality(tally[both]), _plurality(shares[both])
+
+
+def _plurality(shares: FloatArray) -> IntArray:
+    """The option with most votes, (r,); a tie where several have."""
+    top = shares >= shares.max(axis=1, keepdims=True) - _SAME
+    return np.where(top.sum(axis=1) > 1, 2, top.argmax(axis=1))
+
+
+def _agreement(human: IntArray, judge: IntArray) -> tuple[IntArray, FloatArray, FloatArray]:
+    """Pairs, share of equal winners and kappa, with ties and without, (2,) each.
+
+    Examples
+    --------
+    >>> _agreement(np.array([0, 0, 1, 2]), np.array([0, 1, 1, 2]))[1].round(3)
+    array([0.75 , 0.667])
+    """
+    decided = (human < 2) & (judge < 2)
+    parts = [(human, judge), (human[decided], judge[decided])]
+    made = [(len(a), *_kappa(a, b)) for a, b in parts]
+    count, share, kappa = zip(*made, strict=True)
+    return np.array(count), np.array(share), np.array(kappa)
+
+
+def _kappa(a: IntArray, b: IntArray) -> tuple[float, float]:
+    """Share of equal values and Cohen's kappa; NaN where there is nothing to compare."""
+    if not len(a):
+        return float("nan"), float("nan")
+    share = float((a == b).mean())
+    chance = float(sum((a == value).mean() * (b == value).mean() for value in range(3)))
+    return share, (share - chance) / (1 - chance) if chance < 1 else float("nan")
+
+
+def _position(verdicts: Verdicts) -> FloatArray:
+    """Mean verdicts of the pair as shown, (J, 3); NaN where they are no probabilities."""
+    shares = verdicts.shares
+    known = _known(verdicts)
+    total = known.sum(axis=1)[:, None]
+    mean = np.where(known[:, :, None], shares, 0.0).sum(axis=1) / np.maximum(total, 1)
+    return np.where(total > 0, mean, np.nan)
+
+
+def _human_position(verdicts: Verdicts, data: PreferenceData) -> FloatArray:
+    cells, label = data.cells, verdicts.label
+    y = np.where(cells.flipped[:, None], cells.y[:, data.flip], cells.y)
+    y = np.stack([y[:, 0], y[:, 1], y[:, 2:].sum(axis=1)], axis=1) * cells.n_votes[:, None]
+    seen = [(label >= 0) & judged[np.maximum(label, 0)] for judged in _known(verdicts)]
+    return np.stack(
+        [y[here].sum(axis=0) / cells.n_votes[here].sum() if here.any() else np.full(3, np.nan) for here in seen]
+    )
+
+
+def _known(verdicts: Verdicts) -> NDArray[np.bool_]:
+    """Where each judge's verdict is known as probabilities, (J, r)."""
+    return np.asarray(~np.isnan(verdicts.shares).any(axis=2))
+
+
+def _losses(steps: Steps, verdicts: Verdicts) -> FloatArray:
+    """Log-loss at the labelled pairs that were judged, (3,), in the first repetition."""
+    first = steps.repetitions[0]
+    seen = np.flatnonzero(verdicts.label >= 0)
+    cells = steps.data.cells.only(verdicts.label >= 0)
+    alone = first.alone if first.alone is not None else first.mu
+    given = first.judged.m[verdicts.label[seen]] if first.judged is not None else first.mu.at(cells)
+    return np.array([log_loss(alone.at(cells), cells), log_loss(first.mu.at(cells), cells), log_loss(given, cells)])

@@ -1,0 +1,154 @@
+"""p-values for many hypotheses at once: from joint draws of their t statistics, or from the p-values alone."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..data.preferences import FloatArray, IntArray
+from .resampling import Contrasts, Noise
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SteppedDown:
+    """What a step-down over a family of hypotheses brings.
+
+    Attributes
+    ----------
+    p_adjusted : ndarray, shape (m,)
+        In the order of the family.
+    largest : ndarray, shape (draws,)
+        Draws of the largest t statistic of the whole family.
+    """
+
+    p_adjusted: FloatArray
+    largest: FloatArray
+
+
+def bonferroni(p: FloatArray) -> FloatArray:
+    """p-values times their number, at most one, (m,)."""
+    return np.minimum(1.0, len(p) * p)
+
+
+def holm(p: FloatArray) -> FloatArray:
+    """Holm's step-down, (m,).
+
+    Examples
+    --------
+    >>> holm(np.array([0.01, 0.04, 0.03])).tolist()
+    [0.03, 0.06, 0.06]
+    """
+    order = np.argsort(p, kind="stable")
+    stepped = np.maximum.accumulate(p[order] * np.arange(len(p), 0, -1))
+    return _back(np.minimum(1.0, stepped), order)
+
+
+def benjamini_hochberg(p: FloatArray) -> FloatArray:
+    """Benjamini and Hochberg's step-up, which bounds the false discovery rate, (m,)."""
+    order = np.argsort(p, kind="stable")[::-1]
+    stepped = np.minimum.accumulate(p[order] * len(p) / np.arange(len(p), 0, -1))
+    return _back(np.minimum(1.0, stepped), order)
+
+
+def largest(noise: Noise, contrasts: Contrasts, absolute: bool) -> FloatArray:
+    """Draws of the largest t statistic of the contrasts, (draws,)."""
+    nothing = np.zeros(len(contrasts.first), dtype=bool)
+    return step_down(noise, contrasts, np.zeros(len(nothing)), absolute=absolute, counted=nothing)[0].largest
+
+
+def single_step(t: FloatArray, p: FloatArray, maxima: FloatArray, normal: bool) -> FloatArray:
+    """Share of draws whose largest t statistic reaches each t, (m,).
+
+    Under normality the exact share lies between the p-value itself and Bonferroni's, so no draw can put it outside:
+    where no draw reaches t, it is Bonferroni's.
+    """
+    share = _share(len(maxima) - np.searchsorted(np.sort(maxima), t.astype(maxima.dtype), side="left"), len(maxima))
+    return np.clip(share, p, bonferroni(p)) if normal else np.maximum(share, p)
+
+
+def step_down(
+    noise: Noise,
+    contrasts: Contrasts,
+    t: FloatArray,
+    *,
+    families: Sequence[IntArray] | None = None,
+    absolute: bool = False,
+    p: FloatArray | None = None,
+    counted: NDArray[np.bool_] | None = None,
+) -> list[SteppedDown]:
+    """Step-down max-t: each t statistic against the largest of those hypotheses that are not rejected before it.
+
+    Parameters
+    ----------
+    noise : Noise
+    contrasts : Contrasts
+        J of them.
+    t : ndarray, shape (J,)
+        Hypotheses are rejected where t is large.
+    families : sequence of ndarray of int, optional
+        Hypotheses that belong together; all of them when None. Several families share the draws.
+    absolute : bool
+        Whether the sizes of drawn t statistics count, or their values.
+    p : ndarray, shape (J,), optional
+        p-values of each hypothesis for itself; where the noise is normal, the adjusted ones lie between them and
+        Holm's.
+    counted : ndarray of bool, shape (J,), optional
+        Hypotheses whose p-value is wanted, all when None; the others take part, and theirs is one. They have to be the
+        least extreme ones.
+
+    References
+    ----------
+    Romano and Wolf (2005), Exact and approximate stepdown methods for multiple hypothesis testing.
+    """
+    families = [np.arange(len(t))] if families is None else families
+    # The least extreme first: the running maximum is then over all that come after in the step-down.
+    orders = [family[np.argsort(t[family], kind="stable")] for family in families]
+    counts = [np.zeros(len(order)) for order in orders]
+    reached = t.tolist()
+    wanted = [True] * len(t) if counted is None else counted.tolist()
+    maxima: list[list[NDArray]] = [[] for _ in orders]
+    for rows in noise.blocks(contrasts):
+        for number, order in enumerate(orders):
+            top: NDArray | None = None
+            for place, (i, row) in enumerate(zip(order.tolist(), rows(order), strict=True)):
+                size = np.abs(row, out=row) if absolute else row
+                top = size.copy() if top is None else np.maximum(top, size, out=top)
+                if wanted[i]:
+                    counts[number][place] += np.count_nonzero(top >= reached[i])
+            assert top is not None
+            maxima[number].append(top)
+    return [
+        _stepped(family, order, count, np.concatenate(parts), p if noise.normal else None, counted)
+        for family, order, count, parts in zip(families, orders, counts, maxima, strict=True)
+    ]
+
+
+def _stepped(
+    family: IntArray,
+    order: IntArray,
+    count: FloatArray,
+    maxima: NDArray,
+    p: FloatArray | None,
+    counted: NDArray[np.bool_] | None,
+) -> SteppedDown:
+    share = _share(count, len(maxima))
+    if p is not None:
+        share = np.clip(share, p[order], holm(p[order]))
+    if counted is not None:
+        share[~counted[order]] = 1.0
+    adjusted: FloatArray = np.empty(int(family.max()) + 1)
+    adjusted[order] = np.maximum.accumulate(share[::-1])[::-1]
+    return SteppedDown(adjusted[family], maxima)
+
+
+def _share(count: FloatArray | IntArray, n_draws: int) -> FloatArray:
+    return (1.0 + count.astype(float)) / (1.0 + n_draws)
+
+
+def _back(sorted_values: FloatArray, order: IntArray) -> FloatArray:
+    result = np.empty(len(order))
+    result[order] = sorted_values
+    return result

@@ -1,0 +1,139 @@
+"""What is wrong with data, or worth knowing, in sentences with advice."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from ..data.preferences import PreferenceData
+from ..exceptions import listed
+from ..fit.estimand import explain_disconnected
+from .check import Check
+
+_FEW = 10
+_FEW_CLUSTERS = 30
+_SURELY = 0.001
+_NAMED = 5
+
+
+def find_problems(
+    found: Check, read: PreferenceData, missing: str, n_folds: int, notices: tuple[str, ...]
+) -> Iterator[str]:
+    """Sentences about what a fit would stumble over, the gravest first.
+
+    Parameters
+    ----------
+    found : Check
+    read : PreferenceData
+    missing : str
+        What the fit would do with missing values.
+    n_folds : int
+    notices : tuple of str
+        Warnings given while reading.
+    """
+    if len(found.components) > 1:
+        parts = found.graph.components()
+        yield _sentence(explain_disconnected(read, parts, found.min_labels, "observed"))
+    yield from _missing(found, missing)
+    if found.n_contexts < n_folds:
+        yield f"{found.n_contexts} contexts cannot be dealt into n_folds={n_folds} folds; use fewer folds."
+    yield from (_sentence(notice) for notice in notices)
+    yield from _pairs(found)
+    yield from _labels(found)
+    yield from _repeats(found)
+    yield from _order(found)
+    for name, row in found.clusters.iterrows():
+        if row["clusters"] < _FEW_CLUSTERS:
+            yield (
+                f"Only {row['clusters']} clusters in {name!r}: clustered standard errors are too small on average "
+                f"below {_FEW_CLUSTERS}; a finer grouping, where it is right, has more."
+            )
+
+
+def _missing(found: Check, missing: str) -> Iterator[str]:
+    lacking = found.missing[found.missing > 0]
+    if missing == "raise" and len(lacking):
+        shown = ", ".join(f"{name!r} in {count:,} of {found.n_rows:,} rows" for name, count in lacking.items())
+        yield (
+            f"Missing values: {shown}; a fit raises an error, missing='drop' drops {found.n_dropped:,} rows (as was "
+            f"done for this check), missing='keep' hands missing numbers to the learner."
+        )
+    elif found.n_dropped and missing != "drop":
+        yield (
+            f"The features of {found.n_dropped:,} rows are NaN although their columns are not missing; a fit raises an "
+            f"error unless missing='drop' or 'keep' is passed."
+        )
+
+
+def _pairs(found: Check) -> Iterator[str]:
+    thin = found.pairs[(found.pairs["contexts"] > 0) & ~found.pairs["compared"]]
+    if len(thin):
+        least = thin.sort_values("contexts", ascending=False).head(_NAMED)
+        shown = "; ".join(
+            f"{r.first} and {r.second} {r.shown_first} + {r.shown_second}" for r in least.itertuples(index=False)
+        )
+        yield (
+            f"{len(thin)} of {len(found.pairs)} pairs have labels, but fewer than min_labels={found.min_labels} "
+            f"contexts in an order and are left out ({shown}{'; ...' if len(thin) > _NAMED else ''}); a smaller "
+            f"min_labels keeps them, .pairs lists them all."
+        )
+    if not found.graph.complete and len(found.components) == 1:
+        yield (
+            f"Only {found.graph.n_edges} of {len(found.pairs)} pairs are compared: borda would mix skill with "
+            f"schedule; functional='bt' does not."
+        )
+    one_order = found.order.one_order
+    if one_order:
+        yield f"Pairs shown in one order only: {one_order}; without labels in the other order a pair is not compared."
+
+
+def _labels(found: Check) -> Iterator[str]:
+    if found.labels["votes"].sum() < found.n_votes:  # preferences between 0 and 1 are no labels
+        return
+    rare = found.labels[found.labels["votes"] < _FEW]
+    if len(rare):
+        yield (
+            f"Labels with fewer than {_FEW} votes each: {listed(rare['label'])}; a learner cannot tell when they are "
+            f"chosen, and categories={{label: meaning}} can merge them with others."
+        )
+    for meaning, name in (("first", "model shown first"), ("second", "model shown second")):
+        won = found.labels["read_as"].isin([meaning, "the model that wins"])
+        if not won.any():
+            yield f"No label says that the {name} wins: is every label read as it is meant (.labels)?"
+    if set(found.labels["label"]) <= {"0", "1"}:
+        yield "The labels are the numbers 1 and 0, read as: 1 = the model shown first wins; pass categories= if not."
+
+
+def _repeats(found: Check) -> Iterator[str]:
+    for name, count in found.same_prompt.items():
+        if found.context:
+            yield (
+                f"{count:,} contexts repeat a value of {name!r} under another {listed(found.context)}: if these are "
+                f"the same prompt, its votes are not independent; context={name!r} would join them, clusters would too."
+            )
+    if np.isfinite(found.repeats.agreement) and found.repeats.agreement < 1:
+        again = found.repeats
+        yield (
+            f"{again.cells:,} comparisons (a prompt and an ordered pair) have more than one vote, and in "
+            f"{1 - again.agreement:.0%} of them the votes disagree; they are averaged. If labels were asked for again "
+            f"because of what they said, keep the first only."
+        )
+
+
+def _order(found: Check) -> Iterator[str]:
+    if found.order.p_value < _SURELY:
+        yield (
+            f"Display order is not balanced within pairs (chi2 = {found.order.statistic:.1f}, df = {found.order.df}, "
+            f"p = {found.order.p_value:.2g}): a display effect would count for some models. Scores treat both orders "
+            f"of a pair apart, so that this costs precision, not validity."
+        )
+    if found.position.p_value < _SURELY:
+        yield (
+            f"The model shown first wins {found.position.adjusted:.3f} of the comparisons (both orders weighted alike, "
+            f"p = {found.position.p_value:.2g}): there is a position effect, which ignoring the order would mix in."
+        )
+
+
+def _sentence(text: str) -> str:
+    return text[:1].upper() + text[1:] + ("" if text.endswith(".") else ".")

@@ -1,0 +1,190 @@
+"""Everything that can be known of a fit before it is made, gathered without training anything on the data."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from patsy import EvalEnvironment
+
+from ..data.contexts import repeated_values
+from ..data.formula.parse import parse_formula
+from ..data.frames import column_names, name_of, take_columns
+from ..data.graph import Graph
+from ..data.preferences import FloatArray, PreferenceData
+from ..data.read_clusters import Clusters, read_clusters
+from ..data.read_votes import count_missing, read_preferences
+from ..exceptions import DmlrankWarning
+from ..functionals import CategoryWeights
+from .advice import find_problems
+from .check import Check
+from .cost import estimate_cost
+from .counts import balance_p_values, cluster_sizes, count_repeats, order_test, position_effect, win_shares
+
+
+def inspect_data(
+    formula: str,
+    data: Any,
+    environment: EvalEnvironment,
+    *,
+    context: Sequence[str],
+    categories: Mapping[Any, str] | None,
+    min_labels: int,
+    missing: str,
+    groups: Sequence[str],
+    n_folds: int,
+) -> Check:
+    """Look at data as a fit would read them; parameters are those of :func:`dmlrank.check`."""
+    columns = [name for name in groups if name != "context"]
+    lacking = count_missing(formula, data, environment, context, columns)
+    kept = "keep" if missing == "keep" else "drop"
+    read, notices = _read(formula, data, environment, tuple(context), categories, kept, tuple(columns))
+    by_columns = read_clusters(read, tuple(groups), tuple(context))
+    found = _found(formula, data, read, tuple(context), min_labels, n_folds, by_columns, lacking)
+    return replace(found, problems=tuple(find_problems(found, read, missing, n_folds, notices)))
+
+
+def _read(
+    formula: str,
+    data: Any,
+    environment: EvalEnvironment,
+    context: tuple[str, ...],
+    categories: Mapping[Any, str] | None,
+    missing: str,
+    groups: tuple[str, ...],
+) -> tuple[PreferenceData, tuple[str, ...]]:
+    """The data, and the warnings given while they were read."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", DmlrankWarning)
+        read = read_preferences(
+            formula, data, environment, context=context, categories=categories, missing=missing, groups=groups
+        )
+    own = [w for w in caught if issubclass(w.category, DmlrankWarning)]
+    for other in caught:
+        if other not in own:
+            warnings.warn_explicit(other.message, other.category, other.filename, other.lineno)
+    return read, tuple(str(w.message) for w in own)
+
+
+def _found(
+    formula: str,
+    data: Any,
+    read: PreferenceData,
+    context: tuple[str, ...],
+    min_labels: int,
+    n_folds: int,
+    groups: Clusters | None,
+    lacking: Mapping[str, int],
+) -> Check:
+    """Everything but the problems."""
+    counts, worth = read.pair_counts(), np.array(CategoryWeights.half(read.n_categories).first)
+    total, square = win_shares(read.cells, worth, read.n_items)
+    graph = Graph.observed(counts, min_labels)
+    parts = graph.components()
+    one_pair = len(np.unique(read.cells.context)) == len(read.cells)
+    return Check(
+        formula=formula,
+        context=context,
+        min_labels=min_labels,
+        n_rows=read.n_rows,
+        n_dropped=read.n_dropped,
+        n_contexts=read.n_contexts,
+        n_unlabelled=read.n_unlabelled,
+        n_votes=read.n_votes,
+        n_comparisons=len(read.cells),
+        features=read.feature_map.names,
+        categories=read.categories,
+        labels=_labels(read, data, parse_formula(formula).outcome),
+        models=_models(read, counts, total, graph),
+        pairs=_pairs(read, counts, total, graph),
+        graph=graph,
+        components=tuple(tuple(read.items[j] for j in part) for part in parts),
+        order=order_test(counts),
+        position=position_effect(counts, total, square),
+        repeats=count_repeats(read.cells),
+        same_prompt=_same_prompt(read, data),
+        clusters=_clusters(groups),
+        missing=pd.Series(lacking, name="missing", dtype=int),
+        cost=estimate_cost(
+            read.n_contexts, len(read.cells), read.n_items, read.n_categories, read.x.shape[1], n_folds, one_pair
+        ),
+        problems=(),
+    )
+
+
+def _labels(read: PreferenceData, data: Any, outcome: str) -> pd.DataFrame:
+    raw = take_columns(data, [outcome])[outcome].iloc[read.row_index[read.vote_row]]
+    votes = pd.Series([name_of(label) for label in raw]).value_counts()
+    table = pd.DataFrame(read.labels, columns=["label", "read_as"])
+    table["votes"] = votes.reindex(table["label"]).fillna(0).to_numpy(dtype=int)
+    table["share"] = table["votes"] / read.n_votes
+    return table
+
+
+def _models(read: PreferenceData, counts: NDArray[np.int64], total: FloatArray, graph: Graph) -> pd.DataFrame:
+    votes = read.pair_votes()
+    shown = (counts + counts.T).sum(axis=1)
+    component = np.empty(read.n_items, dtype=int)
+    for number, part in enumerate(graph.components(), start=1):
+        component[part] = number
+    won = total.sum(axis=1) + (counts - total).sum(axis=0)
+    return pd.DataFrame(
+        {
+            "contexts": shown,
+            "votes": (votes + votes.T).sum(axis=1),
+            "opponents": graph.degrees,
+            "share_first": _share(counts.sum(axis=1), shown),
+            "win_share": _share(won, shown),
+            "component": component,
+        },
+        index=pd.Index(read.items, name="model"),
+    )
+
+
+def _pairs(read: PreferenceData, counts: NDArray[np.int64], total: FloatArray, graph: Graph) -> pd.DataFrame:
+    first, second = np.triu_indices(read.n_items, 1)
+    one, other = counts[first, second], counts[second, first]
+    votes = read.pair_votes()
+    names = np.array(read.items, dtype=object)
+    won = total[first, second] + other - total[second, first]
+    return pd.DataFrame(
+        {
+            "first": names[first],
+            "second": names[second],
+            "contexts": one + other,
+            "shown_first": one,
+            "shown_second": other,
+            "votes": votes[first, second] + votes[second, first],
+            "share_first": _share(one, one + other),
+            "p_balanced": balance_p_values(one, other),
+            "win_share": _share(won, one + other),
+            "compared": graph.edges[first, second],
+        }
+    )
+
+
+def _share(part: NDArray[Any], whole: NDArray[Any]) -> FloatArray:
+    return np.divide(part, whole, out=np.full(len(whole), np.nan), where=whole > 0)
+
+
+def _same_prompt(read: PreferenceData, data: Any) -> dict[str, int]:
+    first_row = read.row_index[np.unique(read.row_context, return_index=True)[1]]
+    known = column_names(data)
+    columns = take_columns(data, [name for name in read.feature_map.variables if name in known])
+    repeated = repeated_values(columns.iloc[first_row].reset_index(drop=True))
+    return {name: count for name, count in repeated.items() if count}
+
+
+def _clusters(groups: Clusters | None) -> pd.DataFrame:
+    rows = {}
+    if groups is not None:
+        codes = [(groups.prompt, "contexts")]
+        codes += [(groups.other, "contexts")] if groups.other is not None else []
+        codes += [(groups.annotator, "votes")] if groups.annotator is not None else []
+        rows = {name: (*cluster_sizes(code), of) for name, (code, of) in zip(groups.names, codes, strict=True)}
+    return pd.DataFrame.from_dict(rows, orient="index", columns=["clusters", "smallest", "median", "largest", "of"])

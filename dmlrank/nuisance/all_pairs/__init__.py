@@ -1,0 +1,1 @@
+"""Boosters evaluated for all pairs of items at once."""

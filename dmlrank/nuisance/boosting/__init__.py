@@ -1,0 +1,1 @@
+"""LightGBM: trained, stopped early, tuned."""

@@ -1,0 +1,1 @@
+"""mu, the probabilities of the labels."""

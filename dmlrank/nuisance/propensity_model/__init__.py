@@ -1,0 +1,1 @@
+"""pi, the probabilities that pairs are labelled."""

@@ -1,0 +1,1 @@
+"""Smooth functions of features with a penalty."""

@@ -1,0 +1,91 @@
+"""A labelling plan from a fit: its probabilities, for its own prompts or for new ones."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..data.formula.features import new_features
+from ..data.formula.parse import parse_formula
+from ..data.frames import column_names, require_columns, take_columns
+from ..data.preferences import FloatArray
+from ..exceptions import DataError, OptionError, listed
+from ..fit.state import Steps
+from .design import bound_graph, order_plan
+from .plan import Plan
+from .specification import Labels
+
+_CHUNK = 2_000_000
+
+
+def design_fit(steps: Steps, newdata: Any, **options: Any) -> Plan:
+    """The plan for a fit's prompts, or for new ones; options as in :meth:`RankResults.design`."""
+    if steps.likelihood:
+        raise OptionError(
+            "design needs probabilities of every pair on every prompt, which estimator='bt_mle' has none of; "
+            "update(estimator='debiased') fits them"
+        )
+    o, functional = steps.options, steps.setup.functional
+    columns = o.context or ("context",)
+    weight = None
+    if newdata is None:
+        mu, ids, weight = _own_mu(steps), steps.data.context_ids, steps.context_weight
+    elif steps.context_weight is not None:
+        raise OptionError(
+            "this fit has weights=, which new prompts do not have; plan for its own prompts (newdata=None)"
+        )
+    else:
+        mu, ids, columns = _new_mu(steps, newdata)
+    formula = parse_formula(steps.source.formula)
+    labels = Labels(steps.data.items, ids, columns, formula.first, formula.second)
+    return order_plan(
+        functional,
+        mu,
+        labels,
+        bound_graph(functional, steps.data.n_items),
+        position_bias=steps.data.ordered,
+        weights=weight,
+        prompts=o.prompts,
+        floor=steps.repetitions[0].floor,
+        n_jobs=o.n_jobs,
+        estimator="bt_restricted" if o.estimator == "bt_restricted" else "debiased",
+        predict=lambda frame: _new_mu(steps, frame)[0],
+        **options,
+    )
+
+
+def _own_mu(steps: Steps) -> FloatArray:
+    """Out-of-fold probabilities of the fit's prompts, (n, K, K, C), the mean over repetitions."""
+    data = steps.data
+    mu = np.zeros((data.n_contexts, data.n_items, data.n_items, data.n_categories))
+    size = max(1, _CHUNK // int(np.prod(mu.shape[1:])))
+    for repetition in steps.repetitions:
+        for contexts, table in repetition.mu.chunks(size):
+            mu[contexts] += table / len(steps.repetitions)
+    return mu
+
+
+def _new_mu(steps: Steps, newdata: Any) -> tuple[FloatArray, Any, tuple[str, ...]]:
+    """Probabilities and identifiers of new prompts, from the mean of all learners, and the identifying columns."""
+    feature_map, known = steps.data.feature_map, column_names(newdata)
+    require_columns(feature_map.variables, known, "newdata")
+    # New prompts without the identifying columns are numbered.
+    named = steps.options.context if set(steps.options.context) <= set(known) else ()
+    table = take_columns(newdata, list(dict.fromkeys([*feature_map.variables, *named])))
+    x = new_features(feature_map, table, keep_missing=steps.options.missing == "keep")
+    ids = np.empty(len(x), dtype=object)
+    if len(named) == 1:
+        ids[:] = table[named[0]].tolist()
+    elif named:
+        ids[:] = list(table[list(named)].itertuples(index=False, name=None))
+    else:
+        ids[:] = range(len(x))
+    if len(set(ids.tolist())) < len(ids):
+        raise DataError(f"newdata: {listed(named)} names a prompt more than once; a plan needs a row per prompt")
+    made = np.empty((len(x), steps.data.n_items, steps.data.n_items, steps.data.n_categories))
+    size = max(1, _CHUNK // int(np.prod(made.shape[1:])))
+    for at in range(0, len(x), size):
+        part = x[at : at + size]
+        made[at : at + size] = np.mean([r.mu.average(part) for r in steps.repetitions], axis=0)
+    return made, ids, named or ("row",)

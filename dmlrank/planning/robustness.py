@@ -1,0 +1,100 @@
+"""What wrong probabilities could cost a plan."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from ..exceptions import NuisanceError, OptionError
+from .allocation import allocate
+from .specification import Filled, Order
+from .validate import check_mu, mu_array
+
+
+@dataclass(frozen=True, slots=True)
+class Regret:
+    """What a plan made from probabilities mu_hat loses if the probabilities are mu.
+
+    All losses are in units of the sum of the variances of what the plan is for (its trace, over n).
+
+    Attributes
+    ----------
+    excess : float
+        The plan's sum of variances less that of the plan that knows mu, at the same budget and floor.
+    relative : float
+        The same as a share of what the plan that knows mu reaches.
+    uniform_excess : float
+        What the uniform plan of the same cost loses.
+    sharp_bound : float
+        Bound on ``excess`` from mu_hat and mu alone: (1/n) E sum |a(mu_hat) - a(mu)| (1 / pi + 1 / floor), and what
+        exploration costs under mu_hat.
+    bound : float
+        The coarser bound of the theorem, (2 / (floor n)) E sum |a(mu_hat) - a(mu)|, and what exploration costs.
+    distance : float
+        E sum over pairs of |a(mu_hat) - a(mu)|, a being the worth of a label.
+    floor : float
+        The plan's smallest propensity before exploration is mixed in.
+
+    References
+    ----------
+    Frauen et al., arXiv 2601.21816, [P thm:aopt_robustness]; the sharp bound is a step of its proof.
+    """
+
+    excess: float
+    relative: float
+    uniform_excess: float
+    sharp_bound: float
+    bound: float
+    distance: float
+    floor: float
+
+    def __str__(self) -> str:
+        return (
+            f"If these probabilities are true, the plan's sum of variances is {100 * self.relative:.1f} % above the "
+            f"best: {self.excess:.3g} (the uniform plan's {self.uniform_excess:.3g}), at most {self.sharp_bound:.3g}"
+        )
+
+
+def regret_of(order: Order, filled: Filled, mu: Any) -> Regret:
+    """What the plan loses if the probabilities are ``mu``, (n, K, K, C).
+
+    Raises
+    ------
+    OptionError
+        If the plan is D-optimal: the theorem is about the trace.
+    NuisanceError
+        If ``mu`` has another shape than the plan's, or no probabilities.
+    """
+    if order.criterion.kind == "D":
+        raise OptionError("regret is about sums of variances; a plan with criterion='D' minimises a determinant")
+    if order.problem.interdependent:
+        raise OptionError(
+            "regret is about labels whose worths do not depend on each other; those of estimator='bt_restricted' do"
+        )
+    problem, table = order.problem, mu_array(mu)
+    if table.shape != problem.mu.shape:
+        raise NuisanceError(f"mu has shape {table.shape}, the plan was made from {problem.mu.shape}")
+    check_mu(table, order.labels.models, order.labels.contexts, problem.pairs.ordered)
+    metric, n = order.criterion.metric(order.between), problem.n_contexts
+    truth = replace(problem, mu=table)
+    believed, real = problem.worth(metric), truth.worth(metric)
+    best = allocate(real, problem.cost, np.full((1, 1), filled.floor), filled.budget, problem.one_pair).propensity
+    chosen, uniform = filled.propensity, order.uniform(filled.cost)
+    least = float((real / best).sum()) / n
+    between = float(np.trace(metric @ truth.scores()[1]))
+    excess = float((real / chosen).sum()) / n - least
+    gap = np.abs(believed - real)
+    # The theorem is about the minimiser; a mixture loses what it loses against it under mu_hat on top.
+    pure = (chosen - order.explore * order.uniform(filled.budget)) / (1 - order.explore)
+    mixing = float((believed / chosen - believed / pure).sum()) / n if order.explore else 0.0
+    return Regret(
+        excess=excess / n,
+        relative=excess / (least + between),
+        uniform_excess=(float(real.sum()) / uniform / n - least) / n,
+        sharp_bound=(float((gap * (1 / chosen + 1 / filled.floor)).sum()) / n + mixing) / n,
+        bound=(2 * float(gap.sum()) / (filled.floor * n) + mixing) / n,
+        distance=float(gap.sum()) / n,
+        floor=filled.floor,
+    )

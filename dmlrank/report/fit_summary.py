@@ -1,0 +1,331 @@
+"""What the summary of a fit says."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from scipy.stats import norm
+
+from ..data.preferences import FloatArray
+from ..fit.estimates import Diagnostics, Estimates
+from ..inference.compact_letters import letter_groups, shortened
+from ..inference.ranks import Separation, rank_bounds, ranks_of
+from .first_place import first_place
+from .table import Summary
+
+NOT_VALID = (
+    "The plug-in estimator is not debiased: its intervals, tests and rank sets are NOT valid and are shown for "
+    "comparison only."
+)
+_TITLE = "Nonparametric Ranking Results"
+_FRACTIONS = {0.0: "0", 0.5: "1/2", 1.0: "1"}
+
+
+def build_summary(results: Estimates, alpha: float, critical: float, separation: Separation | None) -> Summary:
+    """The summary of a fit.
+
+    Parameters
+    ----------
+    results : Estimates
+    alpha : float
+        One minus the joint level of the intervals.
+    critical : float
+        Their half-width in standard errors (max-t).
+    separation : Separation or None
+        Which models are above which, at the same level; None where the estimates are not scores of models.
+    """
+    level = f"{100 * (1 - alpha):g}%"
+    heads: tuple[str, ...] = ("coef", "std err", "z", "P>|z|", f"[{level} simult. CI]")
+    heads += ("rank", "set", "grp", "win") if separation else ()
+    columns = tuple((head, 1 + head.startswith("[")) for head in heads)
+    notes = _notes(results, alpha, critical, separation)
+    title = f"{_TITLE}: {results.part}" if results.part else _TITLE
+    return Summary(title, _header(results), columns, _rows(results, critical, separation), notes)
+
+
+def _header(results: Estimates) -> tuple[tuple[str, str, str, str], ...]:
+    design, diagnostics = results.design, results.diagnostics
+    ids = f" ({', '.join(design.context)})" if design.context else " (rows)"
+    n_models = len(results.models)
+    prompts = "these, fixed" if design.prompts == "fixed" else "new ones like these"
+    propensity = f" ({diagnostics.min_propensity:.3g})" if diagnostics.min_propensity > 0 else ""
+    left = [
+        ("Dep. Variable:", design.outcome),
+        ("Functional:", functional_unit(results)),
+        ("Edge weights:", design.edge_weights),
+        ("Tie weight:", tie_weight(design.tie_weights)),
+        ("Estimator:", _estimator(results)),
+        ("Learner:", design.learner),
+        ("Prompts:", f"{prompts}, weighted" if design.weighted else prompts),
+    ]
+    right = [
+        ("Cov. Type:", _cov_type(results)),
+        ("Clusters:", _clusters(results)),
+        ("No. Contexts:", f"{design.n_contexts:,}{ids}"),
+        ("No. Votes:", f"{design.n_votes:,} ({design.n_unlabelled:,} contexts unlabelled)"),
+        ("Models, pairs compared:", f"{n_models}, {results.graph.n_edges} of {n_models * (n_models - 1) // 2}"),
+        ("Smallest pair:", f"{design.smallest_pair:,} votes"),
+        ("Propensity (min):", f"{design.propensity}{propensity}"),
+    ]
+    return tuple((*a, *b) for a, b in zip(left, right, strict=True))
+
+
+def functional_unit(results: Estimates) -> str:
+    """What the scores are, and in what unit."""
+    return results.functional_label + ("" if results.scale.natural else f", {results.scale.name}")
+
+
+def _estimator(results: Estimates) -> str:
+    if results.estimator == "bt_mle":
+        return "bt_mle (assumes Bradley-Terry)"
+    folds = f"{results.estimator}, {results.design.n_folds} folds x {results.design.n_rep}"
+    return f"{folds} (CI not valid)" if results.estimator == "plugin" else folds
+
+
+def tie_weight(ties: Sequence[tuple[str, float, float]]) -> str:
+    """What ties count, in words.
+
+    Examples
+    --------
+    >>> tie_weight([("both_good", 0.5, 0.5), ("both_bad", 0.5, 0.5)])
+    '1/2'
+    """
+    if not ties:
+        return "no ties"
+    shown = {name: _fraction(a) if a == b else f"{_fraction(a)} and {_fraction(b)}" for name, a, b in ties}
+    if len(set(shown.values())) == 1:
+        return next(iter(shown.values()))
+    return ", ".join(f"{name.replace('_', ' ')} {weight}" for name, weight in shown.items())
+
+
+def _fraction(weight: float) -> str:
+    return _FRACTIONS.get(weight, f"{weight:g}")
+
+
+def _cov_type(results: Estimates) -> str:
+    names = results.design.clusters
+    return f"cluster ({', '.join(names)})" if names else "robust (contexts independent)"
+
+
+def _clusters(results: Estimates) -> str:
+    pairs = zip(results.covariance.n_clusters, results.design.clusters, strict=True)
+    return ", ".join(f"{count:,} {name}" for count, name in pairs) or "none"
+
+
+def _rows(results: Estimates, critical: float, separation: Separation | None) -> tuple[tuple[str, ...], ...]:
+    std_errors = results.covariance.std_errors
+    distance, distance_error = results.against_neutral()
+    z = standardised(distance, distance_error)
+    p = two_sided(z)
+    digits = decimals(std_errors, fewest=3 if results.scale.natural else 1)
+    standing = _standing(results, separation) if separation else [()] * len(results.names)
+    rows = []
+    for j in np.argsort(-results.estimate, kind="stable") if separation else range(len(results.names)):
+        low, high = (results.estimate[j] + sign * critical * std_errors[j] for sign in (-1, 1))
+        numbers = (results.estimate[j], std_errors[j], low, high)
+        coef, error, lower, upper = (f"{number:.{digits}f}" for number in numbers)
+        test = ("fixed", "") if results.fixed[j] else ("n/a", "") if np.isnan(z[j]) else (f"{z[j]:.2f}", f"{p[j]:.3f}")
+        rows.append((results.names[j], coef, error, *test, lower, upper, *standing[j]))
+    return tuple(rows)
+
+
+def _standing(results: Estimates, separation: Separation) -> list[tuple[str, ...]]:
+    """Rank, rank set, group and share of wins of every model."""
+    ranks, (best, worst) = ranks_of(results.estimate), rank_bounds(separation.above)
+    groups = letter_groups(separation.separated, results.estimate)
+    return [
+        (str(ranks[j]), rank_set(best[j], worst[j]), shortened(groups[j]), f"{results.shares[j]:.2f}")
+        for j in range(len(results.models))
+    ]
+
+
+def rank_set(best: int, worst: int) -> str:
+    """A rank set as it is written.
+
+    Examples
+    --------
+    >>> rank_set(1, 3), rank_set(2, 2)
+    ('1-3', '2')
+    """
+    return str(best) if best == worst else f"{best}-{worst}"
+
+
+def decimals(std_errors: FloatArray, fewest: int = 3) -> int:
+    """Digits after the point so that the smallest standard error shows two figures, at most six.
+
+    Examples
+    --------
+    >>> decimals(np.array([0.00096, 0.02]))
+    5
+    """
+    positive = std_errors[std_errors > 0]
+    return int(np.clip(1 - np.floor(np.log10(positive.min())), fewest, 6)) if len(positive) else fewest
+
+
+def standardised(distance: FloatArray, std_errors: FloatArray) -> FloatArray:
+    """Distances in standard errors; NaN where the standard error is zero."""
+    return np.divide(distance, std_errors, out=np.full(len(distance), np.nan), where=std_errors > 0)
+
+
+def two_sided(z: FloatArray) -> FloatArray:
+    """Two-sided normal p-values."""
+    return 2 * norm.sf(np.abs(z))
+
+
+def _notes(results: Estimates, alpha: float, critical: float, separation: Separation | None) -> tuple[str, ...]:
+    design, d = results.design, results.diagnostics
+    notes = [_meaning(results), _interval_note(results, alpha, critical, separation)]
+    notes += first_place(results, separation) if separation else []
+    if results.part:
+        notes.append(
+            f"Scores of {results.part}, from the first stages of the whole fit: log-loss, propensities, position "
+            f"effect and warnings are about that."
+        )
+    if results.fixed.any() or not (results.covariance.std_errors > 0).all():
+        notes.append(_no_test(results))
+    left_out = [f"{d.pairs_left_out} pairs with too few labels are not compared"] if d.pairs_left_out else []
+    left_out += [f"{d.pairs_extrapolated} pairs are extrapolated"] if d.pairs_extrapolated else []
+    left_out += [f"{d.votes_dropped:,} later votes on a prompt and pair are left out"] if d.votes_dropped else []
+    left_out += [f"{d.contexts_added:,} contexts come from unlabelled="] if d.contexts_added else []
+    left_out += [f"models left out: {', '.join(d.models_dropped)}"] if d.models_dropped else []
+    if left_out:
+        notes.append("; ".join(left_out).capitalize() + ".")
+    notes += _outcome_note(d.outcome_kind, d.labels)
+    notes += _judge_note(results)
+    notes.append(
+        f"{_first_stages(results)} Rows dropped: {design.n_dropped:,}. Seed {design.seed}. {_trouble(d.warnings)}"
+    )
+    return tuple(notes)
+
+
+def _judge_note(results: Estimates) -> list[str]:
+    judge = results.judge
+    if judge is None:
+        return []
+    known = judge.alone_errors > 0
+    ratio = float(np.square(judge.errors[known] / judge.alone_errors[known]).mean()) if known.any() else float("nan")
+    worth = "" if not 0 < judge.worth < np.inf else f", worth about {judge.worth:,.0f} more human votes"
+    how = "" if judge.how == "two-stage" else " as features of mu, which changes what non-linear scores mean"
+    return [
+        f"Verdicts of {', '.join(judge.names)} on {judge.n_verdicts:,} pairs, {judge.n_unlabelled:,} of them without a "
+        f"human label,{how} sharpen the estimate: variance ratio {ratio:.2f}{worth}."
+    ]
+
+
+def _position(results: Estimates) -> str:
+    z = results.diagnostics.position_z
+    known = f"z = {z:.2f}" if np.isfinite(z) else "not testable"
+    return f"Position effect {known}" if results.design.ordered else f"Order ignored (test: {known})"
+
+
+def _first_stages(results: Estimates) -> str:
+    d = results.diagnostics
+    if results.estimator == "bt_mle":
+        return (
+            f"In-sample log-loss {d.log_loss:.3f} (coin {d.log_loss_constant:.3f}). The scores are the maximum of the "
+            f"Bradley-Terry likelihood of all votes, display order ignored; standard errors are sandwich ones. If "
+            f"log-odds are no differences of scores, they depend on which pairs were compared how often."
+        )
+    bite = f"floor {d.floor:g} bit {d.mu_floored:,} of {d.mu_entries:,}" if d.mu_entries else "no floor needed"
+    slope = f", calibration slope {d.calibration:.2f}" if np.isfinite(d.calibration) else ""
+    return (
+        f"Out-of-fold log-loss {d.log_loss:.3f} (constant {d.log_loss_constant:.3f}){slope}. Propensity weights: "
+        f"effective share of labels at least {d.effective_share:.2f}. {_rests_on(d)}; {bite}. {_position(results)}."
+    )
+
+
+def _rests_on(d: Diagnostics) -> str:
+    """What the standard errors rest on, and the bias that is left."""
+    rests = f"Standard errors rest on at least {d.effective_contexts:,.0f} prompts"
+    known = np.isfinite(d.second_order) and d.second_order > 0
+    if d.subsample:
+        rests += f" (F averaged over {d.subsample:,}, which adds {100 * d.subsample_price:.1f} % to them)"
+    return rests + (f"; second-order bias at most {d.second_order:.2f} of them" if known else "")
+
+
+def _trouble(given: Sequence[str]) -> str:
+    return f"Warnings: {'; '.join(given)}." if given else "No warnings."
+
+
+def _outcome_note(kind: str, labels: Sequence[tuple[str, str]]) -> list[str]:
+    """What numbers in the outcome mean; words speak for themselves."""
+    words = {"first": "first wins", "second": "second wins"}
+    read = ", ".join(f"{label} = {words.get(meaning, meaning.replace('_', ' '))}" for label, meaning in labels)
+    if kind == "preferences":
+        return [f"Soft labels: preferences from 0 to 1, {read}; there is no category of ties."]
+    if kind == "probabilities":
+        return [f"Soft labels: probabilities, {read}."]
+    return [f"Labels: {read}."] if any(label in ("0", "1", "True", "False") for label, _ in labels) else []
+
+
+def _meaning(results: Estimates) -> str:
+    n_models = len(results.models)
+    scale = {
+        "bt": f"Log-odds against the average of these {n_models} models",
+        "borda": f"Mean share of comparisons won against the other {n_models - 1} models"
+        if results.graph.complete
+        else "Mean share of comparisons won; models faced different opponents",
+        "rank_centrality": "Share of time that a walk which moves to preferred models spends at each model",
+        "dominance": "Share of opponents that a model beats clearly, softly counted",
+        "softmin": "Preference for a model against the opponent who suits it worst, softly taken",
+    }.get(results.functional, results.functional_label)
+    if not results.of_models:
+        return f"Outputs of a functional of one's own{_unit(results)}; {results.reason}. z tests {_against(results)}."
+    opponents = f"the other {n_models - 1}" if results.graph.complete else "a model's own opponents"
+    ties = tie_weight(results.design.tie_weights)
+    win = f"win = share won against {opponents}" + (f", ties {ties}" if ties != "no ties" else "")
+    return f"{scale}{_unit(results)}; {results.reason}. z tests {_against(results)}. {win}."
+
+
+def _unit(results: Estimates) -> str:
+    """What was multiplied and added, in words."""
+    unit = results.scale
+    if unit.natural:
+        return ""
+    times = {"elo": " in Elo points (400 / ln 10 per log-odds)", "log-odds": ""}.get(unit.name, f", {unit.name}")
+    if unit.anchor is not None:
+        model, value = unit.anchor
+        return f"{times}, shifted so that {model} has {value:g} (no interval gets wider or narrower by it)"
+    if unit.mean is not None:
+        return f"{times}, shifted so that the mean is {unit.mean:g}"
+    return times
+
+
+def _against(results: Estimates) -> str:
+    """The value that z tests compare a score with."""
+    if results.neutral is None:
+        return "the mean score"
+    return '"average model"' if results.functional == "bt" else f"the value {results.neutral:.3g}"
+
+
+def _interval_note(results: Estimates, alpha: float, critical: float, separation: Separation | None) -> str:
+    level = f"{100 * (1 - alpha):g} %"
+    what = "scores" if separation else "outputs"
+    note = f"Intervals: max-t, critical value {critical:.2f}; they hold for all {len(results.names)} {what} at once "
+    note += f"with {level}."
+    note += _rank_note(results, level, separation) if separation else ""
+    if results.covariance.note:
+        note += f" {results.covariance.note.capitalize()}."
+    if results.estimator == "plugin":
+        note += f" {NOT_VALID}"
+    return note
+
+
+def _rank_note(results: Estimates, level: str, separation: Separation) -> str:
+    n_models = len(results.models)
+    note = f" Rank sets (set) hold all true ranks jointly with {level}"
+    differences = f" (differences, {separation.critical:.2f}, stepping down)" if separation.critical > 0 else ""
+    groups = letter_groups(separation.separated, results.estimate)
+    long = any("-" in shortened(group) for group in groups)
+    letters = "grp; a-e is all from a to e" if long else "grp"
+    return note + (
+        f"{differences}. {separation.n_separated:,} of {n_models * (n_models - 1) // 2:,} pairs separated; models that "
+        f"share a letter ({letters}) are not separated, which does not show that they are equal."
+    )
+
+
+def _no_test(results: Estimates) -> str:
+    names = [m for m, s in zip(results.names, results.covariance.std_errors, strict=True) if not s > 0]
+    why = "the functional fixes them" if results.fixed.any() else "they do not vary in these data"
+    return f"No test for {', '.join(names)}: standard error zero, {why}."

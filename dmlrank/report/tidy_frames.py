@@ -1,0 +1,100 @@
+"""Tidy frames of a result, in broom's words."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from ..data.preferences import FloatArray
+from ..fit.estimates import Estimates
+from ..fit.pipeline import Steps
+from .fit_summary import standardised, two_sided
+
+
+def tidy_frame(results: Estimates, critical: float) -> pd.DataFrame:
+    """One row per model: term, estimate, std_error, statistic, p_value, conf_low, conf_high."""
+    std_errors = results.covariance.std_errors
+    z = standardised(*results.against_neutral())
+    return pd.DataFrame(
+        {
+            "term": list(results.names),
+            "estimate": results.estimate,
+            "std_error": std_errors,
+            "statistic": z,
+            "p_value": two_sided(z),
+            "conf_low": results.estimate - critical * std_errors,
+            "conf_high": results.estimate + critical * std_errors,
+        }
+    )
+
+
+def glance_frame(results: Estimates, critical: float, alpha: float) -> pd.DataFrame:
+    """One row about the fit as a whole."""
+    design, diagnostics = results.design, results.diagnostics
+    row = {
+        "functional": results.functional,
+        "estimator": results.estimator,
+        "nobs": design.n_contexts,
+        "nvotes": design.n_votes,
+        "ncomparisons": design.n_comparisons,
+        "n_unlabelled": design.n_unlabelled,
+        "n_dropped": design.n_dropped,
+        "n_models": len(results.models),
+        "n_pairs": results.graph.n_edges,
+        "learner": design.learner,
+        "n_folds": design.n_folds,
+        "propensity": design.propensity,
+        "min_propensity": diagnostics.min_propensity,
+        "log_loss": diagnostics.log_loss,
+        "log_loss_constant": diagnostics.log_loss_constant,
+        "cov_type": design.cov_type,
+        "n_clusters": min(results.covariance.n_clusters, default=design.n_contexts),
+        "critical": critical,
+        "alpha": alpha,
+        "scale": results.scale.name,
+        "seed": design.seed,
+        "version": design.version,
+    }
+    return pd.DataFrame([row])
+
+
+def augment_frame(steps: Steps, phi: FloatArray, models: tuple[str, ...], model: str | None) -> pd.DataFrame:
+    """One row per labelled comparison cell, with what the first stages say of it.
+
+    Parameters
+    ----------
+    steps : Steps
+    phi : ndarray, shape (n, K)
+        Influence values of the contexts.
+    models : tuple of str
+        Names of the estimates.
+    model : str or None
+        The one model whose influence is wanted.
+    """
+    data, cells = steps.data, steps.data.cells
+    names = np.array(data.items, dtype=object)
+    columns: dict[str, Any] = {"first": names[cells.first], "second": names[cells.second], "n_votes": cells.n_votes}
+    columns |= {f"mean_{name}": cells.y[:, c] for c, name in enumerate(data.categories)}
+    if steps.likelihood:
+        columns["fitted"] = steps.likelihood.table[cells.first, cells.second]
+    else:
+        columns["fold"] = steps.folds.fold[cells.context]
+        columns |= {f"prob_{name}": steps.evaluated.cell_mu[:, c] for c, name in enumerate(data.categories)}
+        columns["propensity"] = steps.propensity.cells
+        columns["weight"] = 1 / steps.propensity.cells
+    if model is None:
+        columns |= {f"influence_{name}": phi[cells.context, j] for j, name in enumerate(models)}
+    else:
+        columns["influence"] = phi[cells.context, models.index(model)]
+    return pd.DataFrame(_identifiers(steps, set(columns)) | columns)
+
+
+def _identifiers(steps: Steps, taken: set[str]) -> dict[str, Any]:
+    """The columns that identify each cell's context; those with a name that is taken begin with ``context_``."""
+    ids = steps.data.context_ids[steps.data.cells.context]
+    names = steps.options.context or ("context",)
+    parts: list[Any] = list(zip(*ids, strict=True)) if len(names) > 1 else [ids]
+    shown = (f"context_{name}" if name in taken else name for name in names)
+    return {name: list(part) for name, part in zip(shown, parts, strict=True)}

@@ -1,0 +1,292 @@
+"""Leaderboards side by side, and what may be claimed between them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import combinations, permutations
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from ..exceptions import OptionError, OptionTypeError, listed
+from ..fit.estimates import Estimates
+from ..inference.pairwise import compare_differences
+from ..inference.ranks import ranks_of
+from ..report.comparison_summary import bump_chart, comparison_summary
+from ..report.table import Summary
+from .cross_covariance import Member, joint_estimates
+from .joint_estimates import JointEstimates, JointQuestions
+from .rank_results import RankResults
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+# What tells results apart, in this order.
+_TRAITS: tuple[Callable[[Estimates], str], ...] = (
+    lambda e: "bt_mle" if e.estimator == "bt_mle" else e.functional,
+    lambda e: "" if e.estimator in ("debiased", "bt_mle") else e.estimator,
+    lambda e: e.part,
+    lambda e: "" if e.design.edge_weights == "equal" else f"{e.design.edge_weights} edges",
+    lambda e: e.functional_label,
+    lambda e: e.design.learner,
+    lambda e: e.design.propensity,
+    lambda e: ", ".join(e.design.clusters) or e.design.cov_type,
+    lambda e: e.scale.name,
+    lambda e: e.design.formula,
+    lambda e: f"{e.design.n_votes:,} votes",
+)
+
+_REVERSAL = ["model", "other", "above_in", "below_in", "gap_above", "gap_below", "p_value", "p_adjusted"]
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Comparison(JointQuestions):
+    """Results side by side; made by :func:`dmlrank.compare`.
+
+    Tests name scores as ``"result: model"``. They need the covariance between the results, which those of the same
+    prompts have; ``cov_params``, ``conf_int`` (simultaneous over all columns), ``t_test`` and ``wald_test`` raise with
+    the reason where there is none.
+
+    Attributes
+    ----------
+    names : tuple of str
+        Of the R results, in the order of the columns.
+    results : tuple of RankResults
+    together : JointEstimates or str
+        All scores with one covariance, or why there is none.
+    """
+
+    names: tuple[str, ...]
+    results: tuple[RankResults, ...]
+    together: JointEstimates | str
+
+    @property
+    def models(self) -> list[str]:
+        """Models of any result, the best of the first result first; then those it does not have, by name."""
+        found: dict[str, None] = {}
+        for result in self.results:
+            found |= dict.fromkeys(result.params.sort_values(ascending=False, kind="stable").index)
+        own = self.results[0].models
+        return [name for name in found if name in own] + sorted(name for name in found if name not in own)
+
+    @property
+    def params(self) -> pd.DataFrame:
+        """Scores: a row per model, a column per result; NaN where a result does not have the model."""
+        return self._table([result.params for result in self.results])
+
+    @property
+    def bse(self) -> pd.DataFrame:
+        """Standard errors: a row per model, a column per result."""
+        return self._table([result.bse for result in self.results])
+
+    @property
+    def ranks(self) -> pd.DataFrame:
+        """Ranks by score within each result: a row per model, a column per result."""
+        ranks = [pd.Series(ranks_of(r.estimates.estimate), index=r.models) for r in self.results]
+        return self._table(ranks).astype("Int64")
+
+    @property
+    def rank_changes(self) -> pd.DataFrame:
+        """Places that a model gains (positive) or loses against the first result, among the models that both have."""
+        changes = []
+        for result in self.results:
+            shared = [name for name in self.results[0].models if name in result.models]
+            before, after = (ranks_of(r.params[shared].to_numpy()) for r in (self.results[0], result))
+            changes.append(pd.Series(before - after, index=shared))
+        return self._table(changes).astype("Int64")
+
+    def tidy(self) -> pd.DataFrame:
+        """One row per result and model: result, term, estimate, std_error, rank, rank_change."""
+        parts = []
+        for name, result in zip(self.names, self.results, strict=True):
+            columns = {"estimate": result.params, "std_error": result.bse, "rank": self.ranks[name][result.models]}
+            part = pd.DataFrame(columns | {"rank_change": self.rank_changes[name][result.models]})
+            part = part.loc[[model for model in self.models if model in result.models]]
+            parts.append(part.rename_axis("term").reset_index().assign(result=name))
+        frame = pd.concat(parts, ignore_index=True)
+        return frame[["result", "term", "estimate", "std_error", "rank", "rank_change"]]
+
+    def reversals(self) -> pd.DataFrame:
+        """Pairs of models that two results order differently, and whether the data show both orders.
+
+        Returns
+        -------
+        DataFrame
+            ``model`` is above ``other`` in ``above_in`` and below it in ``below_in``, by ``gap_above`` and
+            ``gap_below``. ``p_value``: the larger of the two one-sided p-values, for both orders being as estimated
+            (intersection-union test). ``p_adjusted``: the same with p-values that are held jointly over all differences
+            of all results (step-down max-t), so that every reversal with ``p_adjusted <= 0.05`` may be claimed at
+            once. The strongest evidence first.
+
+        Raises
+        ------
+        OptionError
+            If the results have no joint covariance.
+
+        References
+        ----------
+        Berger (1982), Multiparameter hypothesis testing and acceptance sampling, Technometrics 24.
+        """
+        joint = self._together()
+        turned = self._turned()
+        if not turned:
+            return pd.DataFrame(columns=_REVERSAL)
+        first, second = self._differences()
+        tests = compare_differences(
+            joint.estimate,
+            joint.covariance,
+            joint.noise,
+            first,
+            second,
+            method="step-down",
+            side="larger",
+            delta=0.0,
+            alpha=joint.alpha,
+        )
+        place = {name: number for number, name in enumerate(joint.names)}
+        at = {pair: number for number, pair in enumerate(zip(first.tolist(), second.tolist(), strict=True))}
+        rows = []
+        for model, other, above, below in turned:
+            up = at[place[f"{above}: {model}"], place[f"{above}: {other}"]]
+            down = at[place[f"{below}: {other}"], place[f"{below}: {model}"]]
+            gaps = (tests.estimate[up], -tests.estimate[down])
+            p = (max(p[up], p[down]) for p in (tests.p_value, tests.p_adjusted))
+            rows.append((model, other, above, below, *gaps, *p))
+        frame = pd.DataFrame(rows, columns=_REVERSAL)
+        return frame.sort_values(["p_adjusted", "p_value"], kind="stable", ignore_index=True)
+
+    def summary(self) -> Summary:
+        """Scores, standard errors and ranks side by side, rank changes against the first column marked."""
+        return comparison_summary(self, None if isinstance(self.together, str) else self.reversals())
+
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """Bump chart: a line per model through its ranks in the results; needs matplotlib."""
+        return bump_chart(self.ranks, ax)
+
+    def __str__(self) -> str:
+        return self.summary().as_text()
+
+    def __repr__(self) -> str:
+        return f"<Comparison: {', '.join(self.names)}; {len(self.models)} models>"
+
+    def _repr_html_(self) -> str:
+        return self.summary().as_html()
+
+    def _together(self) -> JointEstimates:
+        if isinstance(self.together, str):
+            raise OptionError(self.together)
+        return self.together
+
+    def _table(self, columns: Sequence[pd.Series]) -> pd.DataFrame:
+        return pd.DataFrame(dict(zip(self.names, columns, strict=True)), index=self.models)
+
+    def _turned(self) -> list[tuple[str, str, str, str]]:
+        """Model, other, the result that has it above, and the result that has it below the other."""
+        found = []
+        for (a, one), (b, two) in combinations(zip(self.names, self.results, strict=True), 2):
+            before, after = one.params, two.params
+            shared = [name for name in self.models if name in one.models and name in two.models]
+            found += [
+                (model, other, a, b)
+                for model, other in permutations(shared, 2)
+                if before[model] > before[other] and after[model] < after[other]
+            ]
+        return found
+
+    def _differences(self) -> tuple[Any, Any]:
+        """All differences within results, both ways round, by place among the joint scores."""
+        pairs, start = [], 0
+        for result in self.results:
+            places = range(start, start + len(result.models))
+            pairs += [(j, k) for j in places for k in places if j != k]
+            start += len(result.models)
+        first, second = zip(*pairs, strict=True)
+        return np.array(first), np.array(second)
+
+
+def compare(*results: RankResults, **named: RankResults) -> Comparison:
+    """Put results side by side: functionals, estimators, groups or data sets.
+
+    Parameters
+    ----------
+    *results : RankResults
+        Two or more in all, those without a name first; their names are made from what tells them apart.
+    **named : RankResults
+        Results under names of their own: ``dr.compare(human=res, judge=other)``.
+
+    Returns
+    -------
+    Comparison
+        Table, frame and bump chart. Where all results are of the same prompts, with the covariance between them, from
+        their influence values: ``t_test("bt: gpt-4 - bt: claude-v1, borda: gpt-4 - borda: claude-v1")``, and
+        ``reversals()``: pairs that two of them order differently, and whether the data show it.
+
+    Raises
+    ------
+    OptionError, OptionTypeError
+        If there are fewer than two results, or something is none.
+
+    Notes
+    -----
+    Each result's block of the joint covariance is the covariance that it reports. What lies between two results is the
+    mean of the products of their influence values, by cluster where they have clusters. Prompts are the same where the
+    columns of ``context=`` say so: votes of humans and of a judge on the same questions can be compared though they
+    are in different frames. Results with other prompts stand side by side, and have no test between them here.
+
+    Examples
+    --------
+    >>> import dmlrank as dr
+    >>> battles = dr.datasets.simulate_arena(n=2000, rng=0)
+    >>> res = dr.dml_rank("winner ~ 1 | model_a + model_b", battles, functional="bt", rng=0)
+    >>> side = dr.compare(res, res.update(functional="borda"))
+    >>> side.names, side.params.shape
+    (('bt', 'borda'), (8, 2))
+    >>> round(float(side.cov_params().loc[("bt", "gpt-4"), ("bt", "gpt-4")] ** 0.5 / res.bse["gpt-4"]), 12)
+    1.0
+    """
+    given = [*results, *named.values()]
+    for one in given:
+        if not isinstance(one, RankResults):
+            hint = "; names are keywords: compare(human=res)" if isinstance(one, str) else ""
+            raise OptionTypeError(f"compare takes results of dml_rank, not a {type(one).__name__}{hint}")
+    for one in given:
+        one.require_models("compare", "puts scores of models side by side")
+    if len(given) < 2:
+        raise OptionError(f"compare needs at least two results, and got {len(given)}")
+    names = (*automatic_names([one.estimates for one in results], tuple(named)), *named)
+    members = [Member(name, one.estimates, one.steps) for name, one in zip(names, given, strict=True)]
+    return Comparison(names, tuple(given), joint_estimates(members))
+
+
+def named_results(names: Sequence[str], results: Sequence[RankResults]) -> Comparison:
+    """A comparison under names that need not be words.
+
+    Raises
+    ------
+    OptionError
+        If names repeat or their number is not that of the results.
+    """
+    if len(names) != len(results) or len(set(names)) < len(names):
+        raise OptionError(f"{len(results)} results need as many different names; got {listed(names)}")
+    return compare(**dict(zip(names, results, strict=True)))
+
+
+def automatic_names(estimates: Sequence[Estimates], taken: Sequence[str] = ()) -> tuple[str, ...]:
+    """Short names from what tells results apart, numbered where nothing does."""
+    names = [_TRAITS[0](e) for e in estimates]
+    for trait in _TRAITS[1:]:
+        if len({*names, *taken}) == len(names) + len(taken):
+            break
+        said = [trait(e) for e in estimates]
+        if len(set(said)) > 1:
+            twice = {name for name in names if names.count(name) > 1 or name in taken}
+            extended = [f"{n}, {w}" if n in twice and w and w not in n else n for n, w in zip(names, said, strict=True)]
+            names = extended
+    counts: dict[str, int] = dict.fromkeys(taken, 1)
+    unique = []
+    for name in names:
+        counts[name] = counts.get(name, 0) + 1
+        unique.append(name if counts[name] == 1 else f"{name} ({counts[name]})")
+    return tuple(unique)

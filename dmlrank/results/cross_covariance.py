@@ -1,0 +1,183 @@
+"""The covariance between results of the same contexts, from their influence values."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from scipy.linalg import block_diag
+
+from ..data.preferences import FloatArray, IntArray
+from ..exceptions import DmlrankWarning
+from ..fit.estimates import Estimates
+from ..fit.state import Steps, clustered
+from ..inference.joint_covariance import stack, with_blocks
+from .joint_estimates import JointEstimates
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """A result among others: its name, its numbers, and its steps while it is live."""
+
+    name: str
+    estimates: Estimates
+    steps: Steps | None
+
+
+def joint_estimates(members: Sequence[Member]) -> JointEstimates | str:
+    """Scores of all results with one covariance, or the reason why there is none.
+
+    The diagonal blocks are the results' own covariances; what lies between two results comes from their influence
+    values on the same contexts, see :func:`dmlrank.inference.joint_covariance.with_blocks`.
+    """
+    steps = []
+    for member in members:
+        reason = _not_joinable(member)
+        if reason or member.steps is None:
+            return reason
+        steps.append(member.steps)
+    orders = [np.arange(steps[0].data.n_contexts)]
+    for member, other in zip(members[1:], steps[1:], strict=True):
+        matched = _matched(steps[0], other)
+        if isinstance(matched, str):
+            return f"{members[0].name!r} and {member.name!r} have no joint covariance: {matched}"
+        orders.append(matched)
+    return _together(members, steps, orders)
+
+
+def _not_joinable(member: Member) -> str:
+    """Why a result has no covariance with others, or nothing."""
+    if member.estimates.estimator == "plugin":
+        return f"{member.name!r} is a plug-in estimate, whose intervals are not valid, and neither are tests with it"
+    if member.estimates.part:
+        return (
+            f"{member.name!r} is a view of {member.estimates.part}; tests between groups are those of the whole "
+            f"result's by()"
+        )
+    if member.steps is None:
+        return f"{member.name!r} was stored without its data, and covariances between results need those"
+    return ""
+
+
+def _matched(first: Steps, other: Steps) -> IntArray | str:
+    """Where the first result's contexts stand in the other one, (n,), or why they are not the same."""
+    if first.options.prompts != other.options.prompts:
+        return "one is about new prompts, the other about these alone; give both the same prompts="
+    own, its = (steps.clusters.names if steps.clusters else () for steps in (first, other))
+    if own != its:
+        shown = " and ".join(f"clusters of {', '.join(names)}" if names else "none" for names in (own, its))
+        return f"their clusters differ ({shown}); update one of them with the cov_type= and cov_kwds= of the other"
+    order = _order(first, other)
+    if isinstance(order, str) or first.clusters is None or other.clusters is None:
+        return order
+    for a, b in ((first.clusters.prompt, other.clusters.prompt), (first.clusters.other, other.clusters.other)):
+        if a is None or b is None:
+            if a is not b:
+                return f"{first.clusters.names[-1]!r} groups prompts in one and votes in the other"
+        elif not _same_partition(a, b[order]):
+            return "the clusters hold other prompts in one than in the other"
+    return order
+
+
+def _order(first: Steps, other: Steps) -> IntArray | str:
+    a, b = first.data, other.data
+    n = len(a.context_ids)
+    if first.options.context != other.options.context:
+        return "they do not have the same context= columns, so prompts cannot be matched"
+    if first.options.context:
+        place = {identifier: at for at, identifier in enumerate(b.context_ids)}
+        missing = [identifier for identifier in a.context_ids if identifier not in place]
+        if missing or len(place) != n:
+            shared = n - len(missing)
+            return f"they are not of the same prompts: {shared:,} are in both, of {n:,} and {len(place):,}"
+        return np.array([place[identifier] for identifier in a.context_ids], dtype=np.intp)
+    alike = len(b.context_ids) == n and bool((a.context_ids == b.context_ids).all())
+    if alike and (first.source.data is other.source.data or _same_votes(first, other)):
+        return np.arange(n)
+    return "they are not of the same rows, and without context= nothing says which rows are the same prompt"
+
+
+def _same_votes(first: Steps, other: Steps) -> bool:
+    """Whether the features and votes are the same, as those of a result and its stored copy are."""
+    a, b = first.data, other.data
+    pairs = [
+        (a.x, b.x),
+        *((getattr(a.cells, name), getattr(b.cells, name)) for name in ("context", "first", "second", "y")),
+    ]
+    return a.items == b.items and all(np.array_equal(one, two) for one, two in pairs)
+
+
+def _same_partition(one: IntArray, two: IntArray) -> bool:
+    pairs = len(np.unique(np.stack([one, two], axis=1), axis=0))
+    return pairs == len(np.unique(one)) == len(np.unique(two))
+
+
+def _together(members: Sequence[Member], steps: Sequence[Steps], orders: Sequence[IntArray]) -> JointEstimates:
+    estimates = [member.estimates for member in members]
+    centred, corrections, contexts, annotators = [], [], [], []
+    for e, one, order in zip(estimates, steps, orders, strict=True):
+        influence = one.influence.given_prompts() if one.options.prompts == "fixed" else one.influence.expanded
+        centred.append(influence.centred[order] * e.scale.factor)
+        back = np.empty_like(order)
+        back[order] = np.arange(len(order))
+        # Without annotators no covariance looks at pieces.
+        kept = slice(None) if one.annotator is not None else slice(0)
+        corrections.append(influence.centred_correction[kept] * e.scale.factor)
+        contexts.append(back[influence.piece_context[kept]])
+        annotators.append(_annotators(one))
+    labels = np.unique(np.concatenate(annotators), return_inverse=True)[1] if steps[0].annotator is not None else None
+    if labels is not None:
+        nobody = np.concatenate(annotators) == _NOBODY
+        labels = np.where(nobody, -1, labels)
+    gauge = block_diag(*(one.setup.functional.gauge(one.data.n_items).basis for one in steps))
+    with warnings.catch_warnings():
+        # Few clusters: the fits have said so.
+        warnings.simplefilter("ignore", DmlrankWarning)
+        joint = clustered(stack(centred, corrections, contexts), gauge, steps[0].clusters, labels)
+    matrix = with_blocks(joint.matrix + _between_repetitions(estimates, steps), [e.covariance for e in estimates])
+    basis = block_diag(*(e.covariance.basis for e in estimates))
+    return JointEstimates(
+        kind="result",
+        blocks=tuple(member.name for member in members for _ in member.estimates.models),
+        models=tuple(name for e in estimates for name in e.models),
+        estimate=np.concatenate([e.estimate for e in estimates]),
+        covariance=replace(joint, matrix=matrix, basis=basis),
+        reason="; ".join(dict.fromkeys(f"{m.name}: {m.estimates.reason}" for m in members)),
+        alpha=estimates[0].alpha,
+        seed=estimates[0].design.seed,
+    )
+
+
+_NOBODY = "\x00"
+
+
+def _annotators(steps: Steps) -> list[str]:
+    """Name of the annotator of each piece, for data sets code them each for itself."""
+    if steps.annotator is None or steps.clusters is None:
+        return []
+    name = steps.clusters.names[-1]
+    known = sorted(set(steps.data.extras[name].astype(str)))
+    return [known[code] if code >= 0 else _NOBODY for code in steps.annotator]
+
+
+def _between_repetitions(estimates: Sequence[Estimates], steps: Sequence[Steps]) -> FloatArray:
+    """Covariance that other deals of folds bring: shared where results have the same deals, else each for itself."""
+    each = []
+    for e, one in zip(estimates, steps, strict=True):
+        deals = [repetition.evaluated.influences[0].estimate for repetition in one.repetitions]
+        each.append(np.stack(deals) * e.scale.factor if len(deals) > 1 else np.zeros((1, len(e.models))))
+    several = [(len(deals), one.options.seed) for deals, one in zip(each, steps, strict=True) if len(deals) > 1]
+    number = max((count for count, _ in several), default=1)
+    if len(set(several)) == 1:
+        return _spread(np.hstack([np.broadcast_to(deals, (number, deals.shape[1])) for deals in each]))
+    return np.asarray(block_diag(*(_spread(deals) for deals in each)))
+
+
+def _spread(deals: FloatArray) -> FloatArray:
+    """Covariance of the mean of repetitions, (d, d), from their estimates, (R, d)."""
+    if len(deals) == 1:
+        return np.zeros((deals.shape[1], deals.shape[1]))
+    off = deals - deals.mean(axis=0)
+    return np.asarray(off.T @ off / (len(deals) - 1) / len(deals))

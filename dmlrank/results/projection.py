@@ -1,0 +1,269 @@
+"""What scores depend on: coefficients of scores on functions of the prompt, and curves made from them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from ..data.preferences import FloatArray
+from ..exceptions import ColumnError, HypothesisError, OptionError, UnknownModelError, listed, nearest
+from ..fit.estimates import Estimates
+from ..inference.simultaneous import critical_value_of
+from ..options import check_alpha
+from ..report.fit_summary import standardised, two_sided
+from ..report.projection_summary import band_plot, projection_summary
+from ..report.table import Summary
+from .context_variables import ContextDesign
+from .joint_estimates import JointEstimates, JointQuestions
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+_POINTS = 25
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Projection(JointQuestions):
+    """Coefficients of the scores on functions of the prompt; made by :meth:`RankResults.project`.
+
+    Tests name coefficients as ``"length: gpt-4"``.
+
+    Attributes
+    ----------
+    design : ContextDesign
+        The functions of the prompt.
+    estimates : Estimates
+        Of the fit.
+    joint : JointEstimates
+        Coefficients of all models with their covariance, coefficient by coefficient.
+    """
+
+    design: ContextDesign
+    estimates: Estimates
+    joint: JointEstimates
+
+    @property
+    def models(self) -> list[str]:
+        """Names of the K models."""
+        return list(self.estimates.models)
+
+    @property
+    def coefficients(self) -> list[str]:
+        """Names of the P coefficients."""
+        return list(self.design.names)
+
+    @property
+    def params(self) -> pd.DataFrame:
+        """Coefficients: a row per coefficient, a column per model."""
+        return self._table(self.joint.estimate)
+
+    @property
+    def bse(self) -> pd.DataFrame:
+        """Standard errors: a row per coefficient, a column per model."""
+        return self._table(self.joint.covariance.std_errors)
+
+    def tidy(self, alpha: float | None = None, method: str = "max-t") -> pd.DataFrame:
+        """A row per coefficient and model: coefficient, term, estimate, std_error, statistic, p_value, limits.
+
+        Intervals are simultaneous over all of them. A coefficient is tested against zero; the constant against the
+        score of a model as good as the others where there is one, otherwise not.
+        """
+        limits, joint = self.conf_int(alpha, method), self.joint
+        z = standardised(joint.estimate - self._null(), joint.covariance.std_errors)
+        return pd.DataFrame(
+            {
+                "coefficient": list(joint.blocks),
+                "term": list(joint.models),
+                "estimate": joint.estimate,
+                "std_error": joint.covariance.std_errors,
+                "statistic": z,
+                "p_value": two_sided(z),
+                "conf_low": limits["lower"].to_numpy(),
+                "conf_high": limits["upper"].to_numpy(),
+            }
+        )
+
+    def test_terms(self) -> pd.DataFrame:
+        """For every term of the formula, the Wald test that it tells nothing about any model.
+
+        Returns
+        -------
+        DataFrame
+            A row per term: ``statistic``, ``df`` (columns of the term times the structural rank) and ``p_value``; NaN
+            where it cannot be tested, as with fewer clusters than that.
+        """
+        rows = {}
+        n_models, every = len(self.models), np.eye(len(self.joint.estimate))
+        for term, columns in self.design.terms:
+            places = [column * n_models + j for column in columns for j in range(n_models)]
+            labels = tuple(self.joint.names[at] for at in places)
+            joint = self.joint
+            asked = (
+                joint.estimate,
+                joint.covariance,
+                joint.names,
+                every[places],
+                np.zeros(len(places)),
+                labels,
+                joint.reason,
+            )
+            try:
+                test = joint.wald(asked)
+                rows[term] = (float(test.statistic), int(test.df_denom), float(test.pvalue))
+            except HypothesisError:
+                rows[term] = (np.nan, len(columns) * joint.covariance.basis.shape[1] // len(self.coefficients), np.nan)
+        return pd.DataFrame.from_dict(rows, orient="index", columns=["statistic", "df", "p_value"])
+
+    def bands(
+        self,
+        variable: str,
+        grid: Sequence[Any] | None = None,
+        *,
+        at: Mapping[str, Any] | None = None,
+        models: Sequence[str] | None = None,
+        alpha: float | None = None,
+    ) -> pd.DataFrame:
+        """Projected scores along one variable, with bands that hold at all points and for all models at once.
+
+        Parameters
+        ----------
+        variable : str
+            A variable of the formula.
+        grid : sequence, optional
+            Its values; by default 25 from the smallest to the largest for numbers, all values otherwise.
+        at : mapping, optional
+            Values of the other variables; by default the mean of numbers, the most frequent of other values.
+        models : sequence of str, optional
+            All when None; bands of fewer models are narrower.
+        alpha : float, optional
+            One minus the joint level; the fit's when None.
+
+        Returns
+        -------
+        DataFrame
+            A row per model and point: ``variable``, model, estimate, std_error, lower, upper.
+
+        Raises
+        ------
+        ColumnError, UnknownModelError, OptionError
+
+        Examples
+        --------
+        >>> import dmlrank as dr
+        >>> battles = dr.datasets.simulate_arena(n=2000, rng=0)
+        >>> res = dr.dml_rank("winner ~ length | model_a + model_b", battles, rng=0, n_jobs=1)
+        >>> res.project("~ length").bands("length", grid=[0, 100], models=["gpt-4"]).columns.tolist()
+        ['length', 'model', 'estimate', 'std_error', 'lower', 'upper']
+        """
+        level = self.joint.alpha if alpha is None else check_alpha(alpha)
+        values = self._grid(variable, grid)
+        chosen = self.models if models is None else [models] if isinstance(models, str) else list(models)
+        v = self.design.at(self._points(variable, values, at or {}))
+        n_models = len(self.models)
+        contrasts = np.vstack([np.kron(v, np.eye(n_models)[self._place(name)]) for name in chosen])
+        covariance = self.joint.covariance
+        variance = np.einsum("jd,de,je->j", contrasts, covariance.matrix, contrasts, optimize=True)
+        std_error = np.sqrt(np.maximum(variance, 0.0))
+        estimate = contrasts @ self.joint.estimate
+        half_width = critical_value_of(covariance, contrasts, level) * std_error
+        return pd.DataFrame(
+            {
+                variable: np.tile(np.asarray(values), len(chosen)),
+                "model": np.repeat(np.array(chosen, dtype=object), len(values)),
+                "estimate": estimate,
+                "std_error": std_error,
+                "lower": estimate - half_width,
+                "upper": estimate + half_width,
+            }
+        )
+
+    def summary(self) -> Summary:
+        """Coefficients and standard errors of every model, and the tests of the terms."""
+        return projection_summary(self, self.test_terms())
+
+    def plot(
+        self,
+        variable: str,
+        grid: Sequence[Any] | None = None,
+        *,
+        at: Mapping[str, Any] | None = None,
+        models: Sequence[str] | None = None,
+        alpha: float | None = None,
+        ax: Axes | None = None,
+    ) -> Axes:
+        """Draw :meth:`bands`; of the five best models where ``models=`` names none; needs matplotlib."""
+        if models is None:
+            best = np.argsort(-self.estimates.estimate, kind="stable")[:5]
+            models = [self.models[j] for j in best]
+        level = self.joint.alpha if alpha is None else check_alpha(alpha)
+        frame = self.bands(variable, grid, at=at, models=models, alpha=level)
+        return band_plot(self, frame, variable, level, ax)
+
+    def __str__(self) -> str:
+        return self.summary().as_text()
+
+    def __repr__(self) -> str:
+        return (
+            f"<Projection: {self.design.formula}, {len(self.coefficients)} coefficients of {len(self.models)} models>"
+        )
+
+    def _repr_html_(self) -> str:
+        return self.summary().as_html()
+
+    def _together(self) -> JointEstimates:
+        return self.joint
+
+    def _table(self, values: FloatArray) -> pd.DataFrame:
+        shape = (len(self.coefficients), len(self.models))
+        return pd.DataFrame(values.reshape(shape).copy(), index=self.coefficients, columns=self.models)
+
+    def _null(self) -> FloatArray:
+        """What coefficients are tested against, (P K,); NaN where there is nothing to test."""
+        null = np.zeros((len(self.coefficients), len(self.models)))
+        if self.design.constant:
+            neutral = self.estimates.neutral
+            null[0] = np.nan if neutral is None else neutral
+        return null.ravel()
+
+    def _place(self, model: str) -> int:
+        if model not in self.models:
+            raise UnknownModelError(
+                f"no model {model!r} was ranked{nearest(model, self.models)} (models: {listed(self.models, 25)})"
+            )
+        return self.models.index(model)
+
+    def _grid(self, variable: str, grid: Sequence[Any] | None) -> list[Any]:
+        table = self.design.table
+        if variable not in table.columns:
+            raise ColumnError(
+                f"{self.design.formula!r} has no variable {variable!r}{nearest(variable, table.columns)} (variables: "
+                f"{listed(table.columns)})"
+            )
+        if grid is not None:
+            if not len(grid):
+                raise OptionError("grid is empty; needed is at least one value")
+            return list(grid)
+        column = table[variable]
+        if column.dtype.kind in "fiu" and column.nunique() > _POINTS:
+            return list(np.linspace(column.min(), column.max(), _POINTS))
+        return sorted(column.unique(), key=lambda value: (isinstance(value, str), value))
+
+    def _points(self, variable: str, values: Sequence[Any], at: Mapping[str, Any]) -> pd.DataFrame:
+        """The variables at the points of the grid, a row per point."""
+        table = self.design.table
+        for name in at:
+            if name not in table.columns or name == variable:
+                others = [other for other in table.columns if other != variable]
+                raise OptionError(
+                    f"at: {name!r} is none of the other variables{nearest(name, others)} ({listed(others)})"
+                )
+        columns = {}
+        for name in table.columns:
+            column = table[name]
+            usual = column.mean() if column.dtype.kind in "fiu" else column.mode().iloc[0]
+            columns[name] = list(values) if name == variable else [at.get(name, usual)] * len(values)
+        return pd.DataFrame(columns)

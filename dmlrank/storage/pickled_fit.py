@@ -1,0 +1,183 @@
+"""The steps of a fit as bytes and back, so that a stored result can answer everything.
+
+What patsy has fitted cannot be pickled. It is left out, and made again on loading from the data, the formula and what
+the formula names, which the file holds; stateful transforms see the same rows and come out the same. The features are
+compared with the stored ones.
+"""
+
+from __future__ import annotations
+
+import importlib
+import io
+import pickle
+import types
+import warnings
+from dataclasses import dataclass, fields
+from typing import Any
+
+import numpy as np
+import patsy.builtins
+
+from ..data.formula.features import FeatureMap, caller_environment
+from ..data.formula.parse import names_in, parse_formula
+from ..data.frames import column_names, take_columns
+from ..exceptions import DmlrankError, DmlrankWarning, StorageError
+from ..fit.inputs import read_source
+from ..fit.state import Source, Steps
+from ..options import Options
+
+_FORMAT = 1
+_SOURCE, _FEATURES = "source", "features"
+_ADVICE = "define it in a module that can be imported, or save without with_data=True"
+
+
+@dataclass(frozen=True, slots=True)
+class StoredSteps:
+    """Steps as bytes; pickled and loaded, it becomes the steps themselves.
+
+    Attributes
+    ----------
+    reading : bytes
+        What the data were read from: formula, frame, names of the formula, options.
+    steps : bytes
+        The steps without that.
+    """
+
+    reading: bytes
+    steps: bytes
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return revive, (_FORMAT, self.reading, self.steps)
+
+
+@dataclass(frozen=True, slots=True)
+class Rebuilt:
+    """An object that a call makes when it is loaded."""
+
+    call: Any
+    arguments: tuple[Any, ...]
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return self.call, self.arguments
+
+
+def store_steps(steps: Steps) -> StoredSteps:
+    """The steps with their data.
+
+    Raises
+    ------
+    StorageError
+        If a function of the formula or an option cannot be stored, because it is a lambda, or defined in a function or
+        in the script that was started.
+    """
+    source, names = steps.source, _formula_names(steps.source)
+    for name, value in names.items():
+        _dump(value, f"{name!r}, which the formula uses,")
+    for item in fields(Options):
+        _dump(getattr(steps.options, item.name), f"the option {item.name}")
+    frame = take_columns(source.data, column_names(source.data))
+    reading = _dump((source.formula, frame, names, steps.options), "the data frame")
+    return StoredSteps(reading, _dump(steps, "a step of the fit"))
+
+
+def revive(version: int, reading: bytes, steps: bytes) -> Steps:
+    """The steps of :func:`store_steps`.
+
+    Raises
+    ------
+    StorageError
+        If they were stored by another version, or the formula now gives other features.
+    """
+    if version != _FORMAT:
+        raise StorageError(f"the file has data in format {version}; this version of dmlrank reads format {_FORMAT}")
+    try:
+        formula, frame, names, options = pickle.loads(reading)
+    except (ImportError, AttributeError) as error:
+        raise StorageError(
+            f"something that the formula or an option uses cannot be imported any more: {error}"
+        ) from None
+    source = Source(formula, frame, caller_environment(names, depth=0))
+    with warnings.catch_warnings():
+        # They were given when the fit was made, and are kept with it.
+        warnings.simplefilter("ignore", DmlrankWarning)
+        try:
+            read = read_source(source, options)
+        except DmlrankError as error:
+            raise StorageError(f"the data cannot be read as they were when the result was saved: {error}") from error
+    loaded = _Unpickler(steps, {_SOURCE: source, _FEATURES: read.feature_map}).load()
+    if not isinstance(loaded, Steps) or not _alike(loaded.data.x, read.x):
+        raise StorageError(
+            f"the features {parse_formula(formula).features!r} come out otherwise than when the result was saved: do "
+            f"the functions in them still do the same?"
+        )
+    return loaded
+
+
+def _alike(one: np.ndarray, other: np.ndarray) -> bool:
+    scale = np.nanmax(np.abs(one), initial=0.0)
+    return one.shape == other.shape and np.allclose(one, other, rtol=1e-6, atol=1e-9 * scale, equal_nan=True)
+
+
+def _formula_names(source: Source) -> dict[str, Any]:
+    """What the formula uses beside columns: functions, modules and arrays of the caller, by name."""
+    values, calls, _ = names_in(parse_formula(source.formula).features)
+    columns = set(column_names(source.data))
+    # text() is known wherever a formula is read.
+    own = caller_environment({}, depth=0).namespace
+    known = source.environment.namespace
+    wanted = [name for name in (*values, *calls) if not (name in values and name in columns)]
+    return {
+        name: known[name]
+        for name in wanted
+        if name in known and not (name in own and known[name] is own[name]) and not _is_builtin(name, known[name])
+    }
+
+
+def _is_builtin(name: str, value: Any) -> bool:
+    return name in patsy.builtins.__all__ and value is getattr(patsy.builtins, name)
+
+
+def _dump(value: Any, what: str) -> bytes:
+    out = io.BytesIO()
+    try:
+        _Pickler(out, what).dump(value)
+    except StorageError:
+        raise
+    except (pickle.PicklingError, TypeError, AttributeError, NotImplementedError, RecursionError) as error:
+        raise StorageError(f"{what} cannot be stored with the data: {error}; {_ADVICE}") from None
+    return out.getvalue()
+
+
+class _Pickler(pickle.Pickler):
+    """Leaves out what is made again on loading, and refuses what no other process could import."""
+
+    def __init__(self, out: io.BytesIO, what: str) -> None:
+        super().__init__(out, protocol=pickle.HIGHEST_PROTOCOL)
+        self._what = what
+
+    def persistent_id(self, value: Any) -> str | None:
+        return _SOURCE if isinstance(value, Source) else _FEATURES if isinstance(value, FeatureMap) else None
+
+    def reducer_override(self, value: Any) -> Any:
+        if isinstance(value, types.ModuleType):
+            return importlib.import_module, (value.__name__,)
+        transform = getattr(value, "__patsy_stateful_transform__", None)
+        if isinstance(value, types.FunctionType) and transform is not None:
+            return patsy.stateful_transform, (transform,)
+        if isinstance(value, types.FunctionType | type):
+            name = value.__qualname__
+            if value.__module__ == "__main__" or "<" in name:
+                where = "the script that was started" if value.__module__ == "__main__" else value.__module__
+                raise StorageError(f"{self._what} cannot be stored with the data: {name!r} of {where}; {_ADVICE}")
+        return NotImplemented
+
+
+class _Unpickler(pickle.Unpickler):
+    """Puts in what was left out."""
+
+    def __init__(self, stored: bytes, rebuilt: dict[str, Any]) -> None:
+        super().__init__(io.BytesIO(stored))
+        self._rebuilt = rebuilt
+
+    def persistent_load(self, name: str) -> Any:
+        return self._rebuilt[name]

@@ -1,0 +1,170 @@
+"""Small data that the tests of the numerical core share: arrays, frames of battles, and a fit that keeps quiet."""
+
+from __future__ import annotations
+
+import warnings
+from types import SimpleNamespace
+
+import duckdb
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pyarrow.parquet
+import pytest
+
+import dmlrank as dr
+from dmlrank.cli.main import read_frame
+from dmlrank.data.formula.features import FeatureMap
+from dmlrank.data.preferences import PreferenceData, gather_cells
+
+LABELS = {
+    2: ["model_a", "model_b"],
+    3: ["model_a", "model_b", "tie"],
+    4: ["model_a", "model_b", "both_good", "both_bad"],
+    5: ["model_a", "model_b", "both_good", "both_bad", "tie"],
+}
+
+
+@pytest.fixture(scope="session")
+def make_data():
+    def make(context, first, second, label, *, n_items, n_categories, x=None, n_contexts=None, extras=None, order=None):
+        """Preference data, one vote per entry; a row per vote, then one for every context without a vote."""
+        context, first, second, label = (np.asarray(part, dtype=np.intp) for part in (context, first, second, label))
+        n = len(x) if x is not None else n_contexts or int(context.max()) + 1
+        y = np.eye(n_categories)[label]
+        cells, vote_cell = gather_cells(context, first, second, y)
+        rows = np.concatenate([context, np.setdiff1d(np.arange(n), context)])
+        return PreferenceData(
+            items=tuple(f"m{j}" for j in range(n_items)),
+            categories=("first", "second", "both_good", "both_bad", "tie")[:n_categories],
+            labels=(),
+            x=np.empty((n, 0)) if x is None else np.asarray(x, dtype=float),
+            feature_map=FeatureMap("1", (), (), None),
+            context_ids=np.array([f"q{i}" for i in range(n)], dtype=object),
+            seed_order=np.arange(n) if order is None else np.asarray(order),
+            cells=cells,
+            vote_cell=vote_cell,
+            vote_y=y,
+            vote_row=np.arange(len(context)),
+            row_context=rows,
+            row_index=np.arange(len(rows)),
+            extras=pd.DataFrame(extras or {}, index=np.arange(len(rows))),
+            n_rows=len(rows),
+            n_dropped=0,
+        )
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def draw_mu():
+    def draw(rng, n, n_items, n_categories, floor=0.1):
+        """Category probabilities, none below floor / C, zero on the diagonal."""
+        mu = floor / n_categories + (1 - floor) * rng.dirichlet(np.ones(n_categories), size=(n, n_items, n_items))
+        mu[:, np.arange(n_items), np.arange(n_items)] = 0.0
+        return mu
+
+    return draw
+
+
+@pytest.fixture(scope="session")
+def draw_battles(draw_mu):
+    def draw(rng, n, n_items=4, n_categories=3, edges=None, n_pairs=1, repeats=False, unlabelled=0, mu=None):
+        """Votes on ``n_pairs`` ordered pairs of each of ``n`` prompts, all categories among them.
+
+        ``repeats`` adds further votes on the same pairs, ``unlabelled`` prompts without a vote stand in between.
+        """
+        mu = draw_mu(rng, n, n_items, n_categories) if mu is None else mu
+        propensity = rng.uniform(0.2, 1.0, size=(n, n_items, n_items))
+        x = rng.normal(size=(n, 2))
+        allowed = np.argwhere(~np.eye(n_items, dtype=bool) if edges is None else edges)
+        silent = rng.choice(n, size=unlabelled, replace=False)
+        rows, seen = [], 0
+        for i in range(n):
+            about = {"prompt": f"q{i:03d}", "x0": x[i, 0], "x1": x[i, 1], "topic": f"t{i % 7}"}
+            if i in silent:
+                rows.append(
+                    about | {"model_a": None, "model_b": None, "winner": None, "shown": np.nan, "judge": "none"}
+                )
+                continue
+            for j, k in allowed[rng.choice(len(allowed), size=n_pairs, replace=False)]:
+                for _ in range(int(rng.integers(1, 4)) if repeats else 1):
+                    label = seen if seen < n_categories else rng.choice(n_categories, p=mu[i, j, k])
+                    seen += 1
+                    vote = {"model_a": f"m{j}", "model_b": f"m{k}", "winner": LABELS[n_categories][label]}
+                    judge = {"judge": f"judge{rng.integers(5)}"}
+                    rows.append(about | vote | {"shown": propensity[i, j, k]} | judge)
+        return SimpleNamespace(frame=pd.DataFrame(rows), mu=mu, propensity=propensity)
+
+    return draw
+
+
+@pytest.fixture(scope="session")
+def rank():
+    def fit(data, formula="winner ~ 1 | model_a + model_b", **options):
+        """A fit by prompt on one thread in which warnings of dmlrank are no errors."""
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", dr.DmlrankWarning)
+            defaults = {"context": "prompt", "min_labels": 1, "rng": 0, "n_jobs": 1}
+            return dr.dml_rank(formula, data, **(defaults | options))
+
+    return fit
+
+
+@pytest.fixture
+def ignore_warnings():
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", dr.DmlrankWarning)
+        yield
+
+
+@pytest.fixture
+def as_kind(tmp_path):
+    """An Arrow table as another kind of frame; categories as the kind's own, in the table's order."""
+
+    def polars(table):
+        frame = pl.DataFrame(table)
+        levels = {
+            c: table[c].combine_chunks().dictionary.to_pylist() for c in table.column_names if _is_coded(table[c])
+        }
+        return frame.with_columns(pl.col(name).cast(pl.Enum(known)) for name, known in levels.items())
+
+    def relation(table):
+        connection = duckdb.connect()
+        connection.execute("SET threads = 2")
+        columns = []
+        for name in table.column_names:
+            quoted = '"' + name.replace('"', '""') + '"'
+            levels = table[name].combine_chunks().dictionary.to_pylist() if _is_coded(table[name]) else None
+            declared = f"::ENUM({', '.join(repr(level) for level in levels)})" if levels else ""
+            columns.append(f"{quoted}{declared} AS {quoted}")
+        connection.register("source", table)
+        connection.execute(f"CREATE TABLE battles AS SELECT {', '.join(columns)} FROM source")
+        return connection.table("battles")
+
+    def parquet(table):
+        path = tmp_path / "frame.parquet"
+        pa.parquet.write_table(table, path)
+        return read_frame(str(path))
+
+    kinds = {
+        "pandas": lambda table: table.to_pandas(integer_object_nulls=True),
+        "nullable": lambda table: _nullable(table.to_pandas(integer_object_nulls=True)),
+        "arrow dtypes": lambda table: table.to_pandas(types_mapper=pd.ArrowDtype),
+        "polars": polars,
+        "pyarrow": lambda table: table,
+        "duckdb": relation,
+        "parquet": parquet,
+    }
+    return lambda table, kind: kinds[kind](table)
+
+
+def _is_coded(column):
+    return pa.types.is_dictionary(column.type)
+
+
+def _nullable(frame):
+    """Nullable types; floats stay floats, for ``convert_dtypes`` makes integers of whole ones."""
+    floats = {name: "Float64" for name in frame.columns if frame[name].dtype.kind == "f"}
+    return frame.astype(floats).astype({n: frame[n].convert_dtypes().dtype for n in frame.columns if n not in floats})

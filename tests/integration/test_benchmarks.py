@@ -1,0 +1,138 @@
+"""The benchmarks of fitting run, and what they compare with is what they say it is."""
+
+from __future__ import annotations
+
+import importlib.util
+import pathlib
+import sys
+
+import lightgbm as lgb
+import numpy as np
+import pytest
+
+from dmlrank.nuisance.all_pairs.predict import predict_all_pairs
+from dmlrank.nuisance.boosting.train import train_booster
+
+FOLDER = pathlib.Path(__file__).parents[2] / "benchmarks"
+
+
+@pytest.fixture(scope="module")
+def load():
+    loaded = []
+
+    def load(name):
+        spec = importlib.util.spec_from_file_location(f"benchmark_{name}", FOLDER / f"{name}.py")
+        module = importlib.util.module_from_spec(spec)
+        sys.modules[spec.name] = module  # dataclasses look their module up
+        loaded.append(spec.name)
+        spec.loader.exec_module(module)
+        return module
+
+    yield load
+    for name in loaded:
+        del sys.modules[name]
+
+
+@pytest.fixture(scope="module")
+def end_to_end(load):
+    return load("end_to_end")
+
+
+@pytest.fixture(scope="module")
+def battles(end_to_end):
+    return end_to_end.draw_battles(300, 5, 4, np.random.default_rng(0))
+
+
+SMALL = {"num_iterations": (5, 10), "num_leaves": (4, 7), "learning_rate": (0.1,), "min_data_in_leaf": (5,)}
+
+
+def test_stacked_probabilities_are_the_packages(end_to_end, battles, monkeypatch):
+    monkeypatch.setattr(end_to_end, "_ROWS", 100)
+    rows = np.column_stack([battles.x, battles.first, battles.second])
+    data = lgb.Dataset(rows, battles.label, categorical_feature=[5, 6])
+    parameters = {"objective": "multiclass", "num_class": 3, "verbosity": -1, "num_threads": 1, "num_leaves": 6}
+    booster = lgb.train(parameters, data, 12)
+    stacked = end_to_end.stacked_probabilities(booster, battles.x, 4, 1)
+    np.testing.assert_allclose(predict_all_pairs(booster, battles.x, 4, n_jobs=1), stacked, atol=1e-10)
+    assert stacked[:, 0, 1].std() > 0.01
+
+
+def test_scores_and_errors_of_the_described_pipeline_are_the_packages_with_its_first_stages(end_to_end, battles, rank):
+    described = end_to_end.described_pipeline(battles, np.random.default_rng(1), 1, SMALL)
+    propensity = np.full((300, 4, 4), 0.5)
+    propensity[np.arange(300), battles.first, battles.second] = described.propensity
+    fit = rank(
+        battles.frame(),
+        battles.formula,
+        context=None,
+        functional="bt",
+        graph="complete",
+        mu=described.mu,
+        propensity=propensity,
+        floor=end_to_end.FLOOR,
+    )
+    np.testing.assert_allclose(fit.params, described.scores, atol=1e-10)
+    phi = end_to_end.bradley_terry_influence(described.mu, battles, described.propensity)
+    np.testing.assert_allclose(fit.influence, phi - described.scores, atol=1e-10)
+    np.testing.assert_allclose(described.std_errors, phi.std(axis=0) / np.sqrt(300))
+    assert fit.diagnostics.log_loss == pytest.approx(described.log_loss)
+
+
+def test_the_selection_rows_of_the_described_pipeline_stand_for_all_pairs(end_to_end, battles):
+    kept = np.arange(0, 300, 2)
+    rows, label, weight, unit = end_to_end._selection_rows(battles, kept, np.random.default_rng(2))
+    assert label.sum() == len(kept)
+    assert set(unit) == set(kept)
+    assert weight.sum() == pytest.approx(len(kept) * 12)
+    shown = {(i, battles.first[i], battles.second[i]) for i in kept}
+    negatives = set(zip(unit[label == 0], *rows[label == 0, -2:].T.astype(int), strict=True))
+    assert not shown & negatives
+
+
+def test_end_to_end_compares_both(end_to_end, battles, monkeypatch):
+    monkeypatch.setattr(end_to_end, "_GRID", SMALL)
+    row = end_to_end.compare(battles, 0, 1)
+    constant = -np.log(np.bincount(battles.label) / 300)[battles.label].mean()
+    assert row["ratio"] > 0
+    assert row["log-loss, dmlrank"] < constant
+    assert row["log-loss, described"] < 1.2 * constant
+
+
+def test_all_pairs_agree_with_stacked_rows(load):
+    module = load("all_pairs")
+    rng = np.random.default_rng(3)
+    rows = module.draw_labels(400, 7, 5, rng)
+    booster = train_booster(rows, module.N_CATEGORIES, 5, {"num_leaves": 7, "n_estimators": 10}, rng, 1)
+    row = module.compare(booster, rng.normal(size=(50, 7)), 5, 1, 2)
+    assert float(row["largest difference"]) < 1e-10
+    assert row["lowest"] <= row["ratio"] <= row["highest"]
+
+
+def test_growth_measures_a_fit_and_its_exponent_is_a_slope(load):
+    module = load("growth")
+    assert module.exponent([5, 10, 40], [2.0, 8.0, 128.0]) == pytest.approx(2)
+    setting = module.Setting(300, 4, 5, binary=True, functional="borda", folds=2)
+    frame = module.draw_battles(setting, np.random.default_rng(4))
+    assert set(np.unique(frame[["f0", "f1", "f2"]])) == {0.0, 1.0}
+    assert set(frame["winner"]) == set(module.LABELS)
+    assert (frame["model_a"] != frame["model_b"]).all()
+    made = module.measure(setting)
+    assert made.cpu > 0
+    assert 0.01 < made.peak < 10
+
+
+def test_propensities_are_compared_with_the_true_ones(load, monkeypatch, capsys):
+    """In small: what is learnt is closer to the truth than pair frequencies, and nothing beats the truth."""
+    propensities = load("propensities")
+    small = propensities.Setting(800, 3, 5, propensities._steep, 2)
+    data, truth = propensities.draw(small, 3)
+    assert truth.shape == (800,)
+    first, second = data.cells.shown
+    assert (first != second).all()
+    monkeypatch.setattr(propensities, "SETTINGS", {"small": small})
+    error = {row["way"]: row["rmse"] for row in propensities.compare("small", 3)}
+    assert error["true, scaled"] < error["effects, trees"] < 0.8 * error["frequencies"]
+    assert error["effects, trees"] < 1.2 * error["booster"]
+    monkeypatch.setattr(sys, "argv", ["propensities", "--seeds", "3", "--settings", "small"])
+    assert propensities.main() == 0
+    assert "small" in capsys.readouterr().out

@@ -1,0 +1,209 @@
+"""Maximum likelihood against statsmodels' GLM on one row per vote, and what it refuses."""
+
+from __future__ import annotations
+
+import inspect
+
+import numpy as np
+import pandas as pd
+import pytest
+import statsmodels.api as sm
+from scipy.special import expit
+
+import dmlrank as dr
+from dmlrank.estimation.bt_mle import fit_bradley_terry
+from dmlrank.exceptions import GraphError, OptionError
+from dmlrank.options import UNUSED_BY_BT_MLE
+
+FORMULA = "winner ~ 1 | model_a + model_b"
+MLE = {"estimator": "bt_mle", "min_labels": 10}
+
+
+@pytest.fixture(scope="module")
+def single(draw_battles):
+    """One vote per prompt, some prompts without one."""
+    return draw_battles(np.random.default_rng(1), 400, 5, 4, unlabelled=20).frame
+
+
+@pytest.fixture(scope="module")
+def repeated(draw_battles):
+    """Two pairs per prompt with up to three votes each."""
+    return draw_battles(np.random.default_rng(2), 250, 4, 3, n_pairs=2, repeats=True).frame
+
+
+def glm(votes, models, **fit):
+    """Scores and covariance by statsmodels, one row per vote, scores that sum to zero."""
+    votes = votes[votes["winner"].notna()]
+    codes = [votes[name].map({model: place for place, model in enumerate(models)}) for name in ("model_a", "model_b")]
+    rows = np.eye(len(models))[codes[0].astype(int)] - np.eye(len(models))[codes[1].astype(int)]
+    y = votes["winner"].map({"model_a": 1.0, "model_b": 0.0}).fillna(0.5)
+    sum_zero = np.vstack([np.eye(len(models) - 1), -np.ones(len(models) - 1)])
+    fitted = sm.GLM(y.to_numpy(), rows @ sum_zero, family=sm.families.Binomial()).fit(tol=1e-14, maxiter=100, **fit)
+    return sum_zero @ fitted.params, sum_zero @ fitted.cov_params() @ sum_zero.T
+
+
+def assert_same(result, scores, covariance):
+    np.testing.assert_allclose(result.params, scores, rtol=0, atol=1e-8)
+    np.testing.assert_allclose(result.cov_params(), covariance, rtol=0, atol=1e-8 * float(np.max(np.abs(covariance))))
+
+
+def test_robust_is_hc0_where_every_prompt_has_one_vote(single, rank):
+    result = rank(single, FORMULA, **MLE)
+    assert_same(result, *glm(single, result.models, cov_type="HC0"))
+
+
+def test_robust_is_by_prompt_where_prompts_have_more_votes(repeated, rank):
+    result = rank(repeated, FORMULA, **MLE)
+    groups = {"groups": pd.factorize(repeated["prompt"])[0], "use_correction": False}
+    assert_same(result, *glm(repeated, result.models, cov_type="cluster", cov_kwds=groups))
+
+
+def test_clusters_have_the_factor_g_over_g_minus_one(repeated, rank):
+    result = rank(repeated, FORMULA, cov_type="cluster", cov_kwds={"groups": "topic"}, **MLE)
+    groups = {"groups": pd.factorize(repeated["topic"])[0]}
+    scores, covariance = glm(repeated, result.models, cov_type="cluster", cov_kwds=groups)
+    # statsmodels multiplies by (v - 1) / (v - K + 1) beside G / (G - 1); with thousands of votes that is one.
+    n_votes = len(repeated)
+    assert_same(result, scores, covariance * (n_votes - len(scores) + 1) / (n_votes - 1))
+
+
+def test_two_ways_are_prompts_plus_judges_less_both(repeated, rank):
+    result = rank(repeated, FORMULA, cov_type="cluster", cov_kwds={"groups": ["prompt", "judge"]}, **MLE)
+    codes = [pd.factorize(repeated[name])[0] for name in ("prompt", "judge")]
+    both = codes[0] * 100 + codes[1]
+    parts = [
+        glm(repeated, result.models, cov_type="cluster", cov_kwds={"groups": group, "use_correction": False})[1]
+        for group in (*codes, both)
+    ]
+    n_judges = repeated["judge"].nunique()
+    expected = (parts[0] + parts[1] - parts[2]) * n_judges / (n_judges - 1)
+    np.testing.assert_allclose(result.cov_params(), expected, rtol=0, atol=1e-8)
+
+
+def test_influence_makes_the_covariance(single, rank):
+    result = rank(single, FORMULA, **MLE)
+    phi = result.influence
+    assert phi.shape == (400, 5)
+    np.testing.assert_allclose(phi.mean(axis=0), 0, atol=1e-8)
+    np.testing.assert_allclose(phi.T @ phi / 400**2, result.cov_params(), atol=1e-14)
+
+
+def test_order_is_ignored(single, rank):
+    turned = single.rename(columns={"model_a": "model_b", "model_b": "model_a"})
+    turned = turned.assign(winner=turned["winner"].replace({"model_a": "model_b", "model_b": "model_a"}))
+    assert_same(
+        rank(turned, FORMULA, **MLE), *(rank(single, FORMULA, **MLE).params, rank(single, FORMULA, **MLE).cov_params())
+    )
+
+
+def test_a_win_share_comes_from_the_model(single, rank):
+    result = rank(single, FORMULA, **MLE)
+    share = result.win_probability("m0", "m1")
+    p = expit(result.params["m0"] - result.params["m1"])
+    assert share.estimate == pytest.approx(p)
+    assert share.std_error == pytest.approx(p * (1 - p) * result.t_test("m0 - m1").sd.item())
+    np.testing.assert_allclose(result.predict(single[["prompt"]]).iloc[3], result.params)
+    np.testing.assert_allclose(result.predict().iloc[3], result.params)
+
+
+def test_the_summary_says_what_was_assumed(single, rank):
+    text = " ".join(rank(single, FORMULA, **MLE).summary().as_text().split())
+    for words in ("bt_mle (assumes Bradley-Terry)", "bt (maximum likelihood)", "not used", "In-sample log-loss"):
+        assert words in text
+    assert "nan" not in text
+
+
+def test_updates_go_there_and_back_without_training(repeated, rank, monkeypatch):
+    trees = {"tune": {"n_estimators": 5}, "n_folds": 2, "propensity": "marginal"}
+    debiased = rank(repeated, "winner ~ x0 | model_a + model_b", functional="rank_centrality", **trees)
+    from dmlrank.nuisance.boosting import train as lightgbm
+
+    monkeypatch.setattr(lightgbm.lgb, "train", None)
+    fitted = debiased.update(estimator="bt_mle")
+    assert (fitted.functional, fitted.estimator) == ("bt", "bt_mle")
+    assert fitted.params.equals(rank(repeated, FORMULA, **MLE).params)
+    back = fitted.update(alpha=0.1).update(estimator="debiased", alpha=0.05)
+    assert back.summary().as_text() == debiased.summary().as_text()
+
+
+def test_what_is_not_used_is_refused(single, rank):
+    given = {
+        "propensity": "marginal",
+        "propensity_formula": "~ x0",
+        "n_rep": 2,
+        "position_bias": False,
+        "weights": "x0",
+        "prompts": "fixed",
+        "mu": np.zeros((1, 1, 1, 1)),
+        "judge": "x0",
+        "judge_as": "features",
+        "learner": "lightgbm",
+        "n_folds": 3,
+        "tune": None,
+        "min_labels": 2,
+        "edge_weights": "counts",
+        "floor": 0.01,
+        "subsample": 100,
+    }
+    assert given.keys() == UNUSED_BY_BT_MLE.keys()
+    fitted = rank(single, FORMULA, **MLE)
+    for name, value in given.items():
+        with pytest.raises(OptionError, match=rf"{name}=.* is not used"):
+            fitted.update(**{name: value})
+        with pytest.raises(OptionError, match="is not used"):
+            dr.dml_rank(FORMULA, single, estimator="bt_mle", **{name: value})
+    with pytest.raises(OptionError, match="estimates Bradley-Terry scores"):
+        fitted.update(functional="rank_centrality")
+    assert fitted.update(functional=dr.functionals.BradleyTerry()).functional == "bt"
+
+
+def test_the_defaults_of_what_is_not_used_are_those_of_the_api():
+    parameters = inspect.signature(dr.dml_rank).parameters
+    assert {name: parameters[name].default for name in UNUSED_BY_BT_MLE} == UNUSED_BY_BT_MLE
+
+
+def test_weights_must_share_one_win(single, rank):
+    with pytest.raises(OptionError, match="add up to one"):
+        rank(single, FORMULA, category_weights="paper", **MLE)
+
+
+def frame(*votes):
+    return pd.DataFrame(votes, columns=["model_a", "model_b", "winner"])
+
+
+def test_models_that_won_or_lost_everything_are_named():
+    even = [("a", "b", "model_a"), ("a", "b", "model_b")]
+    with pytest.raises(GraphError, match="'c' never lost to the others"):
+        dr.dml_rank(FORMULA, frame(*even, ("a", "c", "model_b")), estimator="bt_mle", rng=0)
+    separated = [*even, ("c", "d", "tie"), ("b", "c", "model_a")]
+    with pytest.raises(GraphError, match="'a', 'b' never lost to the others; 'c', 'd' never won against"):
+        dr.dml_rank(FORMULA, frame(*separated), estimator="bt_mle", rng=0)
+
+
+def test_a_tie_is_half_a_win():
+    votes = frame(("a", "b", "tie"), ("a", "b", "model_a"), ("b", "c", "tie"), ("c", "a", "tie"))
+    result = dr.dml_rank(FORMULA, votes, estimator="bt_mle", rng=0)
+    assert_same(result, *glm(votes, result.models, cov_type="HC0"))
+
+
+def test_votes_that_do_not_connect_the_models():
+    apart = frame(*[("a", "b", w) for w in ("model_a", "model_b")], *[("c", "d", w) for w in ("model_a", "model_b")])
+    with pytest.raises(GraphError, match="no vote compares models across 2 components"):
+        dr.dml_rank(FORMULA, apart, estimator="bt_mle", rng=0)
+    assert dr.dml_rank(FORMULA, apart, estimator="bt_mle", component="largest", rng=0).models == ["a", "b"]
+
+
+def test_a_given_graph_leaves_votes_out(single, rank):
+    edges = ~np.eye(5, dtype=bool)
+    edges[0, 1] = edges[1, 0] = False
+    result = rank(single, FORMULA, graph=edges, **MLE)
+    pair = single[["model_a", "model_b"]].isin(["m0", "m1"]).all(axis=1)
+    scores, covariance = glm(single[~pair], result.models, cov_type="HC0")
+    assert_same(result, scores, covariance)
+
+
+def test_extreme_scores_converge():
+    won = np.array([[0.0, 1e5, 1e6], [1.0, 0.0, 1e5], [0.5, 2.0, 0.0]])
+    fitted = fit_bradley_terry(won, ["a", "b", "c"])
+    p = expit(np.subtract.outer(fitted.scores, fitted.scores))
+    np.testing.assert_allclose((won - (won + won.T) * p).sum(axis=1), 0, atol=1e-7)

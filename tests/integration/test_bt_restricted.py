@@ -1,0 +1,301 @@
+"""Fits that assume Bradley-Terry: against their parts, with every kind of propensity, tested, refused."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.special import expit, logit
+from scipy.stats import chi2
+
+import dmlrank as dr
+from dmlrank.estimation.bt_restricted import RestrictedNoise
+from dmlrank.exceptions import DataNotStoredError, GraphError, NuisanceError, OptionError
+from dmlrank.fit.pipeline import _noise_under_restriction
+
+FORMULA = "winner ~ x0 + x1 | model_a + model_b"
+
+
+@pytest.fixture(scope="module")
+def sim():
+    return dr.datasets.Bt(n_items=4, n_features=2, position_effect=1.0)
+
+
+@pytest.fixture(scope="module")
+def battles(sim):
+    made = sim.sample(400, rng=0).rename(columns={"question_id": "prompt"})
+    made["judge"] = [f"j{i}" for i in np.random.default_rng(0).integers(40, size=len(made))]
+    return made
+
+
+@pytest.fixture(scope="module")
+def features(battles):
+    return battles.drop_duplicates("prompt")[["x0", "x1"]].to_numpy()
+
+
+@pytest.fixture(scope="module")
+def known(sim, features):
+    return {"mu": sim.mu(features), "propensity": sim.propensity(features), "floor": 0.0, "functional": "bt"}
+
+
+@pytest.fixture(scope="module")
+def result(rank, battles, known):
+    return rank(battles, FORMULA, estimator="bt_restricted", **known)
+
+
+def test_influence_values_are_the_formula(result, battles, known):
+    mu, pi = known["mu"], known["propensity"]
+    phi = []
+    for i, (_, rows) in enumerate(battles.groupby("prompt", sort=False)):
+        odds = logit(np.where(np.eye(4, dtype=bool), 0.5, mu[i, ..., 0]))
+        strength, effect = (odds - odds.T).sum(axis=1) / 8, odds.sum() / 12
+        fitted = expit(strength[:, None] - strength + effect)
+        total, step = np.zeros((5, 5)), np.zeros(5)
+        for j, k in np.argwhere(~np.eye(4, dtype=bool)):
+            z = np.array([*(np.eye(4)[j] - np.eye(4)[k]), 1.0])
+            total += pi[i, j, k] * fitted[j, k] * (1 - fitted[j, k]) * np.outer(z, z)
+        for row in rows.dropna(subset=["winner"]).itertuples():
+            j, k = int(row.model_a[-1]), int(row.model_b[-1])
+            step += np.array([*(np.eye(4)[j] - np.eye(4)[k]), 1.0]) * ((row.winner == "model_a") - fitted[j, k])
+        phi.append(strength + (np.linalg.pinv(total, rcond=1e-10) @ step)[:4])
+    phi = np.array(phi)
+    np.testing.assert_allclose(result.params, phi.mean(axis=0), atol=1e-10)
+    np.testing.assert_allclose(result.bse, phi.std(axis=0) / 20, rtol=1e-8)
+    np.testing.assert_allclose(result.influence, phi - phi.mean(axis=0), atol=1e-9)
+
+
+def test_it_says_what_it_assumes(result):
+    text = result.summary().as_text()
+    assert "bt (model assumed)" in text
+    assert "bt_restricted, 5 folds x 1" in text
+    assert result.estimator == "bt_restricted"
+    assert dr.read_json(result.to_json()).summary().as_text() == text
+    assert result.rescale("elo").bse.iloc[0] == pytest.approx(result.bse.iloc[0] * 400 / np.log(10))
+
+
+@pytest.mark.usefixtures("ignore_warnings")
+def test_it_is_more_precise_than_the_projection(result):
+    free = result.update(estimator="debiased")
+    assert (result.bse < free.bse).all()
+    back = free.update(estimator="bt_restricted")
+    np.testing.assert_array_equal(back.params, result.params)
+
+
+def test_the_default_functional_is_bt(rank, battles, known, result):
+    options = {name: value for name, value in known.items() if name != "functional"}
+    np.testing.assert_array_equal(rank(battles, FORMULA, estimator="bt_restricted", **options).params, result.params)
+
+
+@pytest.mark.parametrize("position_bias", [True, False])
+def test_the_restriction_test_is_chi_squared_of_the_influence_values(rank, battles, known, position_bias):
+    if not position_bias:
+        mu, pi = known["mu"], known["propensity"]
+        mu = (mu + np.swapaxes(mu, 1, 2)[..., ::-1]) / 2
+        known = known | {"mu": mu, "propensity": pi + np.swapaxes(pi, 1, 2)}
+    res = rank(battles, FORMULA, estimator="bt_restricted", position_bias=position_bias, **known)
+    free = rank(battles, FORMULA, position_bias=position_bias, **known)
+    test = res.restriction_test()
+    gap = (free.params - res.params).to_numpy()
+    delta = free.influence - res.influence
+    # Without the last model: differences sum to zero.
+    covariance = (delta.T @ delta / 400**2)[:3, :3]
+    assert test.df == 3
+    assert test.statistic == pytest.approx(gap[:3] @ np.linalg.solve(covariance, gap[:3]), rel=1e-8)
+    # Samples from the model have heavier tails than chi-squared.
+    assert chi2.sf(test.statistic, 3) - 0.03 < test.pvalue < chi2.sf(test.statistic, 3) + 0.15
+    assert test.n_draws == 1999
+    assert res.restriction_test().pvalue == test.pvalue
+    np.testing.assert_allclose(test.frame["difference"], gap, atol=1e-12)
+    np.testing.assert_allclose(test.frame["std_error"], delta.std(axis=0) / 20, rtol=1e-8)
+    assert "chi2(3)" in str(test)
+
+
+@pytest.mark.parametrize("position_bias", [True, False])
+def test_what_a_label_moves_is_what_another_outcome_would_have_changed(rank, battles, known, position_bias):
+    if not position_bias:
+        mu, pi = known["mu"], known["propensity"]
+        mu = (mu + np.swapaxes(mu, 1, 2)[..., ::-1]) / 2
+        known = known | {"mu": mu, "propensity": pi + np.swapaxes(pi, 1, 2)}
+    voted = battles["winner"].notna()
+    # One label at a time in each of a few contexts: the last vote of the context is turned round.
+    last = battles[voted].groupby("prompt").tail(1).index[:40]
+    turned = battles["winner"].replace({"model_a": "model_b", "model_b": "model_a"})
+    other = battles.assign(winner=battles["winner"].where(~battles.index.isin(last), turned))
+    fits = [
+        rank(frame, FORMULA, estimator="bt_restricted", position_bias=position_bias, **known)
+        for frame in (battles, other)
+    ]
+    res, after = fits
+
+    def gap(result):
+        frame = battles if result is res else other
+        free = rank(frame, FORMULA, position_bias=position_bias, **known)
+        mean = (free.params - result.params).to_numpy()
+        return free.influence - result.influence + mean
+
+    changed = gap(after) - gap(res)
+    noise, data = _noise_under_restriction(res.steps), res.steps.data
+    expected, found = np.zeros_like(changed), 0
+    names = list(data.items)
+    for row in last:
+        context = list(data.context_ids).index(battles.loc[row, "prompt"])
+        first, second = names.index(battles.loc[row, "model_a"]), names.index(battles.loc[row, "model_b"])
+        cells = data.cells
+        order = np.lexsort((cells.second, cells.first, data.seed_order[cells.context]))
+        shown = tuple(part[order] for part in cells.shown)
+        cell = np.flatnonzero((noise.context == context) & (shown[0] == first) & (shown[1] == second))[0]
+        # A cell holds the mean of its votes, in the order of the items of the cell.
+        sign = 1 if cells.y[order][cell, 0] < 0.5 else -1
+        expected[context] += sign * noise.moved[cell] / noise.n_votes[cell]
+        found += noise.n_votes[cell] == 1
+    assert found == len(last)
+    np.testing.assert_allclose(changed, expected, atol=1e-9)
+
+
+def test_draws_are_samples_of_labels_from_the_model():
+    rng = np.random.default_rng(0)
+    moved = rng.normal(size=(50, 3))
+    moved -= moved.mean(axis=1, keepdims=True)
+    context = np.sort(rng.integers(40, size=50))
+    noise = RestrictedNoise(context, rng.uniform(0.2, 0.8, size=50), moved, rng.integers(1, 3, size=50), 40)
+    along = np.linalg.svd(np.ones((1, 3)))[2][1:].T
+    made = noise.statistics(along, np.random.default_rng(1))
+    again, plain = np.random.default_rng(1), []
+    for _ in range(20):
+        y = again.binomial(noise.n_votes, noise.share) / noise.n_votes
+        phi = np.zeros((40, 2))
+        for cell in range(50):
+            phi[context[cell]] += (y[cell] - noise.share[cell]) * (along.T @ moved[cell])
+        plain.append(phi.mean(axis=0) @ np.linalg.inv(np.cov(phi.T, bias=True) / 40) @ phi.mean(axis=0))
+    assert len(made) == 1999
+    np.testing.assert_allclose(made[:20], plain, rtol=1e-9)
+
+
+def test_cycles_are_noticed(rank):
+    sim = dr.datasets.Bt(n_items=4, n_features=2, gamma=1.5)
+    battles = sim.sample(1500, rng=1)
+    x = battles.drop_duplicates("question_id")[["x0", "x1"]].to_numpy()
+    given = {"mu": sim.mu(x), "propensity": sim.propensity(x), "context": "question_id", "functional": "bt"}
+    res = rank(battles, FORMULA, estimator="bt_restricted", **given)
+    assert res.restriction_test().pvalue == 1 / 2000
+    free = res.update(estimator="debiased")
+    assert (np.abs(free.params - sim.truth("bt", 100_000)) < 4 * free.bse).all()
+
+
+def test_clusters_and_repetitions(rank, battles, known, result):
+    grouped = result.update(cov_type="cluster", cov_kwds={"groups": ["context", "judge"]})
+    np.testing.assert_allclose(grouped.params, result.params, rtol=1e-12)
+    assert not np.allclose(grouped.bse, result.bse)
+    assert grouped.restriction_test().df == 3
+    coarse = battles.assign(topic=battles["prompt"] % 50)
+    by_topic = rank(
+        coarse, FORMULA, estimator="bt_restricted", cov_type="cluster", cov_kwds={"groups": "topic"}, **known
+    )
+    phi = result.influence
+    sums = np.stack([phi[np.arange(400) % 50 == t].sum(axis=0) for t in range(50)])
+    np.testing.assert_allclose(by_topic.cov_params(), 50 / 49 * sums.T @ sums / 400**2, rtol=1e-8)
+    assert result.update(n_rep=2).restriction_test().statistic == pytest.approx(result.restriction_test().statistic)
+
+
+@pytest.mark.parametrize("position_bias", [True, False])
+def test_marginal_propensities(rank, battles, known, position_bias):
+    mu = known["mu"] if position_bias else (known["mu"] + np.swapaxes(known["mu"], 1, 2)[..., ::-1]) / 2
+    options = {"mu": mu, "functional": "bt", "position_bias": position_bias, "estimator": "bt_restricted"}
+    marginal = rank(battles, FORMULA, propensity="marginal", **options)
+    rates = np.zeros((4, 4))
+    rows = battles.dropna(subset=["winner"])
+    np.add.at(rates, (rows["model_a"].str[-1].astype(int), rows["model_b"].str[-1].astype(int)), 1 / 400)
+    rates = rates if position_bias else rates + rates.T
+    given = rank(battles, FORMULA, propensity=np.tile(rates, (400, 1, 1)), **options)
+    np.testing.assert_allclose(marginal.params, given.params, rtol=1e-10)
+    function = rank(battles, FORMULA, propensity=lambda contexts, models: np.tile(rates, (400, 1, 1)), **options)
+    np.testing.assert_allclose(function.params, given.params, rtol=1e-10)
+
+
+@pytest.mark.parametrize("position_bias", [True, False])
+@pytest.mark.parametrize("one_pair", [True, False])
+def test_estimated_tables_hold_the_cells(rank, battles, known, position_bias, one_pair):
+    mu = known["mu"] if position_bias else (known["mu"] + np.swapaxes(known["mu"], 1, 2)[..., ::-1]) / 2
+    if one_pair:
+        battles = battles.groupby("prompt", sort=False).head(1)
+    res = rank(battles, FORMULA, estimator="bt_restricted", mu=mu, functional="bt", position_bias=position_bias)
+    made, cells = res.steps.propensity, res.steps.data.cells
+    table = made.pairs.table(np.arange(400))
+    np.testing.assert_allclose(table[cells.context, cells.first, cells.second], made.cells, rtol=1e-6)
+    if not position_bias:
+        np.testing.assert_allclose(table, np.swapaxes(table, 1, 2))
+    assert (table[:, ~np.eye(4, dtype=bool)] > 0).all()
+
+
+def test_zeros_are_allowed_where_the_model_does_without(rank, battles, known):
+    # Every pair in one order only, but round in a ring: the model still tells effect and scores apart.
+    shown = {(0, 1), (1, 2), (2, 0), (0, 3), (3, 1), (2, 3)}
+    keep = [
+        w is None or (int(a[-1]), int(b[-1])) in shown
+        for a, b, w in battles[["model_a", "model_b", "winner"]]
+        .astype(object)
+        .where(battles["winner"].notna(), None)
+        .itertuples(index=False)
+    ]
+    some = battles[keep]
+    pi = known["propensity"] * [[(j, k) in shown for k in range(4)] for j in range(4)]
+    kept = battles["prompt"].drop_duplicates().isin(some["prompt"]).to_numpy()
+    given = known | {"mu": known["mu"][kept], "propensity": pi[kept], "graph": "complete"}
+    res = rank(some, FORMULA, estimator="bt_restricted", **given)
+    assert (res.bse > 0).all()
+    with pytest.raises(NuisanceError, match=r"a ranked or labelled pair needs one in \(0, 1\]"):
+        res.update(estimator="debiased")
+    line = known["propensity"][kept] * [[(j, k) in {(0, 1), (1, 2), (2, 3)} for k in range(4)] for j in range(4)]
+    with pytest.raises((GraphError, NuisanceError)):
+        rank(some, FORMULA, estimator="bt_restricted", **given | {"propensity": line})
+
+
+def test_order_of_rows_and_names_do_not_matter(rank, battles, known, result):
+    names = {f"model_{j}": f"m{3 - j}" for j in range(4)}
+    renamed = battles.assign(**{c: battles[c].map(names) for c in ("model_a", "model_b")})
+    turned = known | {key: known[key][:, ::-1, ::-1] for key in ("mu", "propensity")}
+    other = rank(renamed, FORMULA, estimator="bt_restricted", **turned)
+    np.testing.assert_allclose(other.params.to_numpy()[::-1], result.params, atol=1e-12)
+    np.testing.assert_allclose(other.bse.to_numpy()[::-1], result.bse, rtol=1e-9)
+
+
+def test_two_models_have_no_restriction_to_test(rank):
+    sim = dr.datasets.Bt(n_items=2, n_features=2)
+    battles = sim.sample(300, rng=2)
+    x = battles.drop_duplicates("question_id")[["x0", "x1"]].to_numpy()
+    given = {"mu": sim.mu(x), "propensity": sim.propensity(x), "context": "question_id", "functional": "bt"}
+    res = rank(battles, FORMULA, estimator="bt_restricted", **given)
+    np.testing.assert_allclose(res.params, res.update(estimator="debiased").params, atol=1e-10)
+    with pytest.raises(OptionError, match=r"the restriction cannot be tested.*two models"):
+        res.restriction_test()
+
+
+@pytest.mark.usefixtures("ignore_warnings")
+def test_what_is_refused(rank, battles, known, result, draw_battles):
+    with pytest.raises(NuisanceError, match=r"needs the propensities of all pairs.*a column knows"):
+        rank(battles, FORMULA, estimator="bt_restricted", **known | {"propensity": "propensity"})
+    with pytest.raises(OptionError, match=r"is for two outcomes.*these data have 3: first, second, tie"):
+        rank(draw_battles(np.random.default_rng(0), 60).frame, estimator="bt_restricted")
+    with pytest.raises(OptionError, match="needs a win to count 1 and a loss 0"):
+        rank(battles, FORMULA, estimator="bt_restricted", category_weights=[[0.9, 0.1], [0.1, 0.9]], **known)
+    with pytest.raises(OptionError, match="the restricted model has Bradley-Terry scores; allowed is functional='bt'"):
+        result.update(functional="rank_centrality")
+    with pytest.raises(OptionError, match="restriction_test is for estimator='bt_restricted'"):
+        result.update(estimator="debiased").restriction_test()
+    with pytest.raises(DataNotStoredError):
+        dr.read_json(result.to_json()).restriction_test()
+
+
+@pytest.mark.usefixtures("ignore_warnings")
+def test_groups_and_comparisons_are_those_of_its_influence_values(result, features):
+    free = result.update(estimator="debiased")
+    side = dr.compare(result, free)
+    gap = side.params.iloc[:, 1] - side.params.iloc[:, 0]
+    np.testing.assert_allclose(gap[result.models], result.restriction_test().frame["difference"], atol=1e-12)
+    slope = result.project("~ x0")
+    design = np.stack([np.ones(400), features[:, 0]], axis=1)
+    phi = result.influence + result.params.to_numpy()
+    np.testing.assert_allclose(
+        np.sort(slope.params.to_numpy().ravel()),
+        np.sort(np.linalg.lstsq(design, phi, rcond=None)[0].ravel()),
+        atol=1e-9,
+    )

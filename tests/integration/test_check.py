@@ -1,0 +1,250 @@
+"""What a check finds is what is in the data, and what it warns of is what a fit stumbles over."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.stats import binomtest, chisquare
+
+import dmlrank as dr
+from dmlrank.exceptions import ColumnError, FormulaError, OptionError, OptionTypeError, OutcomeError
+from dmlrank.inspection.cost import estimate_cost
+from dmlrank.inspection.counts import order_test, position_effect
+from dmlrank.nuisance.boosting import train as lightgbm
+
+FORMULA = "winner ~ x0 + x1 | model_a + model_b"
+
+
+@pytest.fixture(scope="module")
+def frame(draw_battles):
+    return draw_battles(np.random.default_rng(0), 500, 4, 4, repeats=True, unlabelled=25).frame
+
+
+@pytest.fixture(scope="module")
+def found(frame):
+    return dr.check(FORMULA, frame, context="prompt", min_labels=5)
+
+
+def words(check):
+    return " ".join(check.problems)
+
+
+def test_counts_are_those_of_a_fit(frame, found, rank):
+    fit = rank(frame, FORMULA, tune={"n_estimators": 2}, n_folds=2, min_labels=5)
+    assert (found.n_contexts, found.n_votes, found.n_comparisons) == (fit.nobs, fit.nvotes, fit.ncomparisons)
+    assert found.n_unlabelled == fit.estimates.design.n_unlabelled == 25
+    assert found.categories == fit.estimates.design.categories
+    assert list(found.models.index) == fit.models
+    np.testing.assert_array_equal(found.graph.edges, fit.graph.edges)
+    assert (found.n_rows, found.n_dropped) == (len(frame), 0)
+
+
+def test_labels_with_their_meaning_and_votes(frame, found):
+    expected = frame["winner"].value_counts()
+    for row in found.labels.itertuples():
+        assert row.votes == expected[row.label]
+    meanings = dict(zip(found.labels["label"], found.labels["read_as"], strict=True))
+    assert meanings == {"model_a": "first", "model_b": "second", "both_good": "both_good", "both_bad": "both_bad"}
+    assert found.labels["share"].sum() == pytest.approx(1)
+
+
+def test_pairs_against_a_count_by_hand(frame, found):
+    labelled = frame[frame["winner"].notna()]
+    worth = labelled["winner"].map({"model_a": 1.0, "model_b": 0.0}).fillna(0.5)
+    cells = labelled.assign(worth=worth).groupby(["prompt", "model_a", "model_b"])["worth"].mean().reset_index()
+    assert len(found.pairs) == 6
+    for pair in found.pairs.itertuples():
+        one, other = (
+            cells[(cells["model_a"] == a) & (cells["model_b"] == b)]["worth"]
+            for a, b in ((pair.first, pair.second), (pair.second, pair.first))
+        )
+        assert (pair.shown_first, pair.shown_second) == (len(one), len(other))
+        assert pair.contexts == len(one) + len(other)
+        assert pair.win_share == pytest.approx((one.sum() + (1 - other).sum()) / pair.contexts)
+        assert pair.p_balanced == pytest.approx(binomtest(len(one), pair.contexts).pvalue)
+        both = {pair.first, pair.second}
+        assert pair.votes == sum({a, b} == both for a, b in labelled[["model_a", "model_b"]].to_numpy())
+    assert found.models["votes"].sum() == 2 * found.n_votes
+    assert (found.models["share_first"] * found.models["contexts"]).sum() == pytest.approx(found.n_comparisons)
+
+
+def test_the_order_test_is_a_sum_of_chi_squares():
+    counts = np.array([[0, 30, 12], [20, 0, 7], [15, 0, 0]])
+    expected = sum(chisquare(pair).statistic for pair in ((30, 20), (12, 15), (7, 0)))
+    test = order_test(counts)
+    assert test.statistic == pytest.approx(expected)
+    assert (test.df, test.one_order) == (3, 1)
+
+
+def test_a_strong_model_shown_first_is_no_position_effect():
+    # The strong item wins 9 of 10 in both orders and is shown first nine times in ten.
+    counts = np.array([[0, 900], [100, 0]])
+    total = np.array([[0.0, 810.0], [10.0, 0.0]])
+    effect = position_effect(counts, total, total)
+    assert effect.share == pytest.approx(0.82)
+    assert effect.adjusted == pytest.approx(0.5)
+    assert effect.p_value == pytest.approx(1)
+
+
+def test_a_position_effect_is_reported(frame):
+    battles = dr.datasets.simulate_arena(n=2000, rng=0)
+    battles.loc[battles["winner"].isin(["tie", "tie (bothbad)"]), "winner"] = "model_a"
+    assert "there is a position effect" in words(dr.check("winner ~ 1 | model_a + model_b", battles))
+
+
+def test_unbalanced_order_is_reported():
+    battles = dr.datasets.simulate_arena(n=3000, rng=0)
+    keep = (battles["model_a"] < battles["model_b"]) | (np.arange(3000) % 3 == 0) | battles["winner"].isna()
+    found = dr.check("winner ~ 1 | model_a + model_b", battles[keep.fillna(True)])
+    assert found.order.p_value < 1e-6
+    assert "Display order is not balanced" in words(found)
+
+
+def test_a_disconnected_graph_is_reported_not_raised():
+    apart = dr.datasets.simulate_arena(n=2000, rng=0)
+    left = ["gpt-4", "claude-v1", "palm-2"]
+    apart = apart[apart["winner"].isna() | (apart["model_a"].isin(left) == apart["model_b"].isin(left))]
+    found = dr.check("winner ~ 1 | model_a + model_b", apart, min_labels=3)
+    assert [len(part) for part in found.components] == [5, 3]
+    assert set(found.components[1]) == set(left)
+    assert "component='largest'" in found.problems[0]
+    assert found.models["component"].value_counts().to_dict() == {1: 5, 2: 3}
+    with pytest.raises(dr.DmlrankError, match="do not connect"):
+        dr.dml_rank("winner ~ 1 | model_a + model_b", apart, min_labels=3, rng=0)
+
+
+def test_pairs_left_out_are_named(frame):
+    found = dr.check(FORMULA, frame, context="prompt", min_labels=1000)
+    assert not found.pairs["compared"].any()
+    assert "6 of 6 pairs have labels, but fewer than min_labels=1000" in words(found)
+    assert "m0 and m1" in words(found)
+    assert "do not connect" in found.problems[0]
+
+
+def test_missing_values_are_counted_by_column(frame):
+    holes = frame.copy()
+    holes.loc[[3, 4], "x0"] = np.nan
+    holes.loc[frame.index[frame["winner"].notna()][0], "model_a"] = None
+    found = dr.check(FORMULA, holes)
+    assert found.missing["x0"] == 2
+    assert found.missing["model_a"] == 1
+    assert "'x0' in 2 of" in words(found)
+    assert "missing='drop' drops" in words(found)
+    kept = dr.check(FORMULA, holes.assign(model_a=frame["model_a"]), missing="keep")
+    assert kept.n_dropped == 0
+
+
+def test_repeated_votes_and_prompts(frame, found):
+    labelled = frame[frame["winner"].notna()]
+    votes = labelled.groupby("prompt").size()
+    cells = labelled.groupby(["prompt", "model_a", "model_b"])["winner"]
+    several = cells.size() > 1
+    assert found.repeats.contexts == (votes > 1).sum()
+    assert found.repeats.most_votes == votes.max()
+    assert found.repeats.cells == several.sum()
+    assert found.repeats.agreement == pytest.approx((cells.nunique()[several] == 1).mean())
+    assert "have more than one vote" in words(found)
+    # Rows of one prompt without context= look like the same prompt.
+    assert "are these the same prompt?" in words(dr.check(FORMULA, frame))
+    renamed = frame.assign(prompt=frame["prompt"].where(frame.index > 3, "again"))
+    assert not dr.check("winner ~ 1 | model_a + model_b", renamed, context="prompt").same_prompt
+
+
+def test_the_same_text_under_two_identifiers():
+    battles = dr.datasets.simulate_arena(n=600, rng=0)
+    numbers = battles["question_id"].astype(str).where(battles.index != 7, battles["question_id"].astype(str)[3])
+    battles = battles.assign(prompt="write about number " + numbers)
+    found = dr.check("winner ~ text(prompt, 2) | model_a + model_b", battles, context="question_id", min_labels=1)
+    assert found.same_prompt == {"prompt": 1}
+    assert "repeat a value of 'prompt'" in words(found)
+
+
+def test_clusters_have_numbers_and_sizes(frame):
+    found = dr.check(FORMULA, frame, context="prompt", cov_kwds={"groups": ["topic", "judge"]})
+    sizes = frame.groupby("prompt")["topic"].first().value_counts()
+    row = found.clusters.loc["topic"]
+    assert (row["clusters"], row["smallest"], row["largest"]) == (7, sizes.min(), sizes.max())
+    assert found.clusters["of"].tolist() == ["contexts", "votes"]
+    assert "Only 7 clusters in 'topic'" in words(found)
+    with pytest.raises(OptionError, match="name the prompt beside the annotator"):
+        dr.check(FORMULA, frame, context="prompt", cov_kwds={"groups": "judge"})
+
+
+def test_rare_and_odd_labels():
+    battles = pd.DataFrame({"winner": [1, 0, 1], "model_a": ["a", "b", "a"], "model_b": ["b", "a", "b"]})
+    found = dr.check("winner ~ 1 | model_a + model_b", battles, min_labels=1)
+    assert "numbers 1 and 0" in words(found)
+    assert "fewer than 10 votes each: '1', '0'" in words(found)
+    assert "3 contexts cannot be dealt into n_folds=5" in words(found)
+    only = dr.check("winner ~ 1 | model_a + model_b", battles.assign(winner="model_a"), min_labels=1)
+    assert "No label says that the model shown second wins" in words(only)
+
+
+def test_nothing_is_trained_on_the_data(frame, monkeypatch):
+    monkeypatch.setattr(lightgbm, "train_booster", None)
+    assert dr.check(FORMULA, frame, context="prompt").cost.trees > 0
+
+
+def test_the_cost_grows_with_the_work():
+    small, large = (estimate_cost(n, n, 5, 3, 4, 5, True) for n in (500, 20_000))
+    assert 0 < small.seconds < large.seconds
+    assert small.probabilities == 500 * 5 * 4 * 3
+    assert estimate_cost(500, 500, 5, 3, 0, 5, True).trees == 0
+
+
+def test_text_and_html_show_the_same_facts(found):
+    text, page = str(found), found._repr_html_()
+    for shown in ("Contexts:", "500 (prompt), 25 without a label", "an estimate", "model_a = first wins"):
+        assert shown in " ".join(text.split())
+        assert shown in page
+    assert all(len(line) <= 94 for line in text.splitlines())
+    for model in found.models.index:
+        assert model in text
+    for number in range(1, len(found.problems) + 1):
+        assert f"[{number}]" in text
+
+
+def test_names_are_escaped_in_html(frame):
+    odd = frame.replace({"m0": "<b>bold</b>"})
+    page = dr.check(FORMULA, odd, context="prompt", min_labels=1000).as_html()
+    assert "<b>bold" not in page
+    assert "&lt;b&gt;bold" in page
+
+
+def test_a_good_file_has_no_problems():
+    battles = dr.datasets.simulate_arena(n=3000, rng=0)
+    found = dr.check("winner ~ C(category) | model_a + model_b", battles, context="question_id")
+    assert found.problems == ()
+    assert "Nothing stands in the way of a fit." in str(found)
+    assert "Nothing stands in the way of a fit." in found.as_html()
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        found.problems = ("another",)
+
+
+def test_functions_of_the_caller_are_found(frame):
+    def doubled(column):
+        return 2 * column
+
+    assert dr.check("winner ~ doubled(x0) | model_a + model_b", frame, context="prompt").features == ("doubled(x0)",)
+
+
+@pytest.mark.parametrize(
+    ("formula", "options", "error"),
+    [
+        ("winner ~ x0", {}, FormulaError),
+        ("winer ~ x0 | model_a + model_b", {}, ColumnError),
+        (FORMULA, {"context": "promt"}, ColumnError),
+        (FORMULA, {"min_labels": 0}, OptionError),
+        (FORMULA, {"n_folds": 1}, OptionError),
+        (FORMULA, {"missing": "ignore"}, OptionError),
+        (FORMULA, {"categories": ["tie"]}, OptionTypeError),
+        (FORMULA, {"cov_kwds": {"group": "topic"}}, OptionError),
+        ("prompt ~ x0 | model_a + model_b", {}, OutcomeError),
+    ],
+)
+def test_what_cannot_be_read_is_an_error(frame, formula, options, error):
+    with pytest.raises(error):
+        dr.check(formula, frame, **options)

@@ -1,0 +1,348 @@
+"""Results side by side, and the covariance between them against stacked influence values."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.stats import norm
+
+import dmlrank as dr
+from dmlrank.exceptions import HypothesisError, OptionError, OptionTypeError
+from dmlrank.results.comparison import automatic_names
+
+K = 4
+CLUSTERS = {
+    "robust": {},
+    "cluster": {"cov_type": "cluster", "cov_kwds": {"groups": "topic"}},
+    "two-way": {"cov_type": "cluster", "cov_kwds": {"groups": ["prompt", "judge"]}},
+    "fixed": {"prompts": "fixed"},
+    "weighted": {"weights": "importance"},
+    "sampled": {"subsample": 60},
+}
+
+
+@pytest.fixture(scope="module")
+def battles(draw_battles):
+    drawn = draw_battles(np.random.default_rng(3), 120, K, 3, n_pairs=3, repeats=True, unlabelled=6)
+    drawn.frame["importance"] = 0.5 + (drawn.frame["prompt"].str[1:].astype(int) % 5)
+    return drawn
+
+
+@pytest.fixture(scope="module")
+def fitted(battles, rank):
+    made = {}
+
+    def fit(functional="borda", kind="robust", frame=None, **options):
+        key = functional, kind, repr(options)
+        if frame is not None or key not in made:
+            known = {"mu": battles.mu, "propensity": "shown", "functional": functional}
+            result = rank(battles.frame if frame is None else frame, **(known | CLUSTERS[kind] | options))
+            if frame is not None:
+                return result
+            made[key] = result
+        return made[key]
+
+    return fit
+
+
+@pytest.fixture(autouse=True)
+def quiet(ignore_warnings):
+    """Seven clusters are meant here."""
+
+
+@pytest.mark.parametrize("kind", CLUSTERS)
+def test_every_result_keeps_its_own_covariance(fitted, kind):
+    results = [fitted(functional, kind) for functional in ("borda", "bt", "rank_centrality")]
+    if kind not in ("fixed", "weighted", "sampled"):
+        results.append(results[1].update(estimator="bt_mle", min_labels=10, mu=None, propensity="estimate"))
+    side = dr.compare(*results)
+    joint = side.cov_params()
+    for name, result in zip(side.names, results, strict=True):
+        np.testing.assert_array_equal(joint.loc[name, name], result.cov_params())
+    spectrum = np.linalg.eigvalsh(joint.to_numpy())
+    assert spectrum[0] > -1e-9 * spectrum[-1]
+    np.testing.assert_allclose(side.conf_int(method="none").loc["bt"], results[1].conf_int(method="none"))
+
+
+@pytest.mark.parametrize("kind", ["robust", "cluster", "fixed", "weighted", "sampled"])
+def test_between_results_lie_the_products_of_their_influence(battles, fitted, kind):
+    one, other = fitted("borda", kind), fitted("borda", kind, edge_weights="counts")
+    a, b = one.influence, other.influence
+    factor = 1.0
+    if kind == "fixed":
+        a, b = (r.steps.influence.by_context - r.steps.influence.by_context.mean(axis=0) for r in (one, other))
+    if kind == "cluster":
+        topic = battles.frame.groupby("prompt", sort=False)["topic"].first().to_numpy()
+        a, b = (np.array([phi[topic == name].sum(axis=0) for name in np.unique(topic)]) for phi in (a, b))
+        factor = 7 / 6
+    expected = sum(np.outer(x, y) for x, y in zip(a, b, strict=True)) * factor / 120**2
+    joint = dr.compare(a=one, b=other).cov_params()
+    np.testing.assert_allclose(joint.loc["a", "b"], expected, rtol=1e-8, atol=1e-14)
+
+
+def test_annotators_are_crossed_with_prompts_between_results_too(fitted):
+    one, other = fitted("borda", "two-way"), fitted("borda", "two-way", edge_weights="counts")
+    phis = [result.influence for result in (one, other)]
+    cells = [result.steps.influence.centred_correction for result in (one, other)]
+    judge = one.steps.annotator
+    sums = [np.array([c[judge == code].sum(axis=0) for code in range(judge.max() + 1)]) for c in cells]
+    expected = phis[0].T @ phis[1] + sums[0].T @ sums[1]
+    side = dr.compare(a=one, b=other)
+    assert not side.together.covariance.note
+    expected -= cells[0].T @ cells[1]
+    number = len(np.unique(judge[judge >= 0]))
+    expected *= number / (number - 1) / len(phis[0]) ** 2
+    np.testing.assert_allclose(side.cov_params().loc["a", "b"], expected, rtol=1e-8, atol=1e-14)
+
+
+def test_a_joint_test_is_about_both_functionals(fitted):
+    one, other = fitted("borda"), fitted("bt")
+    side = dr.compare(one, other)
+    both = side.t_test("borda: m0 - borda: m1, bt: m0 - bt: m1")
+    for number, result in enumerate((one, other)):
+        alone = result.t_test("m0 - m1")
+        np.testing.assert_allclose(both.effect[number], alone.effect[0])
+        np.testing.assert_allclose(both.sd[number], alone.sd.ravel()[0], rtol=1e-10)
+    difference = np.array([both.effect])
+    matrix = side.cov_params().to_numpy()
+    contrast = np.zeros((2, 2 * K))
+    contrast[0, :2], contrast[1, K : K + 2] = (1, -1), (1, -1)
+    expected = difference @ np.linalg.solve(contrast @ matrix @ contrast.T, difference.T)
+    test = side.wald_test("borda: m0 = borda: m1, bt: m0 = bt: m1")
+    np.testing.assert_allclose(float(test.statistic), expected.item(), rtol=1e-8)
+    assert test.df_denom == 2
+
+
+def test_a_result_and_itself_differ_by_nothing(fitted):
+    side = dr.compare(a=fitted("bt"), b=fitted("bt"))
+    joint = side.cov_params()
+    np.testing.assert_allclose(joint.loc["a", "b"], joint.loc["a", "a"], rtol=1e-6, atol=1e-12)
+    assert len(side.reversals()) == 0
+    assert "No two results order" in side.summary().as_text()
+    same = dr.compare(a=fitted("borda"), b=fitted("borda"))
+    with pytest.raises(HypothesisError, match="standard error of zero"):
+        same.t_test("a: m0 - b: m0")
+
+
+def test_prompts_are_matched_by_name_over_frames(battles, fitted):
+    one = fitted("borda")
+    ids = battles.frame["prompt"].unique()
+    shuffled = np.random.default_rng(1).permutation(ids)
+    frame = battles.frame.set_index("prompt").loc[shuffled].reset_index()
+    place = {name: at for at, name in enumerate(ids)}
+    mu = battles.mu[[place[name] for name in shuffled]]
+    kwds = {"mu": mu, "edge_weights": "counts"}
+    for kind in ("robust", "cluster", "two-way"):
+        one = fitted("borda", kind)
+        expected = dr.compare(a=one, b=fitted("borda", kind, edge_weights="counts")).cov_params()
+        found = dr.compare(a=one, b=fitted("borda", kind, frame=frame, **kwds)).cov_params()
+        np.testing.assert_allclose(found, expected, rtol=1e-7, atol=1e-13)
+
+
+def test_repetitions_share_their_deals_of_folds(battles, rank):
+    def learner(x, y, w, rng):
+        share = np.bincount(y, w, minlength=3) + 1
+        return lambda x: np.tile(share / share.sum(), (len(x), 1))
+
+    given = {
+        "propensity": "shown",
+        "n_rep": 3,
+        "learner": learner,
+        "n_folds": 2,
+        "formula": "winner ~ x0 | model_a + model_b",
+    }
+    one = rank(battles.frame, **given)
+    other = one.update(edge_weights="counts")
+    deals = [np.stack([r.evaluated.influences[0].estimate for r in fit.steps.repetitions]) for fit in (one, other)]
+    shared = np.cov(np.hstack(deals).T)[:K, K:] / 3
+    expected = one.influence.T @ other.influence / 120**2 + shared
+    np.testing.assert_allclose(dr.compare(a=one, b=other).cov_params().loc["a", "b"], expected, rtol=1e-6, atol=1e-13)
+    apart = rank(battles.frame, edge_weights="counts", **(given | {"rng": 1}))
+    expected = one.influence.T @ apart.influence / 120**2
+    np.testing.assert_allclose(dr.compare(a=one, b=apart).cov_params().loc["a", "b"], expected, rtol=1e-6, atol=1e-13)
+
+
+def test_units_are_those_of_the_results(fitted):
+    one, other = fitted("borda"), fitted("bt")
+    plain, elo = dr.compare(a=one, b=other), dr.compare(a=one, b=other.rescale("elo", mean=1000))
+    factor = 400 / np.log(10)
+    np.testing.assert_allclose(elo.cov_params().loc["a", "b"], factor * plain.cov_params().loc["a", "b"], rtol=1e-9)
+    np.testing.assert_allclose(elo.params["b"], 1000 + factor * plain.params["b"])
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"estimator": "plugin"}, "plug-in estimate, whose intervals are not valid"),
+        ({"prompts": "fixed"}, "one is about new prompts"),
+        ({"cov_type": "cluster", "cov_kwds": {"groups": "topic"}}, r"clusters differ \(none and clusters of topic\)"),
+        ({"cov_type": "robust"}, None),
+    ],
+)
+def test_results_that_do_not_go_together_stand_side_by_side_without_tests(fitted, changes, reason):
+    one = fitted("borda")
+    side = dr.compare(a=one, b=fitted("bt").update(**changes))
+    if reason is None:
+        assert side.t_test("a: m0 - a: m1").effect.shape == (1,)
+        return
+    with pytest.raises(OptionError, match=reason):
+        side.t_test("a: m0 - a: m1")
+    with pytest.raises(OptionError, match=reason):
+        side.reversals()
+    assert "No tests between the results" in side.summary().as_text()
+
+
+def test_other_prompts_and_stored_results_have_no_covariance_with_these(battles, fitted, rank):
+    one = fitted("borda")
+    some = battles.frame[battles.frame["prompt"] < "q100"]
+    part = rank(some, propensity="shown", mu=battles.mu[:100])
+    with pytest.raises(OptionError, match="not of the same prompts: 100 are in both, of 120 and 100"):
+        dr.compare(a=one, b=part).cov_params()
+    with pytest.raises(OptionError, match="'b' was stored without its data"):
+        dr.compare(a=one, b=dr.read_json(one.to_json())).conf_int()
+    rows = rank(battles.frame, propensity="shown", context=None)
+    with pytest.raises(OptionError, match="do not have the same context= columns"):
+        dr.compare(a=one, b=rows).cov_params()
+    np.testing.assert_array_equal(
+        dr.compare(a=rows, b=rows.update(edge_weights="counts")).cov_params().loc["a", "a"], rows.cov_params()
+    )
+    copied = rank(battles.frame.iloc[::-1], propensity="shown", context=None)
+    with pytest.raises(OptionError, match="not of the same rows"):
+        dr.compare(a=rows, b=copied).cov_params()
+    view = rank(battles.frame, "winner ~ C(topic) | model_a + model_b", propensity="shown", mu=battles.mu).by("topic")
+    with pytest.raises(OptionError, match="view of topic = t1; tests between groups"):
+        dr.compare(view["t1"], view["t2"]).cov_params()
+
+
+def test_ranks_move_among_the_models_that_both_have(battles, rank, fitted):
+    one = fitted("bt")
+    order = one.params.sort_values(ascending=False).index.tolist()
+    gone, kept = order[0], order[1:]
+    votes = battles.frame
+    some = votes[(votes["model_a"] != gone) & (votes["model_b"] != gone)]
+    turned = {"model_a": "model_b", "model_b": "model_a", "tie": "tie"}
+    fewer = rank(some.assign(winner=some["winner"].map(turned)), propensity="marginal", functional="bt")
+    side = dr.compare(all=one, fewer=fewer)
+    assert side.models == order
+    assert side.ranks["all"].tolist() == [1, 2, 3, 4]
+    assert pd.isna(side.ranks.loc[gone, "fewer"])
+    assert pd.isna(side.params.loc[gone, "fewer"])
+    before = {name: place for place, name in enumerate(kept)}
+    after = {name: place for place, name in enumerate(fewer.params.sort_values(ascending=False).index)}
+    assert {name: side.rank_changes.loc[name, "fewer"] for name in kept} == {n: before[n] - after[n] for n in kept}
+    row = next(row for row in side.summary().rows if row[0] == gone)
+    assert row[3:] == ("", "")
+    moved = next(name for name in kept if before[name] != after[name])
+    shown = next(row for row in side.summary().rows if row[0] == moved)
+    assert shown[4] == f"{side.ranks.loc[moved, 'fewer']} ({side.rank_changes.loc[moved, 'fewer']:+d})"
+    tidy = side.tidy()
+    assert list(tidy) == ["result", "term", "estimate", "std_error", "rank", "rank_change"]
+    assert len(tidy) == 7
+
+
+@pytest.fixture(scope="module")
+def opposed(rank):
+    """Humans and a judge of the opposite opinion on the same 400 prompts."""
+    rng = np.random.default_rng(0)
+    rows = []
+    for i in range(400):
+        j, k = rng.choice(3, size=2, replace=False)
+        won = rng.random() < 0.5 + 0.25 * np.sign(k - j)
+        rows.append((f"q{i}", f"m{j}", f"m{k}", "model_a" if won else "model_b"))
+    humans = pd.DataFrame(rows, columns=["prompt", "model_a", "model_b", "winner"])
+    judge = humans.assign(winner=humans["winner"].map({"model_a": "model_b", "model_b": "model_a"}))
+    judge = judge.sample(frac=1, random_state=0)
+    return [rank(frame, functional="borda", propensity="marginal") for frame in (humans, judge)]
+
+
+def test_reversals_are_shown_when_both_orders_are(opposed):
+    human, judge = opposed
+    side = dr.compare(human=human, judge=judge)
+    found = side.reversals()
+    assert len(found) == 3
+    assert (found["p_adjusted"] >= found["p_value"]).all()
+    for row in found.itertuples():
+        above = getattr_result(row.above_in, opposed).t_test(f"{row.model} - {row.other}")
+        below = getattr_result(row.below_in, opposed).t_test(f"{row.other} - {row.model}")
+        assert (row.gap_above, row.gap_below) == pytest.approx((above.effect[0], -below.effect[0]))
+        p = max(norm.sf(above.statistic.item()), norm.sf(below.statistic.item()))
+        assert row.p_value == pytest.approx(p, rel=1e-6)
+    assert (found.iloc[0]["model"], found.iloc[0]["other"]) == ("m0", "m2")
+    assert found.iloc[0]["p_adjusted"] < 0.01
+    assert "m0 is above m2 in human and below in judge" in " ".join(side.summary().notes)
+    # Opposite votes on the same prompts: the errors of the two are opposite, too.
+    joint = side.cov_params()
+    correlation = joint.loc[("human", "m0"), ("judge", "m0")] / human.bse["m0"] / judge.bse["m0"]
+    assert correlation < -0.95
+
+
+def getattr_result(name, opposed):
+    return opposed[("human", "judge").index(name)]
+
+
+def test_adjusted_p_values_of_reversals_hold_all_differences_at_once(opposed):
+    side = dr.compare(human=opposed[0], judge=opposed[1])
+    joint = side.together
+    rng = np.random.default_rng(1)
+    draws = rng.multivariate_normal(np.zeros(6), joint.covariance.matrix, size=100_000, method="eigh")
+    pairs = [(j, k) for j, k in itertools.permutations(range(6), 2) if (j < 3) == (k < 3)]
+    contrasts = np.array([np.eye(6)[j] - np.eye(6)[k] for j, k in pairs])
+    errors = np.sqrt(np.diag(contrasts @ joint.covariance.matrix @ contrasts.T))
+    z, t = contrasts @ joint.estimate / errors, draws @ contrasts.T / errors
+    order = np.argsort(-z)
+    # Step down by definition: the largest of what is not yet rejected, and no p-value below an earlier one.
+    stepped = np.maximum.accumulate([(t[:, order[at:]].max(axis=1) >= z[order[at]]).mean() for at in range(len(order))])
+    adjusted = {(joint.names[pairs[at][0]], joint.names[pairs[at][1]]): p for at, p in zip(order, stepped, strict=True)}
+    for row in side.reversals().itertuples():
+        up = f"{row.above_in}: {row.model}", f"{row.above_in}: {row.other}"
+        down = f"{row.below_in}: {row.other}", f"{row.below_in}: {row.model}"
+        assert abs(row.p_adjusted - max(adjusted[up], adjusted[down])) < 0.01
+
+
+def test_names_come_from_what_differs(fitted):
+    one = fitted("bt")
+    other = one.update(functional="borda")
+    assert dr.compare(one, other).names == ("bt", "borda")
+    assert dr.compare(one, one).names == ("bt", "bt (2)")
+    assert dr.compare(one, bt=other).names == ("bt (2)", "bt")
+    plugin = one.update(estimator="plugin")
+    assert dr.compare(one, plugin, other).names == ("bt", "bt, plugin", "borda")
+    assert automatic_names([one.estimates, one.update(edge_weights="counts").estimates]) == ("bt", "bt, counts edges")
+    assert dr.compare(one, human=other).names == ("bt", "human")
+
+
+def test_what_is_no_result_is_refused(fitted):
+    with pytest.raises(OptionError, match="at least two results, and got 1"):
+        dr.compare(fitted("bt"))
+    with pytest.raises(OptionTypeError, match=r"not a str; names are keywords"):
+        dr.compare(fitted("bt"), "borda")
+    with pytest.raises(OptionTypeError, match="not a dict"):
+        dr.compare(fitted("bt"), x={})
+
+
+def test_every_format_has_the_columns_and_odd_names_are_escaped(fitted):
+    side = dr.compare(**{"a & b": fitted("bt"), "<i>": fitted("borda")})
+    summary = side.summary()
+    assert "a & b" in summary.as_text()
+    assert "<i>" not in summary.as_html()
+    assert r"a \& b" in summary.as_latex()
+    assert summary.as_csv().splitlines()[0] == "model,a & b,rank,<i>,rank"
+    assert side._repr_html_() == summary.as_html()
+    assert str(side) == summary.as_text()
+    assert "a & b, <i>; 4 models" in repr(side)
+
+
+def test_the_bump_chart_has_a_line_per_model_and_gaps(fitted):
+    axes = dr.compare(fitted("bt"), fitted("borda")).plot()
+    assert len(axes.lines) == K
+    assert [label.get_text() for label in axes.get_xticklabels()] == ["bt", "borda"]
+    ranks = pd.DataFrame({"x": [1, 2, pd.NA], "y": [2, 1, 3]}, index=["a", "b", "$c$"]).astype("Int64")
+    from dmlrank.report.comparison_summary import bump_chart
+
+    axes = bump_chart(ranks)
+    texts = [text.get_text() for text in axes.texts]
+    assert texts == ["a", "a", "b", "b", r"\$c\$"]
+    assert axes.get_ylim()[0] > axes.get_ylim()[1]

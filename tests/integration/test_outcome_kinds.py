@@ -1,0 +1,180 @@
+"""Soft labels against the hard votes they stand for, numbers against words, and what the summary says of them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import dmlrank as dr
+from dmlrank.nuisance.boosting.train import outcome_rows
+
+ONE, SOFT = "winner ~ {} | model_a + model_b", "p_a + p_b + p_tie ~ {} | model_a + model_b"
+QUICK = {"tune": {"n_estimators": 4, "num_leaves": 4, "min_data_in_leaf": 5}, "n_folds": 2}
+EACH = 4
+
+
+@pytest.fixture(scope="module")
+def battles():
+    """A frame with a row per prompt, and one with four hard votes for each of these, of which the first is the mean."""
+    rng = np.random.default_rng(5)
+    n, names = 160, np.array(["m0", "m1", "m2"])
+    first = rng.integers(3, size=n)
+    second = (first + rng.integers(1, 3, size=n)) % 3
+    counts = rng.multinomial(EACH, [0.45, 0.3, 0.25], size=n)
+    prompts = pd.DataFrame(
+        {
+            "prompt": [f"q{i:03d}" for i in range(n)],
+            "x": rng.normal(size=n),
+            "model_a": names[first],
+            "model_b": names[second],
+            "p_a": counts[:, 0] / EACH,
+            "p_b": counts[:, 1] / EACH,
+            "p_tie": counts[:, 2] / EACH,
+        }
+    )
+    labels = np.concatenate([np.repeat(["model_a", "model_b", "tie"], row) for row in counts])
+    hard = prompts.loc[np.repeat(np.arange(n), EACH)].assign(winner=labels).reset_index(drop=True)
+    return prompts, hard
+
+
+@pytest.fixture
+def mu(battles, draw_mu):
+    return draw_mu(np.random.default_rng(8), len(battles[0]), 3, 3)
+
+
+def same(left, right, rtol=0.0):
+    """The scores and their errors are equal, and what the learner says of the labels."""
+    for name in ("params", "bse", "plugin"):
+        np.testing.assert_allclose(getattr(left, name), getattr(right, name), rtol=rtol)
+    assert left.diagnostics.log_loss == pytest.approx(right.diagnostics.log_loss, rel=max(rtol, 1e-15))
+
+
+@pytest.mark.parametrize("functional", ["borda", "bt", "rank_centrality"])
+def test_a_soft_label_is_the_mean_of_hard_votes(battles, mu, rank, functional):
+    prompts, hard = battles
+    options = {"mu": mu, "propensity": "marginal", "functional": functional}
+    same(rank(prompts, SOFT.format("1"), **options), rank(hard, ONE.format("1"), **options), rtol=1e-13)
+
+
+@pytest.mark.parametrize("features", ["1", "x"])
+def test_repeated_soft_votes_are_as_many_hard_ones(battles, rank, features):
+    prompts, hard = battles
+    repeated = prompts.loc[np.repeat(np.arange(len(prompts)), EACH)]
+    soft, votes = (
+        rank(frame, formula.format(features), functional="bt", **QUICK)
+        for frame, formula in ((repeated, SOFT), (hard, ONE))
+    )
+    assert soft.nvotes == votes.nvotes == EACH * len(prompts)
+    same(soft, votes)
+
+
+def test_a_learner_sees_every_category_with_its_share(battles, rank):
+    prompts = battles[0]
+    data = rank(prompts, SOFT.format("x"), **QUICK).steps.data
+    rows = outcome_rows(data, np.ones(160, dtype=bool), np.arange(160))
+    code = {name: place for place, name in enumerate(data.items)}
+    expected = [
+        (row.x, code[row.model_a], code[row.model_b], label, share)
+        for row in prompts.itertuples()
+        for label, share in enumerate((row.p_a, row.p_b, row.p_tie))
+        if share > 0
+    ]
+    found = np.column_stack([rows.features, rows.label, rows.weight])
+    np.testing.assert_array_equal(found, expected)
+
+
+def test_probabilities_of_zero_and_one_are_labels(battles, rank):
+    hard = battles[1]
+    one_hot = hard.assign(
+        p_tie=(hard["winner"] == "tie").astype(int), p_a=hard["winner"] == "model_a", p_b=hard["winner"] == "model_b"
+    )
+    same(rank(one_hot, SOFT.format("x"), **QUICK), rank(hard, ONE.format("x"), **QUICK))
+
+
+def test_a_preference_is_a_probability_and_its_complement(battles, rank):
+    prompts = battles[0].assign(winner=battles[0]["p_a"], p_b=1 - battles[0]["p_a"])
+    for features in ("1", "x"):
+        columns = rank(prompts, f"p_a + p_b ~ {features} | model_a + model_b", functional="bt", **QUICK)
+        same(rank(prompts, ONE.format(features), functional="bt", **QUICK), columns)
+
+
+def test_a_preference_of_one_half_counts_as_a_tie_does(battles, mu, rank):
+    hard = battles[1].assign(winner=battles[1]["winner"].map({"model_a": 1.0, "model_b": 0.0, "tie": 0.5}))
+    halves = mu[..., :2] + mu[..., 2:] / 2
+    options = {"propensity": "marginal", "functional": "borda"}
+    soft = rank(hard, ONE.format("1"), mu=halves, **options)
+    tied = rank(hard, ONE.format("1"), mu=mu, categories={0.5: "tie"}, **options)
+    np.testing.assert_allclose(soft.params, tied.params, rtol=1e-13)
+    np.testing.assert_allclose(soft.bse, tied.bse, rtol=1e-13)
+
+
+def test_the_log_loss_of_soft_labels_is_their_cross_entropy(battles, mu, rank):
+    prompts = battles[0]
+    result = rank(prompts, SOFT.format("1"), mu=mu, propensity="marginal")
+    code = {name: place for place, name in enumerate(result.models)}
+    y, losses = prompts[["p_a", "p_b", "p_tie"]].to_numpy(), []
+    for i, (first, second) in enumerate(zip(prompts["model_a"], prompts["model_b"], strict=True)):
+        losses.append(-(y[i] * np.log(mu[i, code[first], code[second]])).sum())
+    share = y.mean(axis=0)
+    assert result.diagnostics.log_loss == pytest.approx(np.mean(losses), rel=1e-12)
+    assert result.diagnostics.log_loss_constant == pytest.approx(-(share * np.log(share)).sum(), rel=1e-12)
+
+
+def test_rows_without_a_preference_are_unlabelled(battles, rank):
+    prompts = battles[0].assign(winner=battles[0]["p_a"])
+    silent = prompts["prompt"] < "q020"
+    holes = prompts.assign(winner=prompts["winner"].mask(silent), p_a=prompts["p_a"].mask(silent))
+    result = rank(holes, ONE.format("x"), **QUICK)
+    assert (result.nobs, result.nvotes) == (160, 140)
+    both = holes.assign(p_b=1 - holes["p_a"])
+    same(result, rank(both, "p_a + p_b ~ x | model_a + model_b", **QUICK))
+
+
+@pytest.mark.parametrize(
+    ("winner", "options", "words"),
+    [
+        (lambda p: p, {}, ["Soft labels: preferences from 0 to 1, 1 = first wins, 0 = second wins; there is no"]),
+        (lambda p: (p > 0.4).astype(float), {}, ["Labels: ", "1 = first wins", "0 = second wins"]),
+        (lambda p: p > 0.4, {}, ["Labels: ", "False = second wins", "True = first wins"]),
+        (
+            lambda p: 2 * (p > 0.3) - (p > 0.6),
+            {"categories": {2: "both_bad"}},
+            ["Labels: ", "1 = first wins", "2 = both bad"],
+        ),
+    ],
+)
+def test_the_summary_says_which_number_is_which(battles, rank, winner, options, words):
+    result = rank(battles[0].assign(winner=winner(battles[0]["p_a"])), ONE.format("1"), **options)
+    text = " ".join(result.summary().as_text().split())
+    for part in words:
+        assert part in text
+
+
+def test_the_summary_says_which_column_is_which(battles, rank):
+    result = rank(battles[0], SOFT.format("1"), categories={"p_tie": "both_bad"})
+    text = " ".join(result.summary().as_text().split())
+    assert "Dep. Variable: p_a + p_b + p_tie" in text
+    assert "Soft labels: probabilities, p_a = first wins, p_b = second wins, p_tie = both bad." in text
+    assert result.diagnostics.outcome_kind == "probabilities"
+
+
+def test_words_need_no_explanation(battles, rank):
+    assert "Labels" not in rank(battles[1], ONE.format("1")).summary().as_text()
+
+
+def test_a_stored_result_knows_its_outcome(battles, rank, tmp_path):
+    result = rank(battles[0], SOFT.format("1"))
+    result.save(tmp_path / "result")
+    assert dr.load(tmp_path / "result").summary().as_text() == result.summary().as_text()
+
+
+def test_only_the_first_vote_on_a_prompt_and_pair(battles, rank, ignore_warnings):
+    hard = battles[1]
+    every = rank(hard, ONE.format("x"), **QUICK)
+    first = rank(hard, ONE.format("x"), votes="first", **QUICK)
+    same(first, rank(hard.drop_duplicates("prompt"), ONE.format("x"), **QUICK))
+    assert (first.nvotes, first.diagnostics.votes_dropped) == (160, 480)
+    assert "480 later votes on a prompt and pair are left out" in " ".join(first.summary().as_text().split())
+    same(every.update(votes="first"), first)
+    assert "later votes" not in every.summary().as_text()

@@ -1,0 +1,201 @@
+"""Public preference data, found through DMLRANK_DATA."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+import statsmodels.api as sm
+
+import dmlrank as dr
+
+FUNCTIONALS = ("borda", "bt", "rank_centrality")
+
+
+@pytest.fixture(scope="module")
+def folder():
+    path = os.environ.get("DMLRANK_DATA")
+    if not path:
+        pytest.skip("DMLRANK_DATA does not name the folder of public preference data")
+    return pathlib.Path(path)
+
+
+@pytest.fixture(scope="module")
+def arena(folder):
+    battles = dr.datasets.read_chatbot_arena(folder / "chatbot_arena" / "human.json")
+    # Every pair has two labelled prompts in each order: the graph is complete and Borda compares like with like. That
+    # standard errors then rest on few of them is said.
+    with pytest.warns(dr.DmlrankWarning, match="rests on the equivalent of 9 of 26,910 prompts"):
+        return dr.dml_rank("winner ~ 1 | model_a + model_b", battles, context="question_id", min_labels=2, rng=0)
+
+
+@pytest.mark.parametrize("functional", FUNCTIONALS)
+def test_chatbot_arena_agrees_with_its_published_ranking(folder, arena, functional):
+    elo = pd.read_csv(folder / "reference" / "lmsys_elo_reference.csv", index_col="model")["elo_2023_06_22_42k"]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", dr.DmlrankWarning)
+        scores = arena.update(functional=functional).params
+    assert len(scores) == 20
+    assert scores.corr(elo[scores.index], method="spearman") >= 0.985
+
+
+def test_chatbot_arena_averages_repeated_prompts(arena):
+    assert (arena.nobs, arena.nvotes, arena.ncomparisons) == (26_910, 26_919, 26_910)
+    assert arena.estimates.design.categories == ("first", "second", "both_good", "both_bad")
+
+
+def test_by_default_pairs_with_few_labels_are_left_out_and_borda_warns(folder):
+    battles = dr.datasets.read_chatbot_arena(folder / "chatbot_arena" / "human.json")
+    formula = "winner ~ 1 | model_a + model_b"
+    with pytest.warns(dr.DmlrankWarning, match=r"incomplete graph \(177 of 190 pairs\)"):
+        dr.dml_rank(formula, battles, context="question_id", rng=0)
+    # Pairs with ten labels are enough for a graph, but their log-odds are noisy.
+    with pytest.warns(dr.DmlrankWarning, match="too few labels for this functional") as caught:
+        assert dr.dml_rank(formula, battles, functional="bt", context="question_id", rng=0).graph.n_edges == 177
+    assert not any("incomplete graph" in str(w.message) for w in caught)
+
+
+def test_mt_bench_with_prompts_and_judges_clustered(folder):
+    votes = dr.datasets.read_mt_bench(folder / "mt_bench")
+    formula = "winner ~ text(prompt, 20) + C(category) + turn | model_a + model_b"
+    prompt = ["question_id", "turn"]
+    groups = {"groups": ["question_id", "judge"]}
+    tune = {"extra_trees": True, "num_leaves": 6, "min_data_in_leaf": 10, "n_estimators": 50}
+    result = dr.dml_rank(formula, votes, context=prompt, cov_type="cluster", cov_kwds=groups, tune=tune, rng=0)
+    for functional in FUNCTIONALS:
+        assert result.update(functional=functional).params.idxmax() == "gpt-4"
+    assert (result.nobs, result.nvotes) == (160, 3355)
+    assert result.estimates.covariance.n_clusters == (80, 65)
+    votes = votes.assign(vote=range(len(votes)))
+    independent = dr.dml_rank(formula, votes, context="vote", propensity="marginal", tune=tune, rng=0)
+    assert (result.bse / independent.bse).median() > 1.2
+
+
+def test_maximum_likelihood_is_statsmodels_glm_and_the_published_ranking(folder):
+    battles = dr.datasets.read_chatbot_arena(folder / "chatbot_arena" / "human.json")
+    formula = "winner ~ 1 | model_a + model_b"
+    result = dr.dml_rank(formula, battles, estimator="bt_mle", rng=0)
+    elo = pd.read_csv(folder / "reference" / "lmsys_elo_reference.csv", index_col="model")["elo_2023_06_22_42k"]
+    assert round(result.params.corr(elo[result.models], method="spearman"), 3) == 0.994
+    codes = [battles[name].map({m: j for j, m in enumerate(result.models)}) for name in ("model_a", "model_b")]
+    rows = np.eye(20)[codes[0]] - np.eye(20)[codes[1]]
+    y = battles["winner"].map({"model_a": 1.0, "model_b": 0.0}).fillna(0.5).to_numpy()
+    sum_zero = np.vstack([np.eye(19), -np.ones(19)])
+    glm = sm.GLM(y, rows @ sum_zero, family=sm.families.Binomial())
+    prompts = {"groups": pd.factorize(battles["question_id"])[0], "use_correction": False}
+    by_prompt = dr.dml_rank(formula, battles, estimator="bt_mle", context="question_id", rng=0)
+    for ours, kwds in ((result, {"cov_type": "HC0"}), (by_prompt, {"cov_type": "cluster", "cov_kwds": prompts})):
+        fitted = glm.fit(tol=1e-14, maxiter=100, **kwds)
+        np.testing.assert_allclose(ours.params, sum_zero @ fitted.params, rtol=0, atol=1e-8)
+        expected = sum_zero @ fitted.cov_params() @ sum_zero.T
+        np.testing.assert_allclose(ours.cov_params(), expected, rtol=0, atol=1e-8 * np.abs(expected).max())
+
+
+def test_a_plan_for_a_tenth_of_gpt4s_verdicts_finds_the_full_table(folder):
+    import importlib.util
+    import sys
+
+    path = pathlib.Path(__file__).parents[2] / "benchmarks" / "design.py"
+    spec = importlib.util.spec_from_file_location("benchmark_of_designs", path)
+    benchmark = sys.modules[spec.name] = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(benchmark)
+    verdicts, plan, labels = next(benchmark.plans_of_verdicts(folder / "mt_bench", 0.1))[1:]
+    assert len(verdicts) == plan.propensity[:, *np.triu_indices(6, 1)].size == 2400
+    assert plan.expected_cost == pytest.approx(240)
+    truth = benchmark.full_table(plan, labels)
+    # Borda of the verdicts, counted: wins plus half the ties over the 5 x 160 verdicts about a model.
+    won = pd.Series(0.0, index=plan.models)
+    for row in verdicts.itertuples():
+        share = {"model_a": 1.0, "model_b": 0.0}.get(row.winner, 0.5)
+        won[row.model_a] += share / 800
+        won[row.model_b] += (1 - share) / 800
+    np.testing.assert_allclose(truth, won, rtol=1e-12)
+    made = benchmark.estimates(plan, plan.filled.propensity, 160, seeds=400, seed=0, labels=labels)
+    error = made.std(axis=0) / np.sqrt(len(made))
+    assert (np.abs(made.mean(axis=0) - truth) < 4 * error).all()
+    assert made.std(axis=0).max() < 0.05
+
+
+def test_pairs_of_the_arena_that_are_separated(arena):
+    """Where parametric Bradley-Terry with the same tests separates some 166 of 190."""
+    separated = {}
+    for edge_weights in ("equal", "counts"):
+        # Models with few battles: their rare pairs decide a standard error, and the fit says so.
+        with pytest.warns(dr.exceptions.DmlrankWarning):
+            result = arena.update(functional="bt", edge_weights=edge_weights)
+        groups = result.ranks()["group"].tolist()
+        separated[edge_weights] = sum(not set(a) & set(b) for i, a in enumerate(groups) for b in groups[:i])
+        assert result.best_set(1)[0] == "gpt-4"
+    assert 138 <= separated["equal"] <= 155
+    assert 158 <= separated["counts"] <= 170
+
+
+def test_first_place_of_mt_bench_is_open_once_votes_are_not_taken_as_independent(folder):
+    votes = dr.datasets.read_mt_bench(folder / "mt_bench")
+    formula = "winner ~ text(prompt, 20) + C(category) + turn | model_a + model_b"
+    tune = {"extra_trees": True, "num_leaves": 6, "min_data_in_leaf": 10, "n_estimators": 50}
+    options = {"functional": "bt", "tune": tune, "rng": 0, "n_jobs": 1}
+    groups = {"groups": ["question_id", "judge"]}
+    by_prompt = {"context": ["question_id", "turn"], "cov_type": "cluster", "cov_kwds": groups}
+    clustered = dr.dml_rank(formula, votes, **options, **by_prompt)
+    votes = votes.assign(vote=range(len(votes)))
+    independent = dr.dml_rank(formula, votes, context="vote", propensity="marginal", **options)
+    p = []
+    for result in (independent, clustered):
+        frame = result.t_test_pairwise().result_frame.set_index(["first", "second"])
+        p.append(frame.loc[("gpt-4", "claude-v1"), "p_adjusted"])
+    assert p[0] < 0.05
+    assert p[1] > 0.2
+    assert clustered.bse["gpt-4"] > 1.3 * independent.bse["gpt-4"]
+    assert "First place is open: gpt-4 - claude-v1" in clustered.summary().as_text()
+    assert independent.best_set() == ["gpt-4"]
+    assert clustered.best_set() == ["gpt-4", "claude-v1"]
+
+
+def test_gpt4_beside_the_humans_of_mt_bench(folder):
+    votes = dr.datasets.read_mt_bench(folder / "mt_bench")
+    verdicts = dr.datasets.read_mt_bench(folder / "mt_bench" / "gpt4_pair.jsonl").drop(columns="judge")
+    formula, context = "winner ~ 1 | model_a + model_b", ["question_id", "turn"]
+    judge = verdicts[[*context, "model_a", "model_b", "winner"]]
+    result = dr.dml_rank(formula, votes, context=context, functional="bt", position_bias=False, judge=judge, rng=0)
+    row = result.judge.agreement.iloc[0]
+    assert (row["pairs"], row["pairs_decided"]) == (1814, 1078)
+    published = {"agreement": 0.672, "kappa": 0.505, "agreement_decided": 0.884, "kappa_decided": 0.767}
+    assert row[list(published)].round(3).to_dict() == published
+    assert (result.judge.figures.n_verdicts, result.judge.figures.n_unlabelled) == (2400, 586)
+    assert result.steps.verdicts.everywhere
+    # Three in four pairs have human votes, so that there is little left for a judge to tell.
+    assert 0.9 < result.judge.variance_ratio.mean() < 1
+    assert ((result.params - result.update(judge=None).params).abs() < result.bse).all()
+
+
+def test_judges_of_the_arena_where_nine_in_ten_votes_are_hidden(folder):
+    files = {"gpt-4": "gpt-4-0125-preview.json", "gpt-3.5": "gpt-3.5-turbo.json"}
+    battles = dr.datasets.read_chatbot_arena(folder / "chatbot_arena" / "human.json")
+    for name, file in files.items():
+        battles[name] = dr.datasets.read_chatbot_arena(folder / "chatbot_arena" / file)["winner"]
+    options = {"propensity": "marginal", "position_bias": False, "min_labels": 1, "rng": 0}
+    formula = "winner ~ 1 | model_a + model_b"
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", dr.DmlrankWarning)
+        whole = dr.dml_rank(formula, battles, edge_weights="counts", **options)
+        with pytest.raises(dr.DmlrankError, match="cancels out of the estimate"):
+            whole.update(judge="gpt-4")
+        counts = whole.steps.data.pair_counts()
+        fixed = {"graph": whole.graph, "edge_weights": (counts + counts.T).astype(float)}
+        kept = np.random.default_rng(0).random(len(battles)) < 0.1
+        some = battles.assign(winner=battles["winner"].where(kept))
+        humans = dr.dml_rank(formula, some, **fixed, **options)
+        good, poor = (humans.update(judge=name) for name in files)
+    assert 0.85 < good.judge.variance_ratio.mean() < 0.95
+    assert 0.97 < poor.judge.variance_ratio.mean() < 1.02
+    assert poor.judge.position.loc["gpt-3.5", "first"].round(2) == 0.86
+    for result in (humans, good, poor):
+        assert ((result.params - whole.params).abs() < 4 * result.bse).all()
+    # The judge's own ranking, however sure of itself, is not that of the humans.
+    alone = good.judge_table()
+    assert ((alone["judge_lower"] > whole.params) | (alone["judge_upper"] < whole.params)).sum() > 10

@@ -1,0 +1,387 @@
+"""What comes out of a file is what went in; what is no result is refused with a reason."""
+
+from __future__ import annotations
+
+import json
+import math
+import pickle
+import subprocess
+import sys
+import textwrap
+
+import numpy as np
+import pandas as pd
+import patsy
+import pytest
+
+import dmlrank as dr
+from dmlrank.exceptions import DataNotStoredError, StorageError
+from dmlrank.nuisance.boosting import train as lightgbm
+from dmlrank.storage.json_format import from_text, to_text
+
+FORMULA = "winner ~ x0 + x1 | model_a + model_b"
+TREES = {"tune": {"n_estimators": 4, "num_leaves": 4}, "n_folds": 2}
+
+
+@pytest.fixture(scope="module")
+def frame(draw_battles):
+    return draw_battles(np.random.default_rng(0), 240, 4, 4, repeats=True, unlabelled=12).frame
+
+
+@pytest.fixture(scope="module")
+def results(frame, rank):
+    return rank(frame, FORMULA, **TREES)
+
+
+KINDS = {
+    "debiased": {},
+    "bt": {"functional": "bt"},
+    "clusters": {"cov_type": "cluster", "cov_kwds": {"groups": ["prompt", "judge"]}},
+    "rank centrality": {"functional": "rank_centrality"},
+    "maximum likelihood": {"estimator": "bt_mle"},
+}
+
+
+@pytest.fixture(params=KINDS.values(), ids=KINDS)
+def any_result(request, results, ignore_warnings):
+    return results.update(**request.param)
+
+
+def same(one, other):
+    assert one.summary().as_text() == other.summary().as_text()
+    assert one.tidy().equals(other.tidy())
+    assert one.glance().equals(other.glance())
+    for method in ("max-t", "bonferroni", "none"):
+        assert one.conf_int(0.2, method).equals(other.conf_int(0.2, method))
+    assert one.t_test("m0 - m1").summary_frame().equals(other.t_test("m0 - m1").summary_frame())
+    assert one.wald_test("m0 = m1 = m2").statistic == other.wald_test("m0 = m1 = m2").statistic
+    assert one.ellipsoid(models=["m0", "m2"]).volume == other.ellipsoid(models=["m0", "m2"]).volume
+    assert one.cov_params().equals(other.cov_params())
+    assert repr(one) == repr(other)
+
+
+# --- JSON ---------------------------------------------------------------------------------------------------------
+
+
+def test_a_json_round_trip_says_the_same(any_result):
+    read = dr.read_json(any_result.to_json())
+    same(read, any_result)
+    assert read.steps is None
+    again = read.to_json()
+    assert again == any_result.to_json()
+    json.loads(again, parse_constant=pytest.fail)
+
+
+def test_json_of_a_view_in_elo(results):
+    elo = results.update(functional="bt").rescale("elo", anchor={"m1": 1000})
+    read = dr.read_json(elo.to_json())
+    same(read, elo)
+    np.testing.assert_allclose(read.rescale("log-odds").params, results.update(functional="bt").params, atol=1e-12)
+
+
+def test_json_files(results, tmp_path):
+    path = tmp_path / "result.json"
+    assert results.to_json(path) is None
+    same(dr.read_json(path), results)
+    same(dr.read_json(str(path)), results)
+
+
+def test_floats_come_back_to_the_last_bit(results):
+    e = results.estimates
+    read = from_text(to_text(e))
+    for one, other in (
+        (read.estimate, e.estimate),
+        (read.covariance.matrix, e.covariance.matrix),
+        (read.covariance.basis, e.covariance.basis),
+    ):
+        assert one.tobytes() == np.ascontiguousarray(other).tobytes()
+    assert read.diagnostics == e.diagnostics
+    assert read.design == e.design
+
+
+def test_names_of_any_kind(frame, rank):
+    odd = frame.replace({"m0": 'quo"te\\', "m1": "ünïcode ☃", "m2": "line\nbreak"})
+    result = rank(odd, "winner ~ 1 | model_a + model_b")
+    assert dr.read_json(result.to_json()).models == result.models
+
+
+def test_json_has_no_words_for_nan_but_this_has(results):
+    text = to_text(results.update(estimator="bt_mle").estimates)
+    assert '"NaN"' in text
+    assert math.isnan(from_text(text).diagnostics.min_propensity)
+    infinite = text.replace('"NaN"', '"-Infinity"')
+    assert from_text(infinite).diagnostics.min_propensity == -math.inf
+    assert '"-Infinity"' in to_text(from_text(infinite))
+
+
+def changed(text, **entries):
+    content = json.loads(text)
+    for path, value in entries.items():
+        *parents, name = path.split("__")
+        place = content
+        for parent in parents:
+            place = place[parent]
+        if value is None:
+            del place[name]
+        else:
+            place[name] = value
+    return json.dumps(content)
+
+
+@pytest.mark.parametrize(
+    ("entries", "words"),
+    [
+        ({"format": "other"}, "does not hold a result"),
+        ({"schema": 99}, "has schema 99"),
+        ({"estimates": []}, r"estimates is \[\]; needed is an object"),
+        ({"estimates__estimate": None}, "estimates lacks 'estimate'"),
+        ({"estimates__estimat": 1}, "unknown entry 'estimat'; did you mean 'estimate'"),
+        ({"estimates__alpha": "0.05"}, "estimates.alpha is '0.05'; needed is a number"),
+        ({"estimates__alpha": 2.0}, "in their range"),
+        ({"estimates__critical": "NaN"}, "in their range"),
+        ({"estimates__models": ["a", "b"]}, "needed for 2 models"),
+        ({"estimates__models": ["a", "a", "b", "c"]}, "different names"),
+        ({"estimates__models": [1, 2, 3, 4]}, r"estimates.models\[0\] is 1; needed is a string"),
+        ({"estimates__estimate": [1, 2, True, 3]}, "estimates.estimate is True; needed is a number"),
+        ({"estimates__fixed": [0, 0, 0, 0]}, "needed is true or false"),
+        ({"estimates__covariance__matrix": [[1, 2], [3]]}, "rows of different lengths"),
+        ({"estimates__covariance__matrix": [[-1, 0, 0, 0]] * 4}, "not the covariance of anything"),
+        ({"estimates__covariance__basis": [[1.0]]}, "covariance.basis"),
+        ({"estimates__design__seed": 1.5}, "needed is a whole number"),
+        ({"estimates__design__tie_weights": [["tie", 0.5]]}, "has 2 entries; needed are 3"),
+        ({"estimates__graph": 3}, "needed is an object"),
+    ],
+)
+def test_json_that_is_no_result(results, entries, words):
+    with pytest.raises(StorageError, match=words):
+        dr.read_json(changed(results.to_json(), **entries))
+
+
+@pytest.mark.parametrize("text", ["{", "{}", '{"format": NaN', "{" * 3000])
+def test_garbage_is_refused(text):
+    with pytest.raises(StorageError):
+        dr.read_json(text)
+
+
+def test_files_that_are_not_there_or_no_text(tmp_path):
+    with pytest.raises(StorageError, match="there is no file"):
+        dr.read_json(tmp_path / "nowhere.json")
+    (tmp_path / "bytes.json").write_bytes(b"\xff\xfe\x00{")
+    with pytest.raises(StorageError, match="cannot be read as text"):
+        dr.read_json(tmp_path / "bytes.json")
+    (tmp_path / "list.json").write_text("[1]")
+    with pytest.raises(StorageError, match="does not hold a result"):
+        dr.read_json(tmp_path / "list.json")
+
+
+# --- with data ----------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def trained(monkeypatch):
+    """Counts trainings of boosters."""
+    calls = []
+    for name in ("train", "cv"):
+        kept = getattr(lightgbm.lgb, name)
+        monkeypatch.setattr(lightgbm.lgb, name, lambda *a, kept=kept, **k: calls.append(1) or kept(*a, **k))
+    return calls
+
+
+def stored(result, path):
+    result.save(path, with_data=True)
+    return dr.load(path)
+
+
+def answers_the_same(loaded, result, newdata):
+    same(loaded, result)
+    np.testing.assert_array_equal(loaded.influence, result.influence)
+    assert loaded.augment().equals(result.augment())
+    assert loaded.predict().equals(result.predict())
+    assert loaded.predict(newdata).equals(result.predict(newdata))
+    assert loaded.win_probability("m0", "m1") == result.win_probability("m0", "m1")
+
+
+def test_with_data_everything_is_answered(any_result, frame, tmp_path, trained):
+    loaded = stored(any_result, tmp_path / "all")
+    answers_the_same(loaded, any_result, frame.head(30))
+    assert not trained
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"functional": "bt"},
+        {"functional": "rank_centrality", "floor": 0.02},
+        {"estimator": "plugin"},
+        {"estimator": "bt_mle"},
+        {"alpha": 0.2},
+    ],
+    ids=lambda changes: next(iter(changes.values())),
+)
+def test_updates_after_loading_train_nothing(results, tmp_path, trained, changes):
+    loaded = stored(results, tmp_path / "all")
+    same(loaded.update(**changes), results.update(**changes))
+    assert not trained
+
+
+def test_updates_after_loading_can_train_and_name_any_column(results, tmp_path, trained, ignore_warnings):
+    changes = {"cov_type": "cluster", "cov_kwds": {"groups": "topic"}, "rng": 5}
+    same(stored(results, tmp_path / "all").update(**changes), results.update(**changes))
+    assert trained
+
+
+def test_update_then_store_then_update(results, tmp_path, trained):
+    made = stored(results.update(functional="bt"), tmp_path / "bt")
+    same(stored(made, tmp_path / "again").update(functional="borda"), results)
+    assert not trained
+
+
+def test_without_data_the_file_is_small(results, tmp_path):
+    results.save(tmp_path / "small")
+    results.save(tmp_path / "large", with_data=True)
+    assert (tmp_path / "small").stat().st_size < (tmp_path / "large").stat().st_size / 5
+    with pytest.raises(DataNotStoredError, match="save needs the data"):
+        dr.load(tmp_path / "small").save(tmp_path / "other", with_data=True)
+
+
+def test_stateful_transforms_texts_and_categories(rank, tmp_path, frame):
+    words = np.random.default_rng(0).choice(
+        ["write", "read", "sort", "list", "poem", "code", "maths", "proof"], size=(240, 5)
+    )
+    by_prompt = {name: " ".join(row) for name, row in zip(frame["prompt"].unique(), words, strict=True)}
+    data = frame.assign(prompt_text=frame["prompt"].map(by_prompt))
+    formula = "winner ~ text(prompt_text, 3) + bs(x0, df=4) + C(topic) + center(x1) | model_a + model_b"
+    result = rank(data, formula, **TREES)
+    answers_the_same(stored(result, tmp_path / "all"), result, data.iloc[50:60])
+
+
+def test_modules_arrays_and_vectors_of_the_caller(frame, rank, tmp_path):
+    numbers = frame["x0"].to_numpy() ** 2
+    data = frame.assign(embedding=[list(pair) for pair in frame[["x0", "x1"]].to_numpy()])
+    result = rank(
+        data,
+        "winner ~ np.exp(x0) + numbers + embedding | model_a + model_b",
+        **TREES,
+        env={"np": np, "numbers": numbers},
+    )
+    loaded = stored(result, tmp_path / "all")
+    same(loaded, result)
+    same(loaded.update(functional="bt"), result.update(functional="bt"))
+
+
+def test_missing_values_and_dropped_models(frame, rank, tmp_path):
+    data = frame.copy()
+    data.loc[data["prompt"] == "q003", "x0"] = np.nan
+    kept = rank(data, FORMULA, missing="keep", **TREES)
+    same(stored(kept, tmp_path / "kept"), kept)
+    dropped = rank(data, FORMULA, missing="drop", **TREES)
+    same(stored(dropped, tmp_path / "dropped").update(functional="bt"), dropped.update(functional="bt"))
+    few = data.assign(model_a=data["model_a"].where(data.index != data.index[data["winner"].notna()][0], "rare"))
+    fewer = rank(few, "winner ~ 1 | model_a + model_b", min_comparisons=5)
+    assert fewer.diagnostics.models_dropped == ("rare",)
+    same(stored(fewer, tmp_path / "fewer").update(functional="bt"), fewer.update(functional="bt"))
+
+
+def test_polars_frames_come_back_as_pandas(frame, rank, tmp_path):
+    polars = pytest.importorskip("polars")
+    result = rank(polars.from_pandas(frame), FORMULA, **TREES)
+    same(stored(result, tmp_path / "all").update(functional="bt"), result.update(functional="bt"))
+
+
+def test_what_cannot_be_stored_is_named(frame, rank, tmp_path):
+    def doubled(column):
+        return 2 * column
+
+    path = tmp_path / "all"
+    for name, function in (("doubled", doubled), ("halved", lambda column: column / 2)):
+        result = rank(frame, f"winner ~ {name}(x0) | model_a + model_b", **TREES, env={name: function})
+        with pytest.raises(StorageError, match=rf"'{name}', which the formula uses, cannot be stored.*can be imported"):
+            result.save(path, with_data=True)
+        assert not path.exists()
+        result.save(path)
+        path.unlink()
+
+
+def test_functions_of_an_imported_module_are_found_by_another_process(tmp_path):
+    (tmp_path / "own_features.py").write_text("import patsy\n\ndef doubled(column):\n    return 2 * column\n")
+    script = textwrap.dedent("""
+        import sys, dmlrank as dr
+        from own_features import doubled
+        battles = dr.datasets.simulate_arena(n=600, rng=0)
+        formula = "winner ~ doubled(length) + center(length) | model_a + model_b"
+        res = dr.dml_rank(formula, battles, context="question_id", min_labels=1, tune={"n_estimators": 3}, rng=0)
+        res.save(sys.argv[1], with_data=True)
+        print(res.update(functional="bt").to_json())
+    """)
+    path = tmp_path / "stored"
+    options = {"capture_output": True, "text": True, "check": False, "cwd": tmp_path}
+    environment = {"env": {"PYTHONPATH": f"{tmp_path}:{dr.__file__.rsplit('/', 2)[0]}", "PATH": ""}}
+    made = subprocess.run([sys.executable, "-W", "ignore", "-c", script, str(path)], **options, **environment)
+    assert made.returncode == 0, made.stderr
+    again = "import sys, dmlrank as dr; print(dr.load(sys.argv[1]).update(functional='bt').to_json())"
+    loaded = subprocess.run([sys.executable, "-W", "ignore", "-c", again, str(path)], **options, **environment)
+    assert loaded.returncode == 0, loaded.stderr
+    assert loaded.stdout == made.stdout
+    (tmp_path / "own_features.py").write_text("def doubled(column):\n    return 3 * column\n")
+    other = subprocess.run([sys.executable, "-c", again, str(path)], **options, **environment)
+    assert "come out otherwise than when the result was saved" in other.stderr
+    (tmp_path / "own_features.py").unlink()
+    gone = subprocess.run([sys.executable, "-c", again, str(path)], **options, **environment)
+    assert "cannot be imported any more" in gone.stderr
+
+
+class Scaled:
+    """A stateful transform of the caller's own."""
+
+    def __init__(self):
+        self.top = 0.0
+
+    def memorize_chunk(self, column):
+        self.top = max(self.top, float(np.abs(column).max()))
+
+    def memorize_finish(self):
+        pass
+
+    def transform(self, column):
+        return np.asarray(column) / self.top
+
+
+def test_stateful_transforms_of_the_caller(frame, rank, tmp_path):
+    scaled = patsy.stateful_transform(Scaled)
+    result = rank(frame, "winner ~ scaled(x0) | model_a + model_b", **TREES, env={"scaled": scaled})
+    answers_the_same(stored(result, tmp_path / "all"), result, frame.head(7))
+
+
+def test_files_that_were_not_written_by_save(tmp_path):
+    path = tmp_path / "other"
+    for content in (b"", b"not a pickle", pickle.dumps(pd.DataFrame({"a": [1]})), b"\x80\x04"):
+        path.write_bytes(content)
+        with pytest.raises(StorageError):
+            dr.load(path)
+
+
+def test_another_format_is_refused(results, tmp_path, monkeypatch):
+    from dmlrank.storage import pickled_fit as live
+
+    monkeypatch.setattr(live, "_FORMAT", 2)
+    results.save(tmp_path / "new", with_data=True)
+    monkeypatch.setattr(live, "_FORMAT", 1)
+    with pytest.raises(StorageError, match="format 2"):
+        dr.load(tmp_path / "new")
+
+
+def test_a_result_with_a_classifier_of_ones_own_is_stored_with_its_data(tmp_path):
+    from sklearn.linear_model import LogisticRegression
+
+    battles = dr.datasets.simulate_ties(300, rng=0)
+    fit = dr.dml_rank(
+        "winner ~ x0 | model_a + model_b",
+        battles,
+        context="question_id",
+        propensity="propensity",
+        learner=LogisticRegression(),
+        rng=0,
+    )
+    fit.save(tmp_path / "own", with_data=True)
+    again = dr.load(tmp_path / "own").update(functional="bt")
+    np.testing.assert_array_equal(again.params, fit.update(functional="bt").params)

@@ -1,0 +1,289 @@
+"""An update is the fit that its options describe, at the price of what they touch; results stay as they are."""
+
+from __future__ import annotations
+
+import pickle
+import warnings
+from dataclasses import FrozenInstanceError, asdict
+
+import numpy as np
+import pytest
+from sklearn.naive_bayes import GaussianNB
+
+import dmlrank as dr
+from dmlrank.estimation import diagnostics as validity
+from dmlrank.exceptions import DataError, DataNotStoredError, OptionError
+from dmlrank.functionals import BradleyTerry, RankCentrality
+from dmlrank.nuisance.boosting import train as lightgbm
+from dmlrank.nuisance.boosting.random_search import RandomSearch
+from dmlrank.nuisance.outcome_model import cross_fit as learners
+from dmlrank.nuisance.propensity_model import all_pairs as selection_tables
+
+TREES = {"n_estimators": 6, "num_leaves": 4, "min_data_in_leaf": 5}
+FORMULA = "winner ~ x0 + x1 | model_a + model_b"
+OPTIONS = {"context": "prompt", "min_labels": 1, "tune": TREES, "n_folds": 2, "rng": 3, "n_jobs": 1}
+N_PROMPTS = 240
+# Contexts at which the models of both folds are compared, for the second-order term.
+COMPARED = 20
+CLUSTERS = {"cov_type": "cluster"}
+PAIR_0_1_MISSING = np.array([[0, 0, 1, 1], [0, 0, 1, 1], [1, 1, 0, 1], [1, 1, 1, 0]], dtype=bool)
+
+
+@pytest.fixture(scope="module")
+def battles(draw_battles):
+    """One pair per prompt with one or more votes, prompts without any in between."""
+    return draw_battles(np.random.default_rng(0), N_PROMPTS, 4, 4, repeats=True, unlabelled=15)
+
+
+@pytest.fixture(scope="module")
+def results(battles, rank):
+    return rank(battles.frame, FORMULA, **OPTIONS)
+
+
+@pytest.fixture
+def trained(monkeypatch):
+    """Counts trainings and cross-validations of boosters."""
+    calls = []
+    for name in ("train", "cv"):
+        kept = getattr(lightgbm.lgb, name)
+        monkeypatch.setattr(
+            lightgbm.lgb, name, lambda *args, kept=kept, **kwargs: calls.append(1) or kept(*args, **kwargs)
+        )
+    return calls
+
+
+@pytest.fixture
+def scored(monkeypatch):
+    """Counts the contexts that are scored for all pairs."""
+    rows = []
+    for room in (learners, selection_tables):
+        kept = room.predict_all_pairs
+        monkeypatch.setattr(
+            room,
+            "predict_all_pairs",
+            lambda booster, x, *args, kept=kept, **given: rows.append(len(x)) or kept(booster, x, *args, **given),
+        )
+    return rows
+
+
+def assert_equal(one, other):
+    np.testing.assert_array_equal(one.params, other.params)
+    np.testing.assert_array_equal(one.cov_params(), other.cov_params())
+    np.testing.assert_array_equal(one.plugin, other.plugin)
+    assert one.estimates.critical == other.estimates.critical
+    # What is not known is NaN on both sides.
+    np.testing.assert_equal(asdict(one.diagnostics), asdict(other.diagnostics))
+    assert one.estimates.design == other.estimates.design
+    assert one.summary().as_text() == other.summary().as_text()
+
+
+def quietly(update, **changes):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", dr.DmlrankWarning)
+        return update(**changes)
+
+
+CHANGES = {
+    "bt": {"functional": "bt"},
+    "rank centrality": {"functional": "rank_centrality"},
+    "rate walk": {"functional": RankCentrality(walk="rate")},
+    "plug-in": {"estimator": "plugin"},
+    "plug-in bt": {"estimator": "plugin", "functional": "bt"},
+    "floor": {"floor": 0.2, "functional": "bt"},
+    "alpha": {"alpha": 0.2},
+    "edge weights": {"edge_weights": "counts", "functional": "bt"},
+    "given edge weights": {"edge_weights": 1.0 + np.add.outer(np.arange(4), np.arange(4))},
+    "category weights": {"category_weights": "paper"},
+    "given category weights": {"category_weights": ([1, 0, 1, 0.5], [0, 1, 1, 0.5])},
+    "one-way clusters": CLUSTERS | {"cov_kwds": {"groups": "topic"}},
+    "two-way clusters": CLUSTERS | {"cov_kwds": {"groups": ["prompt", "judge"]}},
+    "marginal propensity": {"propensity": "marginal"},
+    "propensity column": {"propensity": "shown"},
+    "propensity array": {"propensity": np.full((N_PROMPTS, 4, 4), 0.07)},
+    "tune": {"tune": {"n_estimators": 3}},
+    "folds": {"n_folds": 3},
+    "no context": {"context": None, "missing": "raise"},
+    "another context": {"context": ["prompt", "topic"]},
+    "graph": {"graph": PAIR_0_1_MISSING, "functional": "bt"},
+    "min labels": {"min_labels": 3, "functional": "bt"},
+    "learner": {"learner": "lightgbm"},
+    "learner of one's own": {"learner": GaussianNB()},
+    "random search": {"tune": RandomSearch(n_draws=2, grid={"num_trees": [2, 4], "num_leaves": [3, 4]})},
+    "rng": {"rng": 4},
+    "given mu": {"mu": np.full((N_PROMPTS, 4, 4, 4), 0.25)},
+    "categories": {"categories": {"both_good": "tie", "both_bad": "tie", "model_a": "first", "model_b": "second"}},
+}
+
+
+@pytest.mark.parametrize("changes", CHANGES.values(), ids=CHANGES)
+def test_an_update_is_a_fresh_fit(battles, results, rank, changes):
+    fresh = rank(battles.frame, FORMULA, **(OPTIONS | changes))
+    assert_equal(quietly(results.update, **changes), fresh)
+
+
+def test_an_update_of_an_update_is_a_fresh_fit(battles, results, rank):
+    made = results
+    for name in ("one-way clusters", "bt", "propensity column", "alpha", "marginal propensity"):
+        made = quietly(made.update, **CHANGES[name])
+    together = CHANGES["one-way clusters"] | CHANGES["bt"] | CHANGES["alpha"] | CHANGES["marginal propensity"]
+    assert_equal(made, rank(battles.frame, FORMULA, **(OPTIONS | together)))
+
+
+def test_there_and_back_again(results):
+    changed = quietly(results.update, functional="bt", alpha=0.2, tune={"n_estimators": 2})
+    assert_equal(quietly(changed.update, functional="borda", alpha=0.05, tune=TREES), results)
+
+
+def test_back_to_robust_drops_the_clusters(results):
+    clustered = quietly(results.update, **CHANGES["one-way clusters"])
+    assert clustered.estimates.design.clusters == ("topic",)
+    assert_equal(clustered.update(cov_type="robust"), results)
+
+
+def test_weights_may_be_arrays(results):
+    first, second = ((np.array([1, 0, 1, 0.5]), np.array([0, 1, 1, 0.5])) for _ in range(2))
+    again = results.update(category_weights=first).update(category_weights=second)
+    np.testing.assert_array_equal(again.params, results.update(category_weights=second).params)
+
+
+def test_warnings_stay_in_the_diagnostics(battles, rank):
+    graph = {"graph": PAIR_0_1_MISSING}
+    warned = rank(battles.frame, FORMULA, **(OPTIONS | graph))
+    assert warned.diagnostics.warnings
+    assert quietly(warned.update, alpha=0.1).diagnostics.warnings == warned.diagnostics.warnings
+
+
+CHEAP = ["alpha", "plug-in", "floor", "marginal propensity", "propensity array"]
+NEW_SETUP = ["bt", "rank centrality", "edge weights", "category weights"]
+
+
+@pytest.mark.parametrize("name", [*CHEAP, *NEW_SETUP, "floor of bt"])
+def test_no_booster_is_trained_again(results, trained, name):
+    changes = CHANGES.get(name, {"functional": "bt", "floor": 0.01})
+    if name == "floor":
+        changes = {"floor": 0.2}
+    quietly(results.update, **changes)
+    assert not trained
+
+
+@pytest.mark.parametrize("name", ["bt", "rank centrality"])
+def test_another_functional_costs_one_pass_over_the_contexts(results, scored, monkeypatch, name):
+    monkeypatch.setattr(validity, "_MOST_CONTEXTS", COMPARED)
+    quietly(results.update, **CHANGES[name])
+    assert sum(scored) <= 1.2 * N_PROMPTS + 2 * COMPARED
+
+
+def test_another_functional_of_known_propensities_costs_one_pass(battles, rank, trained, scored, monkeypatch):
+    monkeypatch.setattr(validity, "_MOST_CONTEXTS", COMPARED)
+    given = rank(battles.frame, FORMULA, **(OPTIONS | {"propensity": "shown"}))
+    assert len(trained) == 2
+    assert sum(scored) <= 1.2 * N_PROMPTS
+    trained.clear()
+    scored.clear()
+    quietly(given.update, functional="bt")
+    assert not trained
+    assert sum(scored) <= 1.2 * N_PROMPTS + 2 * COMPARED
+
+
+@pytest.mark.parametrize("name", ["alpha", "plug-in"])
+@pytest.mark.parametrize("functional", ["borda", "bt"])
+def test_what_touches_no_probability_scores_nothing(results, scored, functional, name):
+    fit = quietly(results.update, functional=functional)
+    scored.clear()
+    quietly(fit.update, **CHANGES[name])
+    assert not scored
+
+
+def test_a_fit_trains_each_first_stage_once_per_fold(battles, rank, trained, scored):
+    rank(battles.frame, FORMULA, **OPTIONS)
+    assert len(trained) == 2 * 3
+    assert sum(scored) <= 2.2 * N_PROMPTS
+
+
+def test_unknown_options_are_refused(results):
+    with pytest.raises(OptionError, match="no option 'functionl'; did you mean 'functional'"):
+        results.update(functionl="bt")
+    with pytest.raises(OptionError, match="did you mean 'plugin'"):
+        results.update(estimator="plug-in")
+
+
+def test_results_do_not_change(battles, results):
+    text, params = results.summary().as_text(), results.params.copy()
+    for handed_out in (results.params, results.bse, results.plugin, results.cov_params(), results.predict()):
+        handed_out.iloc[:] = 99
+    results.influence[:] = 99
+    results.models.append("another")
+    quietly(results.update, functional="bt", alpha=0.5)
+    results.t_test("m0 - m1")
+    results.wald_test("m0 = m1 = m2")
+    results.win_probability("m0", "m1")
+    results.ellipsoid(models=["m0", "m1"])
+    for name in ("params", "estimates", "steps", "something"):
+        with pytest.raises((FrozenInstanceError, AttributeError, TypeError)):
+            setattr(results, name, None)
+    assert results.summary().as_text() == text
+    np.testing.assert_array_equal(results.params, params)
+
+
+def test_the_caller_s_data_are_left_alone(battles, rank):
+    frame, mu, shown = battles.frame.copy(), battles.mu.copy(), battles.propensity.copy()
+    rank(frame, FORMULA, **(OPTIONS | {"mu": mu, "propensity": shown, "functional": "bt", "floor": 0.2}))
+    assert frame.equals(battles.frame)
+    np.testing.assert_array_equal(mu, battles.mu)
+    np.testing.assert_array_equal(shown, battles.propensity)
+
+
+@pytest.fixture(params=["saved", "pickled", "pickled twice"])
+def stored(request, results, tmp_path):
+    if request.param == "saved":
+        results.save(tmp_path / "results.pickle")
+        return dr.load(tmp_path / "results.pickle")
+    once = pickle.loads(pickle.dumps(results))
+    return once if request.param == "pickled" else pickle.loads(pickle.dumps(once))
+
+
+def test_stored_results_say_the_same(results, stored):
+    assert_equal(stored, results)
+    assert stored.steps is None
+    for method in ("max-t", "bonferroni", "none"):
+        assert stored.conf_int(0.1, method).equals(results.conf_int(0.1, method))
+    test, expected = (r.t_test("m0 - m1").summary_frame() for r in (stored, results))
+    assert test.equals(expected)
+    wald, expected_wald = (r.wald_test("m0 = m1 = m2") for r in (stored, results))
+    assert (wald.statistic, wald.pvalue, wald.df_denom) == (
+        expected_wald.statistic,
+        expected_wald.pvalue,
+        expected_wald.df_denom,
+    )
+    assert stored.ellipsoid(models=["m0", "m2"]).volume == results.ellipsoid(models=["m0", "m2"]).volume
+    assert stored.graph.edges.tolist() == results.graph.edges.tolist()
+    assert repr(stored) == repr(results)
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda r: r.update(functional="bt"),
+        lambda r: r.influence,
+        lambda r: r.predict(),
+        lambda r: r.win_probability("m0", "m1"),
+    ],
+    ids=["update", "influence", "predict", "win_probability"],
+)
+def test_stored_results_say_what_they_cannot_do(stored, use):
+    with pytest.raises(DataNotStoredError, match="stored without"):
+        use(stored)
+
+
+def test_files_that_hold_something_else(tmp_path):
+    path = tmp_path / "other.pickle"
+    path.write_bytes(pickle.dumps({"a": 1}))
+    with pytest.raises(DataError, match="holds a dict"):
+        dr.load(path)
+
+
+def test_objects_that_are_bound_already_keep_what_they_were_given(results):
+    weights = dr.CategoryWeights((1, 0, 1, 0), (0, 1, 1, 0))
+    own = quietly(results.update, functional=BradleyTerry(weights))
+    other = quietly(results.update, functional="bt", category_weights=weights)
+    np.testing.assert_array_equal(own.params, other.params)

@@ -1,0 +1,70 @@
+"""The rooms of the house: which imports from which, what stands at the root, and that names are not used twice."""
+
+from __future__ import annotations
+
+import ast
+import collections
+import pathlib
+import re
+
+ROOT = pathlib.Path(__file__).parents[1]
+PACKAGE = ROOT / "dmlrank"
+# The same thing in rooms of different kinds: its numbers, its steps in a fit, its plans.
+SHARED_NAMES = {"__init__", "supplied", "bt_mle", "bt_restricted", "win_probability"}
+
+
+def module_parts(path: pathlib.Path) -> tuple[str, ...]:
+    return path.relative_to(PACKAGE).with_suffix("").parts
+
+
+def imports(path: pathlib.Path):
+    """Modules or rooms inside the package that a file imports from, as tuples of names."""
+    here = module_parts(path)[:-1]
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.ImportFrom) and node.level:
+            base = here[: len(here) - node.level + 1]
+            if node.module:
+                yield (*base, *node.module.split("."))
+            else:
+                for alias in node.names:
+                    yield (*base, alias.name)
+
+
+def test_a_room_imports_only_from_rooms_below_it():
+    picture = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8").split("```")[1]
+    rooms = re.findall(r"^  (\w+)(?:\.py|/)", picture, flags=re.M)
+    order = {room: place for place, room in enumerate(rooms)}
+    for path in PACKAGE.rglob("*.py"):
+        room = module_parts(path)[0]
+        if room in ("__init__", "_version"):
+            continue
+        assert room in order, f"{room} is not in the picture"
+        for target in imports(path):
+            name = target[0]
+            assert name in (room, "_version") or order[name] > order[room], f"{path.name} imports {name}"
+
+
+def test_no_circle_of_modules():
+    edges = {}
+    for path in PACKAGE.rglob("*.py"):
+        edges[module_parts(path)] = {target for target in imports(path) if target != module_parts(path)}
+    settled: set[tuple[str, ...]] = set()
+
+    def visit(module: tuple[str, ...], way: tuple[tuple[str, ...], ...]) -> None:
+        assert module not in way, " -> ".join(".".join(name) for name in (*way, module))
+        if module in edges and module not in settled:
+            for target in edges[module]:
+                visit(target, (*way, module))
+            settled.add(module)
+
+    for module in edges:
+        visit(module, ())
+
+
+def test_the_root_holds_only_what_users_and_every_room_need():
+    assert {path.stem for path in PACKAGE.glob("*.py")} == {"__init__", "_version", "api", "exceptions", "options"}
+
+
+def test_no_two_files_of_one_name():
+    names = collections.Counter(path.stem for path in PACKAGE.rglob("*.py"))
+    assert [name for name, number in names.items() if number > 1 and name not in SHARED_NAMES] == []

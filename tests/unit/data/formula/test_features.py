@@ -1,0 +1,408 @@
+"""Features: one row per context, names from the frame or the caller, transforms that are fitted once."""
+
+from __future__ import annotations
+
+import tracemalloc
+import warnings
+
+import numpy as np
+import pandas as pd
+import patsy
+import pytest
+
+import dmlrank as dr
+from dmlrank.data.formula.features import caller_environment, check_features, fit_features
+from dmlrank.data.frames import take_columns
+from dmlrank.data.read_votes import read_preferences
+from dmlrank.exceptions import (
+    ColumnError,
+    DataError,
+    FormulaError,
+    MissingDataError,
+    OptionError,
+    OptionTypeError,
+)
+
+QUICK = {"propensity": "marginal", "min_labels": 1, "tune": {"n_estimators": 2}, "rng": 0, "n_jobs": 1}
+
+
+def by_question(frame):
+    return frame.drop_duplicates("question").reset_index(drop=True)
+
+
+def test_x_has_one_row_per_context_in_order_of_first_appearance(read, votes):
+    data = read(votes, "length", context=["question"])
+    np.testing.assert_array_equal(data.x, [[3], [1], [2], [5], [4]])
+    assert data.context_ids.tolist() == ["q3", "q1", "q2", "q5", "q4"]
+
+
+def test_transforms_are_fitted_on_contexts_and_not_on_rows(read, votes):
+    data = read(votes, "center(length) + standardize(length)", context=["question"])
+    np.testing.assert_allclose(data.x[:, 0], np.array([3, 1, 2, 5, 4]) - 3.0)
+    np.testing.assert_allclose(data.x[:, 1], (np.array([3, 1, 2, 5, 4]) - 3) / np.sqrt(2))
+    assert votes["length"].mean() != 3
+
+
+def test_transforms_see_contexts_without_labels(read, votes):
+    silent = votes.assign(winner=votes["winner"].mask(votes["question"] == "q5"))
+    np.testing.assert_allclose(read(silent, "center(length)", context=["question"]).x.sum(), 0, atol=1e-12)
+
+
+@pytest.mark.parametrize("cell", [list, tuple, np.array], ids=["lists", "tuples", "arrays"])
+def test_vectors_in_cells_are_features(read, many_votes, cell):
+    rng = np.random.default_rng(0)
+    embedding = {q: rng.normal(size=3) for q in many_votes["question"].unique()}
+    frame = many_votes.assign(e=[cell(embedding[q]) for q in many_votes["question"]])
+    data = read(frame, "e + e:length", context=["question"])
+    expected = np.array([embedding[q] for q in data.context_ids])
+    length = by_question(frame)["length"].to_numpy()
+    np.testing.assert_allclose(data.x, np.hstack([expected, expected * length[:, None]]))
+    assert data.feature_map.names == ("e[0]", "e[1]", "e[2]", "e[0]:length", "e[1]:length", "e[2]:length")
+
+
+@pytest.mark.parametrize("kind", [np.asarray, pd.DataFrame, lambda rows: [list(row) for row in rows]])
+def test_arrays_of_the_caller_have_a_row_per_row_of_the_data(read, many_votes, kind):
+    codes = pd.factorize(many_votes["question"])[0]
+    matrix = np.random.default_rng(1).normal(size=(60, 2))
+    data = read(many_votes, "matrix", env={"matrix": kind(matrix[codes])}, context=["question"])
+    np.testing.assert_array_equal(data.x, matrix)
+    assert data.feature_map.names == ("matrix[0]", "matrix[1]")
+
+
+def test_arrays_follow_rows_that_are_dropped(read, many_votes):
+    frame = many_votes.assign(length=many_votes["length"].mask(many_votes["question"] == "q07"))
+    codes = pd.factorize(many_votes["question"])[0].astype(float)
+    data = read(frame, "length + codes", env={"codes": codes}, context=["question"], missing="drop")
+    names = pd.factorize(many_votes["question"])[1]
+    np.testing.assert_array_equal(data.x[:, 1], [names.get_loc(q) for q in data.context_ids])
+    assert "q07" not in data.context_ids
+
+
+def test_texts_of_the_caller_are_features_too(read, votes):
+    topics = votes["topic"].to_numpy(dtype=object)
+    with_array = read(votes, "topics", env={"topics": topics}, context=["question"])
+    np.testing.assert_array_equal(with_array.x, read(votes, "topic", context=["question"]).x)
+
+
+def test_names_are_looked_up_where_dml_rank_is_called(many_votes):
+    spread = np.arange(200.0)
+
+    def half(column):
+        return column / 2
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", dr.DmlrankWarning)
+        result = dr.dml_rank("winner ~ half(spread) | a + b", many_votes, **QUICK)
+    np.testing.assert_array_equal(result.steps.data.x[:, 0], spread / 2)
+
+
+def rank_in_a_function_of_its_own(frame, env):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", dr.DmlrankWarning)
+        return dr.dml_rank("winner ~ scaled | a + b", frame, env=env, **QUICK)
+
+
+def test_env_looks_further_up_or_into_a_mapping(many_votes):
+    scaled = np.arange(200.0)
+    np.testing.assert_array_equal(rank_in_a_function_of_its_own(many_votes, 1).steps.data.x[:, 0], scaled)
+    given = rank_in_a_function_of_its_own(many_votes, {"scaled": -scaled})
+    np.testing.assert_array_equal(given.steps.data.x[:, 0], -scaled)
+    captured = rank_in_a_function_of_its_own(many_votes, patsy.EvalEnvironment.capture())
+    np.testing.assert_array_equal(captured.steps.data.x[:, 0], scaled)
+    with pytest.raises(ColumnError, match=r"'scaled'.*neither a column nor known"):
+        rank_in_a_function_of_its_own(many_votes, 0)
+
+
+@pytest.mark.parametrize(
+    ("env", "error", "message"),
+    [
+        ("here", OptionTypeError, "env is a str; allowed: a mapping"),
+        (-1, OptionError, "env=-1"),
+        (10_000, OptionError, "not that many callers"),
+    ],
+)
+def test_an_env_that_is_none(env, error, message):
+    with pytest.raises(error, match=message):
+        caller_environment(env, depth=0)
+
+
+def test_functions_of_the_caller(read, votes):
+    data = read(votes, "twice(length)", env={"twice": lambda column: 2 * column}, context=["question"])
+    np.testing.assert_array_equal(data.x[:, 0], [6, 2, 4, 10, 8])
+
+
+def test_a_column_comes_before_a_name_of_the_caller(read, votes):
+    data = read(votes, "length", env={"length": np.zeros(9)}, context=["question"])
+    assert data.x[:, 0].tolist() == [3, 1, 2, 5, 4]
+
+
+def test_text_columns(read, votes):
+    frame = votes.assign(text=votes["topic"] + " of " + votes["question"])
+    data = read(frame, "text(text, 2)", context=["question"])
+    assert data.x.shape == (5, 2)
+    assert data.feature_map.names == ("text(text, 2)[0]", "text(text, 2)[1]")
+    holes = frame.assign(text=frame["text"].mask(frame["question"] == "q1"))
+    kept = read(holes, "text(text, 2)", context=["question"], missing="keep").x
+    np.testing.assert_array_equal(np.isnan(kept).all(axis=1), [False, True, False, False, False])
+
+
+def test_factors(read, votes):
+    codes = pd.get_dummies(by_question(votes)["topic"]).to_numpy(dtype=float)
+    np.testing.assert_array_equal(read(votes, "topic", context=["question"]).x, codes[:, 1:])
+    full = read(votes, "0 + C(topic)", context=["question"])
+    np.testing.assert_array_equal(full.x, codes)
+    assert full.feature_map.names == ("C(topic)[chat]", "C(topic)[code]", "C(topic)[math]")
+
+
+def test_categoricals_keep_their_order_and_lose_unused_levels(read, votes):
+    levels = ["science", "math", "code", "chat"]
+    frame = votes.assign(topic=pd.Categorical(votes["topic"], categories=levels))
+    data = read(frame, "topic", context=["question"])
+    assert data.feature_map.names == ("topic[T.code]", "topic[T.chat]")
+
+
+@pytest.mark.parametrize("features", ["1", "0", "-1"])
+def test_no_context(read, votes, features):
+    data = read(votes, features, context=["question"])
+    assert data.x.shape == (5, 0)
+    assert data.feature_map.names == ()
+    assert data.feature_map.transform(votes[[]]).shape == (9, 0)
+
+
+def test_the_intercept_is_dropped_and_only_it(read, votes):
+    data = read(votes, "1 + length + topic:length", context=["question"])
+    assert data.feature_map.names == ("length", "topic[T.code]:length", "topic[T.math]:length")
+    assert not (data.x == 1).all(axis=0).any()
+
+
+@pytest.mark.parametrize(
+    "features",
+    ["length", "center(length) + topic", "bs(length, df=4)", "text(prompt, 3)", "e * C(topic)", "np.exp(length) - 1"],
+)
+def test_new_contexts_get_the_fitted_transforms(read, many_votes, features):
+    frame = many_votes.assign(
+        prompt=many_votes["topic"] + " word" + many_votes["question"].str[1:2],
+        e=[[v, v**2] for v in many_votes["length"]],
+    )
+    data = read(frame, features, context=["question"], env={"np": np})
+    columns = data.feature_map.variables
+    same = data.feature_map.transform(take_columns(by_question(frame), columns))
+    np.testing.assert_array_equal(same, data.x)
+    few = by_question(frame).iloc[[5, 2]]
+    np.testing.assert_array_equal(data.feature_map.transform(take_columns(few, columns)), data.x[[5, 2]])
+
+
+def test_new_contexts_do_not_move_the_centre(read, votes):
+    features = read(votes, "center(length)", context=["question"]).feature_map
+    np.testing.assert_allclose(features.transform(pd.DataFrame({"length": [10.0, 10.0]})), [[7.0], [7.0]])
+
+
+@pytest.mark.parametrize(
+    ("newdata", "error", "fragments"),
+    [
+        ({"topic": ["poetry"], "length": [1.0]}, DataError, ["'poetry'", "topic"]),
+        ({"topic": ["math"]}, ColumnError, ["newdata: there is no column 'length'"]),
+        ({"topic": ["math"], "length": ["long"]}, DataError, ["newdata: 'length' is 'long'", "need numbers"]),
+        ({"topic": ["math"], "length": [[1.0, 2.0]]}, DataError, ["factor length", "columns instead of"]),
+    ],
+)
+def test_new_contexts_that_do_not_fit(read, votes, newdata, error, fragments):
+    features = read(votes, "topic + length", context=["question"]).feature_map
+    with pytest.raises(error) as caught:
+        features.transform(take_columns(pd.DataFrame(newdata), list(newdata)))
+    for fragment in fragments:
+        assert fragment in str(caught.value)
+
+
+def test_a_missing_category_is_missing_in_its_columns_only(read, votes):
+    holes = votes.assign(topic=votes["topic"].mask(votes["question"] == "q1"))
+    for topic in (holes["topic"], holes["topic"].astype("category"), holes["topic"].astype("string")):
+        data = read(holes.assign(topic=topic), "topic + length + topic:length", context=["question"], missing="keep")
+        assert data.feature_map.names[:3] == ("topic[T.code]", "topic[T.math]", "length")
+        np.testing.assert_array_equal(np.isnan(data.x[1]), [True, True, False, True, True])
+        assert not np.isnan(data.x[[0, 2, 3, 4]]).any()
+    new = data.feature_map.transform(
+        take_columns(pd.DataFrame({"topic": [None], "length": [1.0]}), ["topic", "length"])
+    )
+    np.testing.assert_array_equal(np.isnan(new[0]), [True, True, False, True, True])
+
+
+@pytest.mark.parametrize(
+    ("features", "env", "error", "fragments"),
+    [
+        ("lenght", {}, ColumnError, ["'lenght'", "neither a column nor known", "did you mean 'length'?", "'topic'"]),
+        ("np.log(length)", {}, ColumnError, ["'np'", "neither a column nor known where the formula is written"]),
+        ("id", {}, ColumnError, ["'id'", "neither a column"]),
+        ("k", {"k": 5}, ColumnError, ["'k'", "one entry for each of the 9 rows (it is a int)"]),
+        ("k", {"k": [1, 2]}, ColumnError, ["it is a list of 2"]),
+        ("k", {"k": np.zeros(4)}, ColumnError, ["it is a ndarray of 4"]),
+        ("centre(length)", {}, FormulaError, ["call 'centre'", "did you mean 'center'?", "env={'centre': function}"]),
+        ("winner + length", {}, FormulaError, ["'winner' is the outcome or an item column", "describe the context"]),
+        ("C(a)", {}, FormulaError, ["'a' is the outcome or an item column"]),
+        ("Q('b')", {}, FormulaError, ["'b' is the outcome or an item column"]),
+        ("f(length)", {"f": lambda v: v.sum()}, FormulaError, ["1 rows for 5 contexts"]),
+        ("f(length)", {"f": lambda v: v[:3]}, FormulaError, ["3 rows for 5 contexts"]),
+        ("f(length) + length", {"f": lambda v: v[:3]}, FormulaError, ["3 rows for 5 contexts"]),
+        ("f(length) + length:topic", {"f": lambda v: v[:3]}, FormulaError, ["cannot be computed", "mismatch"]),
+        ("f(length)", {"f": lambda v: 1 / 0}, FormulaError, ["ZeroDivisionError"]),
+        ("f(length)", {"f": lambda v: np.zeros((len(v), 1, 2))}, FormulaError, ["3-dimensional"]),
+        ("f(length)", {"f": lambda v: v * 1j}, FormulaError, ["cannot be computed", "complex"]),
+        ("topic + topic(length)", {}, FormulaError, ["cannot be computed", "not callable"]),
+    ],
+)  # fmt: skip
+def test_features_that_cannot_be_computed(read, votes, features, env, error, fragments):
+    with pytest.raises(error) as caught:
+        read(votes, features, env=env, context=["question"])
+    for fragment in fragments:
+        assert fragment in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("values", "fragment"),
+    [
+        (pd.to_datetime(["2024-01-01"] * 9), "'when' is a timestamp"),
+        (pd.to_datetime(["2024-01-01"] * 9, utc=True), "'when' is a timestamp"),
+        (pd.period_range("2024", periods=9, freq="D"), "'when' is a period"),
+        (pd.to_timedelta(range(9), unit="h"), "'when' is a time difference"),
+        ([pd.Timestamp("2024-01-01").date()] * 9, "'when' is a date"),
+        ([{"hour": 1}] * 9, "a dict; needed are names, numbers or labels"),
+        ([[1], [2, 3]] + [[1]] * 7, "vectors of length 1, 2"),
+    ],
+)
+def test_columns_that_are_no_features(read, votes, values, fragment):
+    with pytest.raises(DataError) as caught:
+        read(votes.assign(when=values), "when")
+    assert fragment in str(caught.value)
+
+
+def test_a_prompt_is_no_category(read, many_votes):
+    frame = many_votes.assign(prompt="Please explain " + many_votes["question"])
+    with pytest.raises(FormulaError, match=r"60 different values in 60 contexts.*text\(prompt, 100\)"):
+        read(frame, "prompt", context=["question"])
+    assert read(frame, "text(prompt, 5)", context=["question"]).x.shape == (60, 5)
+
+
+FORMULAS = [
+    "e",
+    "u + e + v",
+    "e + C(topic)",
+    "topic + e + u:topic",
+    "0 + e + topic",
+    "e + u + u:e",
+    "u + topic:v + v + e + topic",
+    "e + np.log(u) + flag + v",
+    "flag + whole + Q('a b') + e",
+    "v + topic*u + m + e",
+    "center(u) + m + one + e:v - v",
+    "(u + v + e)**2 - u",
+    "bs(u, df=4) + e + topic:m + v:topic + u",
+]
+
+
+@pytest.mark.parametrize("features", FORMULAS)
+def test_x_is_what_patsy_makes_of_the_formula(features):
+    """Plain terms do not go through patsy, but stand where it would put them, with its names."""
+    rng = np.random.default_rng(2)
+    n = 40
+    columns = {
+        "u": pd.Series(rng.uniform(1, 2, size=n), index=rng.permutation(n)),
+        "v": pd.Series(rng.normal(size=n).astype(np.float32)),
+        "whole": pd.Series(rng.integers(5, size=n)),
+        "a b": pd.Series(rng.normal(size=n)),
+        "flag": pd.Series(rng.random(n) < 0.5),
+        "topic": pd.Series(rng.choice(["chat", "code", "math"], size=n)),
+        "e": pd.Series(list(rng.normal(size=(n, 3)))),
+        "m": rng.normal(size=(n, 2)),
+        "one": rng.normal(size=(n, 1)),
+    }
+    x, features_of = fit_features(features, columns, n, caller_environment({"np": np}, depth=0))
+    stacked = {name: np.stack(list(column)) if name == "e" else np.asarray(column) for name, column in columns.items()}
+    expected = patsy.dmatrix(features, stacked)
+    kept = [name != "Intercept" for name in expected.design_info.column_names]
+    np.testing.assert_array_equal(x, np.asarray(expected)[:, kept])
+    assert features_of.names == tuple(np.array(expected.design_info.column_names)[kept])
+    assert x.flags.c_contiguous
+    table = pd.DataFrame({name: list(c) if np.ndim(c) == 2 else np.asarray(c) for name, c in columns.items()})
+    np.testing.assert_array_equal(features_of.transform(take_columns(table, features_of.variables)), x)
+
+
+def test_single_precision_stays_where_all_of_x_has_it():
+    rng = np.random.default_rng(3)
+    single, double = rng.normal(size=(20, 4)).astype(np.float32), rng.normal(size=(20, 4))
+    cells, length = pd.Series(list(single)), pd.Series(rng.normal(size=20))
+    for features, columns, dtype in (
+        ("m", {"m": single}, np.float32),
+        ("e + m", {"e": cells, "m": single}, np.float32),
+        ("m", {"m": double}, np.float64),
+        ("m", {"m": single.astype(np.float16)}, np.float64),
+        ("e + length", {"e": cells, "length": length}, np.float64),
+        ("m + center(length)", {"m": single, "length": length}, np.float64),
+    ):
+        x, _ = fit_features(features, columns, 20, caller_environment({}, depth=0))
+        assert x.dtype == dtype
+        first = next(iter(columns.values()))
+        np.testing.assert_array_equal(x[:, :4], np.stack(list(first)))
+
+
+def test_x_does_not_change_with_the_caller_s_array():
+    matrix = np.ones((20, 4))
+    x, _ = fit_features("matrix", {"matrix": matrix}, 20, caller_environment({}, depth=0))
+    matrix[:] = 7
+    np.testing.assert_array_equal(x, 1)
+
+
+def test_boosters_see_the_same_numbers_in_single_precision(many_votes):
+    """Fitted on float32 and on the same numbers as float64, everything is the same to the last digit."""
+    single = np.random.default_rng(4).normal(size=(200, 3)).astype(np.float32)
+    results = []
+    for emb in (single, single.astype(float)):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", dr.DmlrankWarning)
+            options = QUICK | {"propensity": "estimate", "tune": {"n_estimators": 9, "min_data_in_leaf": 5}}
+            results.append(dr.dml_rank("winner ~ emb | a + b", many_votes, env={"emb": emb}, **options))
+    assert results[0].steps.data.x.dtype == np.float32
+    np.testing.assert_array_equal(results[0].params, results[1].params)
+    np.testing.assert_array_equal(results[0].cov_params(), results[1].cov_params())
+    assert results[0].diagnostics.log_loss != results[0].diagnostics.log_loss_constant
+
+
+def test_reading_an_embedding_copies_it_once(many_votes):
+    """Peak of what is allocated on the way to X, as a multiple of X itself: X, and masks of a byte per number."""
+    rng = np.random.default_rng(5)
+    matrix = rng.normal(size=(200, 2000))
+    frame = many_votes.assign(e=list(matrix))
+    for features, env in (("e", {}), ("matrix", {"matrix": matrix}), ("topic + e", {})):
+        tracemalloc.start()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", dr.DmlrankWarning)
+            data = read_preferences(f"winner ~ {features} | a + b", frame, caller_environment(env, depth=0))
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        assert data.x.shape[1] >= 2000
+        assert peak < 1.7 * data.x.nbytes
+
+
+def test_infinite_features_are_named(read, votes):
+    frame = votes.assign(length=votes["length"].replace(4.0, np.inf))
+    with pytest.raises(DataError, match=r"infinite values in the features 'length', 'topic.T.math.:length'"):
+        read(frame, "topic*length", context=["question"])
+
+
+def test_missing_features_are_counted():
+    x = np.array([[1.0, np.nan], [np.nan, np.nan], [1.0, 2.0]])
+    assert check_features(x, ["u", "v"], keep_missing=True).tolist() == [True, True, False]
+    with pytest.raises(MissingDataError, match="'u', 'v' are NaN in 2 contexts"):
+        check_features(x, ["u", "v"], keep_missing=False)
+    with pytest.raises(DataError, match="infinite values in the features 'v'"):
+        check_features(np.array([[1.0, -np.inf]]), ["u", "v"], keep_missing=True)
+
+
+def test_features_without_contexts_of_their_own():
+    x, features = fit_features("1", {}, 4, caller_environment({}, depth=0))
+    assert x.shape == (4, 0)
+    assert features.names == ()
+
+
+def test_a_column_named_like_patsys_constant(read, votes):
+    data = read(votes.assign(Intercept=votes["length"]), "Q('Intercept')", context=["question"])
+    np.testing.assert_array_equal(data.x[:, 0], [3, 1, 2, 5, 4])

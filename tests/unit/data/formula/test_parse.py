@@ -1,0 +1,126 @@
+"""Formulas: where they are split, which names they use, and what is refused."""
+
+from __future__ import annotations
+
+import pytest
+
+from dmlrank.data.formula.parse import Formula, names_in, parse_formula
+from dmlrank.exceptions import DmlrankError, FormulaError
+
+
+@pytest.mark.parametrize(
+    ("text", "parts"),
+    [
+        ("winner ~ 1 | a + b", ("winner", "1", "a", "b")),
+        ("winner~C(g)+x|a+b", ("winner", "C(g)+x", "a", "b")),
+        ("  winner ~ x +\n  y | a\n + b\n", ("winner", "x +\n  y", "a", "b")),
+        ("w ~ I(x | y) + z | a + b", ("w", "I(x | y) + z", "a", "b")),
+        ("w ~ f([x | y]) + g[x | y] | a + b", ("w", "f([x | y]) + g[x | y]", "a", "b")),
+        ("w ~ I(x > '|') | a + b", ("w", "I(x > '|')", "a", "b")),
+        ("Q('the winner') ~ Q('a | b ~ c') | Q(\"model a\") + b", ("the winner", "Q('a | b ~ c')", "model a", "b")),
+        ("w ~ (x + y)**2 - x:y | a + b", ("w", "(x + y)**2 - x:y", "a", "b")),
+        ("größe ~ länge | modèle + 模型", ("größe", "länge", "modèle", "模型")),
+        ("class ~ 1 | from + import_", ("class", "1", "from", "import_")),
+    ],
+)
+def test_a_formula_is_split_at_the_outer_tilde_and_bar(text, parts):
+    assert parse_formula(text) == Formula(*parts)
+
+
+def test_several_columns_left_of_the_tilde_hold_probabilities():
+    formula = parse_formula("p_a + Q('p b') +p_tie ~ x | a + b")
+    assert formula.outcomes == formula.probabilities == ("p_a", "p b", "p_tie")
+    assert formula.outcome == "p_a + Q('p b') +p_tie"
+    assert parse_formula("winner ~ x | a + b").outcomes == ("winner",)
+    assert parse_formula("p_a + p_b ~ x | a + b") == Formula("p_a + p_b", "x", "a", "b", ("p_a", "p_b"))
+
+
+def test_a_formula_prints_as_it_is_read():
+    formula = parse_formula("winner~C(g)  +  x|a+b")
+    assert str(formula) == "winner ~ C(g)  +  x | a + b"
+    assert parse_formula(str(formula)) == formula
+
+
+@pytest.mark.parametrize(
+    ("text", "fragments"),
+    [
+        (3, ["is a int", "winner ~ features | model_a + model_b"]),
+        ("", ["no ~", "winner ~ features"]),
+        ("winner", ["no ~"]),
+        ("~ 1 | a + b", ["left of ~", "nothing"]),
+        ("winner ~ x", ["no |", "item columns are missing"]),
+        ("winner ~ (x | a + b)", ["no |"]),
+        ("winner ~ x ~ y | a + b", ["2 times ~"]),
+        ("winner ~ x | a + b | c", ["2 times | outside brackets"]),
+        ("winner ~ x || a + b", ["|| is not a separator", "one |"]),
+        ("winner ~ x | | a + b", ["2 times |"]),
+        ("winner | a + b ~ x", ["bar stands before the tilde"]),
+        ("winner ~ | a + b", ["no features", "write 1"]),
+        ("winner ~ x | a", ["1 item column after | (a)", "needed are two"]),
+        ("winner ~ x | a + b + c", ["3 item columns after | (a, b, c)"]),
+        ("winner ~ x |", ["right of |", "nothing"]),
+        ("winner ~ x | a +", ["right of |", "nothing"]),
+        ("winner ~ x | a - b", ["joined by +", "'a - b'"]),
+        ("winner ~ x | a * b", ["joined by +", "'a * b'"]),
+        ("winner ~ x | C(a) + b", ["right of |", "'C(a)'"]),
+        ("winner ~ x | a.b + c", ["'a.b'", 'Q("a name with spaces")']),
+        ("winner ~ x | model a + b", ["'model a'", 'Q("a name with spaces")']),
+        ("C(winner) ~ x | a + b", ["left of ~ stands one column", "'C(winner)'"]),
+        ("p_a - p_b ~ x | a + b", ["left of ~ stands one column", "joined by +", "'p_a - p_b'"]),
+        ("p_a + ~ x | a + b", ["left of ~ stands one column", "nothing"]),
+        ("p_a + C(p_b) ~ x | a + b", ["left of ~ stands one column", "'C(p_b)'"]),
+        ("p_a + p_a ~ x | a + b", ["'p_a' is named twice"]),
+        ("p + a ~ x | a + b", ["'a' is named twice"]),
+        ("Q(winner) ~ x | a + b", ["left of ~", "'Q(winner)'"]),
+        ("Q(1) ~ x | a + b", ["left of ~", "'Q(1)'"]),
+        ("winner ~ x | a + a", ["'a' is named twice"]),
+        ("a ~ x | a + b", ["'a' is named twice"]),
+        ("winner ~ x # all | a + b", ["cannot be read", "comments"]),
+        ("winner ~ 'x | a + b", ["cannot be read"]),
+    ],
+)
+def test_anything_else_is_refused_with_what_was_read(text, fragments):
+    with pytest.raises(FormulaError) as caught:
+        parse_formula(text)
+    assert isinstance(caught.value, DmlrankError | ValueError)
+    for fragment in fragments:
+        assert fragment in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("features", "values", "calls", "alone"),
+    [
+        ("1", (), (), ()),
+        ("x + y:x", ("x", "y"), (), ("x", "y")),
+        ("C(g) + np.log(x)", ("g", "np", "x"), ("C",), ()),
+        ("text(text, 3)", ("text",), (), ()),
+        ("Q('a b') + f(Q('c'))", ("a b", "c"), ("Q", "f"), ("a b",)),
+        ("f(lambda v: v + w)(x)", ("w", "x"), ("f",), ()),
+        ("I(sum([v for v in x]))", ("x",), ("I", "sum"), ()),
+        ("emb[:, 0] + g.str.len()", ("emb", "g"), (), ()),
+        ("bs(x, df=k)", ("x", "k"), ("bs",), ()),
+    ],
+)
+def test_names_are_values_or_calls(features, values, calls, alone):
+    names = names_in(features)
+    assert set(names.values) == set(values)
+    assert names.calls == calls
+    assert names.alone == alone
+
+
+@pytest.mark.parametrize(
+    ("features", "fragment"),
+    [
+        ("x +", "cannot be read"),
+        ("& x", "an operator stands where"),
+        ("I(x y)", "'I(x y)' is not Python"),
+        ("class + x", "Q('class')"),
+        ("x + Intercept", "Q('Intercept')"),
+        ("x:Intercept", "Q('Intercept')"),
+        ("(x", "cannot be read"),
+    ],
+)
+def test_features_that_no_engine_can_read(features, fragment):
+    with pytest.raises(FormulaError, match="features") as caught:
+        names_in(features)
+    assert fragment in str(caught.value)

@@ -1,0 +1,134 @@
+"""``text(column, k)`` against scikit-learn written out, and what it refuses."""
+
+from __future__ import annotations
+
+import sys
+
+import numpy as np
+import pandas as pd
+import patsy
+import pytest
+from sklearn.decomposition import TruncatedSVD
+from sklearn.feature_extraction.text import TfidfVectorizer
+
+from dmlrank.data.formula.transforms import KNOWN_ONLY, Text
+from dmlrank.exceptions import DataError, MissingExtraError
+
+WORDS = ["write", "poem", "sort", "the", "list", "of", "primes", "prove", "none", "is", "even", "into", "french"]
+
+
+def prompts(n, seed=0):
+    rng = np.random.default_rng(seed)
+    return [" ".join(rng.choice(WORDS, size=6)) for _ in range(n)]
+
+
+def fitted(texts, k):
+    transform = Text()
+    transform.memorize_chunk(texts, k)
+    transform.memorize_finish()
+    return transform
+
+
+def components(texts, k, new):
+    vectorizer = TfidfVectorizer()
+    decomposition = TruncatedSVD(n_components=k, random_state=0).fit(vectorizer.fit_transform(texts))
+    return decomposition.transform(vectorizer.transform(new))
+
+
+@pytest.mark.parametrize("k", [1, 3, 8])
+def test_text_is_tfidf_and_truncated_svd(k):
+    texts, new = prompts(40), [*prompts(10, seed=1), "no word of these"]
+    transform = fitted(texts, k)
+    np.testing.assert_array_equal(transform.transform(texts, k), components(texts, k, texts))
+    np.testing.assert_array_equal(transform.transform(new, k), components(texts, k, new))
+
+
+def test_chunks_add_up():
+    texts = prompts(30)
+    in_chunks = Text()
+    for at in range(0, 30, 10):
+        in_chunks.memorize_chunk(texts[at : at + 10], 3)
+    in_chunks.memorize_finish()
+    np.testing.assert_array_equal(in_chunks.transform(texts, 3), fitted(texts, 3).transform(texts, 3))
+
+
+def test_a_missing_text_is_missing_and_no_token():
+    texts = prompts(30)
+    holes = [text if i % 5 else None for i, text in enumerate(texts)]
+    known = [text for text in holes if text is not None]
+    transform = fitted(pd.Series(holes, dtype="string"), 3)
+    features = transform.transform(pd.Series(holes, dtype="string"), 3)
+    here = np.array([text is not None for text in holes])
+    assert np.isnan(features[~here]).all()
+    np.testing.assert_array_equal(features[here], components(known, 3, known))
+    assert np.isnan(transform.transform([None, None], 3)).all()
+    # A prompt that says "none" is a text like any other.
+    assert not np.isnan(transform.transform(["none"], 3)).any()
+
+
+def test_an_empty_text_is_known():
+    transform = fitted(["", *prompts(20)], 2)
+    np.testing.assert_array_equal(transform.transform([""], 2), [[0.0, 0.0]])
+
+
+def test_texts_that_are_all_the_same():
+    features = fitted(["sort the list"] * 5, 1).transform(["sort the list"], 1)
+    np.testing.assert_allclose(features, [[1.0]])
+
+
+@pytest.mark.parametrize(
+    ("texts", "k", "message"),
+    [
+        ([None, None], 2, "every text of the column is missing"),
+        (["", "a", "?"], 2, "no words of two or more letters"),
+        (["sort lists", "sort primes"], 3, r"text\(..., 3\): 2 texts with 3 distinct words have at most 2"),
+        (["sort lists"] * 9, 3, "9 texts with 2 distinct words have at most 2"),
+        ([1.5, 2.5], 2, "reads a column of strings; 1.5 is a float"),
+        (["sort", 3], 1, "reads a column of strings; 3 is a int"),
+        (["sort"], 0, "k=0"),
+        (["sort"], 2.0, "k=2.0"),
+        (["sort"], "2", "k='2'"),
+        (["sort"], True, "k=True"),
+    ],
+)
+def test_texts_that_cannot_be_used(texts, k, message):
+    with pytest.raises(DataError, match=message):
+        fitted(texts, k)
+
+
+def test_without_scikit_learn_the_extra_is_named(monkeypatch):
+    monkeypatch.setitem(sys.modules, "sklearn.feature_extraction.text", None)
+    with pytest.raises(MissingExtraError, match=r"pip install 'dmlrank\[text\]'"):
+        fitted(["sort"], 1)
+
+
+TRANSFORMS = ["center(x)", "standardize(x)", "scale(x, ddof=1)", "bs(x, df=4)", "cr(x, df=4)", "cc(x, df=4)"]
+
+
+def design(code, x, ours, info=None):
+    """A transform's columns, by patsy's own or by ours, learned from x or, with ``info``, before."""
+    namespace = patsy.EvalEnvironment([KNOWN_ONLY if ours else {}])
+    keep = patsy.NAAction(NA_types=[])
+    info = info or patsy.incr_dbuilder("0 + " + code, lambda: iter([{"x": x}]), namespace, NA_action=keep)
+    return np.asarray(patsy.build_design_matrices([info], {"x": x}, NA_action=keep)[0]), info
+
+
+@pytest.mark.parametrize("code", TRANSFORMS)
+@pytest.mark.parametrize("kind", [np.asarray, pd.Series])
+def test_transforms_learn_from_known_values_alone(code, kind):
+    x = np.random.default_rng(0).normal(size=60)
+    whole, info = design(code, kind(x), ours=True)
+    np.testing.assert_array_equal(whole, design(code, kind(x), ours=False)[0])
+    holes = np.where(np.arange(60) % 7 == 3, np.nan, x)
+    known = ~np.isnan(holes)
+    found, _ = design(code, kind(holes), ours=True)
+    np.testing.assert_array_equal(found[known], design(code, kind(holes[known]), ours=False)[0])
+    assert np.isnan(found[~known]).all()
+    again, _ = design(code, kind(holes), ours=True, info=info)
+    np.testing.assert_array_equal(again[known], whole[known])
+    assert np.isnan(design(code, kind(np.full(3, np.nan)), ours=True)[0]).all()
+
+
+def test_vectors_are_centred_by_their_whole_rows():
+    x = np.array([[1.0, 2.0], [np.nan, 5.0], [3.0, 8.0]])
+    np.testing.assert_array_equal(design("center(x)", x, ours=True)[0], [[-1, -3], [np.nan, np.nan], [1, 3]])

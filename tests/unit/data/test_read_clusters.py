@@ -1,0 +1,77 @@
+"""Groupings are told apart: of contexts, and of votes within contexts."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from dmlrank.data.read_clusters import read_clusters
+from dmlrank.exceptions import OptionError
+
+
+@pytest.fixture
+def data(make_data):
+    """Five contexts, two of them with two votes, the last without one."""
+    extras = {
+        "topic": ["b", "b", "a", "a", "a", "b", "b"],
+        "user": [9, 9, 10, 10, 10, 9, 10],
+        "judge": ["y", "x", "x", "y", "x", "x", "nobody"],
+        "site": ["s", "t", "s", "t", "s", "s", "s"],
+    }
+    return make_data(
+        [0, 0, 1, 1, 2, 3],
+        [0, 1, 0, 1, 0, 1],
+        [1, 0, 1, 0, 1, 0],
+        [0, 1, 0, 1, 0, 1],
+        n_items=2,
+        n_categories=2,
+        n_contexts=5,
+        extras=extras,
+    )
+
+
+def test_without_groups_contexts_are_independent(data):
+    assert read_clusters(data, (), ()) is None
+
+
+def test_groups_of_contexts(data):
+    made = read_clusters(data, ("topic",), ("question_id",))
+    assert made.names == ("topic",)
+    assert made.prompt.tolist() == [1, 0, 0, 1, 1]
+    assert made.other is None
+    assert made.annotator is None
+
+
+def test_two_groupings_of_contexts(data):
+    made = read_clusters(data, ("topic", "user"), ())
+    assert made.prompt.tolist() == [1, 0, 0, 1, 1]
+    assert made.other.tolist() == [1, 0, 0, 1, 0]
+
+
+@pytest.mark.parametrize("groups", [("topic", "judge"), ("judge", "topic")])
+def test_annotators_come_second_whatever_the_order(data, groups):
+    made = read_clusters(data, groups, ())
+    assert made.names == ("topic", "judge")
+    assert made.prompt.tolist() == [1, 0, 0, 1, 1]
+    assert made.annotator.tolist() == [2, 1, 1, 2, 1, 1]
+
+
+def test_the_contexts_themselves(data):
+    made = read_clusters(data, ("context", "judge"), ())
+    assert made.prompt.tolist() == [0, 1, 2, 3, 4]
+    assert made.annotator.tolist() == [2, 1, 1, 2, 1, 1]
+
+
+@pytest.mark.parametrize("groups", [("judge",), ("judge", "site")])
+def test_annotators_without_their_prompts_are_refused_with_the_column_to_add(data, groups):
+    with pytest.raises(OptionError, match=r"vary within contexts.*\{'groups': \['question_id', 'judge'\]\}"):
+        read_clusters(data, groups, ("question_id",))
+    with pytest.raises(OptionError, match=r"\['context', 'judge'\]"):
+        read_clusters(data, groups, ())
+
+
+def test_codes_do_not_depend_on_the_order_of_the_rows(data):
+    codes = read_clusters(data, ("topic",), ()).prompt
+    data.extras["topic"] = data.extras["topic"].map({"a": "a", "b": "b"}).astype(str)
+    np.testing.assert_array_equal(read_clusters(data, ("topic",), ()).prompt, codes)
+    assert codes[np.flatnonzero(data.extras["topic"][[0, 2, 4, 5, 6]] == "a")].tolist() == [0, 0]

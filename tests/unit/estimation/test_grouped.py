@@ -1,0 +1,291 @@
+"""Kinds of contexts against the evaluation of every context: where no features are, they are the same numbers."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import dmlrank as dr
+from dmlrank.data.graph import Graph
+from dmlrank.data.preferences import gather_cells
+from dmlrank.estimation import grouped as by_kind
+from dmlrank.estimation.cross_fitting import CrossFittedMu, Folds
+from dmlrank.estimation.diagnostics import calibration_slope, effective_contexts, log_spread
+from dmlrank.estimation.grouped import KindInfluence, _ranked, comes_in_kinds, evaluate_kinds, find_kinds
+from dmlrank.estimation.influence import Influence, pieces_by_context
+from dmlrank.estimation.one_step import evaluate
+from dmlrank.functionals import Borda, BradleyTerry, CategoryWeights, RankCentrality
+from dmlrank.functionals.position_effect import FirstAdvantage
+from dmlrank.inference.covariance import one_way, robust
+from dmlrank.nuisance.outcome_model.cross_fit import ConstantMu, MirroredMu
+
+K, C, N_FOLDS = 4, 3, 3
+SCORES = {
+    "borda": lambda weights, graph: Borda(weights, graph),
+    "bt": lambda weights, graph: BradleyTerry(weights, graph),
+    "rank_centrality": lambda weights, graph: RankCentrality(weights, graph),
+    "rate": lambda weights, graph: RankCentrality(weights, graph, walk="rate"),
+    "first advantage": lambda weights, graph: FirstAdvantage(weights, graph),
+}
+WEIGHTS = {"half": CategoryWeights.half(C), "unshared": CategoryWeights((1.0, 0.0, 0.9), (0.0, 1.0, 0.9))}
+
+
+def draw(make_data, draw_mu, ordered=True, several=False, soft=False, weighted=False):
+    """Contexts with no, one or several labelled cells, each fold with its own mu, propensities by pair."""
+    rng = np.random.default_rng(5)
+    n, n_votes = 300, 500 if several else 250
+    context = rng.integers(n - 20, size=n_votes) if several else rng.permutation(n)[:n_votes]
+    first = rng.integers(K, size=n_votes)
+    second = (first + rng.integers(1, K, size=n_votes)) % K
+    data = make_data(context, first, second, rng.integers(C, size=n_votes), n_items=K, n_categories=C, n_contexts=n)
+    if soft:
+        y = np.where(rng.random(n_votes)[:, None] < 0.3, rng.dirichlet(np.ones(C), size=n_votes), data.vote_y)
+        cells, vote_cell = gather_cells(context, first, second, y)
+        data = replace(data, cells=cells, vote_cell=vote_cell, vote_y=y)
+    data = data if ordered else data.unordered()
+    tables = draw_mu(rng, N_FOLDS, K, C, floor=0.2)
+    models = tuple(ConstantMu(table) for table in tables)
+    models = models if ordered else tuple(MirroredMu(model, data.flip) for model in models)
+    folds = Folds(rng.integers(N_FOLDS, size=n), np.arange(n), N_FOLDS)
+    rates = rng.uniform(0.2, 0.9, size=(K, K))
+    weight = rng.uniform(0.2, 2.0, size=n)
+    return (
+        data,
+        CrossFittedMu(models, folds, data.x),
+        rates[data.cells.first, data.cells.second],
+        weight / weight.mean() if weighted else None,
+    )
+
+
+def both(case, scores, floor=0.05):
+    """The pass by kinds and the pass over all contexts."""
+    data, mu, propensity, weight = case
+    pieces = pieces_by_context(data)
+    kinds = find_kinds(data, mu.folds.fold)
+    assert comes_in_kinds(scores, data, pieces)
+    assert kinds.same(propensity)
+    assert len(kinds) < data.n_contexts
+    short = evaluate_kinds(scores, mu, data, kinds, propensity, pieces, floor, weight)
+    return short, evaluate(scores, mu, data, propensity, pieces, floor, weight)
+
+
+CASES = {
+    "plain": {},
+    "unordered": {"ordered": False},
+    "several votes": {"several": True},
+    "several votes, unordered": {"several": True, "ordered": False},
+    "soft": {"soft": True},
+    "weights": {"weighted": True},
+    "all": {"ordered": False, "several": True, "soft": True, "weighted": True},
+}
+
+
+@pytest.mark.parametrize("options", CASES.values(), ids=CASES)
+@pytest.mark.parametrize("weights", WEIGHTS.values(), ids=WEIGHTS)
+@pytest.mark.parametrize("complete", [True, False])
+@pytest.mark.parametrize("score", SCORES.values(), ids=SCORES)
+def test_kinds_give_the_numbers_of_all_contexts(make_data, draw_mu, options, weights, complete, score):
+    edges = ~np.eye(K, dtype=bool)
+    if not complete:
+        edges[0, 2] = edges[2, 0] = False
+    case = draw(make_data, draw_mu, **options)
+    # The second one has no moments in store.
+    one = score(weights, Graph(edges))
+    passed, whole = both(case, [one, one])
+    for made, known in zip(passed.influences, whole.influences, strict=True):
+        assert isinstance(made, KindInfluence)
+        assert isinstance(known, Influence)
+        written = made.expanded
+        for name in ("value", "correction", "piece_context", "piece_weight", "weight", "estimate", "plugin", "centred"):
+            np.testing.assert_allclose(getattr(written, name), getattr(known, name), rtol=1e-12, atol=1e-12)
+        for name in ("estimate", "plugin", "value_weight", "n_contexts", "n_scores", "price_of_sample"):
+            np.testing.assert_allclose(getattr(made, name), getattr(known, name), rtol=1e-12, atol=1e-12)
+        phi = known.centred
+        # The first advantage is zero where order does not matter, but for rounding.
+        tiny = 1e-11 * np.square(phi).sum() + 1e-24
+        np.testing.assert_allclose(made.second_moment, phi.T @ phi, rtol=1e-11, atol=tiny)
+        np.testing.assert_allclose(made.moments().fourth, (phi**4).sum(axis=0), rtol=1e-11, atol=1e-48)
+        np.testing.assert_allclose(effective_contexts(made), effective_contexts(known), rtol=1e-11)
+        assert (made.steepening is None) == (known.steepening is None)
+        if known.steepening is not None:
+            # Where mu is needed at all pairs, one central difference along a sum stands for a sum of differences.
+            close = 1e-9 if hasattr(one, "derivative_at") else 1e-5
+            largest = np.abs(known.steepening).max()
+            np.testing.assert_allclose(made.steepening, known.steepening, rtol=0, atol=close * largest)
+        for name in ("without_correction", "given_prompts"):
+            changed, expected = getattr(made, name)(), getattr(known, name)()
+            np.testing.assert_allclose(changed.centred, expected.centred, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("options", CASES.values(), ids=CASES)
+def test_what_labels_say_of_mu_is_the_same(make_data, draw_mu, options):
+    case = draw(make_data, draw_mu, **options)
+    passed, whole = both(case, [BradleyTerry(CategoryWeights.half(C))], floor=0.15)
+    np.testing.assert_array_equal(passed.cell_mu, whole.cell_mu)
+    assert (passed.n_floored, passed.n_entries) == (whole.n_floored, whole.n_entries)
+    assert passed.n_floored > 0
+    short, long = passed.labels, whole.labels
+    assert len(short.cells) < len(long.cells)
+    assert short.count.sum() == len(long.cells)
+    assert short.cells.n_votes.sum() == long.cells.n_votes.sum()
+    slopes = [calibration_slope(labels.mu, labels.cells, labels.count) for labels in (short, long)]
+    assert slopes[0] == pytest.approx(slopes[1], rel=1e-6)
+    assert log_spread(short.mu, short.count) == pytest.approx(log_spread(long.mu, long.count), rel=1e-12)
+    losses = [(one.cells.n_votes[:, None] * one.cells.y * np.log(one.mu)).sum() for one in (short, long)]
+    assert losses[0] == pytest.approx(losses[1], rel=1e-12)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_covariances_are_made_from_kinds(make_data, draw_mu, weighted):
+    case = draw(make_data, draw_mu, several=True, weighted=weighted)
+    passed, whole = both(case, [BradleyTerry(CategoryWeights.half(C))])
+    made, known = passed.influences[0], whole.influences[0]
+    gauge = np.full((1, K), 0.5)
+    group = np.random.default_rng(1).integers(40, size=case[0].n_contexts)
+    for kind in (lambda one: robust(one, gauge), lambda one: one_way(one, group, gauge)):
+        np.testing.assert_allclose(kind(made).matrix, kind(known).matrix, rtol=0, atol=1e-12)
+    sums = np.zeros((40, K))
+    np.add.at(sums, group, known.centred)
+    np.testing.assert_allclose(made.sums_by(group), sums, rtol=1e-12, atol=1e-10)
+
+
+def test_contexts_are_alike_where_fold_pair_and_label_are(make_data):
+    rng = np.random.default_rng(2)
+    n = 400
+    first = rng.integers(3, size=n)
+    second = (first + rng.integers(1, 3, size=n)) % 3
+    label, fold = rng.integers(C, size=n), rng.integers(2, size=n + 5)
+    data = make_data(np.arange(n), first, second, label, n_items=3, n_categories=C, n_contexts=n + 5)
+    kinds = find_kinds(data, fold)
+    said = [(fold[i], first[i], second[i], label[i]) if i < n else (fold[i],) for i in range(n + 5)]
+    assert len(kinds) == len(set(said))
+    for kind in range(len(kinds)):
+        assert len({said[i] for i in np.flatnonzero(kinds.of == kind)}) == 1
+    np.testing.assert_array_equal(kinds.count, np.bincount(kinds.of))
+    np.testing.assert_array_equal(kinds.cells.y[kinds.row], data.cells.y)
+    assert (np.diff(kinds.fold) >= 0).all()
+    assert kinds.cells.n_votes.sum() == n
+
+
+def test_numbers_far_apart_are_ranked_without_a_table():
+    number = np.random.default_rng(3).integers(10**9, size=200) // 10**7
+    place, example = _ranked(number, 10**9)
+    expected, inverse = np.unique(number, return_inverse=True)
+    np.testing.assert_array_equal(place, inverse)
+    np.testing.assert_array_equal(number[example], expected)
+    shorter = _ranked(number, 100)
+    np.testing.assert_array_equal(shorter[0], inverse)
+    np.testing.assert_array_equal(number[shorter[1]], expected)
+
+
+def test_propensities_that_vary_within_a_kind_are_noticed(make_data, draw_mu):
+    data, mu, propensity, _ = draw(make_data, draw_mu, several=True)
+    kinds = find_kinds(data, mu.folds.fold)
+    assert kinds.same(propensity)
+    alike = np.flatnonzero(kinds.n_cells > 1)[0]
+    propensity[np.flatnonzero(kinds.row == alike)[0]] *= 1.001
+    assert not kinds.same(propensity)
+
+
+def test_a_walk_knows_its_derivative_along_single_pairs(draw_mu):
+    rng = np.random.default_rng(4)
+    first = np.repeat(np.arange(K), K - 1)
+    second = (first + np.tile(np.arange(1, K), K)) % K
+    mu, delta = draw_mu(rng, 1, K, C)[0], rng.normal(size=(len(first), C))
+    whole = np.zeros((len(first), K, K, C))
+    whole[np.arange(len(first)), first, second] = delta
+    edges = ~np.eye(K, dtype=bool)
+    edges[1, 3] = edges[3, 1] = False
+    for walk in ("transition", "rate"):
+        for weights in WEIGHTS.values():
+            score = RankCentrality(weights, Graph(edges), walk=walk)
+            along = score.derivative(np.broadcast_to(mu, whole.shape), whole)
+            np.testing.assert_allclose(score.derivative_along(mu, delta, first, second), along, atol=1e-13)
+
+
+FITS = {
+    "plain": {},
+    "display order ignored": {"position_bias": False},
+    "weights": {"weights": "weight"},
+    "clusters": {"cov_type": "cluster", "cov_kwds": {"groups": "topic"}},
+    "two clusterings": {"cov_type": "cluster", "cov_kwds": {"groups": ["topic", "hour"]}},
+    "fixed prompts": {"prompts": "fixed"},
+    "repeated": {"n_rep": 2},
+    "plug-in": {"estimator": "plugin"},
+    "floor": {"floor": 0.1},
+}
+
+
+@pytest.fixture(scope="module")
+def battles():
+    rng = np.random.default_rng(6)
+    frame = dr.datasets.simulate_arena(n=1500, rng=6)
+    frame = frame[
+        frame["model_a"].isin(frame["model_a"].unique()[:4]) & frame["model_b"].isin(frame["model_a"].unique()[:4])
+    ]
+    frame = frame.reset_index(drop=True)
+    frame.loc[frame.index[::19], "winner"] = None
+    n = len(frame)
+    return frame.assign(weight=rng.uniform(0.5, 2, n), topic=rng.integers(40, size=n), hour=rng.integers(35, size=n))
+
+
+@pytest.mark.usefixtures("ignore_warnings")
+@pytest.mark.parametrize("functional", ["borda", "bt", "rank_centrality"])
+@pytest.mark.parametrize("options", FITS.values(), ids=FITS)
+def test_a_fit_by_kinds_is_the_fit_of_all_contexts(battles, monkeypatch, functional, options):
+    fits, used = [], []
+    for allowed in (True, False):
+
+        def come(*case, allowed=allowed):
+            used.append(allowed and comes_in_kinds(*case))
+            return used[-1]
+
+        monkeypatch.setattr(by_kind, "comes_in_kinds", come)
+        given = {"functional": functional, "min_labels": 1, "rng": 0, "n_jobs": 1} | options
+        fits.append(dr.dml_rank("winner ~ 1 | model_a + model_b", battles, **given))
+    assert used[0]
+    assert not used[-1]
+    one, other = fits
+    np.testing.assert_allclose(one.params, other.params, rtol=0, atol=1e-12)
+    # The finite differences of the steepening magnify rounding.
+    close = {"borda": 1e-12, "bt": 1e-10, "rank_centrality": 1e-6}[functional]
+    covariance = other.cov_params().to_numpy()
+    np.testing.assert_allclose(one.cov_params(), covariance, rtol=0, atol=close * np.abs(covariance).max())
+    np.testing.assert_allclose(one.conf_int(), other.conf_int(), rtol=0, atol=close)
+    np.testing.assert_allclose(one.influence, other.influence, rtol=1e-12, atol=1e-11)
+    np.testing.assert_allclose(one.predict(), other.predict(), rtol=1e-12)
+    np.testing.assert_allclose(one.estimates.shares, other.estimates.shares, rtol=1e-12)
+    first, second = one.diagnostics, other.diagnostics
+    for name in first.__dataclass_fields__:
+        if isinstance(getattr(first, name), float):
+            assert getattr(first, name) == pytest.approx(getattr(second, name), rel=1e-6, abs=1e-9, nan_ok=True), name
+        else:
+            assert getattr(first, name) == getattr(second, name), name
+    frames = [fit.augment() for fit in fits]
+    numbers = frames[0].select_dtypes("number").columns
+    np.testing.assert_allclose(frames[0][numbers], frames[1][numbers], rtol=1e-12, atol=1e-11)
+
+
+@pytest.mark.usefixtures("ignore_warnings")
+def test_results_by_kind_are_compared_grouped_and_bootstrapped(battles, monkeypatch):
+    answers = []
+    for allowed in (True, False):
+        monkeypatch.setattr(by_kind, "comes_in_kinds", lambda *case, allowed=allowed: allowed and comes_in_kinds(*case))
+        given = {"min_labels": 1, "rng": 0, "n_jobs": 1}
+        borda = dr.dml_rank("winner ~ 1 | model_a + model_b", battles, **given)
+        bt = borda.update(functional="bt")
+        assert isinstance(borda._live("this test").influence, KindInfluence) == allowed
+        joint = dr.compare(borda, borda.update(category_weights="paper"))
+        answers.append(
+            [
+                bt.conf_int(bootstrap="rademacher").to_numpy(),
+                joint.cov_params().to_numpy(),
+                np.array([bt.win_probability(*bt.models[:2]).estimate]),
+                bt.update(estimator="plugin").params.to_numpy(),
+            ]
+        )
+    # The correction for a shrunken mu is a finite difference, which magnifies rounding.
+    for one, other in zip(*answers, strict=True):
+        np.testing.assert_allclose(one, other, rtol=0, atol=2e-8)

@@ -1,0 +1,231 @@
+"""The steepening against numerical derivatives of the correction's second moment, written out pair by pair."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from dmlrank.data.graph import Graph
+from dmlrank.estimation.cross_fitting import GivenMu
+from dmlrank.estimation.influence import pieces_by_context, pieces_by_group
+from dmlrank.estimation.one_step import evaluate
+from dmlrank.estimation.variance_correction import Steep, pair_worth, steepening
+from dmlrank.functionals import Borda, BradleyTerry, CategoryWeights, RankCentrality
+from dmlrank.functionals.position_effect import FirstAdvantage
+
+K, C = 4, 3
+FLIP = [1, 0, 2]
+HALF = CategoryWeights.half(C)
+RING = Graph.of([(0, 1), (1, 2), (2, 3), (0, 3), (0, 2)], K)
+STEEP = {
+    "bt": BradleyTerry(HALF),
+    "bt on a graph": BradleyTerry(HALF, RING),
+    "rank_centrality": RankCentrality(HALF),
+    "rate on a graph": RankCentrality(HALF, RING, walk="rate"),
+}
+
+
+@pytest.fixture(params=STEEP.values(), ids=STEEP)
+def score(request):
+    return request.param
+
+
+def mirror(mu):
+    return np.swapaxes(mu, 1, 2)[..., FLIP]
+
+
+def jacobian(score, mu, j, k):
+    """J_jk, (d, C), of one context, (1, K, K, C)."""
+    columns = []
+    for c in range(C):
+        unit = np.zeros(mu.shape)
+        unit[0, j, k, c] = 1.0
+        columns.append(score.derivative(mu, unit)[0])
+    return np.stack(columns, axis=1)
+
+
+def second_moment(score, mu, labels, worth, ordered):
+    """Sum over pairs of worth J V J', J at ``mu``, V at ``labels``, of one context."""
+    total = np.zeros((K, K))
+    for j in range(K):
+        for k in range(K):
+            if j == k or (not ordered and j > k):
+                continue
+            p = labels[0, j, k]
+            jac = jacobian(score, mu, j, k)
+            if not ordered:
+                jac = jac + jacobian(score, mu, k, j)[:, FLIP]
+            total += worth[j, k] * jac @ (np.diag(p) - np.outer(p, p)) @ jac.T
+    return total
+
+
+@pytest.mark.parametrize("ordered", [True, False])
+def test_it_is_the_derivative_of_the_second_moment(score, draw_mu, ordered):
+    rng = np.random.default_rng(0)
+    n = 3
+    mu = draw_mu(rng, n, K, C, floor=0.3)
+    delta = rng.normal(size=mu.shape) * ~np.eye(K, dtype=bool)[:, :, None]
+    delta -= delta.mean(axis=-1, keepdims=True) * ~np.eye(K, dtype=bool)[:, :, None]
+    delta *= 30
+    worth, population = rng.uniform(1, 5, size=(K, K)), rng.uniform(0.5, 1.5, size=n)
+    if not ordered:
+        mu, delta = (mu + mirror(mu)) / 2, delta + mirror(delta)
+        worth = np.triu(worth, 1)
+    step = 1e-5
+    twin = np.zeros((K, K))
+    for i in range(n):
+        at, along = mu[i : i + 1], delta[i : i + 1]
+        ends = [second_moment(score, at + sign * step * along, at, worth, ordered) for sign in (1, -1)]
+        twin += population[i] ** 2 * (ends[0] - ends[1]) / (2 * step)
+    # The worth of an unordered pair counts both orders through which its label acts.
+    made = steepening(score, mu, delta, worth * (1 if ordered else 4), population)
+    np.testing.assert_allclose(made, twin, rtol=1e-4, atol=1e-4 * np.abs(twin).max())
+    assert np.abs(twin).max() > 0.1
+
+
+def test_a_context_without_labels_adds_nothing(score, draw_mu):
+    rng = np.random.default_rng(1)
+    mu = draw_mu(rng, 2, K, C)
+    delta = np.zeros(mu.shape)
+    assert not steepening(score, mu, delta, np.ones((K, K)), np.ones(2)).any()
+    delta[0, 0, 1] = [1.0, -0.5, -0.5]
+    both, one = (steepening(score, mu[:n], delta[:n], np.ones((K, K)), np.ones(n)) for n in (2, 1))
+    np.testing.assert_allclose(both, one, rtol=1e-12)
+
+
+def test_a_linear_functional_is_as_steep_anywhere(draw_mu):
+    rng = np.random.default_rng(2)
+    mu = draw_mu(rng, 5, K, C)
+    delta = 10 * rng.normal(size=mu.shape) * ~np.eye(K, dtype=bool)[:, :, None]
+    made = steepening(Borda(HALF), mu, delta, np.ones((K, K)), np.ones(5))
+    np.testing.assert_allclose(made, 0, atol=1e-8)
+
+
+def test_who_is_steep():
+    assert all(isinstance(score, Steep) for score in STEEP.values())
+    assert not isinstance(FirstAdvantage(HALF, RING), Steep)
+
+
+def labelled(make_data, rng, mu, pi):
+    """Every pair of every context labelled with its propensity, by the probabilities ``mu``."""
+    context, first, second = np.nonzero(rng.random(mu.shape[:3]) < pi * ~np.eye(K, dtype=bool))
+    p = mu[context, first, second].cumsum(axis=1)
+    label = np.minimum((p < rng.random((len(p), 1))).sum(axis=1), C - 1)
+    data = make_data(context, first, second, label, n_items=K, n_categories=C, n_contexts=len(mu))
+    return data, np.full(len(data.cells), pi)
+
+
+def shrunken(mu, share=0.5):
+    even = np.where(np.eye(K, dtype=bool)[:, :, None], 0.0, 1 / C)
+    return (1 - share) * mu + share * even
+
+
+def steepening_of(score, mu, data, propensity):
+    return evaluate([score], GivenMu(mu), data, propensity, pieces_by_context(data), 0.0).influences[0].steepening
+
+
+def test_at_the_true_mu_it_is_zero_on_average_and_elsewhere_what_is_missing_to_the_truth(score, make_data, draw_mu):
+    rng = np.random.default_rng(3)
+    true = draw_mu(rng, 1, K, C, floor=0.4)
+    fitted = shrunken(true)
+    many, wrong = np.repeat(true, 300, axis=0), np.repeat(fitted, 300, axis=0)
+    at_truth, elsewhere, worth = [], [], []
+    for _ in range(60):
+        data, propensity = labelled(make_data, rng, many, 0.5)
+        at_truth.append(steepening_of(score, many, data, propensity))
+        elsewhere.append(steepening_of(score, wrong, data, propensity))
+        cells = data.cells
+        worth.append(pair_worth(wrong[cells.context, cells.first, cells.second], data, propensity))
+    assert (np.abs(np.mean(at_truth, axis=0)) < 4 * np.std(at_truth, axis=0) / np.sqrt(60) + 1e-12).all()
+    towards = 1e-4 * (true - fitted)
+    average = np.mean(worth, axis=0)
+    ends = [second_moment(score, fitted + sign * towards, fitted, average, True) for sign in (1, -1)]
+    missing = (ends[0] - ends[1]) / 2e-4
+    error = np.std(elsewhere, axis=0) / np.sqrt(60)
+    assert (np.abs(np.mean(elsewhere, axis=0) - missing) < 4 * error + 1e-12).all()
+    assert (np.abs(missing) > 8 * error).any()
+
+
+def test_where_mu_is_shrunken_the_log_odds_are_steeper_than_they_look(make_data):
+    rng = np.random.default_rng(9)
+    true = np.broadcast_to(np.where(np.eye(K, dtype=bool)[:, :, None], 0.0, [0.8, 0.1, 0.1]), (300, K, K, C))
+    data, propensity = labelled(make_data, rng, true, 0.5)
+    added = np.diag(steepening_of(STEEP["bt"], shrunken(true), data, propensity))
+    assert (added > 0).all()
+
+
+def test_the_pass_sums_it_over_contexts_whatever_the_pieces_are(score, make_data, draw_mu):
+    rng = np.random.default_rng(4)
+    n = 30
+    context, first = rng.integers(n, size=120), rng.integers(K, size=120)
+    second = (first + rng.integers(1, K, size=120)) % K
+    data = make_data(context, first, second, rng.integers(C, size=120), n_items=K, n_categories=C, n_contexts=n)
+    mu, propensity = draw_mu(rng, n, K, C, floor=0.3), rng.uniform(0.3, 1, size=len(data.cells))
+    weight = rng.uniform(0.5, 1.5, size=n)
+    weight /= weight.mean()
+    cells, delta = data.cells, np.zeros(mu.shape)
+    at = (cells.context, cells.first, cells.second)
+    delta[at] = (cells.y - mu[at]) / propensity[:, None]
+    twin = steepening(score, mu, delta, pair_worth(mu[at], data, propensity), weight) / n
+    for pieces in (pieces_by_context(data), pieces_by_group(data, rng.integers(5, size=120))[0]):
+        made = evaluate([score], GivenMu(mu), data, propensity, pieces, 0.0, weight).influences[0]
+        # The pass takes a difference per labelled pair where the score allows it, another step than the twin has.
+        np.testing.assert_allclose(made.steepening, twin, rtol=1e-5, atol=1e-10 * np.abs(twin).max())
+        assert made.without_correction().steepening is None
+
+
+def test_borda_has_none(make_data, draw_mu):
+    rng = np.random.default_rng(5)
+    mu = draw_mu(rng, 20, K, C)
+    data, propensity = labelled(make_data, rng, mu, 0.5)
+    assert steepening_of(Borda(HALF), mu, data, propensity) is None
+
+
+@pytest.mark.parametrize("name", ["bt", "rank_centrality"])
+def test_items_under_other_codes(name, make_data, draw_mu):
+    score = STEEP[name]
+    rng, code = np.random.default_rng(6), np.array([2, 0, 3, 1])
+    mu = draw_mu(rng, 20, K, C)
+    data, _ = labelled(make_data, rng, mu, 0.5)
+    cells = data.cells
+    moved_cells = replace(cells, first=code[cells.first], second=code[cells.second])
+    moved = np.empty(mu.shape)
+    moved[np.ix_(np.arange(20), code, code)] = mu
+    propensity = rng.uniform(0.3, 1, size=len(cells))
+    one = steepening_of(score, mu, data, propensity)
+    two = steepening_of(score, moved, replace(data, cells=moved_cells), propensity)
+    np.testing.assert_allclose(two[np.ix_(code, code)], one, rtol=1e-8, atol=1e-10 * np.abs(one).max())
+
+
+@pytest.mark.parametrize("ordered", [True, False])
+def test_worth_of_pairs_in_loops(make_data, draw_mu, ordered):
+    rng = np.random.default_rng(7)
+    n, votes = 15, 60
+    context, first = rng.integers(n, size=votes), rng.integers(K, size=votes)
+    second = (first + rng.integers(1, K, size=votes)) % K
+    data = make_data(context, first, second, rng.integers(C, size=votes), n_items=K, n_categories=C, n_contexts=n)
+    data = data if ordered else data.unordered()
+    cells = data.cells
+    mu = rng.dirichlet(np.full(C, 5.0), size=len(cells))
+    propensity = rng.uniform(0.3, 1, size=len(cells))
+    expected, spread, full = np.zeros((K, K)), 0.0, 0.0
+    for cell in range(len(cells)):
+        expected[cells.first[cell], cells.second[cell]] += 1 / propensity[cell] ** 2 / n
+        spread += sum((cells.y[cell] - mu[cell]) ** 2)
+        full += 1 - sum(mu[cell] ** 2)
+    expected *= min(spread / full, 1) * (1 if ordered else 4)
+    np.testing.assert_allclose(pair_worth(mu, data, propensity), expected)
+    if not ordered:
+        assert not np.tril(expected).any()
+
+
+def test_means_of_votes_spread_less_and_are_worth_less(make_data):
+    rng = np.random.default_rng(8)
+    pairs = np.repeat(np.arange(200), 4)
+    data = make_data(pairs, np.zeros(800), np.ones(800), rng.integers(2, size=800), n_items=2, n_categories=2)
+    even = np.full((200, 2), 0.5)
+    single = make_data(np.arange(200), np.zeros(200), np.ones(200), np.arange(200) % 2, n_items=2, n_categories=2)
+    ratio = pair_worth(even, data, np.ones(200))[0, 1] / pair_worth(even, single, np.ones(200))[0, 1]
+    assert ratio == pytest.approx(0.25, abs=0.05)

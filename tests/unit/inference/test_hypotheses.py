@@ -1,0 +1,425 @@
+"""Hypotheses in words against evaluating the words, names that look like arithmetic, and what every error says."""
+
+from __future__ import annotations
+
+import decimal
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from dmlrank.exceptions import DmlrankError, HypothesisError, UnknownModelError
+from dmlrank.inference.hypotheses import read_hypothesis
+
+MODELS = ["a", "b", "c", "gpt-4", "claude-1"]
+NASTY = [
+    "gpt-4",
+    "gpt-4-turbo",
+    "gpt-4-turbo (2024)",
+    "gpt-4-turbo-2024-04-09",
+    "01-ai/yi-34b",
+    "meta-llama/Llama-3.1-70B-Instruct",
+    "qwen2.5:72b[q4_K_M]",
+    "claude 3",
+    "claude 3 opus",
+    "a+b",
+    "c++",
+    "x*y",
+    "model = best",
+    "one, two; three",
+    "O'Brien's \"best\"",
+    "(beta) grok",
+    "4o",
+    "1e3x",
+    "模型-7b",
+    "ёлка",
+    "a",
+    "b",
+    "a-b",
+    "a - b",
+    "`tick",
+    "f(x)",
+    ".hidden",
+    "a_b|c",
+    "50%",
+    "{x}",
+]
+ONLY_QUOTED = ["4", "3.5", "1e5", "-x", "+", "=", " padded", "padded ", "*starred", "/slash", ",", "new\nline"]
+
+
+def quoted(name):
+    return next(q + name + q for q in "'\"`" if q not in name)
+
+
+@pytest.mark.parametrize(
+    ("words", "matrix", "value", "labels"),
+    [
+        ("a - b", [[1, -1, 0]], [0], ["a - b"]),
+        ("a-b", [[1, -1, 0]], [0], ["a - b"]),
+        ("a", [[1, 0, 0]], [0], ["a"]),
+        ("-a", [[-1, 0, 0]], [0], ["-a"]),
+        ("a - b = 0.1", [[1, -1, 0]], [0.1], ["a - b"]),
+        ("a - b == 0.1", [[1, -1, 0]], [0.1], ["a - b"]),
+        ("a - b - .1", [[1, -1, 0]], [0.1], ["a - b"]),
+        ("0.1 = a", [[-1, 0, 0]], [-0.1], ["-a"]),
+        ("a = 1e-3", [[1, 0, 0]], [0.001], ["a"]),
+        ("a = 3-2", [[1, 0, 0]], [1], ["a"]),
+        ("(a + b)/2 = c", [[0.5, 0.5, -1]], [0], ["0.5*a + 0.5*b - c"]),
+        ("2*a = b + c", [[2, -1, -1]], [0], ["2*a - b - c"]),
+        ("a*2 - b * 1E+1", [[2, -10, 0]], [0], ["2*a - 10*b"]),
+        ("a-2*b", [[1, -2, 0]], [0], ["a - 2*b"]),
+        ("a-(b+c)/2", [[1, -0.5, -0.5]], [0], ["a - 0.5*b - 0.5*c"]),
+        ("-(a - -b)", [[-1, -1, 0]], [0], ["-a - b"]),
+        ("c - a", [[-1, 0, 1]], [0], ["c - a"]),
+        ("-c + 3*a", [[3, 0, -1]], [0], ["3*a - c"]),
+        ("a − b", [[1, -1, 0]], [0], ["a - b"]),
+        ("'a' - \"b\" + `c`", [[1, -1, 1]], [0], ["a - b + c"]),
+        ("a-'b'", [[1, -1, 0]], [0], ["a - b"]),
+        ("a = b = c", [[1, -1, 0], [0, 1, -1]], [0, 0], ["a - b", "b - c"]),
+        ("a = b = 1", [[1, -1, 0], [0, 1, 0]], [0, 1], ["a - b", "b"]),
+        ("a, b = 2; c", [[1, 0, 0], [0, 1, 0], [0, 0, 1]], [0, 2, 0], ["a", "b", "c"]),
+        (
+            "\n a = b,\n\n b = c;\r\n a = c",
+            [[1, -1, 0], [0, 1, -1], [1, 0, -1]],
+            [0, 0, 0],
+            ["a - b", "b - c", "a - c"],
+        ),
+        ("\n a = b\n\n b = c,\na = c\n", [[1, -1, 0], [0, 1, -1], [1, 0, -1]], [0, 0, 0], ["a - b", "b - c", "a - c"]),
+        ("(a\n- b)", [[1, -1, 0]], [0], ["a - b"]),
+        ("0.1*a + 0.2*a - 0.3*a = b", [[0, -1, 0]], [0], ["-b"]),
+        ("a - a/3 - a/3 - a/3 + b", [[0, 1, 0]], [0], ["b"]),
+        ("a - b, a - b", [[1, -1, 0], [1, -1, 0]], [0, 0], ["a - b", "a - b"]),
+    ],
+)
+def test_words_are_read(words, matrix, value, labels):
+    read = read_hypothesis(words, ["a", "b", "c"])
+    np.testing.assert_array_equal(read.matrix, np.array(matrix, dtype=float))
+    np.testing.assert_array_equal(read.value, np.array(value, dtype=float))
+    assert read.labels == tuple(labels)
+    assert read.matrix.dtype == read.value.dtype == np.float64
+
+
+@pytest.mark.parametrize("name", NASTY)
+def test_a_name_is_matched_whole(name):
+    plain, other = read_hypothesis(name, NASTY), "claude 3" if name != "claude 3" else "gpt-4"
+    np.testing.assert_array_equal(plain.matrix[0], np.eye(len(NASTY))[NASTY.index(name)])
+    assert plain.labels == (name,)
+    expected = np.eye(len(NASTY))[NASTY.index(name)] - np.eye(len(NASTY))[NASTY.index(other)]
+    for words in (f"{name} - {other}", f"{name} = {other}", f"({name})-({other})", f"2*({name} - {other})/2"):
+        np.testing.assert_array_equal(read_hypothesis(words, NASTY).matrix, [expected])
+    np.testing.assert_array_equal(read_hypothesis((name, other), NASTY).matrix, [expected])
+    np.testing.assert_array_equal(read_hypothesis({name: 1, other: -1}, NASTY).matrix, [expected])
+
+
+@pytest.mark.parametrize("name", NASTY + ONLY_QUOTED)
+def test_any_name_can_be_quoted(name):
+    models = NASTY + ONLY_QUOTED
+    quotes = [q for q in "'\"`" if q not in name]
+    assert quotes
+    for quote in quotes:
+        read = read_hypothesis(
+            f"{quote}{name}{quote}-{quote}c++{quote}" if name != "c++" else f"{quote}c++{quote}", models
+        )
+        assert read.matrix[0, models.index(name)] == 1.0
+        assert np.abs(read.matrix).sum() == (2.0 if name != "c++" else 1.0)
+
+
+@pytest.mark.parametrize(
+    ("models", "words", "first", "second"),
+    [
+        (["a", "b", "a-b"], "a-b", "a-b", None),
+        (["a", "b", "a-b"], "a - b", "a", "b"),
+        (["a", "b", "a - b"], "a - b", "a - b", None),
+        (["a", "b", "a - b"], "'a' - 'b'", "a", "b"),
+        (["gpt-4", "turbo"], "gpt-4-turbo", "gpt-4", "turbo"),
+        (["gpt-4", "turbo", "gpt-4-turbo"], "gpt-4-turbo", "gpt-4-turbo", None),
+        (["gpt-4", "gpt-4-turbo"], "gpt-4-turbo-gpt-4", "gpt-4-turbo", "gpt-4"),
+        (["gpt-4", "gpt-4-turbo"], "gpt-4-gpt-4-turbo", "gpt-4", "gpt-4-turbo"),
+        (["c", "c+"], "c-c+", "c", "c+"),
+        (["4o", "o"], "4o - o", "4o", "o"),
+        (["'a'", "a"], "'a'", "'a'", None),
+        (["(a)", "a"], "(a) - a", "(a)", "a"),
+        (["a ", "a", "b"], "a - b", "a", "b"),
+    ],
+)
+def test_the_longest_name_wins(models, words, first, second):
+    (row,) = read_hypothesis(words, models).matrix
+    assert row.tolist() == [float(model == first) - float(model == second) for model in models]
+
+
+def random_expression(rng, names, scores, depth=0):
+    """A random linear expression in words and its value for the given scores."""
+    kind = rng.integers(5) if depth < 3 else 0
+    if kind == 0:
+        name = names[rng.integers(len(names))]
+        return (name if rng.random() < 0.5 else quoted(name)), scores[name]
+    left, x = random_expression(rng, names, scores, depth + 1)
+    if kind == 1:
+        number = f"{rng.uniform(0.1, 9):.{rng.integers(1, 4)}f}"
+        form = rng.integers(3)
+        text = (f"{number}*({left})", f"({left}) * {number}", f"({left})/{number}")[form]
+        return text, x / float(number) if form == 2 else x * float(number)
+    if kind == 2:
+        number = rng.integers(1, 20)
+        return (
+            (f"{left} + {number}e-1", x + number / 10) if rng.random() < 0.5 else (f"({left} - {number})", x - number)
+        )
+    if kind == 3:
+        return f"-({left})", -x
+    right, y = random_expression(rng, names, scores, depth + 1)
+    space = " " * rng.integers(1, 3)
+    return (
+        (f"{left}{space}+{space}{right}", x + y) if rng.random() < 0.5 else (f"{left}{space}-{space}({right})", x - y)
+    )
+
+
+@pytest.mark.parametrize("seed", range(300))
+def test_rows_say_what_the_words_say(seed):
+    rng = np.random.default_rng(seed)
+    # "a - b" as one name would swallow the difference of a and b that the generator means.
+    names = [name for name in NASTY if name not in ("a - b", "a+b", "a-b", "gpt-4")]
+    scores = dict(zip([*names, "gpt-4"], rng.normal(size=len(names) + 1), strict=True))
+    words, values = [], []
+    for side in range(1, rng.integers(2, 5)):
+        text, value = random_expression(rng, names, scores)
+        words.append(f"{text} + {side}*gpt-4")  # a different multiple on every side: the scores never cancel
+        values.append(value + side * scores["gpt-4"])
+    words, names = " = ".join(words), list(scores)
+    read = read_hypothesis(words, names)
+    expected = -np.diff([*values, 0.0] if len(values) == 1 else values)
+    np.testing.assert_allclose(read.matrix @ list(scores.values()) - read.value, expected, rtol=1e-9, atol=1e-9)
+
+    order = rng.permutation(len(names))
+    permuted = read_hypothesis(words, [names[k] for k in order])
+    np.testing.assert_array_equal(permuted.matrix, read.matrix[:, order])
+    np.testing.assert_array_equal(permuted.value, read.value)
+    assert permuted.labels == read.labels
+
+
+@pytest.mark.parametrize("seed", range(50))
+def test_whatever_is_typed_is_read_or_refused_in_words(seed):
+    rng = np.random.default_rng(seed)
+    pieces = [*"abc+-*/=(),;\n '\"`−.<!", "gpt-4", "gpt-4-", "0314", "1e9", "1e999", " - ", "zz", "[", "\\", "$", "{"]
+    for _ in range(40):
+        words = "".join(rng.choice(pieces, size=rng.integers(1, 12)))
+        try:
+            read = read_hypothesis(words, MODELS)
+        except DmlrankError as error:
+            assert str(error)  # noqa: PT017
+        else:
+            assert np.isfinite(read.matrix).all()
+            assert read.matrix.any(axis=1).all()
+            assert read.matrix.shape == (len(read.labels), len(MODELS))
+
+
+@pytest.mark.parametrize(
+    ("hypothesis", "labels"),
+    [
+        (("gpt-4", "claude-1"), ["gpt-4 - claude-1"]),
+        (["gpt-4 - claude-1", "a = b = c"], ["gpt-4 - claude-1", "a - b", "b - c"]),
+        (["a", "b"], ["a", "b"]),
+        ([("a", "b"), {"c": 1}, "b = c"], ["a - b", "c", "b - c"]),
+        ({"gpt-4": 1, "claude-1": -1.0}, ["gpt-4 - claude-1"]),
+        ({"b": -1, "a": np.float32(0.5)}, ["0.5*a - b"]),
+        (pd.Series({"c": 2, "a": -2}), ["2*c - 2*a"]),
+        ([1, -1, 0, 0, 0], ["a - b"]),
+        (np.array([0.5, 0.5, -1, 0, 0]), ["0.5*a + 0.5*b - c"]),
+        ([[1, -1, 0, 0, 0], [0, 0, 0, -1, 1]], ["a - b", "claude-1 - gpt-4"]),
+        ([(1, -1, 0, 0, 0), (0, 1, -1, 0, 0)], ["a - b", "b - c"]),
+        (np.array([[True, False, False, False, False]]), ["a"]),
+        (pd.DataFrame({"gpt-4": [1, 0], "a": [-1.0, 1 / 3]}), ["gpt-4 - a", "0.333333*a"]),
+        (pd.DataFrame({"a": [1], "b": [-1]}, dtype="Int64"), ["a - b"]),
+    ],
+)
+def test_numbers_and_names_are_read(hypothesis, labels):
+    read = read_hypothesis(hypothesis, MODELS)
+    assert read.labels == tuple(labels)
+    np.testing.assert_array_equal(read.value, np.zeros(len(labels)))
+    # "%g" shows six digits
+    np.testing.assert_allclose(read.matrix, read_hypothesis(list(labels), MODELS).matrix, atol=1e-6)
+
+
+def test_restrictions_with_values():
+    matrix = np.array([[1, -1, 0, 0, 0], [0, 1, -1, 0, 0]])
+    frame = pd.DataFrame({"b": [-1, 1], "a": [1, 0], "c": [0, -1]}, index=["x", "y"])
+    for pair in [(matrix, [0.1, 2]), (matrix.tolist(), np.array([0.1, 2])), (frame, pd.Series([0.1, 2], ["x", "y"]))]:
+        read = read_hypothesis(pair, MODELS)
+        np.testing.assert_array_equal(read.matrix, matrix)
+        np.testing.assert_array_equal(read.value, [0.1, 2])
+    np.testing.assert_array_equal(read_hypothesis((matrix, 3), MODELS).value, [3, 3])
+    np.testing.assert_array_equal(read_hypothesis((matrix[0], 3), MODELS).value, [3])
+    np.testing.assert_array_equal(read_hypothesis(({"a": 1}, 3), MODELS).value, [3])
+
+
+def test_the_input_is_neither_changed_nor_shared():
+    matrix, value = np.eye(2), np.array([1.0, 2.0])
+    read = read_hypothesis((matrix, value), ["a", "b"])
+    read.matrix[:], read.value[:] = 7, 7
+    np.testing.assert_array_equal(matrix, np.eye(2))
+    np.testing.assert_array_equal(value, [1, 2])
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("gpt-4-0314 = claude-1", ["'gpt-4-0314'", "did you mean 'gpt-4'?", "spaces around a minus", "character 1"]),
+        ("claude-1 - gpt-4-0314", ["'gpt-4-0314'", "did you mean 'gpt-4'?", "character 12"]),
+        ("gpt-4-2024-05 - a", ["'gpt-4-2024-05'"]),
+        ("gpt-4-turbo - a", ["'gpt-4-turbo'", "did you mean 'gpt-4'?"]),
+        ("gpt-4-a-turbo", ["'a-turbo'"]),
+        ("gpt-4-(2024)", ["'gpt-4-(2024)'"]),
+        ("gpt-4(2024)", ["'gpt-4(2024)'"]),
+        ("gpt-4:free = a", ["'gpt-4:free'"]),
+        ("gpt-4 turbo", ["'gpt-4 turbo'", "did you mean 'gpt-4'?"]),
+        ("gpt-4/turbo", ["'gpt-4/turbo'"]),
+        ("01-ai/yi-34b", ["'01-ai/yi-34b'"]),
+        ("4-0314 = a", ["'4-0314'"]),
+        ("GPT-4 = a", ["'GPT-4'", "did you mean 'gpt-4'?"]),
+        ("a = 'gpt 4'", ["'gpt 4'", "did you mean 'gpt-4'?"]),
+        ("a = nan", ["'nan'"]),
+        ("2a = b", ["'2a'", "products with *"]),
+        ("(a + zz)/2", ["'zz'", "character 6"]),
+        ("a - b\nb - zz", ["'zz'", "\n    b - zz\n        ^^ character 11"]),
+    ],
+)
+def test_unknown_models_are_named(words, said):
+    with pytest.raises(UnknownModelError) as caught:
+        read_hypothesis(words, MODELS)
+    for part in ["unknown model", "known are 'a', 'b', 'c', 'gpt-4', 'claude-1'", *said]:
+        assert part in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("", "the hypothesis is empty"),
+        (" \n ", "the hypothesis is empty"),
+        ("a*b", "a product of scores is not linear; allowed are number*model"),
+        ("(a - b)*2*c", "a product of scores"),
+        ("a/b", "dividing by a score is not linear"),
+        ("1/a", "dividing by a score is not linear"),
+        ("a/0", "divides by zero"),
+        ("a/(1-1)", "divides by zero"),
+        ("(a - b", "'(' is not closed"),
+        ("(a = b)", "'(' is not closed"),
+        ("a - b)", "there is no '(' that it closes before ')'"),
+        ("()", "is missing after '(', where ')' stands"),
+        ("a -", "is missing after '-', where the hypothesis ends"),
+        ("a-", "is missing after '-', where the hypothesis ends"),
+        ("= a", "is missing, where '=' stands"),
+        ("a = ", "is missing after '=', where the hypothesis ends"),
+        ("a, , b", "is missing after ',', where ',' stands"),
+        ("a,", "is missing after ',', where the hypothesis ends"),
+        ("a = b;\n", "is missing after ';', where the hypothesis ends"),
+        ("a**2", "is missing after '*', where '*' stands"),
+        ("a b", "there is no operator before 'b'"),
+        ("2(a + b)", "there is no operator before '('"),
+        ("1 = 2", "no model is named, only numbers: this is never true"),
+        ("4", "no model is named, only numbers"),
+        ("a = b = b", "the scores cancel: this is always true"),
+        ("a = a + 1", "the scores cancel: this is never true"),
+        ("0*a", "the scores cancel"),
+        ("a > b", "'>' is not allowed, a hypothesis is an equation"),
+        ("a != b", "a hypothesis is an equation"),
+        ("'a - b", "the quote ' is not closed"),
+        ("1e999*a", "the number is too large"),
+        ("0." + "0" * 2000 + "1*a", "the number is too large"),
+        ("1e300*1e300*a", "too large"),
+        ("1e-300*1e-300*a", "all zeros"),
+        ("0e999999999999*a", "the scores cancel"),
+        ("(" * 5000 + "a" + ")" * 5000, "nested too deep"),
+    ],
+)
+def test_words_that_say_nothing_are_refused(words, said):
+    with pytest.raises(HypothesisError) as caught:
+        read_hypothesis(words, MODELS)
+    assert said in str(caught.value)
+
+
+def test_a_caret_marks_the_place_in_a_long_hypothesis():
+    with pytest.raises(HypothesisError) as caught:
+        read_hypothesis("a + b + " * 100 + "a*b + " + "a + " * 100 + "c", MODELS)
+    *_, line, marks = str(caught.value).splitlines()
+    assert line[marks.index("^") : marks.rindex("^") + 1] == "a*b"
+    assert len(line) < 130
+    assert marks.endswith("character 801")
+
+
+def test_a_number_that_is_also_a_name_must_be_told_apart():
+    with pytest.raises(HypothesisError, match=r"'4' is a number and a model: quote the model, write the number as 04"):
+        read_hypothesis("a = 4", ["a", "4"])
+    np.testing.assert_array_equal(read_hypothesis("a = '4'", ["a", "4"]).matrix, [[1, -1]])
+    np.testing.assert_array_equal(read_hypothesis("a = 04", ["a", "4"]).value, [4])
+
+
+class NamedColumns:
+    columns = ("a", "b")
+
+
+@pytest.mark.parametrize(
+    ("hypothesis", "said"),
+    [
+        ([], "the hypothesis is empty"),
+        ({}, "the hypothesis is empty"),
+        (np.empty((0, 5)), "the hypothesis is empty"),
+        ([1, -1], "has the shape (2,); allowed: (5,) and (J, 5)"),
+        (np.eye(5)[:, :2], "has the shape (5, 2); allowed"),
+        (np.zeros((1, 1, 5)), "has the shape (1, 1, 5)"),
+        (3.0, "has the shape ()"),
+        ([[1, -1], [1]], "rows of one length"),
+        (None, "must hold real numbers"),
+        ({"a": "1"}, "must hold real numbers"),
+        ({"a": decimal.Decimal(1)}, "must hold real numbers"),
+        (["a", 1], "has the shape ()"),
+        ([[1j, 0, 0, 0, 0]], "must hold real numbers"),
+        (np.array(["a - b"]), "must hold real numbers"),
+        ({"a": 10**400}, "too large"),
+        ({"a": np.nan, "b": 1}, "{'a': nan, 'b': 1.0} and q is 0.0; every number must be finite"),
+        ([[1, 0, 0, 0, 0], [np.inf, 0, 0, 0, 0]], "row 2 has {'a': inf"),
+        ((np.eye(5), np.nan), "q is nan; every number must be finite"),
+        (np.zeros(5), "row 1 of the hypothesis is all zeros"),
+        (pd.DataFrame({"a": [1, 0]}), "row 2 of the hypothesis is all zeros"),
+        (pd.Series([1, -1], index=["a", "a"]), "'a' appears twice"),
+        (pd.DataFrame([[1, -1]], columns=["b", "b"]), "'b' appears twice"),
+        (("a", "a"), "'a' appears twice"),
+        ((np.eye(5), [1, 2]), "q has the shape (2,), but R has 5 rows"),
+        ((np.eye(5), "a"), "a tuple is two names or the arrays (R, q)"),
+        (("a - b", 0.1), "a tuple is two names or the arrays (R, q)"),
+        (("a", "b", "c"), "hypotheses join in a list"),
+        ((1, -1, 0, 0, 0), "a tuple is two names or the arrays (R, q)"),
+        ((["a - b"], [0.1]), "must hold real numbers"),
+        ((pd.DataFrame({"a": [1, 2]}), pd.Series([1, 2], index=[1, 0])), "different indexes"),
+        (NamedColumns(), "a NamedColumns cannot be read by name; give a pandas DataFrame"),
+    ],
+)
+def test_numbers_that_cannot_be_read_are_refused(hypothesis, said):
+    with pytest.raises(HypothesisError) as caught:
+        read_hypothesis(hypothesis, MODELS)
+    assert said in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "hypothesis",
+    [
+        {"gpt4": 1},
+        pd.Series({"gpt4": 1}),
+        pd.DataFrame({"a": [1], "gpt4": [1]}),
+        ("a", "gpt4"),
+        ["a - b", "gpt4 = a"],
+    ],
+    ids=["dict", "series", "frame", "tuple", "list"],
+)
+def test_unknown_names_are_refused_in_every_form(hypothesis):
+    with pytest.raises(UnknownModelError, match=r"unknown model 'gpt4'.*did you mean 'gpt-4'"):
+        read_hypothesis(hypothesis, MODELS)
+
+
+def test_two_hypotheses_are_not_a_pair_of_names():
+    with pytest.raises(UnknownModelError, match=r"'a - b'.*a tuple holds two names, a list several hypotheses"):
+        read_hypothesis(("a - b", "b - c"), MODELS)
+
+
+def test_a_date_behind_a_slash_is_part_of_another_name():
+    with pytest.raises(UnknownModelError, match="unknown model 'gpt-4/0314'"):
+        read_hypothesis("gpt-4/0314 = claude-1", ["gpt-4", "claude-1"])
+    np.testing.assert_allclose(read_hypothesis("gpt-4/2 = claude-1", ["gpt-4", "claude-1"]).matrix, [[0.5, -1]])

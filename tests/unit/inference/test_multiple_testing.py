@@ -1,0 +1,258 @@
+"""Adjusted p-values against statsmodels, R's multcomp, scipy and step-downs written out."""
+
+from __future__ import annotations
+
+import pathlib
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.stats import dunnett, norm, studentized_range
+from statsmodels.stats.multitest import multipletests
+
+from dmlrank.inference.alternatives import SIDES
+from dmlrank.inference.covariance import Covariance, free_basis
+from dmlrank.inference.multiple_testing import benjamini_hochberg, bonferroni, holm, largest, single_step, step_down
+from dmlrank.inference.pairwise import METHODS, compare_differences
+from dmlrank.inference.resampling import NormalNoise, differences, normal_noise
+
+REFERENCE = pathlib.Path(__file__).parents[2] / "reference" / "multcomp.csv"
+# Three standard errors of a share of 100,000 draws are at most 0.0048, of a critical value about 0.02.
+SHARE, QUANTILE = 0.005, 0.025
+
+
+def draw_covariance(rng, d):
+    """Of scores that sum to a constant."""
+    basis = free_basis(np.ones((1, d)) / np.sqrt(d), d)
+    root = basis @ (0.5 * rng.normal(size=(d - 1, d - 1)) + np.eye(d - 1))
+    return Covariance(root @ root.T, basis)
+
+
+class Fixed:
+    """Draws that are given, so that a twin can use the same ones; not normal, so nothing is bounded."""
+
+    normal = False
+
+    def __init__(self, draws):
+        self.draws = draws
+
+    def blocks(self, contrasts):
+        del contrasts
+        for part in np.array_split(self.draws, 3, axis=1):
+            yield lambda which, part=part: (part[i].copy() for i in which)
+
+
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize(
+    ("ours", "theirs"), [(holm, "holm"), (benjamini_hochberg, "fdr_bh"), (bonferroni, "bonferroni")]
+)
+def test_adjustments_of_p_values_are_those_of_statsmodels(ours, theirs, seed):
+    rng = np.random.default_rng(seed)
+    p = rng.uniform(size=12) ** 4
+    p[3] = p[7]
+    np.testing.assert_allclose(ours(p), multipletests(p, method=theirs)[1], rtol=1e-12)
+
+
+@pytest.fixture
+def given():
+    """What tests/reference/multcomp.R starts from."""
+    i = np.arange(1, 6)
+    root = np.cos(np.outer(i, i)) / (3 + i)[:, None]
+    covariance = Covariance((root @ root.T + np.diag(0.02 * i)) / 2, np.eye(5))
+    return np.array([0.55, 0.31, 0.22, -0.4, -0.68]), covariance
+
+
+@pytest.mark.parametrize(("family", "group"), list(pd.read_csv(REFERENCE).groupby(["family", "type", "alternative"])))
+def test_tests_of_differences_are_those_of_multcomp(given, family, group):
+    _, kind, alternative = family
+    first, second = (group["contrast"].str[at].map("abcde".index).to_numpy() for at in (0, 4))
+    method = {"single-step": "max-t", "free": "step-down", "BH": "fdr_bh"}.get(kind, kind)
+    side = {"two.sided": "two-sided", "greater": "larger", "less": "smaller"}[alternative]
+    tests = compare_differences(
+        *given, normal_noise(given[1], 0), first, second, method=method, side=side, delta=0.0, alpha=0.05
+    )
+    atol = SHARE if kind in ("single-step", "free") else 1e-7
+    np.testing.assert_allclose(tests.p_adjusted, group["p"], atol=atol)
+    if kind in ("single-step", "free"):
+        limits = np.stack([tests.low, tests.high]), group[["low", "high"]].to_numpy().T
+        np.testing.assert_allclose(*limits, atol=QUANTILE * tests.std_error.max())
+
+
+@pytest.mark.parametrize("k", [3, 8, 20])
+def test_all_differences_of_independent_scores_follow_the_studentised_range(k):
+    covariance = Covariance(0.3 * np.eye(k), np.eye(k))
+    pairs = differences(covariance, *np.triu_indices(k, 1))
+    maxima = largest(normal_noise(covariance, 1), pairs, absolute=True)
+    for level in (0.5, 0.9, 0.95):
+        exact = studentized_range.ppf(level, k, np.inf) / np.sqrt(2)
+        assert np.quantile(maxima, level) == pytest.approx(exact, abs=QUANTILE)
+
+
+@pytest.mark.parametrize(("side", "word"), [("two-sided", "two-sided"), ("larger", "greater"), ("smaller", "less")])
+def test_many_to_one_tests_are_those_of_dunnett(side, word):
+    rng = np.random.default_rng(2)
+    size = 4000
+    samples = [rng.normal(loc, 1, size=size) for loc in (0, 0.03, 0.05, -0.045)]
+    means = np.array([sample.mean() for sample in samples])
+    pooled = np.mean([sample.var(ddof=1) for sample in samples])
+    covariance = Covariance(pooled / size * np.eye(4), np.eye(4))
+    expected = dunnett(*samples[1:], control=samples[0], alternative=word, random_state=np.random.default_rng(0))
+    tests = compare_differences(
+        means,
+        covariance,
+        normal_noise(covariance, 0),
+        np.array([1, 2, 3]),
+        np.zeros(3, dtype=int),
+        method="max-t",
+        side=side,
+        delta=0.0,
+        alpha=0.05,
+    )
+    np.testing.assert_allclose(tests.statistic, expected.statistic, rtol=1e-9)
+    np.testing.assert_allclose(tests.p_adjusted, expected.pvalue, atol=SHARE)
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("absolute", [True, False])
+def test_stepping_down_is_removing_the_rejected_and_starting_again(seed, absolute):
+    rng = np.random.default_rng(seed)
+    draws = np.linalg.cholesky(0.6 + 0.4 * np.eye(9)) @ rng.standard_normal((9, 2000))
+    t = np.sort(rng.uniform(0.0, 3.6, size=9))[rng.permutation(9)]
+    family = rng.permutation(9)
+    result = step_down(Fixed(draws), None, t, families=[family], absolute=absolute)[0]
+    sizes = np.abs(draws) if absolute else draws
+    for alpha in (0.01, 0.05, 0.2, 0.5):
+        left, rejected = set(range(9)), set()
+        while left:
+            top = sizes[sorted(left)].max(axis=0)
+            worst = max(left, key=lambda i: t[i])
+            if (1 + (top >= t[worst]).sum()) / 2001 > alpha:
+                break
+            left.remove(worst)
+            rejected.add(worst)
+        assert {int(i) for i in family[result.p_adjusted <= alpha]} == rejected
+    np.testing.assert_array_equal(np.sort(result.largest), np.sort(sizes.max(axis=0)))
+
+
+def test_families_share_draws_and_nothing_else():
+    rng = np.random.default_rng(0)
+    noise, t = Fixed(rng.standard_normal((6, 900))), rng.uniform(0, 3, size=6)
+    together = step_down(noise, None, t, families=[np.array([0, 1, 2]), np.array([5, 2])])
+    for family, result in zip(([0, 1, 2], [5, 2]), together, strict=True):
+        alone = step_down(noise, None, t, families=[np.array(family)])[0]
+        np.testing.assert_array_equal(result.p_adjusted, alone.p_adjusted)
+
+
+def test_far_out_p_values_are_bounded_where_no_draw_reaches():
+    t = np.array([9.0, 2.0])
+    p = 2 * norm.sf(t)
+    maxima = np.abs(np.random.default_rng(0).standard_normal((2, 1000))).max(axis=0)
+    adjusted = single_step(t, p, maxima, normal=True)
+    assert adjusted[0] == 2 * p[0]
+    assert single_step(t, p, maxima, normal=False)[0] == 1 / 1001
+    assert p[1] < adjusted[1] < 2 * p[1] + 1e-12
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("side", SIDES)
+def test_intervals_and_p_values_decide_alike(method, side):
+    rng = np.random.default_rng(3)
+    covariance, estimate = draw_covariance(rng, 6), 3 * rng.normal(size=6)
+    delta = {"two-sided": 0.0, "equivalence": 5.0}.get(side, 0.5)
+    first, second = np.triu_indices(6, 1)
+    noise = normal_noise(covariance, 0)
+    tests = compare_differences(
+        estimate, covariance, noise, first, second, method=method, side=side, delta=delta, alpha=0.2
+    )
+    outside = {
+        "two-sided": (tests.low > 0) | (tests.high < 0),
+        "larger": tests.low > delta,
+        "smaller": tests.high < delta,
+        "noninferiority": tests.low > -delta,
+        "equivalence": (tests.low > -delta) & (tests.high < delta),
+    }[side]
+    rejected = tests.p_adjusted <= 0.2
+    assert 0 < rejected.sum() < len(rejected)
+    if method in ("step-down", "holm"):
+        # Later steps may reject what the intervals of the first step do not exclude.
+        assert (rejected | ~outside).all()
+    elif method == "fdr_bh":
+        assert (outside | ~rejected).all()
+    else:
+        np.testing.assert_array_equal(rejected, outside)
+    assert (tests.p_adjusted >= tests.p_value - 1e-15).all()
+
+
+def test_the_methods_are_ordered():
+    rng = np.random.default_rng(4)
+    covariance, estimate = draw_covariance(rng, 7), 3 * rng.normal(size=7)
+    first, second = np.triu_indices(7, 1)
+    p = {
+        method: compare_differences(
+            estimate,
+            covariance,
+            normal_noise(covariance, 0),
+            first,
+            second,
+            method=method,
+            side="two-sided",
+            delta=0.0,
+            alpha=0.05,
+        ).p_adjusted
+        for method in METHODS
+    }
+    for smaller, larger in [
+        ("none", "fdr_bh"),
+        ("none", "step-down"),
+        ("step-down", "max-t"),
+        ("step-down", "holm"),
+        ("max-t", "bonferroni"),
+        ("holm", "bonferroni"),
+    ]:
+        assert (p[smaller] <= p[larger] + 1e-12).all()
+        assert (p[smaller] < p[larger] - 1e-6).any()
+
+
+def test_differences_without_variance_are_left_out_of_the_family():
+    matrix = np.array([[1.0, 1.0, 0.2], [1.0, 1.0, 0.2], [0.2, 0.2, 1.0]])
+    covariance = Covariance(matrix, np.eye(3))
+    noise = normal_noise(covariance, 0)
+    first, second = np.triu_indices(3, 1)
+    tests = compare_differences(
+        np.array([1.0, 0.5, 0.0]),
+        covariance,
+        noise,
+        first,
+        second,
+        method="max-t",
+        side="two-sided",
+        delta=0,
+        alpha=0.1,
+    )
+    assert np.isnan([tests.statistic[0], tests.p_adjusted[0], tests.low[0], tests.high[0]]).all()
+    # The two that are left move together: nothing to adjust for.
+    np.testing.assert_allclose(tests.p_adjusted[1:], tests.p_value[1:], atol=SHARE)
+
+
+def test_what_scores_share_cancels_in_differences():
+    rng = np.random.default_rng(5)
+    small = draw_covariance(rng, 4)
+    shared = Covariance(small.matrix + 1e9, np.eye(4))
+    pairs = differences(small, *np.triu_indices(4, 1))
+    critical = [np.quantile(largest(normal_noise(c, 0), pairs, absolute=True), 0.95) for c in (small, shared)]
+    assert critical[0] == pytest.approx(critical[1], abs=QUANTILE)
+
+
+def test_the_seed_is_the_fits_and_the_unit_does_not_matter():
+    covariance = draw_covariance(np.random.default_rng(6), 5)
+    pairs = differences(covariance, *np.triu_indices(5, 1))
+    one, again, other = (largest(normal_noise(covariance, seed), pairs, absolute=True) for seed in (1, 1, 2))
+    np.testing.assert_array_equal(one, again)
+    assert (one != other).any()
+    factor = normal_noise(covariance, 1).factor
+    elo = largest(
+        NormalNoise(173.7 * factor, 1),
+        differences(Covariance(173.7**2 * covariance.matrix, covariance.basis), *np.triu_indices(5, 1)),
+        absolute=True,
+    )
+    np.testing.assert_allclose(elo, one, rtol=1e-4)

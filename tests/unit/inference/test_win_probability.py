@@ -1,0 +1,56 @@
+"""Intervals for a win share: the delta method on the logit scale, and what happens at the ends."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.special import expit, logit
+from scipy.stats import norm
+
+from dmlrank.inference.covariance import Covariance
+from dmlrank.inference.win_probability import win_probability
+
+
+def share(estimate, std_error, alpha=0.05):
+    return win_probability("a", "b", estimate, Covariance(np.array([[std_error**2]]), np.eye(1)), alpha)
+
+
+@pytest.mark.parametrize("estimate", [0.02, 0.5, 0.9])
+@pytest.mark.parametrize("alpha", [0.01, 0.1])
+def test_the_delta_method_with_a_numerical_derivative(estimate, alpha):
+    made = share(estimate, 0.03, alpha)
+    slope = (logit(estimate + 1e-6) - logit(estimate - 1e-6)) / 2e-6
+    reach = norm.ppf(1 - alpha / 2) * 0.03 * slope
+    assert made.conf_low == pytest.approx(expit(logit(estimate) - reach), rel=1e-6)
+    assert made.conf_high == pytest.approx(expit(logit(estimate) + reach), rel=1e-6)
+    assert (made.estimate, made.std_error) == pytest.approx((estimate, 0.03))
+
+
+def test_limits_stay_between_zero_and_one():
+    wide = share(0.97, 0.2)
+    assert 0 < wide.conf_low < 0.97 < wide.conf_high < 1
+
+
+def test_the_other_way_round_is_the_mirror_image():
+    made, mirrored = share(0.8, 0.05), share(0.2, 0.05)
+    assert (made.conf_low, made.conf_high) == pytest.approx((1 - mirrored.conf_high, 1 - mirrored.conf_low))
+
+
+@pytest.mark.parametrize("estimate", [-0.01, 0.0, 1.0, 1.02])
+def test_a_share_outside_the_unit_interval_is_clipped_on_its_own_scale(estimate):
+    made = share(estimate, 0.03)
+    low, high = np.clip([estimate - 1.959964 * 0.03, estimate + 1.959964 * 0.03], 0, 1)
+    assert (made.conf_low, made.conf_high) == pytest.approx((low, high), abs=1e-6)
+
+
+def test_coverage_of_a_binomial_share():
+    rng = np.random.default_rng(0)
+    hits = []
+    for share_seen in rng.binomial(300, 0.85, size=2000) / 300:
+        made = share(share_seen, np.sqrt(share_seen * (1 - share_seen) / 300))
+        hits.append(made.conf_low <= 0.85 <= made.conf_high)
+    assert np.mean(hits) == pytest.approx(0.95, abs=0.02)
+
+
+def test_in_words():
+    assert str(share(0.9, 0.05, 0.1)).startswith("a wins 0.900 against b (90 %: ")

@@ -1,0 +1,271 @@
+"""Sums of rectangles are what Booster.predict says of stacked rows, for every kind of tree."""
+
+from __future__ import annotations
+
+import pickle
+import tracemalloc
+import warnings
+
+import lightgbm as lgb
+import numpy as np
+import pytest
+from scipy.special import expit, softmax
+
+from dmlrank.exceptions import DmlrankWarning
+from dmlrank.nuisance.all_pairs import predict as pairs
+from dmlrank.nuisance.all_pairs import rectangles
+from dmlrank.nuisance.all_pairs.parse_trees import read_trees
+from dmlrank.nuisance.all_pairs.predict import PairTrees, predict_all_pairs
+
+from .random_boosters import draw_case
+
+SEEDS = range(60)
+
+
+def stacked(booster, x, n_items, **options):
+    """The booster's own word on every ordered pair, (n, K, K, C), with zeros on the diagonal."""
+    first, second = np.divmod(np.arange(n_items**2), n_items)
+    rows = np.column_stack([np.repeat(x, n_items**2, axis=0), np.tile(first, len(x)), np.tile(second, len(x))])
+    values = booster.predict(rows.astype(x.dtype), num_threads=1, **options)
+    table = values.reshape(len(x), n_items, n_items, -1).copy()
+    table[:, np.arange(n_items), np.arange(n_items)] = 0
+    return table
+
+
+@pytest.fixture(scope="module")
+def cases():
+    return [draw_case(seed) for seed in SEEDS]
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_any_booster(cases, seed):
+    case = cases[seed]
+    prepared = PairTrees.of(case.booster, case.n_items)
+    assert prepared.prepared is not None
+    table = predict_all_pairs(prepared, case.x, case.n_items, n_jobs=1)
+    assert table.shape == (len(case.x), case.n_items, case.n_items, case.n_outputs)
+    np.testing.assert_allclose(table, stacked(case.booster, case.x, case.n_items), rtol=0, atol=1e-13)
+
+
+@pytest.mark.parametrize("seed", range(0, 60, 4))
+def test_single_precision(cases, seed):
+    case = cases[seed]
+    with np.errstate(over="ignore"):
+        x = case.x.astype(np.float32)
+    table = predict_all_pairs(case.booster, x, case.n_items, n_jobs=1)
+    np.testing.assert_allclose(table, stacked(case.booster, x, case.n_items), rtol=0, atol=1e-13)
+
+
+@pytest.mark.parametrize("seed", range(1, 60, 4))
+def test_offsets_are_added_to_what_becomes_a_probability(cases, seed):
+    case = cases[seed]
+    offset = np.random.default_rng(seed).normal(size=(len(case.x), case.n_items, case.n_items, case.n_outputs))
+    raw = predict_all_pairs(case.booster, case.x, case.n_items, raw_score=True, n_jobs=1)
+    link = expit if case.n_outputs == 1 else lambda scores: softmax(scores, axis=-1)
+    off = ~np.eye(case.n_items, dtype=bool)
+    expected = np.where(off[:, :, None], link(raw + offset), 0)
+    table = predict_all_pairs(case.booster, case.x, case.n_items, offset=offset, n_jobs=1)
+    np.testing.assert_allclose(table, expected, rtol=0, atol=1e-13)
+    plain = stacked(case.booster, case.x, case.n_items)
+    np.testing.assert_allclose(np.where(off[:, :, None], link(raw), 0), plain, rtol=0, atol=1e-13)
+
+
+def test_the_cases_hold_every_kind_of_split(cases):
+    """What the tests above are worth: every rule is met, on context features and on items."""
+    met = set().union(*(kinds(case) for case in cases))
+    ways = {("context", missing, default) for missing in ("zero", "nan") for default in ("left", "right")}
+    sets = {(place, size) for place in ("context", "item") for size in ("one category", "several categories")}
+    thresholds = {("context", "none"), ("item", "none")}
+    others = {"codes beyond 31", "single leaf", "averaged", "steep", "best iteration", *range(1, 6)}
+    assert (ways | sets | thresholds | others) - met == set()
+
+
+def kinds(case):
+    """The kinds of splits, trees and links of a case."""
+    trees, met = read_trees(case.booster), {case.n_outputs}
+    for split in range(len(trees.feature)):
+        place = "context" if trees.feature[split] < trees.n_features - 2 else "item"
+        if trees.categorical[split]:
+            start, count = trees.word_start[split], trees.word_count[split]
+            size = sum(int(word).bit_count() for word in trees.words[start : start + count])
+            met |= {(place, "one category" if size == 1 else "several categories")}
+            met |= {"codes beyond 31"} if count > 1 else set()
+        elif trees.missing[split] == 0:
+            met.add((place, "none"))
+        else:
+            way = "left" if trees.default_left[split] else "right"
+            met.add((place, ("zero", "nan")[trees.missing[split] - 1], way))
+    conditions = {
+        "single leaf": (trees.root < 0).any(),
+        "averaged": trees.link.scale < 1,
+        "steep": trees.link.scale > 1,
+        "best iteration": 0 < case.booster.best_iteration < case.booster.current_iteration(),
+    }
+    return met | {name for name, holds in conditions.items() if holds}
+
+
+@pytest.fixture(scope="module")
+def large():
+    """A booster of a realistic size, and contexts of which some are equal."""
+    rng = np.random.default_rng(0)
+    n_items, p, n_rows = 12, 6, 3000
+    rows = np.column_stack([rng.normal(size=(n_rows, p)), rng.integers(n_items, size=(n_rows, 2))])
+    signal = rows[:, 0] * np.cos(rows[:, p]) + np.sin(rows[:, p + 1]) + rng.normal(size=n_rows)
+    train = lgb.Dataset(rows, np.digitize(signal, [-0.5, 0.5]), categorical_feature=[p, p + 1])
+    parameters = {"objective": "multiclass", "num_class": 3, "verbosity": -1, "num_threads": 1, "min_data_per_group": 5}
+    x = rng.normal(size=(600, p))
+    x[rng.integers(600, size=20)] = x[0]
+    return lgb.train(parameters, train, 30), n_items, x
+
+
+def test_large(large):
+    booster, n_items, x = large
+    table = predict_all_pairs(booster, x, n_items, n_jobs=1)
+    np.testing.assert_allclose(table, stacked(booster, x, n_items), rtol=0, atol=1e-13)
+
+
+def test_threads_change_no_bit(large):
+    booster, n_items, x = large
+    prepared = PairTrees.of(booster, n_items)
+    tables = [predict_all_pairs(prepared, x, n_items, n_jobs=n_jobs) for n_jobs in (1, 2, 3, None)]
+    for table in tables[1:]:
+        np.testing.assert_array_equal(table, tables[0])
+
+
+def test_chunks_order_and_company_of_contexts_do_not_matter(large, monkeypatch):
+    booster, n_items, x = large
+    prepared, order = PairTrees.of(booster, n_items), np.random.default_rng(1).permutation(len(x))
+    table = predict_all_pairs(prepared, x, n_items, n_jobs=1)
+    other_order = predict_all_pairs(prepared, x[order], n_items, n_jobs=1)
+    one_by_one = [predict_all_pairs(prepared, x[i : i + 1], n_items, n_jobs=1)[0] for i in range(5)]
+    monkeypatch.setattr(pairs, "_CONTEXTS", 37)
+    other_chunks = predict_all_pairs(prepared, x, n_items, n_jobs=1)
+    np.testing.assert_allclose(other_order, table[order], rtol=0, atol=1e-12)
+    np.testing.assert_allclose(one_by_one, table[:5], rtol=0, atol=1e-12)
+    np.testing.assert_allclose(other_chunks, table, rtol=0, atol=1e-12)
+
+
+def test_relabelled_items():
+    """With other codes for the items a booster learns the same sets of items: the same table, relabelled."""
+    rng = np.random.default_rng(2)
+    n_items, p = 6, 2
+    rows = np.column_stack([rng.normal(size=(1500, p)), rng.integers(n_items, size=(1500, 2))])
+    label = (rows[:, 0] * np.cos(2 * rows[:, p]) + np.sin(5 * rows[:, p + 1]) > 0).astype(int)
+    relabel, x = rng.permutation(n_items), rng.normal(size=(20, p))
+    parameters = {"objective": "binary", "verbosity": -1, "num_threads": 1, "min_data_per_group": 5}
+    tables = []
+    for codes in (np.arange(n_items), relabel):
+        named = rows.copy()
+        named[:, p:] = codes[rows[:, p:].astype(int)]
+        booster = lgb.train(parameters, lgb.Dataset(named, label, categorical_feature=[p, p + 1]), 20)
+        tables.append(predict_all_pairs(booster, x, n_items, n_jobs=1))
+    np.testing.assert_allclose(tables[1][:, relabel][:, :, relabel], tables[0], rtol=0, atol=1e-12)
+
+
+def test_products_stay_below_the_size_that_is_given_to_threads_of_others(large, monkeypatch):
+    booster, n_items, x = large
+    expected = predict_all_pairs(booster, x, n_items, n_jobs=1)
+    sizes, matmul = [], np.matmul
+
+    def measured(one, other, **options):
+        sizes.append(one.shape[-2] * one.shape[-1] * other.shape[-1])
+        return matmul(one, other, **options)
+
+    monkeypatch.setattr(rectangles, "PRODUCT", 2000)
+    monkeypatch.setattr(rectangles.np, "matmul", measured)
+    table = predict_all_pairs(booster, x, n_items, n_jobs=1)
+    assert max(sizes) <= 2000
+    np.testing.assert_allclose(table, expected, rtol=0, atol=1e-13)
+
+
+def test_equal_contexts_are_scored_once(large, monkeypatch):
+    booster, n_items, x = large
+    scored, kept = [], pairs.branches_taken
+    monkeypatch.setattr(pairs, "branches_taken", lambda *args: scored.append(len(args[2])) or kept(*args))
+    few = x[[0, 1, 2]]
+    place = np.random.default_rng(3).integers(3, size=500)
+    table = predict_all_pairs(booster, few[place], n_items, n_jobs=1)
+    assert sum(scored) == 3
+    np.testing.assert_array_equal(table, predict_all_pairs(booster, few, n_items, n_jobs=1)[place])
+
+
+def test_unequal_contexts_are_told_apart_even_where_their_keys_agree(monkeypatch):
+    x = np.array([[0.0, 1.0], [1.0, 0.0], [np.nan, 0.0], [0.0, 1.0], [np.nan, -0.0]])
+    expected = np.array([0, 1, 2, 0, 2])
+
+    class Zeros:
+        def integers(self, high, size, dtype):
+            return np.zeros(size, dtype=dtype)
+
+    for generator in (np.random.default_rng, lambda seed: Zeros()):
+        monkeypatch.setattr(pairs.np.random, "default_rng", generator)
+        distinct, place = pairs.distinct_rows(x)
+        np.testing.assert_array_equal(distinct, [0, 1, 2])
+        np.testing.assert_array_equal(place, expected)
+
+
+def test_memory_is_that_of_the_table_and_of_a_chunk(large):
+    booster, n_items, x = large
+    x = np.random.default_rng(4).normal(size=(12_000, x.shape[1]))
+    prepared = PairTrees.of(booster, n_items)
+    predict_all_pairs(prepared, x[:10], n_items, n_jobs=1)
+    tracemalloc.start()
+    table = predict_all_pairs(prepared, x, n_items, n_jobs=1)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    sums = prepared.prepared.sums
+    weights = sum(len(one.second) for one in sums) + max(len(one.branches) for one in sums)
+    chunk = 256 * 8 * (4 * n_items * n_items * 3 + 2 * weights)
+    assert peak < table.nbytes + 8 * x.nbytes + chunk
+    assert chunk < table.nbytes / 2
+
+
+def test_a_prepared_booster_is_pickled_as_its_booster(large):
+    booster, n_items, x = large
+    prepared = PairTrees.of(booster, n_items)
+    stored = pickle.dumps(prepared)
+    assert len(stored) < 1.1 * len(pickle.dumps(booster))
+    np.testing.assert_array_equal(
+        predict_all_pairs(pickle.loads(stored), x, n_items, n_jobs=1),
+        predict_all_pairs(prepared, x, n_items, n_jobs=1),
+    )
+
+
+LINEAR = {"objective": "binary", "linear_tree": True}
+OTHER = {"objective": "multiclassova", "num_class": 3}
+
+
+@pytest.mark.parametrize(
+    ("parameters", "reason"), [(LINEAR, "linear models"), (OTHER, "multiclassova")], ids=["linear", "objective"]
+)
+def test_what_cannot_be_taken_apart_is_stacked_and_said_so_once(parameters, reason):
+    rng = np.random.default_rng(5)
+    rows = np.column_stack([rng.normal(size=(400, 2)), rng.integers(4, size=(400, 2))])
+    quiet = {"verbosity": -1, "num_threads": 1}
+    label = np.digitize(rows[:, 0] + rows[:, 2], [1.5]) if "num_class" not in parameters else rng.integers(3, size=400)
+    train = lgb.Dataset(rows, label, categorical_feature=[2, 3], params=quiet | parameters)
+    booster = lgb.train(quiet | parameters, train, 4)
+    with pytest.warns(DmlrankWarning, match=reason):
+        prepared = PairTrees.of(booster, 4)
+    assert prepared.prepared is None
+    x = rng.normal(size=(9, 2))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        table = predict_all_pairs(prepared, x, 4, n_jobs=1)
+    np.testing.assert_allclose(table, stacked(booster, x, 4), rtol=1e-12)
+
+
+def test_no_rounds_no_contexts_no_pairs(large):
+    booster, n_items, x = large
+    assert predict_all_pairs(booster, x[:0], n_items).shape == (0, n_items, n_items, 3)
+    assert predict_all_pairs(booster, x[:2], 1).tolist() == np.zeros((2, 1, 1, 3)).tolist()
+    empty = lgb.Booster(model_str=booster.model_to_string(num_iteration=1, start_iteration=booster.current_iteration()))
+    np.testing.assert_allclose(predict_all_pairs(empty, x[:2], 3)[:, 0, 1], 1 / 3)
+
+
+def test_mistakes_are_named(large):
+    booster, n_items, x = large
+    with pytest.raises(ValueError, match="prepared for 12 items, not for 5"):
+        predict_all_pairs(PairTrees.of(booster, n_items), x, 5)
+    with pytest.raises(ValueError, match="x has 5 features, the booster 6 and the two items"):
+        predict_all_pairs(booster, x[:, :5], n_items)

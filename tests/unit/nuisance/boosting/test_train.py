@@ -1,0 +1,169 @@
+"""Training rows are the votes, in an order of their own, and boosters do not depend on threads."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import lightgbm as lgb
+import numpy as np
+import pytest
+
+from dmlrank.nuisance.boosting import train as lightgbm
+from dmlrank.nuisance.boosting.random_search import RandomSearch
+from dmlrank.nuisance.boosting.train import TrainingRows, ordered_cells, outcome_rows, stack_rows, train_booster
+
+TUNE = {"n_estimators": 20, "num_leaves": 8, "min_data_in_leaf": 5}
+
+
+@pytest.fixture
+def votes():
+    rng = np.random.default_rng(0)
+    first = rng.integers(4, size=300)
+    second = (first + rng.integers(1, 4, size=300)) % 4
+    return np.column_stack([rng.integers(60, size=300), first, second, rng.integers(3, size=300)])
+
+
+@pytest.fixture
+def draw_rows():
+    def draw(seed, n=500, n_items=4, n_classes=3):
+        rng = np.random.default_rng(seed)
+        first = rng.integers(n_items, size=n)
+        second = (first + rng.integers(1, n_items, size=n)) % n_items
+        x = rng.normal(size=(n, 2))
+        signal = x[:, 0] + 0.5 * (first - second) + rng.normal(size=n)
+        label = np.digitize(signal, [-0.5, 0.5] if n_classes == 3 else [0.0])
+        return TrainingRows(np.column_stack([x, first, second]), label, rng.uniform(0.5, 2, size=n), np.arange(n))
+
+    return draw
+
+
+def test_rows_are_the_votes_of_the_kept_contexts(make_data, votes):
+    x = np.random.default_rng(1).normal(size=(60, 2))
+    data = make_data(*votes.T, n_items=4, n_categories=3, x=x)
+    kept, unit = np.arange(60) % 3 > 0, np.arange(60) // 2
+    rows = outcome_rows(data, kept, unit)
+    weights = Counter()
+    for features, label, weight, its_unit in zip(rows.features, rows.label, rows.weight, rows.unit, strict=True):
+        context = int(np.flatnonzero(x[:, 0] == features[0])[0])
+        assert features[1] == x[context, 1]
+        assert its_unit == context // 2
+        weights[(context, *features[2:].astype(int), label)] += weight
+    assert weights == pytest.approx(Counter(tuple(vote) for vote in votes.tolist() if kept[vote[0]]))
+
+
+def test_order_of_rows_is_that_of_the_identifiers(make_data, votes):
+    rng = np.random.default_rng(2)
+    x, place = rng.normal(size=(60, 2)), rng.permutation(60)
+    data = make_data(*votes.T, n_items=4, n_categories=3, x=x)
+    moved = votes.copy()
+    moved[:, 0] = place[votes[:, 0]]
+    x_moved = np.empty_like(x)
+    x_moved[place] = x
+    order = np.empty(60, dtype=int)
+    order[place] = np.arange(60)
+    shuffled = make_data(*moved[rng.permutation(300)].T, n_items=4, n_categories=3, x=x_moved, order=order)
+    everything = np.ones(60, dtype=bool)
+    rows, same = (outcome_rows(d, everything, d.seed_order) for d in (data, shuffled))
+    for name in ("features", "label", "weight", "unit"):
+        np.testing.assert_array_equal(getattr(rows, name), getattr(same, name))
+    cells = ordered_cells(shuffled, everything)
+    assert (np.diff(order[shuffled.cells.context[cells]]) >= 0).all()
+
+
+def test_stacked_rows():
+    x = np.array([[1.0, 2.0], [3.0, 4.0]])
+    rows = stack_rows(x, np.array([1, 0]), np.array([5, 6]), np.array([7, 8]))
+    np.testing.assert_array_equal(rows, [[3, 4, 5, 7], [1, 2, 6, 8]])
+
+
+def test_stacked_rows_are_gathered_in_blocks_and_keep_their_precision(monkeypatch):
+    monkeypatch.setattr(lightgbm, "_BLOCK", 3)
+    rng = np.random.default_rng(9)
+    x, context = rng.normal(size=(5, 4)).astype(np.float32), rng.integers(5, size=11)
+    first, second = rng.integers(9, size=(2, 11))
+    rows = stack_rows(x, context, first, second)
+    assert rows.dtype == np.float32
+    np.testing.assert_array_equal(rows, np.column_stack([x[context], first, second]))
+
+
+def test_inner_folds_have_no_rows_of_their_own(draw_rows, monkeypatch):
+    """LightGBM would copy the rows of a training set that keeps them, once for every fold."""
+    seen, kept = [], lgb.cv
+
+    def cv(parameters, train, *args, **kwargs):
+        seen.append(train.data)
+        return kept(parameters, train, *args, **kwargs)
+
+    monkeypatch.setattr(lgb, "cv", cv)
+    search = RandomSearch(n_draws=2, grid={"num_leaves": [3, 6], "num_trees": [4]})
+    train_booster(draw_rows(8), 3, 4, search, np.random.default_rng(0), 1)
+    assert seen == [None, None]
+
+
+def test_the_same_whatever_the_threads(draw_rows):
+    rows = draw_rows(3)
+    for tune in ({"n_estimators": 3, "num_leaves": 4}, {"n_estimators": 3, "num_leaves": 4, "extra_trees": True}):
+        one, two = (
+            train_booster(rows, 3, 4, tune, np.random.default_rng(0), n_jobs).predict(rows.features)
+            for n_jobs in (1, 2)
+        )
+        np.testing.assert_array_equal(one, two)
+
+
+def test_the_same_with_the_same_generator_and_its_seed_matters(draw_rows):
+    rows = draw_rows(4)
+    tune = TUNE | {"bagging_fraction": 0.5, "bagging_freq": 1}
+    first, again, other = (
+        train_booster(rows, 3, 4, tune, np.random.default_rng(seed), 1).predict(rows.features) for seed in (0, 0, 1)
+    )
+    np.testing.assert_array_equal(first, again)
+    assert np.abs(first - other).max() > 1e-3
+
+
+def test_two_categories_are_multiclass(draw_rows):
+    rows = draw_rows(5, n_classes=2)
+    p = train_booster(rows, 2, 4, TUNE, np.random.default_rng(0), 1).predict(rows.features)
+    assert p.shape == (500, 2)
+    np.testing.assert_allclose(p.sum(axis=1), 1)
+
+
+def test_selection_is_binary_and_without_items_no_feature_is_categorical(draw_rows):
+    rows = draw_rows(6, n_classes=2)
+    booster = train_booster(rows, None, None, TUNE, np.random.default_rng(0), 1)
+    assert booster.predict(rows.features).shape == (500,)
+    assert "==" not in {node["decision_type"] for node in splits(booster)}
+
+
+def test_items_are_categories_and_rare_ones_are_told_apart():
+    rng = np.random.default_rng(7)
+    n_items, each = 12, 40
+    first = np.repeat(np.arange(n_items), each)
+    second = (first + rng.integers(1, n_items, size=len(first))) % n_items
+    label = (rng.random(len(first)) < np.where(first == 4, 0.95, 0.05)).astype(int)
+    rows = TrainingRows(
+        np.column_stack([rng.normal(size=len(first)), first, second]), label, np.ones(len(first)), np.arange(len(first))
+    )
+    booster = train_booster(rows, 2, n_items, {"n_estimators": 60}, np.random.default_rng(0), 1)
+    assert {node["split_feature"] for node in splits(booster) if node["decision_type"] == "=="} <= {1, 2}
+    p = booster.predict(rows.features)[:, 1]
+    by_item = np.array([p[first == j].mean() for j in range(n_items)])
+    assert by_item[4] > 0.75
+    assert np.delete(by_item, 4).max() < 0.25
+
+
+def test_bins_may_be_changed_and_nothing_is_printed_about_other_parameters(draw_rows, capfd):
+    train_booster(draw_rows(8), 3, 4, TUNE | {"boosting": "dart"}, np.random.default_rng(0), 1)
+    assert capfd.readouterr() == ("", "")
+    coarse = train_booster(draw_rows(8), 3, 4, TUNE | {"max_bin": 3}, np.random.default_rng(0), 1)
+    assert len({node["threshold"] for node in splits(coarse) if node["split_feature"] == 0}) <= 2
+
+
+def splits(booster: lgb.Booster):
+    found = []
+    waiting = [tree["tree_structure"] for tree in booster.dump_model()["tree_info"]]
+    while waiting:
+        node = waiting.pop()
+        if "split_feature" in node:
+            found.append(node)
+            waiting += [node["left_child"], node["right_child"]]
+    return found

@@ -1,0 +1,121 @@
+"""Learners of mu where the votes are many, few, of one kind only, or without features."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from dmlrank.nuisance.outcome_model import cross_fit as learners
+from dmlrank.nuisance.outcome_model.cross_fit import BoosterMu, ConstantMu, fit_mu, on_one_thread
+from dmlrank.nuisance.outcome_model.without_features import shrunken_frequencies
+
+TUNE = {"n_estimators": 30, "num_leaves": 6, "min_data_in_leaf": 5}
+PAIRS = ~np.eye(3, dtype=bool)
+
+
+@pytest.fixture
+def draw(make_data):
+    def draw(label, n_categories, n=None, features=1, seed=0):
+        rng = np.random.default_rng(seed)
+        label = np.asarray(label)
+        first = rng.integers(3, size=len(label))
+        second = (first + rng.integers(1, 3, size=len(label))) % 3
+        x = rng.normal(size=(n or len(label), features))
+        return make_data(np.arange(len(label)), first, second, label, n_items=3, n_categories=n_categories, x=x)
+
+    return draw
+
+
+def fit(data, kept=None):
+    kept = np.ones(data.n_contexts, dtype=bool) if kept is None else kept
+    return fit_mu(data, kept, data.seed_order, TUNE, np.random.default_rng(0), 1)
+
+
+@pytest.fixture
+def no_booster(monkeypatch):
+    def refuse(*_, **__):
+        raise AssertionError("a booster was trained")
+
+    monkeypatch.setattr(learners, "train_booster", refuse)
+
+
+def test_a_fold_with_one_category_predicts_it(draw, no_booster):
+    label = np.r_[np.zeros(20, dtype=int), np.ones(20, dtype=int)]
+    mu = fit(draw(label, 2), kept=np.arange(40) < 20).predict(np.zeros((4, 1)))
+    assert mu.shape == (4, 3, 3, 2)
+    np.testing.assert_array_equal(mu[:, PAIRS], np.broadcast_to([1.0, 0.0], (4, 6, 2)))
+    assert not mu[:, ~PAIRS].any()
+
+
+def test_nothing_but_ties(draw, no_booster):
+    mu = fit(draw(np.full(30, 2), 3)).predict(np.zeros((1, 1)))
+    np.testing.assert_array_equal(mu[:, PAIRS], np.broadcast_to([0.0, 0.0, 1.0], (1, 6, 3)))
+
+
+def test_no_label_in_a_fold_is_even_chances(draw, no_booster):
+    data = draw(np.arange(30) % 3, 3, n=50)
+    mu = fit(data, kept=np.arange(50) >= 30).predict(np.zeros((2, 1)))
+    np.testing.assert_allclose(mu[:, PAIRS], 1 / 3)
+
+
+def test_without_features_votes_are_counted_and_no_booster_is_trained(draw, no_booster):
+    rng = np.random.default_rng(1)
+    data = draw(rng.integers(3, size=200), 3, features=0)
+    kept = rng.random(200) < 0.7
+    counts = np.zeros((3, 3, 3))
+    for cell in np.flatnonzero(kept[data.cells.context]):
+        counts[data.cells.first[cell], data.cells.second[cell]] += data.cells.y[cell] * data.cells.n_votes[cell]
+    model = fit(data, kept)
+    assert isinstance(model, ConstantMu)
+    np.testing.assert_allclose(model.predict(np.empty((2, 0))), np.stack([shrunken_frequencies(counts)] * 2))
+
+
+def test_repeated_votes_count_each(make_data, no_booster):
+    context, label = [0, 0, 0, 1, 2], [0, 0, 1, 0, 1]
+    data = make_data(context, [0] * 5, [1] * 5, label, n_items=2, n_categories=2)
+    counts = np.zeros((2, 2, 2))
+    counts[0, 1] = [3, 2]
+    np.testing.assert_allclose(fit(data).predict(data.x)[0], shrunken_frequencies(counts))
+
+
+@pytest.mark.parametrize("n_categories", [2, 3, 5])
+def test_a_booster_finds_what_depends_on_the_context(draw, n_categories):
+    rng = np.random.default_rng(2)
+    data = draw(np.zeros(600, dtype=int), n_categories)
+    label = np.where(rng.random(600) < np.where(data.x[:, 0] > 0, 0.9, 0.1), 0, rng.integers(1, n_categories, 600))
+    data.cells.y[:] = np.eye(n_categories)[label]
+    model = fit(data)
+    assert isinstance(model, BoosterMu)
+    low, high = model.predict(np.array([[-1.0], [1.0]]))[:, PAIRS, 0].mean(axis=1)
+    assert low < 0.25
+    assert high > 0.75
+
+
+def test_a_category_that_a_fold_does_not_have_gets_hardly_any_probability_and_keeps_its_place(draw):
+    rng = np.random.default_rng(3)
+    data = draw(np.r_[rng.choice([0, 2], size=300), np.ones(20, dtype=int)], 3)
+    mu = fit(data, kept=np.arange(320) < 300).predict(data.x[:50])
+    assert mu.shape[-1] == 3
+    assert mu[..., 1].max() < 1e-6
+    np.testing.assert_allclose(mu[:, PAIRS].sum(axis=-1), 1)
+    assert mu[:, PAIRS][..., [0, 2]].mean() == pytest.approx(0.5, abs=0.01)
+
+
+def test_held_out_contexts_are_not_looked_at(draw):
+    rng = np.random.default_rng(4)
+    label, kept = rng.integers(3, size=200), np.arange(200) % 4 > 0
+    other = np.where(kept, label, (label + 1) % 3)
+    one, two = (fit(draw(labels, 3), kept).predict(np.zeros((1, 1))) for labels in (label, other))
+    np.testing.assert_array_equal(one, two)
+
+
+def test_on_one_thread_only_the_threads_differ(draw_battles, rank):
+    frame = draw_battles(np.random.default_rng(0), 150, 4).frame
+    for options in ({}, {"learner": "lightgbm"}, {"learner": "lightgbm", "position_bias": False}):
+        result = rank(frame, "winner ~ x0 + x1 | model_a + model_b", n_jobs=2, **options)
+        mu = result.steps.repetitions[0].mu
+        for model in mu.models:
+            alone = on_one_thread(model)
+            inner, own = (getattr(kept, "model", kept) for kept in (model, alone))
+            assert (inner.n_jobs, own.n_jobs) == (2, 1)
+            np.testing.assert_array_equal(alone.predict(mu.x[:30]), model.predict(mu.x[:30]))

@@ -1,0 +1,266 @@
+"""Main effects against SciPy and statsmodels, their gradient against differences, and what they must not depend on."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import statsmodels.api as sm
+from scipy.optimize import approx_fprime, minimize
+from scipy.special import expit, logsumexp, softmax
+
+from dmlrank.nuisance.outcome_model.main_effects import LabelledRows, MainEffects, MainEffectsProblem
+from dmlrank.nuisance.smooth import minimise as descent
+
+K = 4
+
+
+@pytest.fixture
+def exact(monkeypatch):
+    """Minimise until nothing is left to gain."""
+    monkeypatch.setattr(descent, "_TOLERANCE", 1e-15)
+
+
+def fit_main_effects(rows, n_items, ordered, ridge, start=None):
+    """The effects, and the same to start the next fit from."""
+    problem = MainEffectsProblem.of(rows, n_items, ordered)
+    search = problem.search(ridge, start)
+    search.advance()
+    return problem.effects(search.flat), search.flat
+
+
+def draw(seed, n_categories=3, n=600, q=2, soft=False, n_items=K):
+    rng = np.random.default_rng(seed)
+    columns = rng.normal(size=(n, q))
+    first = rng.integers(n_items, size=n)
+    second = (first + rng.integers(1, n_items, size=n)) % n_items
+    strength = rng.normal(size=(n_items, 1 + q))
+    design = np.column_stack([np.ones(n), columns])
+    advantage = (design * (strength[first] - strength[second])).sum(axis=1) + 0.4
+    scores = np.column_stack([advantage / 2, -advantage / 2, *[np.zeros(n)] * (n_categories - 2)])
+    mu = softmax(scores, axis=1)
+    label = (mu.cumsum(axis=1) < rng.random((n, 1))).sum(axis=1)
+    y = rng.dirichlet(np.ones(n_categories), size=n) if soft else np.eye(n_categories)[label]
+    return LabelledRows(columns, first, second, y, rng.integers(1, 4, size=n).astype(float))
+
+
+def mirrored(rows):
+    flip = [1, 0, *range(2, rows.y.shape[1])]
+    return LabelledRows(rows.columns, rows.second, rows.first, rows.y[:, flip], rows.weight)
+
+
+def random_effects(seed, n_categories, q, n_items=K):
+    rng = np.random.default_rng(seed)
+    pair = rng.normal(size=(n_items, n_items))
+    return MainEffects(
+        rng.normal(size=(n_items, 1 + q)),
+        float(rng.normal()),
+        pair - pair.T,
+        rng.normal(size=n_categories - 2),
+        rng.normal(size=(n_categories - 2, 1 + n_items, 1 + q)),
+    )
+
+
+def scores_by_loops(effects, columns, j, k):
+    design = np.append(1.0, columns)
+    a = design @ effects.strength[j] - design @ effects.strength[k] + effects.pair[j, k] + effects.position
+    ties = [
+        design @ tie[0] + design @ tie[1 + j] + design @ tie[1 + k] + gamma * (np.sqrt(1 + a**2) - 1)
+        for gamma, tie in zip(effects.closeness, effects.tie, strict=True)
+    ]
+    return np.array([a / 2, -a / 2, *ties])
+
+
+@pytest.mark.parametrize("n_categories", [2, 3, 5])
+def test_scores_follow_the_formula_and_the_table_holds_those_of_every_pair(n_categories):
+    effects = random_effects(0, n_categories, 2)
+    columns = np.random.default_rng(1).normal(size=(6, 2))
+    table = effects.table(columns)
+    assert table.shape == (6, K, K, n_categories)
+    for i, j, k in np.ndindex(6, K, K):
+        np.testing.assert_allclose(table[i, j, k], scores_by_loops(effects, columns[i], j, k), atol=1e-12)
+    i, j, k = np.indices((6, K, K)).reshape(3, -1)
+    np.testing.assert_allclose(effects.at(columns[i], j, k), table[i, j, k], atol=1e-12)
+
+
+@pytest.mark.parametrize("soft", [False, True])
+@pytest.mark.parametrize("n_categories", [2, 3, 5])
+def test_the_gradient_equals_finite_differences(n_categories, soft):
+    problem = MainEffectsProblem.of(draw(2, n_categories, n=60, soft=soft), K, True)
+    flat = 0.3 * np.random.default_rng(3).normal(size=len(problem.penalty))
+    loss, gradient = problem.loss(flat)
+    numerical = approx_fprime(flat, lambda z: problem.loss(z)[0], 1e-6)
+    # Both triangles of the pairs' matrix stand in the flat vector; the upper one counts.
+    lower = np.zeros(len(flat), dtype=bool)
+    start = K * 3 + 1
+    lower[start : start + K**2] = np.tril(np.ones((K, K), dtype=bool)).ravel()
+    np.testing.assert_allclose(gradient[~lower], numerical[~lower], atol=2e-3 * max(1, loss / 100))
+    np.testing.assert_allclose(gradient[lower], 0, atol=1e-12)
+
+
+def test_the_fit_equals_scipys_of_the_same_penalised_likelihood(exact):
+    """Its twin writes the likelihood and the penalty out from the documentation, pair by pair."""
+    rows, ridge, n_items = draw(4, 4, n=300, q=1, n_items=3), 2.0, 3
+    pairs = [(0, 1), (0, 2), (1, 2)]
+
+    def unpacked(z):
+        pair = np.zeros((3, 3))
+        for value, (j, k) in zip(z[7:10], pairs, strict=True):
+            pair[j, k], pair[k, j] = value, -value
+        return MainEffects(z[:6].reshape(3, 2), z[6], pair, z[10:12], z[12:].reshape(2, 4, 2))
+
+    def loss(z):
+        effects = unpacked(z)
+        a = (np.column_stack([np.ones(300), rows.columns]))[:, None, :]
+        u = (a * effects.strength).sum(axis=2)
+        at = np.arange(300)
+        advantage = u[at, rows.first] - u[at, rows.second] + effects.pair[rows.first, rows.second] + effects.position
+        scores = [advantage / 2, -advantage / 2]
+        for gamma, tie in zip(effects.closeness, effects.tie, strict=True):
+            v = (a * tie).sum(axis=2)
+            level = v[:, 0] + v[at, 1 + rows.first] + v[at, 1 + rows.second]
+            scores.append(level + gamma * (np.sqrt(1 + advantage**2) - 1))
+        scores = np.stack(scores, axis=1)
+        likelihood = rows.weight @ ((rows.y * scores).sum(axis=1) - logsumexp(scores, axis=1))
+        square = np.square
+        penalty = 0.1 * square(effects.strength[:, 0]).sum() + square(effects.strength[:, 1]).sum()
+        penalty += square(z[7:10]).sum() + 0.1 * square(effects.closeness).sum()
+        penalty += square(effects.tie[:, 0, 1]).sum() + 10 * square(effects.tie[:, 1:]).sum()
+        return -likelihood + ridge * penalty / 2
+
+    twin = minimize(loss, np.zeros(28), method="BFGS", options={"gtol": 1e-5, "maxiter": 2000}).x
+    effects, _ = fit_main_effects(rows, n_items, True, ridge)
+    np.testing.assert_allclose(effects.table(rows.columns[:20]), unpacked(twin).table(rows.columns[:20]), atol=1e-4)
+    assert effects.position == pytest.approx(twin[6], abs=1e-4)
+
+
+def test_without_ties_and_without_a_ridge_it_is_statsmodels_logit(exact):
+    """Pairs have levels of their own, so that the twin has a column per pair, the position, and K - 1 curves."""
+    rows, n_items = draw(5, 2, n=900, q=2), K
+    at = np.arange(len(rows))
+    sign = np.zeros((len(rows), n_items))
+    sign[at, rows.first], sign[at, rows.second] = 1.0, -1.0
+    low, high = np.minimum(rows.first, rows.second), np.maximum(rows.first, rows.second)
+    pairs = [np.where((low == j) & (high == k), sign[:, j], 0.0) for j in range(K) for k in range(j + 1, K)]
+    curves = [sign[:, j] * rows.columns[:, f] for j in range(1, K) for f in range(2)]
+    design = np.column_stack([np.ones(len(rows)), *pairs, *curves])
+    twin = sm.GLM(rows.y[:, 0], design, family=sm.families.Binomial(), freq_weights=rows.weight).fit(tol=1e-12)
+    effects, _ = fit_main_effects(rows, n_items, True, 1e-6)
+    mu = softmax(effects.at(rows.columns, rows.first, rows.second), axis=1)
+    np.testing.assert_allclose(mu[:, 0], twin.predict(), atol=1e-4)
+    assert effects.position == pytest.approx(twin.params[0], abs=1e-3)
+
+
+@pytest.mark.parametrize("n_categories", [2, 3, 5])
+def test_showing_every_pair_the_other_way_round_negates_the_position_alone(n_categories):
+    rows = draw(6, n_categories)
+    one, two = (fit_main_effects(r, K, True, 1.0)[0] for r in (rows, mirrored(rows)))
+    assert one.position != 0
+    assert two.position == pytest.approx(-one.position, abs=1e-8)
+    for name in ("strength", "pair", "closeness", "tie"):
+        np.testing.assert_allclose(getattr(two, name), getattr(one, name), atol=1e-7)
+
+
+def test_where_order_does_not_matter_both_orders_of_a_pair_are_one():
+    rows = draw(7)
+    effects, _ = fit_main_effects(rows, K, False, 1.0)
+    assert effects.position == 0
+    mu = softmax(effects.table(rows.columns[:10]), axis=-1)
+    np.testing.assert_allclose(np.swapaxes(mu, 1, 2)[..., [1, 0, 2]], mu, atol=1e-12)
+
+
+@pytest.mark.parametrize("n_categories", [2, 4])
+def test_items_under_other_codes_have_the_same_effects(n_categories):
+    rows, code = draw(8, n_categories), np.array([2, 0, 3, 1])
+    moved = LabelledRows(rows.columns, code[rows.first], code[rows.second], rows.y, rows.weight)
+    one, two = (fit_main_effects(r, K, True, 1.0)[0] for r in (rows, moved))
+    np.testing.assert_allclose(two.strength[code], one.strength, atol=1e-6)
+    np.testing.assert_allclose(two.pair[np.ix_(code, code)], one.pair, atol=1e-6)
+    np.testing.assert_allclose(two.tie[:, 1 + code], one.tie[:, 1:], atol=1e-6)
+    np.testing.assert_allclose(two.tie[:, 0], one.tie[:, 0], atol=1e-6)
+
+
+def test_the_order_of_rows_does_not_matter():
+    rows = draw(9)
+    order = np.random.default_rng(0).permutation(len(rows))
+    one, two = (fit_main_effects(r, K, True, 1.0)[1] for r in (rows, rows.only(order)))
+    np.testing.assert_allclose(one, two, atol=1e-7)
+
+
+def test_a_weight_is_a_number_of_votes(exact):
+    rows = draw(10, n=200)
+    place = np.repeat(np.arange(200), rows.weight.astype(int))
+    each = LabelledRows(
+        *(getattr(rows, name)[place] for name in ("columns", "first", "second", "y")), np.ones(len(place))
+    )
+    one, two = (fit_main_effects(r, K, True, 1.0)[0] for r in (rows, each))
+    np.testing.assert_allclose(one.table(rows.columns[:5]), two.table(rows.columns[:5]), atol=1e-6)
+
+
+def test_a_soft_label_is_a_vote_in_shares(exact):
+    rows = draw(11, n=200, soft=True)
+    place, label = np.nonzero(rows.y)
+    hard = LabelledRows(
+        rows.columns[place],
+        rows.first[place],
+        rows.second[place],
+        np.eye(3)[label],
+        rows.weight[place] * rows.y[place, label],
+    )
+    one, two = (fit_main_effects(r, K, True, 1.0)[0] for r in (rows, hard))
+    np.testing.assert_allclose(one.table(rows.columns[:5]), two.table(rows.columns[:5]), atol=1e-4)
+
+
+def test_where_the_search_starts_does_not_matter(exact):
+    rows = draw(12)
+    _, stiff = fit_main_effects(rows, K, True, 100.0)
+    one, two = (fit_main_effects(rows, K, True, 1.0, start)[0] for start in (None, stiff))
+    np.testing.assert_allclose(one.table(rows.columns[:5]), two.table(rows.columns[:5]), atol=1e-5)
+
+
+def test_the_loose_search_is_as_good_as_the_exact_one(monkeypatch):
+    rows = draw(13)
+    problem = MainEffectsProblem.of(rows, K, True)
+
+    def penalised(flat):
+        return problem.loss(flat)[0] + (problem.penalty * flat**2).sum() / 2
+
+    loose = fit_main_effects(rows, K, True, 1.0)[1]
+    monkeypatch.setattr(descent, "_TOLERANCE", 1e-15)
+    best = penalised(fit_main_effects(rows, K, True, 1.0)[1])
+    assert 0 <= penalised(loose) - best < 0.01
+
+
+def test_a_stiffer_ridge_means_flatter_curves():
+    rows = draw(14)
+    size = [np.square(fit_main_effects(rows, K, True, ridge)[0].strength[:, 1:]).sum() for ridge in (0.1, 10.0, 1e4)]
+    assert size[0] > size[1] > 10 * size[2]
+
+
+def test_an_item_and_a_pair_that_were_never_seen_have_no_effects():
+    rows = draw(15)
+    effects, _ = fit_main_effects(rows, K + 1, True, 1.0)
+    assert not effects.strength[K].any()
+    assert not effects.tie[:, 1 + K].any()
+    assert not effects.pair[K].any()
+    without = rows.only(np.flatnonzero(rows.first + rows.second != 1))
+    assert fit_main_effects(without, K, True, 1.0)[0].pair[0, 1] == 0
+
+
+def test_a_category_that_was_never_chosen_gets_hardly_any_probability():
+    rows = draw(16, 2)
+    three = LabelledRows(rows.columns, rows.first, rows.second, np.column_stack([rows.y, np.zeros(600)]), rows.weight)
+    effects, _ = fit_main_effects(three, K, True, 1.0)
+    mu = softmax(effects.at(rows.columns, rows.first, rows.second), axis=1)
+    assert mu[:, 2].max() < 0.02
+
+
+def test_curves_are_found():
+    rng = np.random.default_rng(17)
+    n = 20_000
+    columns, first = rng.normal(size=(n, 1)), rng.integers(2, size=n)
+    truth = expit(np.where(first == 0, 1, -1) * (0.3 + 0.8 * columns[:, 0]) + 0.5)
+    y = np.eye(2)[(rng.random(n) > truth).astype(int)]
+    effects, _ = fit_main_effects(LabelledRows(columns, first, 1 - first, y, np.ones(n)), 2, True, 1.0)
+    gap = effects.strength[0] - effects.strength[1] + [effects.pair[0, 1], 0]
+    np.testing.assert_allclose(gap, [0.3, 0.8], atol=0.08)
+    assert effects.position == pytest.approx(0.5, abs=0.08)

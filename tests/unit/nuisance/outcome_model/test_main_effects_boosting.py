@@ -1,0 +1,289 @@
+"""The default learner: what trees add, what is held out, and what its predictions must not depend on."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.special import softmax
+
+from dmlrank.nuisance.outcome_model import main_effects_boosting as smooth_boosting
+from dmlrank.nuisance.outcome_model.cross_fit import BoosterMu, fit_all
+from dmlrank.nuisance.outcome_model.main_effects import MainEffectsProblem
+from dmlrank.nuisance.outcome_model.main_effects_boosting import _MODEL, _RIDGES, fit_smooth_boosted
+from dmlrank.nuisance.smooth import penalty as smooth_effects
+from dmlrank.nuisance.smooth.basis import SmoothBasis
+from dmlrank.nuisance.smooth.penalty import split
+from dmlrank.nuisance.smooth.training_rows import labelled
+
+K = 3
+FOLDS = 3
+
+
+@pytest.fixture
+def draw(make_data):
+    def draw(seed=0, n=400, n_categories=3, jump=0.0, curve=1.0, x=None, n_labelled=None):
+        """One pair per context; item 0 is better where x0 is large, and where the signs of x0 and x1 agree."""
+        rng = np.random.default_rng(seed)
+        x = rng.uniform(-1, 1, size=(n, 2)) if x is None else x
+        first = rng.integers(K, size=n)
+        second = (first + rng.integers(1, K, size=n)) % K
+        strength = np.zeros((n, K))
+        strength[:, 0] = curve * 2 * x[:, 0] + jump * np.sign(x[:, 0] * x[:, 1])
+        at = np.arange(n)
+        advantage = strength[at, first] - strength[at, second] + 0.3
+        scores = np.column_stack([advantage / 2, -advantage / 2, *[np.full(n, -0.5)] * (n_categories - 2)])
+        p = softmax(scores, axis=1).cumsum(axis=1)
+        label = np.minimum((p < rng.random((n, 1))).sum(axis=1), n_categories - 1)
+        kept = at[: n_labelled or n]
+        return make_data(kept, first[kept], second[kept], label[kept], n_items=K, n_categories=n_categories, x=x)
+
+    return draw
+
+
+def seeds(n=FOLDS, seed=0):
+    return np.random.SeedSequence(seed).spawn(n)
+
+
+def dealt(data, n_folds=FOLDS):
+    return np.random.default_rng(1).permutation(np.arange(data.n_contexts) % n_folds)
+
+
+def fitted(data, n_folds=FOLDS):
+    return fit_smooth_boosted(data, dealt(data, n_folds), seeds(n_folds), 1)
+
+
+def held_out_loss(data, predict, n_folds=FOLDS):
+    """Log-loss of the held-out cells, ``predict(fold, x, first, second)``."""
+    fold, cells, total = dealt(data, n_folds), data.cells, 0.0
+    for f in range(n_folds):
+        here = fold[cells.context] == f
+        p = predict(f, data.x[cells.context[here]], cells.first[here], cells.second[here])
+        total -= (cells.n_votes[here, None] * cells.y[here] * np.log(p)).sum()
+    return total
+
+
+def both_losses(data):
+    models = fitted(data)
+    whole = held_out_loss(data, lambda f, *at: models[f].at(*at))
+    main = held_out_loss(data, lambda f, x, j, k: softmax(models[f].main.at(models[f].basis.of(x), j, k), axis=1))
+    return models, whole, main
+
+
+@pytest.mark.parametrize("n_categories", [2, 3, 4])
+def test_trees_are_added_where_they_help(draw, n_categories):
+    models, whole, main = both_losses(draw(0, 600, n_categories, jump=2.0))
+    assert all(model.trees is not None for model in models)
+    assert whole < main - 5
+
+
+def test_where_trees_do_not_help_they_are_left_out_or_gain_next_to_nothing(draw):
+    """Chance alone lets some of many rounds win by a fraction of one label's log-loss."""
+    left_out = 0
+    for seed in range(8):
+        models, whole, main = both_losses(draw(100 + seed, 150, curve=0.0))
+        without = all(model.trees is None for model in models)
+        left_out += without
+        assert (whole == main) if without else (0 < main - whole < 4)
+    assert left_out >= 2
+
+
+@pytest.mark.parametrize("ordered", [True, False])
+@pytest.mark.parametrize("jump", [0.0, 2.0])
+def test_given_pairs_are_those_of_the_table(draw, jump, ordered):
+    data = draw(2, jump=jump)
+    model = fitted(data if ordered else data.unordered())[0]
+    x = np.random.default_rng(3).uniform(-1, 1, size=(20, 2))
+    table = model.predict(x)
+    pairs = ~np.eye(K, dtype=bool)
+    np.testing.assert_allclose(table[:, pairs].sum(axis=-1), 1)
+    assert not table[:, ~pairs].any()
+    i, j, k = np.nonzero(np.broadcast_to(pairs, (20, K, K)))
+    np.testing.assert_allclose(model.at(x[i], j, k), table[i, j, k], rtol=1e-10)
+
+
+def test_where_order_does_not_matter_both_orders_say_the_same(draw):
+    data = draw(4, jump=2.0).unordered()
+    for model in fitted(data):
+        assert model.trees is not None
+        assert model.stage.mirrored
+        mu = model.predict(data.x[:30])
+        np.testing.assert_allclose(np.swapaxes(mu, 1, 2)[..., data.flip], mu, atol=1e-12)
+
+
+def test_the_order_of_contexts_changes_no_bit(make_data, draw):
+    data = draw(5, 300, jump=2.0)
+    cells, order = data.cells, np.random.default_rng(6).permutation(300)
+    # Context ``order[i]`` of the data stands at place i; seeds go by the places of old.
+    place = np.argsort(order)
+    moved = make_data(
+        place[cells.context],
+        cells.first,
+        cells.second,
+        cells.y.argmax(axis=1),
+        n_items=K,
+        n_categories=3,
+        x=data.x[order],
+        order=order,
+    )
+    fold = dealt(data)
+    one = fit_smooth_boosted(data, fold, seeds(), 1)
+    two = fit_smooth_boosted(moved, fold[order], seeds(), 1)
+    assert one[0].trees is not None
+    for a, b in zip(one, two, strict=True):
+        np.testing.assert_array_equal(a.predict(data.x[:20]), b.predict(data.x[:20]))
+
+
+def test_labels_of_a_fold_do_not_reach_its_own_main_effects(draw):
+    data = draw(7)
+    fold, other = dealt(data), draw(7)
+    here = fold[other.cells.context] == 1
+    other.cells.y[here] = np.roll(other.cells.y[here], 1, axis=1)
+    basis = SmoothBasis.learn(data.x)
+    fits = []
+    for labels in (data, other):
+        cells = labelled(labels, basis, fold)
+        fits.append([_MODEL.fit(cells, f, 3.0, False, None).flat for f in (0, 1)])
+    np.testing.assert_array_equal(fits[0][1], fits[1][1])
+    assert np.abs(fits[0][0] - fits[1][0]).max() > 0.01
+
+
+def test_every_booster_learns_from_the_other_folds_alone(draw, monkeypatch):
+    """With the ridge and the stage settled by one fold, labels of another reach no model of that other fold."""
+    monkeypatch.setattr(smooth_effects, "MANY", 100)
+    monkeypatch.setattr(smooth_boosting, "sampled", lambda cells, rng: cells.only(np.flatnonzero(cells.fold != 1)))
+    data, other = draw(8, jump=2.0), draw(8, jump=2.0)
+    fold = dealt(data)
+    here = fold[other.cells.context] == 1
+    other.cells.y[here] = np.roll(other.cells.y[here], 1, axis=1)
+    one, two = (fit_smooth_boosted(labels, fold, seeds(), 1) for labels in (data, other))
+    assert one[1].trees is not None
+    np.testing.assert_array_equal(one[1].predict(data.x[:20]), two[1].predict(data.x[:20]))
+    assert np.abs(one[2].predict(data.x[:20]) - two[2].predict(data.x[:20])).max() > 0.01
+
+
+def test_the_ridge_is_the_first_from_stiff_to_free_that_the_next_does_not_beat(draw):
+    data = draw(9, curve=1.5)
+    basis = SmoothBasis.learn(data.x)
+    cells = labelled(data, basis, dealt(data))
+    losses = []
+    for ridge in _RIDGES:
+        losses.append(0.0)
+        for f in range(FOLDS):
+            training, held = (cells.only(np.flatnonzero(apart)).rows for apart in (cells.fold != f, cells.fold == f))
+            problem = MainEffectsProblem.of(training, K, True)
+            search = problem.search(ridge)
+            search.advance()
+            p = softmax(problem.effects(search.flat).at(held.columns, held.first, held.second), axis=1)
+            losses[-1] -= (held.weight[:, None] * held.y * np.log(p)).sum()
+    expected = next(at for at in range(len(losses)) if at + 1 == len(losses) or losses[at + 1] >= losses[at])
+    assert _MODEL.settle_ridge([split(cells, f) for f in range(FOLDS)], False).ridge == _RIDGES[expected]
+    assert 0 < expected < len(losses) - 1
+
+
+def test_many_labels_are_settled_by_one_fold_and_a_sample(draw, monkeypatch):
+    data = draw(10, 900, jump=2.0)
+    few = fitted(data)
+    monkeypatch.setattr(smooth_effects, "MANY", 500)
+    many = fitted(data)
+    assert len(many) == FOLDS
+    assert all(model.trees is not None for model in many)
+    loss, expected = (held_out_loss(data, lambda f, *at, m=m: m[f].at(*at)) for m in (many, few))
+    assert loss == pytest.approx(expected, rel=0.05)
+    rounds = {model.trees.booster.num_trees() for model in many}
+    assert len(rounds) == 1
+    main = [model.main.strength for model in many]
+    assert np.abs(main[0] - main[1]).max() > 1e-3
+
+
+def test_soft_labels_are_learnt_in_shares(draw):
+    data = draw(11, jump=2.0)
+    data.cells.y[:] = 0.6 * data.cells.y + 0.4 / 3
+    mu = np.concatenate([model.predict(data.x[:50]) for model in fitted(data)])[:, ~np.eye(K, dtype=bool)]
+    assert mu.min() > 0.05
+
+
+def test_a_fold_without_labels(draw):
+    data = draw(12, 300, n_labelled=200)
+    fold = np.where(np.arange(300) < 200, np.arange(300) % 2, 2)
+    models = fit_smooth_boosted(data, fold, seeds(), 1)
+    assert np.isfinite(models[2].predict(data.x[200:])).all()
+
+
+def test_missing_values_and_features_in_single_precision(draw):
+    x = np.random.default_rng(13).uniform(-1, 1, size=(300, 2))
+    data = draw(13, 300, x=x, jump=2.0)
+    object.__setattr__(data, "x", data.x.astype(np.float32))
+    single = fitted(data)[0].predict(data.x[:10])
+    object.__setattr__(data, "x", x.astype(np.float32).astype(float))
+    np.testing.assert_allclose(single, fitted(data)[0].predict(data.x[:10]), atol=1e-5)
+    holes = x.copy()
+    holes[::5, 1] = np.nan
+    object.__setattr__(data, "x", holes)
+    assert np.isfinite(fitted(data)[0].predict(holes[:10])).all()
+
+
+def test_items_under_other_codes_have_nearly_the_same_probabilities(make_data, draw):
+    """Main effects are the same; trees with random thresholds and splits by item sets in another order are not."""
+    data, code = draw(14, 600), np.array([2, 0, 1])
+    cells = data.cells
+    moved = make_data(
+        cells.context,
+        code[cells.first],
+        code[cells.second],
+        cells.y.argmax(axis=1),
+        n_items=K,
+        n_categories=3,
+        x=data.x,
+    )
+    one, two = fitted(data)[0], fitted(moved)[0]
+    columns = one.basis.of(data.x[:20])
+    np.testing.assert_allclose(
+        two.main.table(columns)[:, code][:, :, code], one.main.table(columns), rtol=1e-6, atol=1e-6
+    )
+    assert np.abs(two.predict(data.x)[:, code][:, :, code] - one.predict(data.x)).max() < 0.1
+
+
+def test_auto_is_this_learner_and_anything_else_is_lightgbm_alone(draw):
+    data = draw(15, 150)
+    unit = np.arange(data.n_contexts)
+
+    def models(learner, tune):
+        return fit_all(data, dealt(data), unit, tune, seeds(), 1, learner)
+
+    quick = {"n_estimators": 2}
+    assert all(isinstance(model, smooth_boosting.SmoothBoostedMu) for model in models("auto", "cv"))
+    for learner, tune in (("auto", quick), ("lightgbm", quick)):
+        assert all(isinstance(model, BoosterMu) for model in models(learner, tune))
+    assert all(isinstance(model, BoosterMu) for model in models("lightgbm", "cv"))
+
+
+def test_where_features_are_too_many_the_ones_that_matter_get_curves(draw):
+    rng = np.random.default_rng(20)
+    x = np.concatenate([rng.uniform(size=(900, 2)), rng.uniform(size=(900, 38))], axis=1)
+    data = draw(20, 900, x=x, curve=3.0)
+    basis = SmoothBasis.learn(x)
+    cells = labelled(data, basis, dealt(data))
+    assert basis.width == 40
+    assert len(basis.straight) == 40
+    lines = _MODEL.settle_ridge([split(cells, f) for f in range(FOLDS)], False)
+    smooth = _MODEL.settle(cells, range(FOLDS))
+    assert smooth.screened
+    assert smooth.loss < lines.loss
+    for fitted in smooth.fits:
+        assert fitted.basis.width == smooth_effects.SCREENED * 7
+        assert {0, 1} & {f for f, _ in fitted.basis.columns}
+
+
+def test_curves_are_chosen_without_the_held_out_labels(draw):
+    rng = np.random.default_rng(21)
+    data = draw(21, 500, x=rng.uniform(size=(500, 40)), curve=3.0)
+    other = draw(21, 500, x=data.x.copy(), curve=3.0)
+    fold = dealt(data)
+    here = fold[other.cells.context] == 0
+    other.cells.y[here] = np.roll(other.cells.y[here], 1, axis=1)
+    chosen = []
+    for labels in (data, other):
+        cells = labelled(labels, SmoothBasis.learn(labels.x), fold)
+        fitted = _MODEL.fit(cells, 0, 3.0, True, None)
+        chosen.append([f for f, _ in fitted.basis.columns])
+    assert chosen[0] == chosen[1]

@@ -1,0 +1,425 @@
+"""Learners that the user brings: the same as fitted by hand, never changed, and refused where they cannot be used."""
+
+from __future__ import annotations
+
+import copy
+from functools import partial
+
+import numpy as np
+import pytest
+import sklearn
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.calibration import CalibratedClassifierCV
+from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import GridSearchCV
+from sklearn.naive_bayes import GaussianNB
+from sklearn.neighbors import KNeighborsClassifier
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.svm import SVC, LinearSVC
+
+import dmlrank as dr
+from dmlrank.exceptions import NuisanceError, OptionError, OptionTypeError
+from dmlrank.nuisance.boosting.train import TrainingRows
+from dmlrank.nuisance.outcome_model import user_learners as classifiers
+from dmlrank.nuisance.outcome_model.cross_fit import ConstantMu, fit_mu
+from dmlrank.nuisance.outcome_model.user_learners import check_learner, fit_learner, learner_name
+
+K, C = 4, 3
+PAIRS = ~np.eye(K, dtype=bool)
+FORMULA = "winner ~ x0 + x1 | model_a + model_b"
+
+
+@pytest.fixture(scope="module")
+def battles(draw_battles):
+    return draw_battles(np.random.default_rng(0), 240, K, C, repeats=True).frame
+
+
+@pytest.fixture
+def rows():
+    """Training rows [x, first, second] with whole weights."""
+    rng = np.random.default_rng(1)
+    first = rng.integers(K, size=300)
+    second = (first + rng.integers(1, K, size=300)) % K
+    x = rng.normal(size=(300, 2))
+    label = np.digitize(x[:, 0] + 0.5 * (first - second) + rng.normal(size=300), [-0.7, 0.7])
+    return TrainingRows(np.column_stack([x, first, second]), label, rng.integers(1, 4, size=300) * 1.0, np.arange(300))
+
+
+def by_hand(x, first, second):
+    """[x, one-hot first, one-hot second], entry by entry."""
+    table = np.zeros((len(x), x.shape[1] + 2 * K))
+    for row in range(len(x)):
+        table[row, : x.shape[1]] = x[row]
+        table[row, x.shape[1] + first[row]] = 1
+        table[row, x.shape[1] + K + second[row]] = 1
+    return table
+
+
+def wide(rows):
+    return by_hand(rows.features[:, :-2], rows.features[:, -2].astype(int), rows.features[:, -1].astype(int))
+
+
+def ask_by_hand(model, x):
+    """predict_proba for every pair, one after the other."""
+    table = np.zeros((len(x), K, K, C))
+    for j in range(K):
+        for k in range(K):
+            if j != k:
+                asked = by_hand(x, np.full(len(x), j), np.full(len(x), k))
+                table[:, j, k][:, model.classes_] = model.predict_proba(asked)
+    return table
+
+
+def fit(learner, rows, seed=0):
+    return fit_learner(learner, rows, K, C, np.random.default_rng(seed))
+
+
+def test_every_fold_has_the_model_that_one_would_fit_by_hand(battles, rank):
+    learner = LogisticRegression(C=0.3, max_iter=500)
+    result = rank(battles, FORMULA, learner=learner, propensity="shown", n_folds=3)
+    data, folds = result.steps.data, result.steps.folds
+    for held_out, model in enumerate(result.steps.mu.models):
+        votes = [
+            (cell, category, count)
+            for cell in range(len(data.cells))
+            for category, count in enumerate(np.rint(data.cells.y[cell] * data.cells.n_votes[cell]))
+            if count and folds.fold[data.cells.context[cell]] != held_out
+        ]
+        cell, category, count = (np.array(part) for part in zip(*votes, strict=True))
+        x = by_hand(data.x[data.cells.context[cell]], data.cells.first[cell], data.cells.second[cell])
+        hand = LogisticRegression(C=0.3, max_iter=500, tol=1e-8).fit(x, category, sample_weight=count)
+        here = data.x[folds.fold == held_out]
+        np.testing.assert_allclose(model.predict(here), ask_by_hand(hand, here), atol=2e-3)
+    assert result.estimates.design.learner == "LogisticRegression"
+    assert "LogisticRegression" in result.summary().as_text()
+
+
+def test_the_given_classifier_is_neither_fitted_nor_changed(battles, rank):
+    learner = RandomForestClassifier(n_estimators=5)
+    before = copy.deepcopy(learner.get_params())
+    result = rank(battles, FORMULA, learner=learner, propensity="shown", n_folds=2)
+    assert learner.get_params() == before
+    assert not hasattr(learner, "classes_")
+    again = rank(battles, FORMULA, learner=learner, propensity="shown", n_folds=2)
+    np.testing.assert_array_equal(result.params, again.params)
+    other = rank(battles, FORMULA, learner=learner, propensity="shown", n_folds=2, rng=1)
+    assert np.abs(result.params - other.params).max() > 1e-6
+
+
+def test_what_happens_to_the_given_classifier_later_does_not_reach_the_fit(battles, rank):
+    learner = LogisticRegression(C=1e-4)
+    result = rank(battles, FORMULA, learner=learner, propensity="shown", n_folds=2)
+    learner.set_params(C=10.0)
+    np.testing.assert_array_equal(result.update(functional="borda", n_folds=2).params, result.params)
+    changed = result.update(learner=learner)
+    fresh = rank(battles, FORMULA, learner=LogisticRegression(C=10.0), propensity="shown", n_folds=2)
+    np.testing.assert_array_equal(changed.params, fresh.params)
+
+
+def test_another_functional_asks_the_same_models(battles, rank, monkeypatch):
+    result = rank(battles, FORMULA, learner=LogisticRegression(), propensity="shown", n_folds=2)
+    monkeypatch.setattr(LogisticRegression, "fit", lambda *_: pytest.fail("fitted again"))
+    assert result.update(functional="bt").steps.mu is result.steps.mu
+
+
+def test_tune_touches_the_propensities_only(battles, rank, monkeypatch, ignore_warnings):
+    small = {"n_estimators": 3, "num_leaves": 3}
+    result = rank(battles, FORMULA, learner=GaussianNB(), tune=small, n_folds=2)
+    monkeypatch.setattr(GaussianNB, "fit", lambda *_: pytest.fail("fitted again"))
+    other = result.update(tune={"n_estimators": 4, "num_leaves": 3})
+    assert other.steps.mu is result.steps.mu
+    assert np.abs(other.steps.propensity.cells - result.steps.propensity.cells).max() > 0
+
+
+def test_seeds_that_are_given_stay_and_others_are_drawn(rows):
+    given, drawn = RandomForestClassifier(3, random_state=7), RandomForestClassifier(3)
+    nested = make_pipeline(StandardScaler(), drawn)
+    x = rows.features[:5, :-2]
+    for learner, same in ((given, True), (drawn, False), (nested, False)):
+        one, again, other = (fit(learner, rows, seed).predict(x) for seed in (0, 0, 1))
+        np.testing.assert_array_equal(one, again)
+        assert (one == other).all() == same
+
+
+def test_a_category_that_a_fold_does_not_have_has_probability_zero(rows):
+    gap = TrainingRows(rows.features, np.where(rows.label == 1, 2, rows.label), rows.weight, rows.unit)
+    mu = fit(LogisticRegression(), gap).predict(rows.features[:20, :-2])
+    assert not mu[..., 1].any()
+    np.testing.assert_allclose(mu[:, PAIRS].sum(axis=-1), 1)
+    hand = LogisticRegression().fit(wide(gap), gap.label, sample_weight=gap.weight)
+    np.testing.assert_allclose(mu, ask_by_hand(hand, rows.features[:20, :-2]), atol=1e-12)
+
+
+def test_labels_have_no_gaps_for_classifiers_that_take_none(rows):
+    class Strict(GaussianNB):
+        def fit(self, x, y, sample_weight=None):
+            assert set(np.unique(y)) == set(range(len(np.unique(y))))
+            return super().fit(x, y, sample_weight)
+
+    gap = TrainingRows(rows.features, np.where(rows.label == 0, 1, rows.label), rows.weight, rows.unit)
+    assert not fit(Strict(), gap).predict(rows.features[:3, :-2])[..., 0].any()
+
+
+def test_weights_are_handed_on_or_rows_repeated(rows):
+    x = rows.features[:30, :-2]
+    times = np.repeat(np.arange(300), rows.weight.astype(int))
+    weighted = GaussianNB().fit(wide(rows), rows.label, sample_weight=rows.weight)
+    np.testing.assert_allclose(fit(GaussianNB(), rows).predict(x), ask_by_hand(weighted, x), atol=1e-12)
+    repeated = KNeighborsClassifier(15).fit(wide(rows)[times], rows.label[times])
+    np.testing.assert_allclose(fit(KNeighborsClassifier(15), rows).predict(x), ask_by_hand(repeated, x), atol=1e-12)
+
+
+def test_weights_go_to_the_last_step_of_a_pipeline(rows):
+    x = rows.features[:30, :-2]
+    pipeline = make_pipeline(StandardScaler(), LogisticRegression())
+    hand = sklearn.base.clone(pipeline).fit(wide(rows), rows.label, logisticregression__sample_weight=rows.weight)
+    np.testing.assert_allclose(fit(pipeline, rows).predict(x), ask_by_hand(hand, x), atol=1e-12)
+    nested = make_pipeline(StandardScaler(), make_pipeline(StandardScaler(), LogisticRegression()))
+    np.testing.assert_allclose(fit(nested, rows).predict(x), ask_by_hand(hand, x), atol=1e-4)
+    neighbours = make_pipeline(StandardScaler(), KNeighborsClassifier())
+    assert fit(neighbours, rows).predict(x).shape == (30, K, K, C)
+
+
+def test_weights_are_routed_where_scikit_learn_routes(rows):
+    x = rows.features[:30, :-2]
+    hand = make_pipeline(StandardScaler(), LogisticRegression())
+    hand.fit(wide(rows), rows.label, logisticregression__sample_weight=rows.weight)
+    with sklearn.config_context(enable_metadata_routing=True):
+        unweighted = StandardScaler().set_fit_request(sample_weight=False)
+        routed = make_pipeline(unweighted, LogisticRegression().set_fit_request(sample_weight=True))
+        np.testing.assert_allclose(fit(routed, rows).predict(x), ask_by_hand(hand, x), atol=1e-12)
+        silent = make_pipeline(StandardScaler(), KNeighborsClassifier(15))
+        repeated = fit(silent, rows).predict(x)
+    np.testing.assert_array_equal(repeated, fit(silent, rows).predict(x))
+
+
+def test_weights_of_one_need_no_keyword_and_halves_are_doubled(rows):
+    class Plain(ClassifierMixin, BaseEstimator):
+        def fit(self, x, y):
+            self.classes_, counts = np.unique(y, return_counts=True)
+            self.share_, self.rows_ = counts / counts.sum(), len(y)
+            return self
+
+        def predict_proba(self, x):
+            return np.tile(self.share_, (len(x), 1))
+
+    ones = TrainingRows(rows.features, rows.label, np.ones(300), rows.unit)
+    share = np.bincount(ones.label) / 300
+    np.testing.assert_allclose(fit(Plain(), ones).predict(rows.features[:1, :-2])[0, 0, 1], share)
+    halves = TrainingRows(rows.features, rows.label, rows.weight / 2, rows.unit)
+    share = np.bincount(rows.label, rows.weight) / rows.weight.sum()
+    np.testing.assert_allclose(fit(Plain(), halves).predict(rows.features[:1, :-2])[0, 0, 1], share)
+    thirds = TrainingRows(rows.features, rows.label, rows.weight / 3, rows.unit)
+    with pytest.raises(NuisanceError, match=r"Plain takes no sample_weight.*takes weights"):
+        fit(Plain(), thirds)
+
+
+def test_classifiers_that_search_and_calibrate(rows):
+    x = rows.features[:10, :-2]
+    search = GridSearchCV(LogisticRegression(), {"C": [0.01, 1.0]}, cv=3, scoring="neg_log_loss")
+    for learner in (search, CalibratedClassifierCV(LinearSVC(), cv=3)):
+        mu = fit(learner, rows).predict(x)
+        np.testing.assert_allclose(mu[:, PAIRS].sum(axis=-1), 1)
+    assert not hasattr(search, "best_estimator_")
+
+
+def test_classifiers_that_know_nothing_of_scikit_learn(rows):
+    class Shares:
+        learned = None
+
+        def fit(self, x, y):
+            self.learned = np.bincount(y) / len(y)
+
+        def predict_proba(self, x):
+            return np.tile(self.learned, (len(x), 1))
+
+    learner = Shares()
+    ones = TrainingRows(rows.features, rows.label, np.ones(300), rows.unit)
+    mu = fit(learner, ones).predict(rows.features[:2, :-2])
+    np.testing.assert_allclose(mu[0, 0, 1], np.bincount(rows.label) / 300)
+    assert learner.learned is None
+
+
+def test_functions_are_given_codes_labels_weights_and_a_generator(rows):
+    seen = []
+
+    def learner(features, labels, weights, rng):
+        seen.append((features.copy(), labels, weights, rng.integers(100)))
+        return lambda asked: (
+            np.column_stack([np.full(len(asked), 0.2), 0.1 + 0.05 * asked[:, -2:]])[:, [0, 1, 2]]
+            @ (np.array([[1.0, 0, 0], [0, 1, 0], [0, 0, 1]]))
+            / np.column_stack([0.4 + 0.05 * asked[:, -2:].sum(axis=1)] * 3)
+        )
+
+    mu = fit(learner, rows).predict(rows.features[:4, :-2])
+    features, labels, weights, draw = seen[0]
+    for given, expected in ((features, rows.features), (labels, rows.label), (weights, rows.weight)):
+        np.testing.assert_array_equal(given, expected)
+    assert draw == np.random.default_rng(0).integers(100)
+    j, k = 3, 1
+    np.testing.assert_allclose(mu[2, j, k], np.array([0.2, 0.1 + 0.05 * j, 0.1 + 0.05 * k]) / (0.4 + 0.05 * (j + k)))
+
+
+def shares(features, labels, weights, rng):
+    share = np.bincount(labels, weights, minlength=C) / weights.sum()
+    return lambda asked: np.tile(share, (len(asked), 1))
+
+
+def test_a_function_learns_from_the_other_folds(battles, rank):
+    result = rank(battles, FORMULA, learner=shares, propensity="shown", n_folds=3)
+    data, fold = result.steps.data, result.steps.folds.fold
+    votes = data.cells.y * data.cells.n_votes[:, None]
+    for held_out, model in enumerate(result.steps.mu.models):
+        total = votes[fold[data.cells.context] != held_out].sum(axis=0)
+        np.testing.assert_allclose(model.predict(data.x[:1])[0, 0, 1], total / total.sum())
+    assert result.estimates.design.learner == "shares"
+    assert result.predict(battles[["x0", "x1"]].iloc[:3]).shape == (3, K)
+
+
+def test_long_predictions_come_in_chunks(rows, monkeypatch):
+    whole = fit(LogisticRegression(), rows)
+    x = rows.features[:50, :-2]
+    expected = whole.predict(x[np.r_[0:50, 0:50]])
+    asked = []
+    chunked = classifiers.RowsMu(
+        lambda part: asked.append(len(part)) or whole.predictor(part), K, C, one_hot=True, name="chunked"
+    )
+    monkeypatch.setattr(classifiers, "_NUMBERS", 1000)
+    np.testing.assert_allclose(chunked.predict(x[np.r_[0:50, 0:50]]), expected, rtol=1e-12)
+    assert max(asked) * (2 + 2 * K) <= 1000
+    assert sum(asked) == 50 * K * (K - 1)
+    assert chunked.predict(x[:0]).shape == (0, K, K, C)
+
+
+def test_without_features_or_with_one_category_no_learner_is_asked(make_data):
+    def refuse(*_):
+        raise AssertionError("asked")
+
+    rng = np.random.default_rng(0)
+    data = make_data(np.arange(30), np.zeros(30), np.ones(30), rng.integers(2, size=30), n_items=2, n_categories=2)
+    same = make_data(
+        np.arange(30), np.zeros(30), np.ones(30), np.zeros(30), n_items=2, n_categories=2, x=rng.normal(size=(30, 1))
+    )
+    for part in (data, same):
+        kept = np.ones(30, dtype=bool)
+        assert isinstance(fit_mu(part, kept, part.seed_order, "cv", rng, 1, refuse), ConstantMu)
+
+
+def test_names_of_learners():
+    assert learner_name(make_pipeline(StandardScaler(), GaussianNB())) == "Pipeline(StandardScaler, GaussianNB)"
+    assert learner_name(partial(shares)) == "partial"
+    assert (learner_name(shares), learner_name("auto")) == ("shares", "lightgbm")
+
+
+class Odd(BaseEstimator):
+    """A classifier whose predictions are set."""
+
+    def __init__(self, answer=None):
+        self.answer = answer
+
+    def fit(self, x, y):
+        self.classes_ = np.unique(y)
+        return self
+
+    def predict_proba(self, x):
+        return self.answer(len(x))
+
+
+@pytest.mark.parametrize(
+    ("answer", "message"),
+    [
+        (lambda n: np.full((n, 2), 0.5), r"shape \(12, 2\); needed is \(rows, categories\) = \(12, 3\)"),
+        (lambda n: np.full(n, 0.5), r"shape \(12,\); needed"),
+        (lambda n: np.full((n, 3), np.nan), r"predicted NaN in 12 of 12 rows: \[nan, nan, nan\]"),
+        (lambda n: np.tile([1.2, -0.1, -0.1], (n, 1)), "not a probability in 12 of 12 rows"),
+        (lambda n: np.tile([0.5, 0.5, 0.5], (n, 1)), "do not sum to one in 12 of 12 rows"),
+        (lambda n: np.tile([np.inf, -np.inf, 1], (n, 1)), "not a probability in 12"),
+        (lambda n: ["a"] * n, "predicted a list; needed is an array"),
+    ],
+)
+def test_predictions_that_are_no_probabilities(rows, answer, message):
+    ones = TrainingRows(rows.features, rows.label, np.ones(300), rows.unit)
+    with pytest.raises(NuisanceError, match=f"learner Odd predicted .*{message}|learner Odd {message}"):
+        fit(Odd(answer), ones).predict(rows.features[:1, :-2])
+    function = fit(lambda *_: lambda asked: answer(len(asked)), rows)
+    with pytest.raises(NuisanceError, match=message):
+        function.predict(rows.features[:1, :-2])
+
+
+def test_single_precision_sums_to_one(rows):
+    ones = TrainingRows(rows.features, rows.label, np.ones(300), rows.unit)
+    answer = np.array([0.3, 0.3, 0.4], dtype=np.float32) * np.float32(1 + 1e-5)
+    mu = fit(Odd(lambda n: np.tile(answer, (n, 1))), ones).predict(rows.features[:1, :-2])
+    np.testing.assert_allclose(mu[:, PAIRS].sum(axis=-1), 1, rtol=1e-14)
+
+
+def test_a_fit_that_fails_names_the_learner(rows):
+    holes = TrainingRows(rows.features.copy(), rows.label, rows.weight, rows.unit)
+    holes.features[3, 0] = np.nan
+    with pytest.raises(NuisanceError, match="learner LogisticRegression cannot be fitted: Input X contains NaN"):
+        fit(LogisticRegression(), holes)
+
+
+def test_a_function_that_returns_no_function(rows):
+    with pytest.raises(NuisanceError, match=r"returned a ndarray; needed is learner\(features, labels, weights, rng\)"):
+        fit(lambda features, *_: features, rows)
+
+
+@pytest.mark.parametrize(
+    ("learner", "message"),
+    [
+        (LogisticRegression, r"the class LogisticRegression; .* learner=LogisticRegression\(\)"),
+        (RandomForestRegressor(), "no predict_proba; .* RandomForestClassifier predicts probabilities"),
+        (LinearSVC(), r"LinearSVC, which has no predict_proba; .* CalibratedClassifierCV\(LinearSVC\(\)\)"),
+        (SVC(), r"has no predict_proba; .* CalibratedClassifierCV"),
+        (StandardScaler(), "StandardScaler, which has no predict_proba; needed is 'auto', 'lightgbm', a classifier"),
+        (np.zeros((2, 2)), "ndarray, which has no fit and no predict_proba; .* go into mu="),
+        (None, "NoneType, which has no fit and no predict_proba"),
+        (3, "int, which has no fit"),
+        (lambda features, labels: None, r"cannot be called with four arguments; needed is learner\(features, labels"),
+    ],
+)  # fmt: skip
+def test_learners_that_cannot_be_used(learner, message):
+    with pytest.raises(OptionTypeError, match=message):
+        check_learner(learner, "cv", "estimate")
+
+
+def test_refused_before_the_data_are_read(rank):
+    with pytest.raises(OptionTypeError, match="the class GaussianNB"):
+        rank("no frame", FORMULA, learner=GaussianNB)
+    with pytest.raises(OptionError, match="did you mean 'lightgbm'"):
+        rank("no frame", FORMULA, learner="lightgmb")
+
+
+@pytest.mark.parametrize("tune", ["random", None, {"num_leaves": 4}])
+def test_tune_is_about_boosters(tune):
+    check_learner(GaussianNB(), tune, "estimate")
+    check_learner("auto", tune, "marginal")
+    for propensity in ("marginal", "shown", np.ones((2, 2, 2))):
+        check_learner(GaussianNB(), "cv", propensity)
+        with pytest.raises(OptionError, match="tune= is about LightGBM, and this fit has none: learner is GaussianNB"):
+            check_learner(GaussianNB(), tune, propensity)
+
+
+def test_a_function_that_knows_the_model_beats_constant_shares(rank):
+    """Bradley-Terry strengths that depend on the prompt are a logistic regression on products of prompt and items."""
+    simulator = dr.datasets.Bt()
+    battles = simulator.sample(500, rng=0)
+
+    def learner(features, labels, weights, rng):
+        model = LogisticRegression(max_iter=500).fit(products(features), labels, sample_weight=weights)
+        return lambda asked: model.predict_proba(products(asked))
+
+    def products(features):
+        codes = features[:, -2:].astype(int)
+        sign = np.eye(codes.max() + 1)[codes[:, 0]] - np.eye(codes.max() + 1)[codes[:, 1]]
+        x = np.column_stack([np.ones(len(features)), features[:, :-2]])
+        return (x[:, :, None] * sign[:, None, :]).reshape(len(features), -1)
+
+    features = [name for name in battles.columns if name.startswith("x")]
+    formula = f"winner ~ {' + '.join(features)} | model_a + model_b"
+    options = {"context": "question_id", "propensity": "propensity", "n_folds": 2}
+    known = rank(battles, formula, learner=learner, **options).diagnostics
+    assert known.log_loss < known.log_loss_constant - 0.01

@@ -1,0 +1,155 @@
+"""Pair frequencies and their main-effects fit against optimisers and fits from elsewhere."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import statsmodels.api as sm
+from scipy.optimize import minimize
+from scipy.stats import dirichlet_multinomial
+
+from dmlrank.nuisance.outcome_model.without_features import _derivatives, _objective, main_effects, shrunken_frequencies
+
+RIDGE = 0.1
+INTERCEPT_RIDGE = 1e-6
+
+
+def draw_counts(rng, n_items, n_categories, mean=12.0):
+    counts = rng.poisson(mean * rng.dirichlet(np.ones(n_categories), size=(n_items, n_items))).astype(float)
+    counts[np.arange(n_items), np.arange(n_items)] = 0
+    counts[0, 1] = 0
+    return counts
+
+
+def probabilities(effects, n_items, n_categories):
+    """The model of the docstring, pair by pair."""
+    intercepts, strength = effects[:n_categories], effects[n_categories : n_categories + n_items]
+    ties = effects[n_categories + n_items :].reshape(n_categories - 2, n_items)
+    table = np.zeros((n_items, n_items, n_categories))
+    for j in range(n_items):
+        for k in range(n_items):
+            if j != k:
+                edge = strength[j] - strength[k]
+                scores = intercepts + np.concatenate([[edge, -edge], ties[:, j] + ties[:, k]])
+                table[j, k] = np.exp(scores) / np.exp(scores).sum()
+    return table
+
+
+@pytest.mark.parametrize("n_categories", [2, 3, 4, 5])
+def test_main_effects_maximise_the_penalised_likelihood(n_categories):
+    n_items = 4
+    counts = draw_counts(np.random.default_rng(n_categories), n_items, n_categories)
+    size = n_categories + n_items * (n_categories - 1)
+    penalty = np.where(np.arange(size) < n_categories, INTERCEPT_RIDGE, RIDGE)
+    seen = counts > 0
+
+    def loss(effects):
+        table = probabilities(effects, n_items, n_categories)
+        return -(counts[seen] * np.log(table[seen])).sum() + (penalty * effects**2).sum() / 2
+
+    best = minimize(loss, np.zeros(size), method="BFGS", options={"gtol": 1e-4})
+    expected = probabilities(best.x, n_items, n_categories)
+    np.testing.assert_allclose(main_effects(counts), expected, atol=2e-5)
+
+
+@pytest.mark.parametrize("n_categories", [2, 3, 4, 5])
+def test_derivatives_are_those_of_the_objective(n_categories):
+    n_items = 3
+    rng = np.random.default_rng(20 + n_categories)
+    counts = draw_counts(rng, n_items, n_categories)
+    size = n_categories + n_items * (n_categories - 1)
+    effects, penalty = rng.normal(size=size), rng.uniform(0.1, 1.0, size=size)
+    value, p = _objective(effects, counts, penalty)
+    seen = counts > 0
+    table = probabilities(effects, n_items, n_categories)
+    assert value == pytest.approx((counts[seen] * np.log(table[seen])).sum() - (penalty * effects**2).sum() / 2)
+    gradient, hessian = _derivatives(effects, counts, p, penalty)
+
+    def slopes(at):
+        return _derivatives(at, counts, _objective(at, counts, penalty)[1], penalty)[0]
+
+    steps = 1e-5 * np.eye(size)
+    up, down = ([_objective(effects + sign * step, counts, penalty)[0] for step in steps] for sign in (1, -1))
+    np.testing.assert_allclose(gradient, np.subtract(up, down) / 2e-5, rtol=1e-6, atol=1e-5)
+    bends = np.array([(slopes(effects - step) - slopes(effects + step)) / 2e-5 for step in steps])
+    np.testing.assert_allclose(hessian, bends, rtol=1e-6, atol=1e-5)
+
+
+def test_with_many_votes_main_effects_are_a_logistic_regression():
+    rng = np.random.default_rng(1)
+    n_items = 5
+    strength, n_votes = rng.normal(size=n_items), 400_000
+    first, second = np.nonzero(~np.eye(n_items, dtype=bool))
+    wins = rng.binomial(n_votes, 1 / (1 + np.exp(-0.3 - strength[first] + strength[second]))).astype(float)
+    design = np.eye(n_items)[first] - np.eye(n_items)[second]
+    design = sm.add_constant(design[:, 1:])
+    fitted = sm.GLM(np.column_stack([wins, n_votes - wins]), design, family=sm.families.Binomial()).fit().fittedvalues
+    counts = np.zeros((n_items, n_items, 2))
+    counts[first, second] = np.column_stack([wins, n_votes - wins])
+    np.testing.assert_allclose(main_effects(counts)[first, second, 0], fitted, atol=1e-6)
+
+
+@pytest.mark.parametrize("estimate", [main_effects, shrunken_frequencies])
+@pytest.mark.parametrize("n_categories", [2, 4])
+def test_renaming_items_renames_the_table(estimate, n_categories):
+    rng = np.random.default_rng(2)
+    counts, order = draw_counts(rng, 6, n_categories), rng.permutation(6)
+    expected = estimate(counts)[order][:, order]
+    np.testing.assert_allclose(estimate(counts[order][:, order]), expected, atol=1e-10)
+
+
+@pytest.mark.parametrize("estimate", [main_effects, shrunken_frequencies])
+@pytest.mark.parametrize("n_categories", [2, 3, 5])
+def test_showing_all_pairs_the_other_way_round_mirrors_the_table(estimate, n_categories):
+    counts = draw_counts(np.random.default_rng(3), 5, n_categories)
+    mirror = [1, 0, *range(2, n_categories)]
+    mirrored = np.swapaxes(counts, 0, 1)[..., mirror]
+    np.testing.assert_allclose(estimate(mirrored), np.swapaxes(estimate(counts), 0, 1)[..., mirror], atol=1e-10)
+
+
+def test_strength_of_the_prior_is_the_most_likely_of_its_grid():
+    rng = np.random.default_rng(4)
+    counts = draw_counts(rng, 6, 3, mean=40.0)
+    fitted, pairs = main_effects(counts), ~np.eye(6, dtype=bool)
+    total = counts.sum(axis=-1, keepdims=True)
+    grid = [*(2.0**power for power in range(-1, 14)), 1e6]
+
+    def likelihood(strength):
+        seen = [(n, m) for n, m in zip(counts[pairs], fitted[pairs], strict=True) if n.sum()]
+        return sum(dirichlet_multinomial.logpmf(n.astype(int), strength * m, int(n.sum())) for n, m in seen)
+
+    best = max(grid, key=likelihood)
+    assert grid[0] < best < grid[-1]
+    np.testing.assert_allclose(shrunken_frequencies(counts)[pairs], ((counts + best * fitted) / (total + best))[pairs])
+
+
+def test_votes_that_main_effects_explain_are_shrunk_fully_and_others_hardly():
+    rng = np.random.default_rng(5)
+    n_items, pairs = 6, ~np.eye(6, dtype=bool)
+    strength = rng.normal(size=n_items)
+    win = 1 / (1 + np.exp(-np.subtract.outer(strength, strength)))
+    explained = rng.binomial(30, win)
+    cyclic = rng.binomial(300, np.where(np.subtract.outer(np.arange(6), np.arange(6)) % 3 == 1, 0.9, 0.1))
+    for wins, n_votes, near_fit in ((explained, 30, True), (cyclic, 300, False)):
+        counts = np.stack([wins, n_votes - wins], axis=-1) * pairs[:, :, None].astype(float)
+        table, fit, raw = shrunken_frequencies(counts), main_effects(counts), counts / n_votes
+        to_fit, to_raw = (np.abs(table - other)[pairs].mean() for other in (fit, raw))
+        assert (to_fit < to_raw / 5) if near_fit else (to_raw < to_fit / 5)
+
+
+def test_a_model_that_never_won_and_a_pair_never_seen_are_finite():
+    counts = np.zeros((3, 3, 3))
+    counts[0, 1, 0] = counts[0, 2, 0] = counts[1, 0, 1] = 50
+    counts[1, 2] = [10, 10, 0]
+    table = shrunken_frequencies(counts)
+    pairs = ~np.eye(3, dtype=bool)
+    assert np.isfinite(table).all()
+    assert (table[pairs] > 0).all()
+    np.testing.assert_allclose(table[pairs].sum(axis=-1), 1)
+    assert table[2, 0, 1] > 0.9
+    assert not table[~pairs].any()
+
+
+def test_no_votes_at_all_are_even_chances():
+    table = shrunken_frequencies(np.zeros((3, 3, 4)))
+    np.testing.assert_allclose(table[~np.eye(3, dtype=bool)], 1 / 4)

@@ -1,0 +1,195 @@
+"""Shares of the pairs shown: against sums over all pairs and other software, and what they must not depend on."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import statsmodels.api as sm
+from scipy.optimize import approx_fprime, minimize
+from scipy.special import logsumexp
+
+from dmlrank.nuisance.outcome_model.main_effects import LabelledRows
+from dmlrank.nuisance.propensity_model import conditional_logit as selection_effects
+from dmlrank.nuisance.propensity_model.conditional_logit import SelectionEffects, SelectionProblem, pair_shares
+from dmlrank.nuisance.smooth import minimise as descent
+
+K = 4
+
+
+@pytest.fixture
+def exact(monkeypatch):
+    """Minimise until nothing is left to gain."""
+    monkeypatch.setattr(descent, "_TOLERANCE", 1e-15)
+
+
+def rows_of(columns, first, second):
+    one = np.ones(len(columns))
+    return LabelledRows(columns, first, second, one[:, None], one)
+
+
+def draw(seed, n=400, q=3, n_items=K):
+    """Rows whose pairs follow items' effects on both places."""
+    rng = np.random.default_rng(seed)
+    columns = rng.normal(size=(n, q))
+    truth = SelectionEffects(shares(rng, n_items), *(0.5 * rng.normal(size=(2, 1 + q, n_items))))
+    table = truth.table(columns).reshape(n, -1)
+    chosen = (table.cumsum(axis=1) / table.sum(axis=1, keepdims=True) < rng.random((n, 1))).sum(axis=1)
+    return rows_of(columns, chosen // n_items, chosen % n_items), truth
+
+
+def shares(rng, n_items=K):
+    share = rng.uniform(0.5, 2, size=(n_items, n_items))
+    np.fill_diagonal(share, 0.0)
+    return share / share.sum()
+
+
+def log_shares_written_out(effects, columns, first, second):
+    """Every pair's score, one by one."""
+    n_items, made = len(effects.share), []
+    design = np.column_stack([np.ones(len(columns)), columns])
+    a, b = design @ effects.first, design @ effects.second
+    for i, (j, k) in enumerate(zip(first, second, strict=True)):
+        scores = {
+            (c, d): np.log(effects.share[c, d]) + a[i, c] + b[i, d]
+            for c in range(n_items)
+            for d in range(n_items)
+            if c != d
+        }
+        made.append(scores[j, k] - logsumexp(list(scores.values())))
+    return np.array(made)
+
+
+def fitted(rows, share, ridge, start=None):
+    problem = SelectionProblem.of(rows, share)
+    search = problem.search(ridge, start)
+    search.advance()
+    return problem.effects(search.flat)
+
+
+@pytest.mark.parametrize("n_items", [2, 3, 5])
+def test_shares_follow_the_formula_and_the_table_holds_those_of_every_pair(n_items):
+    rows, effects = draw(n_items, 30, n_items=n_items)
+    expected = log_shares_written_out(effects, rows.columns, rows.first, rows.second)
+    np.testing.assert_allclose(effects.log_at(rows.columns, rows.first, rows.second), expected, rtol=1e-12)
+    assert effects.loss(rows) == pytest.approx(-expected.sum(), rel=1e-12)
+    table = effects.table(rows.columns)
+    table /= table.sum(axis=(1, 2), keepdims=True)
+    at = table[np.arange(30), rows.first, rows.second]
+    np.testing.assert_allclose(np.log(at), expected, rtol=1e-10)
+    np.testing.assert_array_equal(table[:, np.arange(n_items), np.arange(n_items)], 0)
+
+
+@pytest.mark.parametrize(("chunk", "large"), [(250_000, 10**8), (60, 10**8), (60, 0)])
+def test_the_gradient_equals_finite_differences(monkeypatch, chunk, large):
+    """All rows at once, or in chunks, by one thread or two; rows with equal columns among them."""
+    monkeypatch.setattr(selection_effects, "_CHUNK", chunk)
+    monkeypatch.setattr(selection_effects, "_LARGE", large)
+    rows, truth = draw(1, 50)
+    rows.columns[30:] = rows.columns[:20]
+    problem = SelectionProblem.of(rows, truth.share, workers=2)
+    assert problem.count.tolist() == [2] * 20 + [1] * 10
+    flat = np.random.default_rng(2).normal(size=4 * 2 * K) / 2
+    value, gradient = problem.loss(flat)
+    np.testing.assert_allclose(gradient, approx_fprime(flat, lambda z: problem.loss(z)[0], 1e-6), atol=1e-3)
+    assert value == pytest.approx(problem.effects(flat).loss(rows), rel=1e-12)
+
+
+def test_the_fit_equals_scipys_of_the_same_penalised_likelihood(exact):
+    rows, truth = draw(3, 40)
+    share, ridge = truth.share, 2.0
+
+    def penalised(flat):
+        u, w = np.hsplit(flat.reshape(-1, 2 * K), 2)
+        effects = SelectionEffects(share, u + w, u - w)
+        loss = -log_shares_written_out(effects, rows.columns, rows.first, rows.second).sum()
+        own = np.square(u).sum(axis=1) + 10 * np.square(w).sum(axis=1)
+        return loss + ridge * (own @ [0.1, 1, 1, 1]) / 2
+
+    expected = minimize(penalised, np.zeros(4 * 2 * K), method="BFGS", options={"gtol": 1e-4}).x
+    u, w = np.hsplit(expected.reshape(-1, 2 * K), 2)
+    found = fitted(rows, share, ridge)
+    np.testing.assert_allclose(found.first, u + w, atol=1e-4)
+    np.testing.assert_allclose(found.second, u - w, atol=1e-4)
+
+
+def test_two_items_without_a_ridge_are_statsmodels_logit(exact):
+    """Of two items only their places can vary: which one comes first is a logit in twice the difference of w."""
+    rows, _ = draw(4, 500, n_items=2)
+    even = np.array([[0.0, 0.5], [0.5, 0.0]])
+    found = fitted(rows, even, 1e-9)
+    expected = sm.Logit((rows.first == 0).astype(float), sm.add_constant(rows.columns)).fit(disp=0).params
+    logit = found.first[:, 0] + found.second[:, 1] - found.first[:, 1] - found.second[:, 0]
+    np.testing.assert_allclose(logit, expected, atol=1e-5)
+
+
+def test_the_effects_that_drew_the_pairs_are_found():
+    rows, truth = draw(5, 20_000)
+    found = fitted(rows, truth.share, 1.0)
+    columns = rows.columns[:200]
+    tables = [effects.table(columns) for effects in (found, truth)]
+    one, two = (table / table.sum(axis=(1, 2), keepdims=True) for table in tables)
+    off = ~np.eye(K, dtype=bool)
+    assert np.abs(np.log(one[:, off] / two[:, off])).mean() < 0.1
+
+
+def test_items_under_other_codes_have_the_same_effects(exact):
+    rows, truth = draw(6)
+    code = np.random.default_rng(7).permutation(K)
+    other = rows_of(rows.columns, code[rows.first], code[rows.second])
+    share = np.zeros((K, K))
+    share[np.ix_(code, code)] = truth.share
+    one, two = fitted(rows, truth.share, 3.0), fitted(other, share, 3.0)
+    np.testing.assert_allclose(two.first[:, code], one.first, atol=1e-5)
+    np.testing.assert_allclose(two.second[:, code], one.second, atol=1e-5)
+
+
+def test_showing_every_pair_the_other_way_round_exchanges_the_places(exact):
+    rows, truth = draw(8)
+    one = fitted(rows, truth.share, 3.0)
+    two = fitted(rows_of(rows.columns, rows.second, rows.first), truth.share.T, 3.0)
+    np.testing.assert_allclose(two.first, one.second, atol=1e-5)
+    np.testing.assert_allclose(two.second, one.first, atol=1e-5)
+
+
+def test_the_order_of_rows_and_where_the_search_starts_do_not_matter(exact):
+    rows, truth = draw(9)
+    back = rows.only(np.arange(len(rows))[::-1])
+    start = np.random.default_rng(10).normal(size=4 * 2 * K) / 3
+    effects = [fitted(rows, truth.share, 3.0), fitted(back, truth.share, 3.0), fitted(rows, truth.share, 3.0, start)]
+    for other in effects[1:]:
+        np.testing.assert_allclose(other.first, effects[0].first, atol=1e-5)
+
+
+def test_a_stiffer_ridge_means_flatter_curves():
+    rows, truth = draw(11)
+    size = [fitted(rows, truth.share, ridge).importance.sum() for ridge in (0.1, 100.0, 1e5)]
+    assert size[0] > size[1] > 100 * size[2]
+
+
+def test_far_off_points_have_finite_losses():
+    rows, truth = draw(12, 30)
+    problem = SelectionProblem.of(rows, truth.share)
+    value, gradient = problem.loss(1e4 * np.random.default_rng(13).normal(size=4 * 2 * K))
+    assert np.isfinite(value)
+    assert np.isfinite(gradient).all()
+
+
+def test_pair_shares_lie_between_frequencies_and_products():
+    rows, _ = draw(14, 500)
+    count = np.zeros((K, K))
+    np.add.at(count, (rows.first, rows.second), 1)
+    np.testing.assert_allclose(pair_shares(rows.first, rows.second, K, 0.0), count / 500)
+    product = np.outer(count.sum(axis=1) + 0.5, count.sum(axis=0) + 0.5)
+    np.fill_diagonal(product, 0.0)
+    far = pair_shares(rows.first, rows.second, K, 1e9)
+    np.testing.assert_allclose(far, product / product.sum(), rtol=1e-5)
+    between = pair_shares(rows.first, rows.second, K, 20.0)
+    low, high = np.minimum(count / 500, far), np.maximum(count / 500, far)
+    assert ((low - 1e-9 <= between) & (between <= high + 1e-9)).all()
+
+
+def test_items_and_pairs_that_were_never_shown_may_be():
+    share = pair_shares(np.array([0, 0]), np.array([1, 1]), 3, 1.0)
+    assert share.sum() == pytest.approx(1)
+    assert (share[~np.eye(3, dtype=bool)] > 0).all()
+    assert pair_shares(np.array([], int), np.array([], int), 3, 1.0)[0, 1] == pytest.approx(1 / 6)

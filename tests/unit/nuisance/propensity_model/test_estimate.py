@@ -1,0 +1,325 @@
+"""Propensities: estimated ones step by step and against the truth, given ones unchanged or refused."""
+
+from __future__ import annotations
+
+import lightgbm as lgb
+import numpy as np
+import pytest
+
+import dmlrank as dr
+from dmlrank.data.graph import Graph
+from dmlrank.exceptions import NuisanceError
+from dmlrank.nuisance.boosting import train as lightgbm
+from dmlrank.nuisance.boosting.train import BinnedRows, stack_rows
+from dmlrank.nuisance.propensity_model import estimate as module
+from dmlrank.nuisance.propensity_model.estimate import (
+    column_propensity,
+    estimate_propensity,
+    given_propensity,
+    marginal_propensity,
+    selection_rows,
+)
+
+SMOOTH = {"n_estimators": 300, "num_leaves": 8, "learning_rate": 0.05, "extra_trees": True}
+SMALL = {"n_estimators": 40, "num_leaves": 4, "learning_rate": 0.05}
+N_ITEMS = 4
+
+
+class Stub:
+    """A booster that knows the probabilities: of an ordered pair, or of any label where there are no items."""
+
+    def __init__(self, probability):
+        self.probability = probability
+
+    def predict(self, rows, raw_score=False, num_threads=0):
+        p = self.probability(rows)
+        return np.log(p / (1 - p)) if raw_score else p
+
+
+def pair_probability(rows):
+    x, first, second = rows[:, 0], rows[:, -2], rows[:, -1]
+    return 0.01 + 0.8 / (1 + np.exp(4 - 3 * x * (first - 1.3 * second)))
+
+
+def any_probability(rows):
+    return 1 / (1 + np.exp(-1 - rows[:, 0]))
+
+
+@pytest.fixture
+def knowing(monkeypatch):
+    def train(rows, n_classes, n_items, *_):
+        assert n_classes is None
+        return Stub(any_probability if n_items is None else pair_probability)
+
+    monkeypatch.setattr(module, "train_booster", train)
+
+
+@pytest.fixture
+def draw(make_data):
+    def draw(n_pairs, n=150, labelled=120, seed=0):
+        """Labels on ``n_pairs`` ordered pairs of each of the first ``labelled`` contexts."""
+        rng = np.random.default_rng(seed)
+        pairs = np.argwhere(~np.eye(N_ITEMS, dtype=bool))
+        rate = rng.dirichlet(np.ones(len(pairs)))
+        chosen = [rng.choice(len(pairs), size=n_pairs, replace=False, p=rate) for _ in range(labelled)]
+        first, second = pairs[np.concatenate(chosen)].T
+        context = np.repeat(np.arange(labelled), n_pairs)
+        x = rng.normal(size=(n, 1))
+        label = rng.integers(2, size=len(context))
+        return make_data(context, first, second, label, n_items=N_ITEMS, n_categories=2, x=x)
+
+    return draw
+
+
+def estimate(data, n_folds=3, tune=None, seed=0):
+    fold = np.arange(data.n_contexts) % n_folds
+    seeds = np.random.SeedSequence(seed).spawn(n_folds)
+    return estimate_propensity(data, fold, data.seed_order, tune, seeds, 1)
+
+
+def written_out(data, own):
+    """Floor at a tenth of the pair's rate, then scale, pair by pair."""
+    expected, n_floored = np.empty(len(own)), 0
+    codes = list(zip(data.cells.first, data.cells.second, strict=True))
+    for pair in set(codes):
+        here = [cell for cell, code in enumerate(codes) if code == pair]
+        floor = 0.1 * len(here) / data.n_contexts
+        n_floored += sum(own[cell] < floor for cell in here)
+        floored = {cell: max(own[cell], floor) for cell in here}
+        scale = sum(1 / value for value in floored.values()) / data.n_contexts
+        for cell in here:
+            expected[cell] = floored[cell] * scale
+    return expected, n_floored
+
+
+def test_one_pair_per_context_normalise_then_floor_then_scale(draw, knowing):
+    data = draw(n_pairs=1)
+    own = np.empty(len(data.cells))
+    for cell, (i, j, k) in enumerate(zip(data.cells.context, data.cells.first, data.cells.second, strict=True)):
+        x = data.x[i, 0]
+        table = {(a, b): pair_probability(np.array([[x, a, b]]))[0] for a in range(4) for b in range(4) if a != b}
+        own[cell] = any_probability(data.x[[i]])[0] * table[j, k] / sum(table.values())
+    expected, n_floored = written_out(data, own)
+    result = estimate(data)
+    np.testing.assert_allclose(result.cells, expected, rtol=1e-12)
+    assert 0 < n_floored < len(own)
+    assert result.n_floored == n_floored
+    assert result.how == "estimated"
+
+
+def test_many_pairs_per_context_are_not_normalised(draw, knowing):
+    data = draw(n_pairs=3)
+    cells = data.cells
+    own = pair_probability(np.column_stack([data.x[cells.context], cells.first, cells.second]))
+    expected, n_floored = written_out(data, own)
+    result = estimate(data)
+    np.testing.assert_allclose(result.cells, expected, rtol=1e-12)
+    assert result.n_floored == n_floored
+
+
+def test_where_every_context_is_labelled_once_the_pairs_of_a_context_sum_to_one_before_the_floor(draw, monkeypatch):
+    data = draw(n_pairs=1, labelled=150)
+    monkeypatch.setattr(module, "train_booster", lambda *_: Stub(lambda rows: np.full(len(rows), 0.3)))
+    result = estimate(data)
+    floored, _ = written_out(data, np.full(len(data.cells), 1 / 12))
+    np.testing.assert_allclose(result.cells, floored, rtol=1e-12)
+
+
+@pytest.mark.parametrize("n_pairs", [1, 3])
+def test_the_mean_weight_of_every_pair_is_one(draw, n_pairs):
+    data = draw(n_pairs=n_pairs, n=300, labelled=250, seed=1)
+    cells = data.cells
+    pair = cells.first * N_ITEMS + cells.second
+    mean = np.bincount(pair, weights=1 / estimate(data, tune=SMALL).cells) / data.n_contexts
+    np.testing.assert_allclose(mean[np.unique(pair)], 1)
+
+
+def test_held_out_folds_are_not_learnt_from(draw, monkeypatch):
+    data, learned = draw(n_pairs=1), []
+
+    def train(rows, *_):
+        learned.append(set(rows.unit.tolist()))
+        return Stub(lambda features: np.full(len(features), 0.5))
+
+    monkeypatch.setattr(module, "train_booster", train)
+    estimate(data)
+    everyone = set(range(150))
+    assert len(learned) == 6
+    for place, units in enumerate(learned):
+        assert units == everyone - set(range(place % 3, 150, 3))
+
+
+@pytest.mark.parametrize(
+    ("tune", "times"), [("cv", 1), (dr.RandomSearch(n_draws=2, grid={"num_leaves": [3, 6], "num_trees": [4]}), 3)]
+)
+def test_our_own_configurations_are_compared_once_for_all_folds(draw, monkeypatch, tune, times):
+    """A search draws anew in every fold, as the paper's does."""
+    calls, settle = [], lightgbm.settle
+
+    def counted(tune, train, unit, *others):
+        calls.append(set(unit.tolist()))
+        return settle(tune, train, unit, *others)
+
+    monkeypatch.setattr(lightgbm, "settle", counted)
+    result = estimate(draw(n_pairs=3), tune=tune)
+    assert np.ptp(result.cells) > 0
+    assert len(calls) == times
+    for fold, units in enumerate(calls):
+        assert units == set(range(150)) - set(range(fold, 150, 3))
+
+
+def test_binned_contexts_give_what_stacked_rows_in_the_same_bins_give(draw):
+    data = draw(n_pairs=3, seed=4)
+    rows = selection_rows(data, np.random.default_rng(5))
+    binned = BinnedRows.of_pairs(rows, data.x, "cv")
+    order = np.argsort(rows.context, kind="stable")
+    features = stack_rows(data.x, rows.context, rows.first, rows.second)[order]
+    stacked = lgb.Dataset(
+        features, rows.label[order], weight=rows.weight[order], reference=binned.dataset, params=binned.dataset.params
+    )
+    np.testing.assert_array_equal(binned.label, rows.label[order])
+    np.testing.assert_array_equal(binned.unit, rows.context[order])
+    half = binned.unit % 2 == 0
+    parameters = {"objective": "binary", "verbosity": -1, "num_threads": 1, "num_leaves": 6, "min_data_per_group": 5}
+    for part, twin in (
+        (binned.dataset, stacked),
+        (binned.only(half).dataset, stacked.construct().subset(np.flatnonzero(half).tolist())),
+    ):
+        one, two = (lgb.train(parameters, rows_in_bins, 8).predict(features) for rows_in_bins in (part, twin))
+        np.testing.assert_array_equal(one, two)
+        assert np.ptp(one) > 0.01
+
+
+def test_without_features_the_rates_are_used(draw, make_data):
+    data = draw(n_pairs=2)
+    cells = data.cells
+    plain = make_data(
+        cells.context,
+        cells.first,
+        cells.second,
+        np.zeros(len(cells), dtype=int),
+        n_items=4,
+        n_categories=2,
+        n_contexts=150,
+    )
+    counts = data.pair_counts()
+    for result in (estimate(plain), marginal_propensity(data)):
+        np.testing.assert_allclose(result.cells, counts[cells.first, cells.second] / 150)
+        assert result.how == "marginal"
+
+
+def test_selection_rows_stand_for_all_pairs_of_all_contexts(make_data):
+    rng = np.random.default_rng(2)
+    n, n_items = 400, 9
+    first = rng.integers(n_items, size=n)
+    second = (first + rng.integers(1, n_items, size=n)) % n_items
+    x = np.arange(n + 50, dtype=float)[:, None]
+    data = make_data(np.arange(n), first, second, np.zeros(n, dtype=int), n_items=n_items, n_categories=2, x=x)
+    rows = selection_rows(data, rng)
+    context, j, k = rows.context, rows.first, rows.second
+    labelled = set(zip(range(n), first, second, strict=True))
+    seen = list(zip(context, j, k, strict=True))
+    positive = rows.label == 1
+    assert {code for code, is_one in zip(seen, positive, strict=True) if is_one} == labelled
+    assert not labelled & {code for code, is_one in zip(seen, positive, strict=True) if not is_one}
+    assert (j != k).all()
+    total = np.bincount(context, weights=rows.weight, minlength=n + 50)
+    np.testing.assert_allclose(total, n_items * (n_items - 1))
+    negatives = np.bincount(j[~positive] * n_items + k[~positive], weights=rows.weight[~positive])
+    share = negatives[negatives > 0] / negatives.sum()
+    assert len(share) == n_items * (n_items - 1)
+    np.testing.assert_allclose(share, 1 / len(share), rtol=0.5)
+
+
+def test_few_pairs_are_all_used_as_negatives(draw):
+    data = draw(n_pairs=3)
+    rows = selection_rows(data, np.random.default_rng(0))
+    assert len(rows.label) == 150 * 12
+    np.testing.assert_array_equal(rows.weight, 1)
+
+
+def test_close_to_the_truth_with_many_pairs(rank):
+    ties = dr.datasets.Ties(n_items=4, selection_strength=1.0)
+    battles = ties.sample(3000, rng=0)
+    fitted, true, marginal = both(rank, ties, battles, SMOOTH, ["x0", "x1"])
+    assert np.corrcoef(fitted, true)[0, 1] > 0.85
+    error, without_features = (np.median(np.abs(p / true - 1)) for p in (fitted, marginal))
+    assert error < 0.15
+    assert error < 0.75 * without_features
+
+
+def test_close_to_the_truth_with_one_pair(rank):
+    arena = dr.datasets.Arena()
+    battles = arena.sample(3000, rng=0)
+    fitted, true, _ = both(rank, arena, battles, SMALL, ["category"])
+    assert np.corrcoef(fitted, true)[0, 1] > 0.7
+    assert np.median(np.abs(fitted / true - 1)) < 0.2
+    assert abs(np.mean(fitted / true) - 1) < 0.05
+
+
+def both(rank, simulator, battles, tune, features):
+    """Estimated, true and marginal propensities at the labelled cells."""
+    formula = f"winner ~ {' + '.join(features)} | model_a + model_b"
+    result = rank(battles, formula, context="question_id", tune=tune, n_folds=2)
+    contexts = battles.drop_duplicates("question_id")[features]
+    true = simulator.propensity(contexts if "category" in features else contexts.to_numpy())
+    data = result.steps.data
+    cells = data.cells
+    true_cells = true[cells.context, cells.first, cells.second]
+    return result.steps.propensity.cells, true_cells, marginal_propensity(data).cells
+
+
+@pytest.fixture
+def triangle(make_data):
+    extras = {"shown": [0.1, 0.1, 0.4, 1.0]}
+    return make_data([0, 0, 1, 2], [0, 0, 1, 2], [1, 1, 2, 0], [0, 1, 0, 1], n_items=3, n_categories=2, extras=extras)
+
+
+def test_given_arrays_are_used_unchanged(triangle):
+    values = np.random.default_rng(0).uniform(0.01, 1, size=(3, 3, 3))
+    given = given_propensity(triangle, values, Graph.all_pairs(3))
+    np.testing.assert_array_equal(given.cells, values[[0, 1, 2], [0, 1, 2], [1, 2, 0]])
+    assert (given.how, given.n_floored) == ("given", 0)
+
+
+def test_pairs_that_are_neither_ranked_nor_labelled_need_no_propensity(make_data):
+    data = make_data([0, 1], [0, 1], [1, 2], [0, 1], n_items=3, n_categories=2)
+    values = np.full((2, 3, 3), 0.5)
+    values[:, 0, 2] = values[:, 2, 0] = np.nan
+    assert given_propensity(data, values, Graph.of([(0, 1), (1, 2)], 3)).cells.tolist() == [0.5, 0.5]
+
+
+@pytest.mark.parametrize("wrong", [0.0, np.nan, 1.5, -0.1])
+def test_given_arrays_that_are_no_propensities_are_refused(triangle, wrong):
+    values = np.full((3, 3, 3), 0.5)
+    values[1, 0, 2] = wrong
+    with pytest.raises(NuisanceError, match=r"context 'q1' for 'm0' before 'm2' \(1 such"):
+        given_propensity(triangle, values, Graph.all_pairs(3))
+    values[1, 0, 2], values[1, 1, 2] = 0.5, wrong
+    with pytest.raises(NuisanceError, match=r"context 'q1' for 'm1' before 'm2' \(1 such"):
+        given_propensity(triangle, values, Graph.of([(0, 1), (0, 2)], 3))
+
+
+def test_given_arrays_of_another_shape(triangle):
+    with pytest.raises(NuisanceError, match=r"shape \(2, 3, 3\); needed is .* = \(3, 3, 3\)"):
+        given_propensity(triangle, np.full((2, 3, 3), 0.5), Graph.all_pairs(3))
+
+
+def test_columns_are_used_unchanged(triangle):
+    assert column_propensity(triangle, "shown").cells.tolist() == [0.1, 0.4, 1.0]
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ([0.1, 0.2, 0.4, 1.0], r"different values \(0.1, 0.2\) for votes on the same pair in context 'q0'"),
+        ([0.1, 0.1, 0.0, 1.0], r"is 0.0 in row 2 \(1 such"),
+        ([0.1, 0.1, 1.1, 1.0], r"is 1.1 in row 2"),
+        ([0.1, 0.1, np.nan, 1.0], r"is nan in row 2"),
+        (["a", "b", "c", "d"], r"is not numeric, for example 'a'"),
+    ],
+)
+def test_columns_that_are_no_propensities_are_refused(triangle, values, message):
+    triangle.extras["shown"] = values
+    with pytest.raises(NuisanceError, match=message):
+        column_propensity(triangle, "shown")

@@ -1,0 +1,170 @@
+"""The summary says what was done, in one width, best model first, with names escaped in HTML."""
+
+from __future__ import annotations
+
+import dataclasses
+import html.parser
+import re
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import dmlrank as dr
+from dmlrank.report.fit_summary import decimals, rank_set, tie_weight
+
+
+def battles(names=("alpha", "beta", "gamma"), n=600, seed=0, labels=("model_a", "model_b", "tie")):
+    rng = np.random.default_rng(seed)
+    pair = np.array([rng.permutation(len(names))[:2] for _ in range(n)])
+    strength = np.arange(len(names))[pair]
+    p = 1 / (1 + np.exp(strength[:, 1] - strength[:, 0]))
+    winner = np.where(rng.uniform(size=n) < p, labels[0], labels[1]).astype(object)
+    winner[rng.uniform(size=n) < 0.2] = labels[-1]
+    return pd.DataFrame(
+        {"winner": winner, "model_a": np.array(names)[pair[:, 0]], "model_b": np.array(names)[pair[:, 1]]}
+    )
+
+
+def fit(data, **options):
+    return dr.dml_rank("winner ~ 1 | model_a + model_b", data, rng=0, **options)
+
+
+@pytest.fixture(scope="module")
+def result():
+    return fit(battles(), functional="bt")
+
+
+def test_both_tables_end_at_the_rules(result):
+    lines = result.summary().as_text().splitlines()
+    table = lines[1 : next(i for i, line in enumerate(lines) if line.startswith("[1]"))]
+    assert len({len(line) for line in table}) == 1
+
+
+def test_the_best_model_comes_first_with_its_numbers(result):
+    text = result.summary().as_text()
+    rows = re.findall(r"^(alpha|beta|gamma) +(.+)$", text, flags=re.M)
+    assert [name for name, _ in rows] == result.params.sort_values(ascending=False).index.tolist()
+    best = rows[0][1].split()
+    limits = result.conf_int().loc[rows[0][0]]
+    shown = [float(cell) for cell in best[:7]]
+    expected = [result.params.max(), result.bse[rows[0][0]], result.tvalues[rows[0][0]], result.pvalues[rows[0][0]]]
+    np.testing.assert_allclose(shown[:4], expected, atol=5e-3)
+    np.testing.assert_allclose(shown[4:6], limits, atol=5e-4)
+    assert shown[6] == 1
+    standing = result.ranks().loc[rows[0][0]]
+    assert best[7:9] == [rank_set(standing["lower"], standing["upper"]), standing["group"]]
+
+
+def test_the_level_is_said_and_changes_the_limits(result):
+    wide, narrow = result.summary(alpha=0.01).as_text(), result.summary(alpha=0.5).as_text()
+    assert "[99% simult. CI]" in wide
+    assert "[50% simult. CI]" in narrow
+    assert wide != narrow
+
+
+def test_long_names_widen_the_table():
+    names = ("a" * 70, "b", "c")
+    lines = fit(battles(names), functional="bt").summary().as_text().splitlines()
+    assert any(line.startswith("a" * 70 + " ") for line in lines)
+    assert len({len(line) for line in lines if line[:1] in "=-abc"}) == 1
+
+
+def test_names_are_escaped_in_html():
+    names = ("<b>gpt</b>", "a&b", 'q"uote')
+    shown = fit(battles(names)).summary().as_html()
+    assert "<b>gpt" not in shown
+    assert "&lt;b&gt;gpt&lt;/b&gt;" in shown
+    assert "a&amp;b" in shown
+
+
+def test_html_is_balanced_and_has_every_cell(result):
+    class Counter(html.parser.HTMLParser):
+        def __init__(self):
+            super().__init__()
+            self.open, self.cells = [], 0
+
+        def handle_starttag(self, tag, attrs):
+            self.open.append(tag)
+            self.cells += tag == "td"
+
+        def handle_endtag(self, tag):
+            assert self.open.pop() == tag
+
+    counter = Counter()
+    counter.feed(result._repr_html_())
+    assert not counter.open
+    assert counter.cells == 3 * 10 + 7 * 2
+
+
+@pytest.mark.parametrize(
+    ("functional", "words"),
+    [
+        ("bt", ['z tests "average model"', "Log-odds"]),
+        ("borda", ["z tests the value 0.5", "Mean share of comparisons won against the other 2 models"]),
+        ("rank_centrality", ["z tests the value 0.333", "walk"]),
+    ],
+)
+def test_the_notes_say_what_is_tested(result, functional, words):
+    text = " ".join(result.update(functional=functional).summary().as_text().split())
+    for word in words:
+        assert word in text
+
+
+def test_numeric_labels_are_explained():
+    data = battles(labels=(1, 0, 0))
+    text = " ".join(fit(data).summary().as_text().split())
+    assert "1 = first wins" in text
+    assert "0 = second wins" in text
+
+
+def test_the_plug_in_says_that_its_intervals_are_not_valid(result):
+    text = " ".join(result.update(estimator="plugin").summary().as_text().split())
+    assert "CI not valid" in text
+    assert "intervals, tests and rank sets are NOT valid" in text
+
+
+def test_a_score_without_variance_gets_a_reason_instead_of_a_statistic():
+    data = battles(n=200).assign(winner="tie")
+    text = " ".join(fit(data).summary().as_text().split())
+    assert "n/a" in text
+    assert "standard error zero, they do not vary in these data" in text
+
+
+def test_the_hub_of_a_star_is_fixed_by_the_functional():
+    data = battles(("hub", "x", "y", "z"), n=1500)
+    star = data[(data.model_a == "hub") | (data.model_b == "hub")]
+    text = " ".join(fit(star, functional="rank_centrality").summary().as_text().split())
+    assert "No test for hub: standard error zero, the functional fixes them." in text
+
+
+def test_dropped_rows_and_seed_are_in_the_notes():
+    data = battles()
+    data.loc[:4, "model_a"] = None
+    text = " ".join(fit(data, missing="drop").summary().as_text().split())
+    assert "Rows dropped: 5" in text
+    assert "Seed 0" in text
+
+
+def test_warnings_are_kept_for_the_reader():
+    data = battles(("a", "b", "c", "d"), n=1500)
+    data = data[~(data.model_a.isin(["a", "b"]) & data.model_b.isin(["a", "b"]))]
+    with pytest.warns(dr.DmlrankWarning, match="incomplete graph"):
+        result = fit(data)
+    assert "functional='bt' does not" in " ".join(result.summary().as_text().split())
+    assert len(result.diagnostics.warnings) == 1
+
+
+def test_decimals_follow_the_smallest_standard_error():
+    assert [decimals(np.array([e])) for e in (0.5, 0.02, 0.002, 1e-9, 0.0)] == [3, 3, 4, 6, 3]
+
+
+def test_ties_in_words():
+    assert tie_weight([]) == "no ties"
+    assert tie_weight([("both_good", 1.0, 1.0), ("both_bad", 0.0, 0.0)]) == "both good 1, both bad 0"
+    assert tie_weight([("tie", 0.25, 0.75)]) == "0.25 and 0.75"
+
+
+def test_a_summary_is_frozen(result):
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        result.summary().title = "another"

@@ -1,0 +1,174 @@
+"""Tables and pictures of pairwise tests, and the sentence on first place."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+import string
+
+import matplotlib as mpl
+import numpy as np
+import pytest
+
+import dmlrank as dr
+from dmlrank.inference.compact_letters import shortened
+
+mpl.use("Agg")
+from matplotlib import pyplot as plt
+
+
+@pytest.fixture(scope="module")
+def result():
+    battles = dr.datasets.simulate_arena(n=2500, rng=0)
+    return dr.dml_rank("winner ~ 1 | model_a + model_b", battles, functional="bt", context="question_id", rng=0)
+
+
+@pytest.fixture(autouse=True)
+def close_figures():
+    yield
+    plt.close("all")
+
+
+def one_line(summary):
+    return " ".join(summary.as_text().split())
+
+
+def test_the_table_has_a_row_per_difference_with_its_numbers(result):
+    tests = result.t_test_pairwise(models=["gpt-4", "palm-2", "koala-13b"])
+    summary = tests.summary()
+    assert len(summary.rows) == 3
+    for cells, row in zip(summary.rows, tests.result_frame.itertuples(), strict=True):
+        assert cells[0] == f"{row.first} - {row.second}"
+        shown = [float(cell) for cell in (*cells[1:4], *cells[6:])]
+        expected = [row.estimate, row.std_error, row.statistic, row.conf_low, row.conf_high]
+        np.testing.assert_allclose(shown, expected, atol=0.006)
+    assert "[95% simult. CI]" in one_line(summary)
+    assert f"Critical value of the intervals {tests.critical:.2f}" in one_line(summary)
+    for written in (summary.as_html(), summary.as_latex(), summary.as_markdown(), summary.as_csv()):
+        assert "palm-2" in written
+    assert str(tests) == summary.as_text()
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"method": "none"}, ["pointwise CI", "hold for no two at once"]),
+        ({"method": "fdr_bh"}, ["pointwise CI", "share of false rejections"]),
+        ({"method": "step-down"}, ["simult. CI", "those of the single step"]),
+        ({"side": "equivalence", "delta": 0.3}, ["[limits that decide]", "lies between -0.3 and 0.3"]),
+        ({"side": "noninferiority", "delta": 0.3}, ["the difference is above -0.3", "inf"]),
+        ({"against": "gpt-4"}, ["Compared with: gpt-4"]),
+        ({"alpha": 0.2}, ["[80% simult. CI]"]),
+    ],
+)
+def test_the_table_says_what_was_done(result, options, words):
+    text = one_line(result.t_test_pairwise(**options).summary())
+    for word in words:
+        assert word in text
+
+
+def test_small_and_large_units_are_shown_with_two_figures(result):
+    small = result.update(functional="rank_centrality").t_test_pairwise().summary()
+    assert all(len(row[2].lstrip("0.")) >= 2 for row in small.rows)
+    elo = result.rescale("elo").t_test_pairwise().summary()
+    assert "bt (log-odds projection), elo" in one_line(elo)
+    assert all(len(row[1].split(".")[1]) == 1 for row in elo.rows)
+
+
+def test_tests_are_frozen(result):
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        result.t_test_pairwise().alpha = 0.5
+
+
+def test_the_win_matrix_colours_what_is_rejected(result):
+    tests = result.t_test_pairwise()
+    axes = tests.plot()
+    mesh = axes.collections[0].get_array()
+    coloured = ~np.ma.getmaskarray(mesh) & np.isfinite(np.ma.filled(mesh, np.nan))
+    assert coloured.sum() == 2 * tests.rejected.sum()
+    best = [label.get_text() for label in axes.get_yticklabels()]
+    assert tuple(best) == tests.models
+    matrix = np.ma.filled(mesh, np.nan).reshape(8, 8)
+    row = tests.result_frame[tests.rejected].iloc[0]
+    j, k = best.index(row["first"]), best.index(row["second"])
+    assert matrix[j, k] == pytest.approx(row["estimate"])
+    assert matrix[k, j] == pytest.approx(-row["estimate"])
+    one_sided = result.t_test_pairwise(side="larger", delta=0.2)
+    mesh = np.ma.filled(one_sided.plot().collections[0].get_array(), np.nan)
+    assert np.isfinite(mesh).sum() == one_sided.rejected.sum()
+
+
+def test_differences_from_one_model_are_drawn_with_their_limits(result):
+    _, axes = plt.subplots()
+    tests = result.t_test_pairwise(against="palm-2", side="noninferiority", delta=0.3)
+    assert tests.plot(ax=axes) is axes
+    frame = tests.result_frame.iloc[::-1]
+    assert [label.get_text() for label in axes.get_yticklabels()] == frame["first"].tolist()
+    segments = np.array(axes.collections[0].get_segments())
+    np.testing.assert_allclose(segments[:, 0, 0], frame["conf_low"])
+    # What has no upper limit runs out of the picture.
+    np.testing.assert_allclose(segments[:, 1, 0], axes.get_xlim()[1])
+
+
+def test_regions_of_pairs_are_drawn(result):
+    region = result.ellipsoid(models=["gpt-4", "claude-v1"])
+    axes = region.plot()
+    drawn = np.array(axes.lines[0].get_xydata())
+    assert axes.get_xlabel() == "gpt-4"
+    assert all(region.contains(point) for point in region.center + 0.999 * (drawn - region.center))
+    contrasts = result.ellipsoid(contrasts=["gpt-4 - claude-v1 = 0.1", "palm-2 - koala-13b"])
+    np.testing.assert_allclose(contrasts.center[0], result.params["gpt-4"] - result.params["claude-v1"] - 0.1)
+    assert contrasts.plot().get_ylabel() == "palm-2 - koala-13b"
+
+
+# --- first place ---------------------------------------------------------------------------------------------------
+
+
+def test_first_place_is_open_with_the_number_of_prompts_that_would_close_it(result):
+    text = one_line(result.summary())
+    found = re.search(r"First place is open: (\S+) - (\S+) = ([\d.]+), adjusted p = ([\d.]+)\.", text)
+    first, second, gap, p = found.groups()
+    row = result.t_test_pairwise().result_frame.iloc[0]
+    assert (first, second) == (row["first"], row["second"])
+    assert float(gap) == pytest.approx(row["estimate"], abs=5e-4)
+    assert float(p) == pytest.approx(row["p_adjusted"], abs=6e-3)
+    more = int(re.search(r"about ([\d,]+) more prompts like these would separate", text)[1].replace(",", ""))
+    critical = result.t_test_pairwise().critical
+    needed = result.nobs * (((critical + 0.8416) * row["std_error"] / row["estimate"]) ** 2 - 1)
+    assert more == pytest.approx(needed, rel=0.06)
+
+
+def test_first_place_is_settled_where_it_is(result):
+    text = one_line(result.summary(alpha=0.95))
+    assert re.search(r"First place is settled: \S+ - \S+ = [\d.]+; above every other model", text)
+    assert "more prompts" not in text
+
+
+def test_fixed_prompts_promise_nothing_and_the_plug_in_says_nothing(result):
+    text = one_line(result.update(prompts="fixed").summary(alpha=0.001))
+    assert "First place is open" in text
+    assert "would separate" not in text
+    assert "First place" not in one_line(result.update(estimator="plugin").summary())
+
+
+def test_pairs_separated_are_those_without_a_common_letter(result):
+    text = one_line(result.summary())
+    groups = result.ranks()["group"].tolist()
+    apart = sum(not set(a) & set(b) for i, a in enumerate(groups) for b in groups[:i])
+    assert f"{apart} of 28 pairs separated" in text
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_shortened_groups_can_be_written_out_again(seed):
+    rng = np.random.default_rng(seed)
+    alphabet = string.ascii_lowercase + string.ascii_uppercase
+    for names, between in ((alphabet, ""), ([str(n) for n in range(1, 80)], ",")):
+        chosen = [name for name in names if rng.uniform() < 0.7] or [names[0], names[1]]
+        short = shortened(between.join(chosen))
+        parts = short.split(",") if between else re.findall(r"\w-\w|\w", short)
+        written = []
+        for part in parts:
+            first, _, last = part.partition("-")
+            written += names[names.index(first) : names.index(last or first) + 1]
+        assert written == chosen
+        assert len(short) <= len(between.join(chosen))

@@ -1,0 +1,52 @@
+"""Tidy frames and the forest plot show the result's own numbers."""
+
+from __future__ import annotations
+
+import matplotlib as mpl
+import numpy as np
+import pytest
+
+import dmlrank as dr
+
+
+@pytest.fixture(scope="module")
+def result():
+    battles = dr.datasets.simulate_arena(n=1500, rng=1)
+    return dr.dml_rank("winner ~ 1 | model_a + model_b", battles, functional="bt", min_labels=5, rng=0)
+
+
+def test_tidy_holds_the_numbers_of_the_result(result):
+    tidy = result.tidy().set_index("term")
+    assert list(tidy) == ["estimate", "std_error", "statistic", "p_value", "conf_low", "conf_high"]
+    np.testing.assert_array_equal(tidy["estimate"], result.params)
+    np.testing.assert_array_equal(tidy["p_value"], result.pvalues)
+    np.testing.assert_allclose(tidy[["conf_low", "conf_high"]], result.conf_int())
+
+
+@pytest.mark.parametrize("method", ["bonferroni", "none"])
+def test_tidy_takes_the_methods_of_conf_int(result, method):
+    tidy = result.tidy(alpha=0.1, method=method)
+    np.testing.assert_allclose(tidy[["conf_low", "conf_high"]], result.conf_int(alpha=0.1, method=method))
+
+
+def test_the_forest_plot_draws_every_score_with_its_interval(result):
+    mpl.use("Agg")
+    from matplotlib import pyplot as plt
+
+    axes = result.plot()
+    line, _, (bars,) = axes.containers[0]
+    order = np.argsort(-result.params.to_numpy(), kind="stable")
+    np.testing.assert_allclose(line.get_xdata(), result.params.to_numpy()[order])
+    ends = np.array([segment[:, 0] for segment in bars.get_segments()])
+    np.testing.assert_allclose(ends, result.conf_int().to_numpy()[order])
+    assert [tick.get_text() for tick in axes.get_yticklabels()] == [result.models[j] for j in order]
+    plt.close(axes.figure)
+
+
+def test_the_forest_plot_draws_into_given_axes(result):
+    mpl.use("Agg")
+    from matplotlib import pyplot as plt
+
+    figure, axes = plt.subplots()
+    assert result.plot(ax=axes) is axes
+    plt.close(figure)
