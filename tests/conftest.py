@@ -14,7 +14,7 @@ import pyarrow.parquet
 import pytest
 
 import dmlrank as dr
-from dmlrank.cli.main import read_frame
+from dmlrank.cli.files import read_frame
 from dmlrank.data.formula.features import FeatureMap
 from dmlrank.data.preferences import PreferenceData, gather_cells
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pathlib
+import subprocess
 import sys
 
 import numpy as np
@@ -25,6 +26,11 @@ def csv(battles, tmp_path):
     path = tmp_path / "battles.csv"
     battles.to_csv(path, index=False)
     return str(path)
+
+
+def test_the_package_runs_as_a_module():
+    ran = subprocess.run([sys.executable, "-m", "dmlrank.cli", "--version"], capture_output=True, text=True, check=True)
+    assert ran.stdout == f"dmlrank {dr.__version__}\n"
 
 
 def test_demo_prints_a_summary(capsys):

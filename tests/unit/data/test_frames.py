@@ -13,7 +13,7 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
-from dmlrank.cli.main import read_frame
+from dmlrank.cli.files import read_frame
 from dmlrank.data.frames import (
     as_array,
     check_names,
