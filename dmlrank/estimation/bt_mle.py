@@ -12,7 +12,7 @@ from scipy.special import expit, log_expit
 
 from ..data.preferences import FloatArray, PreferenceData
 from ..exceptions import GraphError, NuisanceError, listed
-from .influence import Influence, Pieces
+from .influence import Influence, InfluenceBlocks
 
 _MAX_STEPS = 200
 _NAMED = 5
@@ -127,9 +127,13 @@ def fit_bradley_terry(won: FloatArray, items: Sequence[str]) -> BradleyTerryFit:
 
 
 def likelihood_influence(
-    fitted: BradleyTerryFit, data: PreferenceData, worth: Sequence[float], edges: NDArray[np.bool_], pieces: Pieces
+    fitted: BradleyTerryFit,
+    data: PreferenceData,
+    worth: Sequence[float],
+    edges: NDArray[np.bool_],
+    blocks: InfluenceBlocks,
 ) -> Influence:
-    """Influence values phi_i = n H^-1 s_i, with s_i the sum of a context's scores (y - p)(e_j - e_k), in pieces.
+    """Influence values phi_i = n H^-1 s_i, with s_i the sum of a context's scores (y - p)(e_j - e_k), in blocks.
 
     Parameters
     ----------
@@ -137,23 +141,23 @@ def likelihood_influence(
     data : PreferenceData
     worth, edges
         As for :func:`won_votes`.
-    pieces : Pieces
+    blocks : InfluenceBlocks
 
     Notes
     -----
     The mean of phi phi' / n is the sandwich H^-1 (sum s s') H^-1. The value of each context is the score itself: under
     the model it does not depend on the prompt.
     """
-    cell = pieces.entry_cell
+    cell = blocks.entry_cell
     first, second = data.cells.first[cell], data.cells.second[cell]
-    votes = pieces.entry_share * data.cells.n_votes[cell] * edges[first, second]
-    residual = votes * (pieces.entry_y @ np.asarray(worth) - fitted.table[first, second])
-    score = np.zeros((len(pieces.context), data.n_items))
-    np.add.at(score, (pieces.entry_piece, first), residual)
-    np.add.at(score, (pieces.entry_piece, second), -residual)
+    votes = blocks.entry_share * data.cells.n_votes[cell] * edges[first, second]
+    residual = votes * (blocks.entry_y @ np.asarray(worth) - fitted.table[first, second])
+    score = np.zeros((len(blocks.context), data.n_items))
+    np.add.at(score, (blocks.entry_block, first), residual)
+    np.add.at(score, (blocks.entry_block, second), -residual)
     value = np.tile(fitted.scores, (data.n_contexts, 1))
     correction = data.n_contexts * score @ fitted.inverse
-    return Influence(value, correction, pieces.context, pieces.weight, np.ones(data.n_contexts))
+    return Influence(value, correction, blocks.context, blocks.weight, np.ones(data.n_contexts))
 
 
 def _log_likelihood(scores: FloatArray, won: FloatArray) -> float:

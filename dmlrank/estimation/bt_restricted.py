@@ -17,7 +17,7 @@ from ..functionals import BradleyTerry, CategoryWeights
 from ..nuisance.propensity_model.all_pairs import PairPropensity
 from ..nuisance.propensity_model.estimate import Propensity
 from .cross_fitting import MuSource
-from .influence import raised
+from .influence import clip_and_renormalise
 from .one_step import chunk_size
 
 
@@ -204,7 +204,7 @@ _DRAWS, _FEWEST, _WORK = 1999, 199, 2e10
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class RestrictedNoise:
+class RestrictedResampling:
     """Labelled cells in an order that the order of the rows does not change.
 
     Attributes
@@ -254,7 +254,7 @@ def noise_under_restriction(
     propensity: FloatArray,
     floor: float,
     population: FloatArray | None = None,
-) -> RestrictedNoise:
+) -> RestrictedResampling:
     """How every label moves the difference, and its probability in the model.
 
     Both influence values start from the same F(mu), so that their difference is a sum over labels, linear in each Y.
@@ -273,7 +273,7 @@ def noise_under_restriction(
     cells = data.cells
     share, moved = np.empty(len(cells)), np.empty((len(cells), data.n_items))
     for part in mu.parts(chunk_size(data)):
-        table = raised(part.probabilities(), floor)[part.place]
+        table = clip_and_renormalise(part.probabilities(), floor)[part.place]
         place = np.full(data.n_contexts, -1)
         place[part.contexts] = np.arange(len(part.contexts))
         here = np.flatnonzero(place[cells.context] >= 0)
@@ -285,7 +285,7 @@ def noise_under_restriction(
     if population is not None:
         moved *= population[cells.context][:, None]
     order = np.lexsort((cells.second, cells.first, data.seed_order[cells.context]))
-    return RestrictedNoise(cells.context[order], share[order], moved[order], cells.n_votes[order], data.n_contexts)
+    return RestrictedResampling(cells.context[order], share[order], moved[order], cells.n_votes[order], data.n_contexts)
 
 
 def _projection_moves(

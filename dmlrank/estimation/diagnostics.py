@@ -15,8 +15,8 @@ from ..functionals.base import is_linear
 from ..nuisance.outcome_model.cross_fit import MuModel
 from ..nuisance.smooth.minimise import minimised
 from .cross_fitting import CrossFittedMu, MuSource
-from .grouped import KindInfluence
-from .influence import Influence, Labels, raised
+from .grouped import GroupedInfluence
+from .influence import Influence, Labels, clip_and_renormalise
 
 # Contexts that a standard error has to rest on.
 _FEW = 10.0
@@ -74,7 +74,7 @@ class Validity:
         return abs(1 - max(self.calibration, 0.0)) * self.spread
 
 
-def effective_contexts(influence: Influence | KindInfluence) -> FloatArray:
+def effective_contexts(influence: Influence | GroupedInfluence) -> FloatArray:
     """Contexts that the variance of each score rests on, (d,); n where a score does not vary.
 
     Examples
@@ -84,7 +84,7 @@ def effective_contexts(influence: Influence | KindInfluence) -> FloatArray:
     >>> effective_contexts(Influence(phi, nothing, np.arange(4), np.ones(4), np.ones(4)))
     array([2.])
     """
-    if isinstance(influence, KindInfluence):
+    if isinstance(influence, GroupedInfluence):
         moments = influence.moments()
         total, fourth = np.diag(moments.second), moments.fourth
     else:
@@ -157,10 +157,10 @@ def second_order(functional: Curved, models: Sequence[MuModel], x: FloatArray, f
         Contexts to average over.
     floor : float
     """
-    tables = [raised(model.predict(x), floor) for model in models]
+    tables = [clip_and_renormalise(model.predict(x), floor) for model in models]
     middle = sum(tables[1:], tables[0]) / len(tables)
     centre = functional.value(middle)
-    mirrored = (raised(np.maximum(2 * middle - table, 0.0), max(floor, _SMALLEST)) for table in tables)
+    mirrored = (clip_and_renormalise(np.maximum(2 * middle - table, 0.0), max(floor, _SMALLEST)) for table in tables)
     bend = [
         (functional.value(table) + functional.value(other) - 2 * centre).mean(axis=0)
         for table, other in zip(tables, mirrored, strict=True)
@@ -193,12 +193,12 @@ def remaining_bias(
     return second_order(functional, mu.models, mu.x[some], floor if functional.interior else 0.0)
 
 
-def assess(influence: Influence | KindInfluence, bias: FloatArray, labels: Labels) -> Validity:
+def assess(influence: Influence | GroupedInfluence, bias: FloatArray, labels: Labels) -> Validity:
     """Everything that can be said of a fit's intervals from what it has made.
 
     Parameters
     ----------
-    influence : Influence or KindInfluence
+    influence : Influence or GroupedInfluence
     bias : ndarray, shape (d,)
         See :func:`remaining_bias`.
     labels : Labels

@@ -15,16 +15,23 @@ from .._utils.progress import report
 from ..data.preferences import Cells, FloatArray, IntArray, PreferenceData
 from ..functionals.base import AlongPairs, Local
 from .cross_fitting import CrossFittedMu, MuSource
-from .influence import Influence, Judged, Labels, Pieces, count_below, raised
-from .one_step import Pass, evaluate
-from .variance_correction import LocallySteep, Steep, is_steep, local_steepening, pair_worth, steepening
+from .influence import Influence, InfluenceBlocks, JudgeCorrection, Labels, clip_and_renormalise, count_below
+from .one_step import OneStepResult, evaluate
+from .variance_correction import (
+    CorrectionCovariance,
+    LocalCorrectionCovariance,
+    knows_correction_covariance,
+    local_variance_correction,
+    pair_variance_scale,
+    variance_correction,
+)
 
-# Kinds are counted in a table with a place for each that could be, unless it has many times more places than contexts.
+# Groups are counted in a table with a place for each that could be, unless it has many times more places than contexts.
 _SPARE, _PER_CONTEXT = 1_000_000, 4
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Kinds:
+class IdenticalContexts:
     """Which contexts are alike: the same fold, and the same label on the same pair.
 
     A million one-vote contexts of K items have at most K (K - 1) C kinds in a fold. Contexts without labels are one
@@ -90,7 +97,7 @@ class Kinds:
         return bool((values[self.cell][self.row] == values).all())
 
 
-def find_kinds(data: PreferenceData, fold: IntArray) -> Kinds:
+def find_identical_contexts(data: PreferenceData, fold: IntArray) -> IdenticalContexts:
     """Sort contexts into kinds.
 
     Parameters
@@ -118,7 +125,7 @@ def find_kinds(data: PreferenceData, fold: IntArray) -> Kinds:
         row += np.arange(len(row)) - first_cell[cells.context]
     votes = np.bincount(row, weights=cells.n_votes, minlength=len(cell)).astype(np.intp)
     alike = Cells(cells.context[cell], cells.first[cell], cells.second[cell], cells.y[cell], votes, cells.flipped[cell])
-    return Kinds(of, fold[example], alike, kind, cell, row)
+    return IdenticalContexts(of, fold[example], alike, kind, cell, row)
 
 
 def _numbers(data: PreferenceData, n_cells: IntArray) -> tuple[IntArray, int]:
@@ -174,12 +181,12 @@ class Moments:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Told:
+class GroupedResiduals:
     """What the labels say of mu, which all scores share.
 
     Attributes
     ----------
-    kinds : Kinds
+    kinds : IdenticalContexts
     mu : ndarray, shape (F, K, K, C)
         mu in each fold, floored where the score has it so.
     residual : ndarray, shape (r, C)
@@ -188,16 +195,16 @@ class Told:
         Weights of the contexts in the target population, with mean one.
     flip : ndarray of int, shape (C,), or None
         The categories with the wins exchanged, where order does not matter.
-    pieces : Pieces
+    blocks : InfluenceBlocks
         One per context.
     """
 
-    kinds: Kinds
+    kinds: IdenticalContexts
     mu: FloatArray
     residual: FloatArray
     weight: FloatArray
     flip: IntArray | None
-    pieces: Pieces
+    blocks: InfluenceBlocks
 
     def weights(self, power: int) -> FloatArray:
         """Sum of a power of the contexts' weights by kind, (k,)."""
@@ -217,33 +224,33 @@ class Told:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class KindInfluence:
+class GroupedInfluence:
     """Influence of a score whose contexts come in kinds; nothing of size (n, d) is held.
 
     Attributes
     ----------
     score : Local or AlongPairs
-    told : Told
+    told : GroupedResiduals
     by_fold : ndarray, shape (F, d)
         F(mu) in each fold.
     plugin, estimate : ndarray, shape (d,)
         Weighted mean of F(mu), and the debiased estimate.
-    steepening : ndarray, shape (d, d), or None
+    variance_correction : ndarray, shape (d, d), or None
         See :class:`dmlrank.estimation.influence.Influence`.
     known : Moments or None
         Where they have been computed already.
     """
 
     score: Any
-    told: Told
+    told: GroupedResiduals
     by_fold: FloatArray
     plugin: FloatArray
     estimate: FloatArray
-    steepening: FloatArray | None = None
+    variance_correction: FloatArray | None = None
     known: Moments | None = None
 
     # F(mu) is averaged over all contexts.
-    price_of_sample = 0.0
+    subsample_inflation = 0.0
 
     @property
     def n_contexts(self) -> int:
@@ -290,28 +297,29 @@ class KindInfluence:
             total += counts[:, part] @ self._unweighted(part)
         return total
 
-    @property
-    def expanded(self) -> Influence:
+    def by_context(self) -> Influence:
         """The same, written out for every context."""
-        kinds, pieces, n = self.told.kinds, self.told.pieces, self.n_contexts
+        kinds, blocks, n = self.told.kinds, self.told.blocks, self.n_contexts
         correction = np.zeros((len(kinds), self.n_scores))
         for part in self._parts():
             correction[part] = self._corrections(part)
         value = self.by_fold[kinds.fold[kinds.of]]
         weight = np.zeros(n)
-        np.add.at(weight, pieces.entry_piece, pieces.entry_share)
-        return Influence(value, correction[kinds.of], pieces.context, weight, self.told.weight, self.steepening)
+        np.add.at(weight, blocks.entry_block, blocks.entry_share)
+        return Influence(
+            value, correction[kinds.of], blocks.context, weight, self.told.weight, self.variance_correction
+        )
 
     def without_correction(self) -> Influence:
         """What the plug-in estimator makes of it: F(mu) alone."""
-        return self.expanded.without_correction()
+        return self.by_context().without_correction()
 
     def given_prompts(self) -> Influence:
         """What is uncertain where the prompts are fixed."""
-        return self.expanded.given_prompts()
+        return self.by_context().given_prompts()
 
     def _parts(self) -> Iterator[slice]:
-        """Kinds in chunks, none of them across folds."""
+        """IdenticalContexts in chunks, none of them across folds."""
         size = max(1, _CHUNK // self.n_scores)
         bounds = self.told.kinds.bounds(len(self.by_fold)).tolist()
         for start, end in pairwise(bounds):
@@ -347,25 +355,25 @@ class KindInfluence:
         return np.asarray(self.score.derivative_along(mu, delta, first, second))
 
 
-def comes_in_kinds(scores: Sequence[Any], data: PreferenceData, pieces: Pieces) -> bool:
-    """Whether kinds say all: no features, one piece per context, and scores that know single pairs."""
+def comes_in_kinds(scores: Sequence[Any], data: PreferenceData, blocks: InfluenceBlocks) -> bool:
+    """Whether kinds say all: no features, one block per context, and scores that know single pairs."""
     knowing = all(isinstance(score, Local | AlongPairs) for score in scores)
-    return knowing and data.x.shape[1] == 0 and pieces.context is pieces.own
+    return knowing and data.x.shape[1] == 0 and blocks.context is blocks.own
 
 
 def evaluate_once(
     scores: Sequence[Any],
     mu: MuSource,
     data: PreferenceData,
-    kinds: Kinds | None,
+    kinds: IdenticalContexts | None,
     propensity: FloatArray,
-    pieces: Pieces,
+    blocks: InfluenceBlocks,
     floor: float,
     weight: FloatArray | None,
     n_jobs: int | None,
     sample: IntArray | None,
-    judged: Judged | None,
-) -> Pass:
+    judged: JudgeCorrection | None,
+) -> OneStepResult:
     """The pass, by kinds of contexts where these say all and are at most half as many as contexts; else of all."""
     if (
         kinds is not None
@@ -373,30 +381,30 @@ def evaluate_once(
         and 2 * len(kinds) <= data.n_contexts
         and sample is None
         and judged is None
-        and comes_in_kinds(scores, data, pieces)
+        and comes_in_kinds(scores, data, blocks)
         and kinds.same(propensity)
     ):
-        return evaluate_kinds(scores, mu, data, kinds, propensity, pieces, floor, weight)
-    return evaluate(scores, mu, data, propensity, pieces, floor, weight, n_jobs, sample, judged)
+        return evaluate_kinds(scores, mu, data, kinds, propensity, blocks, floor, weight)
+    return evaluate(scores, mu, data, propensity, blocks, floor, weight, n_jobs, sample, judged)
 
 
 def evaluate_kinds(
     scores: Sequence[Any],
     mu: CrossFittedMu,
     data: PreferenceData,
-    kinds: Kinds,
+    kinds: IdenticalContexts,
     propensity: FloatArray,
-    pieces: Pieces,
+    blocks: InfluenceBlocks,
     floor: float,
     context_weight: FloatArray | None = None,
-) -> Pass:
+) -> OneStepResult:
     """The same as :func:`dmlrank.estimation.one_step.evaluate`, with one evaluation per kind of context.
 
     Parameters
     ----------
-    kinds : Kinds
+    kinds : IdenticalContexts
         For the folds of ``mu``, with the same propensities for all contexts of a kind.
-    scores, mu, data, propensity, pieces, floor, context_weight
+    scores, mu, data, propensity, blocks, floor, context_weight
         As there; see :func:`comes_in_kinds`.
 
     Notes
@@ -408,13 +416,13 @@ def evaluate_kinds(
     cells, fold = kinds.cells, kinds.fold[kinds.kind]
     cell_mu = raw[fold, cells.first, cells.second]
     pi = propensity[kinds.cell]
-    worth = pair_worth(cell_mu, data, pi, cells=cells, count=kinds.n_cells)
+    worth = pair_variance_scale(cell_mu, data, pi, cells=cells, count=kinds.n_cells)
     weight = np.ones(data.n_contexts) if context_weight is None else context_weight
     flip = None if data.ordered else data.flip
     told = {}
-    for interior, seen in ((False, raw), (True, raised(raw, floor))):
+    for interior, seen in ((False, raw), (True, clip_and_renormalise(raw, floor))):
         residual = (cells.y - seen[fold, cells.first, cells.second]) / pi[:, None]
-        told[interior] = Told(kinds, seen, residual, weight, flip, pieces)
+        told[interior] = GroupedResiduals(kinds, seen, residual, weight, flip, blocks)
     influences = [_influence(score, told[bool(score.interior)], worth, data) for score in scores]
     # Only the scores themselves are asked for more than an estimate in every fit, and more than once.
     influences[0] = replace(influences[0], known=influences[0].moments())
@@ -422,7 +430,7 @@ def evaluate_kinds(
     pairs, count = kinds.by_pair(data.n_items)
     labels = Labels(mu.at(pairs), pairs, count)
     report(data.n_contexts, data.n_contexts, "scores, contexts")
-    return Pass(tuple(influences), np.take(cell_mu, kinds.row, axis=0), *looked_at, labels)
+    return OneStepResult(tuple(influences), np.take(cell_mu, kinds.row, axis=0), *looked_at, labels)
 
 
 def _floored(raw: FloatArray, floor: float, fold: IntArray) -> tuple[int, int]:
@@ -432,16 +440,18 @@ def _floored(raw: FloatArray, floor: float, fold: IntArray) -> tuple[int, int]:
     return n_floored, len(fold) * n_items * (n_items - 1) * n_categories
 
 
-def _influence(score: Any, told: Told, worth: FloatArray, data: PreferenceData) -> KindInfluence:
-    """Estimate and steepening of one score."""
+def _influence(score: Any, told: GroupedResiduals, worth: FloatArray, data: PreferenceData) -> GroupedInfluence:
+    """Estimate and variance_correction of one score."""
     by_fold, moved = score.value_and_derivative(told.mu, told.direction(1))
     share = np.bincount(told.kinds.fold, told.weights(1), len(told.mu))
     plugin = share @ by_fold / share.sum()
     estimate = plugin + moved.sum(axis=0) / data.n_contexts
-    return KindInfluence(score, told, by_fold, plugin, estimate, _steepening(score, told, worth, data))
+    return GroupedInfluence(score, told, by_fold, plugin, estimate, _variance_correction(score, told, worth, data))
 
 
-def _steepening(score: Any, told: Told, worth: FloatArray, data: PreferenceData) -> FloatArray | None:
+def _variance_correction(
+    score: Any, told: GroupedResiduals, worth: FloatArray, data: PreferenceData
+) -> FloatArray | None:
     """How far a shrunken mu makes standard errors too small, (d, d); None where it is not known.
 
     A derivative along delta is summed over contexts. Where it needs mu at all pairs, it is taken along the sum of the
@@ -449,12 +459,12 @@ def _steepening(score: Any, told: Told, worth: FloatArray, data: PreferenceData)
     """
     n, cells, kind = data.n_contexts, told.kinds.cells, told.kinds.kind
     if isinstance(score, Local):
-        if not isinstance(score, LocallySteep):
+        if not isinstance(score, LocalCorrectionCovariance):
             return None
         weight = worth[cells.first, cells.second] * told.weights(2)[kind]
         mu = told.mu[told.kinds.fold[kind], cells.first, cells.second]
-        made = local_steepening(score, mu, told.residual, weight, cells.first, cells.second, data.n_items)
+        made = local_variance_correction(score, mu, told.residual, weight, cells.first, cells.second, data.n_items)
         return made / n
-    if isinstance(score, Steep) and is_steep(score, n, data.n_items):
-        return steepening(score, told.mu, told.direction(2), worth, np.ones(len(told.mu))) / n
+    if isinstance(score, CorrectionCovariance) and knows_correction_covariance(score, n, data.n_items):
+        return variance_correction(score, told.mu, told.direction(2), worth, np.ones(len(told.mu))) / n
     return None

@@ -1,4 +1,4 @@
-"""The pieces of a debiased estimate: F(mu) by context, and its correction by context or annotator."""
+"""The blocks of a debiased estimate: F(mu) by context, and its correction by context or annotator."""
 
 from __future__ import annotations
 
@@ -11,25 +11,25 @@ from ..data.preferences import Cells, FloatArray, IntArray, PreferenceData
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Pieces:
-    """The votes by the pieces that the correction is kept in: one per context, or one per context and annotator.
+class InfluenceBlocks:
+    """The votes by the blocks that the correction is kept in: one per context, or one per context and annotator.
 
     Attributes
     ----------
     context : ndarray of int, shape (q,)
-        Context of each piece.
-    entry_piece, entry_cell : ndarray of int, shape (e,)
-        A piece's votes on one cell.
+        Context of each block.
+    entry_block, entry_cell : ndarray of int, shape (e,)
+        A block's votes on one cell.
     entry_share : ndarray, shape (e,)
         Their number as a share of the cell's votes.
     entry_y : ndarray, shape (e, C)
         Their mean label.
     own : ndarray of int, shape (n,)
-        The piece of each context that is no annotator's, -1 where there is none.
+        The block of each context that is no annotator's, -1 where there is none.
     """
 
     context: IntArray
-    entry_piece: IntArray
+    entry_block: IntArray
     entry_cell: IntArray
     entry_share: FloatArray
     entry_y: FloatArray
@@ -37,14 +37,14 @@ class Pieces:
 
     @property
     def weight(self) -> FloatArray:
-        """Labelled cells that each piece amounts to, shared cells in proportion to the votes, (q,)."""
+        """Labelled cells that each block amounts to, shared cells in proportion to the votes, (q,)."""
         total: FloatArray = np.zeros(len(self.context))
-        np.add.at(total, self.entry_piece, self.entry_share)
+        np.add.at(total, self.entry_block, self.entry_share)
         return total
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Judged:
+class JudgeCorrection:
     """What a judge's verdicts add to the correction: weight (m - mu) at the judged cells.
 
     Attributes
@@ -86,20 +86,20 @@ class Labels:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Influence:
-    """The pieces phi_i = a_i + sum of the corrections in context i, not yet centred.
+    """The blocks phi_i = a_i + sum of the corrections in context i, not yet centred.
 
     Attributes
     ----------
     value : ndarray, shape (n, d)
         F(mu(x_i)).
     correction : ndarray, shape (q, d)
-        DF(mu(x_i))[S / pi (Y - mu)], by piece.
-    piece_context : ndarray of int, shape (q,)
-    piece_weight : ndarray, shape (q,)
-        Labelled cells that each piece amounts to.
+        DF(mu(x_i))[S / pi (Y - mu)], by block.
+    block_context : ndarray of int, shape (q,)
+    block_weight : ndarray, shape (q,)
+        Labelled cells that each block amounts to.
     weight : ndarray, shape (n,)
         Weight of each context in the target population, with mean one.
-    steepening : ndarray, shape (d, d), or None
+    variance_correction : ndarray, shape (d, d), or None
         How much larger the second moment of the correction would be if the derivative of F were taken at the true mu
         instead of the fitted one, to first order (:mod:`dmlrank.estimation.variance_correction`); None where it is not
         known.
@@ -110,14 +110,13 @@ class Influence:
 
     value: FloatArray
     correction: FloatArray
-    piece_context: IntArray
-    piece_weight: FloatArray
+    block_context: IntArray
+    block_weight: FloatArray
     weight: FloatArray
-    steepening: FloatArray | None = None
+    variance_correction: FloatArray | None = None
     sampled: FloatArray | None = None
 
-    @property
-    def expanded(self) -> Influence:
+    def by_context(self) -> Influence:
         """The same: it is written out for every context."""
         return self
 
@@ -144,16 +143,16 @@ class Influence:
     @property
     def estimate(self) -> FloatArray:
         """The debiased estimate, (d,)."""
-        return self.plugin + self.weight[self.piece_context] @ self.correction / len(self.value)
+        return self.plugin + self.weight[self.block_context] @ self.correction / len(self.value)
 
     @property
     def raw(self) -> FloatArray:
         """F + correction by context, (n, d), not centred: their weighted mean is the estimate."""
         value = self.value if self.sampled is None else self.sampled[:, None] * self.value
-        return value + self.by_context
+        return value + self.correction_by_context
 
     @property
-    def price_of_sample(self) -> float:
+    def subsample_inflation(self) -> float:
         """What averaging F over a sample adds to the standard errors, as a share; the largest over scores.
 
         With S_F and S_D the variances of F and of the correction over contexts and C their covariance, the variance is
@@ -163,7 +162,7 @@ class Influence:
             return 0.0
         kept = self.sampled > 0
         value = self.weight[kept, None] * (self.value[kept] - self.plugin)
-        correction = self.weight[:, None] * (self.by_context - (self.estimate - self.plugin))
+        correction = self.weight[:, None] * (self.correction_by_context - (self.estimate - self.plugin))
         spread, n = (value**2).mean(axis=0), len(self.value)
         rest = (correction**2).mean(axis=0) + 2 * (value * correction[kept]).mean(axis=0)
         varying = spread + rest > 1e-300
@@ -171,30 +170,30 @@ class Influence:
         return float(np.sqrt(ratio.max(initial=1.0)) - 1)
 
     @property
-    def by_context(self) -> FloatArray:
+    def correction_by_context(self) -> FloatArray:
         """Correction of each context, (n, d)."""
         total = np.zeros_like(self.value)
-        np.add.at(total, self.piece_context, self.correction)
+        np.add.at(total, self.block_context, self.correction)
         return total
 
     @property
     def centred(self) -> FloatArray:
         """phi_i, (n, d), with mean zero: w_i (F_i + correction - theta) with weights of mean one."""
         if self.sampled is None:
-            return self.weight[:, None] * (self.value + self.by_context - self.estimate)
-        correction = self.by_context - (self.estimate - self.plugin)
+            return self.weight[:, None] * (self.value + self.correction_by_context - self.estimate)
+        correction = self.correction_by_context - (self.estimate - self.plugin)
         return self.value_weight[:, None] * (self.value - self.plugin) + self.weight[:, None] * correction
 
     @property
     def centred_correction(self) -> FloatArray:
-        """Weighted corrections, (q, d), less each piece's share in their sum, the bias of F(mu) that they undo."""
-        share = self.piece_weight / self.piece_weight.sum()
-        weighted = self.weight[self.piece_context, None] * self.correction
-        return weighted - share[:, None] * weighted[self.piece_weight > 0].sum(axis=0)
+        """Weighted corrections, (q, d), less each block's share in their sum, the bias of F(mu) that they undo."""
+        share = self.block_weight / self.block_weight.sum()
+        weighted = self.weight[self.block_context, None] * self.correction
+        return weighted - share[:, None] * weighted[self.block_weight > 0].sum(axis=0)
 
     def without_correction(self) -> Influence:
         """What the plug-in estimator makes of it: F(mu) alone."""
-        return replace(self, correction=np.zeros_like(self.correction), steepening=None)
+        return replace(self, correction=np.zeros_like(self.correction), variance_correction=None)
 
     def given_prompts(self) -> Influence:
         """What is uncertain where the prompts are fixed: the correction alone, around the same estimate."""
@@ -202,12 +201,14 @@ class Influence:
 
 
 def mean_influence(influences: Sequence[Influence]) -> Influence:
-    """The mean over repetitions with other folds, value by value and piece by piece."""
+    """The mean over repetitions with other folds, value by value and block by block."""
     value = np.mean([_as_if_all(influence) for influence in influences], axis=0)
     correction = np.mean([influence.correction for influence in influences], axis=0)
-    known = [influence.steepening for influence in influences if influence.steepening is not None]
-    steepening = np.mean(known, axis=0) if len(known) == len(influences) else None
-    return replace(influences[0], value=value, correction=correction, steepening=steepening, sampled=None)
+    known = [influence.variance_correction for influence in influences if influence.variance_correction is not None]
+    variance_correction = np.mean(known, axis=0) if len(known) == len(influences) else None
+    return replace(
+        influences[0], value=value, correction=correction, variance_correction=variance_correction, sampled=None
+    )
 
 
 def _as_if_all(influence: Influence) -> FloatArray:
@@ -217,16 +218,16 @@ def _as_if_all(influence: Influence) -> FloatArray:
     return influence.plugin + influence.sampled[:, None] * (influence.value - influence.plugin)
 
 
-def pieces_by_context(data: PreferenceData) -> Pieces:
-    """One piece per context; it is empty where the context has no label."""
+def blocks_by_context(data: PreferenceData) -> InfluenceBlocks:
+    """One block per context; it is empty where the context has no label."""
     cells, everyone = data.cells, np.arange(data.n_contexts)
-    return Pieces(everyone, cells.context, np.arange(len(cells)), np.ones(len(cells)), cells.y, everyone)
+    return InfluenceBlocks(everyone, cells.context, np.arange(len(cells)), np.ones(len(cells)), cells.y, everyone)
 
 
-def pieces_by_group(
+def blocks_by_group(
     data: PreferenceData, vote_group: IntArray, judged: IntArray | None = None
-) -> tuple[Pieces, IntArray]:
-    """One piece per context and group, and the group of each piece, (q,); -1 for what belongs to the context alone.
+) -> tuple[InfluenceBlocks, IntArray]:
+    """One block per context and group, and the group of each block, (q,); -1 for what belongs to the context alone.
 
     Parameters
     ----------
@@ -234,7 +235,7 @@ def pieces_by_group(
     vote_group : ndarray of int, shape (v,)
         Who gave each vote, numbered from 0.
     judged : ndarray of int, optional
-        Contexts that have a piece of their own beside the groups', as those without a label have.
+        Contexts that have a block of their own beside the groups', as those without a label have.
     """
     entries, vote_entry, count = np.unique(
         np.stack([data.vote_cell, vote_group], axis=1), axis=0, return_inverse=True, return_counts=True
@@ -250,16 +251,16 @@ def pieces_by_group(
             np.stack([unlabelled, np.full_like(unlabelled, -1)], axis=1),
         ]
     )
-    pieces, owner_piece = np.unique(owners, axis=0, return_inverse=True)
+    blocks, owner_block = np.unique(owners, axis=0, return_inverse=True)
     share = count / data.cells.n_votes[cell]
     own = np.full(data.n_contexts, -1, dtype=np.intp)
-    alone = np.flatnonzero(pieces[:, 1] < 0)
-    own[pieces[alone, 0]] = alone
-    made = Pieces(pieces[:, 0], owner_piece.reshape(-1)[: len(cell)], cell, share, y / count[:, None], own)
-    return made, pieces[:, 1]
+    alone = np.flatnonzero(blocks[:, 1] < 0)
+    own[blocks[alone, 0]] = alone
+    made = InfluenceBlocks(blocks[:, 0], owner_block.reshape(-1)[: len(cell)], cell, share, y / count[:, None], own)
+    return made, blocks[:, 1]
 
 
-def raised(mu: FloatArray, floor: float) -> FloatArray:
+def clip_and_renormalise(mu: FloatArray, floor: float) -> FloatArray:
     """Probabilities with categories below the floor raised to it and rows renormalised.
 
     Parameters

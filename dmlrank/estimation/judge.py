@@ -17,7 +17,7 @@ from ..nuisance.boosting.tuning import Tune
 from ..nuisance.judge.two_stage import Tilt, as_shown, chosen_for_soft_labels, human_given_verdict, soft_labels
 from ..nuisance.judge.verdicts import Verdicts
 from .cross_fitting import CrossFittedMu, Folds, MuSource, Part
-from .influence import Judged
+from .influence import JudgeCorrection
 
 _TINY = 1e-12
 
@@ -101,7 +101,7 @@ def _soft(
     return soft
 
 
-def judged_term(verdicts: Verdicts, rho: FloatArray, m: FloatArray) -> Judged:
+def judge_correction(verdicts: Verdicts, rho: FloatArray, m: FloatArray) -> JudgeCorrection:
     """What the verdicts add to the correction.
 
     Each label weighs 1 / pi whether a judge saw its pair or not, so that the verdicts' term stands for the labelled
@@ -115,7 +115,7 @@ def judged_term(verdicts: Verdicts, rho: FloatArray, m: FloatArray) -> Judged:
     m : ndarray, shape (r, C)
     """
     share = float((verdicts.label >= 0).mean())
-    return Judged(verdicts.cells, share / rho, m, verdicts.label)
+    return JudgeCorrection(verdicts.cells, share / rho, m, verdicts.label)
 
 
 def log_loss(p: FloatArray, cells: Cells) -> float:

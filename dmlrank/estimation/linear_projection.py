@@ -21,19 +21,19 @@ class Projected:
     centred : ndarray, shape (n, P K)
         Influence values with mean zero.
     centred_correction : ndarray, shape (q, P K)
-        Their corrections by piece, with mean zero.
-    piece_context : ndarray of int, shape (q,)
+        Their corrections by block, with mean zero.
+    block_context : ndarray of int, shape (q,)
     """
 
     estimate: FloatArray
     plugin: FloatArray
     centred: FloatArray
     centred_correction: FloatArray
-    piece_context: IntArray
+    block_context: IntArray
 
 
 def project_influence(
-    influence: Influence, design: FloatArray, fixed_prompts: bool = False, with_pieces: bool = True
+    influence: Influence, design: FloatArray, fixed_prompts: bool = False, with_blocks: bool = True
 ) -> Projected:
     """Regress phi_raw = F(mu(x)) + correction on functions v of the context, by weighted least squares.
 
@@ -48,19 +48,19 @@ def project_influence(
         v of each context, of full rank where weights are positive.
     fixed_prompts : bool
         Whether the prompts are fixed, so that the correction alone is uncertain.
-    with_pieces : bool
-        Whether corrections by piece are wanted, as they are for annotators crossed with prompts; otherwise there are
+    with_blocks : bool
+        Whether corrections by block are wanted, as they are for annotators crossed with prompts; otherwise there are
         none of them.
 
     Notes
     -----
     Where F(mu) is averaged over a sample of the contexts, it is regressed on v in the sample, the correction in all.
 
-    The same correction of pieces as for the scores themselves: what their projection on v says of the bias of F(mu) is
-    spread over the pieces by the labelled cells that they hold, and taken out.
+    The same correction of blocks as for the scores themselves: what their projection on v says of the bias of F(mu) is
+    spread over the blocks by the labelled cells that they hold, and taken out.
     """
     weight, counted, n = influence.weight, influence.value_weight, len(design)
-    correction = influence.by_context
+    correction = influence.correction_by_context
     load: FloatArray = np.asarray(np.linalg.solve(_gram(design, weight) / n, design.T).T, float)
     of_value = np.linalg.solve(_gram(design, counted), design.T @ (counted[:, None] * influence.value))
     of_correction = load.T @ (weight[:, None] * correction) / n
@@ -69,14 +69,14 @@ def project_influence(
         residual = residual + counted[:, None] * (influence.value - design @ of_value)
     centred = _products(load, residual)
     estimate, plugin = (np.asarray(part, dtype=float).ravel() for part in (of_value + of_correction, of_value))
-    if not with_pieces:
+    if not with_blocks:
         nothing = np.empty((0, centred.shape[1]))
         return Projected(estimate, plugin, centred, nothing, np.empty(0, dtype=np.intp))
-    at, size = influence.piece_context, influence.piece_weight[:, None]
+    at, size = influence.block_context, influence.block_weight[:, None]
     weighted = weight[at, None] * influence.correction
     lean = np.linalg.lstsq(_gram(design[at], size[:, 0]), design[at].T @ weighted, rcond=None)[0]
-    pieces = _products(load[at], weighted - size * (design[at] @ lean))
-    return Projected(estimate, plugin, centred, pieces, at)
+    blocks = _products(load[at], weighted - size * (design[at] @ lean))
+    return Projected(estimate, plugin, centred, blocks, at)
 
 
 def _gram(design: FloatArray, weight: FloatArray) -> FloatArray:

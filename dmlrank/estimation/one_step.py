@@ -17,21 +17,27 @@ from ..data.preferences import FloatArray, IntArray, PreferenceData
 from ..functionals.base import Local
 from ..functionals.protocols import LabelScore, Score
 from .cross_fitting import MuSource, Part
-from .influence import Influence, Judged, Labels, Pieces, count_below, raised
-from .residuals import Rows, worth_by_pair
-from .variance_correction import LocallySteep, Steep, is_steep, local_steepening, steepening
+from .influence import Influence, InfluenceBlocks, JudgeCorrection, Labels, clip_and_renormalise, count_below
+from .residuals import Rows, variance_scale_with_judge
+from .variance_correction import (
+    CorrectionCovariance,
+    LocalCorrectionCovariance,
+    knows_correction_covariance,
+    local_variance_correction,
+    variance_correction,
+)
 
 # Doubles in one chunk of mu: a few arrays of this size live at a time, in every thread.
 _CHUNK = 2_000_000
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Pass:
+class OneStepResult:
     """What one pass over the probabilities of all contexts brings.
 
     Attributes
     ----------
-    influences : tuple of Influence or KindInfluence
+    influences : tuple of Influence or GroupedInfluence
         One per functional.
     cell_mu : ndarray, shape (m, C)
         Out-of-fold probabilities at the labelled cells, not floored.
@@ -54,13 +60,13 @@ def evaluate(
     mu: MuSource,
     data: PreferenceData,
     propensity: FloatArray,
-    pieces: Pieces,
+    blocks: InfluenceBlocks,
     floor: float,
     context_weight: FloatArray | None = None,
     n_jobs: int | None = 1,
     sample: IntArray | None = None,
-    judged: Judged | None = None,
-) -> Pass:
+    judged: JudgeCorrection | None = None,
+) -> OneStepResult:
     """Evaluate functionals and their corrections in one pass over the probabilities [P eq:debiased_estimator].
 
     Parameters
@@ -70,8 +76,8 @@ def evaluate(
     data : PreferenceData
     propensity : ndarray, shape (m,)
         pi at the labelled cells.
-    pieces : Pieces
-        In what pieces the correction is kept.
+    blocks : InfluenceBlocks
+        In what blocks the correction is kept.
     floor : float
         Categories of mu below it are raised for functionals with a logit or a division, and rows renormalised. The
         floored mu is used everywhere: in F, in its derivative and in the residual.
@@ -81,7 +87,7 @@ def evaluate(
         Threads; all cores when None. The numbers do not depend on it.
     sample : ndarray of int, shape (s,), optional
         Contexts that F(mu) is averaged over; all when None. Corrections are those of all contexts.
-    judged : Judged, optional
+    judged : JudgeCorrection, optional
         Verdicts: the correction is along G / rho (m - mu) + S / pi (Y - m), with m = mu where nobody judged.
 
     Notes
@@ -92,16 +98,16 @@ def evaluate(
 
     Contexts come in chunks, equal ones once; nothing of the size of all contexts times all pairs is held.
     """
-    task = _Task.of(scores, mu, data, propensity, pieces, floor, context_weight, judged)
+    task = _Task.of(scores, mu, data, propensity, blocks, floor, context_weight, judged)
     wanted = _wanted(task, sample)
     size = chunk_size(data)
-    results = [_Collected(data.n_contexts, len(pieces.context)) for _ in scores]
+    results = [_Collected(data.n_contexts, len(blocks.context)) for _ in scores]
     n_floored = n_entries = done = 0
     for part, chunk in _in_order(task.part, mu.parts(size, wanted), n_jobs):
         for own, result in zip(chunk.scores, results, strict=True):
             result.add(part.contexts, own)
-            if own.steepening is not None:
-                result.steepen(own.steepening)
+            if own.variance_correction is not None:
+                result.steepen(own.variance_correction)
         n_floored += chunk.n_floored
         n_entries += len(part.contexts) * data.n_items * (data.n_items - 1) * data.n_categories * task.interior
         done += len(part.contexts)
@@ -109,12 +115,12 @@ def evaluate(
     for score, result in zip(scores, results, strict=True):
         if isinstance(score, Local):
             result.correct(task.local_correction(score))
-            if isinstance(score, LocallySteep):
-                result.steepen(task.local_steepening(score))
+            if isinstance(score, LocalCorrectionCovariance):
+                result.steepen(task.local_variance_correction(score))
     share = None if sample is None else _shares(sample, data.n_contexts)
-    influences = tuple(result.influence(pieces, task.population, share) for result in results)
+    influences = tuple(result.influence(blocks, task.population, share) for result in results)
     labels = Labels(task.cell_mu, data.cells, np.ones(len(data.cells), np.intp))
-    return Pass(influences, task.cell_mu, n_floored, n_entries, labels)
+    return OneStepResult(influences, task.cell_mu, n_floored, n_entries, labels)
 
 
 def chunk_size(data: PreferenceData) -> int:
@@ -141,12 +147,12 @@ def _shares(sample: IntArray, n: int) -> FloatArray:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _ScoreChunk:
-    """One score in one chunk: values by context, and for scores that are not local corrections by piece."""
+    """One score in one chunk: values by context, and for scores that are not local corrections by block."""
 
     value: FloatArray
-    piece: IntArray | None = None
+    block: IntArray | None = None
     correction: FloatArray | None = None
-    steepening: FloatArray | None = None
+    variance_correction: FloatArray | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -161,14 +167,14 @@ class _Task:
 
     scores: Sequence[Score | LabelScore]
     data: PreferenceData
-    pieces: Pieces
+    blocks: InfluenceBlocks
     floor: float
     population: FloatArray
     cell_mu: FloatArray
     rows: Rows
     worth: FloatArray
     row_bounds: IntArray
-    piece_bounds: IntArray
+    block_bounds: IntArray
 
     @classmethod
     def of(
@@ -177,25 +183,25 @@ class _Task:
         mu: MuSource,
         data: PreferenceData,
         propensity: FloatArray,
-        pieces: Pieces,
+        blocks: InfluenceBlocks,
         floor: float,
         context_weight: FloatArray | None,
-        judged: Judged | None,
+        judged: JudgeCorrection | None,
     ) -> _Task:
         cell_mu = mu.at(data.cells)
         numbers = np.arange(data.n_contexts + 1)
-        rows = Rows.of(data, propensity, pieces, judged, mu, cell_mu, floor)
+        rows = Rows.of(data, propensity, blocks, judged, mu, cell_mu, floor)
         return cls(
             scores,
             data,
-            pieces,
+            blocks,
             floor,
             np.ones(data.n_contexts) if context_weight is None else context_weight,
             cell_mu,
             rows,
-            worth_by_pair(cell_mu, data, propensity, judged),
+            variance_scale_with_judge(cell_mu, data, propensity, judged),
             np.searchsorted(rows.context, numbers),
-            np.searchsorted(pieces.context, numbers),
+            np.searchsorted(blocks.context, numbers),
         )
 
     @property
@@ -206,7 +212,7 @@ class _Task:
     def part(self, part: Part) -> _Chunk:
         """Values, and corrections of scores that are not local, in one chunk of contexts."""
         raw = part.probabilities()
-        table = raised(raw, self.floor) if self.interior else raw
+        table = clip_and_renormalise(raw, self.floor) if self.interior else raw
         n_floored = 0
         if self.interior:
             n_floored = int(count_below(raw, self.floor) @ np.bincount(part.place, minlength=len(raw)))
@@ -221,47 +227,51 @@ class _Task:
     def _dense(self, score: Score | LabelScore, mu: FloatArray, part: Part) -> _ScoreChunk:
         """Values and corrections from the probabilities of all pairs, a few contexts at a time."""
         step = chunk_size(self.data)
-        blocks = [slice(at, at + step) for at in range(0, len(part.contexts), step)]
-        made = [self._dense_block(score, mu[part.place[block]], part.contexts[block]) for block in blocks]
-        known = [own.steepening for own in made if own.steepening is not None]
+        spans = [slice(at, at + step) for at in range(0, len(part.contexts), step)]
+        made = [self._dense_block(score, mu[part.place[span]], part.contexts[span]) for span in spans]
+        known = [own.variance_correction for own in made if own.variance_correction is not None]
         return _ScoreChunk(
             np.concatenate([own.value for own in made]),
-            np.concatenate([own.piece for own in made if own.piece is not None]),
+            np.concatenate([own.block for own in made if own.block is not None]),
             np.concatenate([own.correction for own in made if own.correction is not None]),
             np.sum(known, axis=0) if known else None,
         )
 
     def _dense_block(self, score: Score | LabelScore, mu: FloatArray, contexts: IntArray) -> _ScoreChunk:
         rows, row_place = _within(self.row_bounds, contexts)
-        piece, piece_place = _within(self.piece_bounds, contexts)
-        row = np.searchsorted(piece, self.rows.piece[rows])
+        block, block_place = _within(self.block_bounds, contexts)
+        row = np.searchsorted(block, self.rows.block[rows])
         if isinstance(score, LabelScore):
-            # Such scores know no verdicts: the rows are the entries of the pieces.
+            # Such scores know no verdicts: the rows are the entries of the blocks.
             labels = (row_place, self.rows.first[rows], self.rows.second[rows])
             value, added = score.by_label(mu, contexts, *labels, self.rows.target[rows])
-            correction = np.zeros((len(piece), added.shape[1]))
-            np.add.at(correction, row, self.pieces.entry_share[rows][:, None] * added)
-            return _ScoreChunk(value, piece, correction)
-        base = mu if len(piece) == len(contexts) else mu[piece_place]
+            correction = np.zeros((len(block), added.shape[1]))
+            np.add.at(correction, row, self.blocks.entry_share[rows][:, None] * added)
+            return _ScoreChunk(value, block, correction)
+        base = mu if len(block) == len(contexts) else mu[block_place]
         delta = np.zeros(base.shape)
         at = (row, self.rows.first[rows], self.rows.second[rows])
         np.add.at(delta, at, self.rows.residuals(score, rows))
         if not self.data.ordered:
             delta += np.swapaxes(delta, 1, 2)[..., self.data.flip]
         value, correction = score.value_and_derivative(base, delta)
-        first_piece = np.searchsorted(piece_place, np.arange(len(contexts)))
+        first_block = np.searchsorted(block_place, np.arange(len(contexts)))
         steeper = None
-        if isinstance(score, Steep) and is_steep(score, self.data.n_contexts, self.data.n_items):
-            whole = delta if len(piece) == len(contexts) else _summed(delta, piece_place, len(contexts))
-            steeper = steepening(score, mu, whole, self.worth, self.population[contexts]) / self.data.n_contexts
-        return _ScoreChunk(value[first_piece], piece, correction, steeper)
+        if isinstance(score, CorrectionCovariance) and knows_correction_covariance(
+            score, self.data.n_contexts, self.data.n_items
+        ):
+            whole = delta if len(block) == len(contexts) else _summed(delta, block_place, len(contexts))
+            steeper = (
+                variance_correction(score, mu, whole, self.worth, self.population[contexts]) / self.data.n_contexts
+            )
+        return _ScoreChunk(value[first_block], block, correction, steeper)
 
     def local_correction(self, score: Local) -> FloatArray:
-        """Corrections by piece, (q, d), of a score that needs mu at the labelled and judged pairs only."""
+        """Corrections by block, (q, d), of a score that needs mu at the labelled and judged pairs only."""
         rows, n_items, flip = self.rows, self.data.n_items, self.data.flip
         total: FloatArray | None = None
         step = max(1, _CHUNK // n_items)
-        for at in range(0, len(rows.piece), step):
+        for at in range(0, len(rows.block), step):
             part = slice(at, at + step)
             first, second = rows.first[part], rows.second[part]
             mu, residual = rows.of_score(score)[part], rows.residuals(score, part)
@@ -269,21 +279,21 @@ class _Task:
             if not self.data.ordered:
                 change = change + score.derivative_at(mu[:, flip], residual[:, flip], second, first, n_items)
             if total is None:
-                total = np.zeros((len(self.pieces.context), change.shape[1]))
-            _add_rows(total, rows.piece[part], change)
-        return np.zeros((len(self.pieces.context), 0)) if total is None else total
+                total = np.zeros((len(self.blocks.context), change.shape[1]))
+            _add_rows(total, rows.block[part], change)
+        return np.zeros((len(self.blocks.context), 0)) if total is None else total
 
-    def local_steepening(self, score: LocallySteep) -> FloatArray:
-        """The steepening of a score that needs mu at the labelled and judged pairs only, (d, d)."""
+    def local_variance_correction(self, score: LocalCorrectionCovariance) -> FloatArray:
+        """The variance_correction of a score that needs mu at the labelled and judged pairs only, (d, d)."""
         rows, n_items = self.rows, self.data.n_items
         total: FloatArray | None = None
         step = max(1, _CHUNK // n_items)
-        for at in range(0, len(rows.piece), step):
+        for at in range(0, len(rows.block), step):
             part = slice(at, at + step)
             first, second = rows.first[part], rows.second[part]
             weight = self.worth[first, second] * self.population[rows.context[part]] ** 2
             delta = rows.residuals(score, part)
-            made = local_steepening(score, rows.floored[part], delta, weight, first, second, n_items)
+            made = local_variance_correction(score, rows.floored[part], delta, weight, first, second, n_items)
             total = made if total is None else total + made
         assert total is not None
         return total / self.data.n_contexts
@@ -318,13 +328,13 @@ def _in_order(
 
 
 class _Collected:
-    """Values by context and corrections by piece, filled chunk by chunk."""
+    """Values by context and corrections by block, filled chunk by chunk."""
 
-    def __init__(self, n_contexts: int, n_pieces: int) -> None:
-        self._shape = (n_contexts, n_pieces)
+    def __init__(self, n_contexts: int, n_blocks: int) -> None:
+        self._shape = (n_contexts, n_blocks)
         self._value: FloatArray | None = None
         self._correction: FloatArray | None = None
-        self._steepening: FloatArray | None = None
+        self._variance_correction: FloatArray | None = None
 
     def add(self, contexts: IntArray, own: _ScoreChunk) -> None:
         """File the scores of a chunk."""
@@ -332,29 +342,31 @@ class _Collected:
         if self._value is None:
             self._value = np.zeros((self._shape[0], width))
         self._value[contexts] = own.value
-        if own.piece is not None:
+        if own.block is not None:
             if self._correction is None:
                 self._correction = np.zeros((self._shape[1], width))
-            self._correction[own.piece] = own.correction
+            self._correction[own.block] = own.correction
 
     def correct(self, correction: FloatArray) -> None:
         """File the corrections of a local score."""
         self._correction = correction
 
     def steepen(self, amount: FloatArray) -> None:
-        """Add a share of the steepening."""
-        self._steepening = amount if self._steepening is None else self._steepening + amount
+        """Add a share of the variance_correction."""
+        self._variance_correction = amount if self._variance_correction is None else self._variance_correction + amount
 
-    def influence(self, pieces: Pieces, weight: FloatArray, sampled: FloatArray | None) -> Influence:
+    def influence(self, blocks: InfluenceBlocks, weight: FloatArray, sampled: FloatArray | None) -> Influence:
         """Everything that was filed."""
         assert self._value is not None
         assert self._correction is not None
         value = self._value if sampled is None else np.where(sampled[:, None] > 0, self._value, 0.0)
-        return Influence(value, self._correction, pieces.context, pieces.weight, weight, self._steepening, sampled)
+        return Influence(
+            value, self._correction, blocks.context, blocks.weight, weight, self._variance_correction, sampled
+        )
 
 
 def _summed(delta: FloatArray, place: IntArray, n_contexts: int) -> FloatArray:
-    """Directions of contexts, (b, K, K, C), from those of their pieces."""
+    """Directions of contexts, (b, K, K, C), from those of their blocks."""
     total = np.zeros((n_contexts, *delta.shape[1:]))
     np.add.at(total, place, delta)
     return total

@@ -9,7 +9,7 @@ from ..data.preferences import Cells, FloatArray
 _FLOORS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.03, 0.04, 0.05, 0.07, 0.1)
 
 
-def settled_floor(mu: FloatArray, cells: Cells) -> float:
+def select_floor(mu: FloatArray, cells: Cells) -> float:
     """The floor with the smallest log-loss of the out-of-fold probabilities at the labelled cells.
 
     Predictions that are more extreme than the truth are what hurts a functional with a logit or a division: its
@@ -26,7 +26,7 @@ def settled_floor(mu: FloatArray, cells: Cells) -> float:
     --------
     >>> context, y = np.arange(100), np.repeat(np.eye(2), [90, 10], axis=0)
     >>> zeros, votes = np.zeros(100, dtype=int), np.ones(100, dtype=int)
-    >>> settled_floor(np.tile([0.999, 0.001], (100, 1)), Cells(context, zeros, zeros + 1, y, votes, zeros > 0))
+    >>> select_floor(np.tile([0.999, 0.001], (100, 1)), Cells(context, zeros, zeros + 1, y, votes, zeros > 0))
     0.1
     """
     allowed = [floor for floor in _FLOORS if floor * mu.shape[1] < 0.5]

@@ -9,20 +9,20 @@ import numpy as np
 
 from ..data.preferences import FloatArray, IntArray, PreferenceData
 from .cross_fitting import MuSource
-from .influence import Judged, Pieces, raised
-from .variance_correction import label_spread, pair_worth
+from .influence import InfluenceBlocks, JudgeCorrection, clip_and_renormalise
+from .variance_correction import label_spread, pair_variance_scale
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Rows:
     """What pulls mu somewhere, (e,), sorted by context: weight (target - expected) at one pair each.
 
-    A piece's votes on a cell pull to their mean label, a verdict to m. Expected is mu, or m for votes where a judge
+    A block's votes on a cell pull to their mean label, a verdict to m. Expected is mu, or m for votes where a judge
     saw the pair, ``given``, (e, C), NaN where it is mu. mu and m are there as they are and floored.
     """
 
     context: IntArray
-    piece: IntArray
+    block: IntArray
     first: IntArray
     second: IntArray
     weight: FloatArray
@@ -38,27 +38,27 @@ class Rows:
         cls,
         data: PreferenceData,
         propensity: FloatArray,
-        pieces: Pieces,
-        judged: Judged | None,
+        blocks: InfluenceBlocks,
+        judged: JudgeCorrection | None,
         mu: MuSource,
         cell_mu: FloatArray,
         floor: float,
     ) -> Rows:
-        cell, cells = pieces.entry_cell, data.cells
+        cell, cells = blocks.entry_cell, data.cells
         rows: dict[str, Any] = {
             "context": cells.context[cell],
-            "piece": pieces.entry_piece,
+            "block": blocks.entry_block,
             "first": cells.first[cell],
             "second": cells.second[cell],
-            "weight": pieces.entry_share / propensity[cell],
-            "target": pieces.entry_y,
+            "weight": blocks.entry_share / propensity[cell],
+            "target": blocks.entry_y,
             "mu": cell_mu[cell],
         }
         if judged is None:
-            floored = raised(rows["mu"], floor)
+            floored = clip_and_renormalise(rows["mu"], floor)
             return cls(**rows, given=None, floored=floored, target_floored=rows["target"], given_floored=None)
         # A verdict that says nothing is m = mu, floored or not.
-        m, m_floored = judged.m, raised(judged.m, floor)
+        m, m_floored = judged.m, clip_and_renormalise(judged.m, floor)
         seen = (judged.label[cell] >= 0)[:, None]
         rows["target_floored"] = rows["target"]
         rows["given"] = np.where(seen, m[judged.label[cell]], np.nan)
@@ -66,7 +66,7 @@ class Rows:
         places = judged.cells
         more: dict[str, Any] = {
             "context": places.context,
-            "piece": pieces.own[places.context],
+            "block": blocks.own[places.context],
             "first": places.first,
             "second": places.second,
             "weight": judged.weight,
@@ -78,7 +78,7 @@ class Rows:
         }
         order = np.argsort(np.concatenate([rows["context"], places.context]), kind="stable")
         joined: dict[str, Any] = {name: np.concatenate([rows[name], more[name]])[order] for name in more}
-        return cls(**joined, floored=raised(joined["mu"], floor))
+        return cls(**joined, floored=clip_and_renormalise(joined["mu"], floor))
 
     def of_score(self, score: Any) -> FloatArray:
         """mu as the score sees it, (e, C)."""
@@ -95,10 +95,12 @@ class Rows:
         return np.asarray(self.weight[rows, None] * (target[rows] - expected))
 
 
-def worth_by_pair(mu: FloatArray, data: PreferenceData, propensity: FloatArray, judged: Judged | None) -> FloatArray:
+def variance_scale_with_judge(
+    mu: FloatArray, data: PreferenceData, propensity: FloatArray, judged: JudgeCorrection | None
+) -> FloatArray:
     """Mean of 1 / pi by pair times the spread of a label, (K, K); with a judge that around m, and m's own."""
     if judged is None:
-        return pair_worth(mu, data, propensity)
+        return pair_variance_scale(mu, data, propensity)
     given = mu.copy()
     told = judged.label >= 0
     given[told] = judged.m[judged.label[told]]
@@ -107,4 +109,4 @@ def worth_by_pair(mu: FloatArray, data: PreferenceData, propensity: FloatArray, 
     pair = judged.cells.first * data.n_items + judged.cells.second
     mean = np.bincount(pair, weights=judged.weight**2, minlength=data.n_items**2) / data.n_contexts
     known = explained * mean.reshape(data.n_items, data.n_items) * (1 if data.ordered else 4)
-    return pair_worth(mu, data, propensity, around) + known
+    return pair_variance_scale(mu, data, propensity, around) + known

@@ -14,7 +14,7 @@ _STEP = 1e-3
 
 
 @runtime_checkable
-class Steep(Protocol):
+class CorrectionCovariance(Protocol):
     """A functional that knows the covariance of its correction in closed form."""
 
     @property
@@ -27,14 +27,18 @@ class Steep(Protocol):
         ...
 
 
-def is_steep(score: object, n_contexts: int, n_items: int) -> bool:
+def knows_correction_covariance(score: object, n_contexts: int, n_items: int) -> bool:
     """Whether a score's covariance depends on mu and is known at a cost that is still small."""
     cheap = getattr(score, "cheap", None)
-    return isinstance(score, Steep) and not is_linear(score) and (cheap is None or cheap(n_contexts, n_items))
+    return (
+        isinstance(score, CorrectionCovariance)
+        and not is_linear(score)
+        and (cheap is None or cheap(n_contexts, n_items))
+    )
 
 
 @runtime_checkable
-class LocallySteep(Protocol):
+class LocalCorrectionCovariance(Protocol):
     """A local score, see :class:`dmlrank.functionals.base.Local`, that knows its correction's covariance."""
 
     def accumulate_at(
@@ -54,7 +58,7 @@ def label_spread(mu: FloatArray, residual: FloatArray, count: IntArray | None = 
     return min(float((times * np.square(residual)).sum()) / max(most, 1e-300), 1.0)
 
 
-def pair_worth(
+def pair_variance_scale(
     mu: FloatArray,
     data: PreferenceData,
     propensity: FloatArray,
@@ -78,8 +82,8 @@ def pair_worth(
     return mean.reshape(n_items, n_items) * spread * (1 if data.ordered else 4)
 
 
-def steepening(
-    score: Steep, mu: FloatArray, delta: FloatArray, worth: FloatArray, population: FloatArray
+def variance_correction(
+    score: CorrectionCovariance, mu: FloatArray, delta: FloatArray, worth: FloatArray, population: FloatArray
 ) -> FloatArray:
     """First-order change of the correction's second moment as J moves from the fitted mu to the true one, (d, d).
 
@@ -90,10 +94,10 @@ def steepening(
 
     Parameters
     ----------
-    score : Steep
+    score : CorrectionCovariance
     mu, delta : ndarray, shape (b, K, K, C)
     worth : ndarray, shape (K, K)
-        See :func:`pair_worth`.
+        See :func:`pair_variance_scale`.
     population : ndarray, shape (b,)
         Weights of the contexts, with mean one over all of them.
 
@@ -112,8 +116,8 @@ def steepening(
     return score.accumulate(labels + by, amount, labels) - score.accumulate(labels - by, amount, labels)
 
 
-def local_steepening(
-    score: LocallySteep,
+def local_variance_correction(
+    score: LocalCorrectionCovariance,
     mu: FloatArray,
     delta: FloatArray,
     weight: FloatArray,
@@ -127,7 +131,7 @@ def local_steepening(
     ----------
     mu, delta : ndarray, shape (m, C)
     weight : ndarray, shape (m,)
-        :func:`pair_worth` of each cell's pair, times the squared weight of its context.
+        :func:`pair_variance_scale` of each cell's pair, times the squared weight of its context.
     first, second : ndarray of int, shape (m,)
     """
     largest = np.abs(delta).max(axis=1)

@@ -11,13 +11,13 @@ from ..data.read_clusters import read_clusters
 from ..estimation.bt_mle import BradleyTerryFit, fit_bradley_terry, likelihood_influence, won_votes
 from ..estimation.cross_fitting import CrossFittedMu, Folds
 from ..estimation.influence import Influence, Labels
-from ..estimation.one_step import Pass
+from ..estimation.one_step import OneStepResult
 from ..functionals import Borda
 from ..nuisance.outcome_model.cross_fit import ConstantMu
 from ..nuisance.propensity_model.estimate import Propensity
 from ..options import Options
 from .estimand import Setup, comparison_graph, restrict_items, set_up_likelihood
-from .state import Memory, Repetition, Source, Steps, clustered, pieces_of
+from .state import Memory, Repetition, Source, Steps, clustered, influence_blocks
 
 
 def maximum_likelihood(read: PreferenceData, o: Options, source: Source, memory: Memory) -> Steps:
@@ -32,13 +32,13 @@ def maximum_likelihood(read: PreferenceData, o: Options, source: Source, memory:
     clusters = memory.step(
         "bt_mle clusters", (data, o.groups, o.context), lambda: read_clusters(data, o.groups, o.context)
     )
-    pieces, annotator = memory.step("bt_mle pieces", (data, clusters), lambda: pieces_of(data, clusters))
+    blocks, annotator = memory.step("bt_mle blocks", (data, clusters), lambda: influence_blocks(data, clusters))
     worth, edges = setup.weights.first, graph.edges
     fitted = memory.step(
         "bt_mle scores", (data, setup), lambda: fit_bradley_terry(won_votes(data, worth, edges), data.items)
     )
     influence = memory.step(
-        "bt_mle influence", (fitted, pieces), lambda: likelihood_influence(fitted, data, worth, edges, pieces)
+        "bt_mle influence", (fitted, blocks), lambda: likelihood_influence(fitted, data, worth, edges, blocks)
     )
     gauge = setup.functional.gauge(data.n_items).basis
     covariance = memory.step(
@@ -52,7 +52,7 @@ def maximum_likelihood(read: PreferenceData, o: Options, source: Source, memory:
         setup,
         clusters,
         None,
-        pieces,
+        blocks,
         annotator,
         (_nothing_repeated(data, setup, fitted, influence),),
         influence,
@@ -73,5 +73,7 @@ def _nothing_repeated(data: PreferenceData, setup: Setup, fitted: BradleyTerryFi
         folds,
         CrossFittedMu((ConstantMu(mu),), folds, data.x),
         Propensity(np.full(len(data.cells), np.nan), "not used"),
-        Pass((influence, shares), cell_mu, 0, 0, Labels(cell_mu, data.cells, np.ones(len(data.cells), np.intp))),
+        OneStepResult(
+            (influence, shares), cell_mu, 0, 0, Labels(cell_mu, data.cells, np.ones(len(data.cells), np.intp))
+        ),
     )

@@ -130,7 +130,7 @@ def _diagnostics(steps: Steps, position: tuple[float, float], given_warnings: tu
         warnings=given_warnings,
         floor=steps.repetitions[0].floor if steps.setup.functional.interior else 0.0,
         subsample=0 if first.sample is None else len(first.sample),
-        subsample_price=first.evaluated.influences[0].price_of_sample,
+        subsample_price=first.evaluated.influences[0].subsample_inflation,
         **_validity(steps),
     )
 

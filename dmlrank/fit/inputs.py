@@ -12,12 +12,12 @@ from ..data.read_clusters import Clusters, context_weights, read_clusters
 from ..data.read_votes import read_preferences
 from ..estimation.bt_restricted import check_restricted_categories
 from ..estimation.cross_fitting import GivenMu
-from ..estimation.influence import Pieces
+from ..estimation.influence import InfluenceBlocks
 from ..nuisance.judge.verdicts import Verdicts, read_verdicts
 from ..nuisance.outcome_model.supplied import checked_mu
 from ..options import Options
 from .estimand import Setup, comparison_graph, restrict_items, set_up
-from .state import Memory, Source, pieces_of
+from .state import Memory, Source, influence_blocks
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -35,7 +35,7 @@ class Inputs:
     clusters: Clusters | None
     weight: FloatArray | None
     verdicts: Verdicts | None
-    pieces: Pieces
+    blocks: InfluenceBlocks
     annotator: IntArray | None
     given: GivenMu | None
 
@@ -59,9 +59,11 @@ def gather(memory: Memory, read: PreferenceData, source: Source, o: Options) -> 
         (data, o.judge, o.context, o.categories),
         lambda: _verdicts(data, source, o) if o.judge is not None else None,
     )
-    pieces, annotator = memory.step("pieces", (data, clusters, verdicts), lambda: pieces_of(data, clusters, verdicts))
+    blocks, annotator = memory.step(
+        "blocks", (data, clusters, verdicts), lambda: influence_blocks(data, clusters, verdicts)
+    )
     given = memory.step("given mu", (data, o.mu), lambda: None if o.mu is None else GivenMu(checked_mu(o.mu, data)))
-    return Inputs(data, dropped, graph, setup, clusters, weight, verdicts, pieces, annotator, given)
+    return Inputs(data, dropped, graph, setup, clusters, weight, verdicts, blocks, annotator, given)
 
 
 def reading_options(o: Options) -> tuple[Any, ...]:

@@ -9,10 +9,10 @@ from numpy.typing import NDArray
 
 from ..data.preferences import FloatArray, IntArray, PreferenceData
 from ..estimation.cross_fitting import CrossFittedMu
-from ..estimation.influence import Influence, pieces_by_context
+from ..estimation.influence import Influence, blocks_by_context
 from ..estimation.judge import log_loss
 from ..estimation.one_step import evaluate
-from ..estimation.outcome_floor import settled_floor
+from ..estimation.outcome_floor import select_floor
 from ..inference.covariance import Covariance
 from ..nuisance.judge.verdicts import Verdicts
 from ..nuisance.outcome_model.cross_fit import fit_all
@@ -102,15 +102,15 @@ def judge_figures(steps: Steps) -> JudgeFigures | None:
 
 def without_judge(steps: Steps) -> tuple[Influence, Covariance]:
     """The estimate of the same fit without its judge: the same folds, propensities and labels."""
-    weight, pieces, o = steps.context_weight, steps.pieces, steps.options
+    weight, blocks, o = steps.context_weight, steps.blocks, steps.options
     made = []
     for r in steps.repetitions:
         floor = r.floor if r.alone is r.mu else _floor(r, steps)
         scores = [steps.setup.functional]
         source = r.alone if r.alone is not None else r.mu
-        passed = evaluate(scores, source, steps.data, r.propensity.cells, pieces, floor, weight, o.n_jobs, r.sample)
+        passed = evaluate(scores, source, steps.data, r.propensity.cells, blocks, floor, weight, o.n_jobs, r.sample)
         made.append(passed.influences[0])
-    influence = averaged(made, o.estimator).expanded
+    influence = averaged(made, o.estimator).by_context()
     gauge = steps.setup.functional.gauge(steps.data.n_items).basis
     return influence, make_covariance(influence, gauge, steps.clusters, steps.annotator, o, made)
 
@@ -118,7 +118,7 @@ def without_judge(steps: Steps) -> tuple[Influence, Covariance]:
 def _floor(r: Repetition, steps: Steps) -> float:
     if r.alone is None or not steps.setup.functional.interior or not isinstance(steps.options.floor, str):
         return r.floor
-    return settled_floor(r.alone.at(steps.data.cells), steps.data.cells)
+    return select_floor(r.alone.at(steps.data.cells), steps.data.cells)
 
 
 def judge_alone(steps: Steps, verdicts: Verdicts) -> tuple[Influence, Covariance]:
@@ -132,7 +132,7 @@ def judge_alone(steps: Steps, verdicts: Verdicts) -> tuple[Influence, Covariance
         Its verdicts, which are probabilities of the categories.
     """
     data, o, weight = verdicts.as_votes(steps.data), steps.options, steps.context_weight
-    pieces, made = pieces_by_context(data), []
+    blocks, made = blocks_by_context(data), []
     clusters = None if steps.clusters is None else replace(steps.clusters, annotator=None)
     for number, r in enumerate(steps.repetitions):
         assert r.rho is not None
@@ -141,9 +141,9 @@ def judge_alone(steps: Steps, verdicts: Verdicts) -> tuple[Influence, Covariance
         models = fit_all(data, r.folds.fold, r.folds.unit, tune, seeds, o.n_jobs, o.learner)
         mu = CrossFittedMu(models, r.folds, data.x)
         functional = steps.setup.functional
-        floor = settled_floor(mu.at(data.cells), data.cells) if functional.interior else 0.0
-        made.append(evaluate([functional], mu, data, r.rho, pieces, floor, weight, o.n_jobs, r.sample).influences[0])
-    influence = averaged(made, o.estimator).expanded
+        floor = select_floor(mu.at(data.cells), data.cells) if functional.interior else 0.0
+        made.append(evaluate([functional], mu, data, r.rho, blocks, floor, weight, o.n_jobs, r.sample).influences[0])
+    influence = averaged(made, o.estimator).by_context()
     gauge = steps.setup.functional.gauge(data.n_items).basis
     return influence, make_covariance(influence, gauge, clusters, None, o, made)
 

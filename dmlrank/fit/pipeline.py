@@ -9,11 +9,11 @@ from dataclasses import replace
 import numpy as np
 
 from ..data.preferences import FloatArray, PreferenceData
-from ..estimation.bt_restricted import RestrictedNoise, noise_under_restriction, pairs_needed
+from ..estimation.bt_restricted import RestrictedResampling, noise_under_restriction, pairs_needed
 from ..estimation.cross_fitting import MuSource
 from ..estimation.diagnostics import Validity, assess, remaining_bias, warn_of
-from ..estimation.grouped import KindInfluence
-from ..estimation.influence import Influence, raised
+from ..estimation.grouped import GroupedInfluence
+from ..estimation.influence import Influence, clip_and_renormalise
 from ..estimation.one_step import evaluate
 from ..exceptions import DmlrankWarning
 from ..functionals import Custom, Dominance, SoftMin
@@ -81,7 +81,7 @@ def run(options: Options, source: Source, previous: Steps | None = None) -> Step
         setup,
         clusters,
         inputs.weight,
-        inputs.pieces,
+        inputs.blocks,
         annotator,
         repetitions,
         influence,
@@ -95,7 +95,7 @@ def run(options: Options, source: Source, previous: Steps | None = None) -> Step
 def pair_share(steps: Steps, item: int, opponent: int) -> tuple[float, Covariance]:
     """Share of comparisons that ``item`` wins against ``opponent``, estimated as the scores are."""
     if steps.likelihood:
-        share = steps.likelihood.share_influence(steps.influence.expanded, item, opponent)
+        share = steps.likelihood.share_influence(steps.influence.by_context(), item, opponent)
         return float(share.estimate[0]), covariance_of(steps, share, np.empty((0, 1)))
     score = PairShare(steps.setup.weights, item, opponent)
     influences = [
@@ -104,7 +104,7 @@ def pair_share(steps: Steps, item: int, opponent: int) -> tuple[float, Covarianc
             r.mu,
             steps.data,
             r.propensity.cells,
-            steps.pieces,
+            steps.blocks,
             0.0,
             steps.context_weight,
             steps.options.n_jobs,
@@ -119,9 +119,9 @@ def pair_share(steps: Steps, item: int, opponent: int) -> tuple[float, Covarianc
 
 def covariance_of(
     steps: Steps,
-    influence: Influence | KindInfluence,
+    influence: Influence | GroupedInfluence,
     gauge: FloatArray,
-    repeated: Sequence[Influence | KindInfluence] = (),
+    repeated: Sequence[Influence | GroupedInfluence] = (),
 ) -> Covariance:
     """Covariance of another score's estimate, of the kind that the fit has."""
     return make_covariance(influence, gauge, steps.clusters, steps.annotator, steps.options, repeated)
@@ -132,8 +132,8 @@ def restriction_test(steps: Steps) -> RestrictionTest:
 
     Where contexts are independent the statistic is held against its distribution in samples of labels from the model.
     """
-    free, restricted = steps.influence_of(_PROJECTION).expanded, steps.influence.expanded
-    free = replace(free, steepening=None)
+    free, restricted = steps.influence_of(_PROJECTION).by_context(), steps.influence.by_context()
+    free = replace(free, variance_correction=None)
     gap = replace(restricted, value=free.value - restricted.value, correction=free.correction - restricted.correction)
     gauge = steps.setup.functional.gauge(steps.data.n_items).basis
     each = [repetition.evaluated.influences for repetition in steps.repetitions]
@@ -149,7 +149,7 @@ def restriction_test(steps: Steps) -> RestrictionTest:
     )
 
 
-def _noise_under_restriction(steps: Steps) -> RestrictedNoise:
+def _noise_under_restriction(steps: Steps) -> RestrictedResampling:
     """The labels' part in the difference of the two estimates, a mean over repetitions."""
     made = []
     for r in steps.repetitions:
@@ -166,14 +166,14 @@ def scores_at(steps: Steps, x: FloatArray) -> FloatArray:
         return np.tile(steps.likelihood.scores, (len(x), 1))
     mu = np.mean([repetition.mu.average(x) for repetition in steps.repetitions], axis=0)
     functional = steps.setup.functional
-    return functional.value(raised(mu, steps.repetitions[0].floor) if functional.interior else mu)
+    return functional.value(clip_and_renormalise(mu, steps.repetitions[0].floor) if functional.interior else mu)
 
 
 def _doubts(
     memory: Memory,
     data: PreferenceData,
     setup: Setup,
-    influence: Influence | KindInfluence,
+    influence: Influence | GroupedInfluence,
     covariance: Covariance,
     first: Repetition,
     o: Options,
@@ -199,7 +199,7 @@ def _remaining_bias(data: PreferenceData, setup: Setup, mu: MuSource, floor: flo
 def _validity(
     data: PreferenceData,
     setup: Setup,
-    influence: Influence | KindInfluence,
+    influence: Influence | GroupedInfluence,
     covariance: Covariance,
     bias: FloatArray,
     first: Repetition,

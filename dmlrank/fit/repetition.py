@@ -13,10 +13,10 @@ from ..data.preferences import Cells, FloatArray, IntArray, PreferenceData
 from ..data.read_clusters import Clusters
 from ..estimation.bt_restricted import RestrictedBradleyTerry, pairs_needed
 from ..estimation.cross_fitting import CrossFittedMu, Folds, MuSource, assign_folds
-from ..estimation.grouped import Kinds, evaluate_once, find_kinds
-from ..estimation.influence import Judged
-from ..estimation.judge import JudgedMu, cross_fit_judged, fit_with_features, judged_term
-from ..estimation.outcome_floor import settled_floor
+from ..estimation.grouped import IdenticalContexts, evaluate_once, find_identical_contexts
+from ..estimation.influence import JudgeCorrection
+from ..estimation.judge import JudgedMu, cross_fit_judged, fit_with_features, judge_correction
+from ..estimation.outcome_floor import select_floor
 from ..exceptions import OptionError
 from ..functionals import Borda, BradleyTerry
 from ..functionals.position_effect import FirstAdvantage
@@ -59,20 +59,20 @@ def repeat(memory: Memory, number: int, inputs: Inputs, source: Source, o: Optio
     alone, mu, judged = _first_stages(memory, number, inputs, folds, rho, o, seeds)
     setup, kinds = inputs.setup, None
     if not data.x.shape[1]:
-        kinds = memory.step(f"kinds {number}", (data, folds), lambda: find_kinds(data, folds.fold))
+        kinds = memory.step(f"kinds {number}", (data, folds), lambda: find_identical_contexts(data, folds.fold))
     floor = memory.step(f"floor {number}", (data, setup, mu, o.floor), lambda: _floor(o, data, setup, mu, kinds))
     sample = _sample(data, o.subsample, seeds[3])
-    pieces, weight = inputs.pieces, inputs.weight
+    blocks, weight = inputs.blocks, inputs.weight
     evaluated = memory.step(
         f"evaluated {number}",
-        (data, setup, mu, propensity, pieces, weight, floor, o.subsample, o.seed, restricted, judged),
+        (data, setup, mu, propensity, blocks, weight, floor, o.subsample, o.seed, restricted, judged),
         lambda: evaluate_once(
             _scores(setup, every, data.ordered),
             mu,
             data,
             kinds,
             propensity.cells,
-            pieces,
+            blocks,
             floor,
             weight,
             o.n_jobs,
@@ -91,7 +91,7 @@ def _first_stages(
     rho: FloatArray | None,
     o: Options,
     seeds: Sequence[np.random.SeedSequence],
-) -> tuple[MuSource, MuSource, Judged | None]:
+) -> tuple[MuSource, MuSource, JudgeCorrection | None]:
     """mu from labels alone, mu with what judges told it, and what verdicts add to the correction."""
     data, verdicts = inputs.data, inputs.verdicts
     tuned = None if is_own(o.learner) else o.tune
@@ -112,7 +112,7 @@ def _first_stages(
         (data, folds, alone, verdicts, o.learner, tuned),
         lambda: _judged_mu(data, folds, alone, verdicts, o, seeds[1], seeds[5]),
     )
-    judged = memory.step(f"judged {number}", (verdicts, rho, learnt), lambda: judged_term(verdicts, rho, learnt.m))
+    judged = memory.step(f"judged {number}", (verdicts, rho, learnt), lambda: judge_correction(verdicts, rho, learnt.m))
     return alone, learnt.mu, judged
 
 
@@ -192,7 +192,7 @@ def restricted_score(setup: Setup, pairs: PairPropensity, ordered: bool) -> Rest
     return RestrictedBradleyTerry(setup.functional, setup.graph, pairs, ordered)
 
 
-def _floor(o: Options, data: PreferenceData, setup: Setup, mu: MuSource, kinds: Kinds | None) -> float:
+def _floor(o: Options, data: PreferenceData, setup: Setup, mu: MuSource, kinds: IdenticalContexts | None) -> float:
     """The floor of mu: given, or settled by the log-loss of the labels; zero where no functional needs one."""
     if not isinstance(o.floor, str):
         if o.floor * data.n_categories >= 1:
@@ -201,7 +201,7 @@ def _floor(o: Options, data: PreferenceData, setup: Setup, mu: MuSource, kinds: 
     # The log-loss is linear in the labels, so that the means of a fold's votes on a pair say all.
     by_pair = kinds is not None and isinstance(mu, CrossFittedMu)
     cells = kinds.by_pair(data.n_items)[0] if kinds is not None and by_pair else data.cells
-    return settled_floor(mu.at(cells), cells) if setup.functional.interior else 0.0
+    return select_floor(mu.at(cells), cells) if setup.functional.interior else 0.0
 
 
 def _folds(data: PreferenceData, clusters: Clusters | None, o: Options, seed: np.random.SeedSequence) -> Folds:

@@ -15,9 +15,16 @@ from ..data.read_clusters import Clusters
 from ..estimation.bt_mle import BradleyTerryFit
 from ..estimation.cross_fitting import Folds, MuSource
 from ..estimation.diagnostics import Validity
-from ..estimation.grouped import KindInfluence
-from ..estimation.influence import Influence, Judged, Pieces, mean_influence, pieces_by_context, pieces_by_group
-from ..estimation.one_step import Pass
+from ..estimation.grouped import GroupedInfluence
+from ..estimation.influence import (
+    Influence,
+    InfluenceBlocks,
+    JudgeCorrection,
+    blocks_by_context,
+    blocks_by_group,
+    mean_influence,
+)
+from ..estimation.one_step import OneStepResult
 from ..exceptions import DmlrankWarning, OptionError, check_choice
 from ..inference.covariance import Centred, Covariance, independent_rows, one_way, robust, two_way, two_way_contexts
 from ..inference.resampling import MULTIPLIERS, MultiplierNoise
@@ -50,11 +57,11 @@ class Repetition:
     folds: Folds
     mu: MuSource
     propensity: Propensity
-    evaluated: Pass
+    evaluated: OneStepResult
     floor: float = 0.0
     sample: IntArray | None = None
     alone: MuSource | None = None
-    judged: Judged | None = None
+    judged: JudgeCorrection | None = None
     rho: FloatArray | None = None
 
 
@@ -72,10 +79,10 @@ class Steps:
     setup: Setup
     clusters: Clusters | None
     context_weight: FloatArray | None
-    pieces: Pieces
+    blocks: InfluenceBlocks
     annotator: IntArray | None
     repetitions: tuple[Repetition, ...]
-    influence: Influence | KindInfluence
+    influence: Influence | GroupedInfluence
     covariance: Covariance
     memory: dict[str, Made] = field(repr=False)
     likelihood: BradleyTerryFit | None = None
@@ -98,11 +105,11 @@ class Steps:
         return self.repetitions[0].propensity
 
     @property
-    def evaluated(self) -> Pass:
+    def evaluated(self) -> OneStepResult:
         """The pass of the first repetition."""
         return self.repetitions[0].evaluated
 
-    def influence_of(self, score: int) -> Influence | KindInfluence:
+    def influence_of(self, score: int) -> Influence | GroupedInfluence:
         """Influence of one of the scores of the passes, averaged over repetitions, not debiased for the plug-in."""
         return averaged([r.evaluated.influences[score] for r in self.repetitions], self.options.estimator)
 
@@ -146,36 +153,36 @@ class Memory:
         return result
 
 
-def pieces_of(
+def influence_blocks(
     data: PreferenceData, clusters: Clusters | None, verdicts: Verdicts | None = None
-) -> tuple[Pieces, IntArray | None]:
-    """Pieces of the correction, and the annotator of each where annotators are clusters; verdicts are nobody's."""
+) -> tuple[InfluenceBlocks, IntArray | None]:
+    """Blocks of the correction, and the annotator of each where annotators are clusters; verdicts are nobody's."""
     if clusters is None or clusters.annotator is None:
-        return pieces_by_context(data), None
-    return pieces_by_group(data, clusters.annotator, verdicts.cells.context if verdicts else None)
+        return blocks_by_context(data), None
+    return blocks_by_group(data, clusters.annotator, verdicts.cells.context if verdicts else None)
 
 
-def averaged(influences: Sequence[Influence | KindInfluence], estimator: str) -> Influence | KindInfluence:
+def averaged(influences: Sequence[Influence | GroupedInfluence], estimator: str) -> Influence | GroupedInfluence:
     """The mean over repetitions, as the estimator sees it: the plug-in leaves the correction out."""
     one = len(influences) == 1
-    influence = influences[0] if one else mean_influence([influence.expanded for influence in influences])
+    influence = influences[0] if one else mean_influence([influence.by_context() for influence in influences])
     return influence.without_correction() if estimator == "plugin" else influence
 
 
 def make_covariance(
-    influence: Influence | KindInfluence,
+    influence: Influence | GroupedInfluence,
     gauge: FloatArray,
     clusters: Clusters | None,
     annotator: IntArray | None,
     o: Options,
-    repeated: Sequence[Influence | KindInfluence] = (),
+    repeated: Sequence[Influence | GroupedInfluence] = (),
 ) -> Covariance:
     """Covariance of an estimate, of the kind that the options ask for."""
     if o.prompts == "fixed":
         influence = influence.given_prompts()
     covariance = clustered(influence, gauge, clusters, annotator)
-    if influence.steepening is not None:
-        covariance = covariance.at_least(influence.steepening / influence.n_contexts)
+    if influence.variance_correction is not None:
+        covariance = covariance.at_least(influence.variance_correction / influence.n_contexts)
     if len(repeated) > 1:
         estimates = np.stack([r.plugin if o.estimator == "plugin" else r.estimate for r in repeated])
         covariance = covariance.between_repetitions(estimates)
@@ -183,14 +190,14 @@ def make_covariance(
 
 
 def clustered(
-    influence: Centred | KindInfluence, gauge: FloatArray, clusters: Clusters | None, annotator: IntArray | None
+    influence: Centred | GroupedInfluence, gauge: FloatArray, clusters: Clusters | None, annotator: IntArray | None
 ) -> Covariance:
     """Covariance with the independence that the clusters leave."""
     if clusters is None:
         return robust(influence, gauge)
-    if isinstance(influence, KindInfluence) and clusters.other is None and annotator is None:
+    if isinstance(influence, GroupedInfluence) and clusters.other is None and annotator is None:
         return one_way(influence, clusters.prompt, gauge)
-    influence = influence.expanded if isinstance(influence, KindInfluence) else influence
+    influence = influence.by_context() if isinstance(influence, GroupedInfluence) else influence
     if annotator is not None:
         return two_way(influence, clusters.prompt, annotator, gauge)
     if clusters.other is not None:
@@ -225,7 +232,7 @@ def multiplier_noise(steps: Steps, kind: str, factor: float, seed: int) -> Multi
         )
     if steps.options.prompts == "fixed":
         influence = influence.given_prompts()
-    rows, small_sample = independent_rows(influence.expanded, clusters.prompt if clusters else None)
+    rows, small_sample = independent_rows(influence.by_context(), clusters.prompt if clusters else None)
     rows = rows * factor
     # What the covariance has beyond its units: other deals of folds, the correction for a shrunken mu.
     added = steps.covariance.matrix * factor**2 - small_sample * rows.T @ rows

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..data.preferences import FloatArray, IntArray
-from ..estimation.grouped import KindInfluence
+from ..estimation.grouped import GroupedInfluence
 from ..exceptions import DataError, DmlrankWarning
 
 _FEW_CLUSTERS = 30
@@ -27,12 +27,12 @@ class Centred(Protocol):
 
     @property
     def centred_correction(self) -> FloatArray:
-        """Corrections by piece, (q, d), with mean zero."""
+        """Corrections by block, (q, d), with mean zero."""
         ...
 
     @property
-    def piece_context(self) -> IntArray:
-        """Context of each piece, (q,)."""
+    def block_context(self) -> IntArray:
+        """Context of each block, (q,)."""
         ...
 
 
@@ -77,8 +77,8 @@ class Covariance:
         added = spread.T @ spread / (len(spread) - 1) / len(spread)
         return replace(self, matrix=self.matrix + added)
 
-    def at_least(self, steepening: FloatArray) -> Covariance:
-        """The larger, direction by direction, of this covariance and the one with ``steepening``, (d, d), added.
+    def at_least(self, variance_correction: FloatArray) -> Covariance:
+        """The larger, direction by direction, of this covariance and the one with the correction, (d, d), added.
 
         Both estimate the same thing. The sum corrects what a shrunken mu leaves out, but overshoots where mu is
         extreme; as a difference it leaves what votes on the same prompt share counted. Directions are those in which
@@ -88,7 +88,7 @@ class Covariance:
         if root is None:
             return self
         back = np.linalg.inv(root)
-        moved = back @ self.basis.T @ steepening @ self.basis @ back.T
+        moved = back @ self.basis.T @ variance_correction @ self.basis @ back.T
         gains, directions = np.linalg.eigh((moved + moved.T) / 2)
         sides = root @ (directions * np.sqrt(np.maximum(gains, 0.0)))
         return replace(self, matrix=_inside(self.matrix + self.basis @ (sides @ sides.T) @ self.basis.T, self.basis))
@@ -137,26 +137,26 @@ def unforeseen_constant(covariance: Covariance) -> FloatArray | None:
     return np.asarray(largest / np.abs(largest).max())
 
 
-def robust(influence: Centred | KindInfluence, gauge: FloatArray) -> Covariance:
+def robust(influence: Centred | GroupedInfluence, gauge: FloatArray) -> Covariance:
     """Contexts are independent: the mean of phi phi', divided by n [P app:cis]."""
-    if isinstance(influence, KindInfluence):
+    if isinstance(influence, GroupedInfluence):
         return _structured(influence.second_moment / influence.n_contexts**2, gauge)
     phi = influence.centred
     return _structured(phi.T @ phi / len(phi) ** 2, gauge)
 
 
-def one_way(influence: Centred | KindInfluence, group: IntArray, gauge: FloatArray) -> Covariance:
+def one_way(influence: Centred | GroupedInfluence, group: IntArray, gauge: FloatArray) -> Covariance:
     """Groups of contexts are independent: sums of phi by group, with the factor G / (G - 1).
 
     Parameters
     ----------
-    influence : Centred or KindInfluence
+    influence : Centred or GroupedInfluence
     group : ndarray of int, shape (n,)
         Group of each context.
     gauge : ndarray, shape (g, d)
     """
     n_groups = _count_clusters([group])[0]
-    if isinstance(influence, KindInfluence):
+    if isinstance(influence, GroupedInfluence):
         total, n = influence.sums_by(group), influence.n_contexts
     else:
         total, n = _sums(influence.centred, group), len(influence.centred)
@@ -177,7 +177,7 @@ def independent_rows(influence: Centred, group: IntArray | None) -> tuple[FloatA
 
 
 def two_way(influence: Centred, prompt: IntArray, annotator: IntArray, gauge: FloatArray) -> Covariance:
-    """Prompts and annotators, crossed: V_prompt + V_annotator - V_cell, from the pieces of the influence.
+    """Prompts and annotators, crossed: V_prompt + V_annotator - V_cell, from the blocks of the influence.
 
     What a context says without labels, F(mu(x)) - theta, belongs to its prompt alone; a correction belongs to its
     prompt and its annotator. Corrections are centred before they are added up: their mean is minus the bias of F(mu),
@@ -187,11 +187,11 @@ def two_way(influence: Centred, prompt: IntArray, annotator: IntArray, gauge: Fl
     Parameters
     ----------
     influence : Centred
-        With one piece per context and annotator.
+        With one block per context and annotator.
     prompt : ndarray of int, shape (n,)
         Prompt of each context: the context itself or something coarser.
     annotator : ndarray of int, shape (q,)
-        Annotator of each piece, -1 where the piece is empty.
+        Annotator of each block, -1 where the block is empty.
     gauge : ndarray, shape (g, d)
 
     References
@@ -199,9 +199,9 @@ def two_way(influence: Centred, prompt: IntArray, annotator: IntArray, gauge: Fl
     Cameron, Gelbach and Miller (2011), Robust inference with multiway clustering.
     """
     labelled = annotator >= 0
-    pieces, annotator = influence.centred_correction[labelled], annotator[labelled]
-    piece_prompt = prompt[influence.piece_context[labelled]]
-    return _crossed(influence.centred, prompt, pieces, piece_prompt, annotator, gauge)
+    blocks, annotator = influence.centred_correction[labelled], annotator[labelled]
+    block_prompt = prompt[influence.block_context[labelled]]
+    return _crossed(influence.centred, prompt, blocks, block_prompt, annotator, gauge)
 
 
 def two_way_contexts(influence: Centred, first: IntArray, second: IntArray, gauge: FloatArray) -> Covariance:
@@ -220,15 +220,15 @@ def two_way_contexts(influence: Centred, first: IntArray, second: IntArray, gaug
 def _crossed(
     phi: FloatArray,
     first: IntArray,
-    pieces: FloatArray,
-    piece_first: IntArray,
-    piece_second: IntArray,
+    blocks: FloatArray,
+    block_first: IntArray,
+    block_second: IntArray,
     gauge: FloatArray,
 ) -> Covariance:
-    counts = _count_clusters([first, piece_second])
-    both = np.unique(piece_first * (piece_second.max() + 1) + piece_second, return_inverse=True)[1]
-    added = _by_group(phi, first) + _by_group(pieces, piece_second)
-    matrix = added - _by_group(pieces, both)
+    counts = _count_clusters([first, block_second])
+    both = np.unique(block_first * (block_second.max() + 1) + block_second, return_inverse=True)[1]
+    added = _by_group(phi, first) + _by_group(blocks, block_second)
+    matrix = added - _by_group(blocks, both)
     basis = free_basis(gauge, len(matrix))
     spectrum = np.linalg.eigvalsh(basis.T @ matrix @ basis)
     note = ""

@@ -20,13 +20,13 @@ class Stacked:
     ----------
     centred : ndarray, shape (n, d)
     centred_correction : ndarray, shape (q, d)
-        The pieces of all estimates one after the other, each zero in the others' columns.
-    piece_context : ndarray of int, shape (q,)
+        The blocks of all estimates one after the other, each zero in the others' columns.
+    block_context : ndarray of int, shape (q,)
     """
 
     centred: FloatArray
     centred_correction: FloatArray
-    piece_context: IntArray
+    block_context: IntArray
 
 
 def stack(centred: Sequence[FloatArray], corrections: Sequence[FloatArray], contexts: Sequence[IntArray]) -> Stacked:

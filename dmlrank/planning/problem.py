@@ -11,7 +11,7 @@ import numpy as np
 
 from ..data.graph import Graph
 from ..data.preferences import FloatArray, IntArray
-from ..estimation.influence import raised
+from ..estimation.influence import clip_and_renormalise
 
 T = TypeVar("T")
 
@@ -119,9 +119,9 @@ class Problem:
 
         def one(part: slice) -> T:
             table = np.asarray(self.mu[part], dtype=np.float64)
-            # With the diagonal alone below the floor nothing is raised, and a count tells so faster than raised() does.
+            # With the diagonal alone below the floor nothing is raised, and a count tells so faster than clipping does.
             low = np.count_nonzero(table < self.floor) if self.functional.interior else 0
-            return make(part, raised(table, self.floor) if low > table[:, :, 0].size else table)
+            return make(part, clip_and_renormalise(table, self.floor) if low > table[:, :, 0].size else table)
 
         if self.n_jobs == 1 or len(parts) == 1:
             return [one(part) for part in parts]

@@ -118,14 +118,14 @@ def _together(members: Sequence[Member], steps: Sequence[Steps], orders: Sequenc
     estimates = [member.estimates for member in members]
     centred, corrections, contexts, annotators = [], [], [], []
     for e, one, order in zip(estimates, steps, orders, strict=True):
-        influence = one.influence.given_prompts() if one.options.prompts == "fixed" else one.influence.expanded
+        influence = one.influence.given_prompts() if one.options.prompts == "fixed" else one.influence.by_context()
         centred.append(influence.centred[order] * e.scale.factor)
         back = np.empty_like(order)
         back[order] = np.arange(len(order))
-        # Without annotators no covariance looks at pieces.
+        # Without annotators no covariance looks at blocks.
         kept = slice(None) if one.annotator is not None else slice(0)
         corrections.append(influence.centred_correction[kept] * e.scale.factor)
-        contexts.append(back[influence.piece_context[kept]])
+        contexts.append(back[influence.block_context[kept]])
         annotators.append(_annotators(one))
     labels = np.unique(np.concatenate(annotators), return_inverse=True)[1] if steps[0].annotator is not None else None
     if labels is not None:
@@ -154,7 +154,7 @@ _NOBODY = "\x00"
 
 
 def _annotators(steps: Steps) -> list[str]:
-    """Name of the annotator of each piece, for data sets code them each for itself."""
+    """Name of the annotator of each block, for data sets code them each for itself."""
     if steps.annotator is None or steps.clusters is None:
         return []
     name = steps.clusters.names[-1]

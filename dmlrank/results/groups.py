@@ -275,7 +275,9 @@ def make_groups(
     """Labelled leaderboards of groups from the coefficients on their indicators."""
     e, n_models = whole.estimates, len(whole.models)
     design = np.eye(len(found.names))[found.code]
-    wins = project_influence(steps.influence_of(1).expanded, design, with_pieces=False).estimate.reshape(-1, n_models)
+    wins = project_influence(steps.influence_of(1).by_context(), design, with_blocks=False).estimate.reshape(
+        -1, n_models
+    )
     facts = tuple(_facts(steps, found, g, projected, wins[g]) for g in range(len(found.names)))
     _check_sizes(found, facts)
     joint = JointEstimates(
@@ -328,7 +330,7 @@ def _clusters_in(steps: Steps, inside: Any) -> tuple[int, ...]:
     if clusters.other is not None:
         counts.append(len(np.unique(clusters.other[inside])))
     if steps.annotator is not None:
-        own = steps.annotator[inside[steps.influence.expanded.piece_context]]
+        own = steps.annotator[inside[steps.influence.by_context().block_context]]
         counts.append(len(np.unique(own[own >= 0])))
     return tuple(counts)
 

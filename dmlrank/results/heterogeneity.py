@@ -164,10 +164,10 @@ def _project(steps: Steps, design: FloatArray, scale: Scale, what: str) -> tuple
     for one in (steps.influence, *(repetition.evaluated.influences[0] for repetition in steps.repetitions)):
         _check_counted(one.value_weight, design, what)
     fixed = steps.options.prompts == "fixed"
-    influence = _in_unit(steps.influence.expanded, scale)
+    influence = _in_unit(steps.influence.by_context(), scale)
     gauge = steps.setup.functional.gauge(influence.value.shape[1]).basis
     every = np.eye(design.shape[1])
-    projected = project_influence(influence, design, fixed, with_pieces=steps.annotator is not None)
+    projected = project_influence(influence, design, fixed, with_blocks=steps.annotator is not None)
     overall = influence.given_prompts() if fixed else influence
     with warnings.catch_warnings():
         # Few clusters: the fit has said so.
@@ -176,13 +176,13 @@ def _project(steps: Steps, design: FloatArray, scale: Scale, what: str) -> tuple
             projected, np.asarray(np.kron(every, gauge), dtype=np.float64), steps.clusters, steps.annotator
         )
         alone = clustered(overall, gauge, steps.clusters, steps.annotator)
-    if influence.steepening is not None:
-        longer = np.kron(every, stretch(alone.matrix, alone.at_least(influence.steepening / len(design))))
+    if influence.variance_correction is not None:
+        longer = np.kron(every, stretch(alone.matrix, alone.at_least(influence.variance_correction / len(design))))
         joint = replace(joint, matrix=longer @ joint.matrix @ longer.T)
     if len(steps.repetitions) > 1:
-        each = [_in_unit(repetition.evaluated.influences[0].expanded, scale) for repetition in steps.repetitions]
+        each = [_in_unit(repetition.evaluated.influences[0].by_context(), scale) for repetition in steps.repetitions]
         joint = joint.between_repetitions(
-            np.stack([project_influence(one, design, with_pieces=False).estimate for one in each])
+            np.stack([project_influence(one, design, with_blocks=False).estimate for one in each])
         )
     return projected, joint
 
@@ -200,10 +200,12 @@ def _check_counted(weight: FloatArray, design: FloatArray, what: str) -> None:
 
 def _in_unit(influence: Influence, scale: Scale) -> Influence:
     """The influence of scores in another unit."""
-    steepening = None if influence.steepening is None else influence.steepening * scale.factor**2
+    variance_correction = (
+        None if influence.variance_correction is None else influence.variance_correction * scale.factor**2
+    )
     return replace(
         influence,
         value=scale.of(influence.value),
         correction=scale.factor * influence.correction,
-        steepening=steepening,
+        variance_correction=variance_correction,
     )

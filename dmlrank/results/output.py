@@ -103,7 +103,7 @@ class Output:
         steps = self._live("augment")
         if model is not None:
             self._place(model)
-        phi = steps.influence.expanded.centred * self.estimates.scale.factor
+        phi = steps.influence.by_context().centred * self.estimates.scale.factor
         return augment_frame(steps, phi, self.estimates.names, model)
 
     def plot(self, ax: Axes | None = None, alpha: float | None = None) -> Axes:

@@ -86,7 +86,7 @@ class RankResults(Labelling):
     @property
     def influence(self) -> NDArray[np.float64]:
         """Influence values phi, (n, K), one row per context in order of first appearance, with mean zero."""
-        return self._live("influence").influence.expanded.centred * self.estimates.scale.factor
+        return self._live("influence").influence.by_context().centred * self.estimates.scale.factor
 
     @property
     def nobs(self) -> int:
@@ -255,7 +255,9 @@ class RankResults(Labelling):
             first = steps.repetitions[0]
             # With subsample= only the sample's prompts have been evaluated.
             known = np.arange(steps.data.n_contexts) if first.sample is None else first.sample
-            value = first.evaluated.influences[0].value if first.sample is not None else steps.influence.expanded.value
+            value = (
+                first.evaluated.influences[0].value if first.sample is not None else steps.influence.by_context().value
+            )
             index = pd.Index([steps.data.context_ids[i] for i in known], name="context", tupleize_cols=False)
             return pd.DataFrame(scale.of(value[known]), index=index, columns=self.names)
         feature_map = steps.data.feature_map

@@ -8,7 +8,7 @@ from scipy.special import expit, logit
 from scipy.stats import chi2
 
 import dmlrank as dr
-from dmlrank.estimation.bt_restricted import RestrictedNoise
+from dmlrank.estimation.bt_restricted import RestrictedResampling
 from dmlrank.exceptions import DataNotStoredError, GraphError, NuisanceError, OptionError
 from dmlrank.fit.pipeline import _noise_under_restriction
 
@@ -156,7 +156,7 @@ def test_draws_are_samples_of_labels_from_the_model():
     moved = rng.normal(size=(50, 3))
     moved -= moved.mean(axis=1, keepdims=True)
     context = np.sort(rng.integers(40, size=50))
-    noise = RestrictedNoise(context, rng.uniform(0.2, 0.8, size=50), moved, rng.integers(1, 3, size=50), 40)
+    noise = RestrictedResampling(context, rng.uniform(0.2, 0.8, size=50), moved, rng.integers(1, 3, size=50), 40)
     along = np.linalg.svd(np.ones((1, 3)))[2][1:].T
     made = noise.statistics(along, np.random.default_rng(1))
     again, plain = np.random.default_rng(1), []

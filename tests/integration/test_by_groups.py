@@ -126,8 +126,8 @@ def test_annotators_are_crossed_with_prompts_written_out(battles, fitted):
     results = fitted(**KINDS["two-way"])
     raw, group = raw_scores(results), prompts(battles, "half")
     steps = results.steps
-    pieces, at, judge = steps.influence.correction, steps.influence.piece_context, steps.annotator
-    size = steps.influence.piece_weight
+    pieces, at, judge = steps.influence.correction, steps.influence.block_context, steps.annotator
+    size = steps.influence.block_weight
     columns, cells = [], []
     for name in ("odd one", "rest"):
         inside = group == name
@@ -192,7 +192,7 @@ def test_with_a_sample_scores_are_means_in_it_and_corrections_means_of_all(battl
     drawn = influence.sampled > 0
     for name in ("odd one", "rest"):
         inside = group == name
-        value, correction = influence.value, influence.by_context
+        value, correction = influence.value, influence.correction_by_context
         theta = value[drawn & inside].mean(axis=0) + correction[inside].mean(axis=0)
         np.testing.assert_allclose(groups.params[name], theta, rtol=1e-10)
         first = np.where((drawn & inside)[:, None], value - value[drawn & inside].mean(axis=0), 0) * 120 / 50
@@ -223,7 +223,7 @@ def test_repetitions_add_what_other_folds_change(battles, rank):
     each = []
     for repetition in results.steps.repetitions:
         influence = repetition.evaluated.influences[0]
-        raw = influence.value + influence.by_context
+        raw = influence.value + influence.correction_by_context
         each.append(np.concatenate([raw[group == name].mean(axis=0) for name in ("odd one", "rest")]))
     np.testing.assert_allclose(groups.params.to_numpy().T.ravel(), np.mean(each, axis=0), rtol=1e-10)
     raw = raw_scores(results)

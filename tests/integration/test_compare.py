@@ -73,7 +73,10 @@ def test_between_results_lie_the_products_of_their_influence(battles, fitted, ki
     a, b = one.influence, other.influence
     factor = 1.0
     if kind == "fixed":
-        a, b = (r.steps.influence.by_context - r.steps.influence.by_context.mean(axis=0) for r in (one, other))
+        a, b = (
+            r.steps.influence.correction_by_context - r.steps.influence.correction_by_context.mean(axis=0)
+            for r in (one, other)
+        )
     if kind == "cluster":
         topic = battles.frame.groupby("prompt", sort=False)["topic"].first().to_numpy()
         a, b = (np.array([phi[topic == name].sum(axis=0) for name in np.unique(topic)]) for phi in (a, b))

@@ -22,10 +22,10 @@ def known(battles, rank, **options):
 
 
 def corrected(phi, fit):
-    """The covariance of ``phi``, at least the one with the steepening that mu's shrinkage asks for."""
+    """The covariance of ``phi``, at least the one with the variance_correction that mu's shrinkage asks for."""
     plain = Covariance(phi.T @ phi / len(phi) ** 2, fit.estimates.covariance.basis)
-    steepening = fit.steps.influence.steepening
-    return (plain if steepening is None else plain.at_least(steepening / len(phi))).matrix
+    variance_correction = fit.steps.influence.variance_correction
+    return (plain if variance_correction is None else plain.at_least(variance_correction / len(phi))).matrix
 
 
 def order_of(battles):
@@ -87,7 +87,7 @@ def test_weights_that_vary_within_a_prompt_are_refused(battles, rank):
 def test_fixed_prompts_leave_the_uncertainty_of_the_labels(battles, rank):
     fixed, random = (known(battles, rank, functional="bt", prompts=prompts) for prompts in ("fixed", "random"))
     np.testing.assert_array_equal(fixed.params, random.params)
-    correction = random.steps.influence.by_context
+    correction = random.steps.influence.correction_by_context
     centred = correction - correction.mean(axis=0)
     np.testing.assert_allclose(fixed.cov_params(), corrected(centred, random), rtol=1e-9, atol=1e-15)
     assert "these, fixed" in fixed.summary().as_text()

@@ -28,8 +28,8 @@ def test_the_estimate_and_its_variance_are_the_formulas(ties, functional):
     assert kept.sum() == 200
     np.testing.assert_array_equal(some.sampled[kept], 3.0)
     np.testing.assert_allclose(some.value[kept], all_of_it.value[kept], rtol=1e-12)
-    np.testing.assert_allclose(some.by_context, all_of_it.by_context, rtol=1e-12)
-    value, correction = all_of_it.value, all_of_it.by_context
+    np.testing.assert_allclose(some.correction_by_context, all_of_it.correction_by_context, rtol=1e-12)
+    value, correction = all_of_it.value, all_of_it.correction_by_context
     np.testing.assert_allclose(part.params, value[kept].mean(axis=0) + correction.mean(axis=0), rtol=1e-12)
     centred = value[kept] - value[kept].mean(axis=0)
     rest = correction - correction.mean(axis=0)

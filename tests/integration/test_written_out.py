@@ -135,7 +135,7 @@ def second_moment(functional, mu, labels, amounts):
     return total
 
 
-def steepening(functional, battles):
+def variance_correction(functional, battles):
     """Mean derivative of the second moment as the Jacobian moves along S / pi (Y - mu), labels' covariance held."""
     amounts, total, step = worth(battles), np.zeros((N_ITEMS, N_ITEMS)), 1e-7
     for place, (_, rows) in enumerate(battles.frame.groupby("prompt", sort=False)):
@@ -216,7 +216,7 @@ def test_the_covariance_corrected_for_a_shrunken_mu(draw_battles, rank, name, ki
 
     phi = written_out(value, battles)[1]
     plain = phi.T @ phi / len(phi) ** 2
-    added = steepening(value, battles) / len(phi)
+    added = variance_correction(value, battles) / len(phi)
     options = {"mu": battles.mu, "propensity": battles.propensity, "graph": EDGES[graph], "floor": 0}
     results = rank(battles.frame, functional=option, category_weights=kind, **options)
     expected = larger(plain, added)

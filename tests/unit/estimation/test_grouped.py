@@ -1,4 +1,4 @@
-"""Kinds of contexts against the evaluation of every context: where no features are, they are the same numbers."""
+"""Groups of identical contexts against the evaluation of every context: without features they give the same numbers."""
 
 from __future__ import annotations
 
@@ -13,8 +13,14 @@ from dmlrank.data.preferences import gather_cells
 from dmlrank.estimation import grouped as by_kind
 from dmlrank.estimation.cross_fitting import CrossFittedMu, Folds
 from dmlrank.estimation.diagnostics import calibration_slope, effective_contexts, log_spread
-from dmlrank.estimation.grouped import KindInfluence, _ranked, comes_in_kinds, evaluate_kinds, find_kinds
-from dmlrank.estimation.influence import Influence, pieces_by_context
+from dmlrank.estimation.grouped import (
+    GroupedInfluence,
+    _ranked,
+    comes_in_kinds,
+    evaluate_kinds,
+    find_identical_contexts,
+)
+from dmlrank.estimation.influence import Influence, blocks_by_context
 from dmlrank.estimation.one_step import evaluate
 from dmlrank.functionals import Borda, BradleyTerry, CategoryWeights, RankCentrality
 from dmlrank.functionals.position_effect import FirstAdvantage
@@ -62,13 +68,13 @@ def draw(make_data, draw_mu, ordered=True, several=False, soft=False, weighted=F
 def both(case, scores, floor=0.05):
     """The pass by kinds and the pass over all contexts."""
     data, mu, propensity, weight = case
-    pieces = pieces_by_context(data)
-    kinds = find_kinds(data, mu.folds.fold)
-    assert comes_in_kinds(scores, data, pieces)
+    blocks = blocks_by_context(data)
+    kinds = find_identical_contexts(data, mu.folds.fold)
+    assert comes_in_kinds(scores, data, blocks)
     assert kinds.same(propensity)
     assert len(kinds) < data.n_contexts
-    short = evaluate_kinds(scores, mu, data, kinds, propensity, pieces, floor, weight)
-    return short, evaluate(scores, mu, data, propensity, pieces, floor, weight)
+    short = evaluate_kinds(scores, mu, data, kinds, propensity, blocks, floor, weight)
+    return short, evaluate(scores, mu, data, propensity, blocks, floor, weight)
 
 
 CASES = {
@@ -95,12 +101,12 @@ def test_kinds_give_the_numbers_of_all_contexts(make_data, draw_mu, options, wei
     one = score(weights, Graph(edges))
     passed, whole = both(case, [one, one])
     for made, known in zip(passed.influences, whole.influences, strict=True):
-        assert isinstance(made, KindInfluence)
+        assert isinstance(made, GroupedInfluence)
         assert isinstance(known, Influence)
-        written = made.expanded
-        for name in ("value", "correction", "piece_context", "piece_weight", "weight", "estimate", "plugin", "centred"):
+        written = made.by_context()
+        for name in ("value", "correction", "block_context", "block_weight", "weight", "estimate", "plugin", "centred"):
             np.testing.assert_allclose(getattr(written, name), getattr(known, name), rtol=1e-12, atol=1e-12)
-        for name in ("estimate", "plugin", "value_weight", "n_contexts", "n_scores", "price_of_sample"):
+        for name in ("estimate", "plugin", "value_weight", "n_contexts", "n_scores", "subsample_inflation"):
             np.testing.assert_allclose(getattr(made, name), getattr(known, name), rtol=1e-12, atol=1e-12)
         phi = known.centred
         # The first advantage is zero where order does not matter, but for rounding.
@@ -108,12 +114,14 @@ def test_kinds_give_the_numbers_of_all_contexts(make_data, draw_mu, options, wei
         np.testing.assert_allclose(made.second_moment, phi.T @ phi, rtol=1e-11, atol=tiny)
         np.testing.assert_allclose(made.moments().fourth, (phi**4).sum(axis=0), rtol=1e-11, atol=1e-48)
         np.testing.assert_allclose(effective_contexts(made), effective_contexts(known), rtol=1e-11)
-        assert (made.steepening is None) == (known.steepening is None)
-        if known.steepening is not None:
+        assert (made.variance_correction is None) == (known.variance_correction is None)
+        if known.variance_correction is not None:
             # Where mu is needed at all pairs, one central difference along a sum stands for a sum of differences.
             close = 1e-9 if hasattr(one, "derivative_at") else 1e-5
-            largest = np.abs(known.steepening).max()
-            np.testing.assert_allclose(made.steepening, known.steepening, rtol=0, atol=close * largest)
+            largest = np.abs(known.variance_correction).max()
+            np.testing.assert_allclose(
+                made.variance_correction, known.variance_correction, rtol=0, atol=close * largest
+            )
         for name in ("without_correction", "given_prompts"):
             changed, expected = getattr(made, name)(), getattr(known, name)()
             np.testing.assert_allclose(changed.centred, expected.centred, rtol=1e-12, atol=1e-12)
@@ -158,7 +166,7 @@ def test_contexts_are_alike_where_fold_pair_and_label_are(make_data):
     second = (first + rng.integers(1, 3, size=n)) % 3
     label, fold = rng.integers(C, size=n), rng.integers(2, size=n + 5)
     data = make_data(np.arange(n), first, second, label, n_items=3, n_categories=C, n_contexts=n + 5)
-    kinds = find_kinds(data, fold)
+    kinds = find_identical_contexts(data, fold)
     said = [(fold[i], first[i], second[i], label[i]) if i < n else (fold[i],) for i in range(n + 5)]
     assert len(kinds) == len(set(said))
     for kind in range(len(kinds)):
@@ -182,7 +190,7 @@ def test_numbers_far_apart_are_ranked_without_a_table():
 
 def test_propensities_that_vary_within_a_kind_are_noticed(make_data, draw_mu):
     data, mu, propensity, _ = draw(make_data, draw_mu, several=True)
-    kinds = find_kinds(data, mu.folds.fold)
+    kinds = find_identical_contexts(data, mu.folds.fold)
     assert kinds.same(propensity)
     alike = np.flatnonzero(kinds.n_cells > 1)[0]
     propensity[np.flatnonzero(kinds.row == alike)[0]] *= 1.001
@@ -249,7 +257,7 @@ def test_a_fit_by_kinds_is_the_fit_of_all_contexts(battles, monkeypatch, functio
     assert not used[-1]
     one, other = fits
     np.testing.assert_allclose(one.params, other.params, rtol=0, atol=1e-12)
-    # The finite differences of the steepening magnify rounding.
+    # The finite differences of the variance_correction magnify rounding.
     close = {"borda": 1e-12, "bt": 1e-10, "rank_centrality": 1e-6}[functional]
     covariance = other.cov_params().to_numpy()
     np.testing.assert_allclose(one.cov_params(), covariance, rtol=0, atol=close * np.abs(covariance).max())
@@ -276,7 +284,7 @@ def test_results_by_kind_are_compared_grouped_and_bootstrapped(battles, monkeypa
         given = {"min_labels": 1, "rng": 0, "n_jobs": 1}
         borda = dr.dml_rank("winner ~ 1 | model_a + model_b", battles, **given)
         bt = borda.update(functional="bt")
-        assert isinstance(borda._live("this test").influence, KindInfluence) == allowed
+        assert isinstance(borda._live("this test").influence, GroupedInfluence) == allowed
         joint = dr.compare(borda, borda.update(category_weights="paper"))
         answers.append(
             [

@@ -1,4 +1,4 @@
-"""Influence values: their pieces, chunks and floor, and how errors of the nuisances enter the estimate."""
+"""Influence values: their blocks, chunks and floor, and how errors of the nuisances enter the estimate."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 from dmlrank.data.preferences import Cells
 from dmlrank.estimation import one_step as evaluation
 from dmlrank.estimation.cross_fitting import Folds, GivenMu, Part
-from dmlrank.estimation.influence import pieces_by_context, pieces_by_group, raised
+from dmlrank.estimation.influence import blocks_by_context, blocks_by_group, clip_and_renormalise
 from dmlrank.estimation.one_step import evaluate
 from dmlrank.functionals import Borda, BradleyTerry, CategoryWeights, RankCentrality
 
@@ -55,64 +55,64 @@ def every_pair(mu, target, data):
 
 
 def estimate(score, mu, data, propensity, floor=0.0):
-    return evaluate([score], mu, data, propensity, pieces_by_context(data), floor).influences[0]
+    return evaluate([score], mu, data, propensity, blocks_by_context(data), floor).influences[0]
 
 
 def test_influence_values_have_mean_zero(score, case):
     data, mu, propensity, _ = case
     made = estimate(score, mu, data, propensity)
     np.testing.assert_allclose(made.centred.mean(axis=0), 0, atol=1e-14)
-    np.testing.assert_allclose(made.estimate, (made.value + made.by_context).mean(axis=0), rtol=1e-13)
+    np.testing.assert_allclose(made.estimate, (made.value + made.correction_by_context).mean(axis=0), rtol=1e-13)
     unlabelled = np.setdiff1d(np.arange(40), data.cells.context)
     assert len(unlabelled) >= 5
-    assert not made.by_context[unlabelled].any()
+    assert not made.correction_by_context[unlabelled].any()
 
 
 def test_pieces_by_annotator_sum_to_the_correction_of_the_context(score, case):
     data, mu, propensity, annotator = case
     whole = estimate(score, mu, data, propensity)
-    pieces, owner = pieces_by_group(data, annotator)
-    split = evaluate([score], mu, data, propensity, pieces, 0.0).influences[0]
+    blocks, owner = blocks_by_group(data, annotator)
+    split = evaluate([score], mu, data, propensity, blocks, 0.0).influences[0]
     assert len(split.correction) > 100
-    np.testing.assert_allclose(split.by_context, whole.by_context, atol=1e-13)
+    np.testing.assert_allclose(split.correction_by_context, whole.correction_by_context, atol=1e-13)
     np.testing.assert_array_equal(split.value, whole.value)
     np.testing.assert_allclose(split.centred_correction.sum(axis=0), 0, atol=1e-12)
-    np.testing.assert_array_equal(np.unique(split.piece_context[owner < 0]), np.arange(35, 40))
-    assert split.piece_weight.sum() == pytest.approx(len(data.cells))
+    np.testing.assert_array_equal(np.unique(split.block_context[owner < 0]), np.arange(35, 40))
+    assert split.block_weight.sum() == pytest.approx(len(data.cells))
 
 
 def test_a_piece_holds_the_votes_of_one_annotator_on_one_context(case):
     data, mu, propensity, annotator = case
-    pieces, owner = pieces_by_group(data, annotator)
-    made = evaluate([SCORES["borda"]], mu, data, propensity, pieces, 0.0).influences[0]
-    assert len({*zip(pieces.context, owner, strict=True)}) == len(owner)
-    for piece in range(len(owner)):
+    blocks, owner = blocks_by_group(data, annotator)
+    made = evaluate([SCORES["borda"]], mu, data, propensity, blocks, 0.0).influences[0]
+    assert len({*zip(blocks.context, owner, strict=True)}) == len(owner)
+    for block in range(len(owner)):
         total = np.zeros(K)
-        for vote in np.flatnonzero(annotator == owner[piece]):
+        for vote in np.flatnonzero(annotator == owner[block]):
             cell = data.vote_cell[vote]
             i, j, k = data.cells.context[cell], data.cells.first[cell], data.cells.second[cell]
-            if i == pieces.context[piece]:
+            if i == blocks.context[block]:
                 residual = (data.vote_y[vote] - mu.mu[i, j, k]) / propensity[cell] / data.cells.n_votes[cell]
                 total[j] += residual @ [1, 0, 0.5] / 2 / (K - 1)
                 total[k] += residual @ [0, 1, 0.5] / 2 / (K - 1)
-        np.testing.assert_allclose(made.correction[piece], total, atol=1e-14)
+        np.testing.assert_allclose(made.correction[block], total, atol=1e-14)
 
 
 @pytest.mark.parametrize("by_group", [False, True])
 @pytest.mark.parametrize("chunk", [1, 500])
 def test_chunks_do_not_matter(score, case, monkeypatch, by_group, chunk):
     data, mu, propensity, annotator = case
-    pieces = pieces_by_group(data, annotator)[0] if by_group else pieces_by_context(data)
+    blocks = blocks_by_group(data, annotator)[0] if by_group else blocks_by_context(data)
     folds = Folds(np.arange(40) % 3, np.arange(40), 3)
-    whole = evaluate([score], mu, data, propensity, pieces, 0.02)
+    whole = evaluate([score], mu, data, propensity, blocks, 0.02)
     monkeypatch.setattr(evaluation, "_CHUNK", chunk)
     for source in (mu, Scattered(mu.mu, folds)):
-        parts = evaluate([score], source, data, propensity, pieces, 0.02)
+        parts = evaluate([score], source, data, propensity, blocks, 0.02)
         for name in ("value", "correction"):
             one, other = (getattr(passed.influences[0], name) for passed in (whole, parts))
             np.testing.assert_allclose(other, one, rtol=1e-12, atol=1e-12)
         if score.interior:
-            one, other = (passed.influences[0].steepening for passed in (whole, parts))
+            one, other = (passed.influences[0].variance_correction for passed in (whole, parts))
             np.testing.assert_allclose(other, one, rtol=1e-6, atol=1e-9 * np.abs(one).max())
         np.testing.assert_array_equal(parts.cell_mu, whole.cell_mu)
         assert (parts.n_floored, parts.n_entries) == (whole.n_floored, whole.n_entries)
@@ -137,7 +137,7 @@ class Scattered:
 
 def test_several_scores_in_one_pass_are_those_of_one_pass_each(case):
     data, mu, propensity, _ = case
-    passed = evaluate(list(SCORES.values()), mu, data, propensity, pieces_by_context(data), 0.2)
+    passed = evaluate(list(SCORES.values()), mu, data, propensity, blocks_by_context(data), 0.2)
     assert passed.n_floored > 100
     for score, together in zip(SCORES.values(), passed.influences, strict=True):
         alone = estimate(score, mu, data, propensity, floor=0.2)
@@ -149,10 +149,10 @@ def test_the_floored_probabilities_are_used_in_value_derivative_and_residual(cas
     data, mu, propensity, _ = case
     sharp = mu.mu**4
     sharp /= np.maximum(sharp.sum(axis=-1, keepdims=True), 1e-300)
-    floored = raised(sharp, 0.05)
+    floored = clip_and_renormalise(sharp, 0.05)
     assert (floored != sharp).any()
     for score in (SCORES["bt"], SCORES["rank_centrality"]):
-        made = evaluate([score], GivenMu(sharp), data, propensity, pieces_by_context(data), 0.05)
+        made = evaluate([score], GivenMu(sharp), data, propensity, blocks_by_context(data), 0.05)
         by_hand = estimate(score, GivenMu(floored), data, propensity)
         np.testing.assert_array_equal(made.influences[0].value, by_hand.value)
         np.testing.assert_array_equal(made.influences[0].correction, by_hand.correction)
@@ -165,7 +165,7 @@ def test_the_floored_probabilities_are_used_in_value_derivative_and_residual(cas
 def test_borda_needs_no_floor(case):
     data, mu, propensity, _ = case
     floored, plain = (
-        evaluate([SCORES["borda"]], mu, data, propensity, pieces_by_context(data), floor) for floor in (0.2, 0.0)
+        evaluate([SCORES["borda"]], mu, data, propensity, blocks_by_context(data), floor) for floor in (0.2, 0.0)
     )
     np.testing.assert_array_equal(floored.influences[0].correction, plain.influences[0].correction)
     assert (floored.n_floored, floored.n_entries) == (0, 0)
@@ -174,7 +174,7 @@ def test_borda_needs_no_floor(case):
 def test_raised_lifts_what_is_low_and_renormalises():
     mu = np.zeros((1, 2, 2, 3))
     mu[0, 0, 1], mu[0, 1, 0] = [0.0, 0.01, 0.99], [0.2, 0.3, 0.5]
-    floored = raised(mu, 0.1)
+    floored = clip_and_renormalise(mu, 0.1)
     np.testing.assert_allclose(floored[0, 0, 1], np.array([0.1, 0.1, 0.99]) / 1.19)
     np.testing.assert_array_equal(floored[0, 1, 0], mu[0, 1, 0])
     assert not floored[0, [0, 1], [0, 1]].any()
@@ -190,7 +190,7 @@ def test_errors_of_mu_enter_to_second_order_and_not_at_all_where_the_functional_
     for distance in (0.1, 0.05, 0.025):
         wrong = GivenMu((1 - distance) * true + distance * other)
         made = estimate(score, wrong, everything, np.ones(len(everything.cells)))
-        error.append(np.linalg.norm(made.value + made.by_context - score.value(true)))
+        error.append(np.linalg.norm(made.value + made.correction_by_context - score.value(true)))
         plugin_error.append(np.linalg.norm(made.value - score.value(true)))
     np.testing.assert_allclose(np.divide(plugin_error[:-1], plugin_error[1:]), 2, rtol=0.1)
     if score is SCORES["borda"]:

@@ -9,7 +9,7 @@ import pytest
 
 from dmlrank.data.preferences import Cells
 from dmlrank.estimation.cross_fitting import GivenMu
-from dmlrank.estimation.influence import Judged, pieces_by_context, pieces_by_group
+from dmlrank.estimation.influence import JudgeCorrection, blocks_by_context, blocks_by_group
 from dmlrank.estimation.one_step import evaluate
 from dmlrank.functionals import Borda, BradleyTerry, CategoryWeights, RankCentrality
 
@@ -48,7 +48,7 @@ def judged_of(data, judged, m, rho, share):
     cells = Cells(context, first, second, m, np.ones(len(m), dtype=int), np.zeros(len(m), dtype=bool))
     place = {pair: at for at, pair in enumerate(judged)}
     labels = zip(data.cells.context, data.cells.first, data.cells.second, strict=True)
-    return Judged(cells, share / rho, m, np.array([place.get(tuple(map(int, cell)), -1) for cell in labels]))
+    return JudgeCorrection(cells, share / rho, m, np.array([place.get(tuple(map(int, cell)), -1) for cell in labels]))
 
 
 @pytest.mark.parametrize("functional", FUNCTIONALS, ids=NAMES)
@@ -60,8 +60,8 @@ def test_the_formula_written_out(drawn, functional):
     share = np.mean([pair in judged for pair in labelled])
     assert 0 < share < 1
     term = judged_of(data, judged, m, rho, share)
-    pieces = pieces_by_context(data)
-    got = evaluate([functional], GivenMu(mu), data, pi, pieces, 0.0, judged=term).influences[0]
+    blocks = blocks_by_context(data)
+    got = evaluate([functional], GivenMu(mu), data, pi, blocks, 0.0, judged=term).influences[0]
     for i in range(data.n_contexts):
         total = np.zeros(3)
         for at, (c, j, k) in enumerate(judged):
@@ -71,7 +71,7 @@ def test_the_formula_written_out(drawn, functional):
             j, k = data.cells.first[cell], data.cells.second[cell]
             expected = m[judged.index((i, j, k))] if (i, j, k) in judged else mu[i, j, k]
             total += jacobian_by_steps(functional, mu[i], j, k) @ ((data.cells.y[cell] - expected) / pi[cell])
-        np.testing.assert_allclose(got.by_context[i], total, rtol=1e-6, atol=1e-8)
+        np.testing.assert_allclose(got.correction_by_context[i], total, rtol=1e-6, atol=1e-8)
     np.testing.assert_allclose(got.value, functional.value(mu))
 
 
@@ -84,8 +84,8 @@ def test_without_order_a_verdict_acts_through_both_orders(drawn, functional):
     judged = [(i, 0, 1) for i in range(data.n_contexts)]
     m, pi = rng.dirichlet(np.ones(3), size=len(judged)), rng.uniform(0.3, 1, len(data.cells))
     term = judged_of(data, judged, m, np.ones(len(judged)), 1.0)
-    args = [functional], GivenMu(mu), data, pi, pieces_by_context(data), 0.0
-    got = evaluate(*args, judged=term).influences[0].by_context
+    args = [functional], GivenMu(mu), data, pi, blocks_by_context(data), 0.0
+    got = evaluate(*args, judged=term).influences[0].correction_by_context
     for i in range(data.n_contexts):
         table = mu[i]
         total = np.zeros(3)
@@ -106,12 +106,12 @@ def test_a_judge_that_says_what_mu_says_changes_nothing(drawn, functional):
     m = np.array([mu[pair] for pair in judged])
     pi = np.random.default_rng(3).uniform(0.3, 1, len(data.cells))
     term = judged_of(data, judged, m, np.full(len(judged), 0.7), 0.5)
-    args = [functional], GivenMu(mu), data, pi, pieces_by_context(data), 0.0
+    args = [functional], GivenMu(mu), data, pi, blocks_by_context(data), 0.0
     with_judge, without = (evaluate(*args, judged=one).influences[0] for one in (term, None))
     np.testing.assert_allclose(with_judge.centred, without.centred, atol=1e-12)
-    if without.steepening is not None:
+    if without.variance_correction is not None:
         # Up to what the finite differences leave.
-        np.testing.assert_allclose(with_judge.steepening, without.steepening, rtol=1e-3, atol=1e-6)
+        np.testing.assert_allclose(with_judge.variance_correction, without.variance_correction, rtol=1e-3, atol=1e-6)
 
 
 def test_annotators_keep_their_votes_and_verdicts_stay_with_the_prompt(drawn):
@@ -120,13 +120,13 @@ def test_annotators_keep_their_votes_and_verdicts_stay_with_the_prompt(drawn):
     m, pi = rng.dirichlet(np.ones(3), size=len(judged)), rng.uniform(0.3, 1, len(data.cells))
     term = judged_of(data, judged, m, np.ones(len(judged)), 1.0)
     group = rng.integers(4, size=data.n_votes)
-    by_group, annotator = pieces_by_group(data, group, term.cells.context)
+    by_group, annotator = blocks_by_group(data, group, term.cells.context)
     for functional in FUNCTIONALS:
-        whole = evaluate([functional], GivenMu(mu), data, pi, pieces_by_context(data), 0.0, judged=term).influences[0]
+        whole = evaluate([functional], GivenMu(mu), data, pi, blocks_by_context(data), 0.0, judged=term).influences[0]
         parts = evaluate([functional], GivenMu(mu), data, pi, by_group, 0.0, judged=term).influences[0]
         np.testing.assert_allclose(parts.centred, whole.centred, atol=1e-12)
         votes_alone = evaluate([functional], GivenMu(mu), data, pi, by_group, 0.0).influences[0]
-        nobody = np.isin(parts.piece_context, term.cells.context) & (annotator < 0)
+        nobody = np.isin(parts.block_context, term.cells.context) & (annotator < 0)
         assert np.abs(parts.correction[nobody]).max() > 0
         assert np.abs(votes_alone.correction[nobody]).max() == 0
 
@@ -186,8 +186,8 @@ def test_pathwise_derivative_with_a_judge_on_the_pair_that_is_shown(make_data, f
     rho = p_pair[x, pair] * p_judged[x, pair]
     told = [(int(i), int(first[i]), int(second[i])) for i in np.flatnonzero(seen)]
     term = judged_of(data, told, p_y[x, pair, f][seen == 1], rho[seen == 1], 1.0 if always else 0.6)
-    influence = evaluate([functional], GivenMu(mu[x]), data, propensity, pieces_by_context(data), 0.0, judged=term)
-    phi = influence.influences[0].value + influence.influences[0].by_context
+    influence = evaluate([functional], GivenMu(mu[x]), data, propensity, blocks_by_context(data), 0.0, judged=term)
+    phi = influence.influences[0].value + influence.influences[0].correction_by_context
     theta = mass @ phi
     np.testing.assert_allclose(theta, p_x @ functional.value(mu), atol=1e-12)
     for _ in range(3):
@@ -237,8 +237,8 @@ def test_pathwise_derivative_with_a_judge_on_every_pair(make_data, functional):
     m = p_y[x[:, None], orders, f].reshape(-1, 2)
     term = judged_of(data, told, m, np.ones(len(m)), 1.0)
     mu, pi = mu_of(p_f, p_y), chance[context, order]
-    got = evaluate([functional], GivenMu(mu[x]), data, pi, pieces_by_context(data), 0.0, judged=term).influences[0]
-    phi = got.value + got.by_context
+    got = evaluate([functional], GivenMu(mu[x]), data, pi, blocks_by_context(data), 0.0, judged=term).influences[0]
+    phi = got.value + got.correction_by_context
     theta = mass @ phi
     for _ in range(3):
         h_x = centred_over(rng.normal(size=2), p_x, 0)

@@ -12,7 +12,7 @@ from scipy.special import expit
 
 from dmlrank.estimation.bt_restricted import RestrictedBradleyTerry
 from dmlrank.estimation.cross_fitting import GivenMu
-from dmlrank.estimation.influence import pieces_by_context, pieces_by_group
+from dmlrank.estimation.influence import blocks_by_context, blocks_by_group
 from dmlrank.estimation.one_step import evaluate
 from dmlrank.functionals import (
     Borda,
@@ -90,11 +90,11 @@ def uncentred(score, population, make_data, ordered=True, annotators=False):
     pi = pi if ordered else pi + np.swapaxes(pi, 1, 2)
     cells, prompt = data.cells, population.prompt
     propensity = pi[prompt[cells.context], cells.first, cells.second]
-    pieces = pieces_by_context(data)
+    blocks = blocks_by_context(data)
     if annotators:
-        pieces, _ = pieces_by_group(data, np.arange(data.n_votes) % 2)
-    made = evaluate([score], GivenMu(population.mu[prompt]), data, propensity, pieces, 0.0).influences[0]
-    return made.value + made.by_context
+        blocks, _ = blocks_by_group(data, np.arange(data.n_votes) % 2)
+    made = evaluate([score], GivenMu(population.mu[prompt]), data, propensity, blocks, 0.0).influences[0]
+    return made.value + made.correction_by_context
 
 
 def check_gradient(phi, score, derivative, probability):

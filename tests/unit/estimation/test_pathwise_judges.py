@@ -13,7 +13,7 @@ import pytest
 
 from dmlrank.data.preferences import Cells
 from dmlrank.estimation.cross_fitting import GivenMu
-from dmlrank.estimation.influence import Judged, pieces_by_context, pieces_by_group
+from dmlrank.estimation.influence import JudgeCorrection, blocks_by_context, blocks_by_group
 from dmlrank.estimation.one_step import evaluate
 from dmlrank.functionals import Borda, BradleyTerry, CategoryWeights, Dominance, RankCentrality, SoftMin
 
@@ -119,12 +119,12 @@ def uncentred(functional, population, make_data, verdicts=True, annotators=False
     label = np.flatnonzero(c >= 0)
     propensity = (rho[prompt[i], j, k] * asked[prompt[i], j, k, v])[label]
     weight = verdicts / rho[prompt[i], j, k]
-    pieces = pieces_by_context(data)
+    blocks = blocks_by_context(data)
     if annotators:
-        pieces, _ = pieces_by_group(data, np.arange(data.n_votes) % 2, cells.context)
-    judged = Judged(cells, weight, given, label)
-    made = evaluate([functional], GivenMu(mu[prompt]), data, propensity, pieces, 0.0, judged=judged).influences[0]
-    return made.value + made.by_context
+        blocks, _ = blocks_by_group(data, np.arange(data.n_votes) % 2, cells.context)
+    judged = JudgeCorrection(cells, weight, given, label)
+    made = evaluate([functional], GivenMu(mu[prompt]), data, propensity, blocks, 0.0, judged=judged).influences[0]
+    return made.value + made.correction_by_context
 
 
 def apart(phi, score, derivative, probability):

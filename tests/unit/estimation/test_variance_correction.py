@@ -1,4 +1,4 @@
-"""The steepening against numerical derivatives of the correction's second moment, written out pair by pair."""
+"""The variance_correction against numerical derivatives of the correction's second moment, written out pair by pair."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ import pytest
 
 from dmlrank.data.graph import Graph
 from dmlrank.estimation.cross_fitting import GivenMu
-from dmlrank.estimation.influence import pieces_by_context, pieces_by_group
+from dmlrank.estimation.influence import blocks_by_context, blocks_by_group
 from dmlrank.estimation.one_step import evaluate
-from dmlrank.estimation.variance_correction import Steep, pair_worth, steepening
+from dmlrank.estimation.variance_correction import CorrectionCovariance, pair_variance_scale, variance_correction
 from dmlrank.functionals import Borda, BradleyTerry, CategoryWeights, RankCentrality
 from dmlrank.functionals.position_effect import FirstAdvantage
 
@@ -80,7 +80,7 @@ def test_it_is_the_derivative_of_the_second_moment(score, draw_mu, ordered):
         ends = [second_moment(score, at + sign * step * along, at, worth, ordered) for sign in (1, -1)]
         twin += population[i] ** 2 * (ends[0] - ends[1]) / (2 * step)
     # The worth of an unordered pair counts both orders through which its label acts.
-    made = steepening(score, mu, delta, worth * (1 if ordered else 4), population)
+    made = variance_correction(score, mu, delta, worth * (1 if ordered else 4), population)
     np.testing.assert_allclose(made, twin, rtol=1e-4, atol=1e-4 * np.abs(twin).max())
     assert np.abs(twin).max() > 0.1
 
@@ -89,9 +89,9 @@ def test_a_context_without_labels_adds_nothing(score, draw_mu):
     rng = np.random.default_rng(1)
     mu = draw_mu(rng, 2, K, C)
     delta = np.zeros(mu.shape)
-    assert not steepening(score, mu, delta, np.ones((K, K)), np.ones(2)).any()
+    assert not variance_correction(score, mu, delta, np.ones((K, K)), np.ones(2)).any()
     delta[0, 0, 1] = [1.0, -0.5, -0.5]
-    both, one = (steepening(score, mu[:n], delta[:n], np.ones((K, K)), np.ones(n)) for n in (2, 1))
+    both, one = (variance_correction(score, mu[:n], delta[:n], np.ones((K, K)), np.ones(n)) for n in (2, 1))
     np.testing.assert_allclose(both, one, rtol=1e-12)
 
 
@@ -99,13 +99,13 @@ def test_a_linear_functional_is_as_steep_anywhere(draw_mu):
     rng = np.random.default_rng(2)
     mu = draw_mu(rng, 5, K, C)
     delta = 10 * rng.normal(size=mu.shape) * ~np.eye(K, dtype=bool)[:, :, None]
-    made = steepening(Borda(HALF), mu, delta, np.ones((K, K)), np.ones(5))
+    made = variance_correction(Borda(HALF), mu, delta, np.ones((K, K)), np.ones(5))
     np.testing.assert_allclose(made, 0, atol=1e-8)
 
 
 def test_who_is_steep():
-    assert all(isinstance(score, Steep) for score in STEEP.values())
-    assert not isinstance(FirstAdvantage(HALF, RING), Steep)
+    assert all(isinstance(score, CorrectionCovariance) for score in STEEP.values())
+    assert not isinstance(FirstAdvantage(HALF, RING), CorrectionCovariance)
 
 
 def labelled(make_data, rng, mu, pi):
@@ -122,8 +122,10 @@ def shrunken(mu, share=0.5):
     return (1 - share) * mu + share * even
 
 
-def steepening_of(score, mu, data, propensity):
-    return evaluate([score], GivenMu(mu), data, propensity, pieces_by_context(data), 0.0).influences[0].steepening
+def variance_correction_of(score, mu, data, propensity):
+    return (
+        evaluate([score], GivenMu(mu), data, propensity, blocks_by_context(data), 0.0).influences[0].variance_correction
+    )
 
 
 def test_at_the_true_mu_it_is_zero_on_average_and_elsewhere_what_is_missing_to_the_truth(score, make_data, draw_mu):
@@ -134,10 +136,10 @@ def test_at_the_true_mu_it_is_zero_on_average_and_elsewhere_what_is_missing_to_t
     at_truth, elsewhere, worth = [], [], []
     for _ in range(60):
         data, propensity = labelled(make_data, rng, many, 0.5)
-        at_truth.append(steepening_of(score, many, data, propensity))
-        elsewhere.append(steepening_of(score, wrong, data, propensity))
+        at_truth.append(variance_correction_of(score, many, data, propensity))
+        elsewhere.append(variance_correction_of(score, wrong, data, propensity))
         cells = data.cells
-        worth.append(pair_worth(wrong[cells.context, cells.first, cells.second], data, propensity))
+        worth.append(pair_variance_scale(wrong[cells.context, cells.first, cells.second], data, propensity))
     assert (np.abs(np.mean(at_truth, axis=0)) < 4 * np.std(at_truth, axis=0) / np.sqrt(60) + 1e-12).all()
     towards = 1e-4 * (true - fitted)
     average = np.mean(worth, axis=0)
@@ -152,7 +154,7 @@ def test_where_mu_is_shrunken_the_log_odds_are_steeper_than_they_look(make_data)
     rng = np.random.default_rng(9)
     true = np.broadcast_to(np.where(np.eye(K, dtype=bool)[:, :, None], 0.0, [0.8, 0.1, 0.1]), (300, K, K, C))
     data, propensity = labelled(make_data, rng, true, 0.5)
-    added = np.diag(steepening_of(STEEP["bt"], shrunken(true), data, propensity))
+    added = np.diag(variance_correction_of(STEEP["bt"], shrunken(true), data, propensity))
     assert (added > 0).all()
 
 
@@ -168,19 +170,19 @@ def test_the_pass_sums_it_over_contexts_whatever_the_pieces_are(score, make_data
     cells, delta = data.cells, np.zeros(mu.shape)
     at = (cells.context, cells.first, cells.second)
     delta[at] = (cells.y - mu[at]) / propensity[:, None]
-    twin = steepening(score, mu, delta, pair_worth(mu[at], data, propensity), weight) / n
-    for pieces in (pieces_by_context(data), pieces_by_group(data, rng.integers(5, size=120))[0]):
-        made = evaluate([score], GivenMu(mu), data, propensity, pieces, 0.0, weight).influences[0]
+    twin = variance_correction(score, mu, delta, pair_variance_scale(mu[at], data, propensity), weight) / n
+    for blocks in (blocks_by_context(data), blocks_by_group(data, rng.integers(5, size=120))[0]):
+        made = evaluate([score], GivenMu(mu), data, propensity, blocks, 0.0, weight).influences[0]
         # The pass takes a difference per labelled pair where the score allows it, another step than the twin has.
-        np.testing.assert_allclose(made.steepening, twin, rtol=1e-5, atol=1e-10 * np.abs(twin).max())
-        assert made.without_correction().steepening is None
+        np.testing.assert_allclose(made.variance_correction, twin, rtol=1e-5, atol=1e-10 * np.abs(twin).max())
+        assert made.without_correction().variance_correction is None
 
 
 def test_borda_has_none(make_data, draw_mu):
     rng = np.random.default_rng(5)
     mu = draw_mu(rng, 20, K, C)
     data, propensity = labelled(make_data, rng, mu, 0.5)
-    assert steepening_of(Borda(HALF), mu, data, propensity) is None
+    assert variance_correction_of(Borda(HALF), mu, data, propensity) is None
 
 
 @pytest.mark.parametrize("name", ["bt", "rank_centrality"])
@@ -194,8 +196,8 @@ def test_items_under_other_codes(name, make_data, draw_mu):
     moved = np.empty(mu.shape)
     moved[np.ix_(np.arange(20), code, code)] = mu
     propensity = rng.uniform(0.3, 1, size=len(cells))
-    one = steepening_of(score, mu, data, propensity)
-    two = steepening_of(score, moved, replace(data, cells=moved_cells), propensity)
+    one = variance_correction_of(score, mu, data, propensity)
+    two = variance_correction_of(score, moved, replace(data, cells=moved_cells), propensity)
     np.testing.assert_allclose(two[np.ix_(code, code)], one, rtol=1e-8, atol=1e-10 * np.abs(one).max())
 
 
@@ -216,7 +218,7 @@ def test_worth_of_pairs_in_loops(make_data, draw_mu, ordered):
         spread += sum((cells.y[cell] - mu[cell]) ** 2)
         full += 1 - sum(mu[cell] ** 2)
     expected *= min(spread / full, 1) * (1 if ordered else 4)
-    np.testing.assert_allclose(pair_worth(mu, data, propensity), expected)
+    np.testing.assert_allclose(pair_variance_scale(mu, data, propensity), expected)
     if not ordered:
         assert not np.tril(expected).any()
 
@@ -227,5 +229,5 @@ def test_means_of_votes_spread_less_and_are_worth_less(make_data):
     data = make_data(pairs, np.zeros(800), np.ones(800), rng.integers(2, size=800), n_items=2, n_categories=2)
     even = np.full((200, 2), 0.5)
     single = make_data(np.arange(200), np.zeros(200), np.ones(200), np.arange(200) % 2, n_items=2, n_categories=2)
-    ratio = pair_worth(even, data, np.ones(200))[0, 1] / pair_worth(even, single, np.ones(200))[0, 1]
+    ratio = pair_variance_scale(even, data, np.ones(200))[0, 1] / pair_variance_scale(even, single, np.ones(200))[0, 1]
     assert ratio == pytest.approx(0.25, abs=0.05)

@@ -8,7 +8,7 @@ from scipy.linalg import eigh
 from scipy.special import expit
 
 from dmlrank.estimation.cross_fitting import GivenMu
-from dmlrank.estimation.influence import Influence, pieces_by_group
+from dmlrank.estimation.influence import Influence, blocks_by_group
 from dmlrank.estimation.one_step import evaluate
 from dmlrank.exceptions import DataError, DmlrankWarning
 from dmlrank.functionals import Borda, CategoryWeights, RankCentrality
@@ -20,13 +20,13 @@ NO_GAUGE = np.empty((0, 3))
 
 @pytest.fixture
 def draw():
-    def draw(seed=0, n=90, n_pieces=260, d=3):
+    def draw(seed=0, n=90, n_blocks=260, d=3):
         rng = np.random.default_rng(seed)
-        context = np.sort(np.concatenate([np.arange(n), rng.integers(n, size=n_pieces - n)]))
-        correction = rng.normal(size=(n_pieces, d)) + rng.normal(size=(n, d))[context] + 0.3
+        context = np.sort(np.concatenate([np.arange(n), rng.integers(n, size=n_blocks - n)]))
+        correction = rng.normal(size=(n_blocks, d)) + rng.normal(size=(n, d))[context] + 0.3
         annotator = np.concatenate([rng.permutation(40)[: np.sum(context == i)] for i in range(n)])
         return Influence(
-            rng.normal(size=(n, d)), correction, context, rng.uniform(0.3, 1, size=n_pieces), np.ones(n)
+            rng.normal(size=(n, d)), correction, context, rng.uniform(0.3, 1, size=n_blocks), np.ones(n)
         ), annotator
 
     return draw
@@ -44,13 +44,13 @@ def phi_in_loops(influence):
     """Value and corrections of every context less the estimate."""
     n = len(influence.value)
     phi = influence.value.copy()
-    for piece, context in enumerate(influence.piece_context):
-        phi[context] += influence.correction[piece]
+    for block, context in enumerate(influence.block_context):
+        phi[context] += influence.correction[block]
     return phi - sum(phi) / n
 
 
-def centred_pieces(influence):
-    share = influence.piece_weight / sum(influence.piece_weight)
+def centred_blocks(influence):
+    share = influence.block_weight / sum(influence.block_weight)
     return influence.correction - np.outer(share, sum(influence.correction))
 
 
@@ -79,12 +79,12 @@ def test_contexts_that_are_clusters_of_their_own_are_robust_up_to_the_factor(dra
 
 
 @pytest.mark.parametrize("n_prompts", [90, 35])
-def test_two_way_from_the_pieces(draw, n_prompts):
+def test_two_way_from_the_blocks(draw, n_prompts):
     influence, annotator = draw(3)
     prompt = np.arange(90) % n_prompts
-    pieces, its_prompt = centred_pieces(influence), prompt[influence.piece_context]
-    total = outer_sums(phi_in_loops(influence), prompt) + outer_sums(pieces, annotator)
-    total -= outer_sums(pieces, its_prompt, annotator)
+    blocks, its_prompt = centred_blocks(influence), prompt[influence.block_context]
+    total = outer_sums(phi_in_loops(influence), prompt) + outer_sums(blocks, annotator)
+    total -= outer_sums(blocks, its_prompt, annotator)
     made = two_way(influence, prompt, annotator, NO_GAUGE)
     fewest = min(n_prompts, 40)
     np.testing.assert_allclose(made.matrix, total * fewest / (fewest - 1) / 90**2, rtol=1e-10)
@@ -94,10 +94,10 @@ def test_two_way_from_the_pieces(draw, n_prompts):
 
 def test_empty_pieces_belong_to_no_annotator(draw):
     influence, annotator = draw(4)
-    empty = influence.piece_context < 20
-    correction, weight = influence.correction.copy(), influence.piece_weight.copy()
+    empty = influence.block_context < 20
+    correction, weight = influence.correction.copy(), influence.block_weight.copy()
     correction[empty] = weight[empty] = 0
-    silent = Influence(influence.value, correction, influence.piece_context, weight, influence.weight)
+    silent = Influence(influence.value, correction, influence.block_context, weight, influence.weight)
     made, expected = (
         two_way(silent, np.arange(90), np.where(empty, label, annotator), NO_GAUGE) for label in (-1, annotator)
     )
@@ -149,8 +149,8 @@ def test_what_the_functional_fixes_has_no_variance_at_all(draw):
     rounded = Influence(
         influence.value - influence.value.mean(axis=1, keepdims=True) + 1e-9,
         influence.correction - influence.correction.mean(axis=1, keepdims=True),
-        influence.piece_context,
-        influence.piece_weight,
+        influence.block_context,
+        influence.block_weight,
         influence.weight,
     )
     made = robust(rounded, Gauge.spanned_by(np.ones(3), "").basis)
@@ -215,8 +215,8 @@ def test_two_way_covariance_is_the_variance_of_estimates_whose_annotators_and_pr
         data = make_data(
             context, first, second, (rng.random(len(win)) > win).astype(int), n_items=3, n_categories=2, n_contexts=n
         )
-        pieces, owner = pieces_by_group(data, annotator)
-        made = evaluate([borda], GivenMu(mu), data, np.full(len(data.cells), 0.5), pieces, 0.0).influences[0]
+        blocks, owner = blocks_by_group(data, annotator)
+        made = evaluate([borda], GivenMu(mu), data, np.full(len(data.cells), 0.5), blocks, 0.0).influences[0]
         estimates.append(made.estimate)
         gauge = borda.gauge(3).basis
         crossed.append(two_way(made, np.arange(n), owner, gauge).matrix.diagonal())
@@ -251,11 +251,11 @@ def smallest(matrix):
 @pytest.mark.parametrize("seed", range(8))
 def test_the_larger_of_two_covariances_is_at_least_both_in_every_direction(within_gauge, seed):
     rng = np.random.default_rng(seed)
-    steepening = semidefinite(rng, within_gauge.basis) - semidefinite(rng, within_gauge.basis)
-    larger = within_gauge.at_least(steepening)
+    variance_correction = semidefinite(rng, within_gauge.basis) - semidefinite(rng, within_gauge.basis)
+    larger = within_gauge.at_least(variance_correction)
     basis = within_gauge.basis
     assert smallest(larger.reduced - within_gauge.reduced) > -1e-10
-    assert smallest(larger.reduced - within_gauge.reduced - basis.T @ steepening @ basis) > -1e-10
+    assert smallest(larger.reduced - within_gauge.reduced - basis.T @ variance_correction @ basis) > -1e-10
     np.testing.assert_allclose(larger.matrix @ np.ones(4), 0, atol=1e-12)
     assert (larger.n_clusters, larger.note) == ((7,), "a note")
 
@@ -264,13 +264,13 @@ def test_the_larger_of_two_covariances_is_at_least_both_in_every_direction(withi
 def test_the_larger_of_two_is_the_smallest_that_is_larger_along_common_directions(within_gauge, seed):
     """Its twin: both matrices are diagonal in the generalised eigenvectors, where the larger numbers are taken."""
     rng = np.random.default_rng(seed)
-    steepening = semidefinite(rng, within_gauge.basis) - semidefinite(rng, within_gauge.basis)
+    variance_correction = semidefinite(rng, within_gauge.basis) - semidefinite(rng, within_gauge.basis)
     basis = within_gauge.basis
-    gains, directions = eigh(basis.T @ steepening @ basis, within_gauge.reduced)
+    gains, directions = eigh(basis.T @ variance_correction @ basis, within_gauge.reduced)
     back = np.linalg.inv(directions)
     expected = back.T @ np.diag(np.maximum(1 + gains, 1)) @ back
     assert min(gains) < 0 < max(gains)
-    np.testing.assert_allclose(within_gauge.at_least(steepening).reduced, expected, atol=1e-10)
+    np.testing.assert_allclose(within_gauge.at_least(variance_correction).reduced, expected, atol=1e-10)
 
 
 def test_more_in_every_direction_is_the_sum_and_less_is_nothing(within_gauge):
@@ -297,10 +297,10 @@ def test_a_fixed_score_keeps_a_variance_of_exactly_zero():
 
 def test_the_larger_of_two_has_the_same_numbers_under_other_names(within_gauge):
     rng, order = np.random.default_rng(2), [2, 0, 3, 1]
-    steepening = semidefinite(rng, within_gauge.basis) - semidefinite(rng, within_gauge.basis)
+    variance_correction = semidefinite(rng, within_gauge.basis) - semidefinite(rng, within_gauge.basis)
     moved = Covariance(within_gauge.matrix[np.ix_(order, order)], within_gauge.basis)
-    expected = within_gauge.at_least(steepening).matrix[np.ix_(order, order)]
-    np.testing.assert_allclose(moved.at_least(steepening[np.ix_(order, order)]).matrix, expected, atol=1e-12)
+    expected = within_gauge.at_least(variance_correction).matrix[np.ix_(order, order)]
+    np.testing.assert_allclose(moved.at_least(variance_correction[np.ix_(order, order)]).matrix, expected, atol=1e-12)
 
 
 def test_without_a_positive_variance_in_every_direction_nothing_is_compared(within_gauge):

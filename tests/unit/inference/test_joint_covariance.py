@@ -48,4 +48,4 @@ def test_estimates_are_stacked_with_zeros_in_the_others_pieces():
     stacked = stack([one, two], [np.ones((4, 2)), np.full((2, 1), 3.0)], [np.array([0, 0, 1, 2]), np.array([1, 2])])
     np.testing.assert_array_equal(stacked.centred, [[1, 1, 2]] * 3)
     np.testing.assert_array_equal(stacked.centred_correction, [[1, 1, 0]] * 4 + [[0, 0, 3]] * 2)
-    np.testing.assert_array_equal(stacked.piece_context, [0, 0, 1, 2, 1, 2])
+    np.testing.assert_array_equal(stacked.block_context, [0, 0, 1, 2, 1, 2])
