@@ -319,7 +319,7 @@ class GroupedInfluence:
         return self.by_context().given_prompts()
 
     def _parts(self) -> Iterator[slice]:
-        """IdenticalContexts in chunks, none of them across folds."""
+        """Groups in chunks, none of them across folds."""
         size = max(1, _CHUNK // self.n_scores)
         bounds = self.told.kinds.bounds(len(self.by_fold)).tolist()
         for start, end in pairwise(bounds):
@@ -441,7 +441,7 @@ def _floored(raw: FloatArray, floor: float, fold: IntArray) -> tuple[int, int]:
 
 
 def _influence(score: Any, told: GroupedResiduals, worth: FloatArray, data: PreferenceData) -> GroupedInfluence:
-    """Estimate and variance_correction of one score."""
+    """Estimate and variance correction of one score."""
     by_fold, moved = score.value_and_derivative(told.mu, told.direction(1))
     share = np.bincount(told.kinds.fold, told.weights(1), len(told.mu))
     plugin = share @ by_fold / share.sum()

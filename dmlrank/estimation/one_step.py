@@ -284,7 +284,7 @@ class _Task:
         return np.zeros((len(self.blocks.context), 0)) if total is None else total
 
     def local_variance_correction(self, score: LocalCorrectionCovariance) -> FloatArray:
-        """The variance_correction of a score that needs mu at the labelled and judged pairs only, (d, d)."""
+        """The variance correction of a score that needs mu at the labelled and judged pairs only, (d, d)."""
         rows, n_items = self.rows, self.data.n_items
         total: FloatArray | None = None
         step = max(1, _CHUNK // n_items)
@@ -352,7 +352,7 @@ class _Collected:
         self._correction = correction
 
     def steepen(self, amount: FloatArray) -> None:
-        """Add a share of the variance_correction."""
+        """Add a share of the variance correction."""
         self._variance_correction = amount if self._variance_correction is None else self._variance_correction + amount
 
     def influence(self, blocks: InfluenceBlocks, weight: FloatArray, sampled: FloatArray | None) -> Influence:

@@ -22,7 +22,7 @@ def known(battles, rank, **options):
 
 
 def corrected(phi, fit):
-    """The covariance of ``phi``, at least the one with the variance_correction that mu's shrinkage asks for."""
+    """The covariance of ``phi``, at least the one with the variance correction that mu's shrinkage asks for."""
     plain = Covariance(phi.T @ phi / len(phi) ** 2, fit.estimates.covariance.basis)
     variance_correction = fit.steps.influence.variance_correction
     return (plain if variance_correction is None else plain.at_least(variance_correction / len(phi))).matrix

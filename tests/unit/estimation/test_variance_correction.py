@@ -1,4 +1,4 @@
-"""The variance_correction against numerical derivatives of the correction's second moment, written out pair by pair."""
+"""The variance correction against numerical derivatives of the correction's second moment, written out pair by pair."""
 
 from __future__ import annotations
 
