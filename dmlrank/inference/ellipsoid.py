@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy.special import gammaln
 from scipy.stats import chi2
 
 from ..exceptions import HypothesisError, OptionError, listed
-from ..plotting.style import DARK, LIGHT, literal, new_axes
+from ..plotting.regions import ellipse_plot
 from .covariance import Covariance, FloatArray
 
 if TYPE_CHECKING:
@@ -128,30 +128,8 @@ class Ellipsoid:
         MissingExtraError
             If matplotlib is not installed.
         """
-        points = self.outline()
-        axes: Any = new_axes(ax, height=4.6, width=5.0)
-        if self.df == 2:
-            axes.fill(*points.T, facecolor=LIGHT, alpha=0.35, edgecolor="none")
-        axes.plot(*points.T, color=DARK, linewidth=1.4)
-        axes.plot(*self.center, "o", color=DARK)
-        low, high = points.min(axis=0), points.max(axis=0)
-        margin = 0.12 * (high - low).max()
-        axes.set_xlim(low[0] - margin, high[0] + margin)
-        axes.set_ylim(low[1] - margin, high[1] + margin)
-        dashed: Any = {"color": "0.6", "linewidth": 0.8, "linestyle": "--", "zorder": 0}
-        if self.scores:
-            axes.axline((0.0, 0.0), slope=1, **dashed)
-        else:
-            axes.axhline(0.0, **dashed)
-            axes.axvline(0.0, **dashed)
-        level = chi2.cdf(self.radius2, self.df)
-        axes.set_xlabel(literal(self.models[0]))
-        axes.set_ylabel(literal(self.models[1]))
-        axes.set_title(f"{100 * level:.4g} % region, {self.df} degrees of freedom", fontsize=9)
-        axes.set_aspect("equal")
-        for side in ("top", "right"):
-            axes.spines[side].set_visible(False)
-        return axes
+        title = f"{100 * chi2.cdf(self.radius2, self.df):.4g} % region, {self.df} degrees of freedom"
+        return ellipse_plot(self.outline(), self.center, self.models, scores=self.scores, title=title, ax=ax)
 
     @property
     def _reduced(self) -> FloatArray:

@@ -15,7 +15,7 @@ from ..data.preferences import FloatArray
 from ..exceptions import NuisanceError, OptionError
 from ..inference.hypotheses import HypothesisLike, read_hypothesis
 from ..options import check_alpha, resolve_seed
-from ..plotting.intervals import heat_map
+from ..plotting.heat_maps import heat_map
 from ..report.table import Summary
 from .allocation import follow
 from .bt_restricted import RestrictedProblem

@@ -1,15 +1,15 @@
-"""Forest plots of scores, and heat maps of tables over pairs; matplotlib is imported when one is drawn."""
+"""Forest plots: estimates with their confidence intervals, one below the other."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from .style import literal, new_axes
+from .style import DARK, LIGHT, hide_spines, horizontal_rows, literal, new_axes, palette
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -23,80 +23,125 @@ class Intervals:
     ----------
     names : sequence of str
         d names.
-    estimate, half_width : ndarray, shape (d,)
-    reference : float or None
-        Where a dashed line stands, in the unit of the estimates; none when None.
+    estimate, low, high : ndarray, shape (d,)
+        A limit may be infinite, where the interval has one side only.
     label : str
         Under the axis: what is estimated, its unit, and the level of the intervals.
     """
 
     names: Sequence[str]
     estimate: NDArray[np.float64]
-    half_width: NDArray[np.float64]
-    reference: float | None
+    low: NDArray[np.float64]
+    high: NDArray[np.float64]
     label: str
 
+    @property
+    def reach(self) -> NDArray[np.float64]:
+        """Distances of the limits from the estimates, (2, d)."""
+        return np.stack([self.estimate - self.low, self.high - self.estimate])
 
-def forest_plot(intervals: Intervals, ax: Axes | None = None) -> Axes:
+
+def forest_plot(intervals: Intervals, reference: float | None, ax: Axes | None = None) -> Axes:
     """Estimates with intervals, one below the other.
 
     Parameters
     ----------
     intervals : Intervals
+    reference : float or None
+        Where a dashed line stands, in the unit of the estimates; none when None.
     ax : matplotlib Axes, optional
         Where to draw; a new figure otherwise.
-
-    Raises
-    ------
-    MissingExtraError
-        If matplotlib is not installed.
     """
     axes = new_axes(ax, height=1.2 + 0.32 * len(intervals.names))
     place = np.arange(len(intervals.names))[::-1]
-    axes.errorbar(
-        intervals.estimate, place, xerr=intervals.half_width, fmt="o", color="#1f4e79", ecolor="#7fa6c9", capsize=3
-    )
-    if intervals.reference is not None:
-        axes.axvline(intervals.reference, color="0.6", linewidth=0.8, linestyle="--", zorder=0)
-    axes.set_yticks(place, [literal(name) for name in intervals.names])
-    axes.set_ylim(-0.7, len(place) - 0.3)
-    axes.set_xlabel(intervals.label)
-    axes.grid(axis="x", color="0.9")
-    axes.set_axisbelow(True)
-    for side in ("top", "right"):
-        axes.spines[side].set_visible(False)
+    axes.errorbar(intervals.estimate, place, xerr=intervals.reach, fmt="o", color=DARK, ecolor=LIGHT, capsize=3)
+    _reference_line(axes, reference)
+    horizontal_rows(axes, intervals.names, intervals.label)
     return axes
 
 
-def heat_map(models: Sequence[str], values: NDArray[np.float64], label: str, ax: Axes | None = None) -> Axes:
-    """A table (K, K) in colours, item shown first in rows; pairs with nothing are left white.
+def grouped_forest_plot(
+    intervals: Sequence[Intervals],
+    groups: Sequence[str],
+    reference: float | None,
+    *,
+    variable: str,
+    ax: Axes | None = None,
+) -> Axes:
+    """Estimates of the same names in every group, groups side by side within a name.
 
     Parameters
     ----------
-    models : sequence of str
-    values : ndarray, shape (K, K)
-    label : str
-        What the colours mean.
+    intervals : sequence of Intervals
+        One per group, with the same names and label.
+    groups : sequence of str
+        Names of the groups.
+    reference : float or None
+        Where a dashed line stands.
+    variable : str
+        What the groups are groups of: the head of the legend.
     ax : matplotlib Axes, optional
         Where to draw; a new figure otherwise.
-
-    Raises
-    ------
-    MissingExtraError
-        If matplotlib is not installed.
     """
-    axes: Any = new_axes(ax, height=2.2 + 0.42 * len(models))
-    image = axes.imshow(np.where(values > 0, values, np.nan), cmap="Blues", vmin=0)
-    names = [literal(name) for name in models]
-    axes.set_xticks(range(len(names)), names, rotation=45, ha="right", rotation_mode="anchor")
-    axes.set_yticks(range(len(names)), names)
-    if len(names) <= 12:
-        middle = np.nanmax(values) / 2
-        for j, k in np.argwhere(values > 0):
-            shade = "white" if values[j, k] > middle else "0.2"
-            axes.text(k, j, f"{values[j, k]:.3g}", ha="center", va="center", color=shade, fontsize=8)
-    axes.get_figure().colorbar(image, ax=axes, label=label, shrink=0.8)
-    for side in ("top", "right", "bottom", "left"):
-        axes.spines[side].set_visible(False)
-    axes.tick_params(length=0)
+    names = intervals[0].names[::-1]
+    n_names, n_groups = len(names), len(groups)
+    axes = new_axes(ax, height=1.4 + n_names * (0.18 + 0.13 * n_groups))
+    step = 0.76 / n_groups
+    for g, (own, name, colour) in enumerate(zip(intervals, groups, palette(n_groups), strict=True)):
+        # The first group on top, as in the legend.
+        place = np.arange(n_names)[::-1] + step * ((n_groups - 1) / 2 - g)
+        axes.errorbar(
+            own.estimate,
+            place,
+            xerr=own.reach,
+            fmt="o",
+            markersize=4,
+            color=colour,
+            elinewidth=1.2,
+            capsize=0,
+            label=literal(name),
+        )
+    for line in np.arange(n_names - 1) + 0.5:
+        axes.axhline(line, color="0.9", linewidth=0.8, zorder=0)
+    _reference_line(axes, reference)
+    axes.set_yticks(np.arange(n_names), [literal(name) for name in names])
+    axes.set_ylim(-0.6, n_names - 0.4)
+    axes.set_xlabel(intervals[0].label)
+    axes.legend(title=literal(variable), loc="center left", bbox_to_anchor=(1.01, 0.5), frameon=False)
+    hide_spines(axes)
     return axes
+
+
+def difference_plot(
+    intervals: Intervals, rejected: NDArray[np.bool_], margins: Sequence[float], ax: Axes | None = None
+) -> Axes:
+    """Differences with intervals, dark where the hypothesis is rejected; a side without a limit leaves the figure.
+
+    Parameters
+    ----------
+    intervals : Intervals
+    rejected : ndarray of bool, shape (d,)
+    margins : sequence of float
+        Where the hypothesis begins: dashed lines.
+    ax : matplotlib Axes, optional
+        Where to draw; a new figure otherwise.
+    """
+    axes = new_axes(ax, height=1.2 + 0.32 * len(intervals.names))
+    place = np.arange(len(intervals.names))[::-1]
+    low, high = intervals.low, intervals.high
+    ends = np.concatenate([intervals.estimate, low[np.isfinite(low)], high[np.isfinite(high)], [0.0]])
+    room = 0.08 * (np.nanmax(ends) - np.nanmin(ends) or 1.0)
+    edge = np.nanmin(ends) - room, np.nanmax(ends) + room
+    colours = np.where(rejected, DARK, "0.55")
+    axes.hlines(place, np.clip(low, *edge), np.clip(high, *edge), color=colours, linewidth=1.6)
+    axes.scatter(intervals.estimate, place, color=colours, zorder=3)
+    for line in margins:
+        axes.axvline(line, color="0.4", linewidth=0.9, linestyle="--", zorder=1)
+    axes.set_xlim(*edge)
+    horizontal_rows(axes, intervals.names, intervals.label)
+    return axes
+
+
+def _reference_line(axes: Axes, reference: float | None) -> None:
+    if reference is not None:
+        axes.axvline(reference, color="0.6", linewidth=0.8, linestyle="--", zorder=0)

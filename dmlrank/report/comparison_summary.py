@@ -1,19 +1,14 @@
-"""Leaderboards side by side as a table and a bump chart."""
+"""Tables of leaderboards side by side."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-import numpy as np
 import pandas as pd
 
-from ..plotting.style import literal, new_axes, palette
 from .fit_summary import decimals, functional_unit
 from .groups_summary import compared
 from .table import Summary
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 
 def comparison_summary(comparison: Any, reversals: pd.DataFrame | None) -> Summary:
@@ -88,53 +83,3 @@ def _notes(comparison: Any, reversals: pd.DataFrame | None) -> tuple[str, ...]:
     rest = f" and {len(shown) - 3} more" if len(shown) > 3 else ""
     claim = f"shown for {len(shown)}: {found}{rest}" if len(shown) else "shown for none of them"
     return (*notes, f"{counted}; that both orders are real, at joint level {100 * (1 - level):g} %, is {claim}.")
-
-
-def bump_chart(ranks: pd.DataFrame, ax: Axes | None = None) -> Axes:
-    """A line per model through its ranks in the results, names at both ends.
-
-    Parameters
-    ----------
-    ranks : DataFrame
-        A row per model, a column per result; missing where a result does not have the model.
-    ax : matplotlib Axes, optional
-        Where to draw; a new figure otherwise.
-
-    Raises
-    ------
-    MissingExtraError
-        If matplotlib is not installed.
-    """
-    n_models, n_results = ranks.shape
-    axes = new_axes(ax, height=1.0 + 0.32 * n_models, width=3.6 + 1.6 * n_results)
-    values = ranks.to_numpy(dtype=float, na_value=np.nan)
-    place = np.arange(n_results)
-    moved = np.nanmax(values, axis=1) > np.nanmin(values, axis=1)
-    colours = dict(zip(np.flatnonzero(moved).tolist(), palette(int(moved.sum())), strict=True))
-    for row, name in enumerate(ranks.index):
-        colour, own = colours.get(row, "0.45"), values[row]
-        axes.plot(place, own, "-o", color=colour, linewidth=2, markersize=6, clip_on=False)
-        known = np.flatnonzero(~np.isnan(own))
-        label = literal(str(name))
-        axes.annotate(
-            label, (known[0], own[known[0]]), (-9, 0), textcoords="offset points", ha="right", va="center", color=colour
-        )
-        if len(known) > 1:
-            axes.annotate(
-                label,
-                (known[-1], own[known[-1]]),
-                (9, 0),
-                textcoords="offset points",
-                ha="left",
-                va="center",
-                color=colour,
-            )
-    axes.set_xlim(-0.9, n_results - 0.1)
-    axes.set_ylim(np.nanmax(values) + 0.6, 0.4)
-    axes.set_xticks(place, [literal(str(name)) for name in ranks.columns])
-    axes.xaxis.tick_top()
-    axes.set_yticks(np.arange(1, int(np.nanmax(values)) + 1))
-    axes.tick_params(length=0)
-    for side in axes.spines.values():
-        side.set_visible(False)
-    return axes

@@ -1,19 +1,15 @@
-"""Leaderboards by group as a table and a picture."""
+"""Tables of leaderboards by group."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from ..inference.ranks import ranks_of
-from ..plotting.style import literal, new_axes, palette
 from .fit_summary import decimals, functional_unit
 from .table import Summary
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 # Independent labels that a group needs for each free score until the chi-squared distribution of the test of equality
 # is good enough: with 25 it rejects true hypotheses at 5 % in up to 8 % of simulated data (docs/groups.md).
@@ -109,58 +105,3 @@ def _notes(groups: Any, equal: Any) -> tuple[str, ...]:
 def compared(p: float) -> str:
     """A p-value after "P"."""
     return f"= {p:.3f}" if p >= 0.0005 else "< .001"
-
-
-def group_forest(groups: Any, limits: pd.DataFrame, alpha: float, ax: Axes | None = None) -> Axes:
-    """Scores of every model by group, the best model on top, groups side by side within a model.
-
-    Parameters
-    ----------
-    groups : GroupResults
-    limits : DataFrame
-        ``lower`` and ``upper`` of every score.
-    alpha : float
-        One minus their joint level.
-    ax : matplotlib Axes, optional
-        Where to draw; a new figure otherwise.
-
-    Raises
-    ------
-    MissingExtraError
-        If matplotlib is not installed.
-    """
-    e, names = groups.whole.estimates, groups.groups
-    n_models, n_groups = len(e.models), len(names)
-    axes = new_axes(ax, height=1.4 + n_models * (0.18 + 0.13 * n_groups))
-    order = np.argsort(e.estimate, kind="stable")
-    scores = groups.params.to_numpy()
-    shape = (n_groups, n_models)
-    low, high = (limits[side].to_numpy().reshape(shape).T for side in ("lower", "upper"))
-    step = 0.76 / n_groups
-    colours = palette(n_groups)
-    for g, name in enumerate(names):
-        # The first group on top, as in the legend.
-        place = np.arange(n_models) + step * ((n_groups - 1) / 2 - g)
-        reach = np.stack([scores[order, g] - low[order, g], high[order, g] - scores[order, g]])
-        axes.errorbar(
-            scores[order, g],
-            place,
-            xerr=reach,
-            fmt="o",
-            markersize=4,
-            color=colours[g],
-            elinewidth=1.2,
-            capsize=0,
-            label=literal(name),
-        )
-    for line in np.arange(n_models - 1) + 0.5:
-        axes.axhline(line, color="0.9", linewidth=0.8, zorder=0)
-    if e.neutral is not None:
-        axes.axvline(e.neutral, color="0.6", linewidth=0.8, linestyle="--", zorder=0)
-    axes.set_yticks(np.arange(n_models), [literal(e.models[j]) for j in order])
-    axes.set_ylim(-0.6, n_models - 0.4)
-    axes.set_xlabel(f"{functional_unit(e)}, {100 * (1 - alpha):g} % simultaneous intervals")
-    axes.legend(title=literal(groups.variable), loc="center left", bbox_to_anchor=(1.01, 0.5), frameon=False)
-    for side in ("top", "right"):
-        axes.spines[side].set_visible(False)
-    return axes

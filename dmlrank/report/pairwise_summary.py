@@ -1,4 +1,4 @@
-"""Tests of all differences as the user sees them: a frame, a table and a win matrix."""
+"""Results of pairwise comparisons: their frame, table and plot."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ import pandas as pd
 
 from ..inference import alternatives as sides
 from ..inference.pairwise import PairTests
-from ..plotting.style import literal, new_axes
+from ..plotting.intervals import Intervals, difference_plot
+from ..plotting.style import literal
+from ..plotting.win_matrix import win_matrix
 from .fit_summary import decimals
 from .table import Summary
 
@@ -26,8 +28,6 @@ _METHODS = {
     "fdr_bh": "Benjamini-Hochberg; the share of false rejections is held, the intervals are each for itself",
     "none": "none; p-values and intervals are each for itself and hold for no two at once",
 }
-# Up to so many models the cells of a win matrix have room for a number.
-_ROOM = 14
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -118,7 +118,26 @@ class PairwiseResults:
 
         Compared with one model, the differences with their intervals instead.
         """
-        return _difference_plot(self, ax) if self.against is not None else _win_matrix(self, ax)
+        frame, rejected = self.result_frame, self.rejected.to_numpy()
+        level = f"level {1 - self.alpha:g}"
+        if self.against is not None:
+            estimate, low, high = (frame[name].to_numpy() for name in ("estimate", "conf_low", "conf_high"))
+            label = f"score less that of {literal(self.against)}, {level}, {self.method}"
+            intervals = Intervals(frame["first"].tolist(), estimate, low, high, label)
+            return difference_plot(intervals, rejected, self._margins(), ax)
+        n_models, place = len(self.models), {name: position for position, name in enumerate(self.models)}
+        rows, columns = (frame[side].map(place).to_numpy() for side in ("first", "second"))
+        gap, found = np.full((n_models, n_models), np.nan), np.zeros((n_models, n_models), dtype=bool)
+        gap[rows, columns], found[rows, columns] = frame["estimate"], rejected
+        if self.side in ("two-sided", "equivalence"):
+            gap[columns, rows], found[columns, rows] = -frame["estimate"], rejected
+        title = f"Coloured: {sides.question(self.side, self.delta)}\n{self.method}, {level}; grey: open"
+        return win_matrix(self.models, gap, found, title=title, ax=ax)
+
+    def _margins(self) -> list[float]:
+        """Where the hypothesis begins."""
+        delta = self.delta
+        return {"noninferiority": [-delta], "equivalence": [-delta, delta]}.get(self.side, [delta])
 
 
 def pairwise_results(tests: PairTests, names: tuple[str, ...], **about: Any) -> PairwiseResults:
@@ -156,81 +175,3 @@ def _cells(row: Any, tested: bool, digits: int) -> tuple[str, ...]:
     limits = (f"{limit:.{digits}f}" if np.isfinite(limit) else "inf" if limit > 0 else "-inf" for limit in row[-2:])
     p, adjusted = (f"{value:.3f}" if value >= 0.0005 else "<.001" for value in (row.p_value, row.p_adjusted))
     return (name, gap, f"{row.std_error:.{digits}f}", f"{row.statistic:.2f}", p, adjusted, *limits)
-
-
-def _win_matrix(results: PairwiseResults, ax: Axes | None) -> Axes:
-    models, frame = results.models, results.result_frame
-    n_models = len(models)
-    place = {name: position for position, name in enumerate(models)}
-    rows, columns = (frame[side].map(place).to_numpy() for side in ("first", "second"))
-    gap, found = np.full((n_models, n_models), np.nan), np.zeros((n_models, n_models), dtype=bool)
-    gap[rows, columns], found[rows, columns] = frame["estimate"], results.rejected
-    if results.side in ("two-sided", "equivalence"):
-        gap[columns, rows], found[columns, rows] = -frame["estimate"], results.rejected
-    side = max(3.2, 1.6 + 0.42 * n_models)
-    axes = new_axes(ax, height=side, width=side + 1.2)
-    scale = float(np.nanmax(np.abs(gap))) or 1.0
-    axes.set_facecolor("0.93")
-    image = axes.pcolormesh(
-        np.where(found, gap, np.nan), cmap="RdBu", vmin=-scale, vmax=scale, edgecolors="white", linewidth=0.6
-    )
-    for row, column in np.argwhere(np.isfinite(gap)) if n_models <= _ROOM else []:
-        strong = found[row, column] and abs(gap[row, column]) > 0.6 * scale
-        colour = "white" if strong else "black" if found[row, column] else "0.45"
-        shown = f"{gap[row, column]:.2f}"
-        axes.text(column + 0.5, row + 0.5, shown, ha="center", va="center", fontsize=7.5, color=colour)
-    _label_matrix(axes, models)
-    # Parasite axes of a colour bar take room from the figure; a given axes keeps its own.
-    axes.figure.colorbar(image, ax=axes, label="score of the row less that of the column", shrink=0.8)
-    axes.set_title(
-        f"Coloured: {sides.question(results.side, results.delta)}\n{results.method}, level {1 - results.alpha:g}; "
-        f"grey: open",
-        fontsize=9,
-    )
-    return axes
-
-
-def _label_matrix(axes: Any, models: tuple[str, ...]) -> None:
-    centres = np.arange(len(models)) + 0.5
-    size = 9 if len(models) <= 30 else 9 * 30 / len(models)
-    axes.set_xticks(centres, [literal(name) for name in models], rotation=90, fontsize=size)
-    axes.set_yticks(centres, [literal(name) for name in models], fontsize=size)
-    axes.tick_params(length=0)
-    axes.invert_yaxis()
-    axes.set_aspect("equal")
-    for side in axes.spines.values():
-        side.set_visible(False)
-
-
-def _difference_plot(results: PairwiseResults, ax: Axes | None) -> Axes:
-    frame = results.result_frame.iloc[::-1]
-    axes = new_axes(ax, height=1.2 + 0.32 * len(frame))
-    place = np.arange(len(frame))
-    estimate = frame["estimate"].to_numpy()
-    low, high = frame["conf_low"].to_numpy(), frame["conf_high"].to_numpy()
-    ends = np.concatenate([estimate, low[np.isfinite(low)], high[np.isfinite(high)], [0.0]])
-    margin = 0.08 * (np.nanmax(ends) - np.nanmin(ends) or 1.0)
-    edge = np.nanmin(ends) - margin, np.nanmax(ends) + margin
-    colours = np.where(results.rejected.iloc[::-1], "#1f4e79", "0.55")
-    # A side without a limit runs out of the picture.
-    axes.hlines(place, np.clip(low, *edge), np.clip(high, *edge), color=colours, linewidth=1.6)
-    axes.scatter(estimate, place, color=colours, zorder=3)
-    for line in _lines(results):
-        axes.axvline(line, color="0.4", linewidth=0.9, linestyle="--", zorder=1)
-    axes.set_yticks(place, [literal(name) for name in frame["first"]])
-    axes.set_xlim(*edge)
-    axes.set_ylim(-0.7, len(frame) - 0.3)
-    axes.set_xlabel(
-        f"score less that of {literal(str(results.against))}, level {1 - results.alpha:g}, {results.method}"
-    )
-    axes.grid(axis="x", color="0.9")
-    axes.set_axisbelow(True)
-    for side in ("top", "right"):
-        axes.spines[side].set_visible(False)
-    return axes
-
-
-def _lines(results: PairwiseResults) -> list[float]:
-    """Where the hypothesis begins."""
-    delta = results.delta
-    return {"noninferiority": [-delta], "equivalence": [-delta, delta]}.get(results.side, [delta])

@@ -14,7 +14,8 @@ from ..exceptions import OptionError, OptionTypeError, listed
 from ..fit.estimates import Estimates
 from ..inference.pairwise import compare_differences
 from ..inference.ranks import ranks_of
-from ..report.comparison_summary import bump_chart, comparison_summary
+from ..plotting.rank_charts import bump_chart
+from ..report.comparison_summary import comparison_summary
 from ..report.table import Summary
 from .cross_covariance import Member, joint_estimates
 from .joint_estimates import JointEstimates, JointQuestions
@@ -163,7 +164,8 @@ class Comparison(JointQuestions):
 
     def plot(self, ax: Axes | None = None) -> Axes:
         """Bump chart: a line per model through its ranks in the results; needs matplotlib."""
-        return bump_chart(self.ranks, ax)
+        ranks = self.ranks.to_numpy(dtype=float, na_value=np.nan)
+        return bump_chart(self.models, self.names, ranks, ax)
 
     def __str__(self) -> str:
         return self.summary().as_text()

@@ -19,8 +19,9 @@ from ..inference.covariance import Covariance
 from ..inference.multiple_testing import holm
 from ..inference.simultaneous import critical_value
 from ..options import check_alpha
-from ..report.fit_summary import standardised, two_sided
-from ..report.groups_summary import group_forest, group_summary
+from ..plotting.intervals import Intervals, grouped_forest_plot
+from ..report.fit_summary import functional_unit, standardised, two_sided
+from ..report.groups_summary import group_summary
 from ..report.table import Summary
 from .context_variables import ContextGroups
 from .joint_estimates import JointEstimates, JointQuestions
@@ -211,7 +212,13 @@ class GroupResults(JointQuestions):
     def plot(self, ax: Axes | None = None, alpha: float | None = None) -> Axes:
         """Forest plot of the scores by group with intervals simultaneous over all of them; needs matplotlib."""
         level = self.joint.alpha if alpha is None else check_alpha(alpha)
-        return group_forest(self, self.conf_int(level), level, ax)
+        e, limits = self.whole.estimates, self.conf_int(level)
+        order = np.argsort(-e.estimate, kind="stable")
+        low, high = (limits[side].to_numpy().reshape(len(self), -1)[:, order] for side in ("lower", "upper"))
+        label = f"{functional_unit(e)}, {100 * (1 - level):g} % simultaneous intervals"
+        names, scores = [e.models[j] for j in order], self.params.to_numpy().T[:, order]
+        intervals = [Intervals(names, *numbers, label) for numbers in zip(scores, low, high, strict=True)]
+        return grouped_forest_plot(intervals, self.groups, e.neutral, variable=self.variable, ax=ax)
 
     def __str__(self) -> str:
         return self.summary().as_text()

@@ -115,7 +115,8 @@ class Output:
         unit = "" if e.scale.natural else f", {e.scale.name}"
         label = f"{e.functional_label}{unit}, {100 * (1 - level):g} % simultaneous intervals"
         names = [e.names[j] for j in order]
-        return forest_plot(Intervals(names, e.estimate[order], half_width[order], e.neutral, label), ax)
+        low, high = e.estimate - half_width, e.estimate + half_width
+        return forest_plot(Intervals(names, e.estimate[order], low[order], high[order], label), e.neutral, ax)
 
     def __repr__(self) -> str:
         e = self.estimates

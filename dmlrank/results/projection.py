@@ -14,8 +14,10 @@ from ..exceptions import ColumnError, HypothesisError, OptionError, UnknownModel
 from ..fit.estimates import Estimates
 from ..inference.simultaneous import critical_value_of
 from ..options import check_alpha
-from ..report.fit_summary import standardised, two_sided
-from ..report.projection_summary import band_plot, projection_summary
+from ..plotting.regions import Bands, band_plot
+from ..plotting.style import literal
+from ..report.fit_summary import functional_unit, standardised, two_sided
+from ..report.projection_summary import projection_summary
 from ..report.table import Summary
 from .context_variables import ContextDesign
 from .joint_estimates import JointEstimates, JointQuestions
@@ -201,7 +203,12 @@ class Projection(JointQuestions):
             models = [self.models[j] for j in best]
         level = self.joint.alpha if alpha is None else check_alpha(alpha)
         frame = self.bands(variable, grid, at=at, models=models, alpha=level)
-        return band_plot(self, frame, variable, level, ax)
+        drawn = list(dict.fromkeys(frame["model"]))
+        values = frame[variable][frame["model"] == drawn[0]].tolist()
+        numbers = (frame[name].to_numpy().reshape(len(drawn), -1) for name in ("estimate", "lower", "upper"))
+        shown = "" if len(drawn) == len(self.models) else f"; {len(drawn)} of {len(self.models)} models"
+        title = f"Projection on {literal(self.design.formula)}\n{100 * (1 - level):g} % simultaneous bands{shown}"
+        return band_plot(Bands(drawn, variable, values, *numbers), functional_unit(self.estimates), title, ax)
 
     def __str__(self) -> str:
         return self.summary().as_text()

@@ -102,7 +102,7 @@ def test_differences_from_one_model_are_drawn_with_their_limits(result):
     _, axes = plt.subplots()
     tests = result.t_test_pairwise(against="palm-2", side="noninferiority", delta=0.3)
     assert tests.plot(ax=axes) is axes
-    frame = tests.result_frame.iloc[::-1]
+    frame = tests.result_frame
     assert [label.get_text() for label in axes.get_yticklabels()] == frame["first"].tolist()
     segments = np.array(axes.collections[0].get_segments())
     np.testing.assert_allclose(segments[:, 0, 0], frame["conf_low"])
