@@ -1,9 +1,20 @@
-"""Small data that the tests of the numerical core share: arrays, frames of battles, and a fit that keeps quiet."""
+"""What all tests share: battles as arrays and frames, fits without warnings, scripts of benchmarks/."""
 
 from __future__ import annotations
 
+import importlib.util
+import os
+import pathlib
+import sys
 import warnings
+from contextlib import contextmanager
 from types import SimpleNamespace
+
+# Every worker of a run has one thread: on small data more of them only wait for each other. The libraries read this
+# when they are imported.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+os.environ.setdefault("MKL_NUM_THREADS", "1")
 
 import duckdb
 import numpy as np
@@ -24,6 +35,52 @@ LABELS = {
     4: ["model_a", "model_b", "both_good", "both_bad"],
     5: ["model_a", "model_b", "both_good", "both_bad", "tie"],
 }
+BENCHMARKS = pathlib.Path(__file__).parents[1] / "benchmarks"
+
+
+def pytest_xdist_auto_num_workers(config):
+    """One process for files that are named, because every worker imports all libraries again; else all cores."""
+    return 0 if any(".py" in argument for argument in config.args) else None
+
+
+@pytest.fixture(scope="session")
+def global_seed():
+    """numpy's global generator with a seed, which what runs meanwhile leaves as it is."""
+
+    @contextmanager
+    def seeded(seed):
+        before = np.random.get_state()  # noqa: NPY002
+        np.random.seed(seed)  # noqa: NPY002
+        fresh = _state()
+        try:
+            yield
+            assert _state() == fresh
+        finally:
+            np.random.set_state(before)  # noqa: NPY002
+
+    return seeded
+
+
+def _state():
+    kind, key, *others = np.random.get_state()  # noqa: NPY002
+    return kind, key.tobytes(), *others
+
+
+@pytest.fixture(scope="session")
+def load_benchmark():
+    """A script of benchmarks/ as a module, by its name."""
+    loaded = {}
+
+    def load(name):
+        if name not in loaded:
+            spec = importlib.util.spec_from_file_location(f"benchmark_{name}", BENCHMARKS / f"{name}.py")
+            loaded[name] = sys.modules[spec.name] = importlib.util.module_from_spec(spec)  # dataclasses look it up
+            spec.loader.exec_module(loaded[name])
+        return loaded[name]
+
+    yield load
+    for module in loaded.values():
+        del sys.modules[module.__name__]
 
 
 @pytest.fixture(scope="session")

@@ -1,41 +1,27 @@
-"""The benchmarks of fitting run, and what they compare with is what they say it is."""
+"""The benchmarks run, and what they compare with is what they say it is."""
 
 from __future__ import annotations
 
-import importlib.util
-import pathlib
 import sys
 
 import lightgbm as lgb
 import numpy as np
+import pandas as pd
 import pytest
 
+import dmlrank as dr
 from dmlrank.nuisance.all_pairs.predict import predict_all_pairs
 from dmlrank.nuisance.boosting.train import train_booster
 
-FOLDER = pathlib.Path(__file__).parents[2] / "benchmarks"
+
+@pytest.fixture(scope="module")
+def end_to_end(load_benchmark):
+    return load_benchmark("end_to_end")
 
 
 @pytest.fixture(scope="module")
-def load():
-    loaded = []
-
-    def load(name):
-        spec = importlib.util.spec_from_file_location(f"benchmark_{name}", FOLDER / f"{name}.py")
-        module = importlib.util.module_from_spec(spec)
-        sys.modules[spec.name] = module  # dataclasses look their module up
-        loaded.append(spec.name)
-        spec.loader.exec_module(module)
-        return module
-
-    yield load
-    for name in loaded:
-        del sys.modules[name]
-
-
-@pytest.fixture(scope="module")
-def end_to_end(load):
-    return load("end_to_end")
+def no_context(load_benchmark):
+    return load_benchmark("no_context")
 
 
 @pytest.fixture(scope="module")
@@ -98,8 +84,8 @@ def test_end_to_end_compares_both(end_to_end, battles, monkeypatch):
     assert row["log-loss, described"] < 1.2 * constant
 
 
-def test_all_pairs_agree_with_stacked_rows(load):
-    module = load("all_pairs")
+def test_all_pairs_agree_with_stacked_rows(load_benchmark):
+    module = load_benchmark("all_pairs")
     rng = np.random.default_rng(3)
     rows = module.draw_labels(400, 7, 5, rng)
     booster = train_booster(rows, module.N_CATEGORIES, 5, {"num_leaves": 7, "n_estimators": 10}, rng, 1)
@@ -108,8 +94,8 @@ def test_all_pairs_agree_with_stacked_rows(load):
     assert row["lowest"] <= row["ratio"] <= row["highest"]
 
 
-def test_growth_measures_a_fit_and_its_exponent_is_a_slope(load):
-    module = load("growth")
+def test_growth_measures_a_fit_and_its_exponent_is_a_slope(load_benchmark):
+    module = load_benchmark("growth")
     assert module.exponent([5, 10, 40], [2.0, 8.0, 128.0]) == pytest.approx(2)
     setting = module.Setting(300, 4, 5, binary=True, functional="borda", folds=2)
     frame = module.draw_battles(setting, np.random.default_rng(4))
@@ -121,9 +107,9 @@ def test_growth_measures_a_fit_and_its_exponent_is_a_slope(load):
     assert 0.01 < made.peak < 10
 
 
-def test_propensities_are_compared_with_the_true_ones(load, monkeypatch, capsys):
+def test_propensities_are_compared_with_the_true_ones(load_benchmark, monkeypatch, capsys):
     """In small: what is learnt is closer to the truth than pair frequencies, and nothing beats the truth."""
-    propensities = load("propensities")
+    propensities = load_benchmark("propensities")
     small = propensities.Setting(800, 3, 5, propensities._steep, 2)
     data, truth = propensities.draw(small, 3)
     assert truth.shape == (800,)
@@ -136,3 +122,45 @@ def test_propensities_are_compared_with_the_true_ones(load, monkeypatch, capsys)
     monkeypatch.setattr(sys, "argv", ["propensities", "--seeds", "3", "--settings", "small"])
     assert propensities.main() == 0
     assert "small" in capsys.readouterr().out
+
+
+def test_no_context_runs_small(no_context, monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", ["no_context.py", "--small"])
+    assert no_context.main() == 0
+    printed = capsys.readouterr().out
+    assert "20,000 battles of 10 models, 1 turns" in printed
+    for method in ("FastChat's method", "dmlrank, bt", "dmlrank, borda", "dmlrank, rank_centrality"):
+        assert method in printed
+
+
+def test_fastchats_method_fits_the_same_model(no_context):
+    battles = no_context.draw_battles(6000, 6, seed=1)
+    exact = dr.dml_rank(no_context.FORMULA, battles, estimator="bt_mle", rng=0)
+    models, share, counts, names = no_context.count_battles(battles)
+    assert counts.sum() == len(battles)
+    scores = no_context.fit_scores(models, share, len(names), 1e-10, counts / counts.sum())
+    np.testing.assert_allclose(pd.Series(scores, index=names).sort_index(), exact.params, atol=1e-6)
+    assert no_context.check_scores(battles, {})["FastChat's method"] < 1e-3
+    # A bootstrap of 300 knows a standard error to about 4 %.
+    bootstrap = no_context.fastchat(battles, rounds=300, processes=1)
+    np.testing.assert_allclose(bootstrap["score"], exact.params, atol=0.2 * exact.bse.max())
+    length = (bootstrap["upper"] - bootstrap["lower"]) / (2 * 1.96)
+    np.testing.assert_allclose(length, exact.bse, rtol=0.25)
+
+
+def test_counted_battles_are_all_battles(no_context):
+    battles = no_context.draw_battles(500, 4, seed=2)
+    models, share, counts, names = no_context.count_battles(battles)
+    worth = battles["winner"].map({"model_a": 1.0, "model_b": 0.0, "tie": 0.5})
+    for (j, k), won, count in zip(models, share, counts, strict=True):
+        same = (battles["model_a"] == names[j]) & (battles["model_b"] == names[k]) & (worth == won)
+        assert same.sum() == count
+    assert counts.sum() == 500
+
+
+@pytest.mark.parametrize("functional", ["bt", "borda", "rank_centrality"])
+def test_ranked_covers_the_order_of_the_battles(no_context, functional):
+    scores = no_context.ranked(functional, no_context.draw_battles(8000, 4, seed=3))
+    # Strengths are drawn in the order of the names.
+    assert scores["score"].is_monotonic_increasing
+    assert ((scores["lower"] < scores["score"]) & (scores["score"] < scores["upper"])).all()

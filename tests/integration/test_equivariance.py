@@ -217,23 +217,17 @@ def test_threads_with_the_default_learner(long_battles, rank):
     np.testing.assert_array_equal(one.cov_params(), two.cov_params())
 
 
-def test_the_default_learner_neither_uses_nor_changes_the_global_generator(long_battles, rank):
-    texts = []
-    for seed in (0, 1):
-        np.random.seed(seed)  # noqa: NPY002
-        before = np.random.get_state()[1].copy()  # noqa: NPY002
-        texts.append(rank(long_battles.frame, FORMULA, **SMOOTH).summary().as_text())
-        np.testing.assert_array_equal(np.random.get_state()[1], before)  # noqa: NPY002
-    assert texts[0] == texts[1]
+BAGGED = {"n_folds": 2, "tune": {"n_estimators": 3, "bagging_fraction": 0.5, "bagging_freq": 1}}
 
 
-def test_the_global_generator_is_neither_used_nor_changed(long_battles, rank):
-    formula, trees = "winner ~ x0 | model_a + model_b", {"n_estimators": 3, "bagging_fraction": 0.5, "bagging_freq": 1}
+@pytest.mark.parametrize(
+    ("formula", "options"),
+    [(FORMULA, SMOOTH), ("winner ~ x0 | model_a + model_b", BAGGED)],
+    ids=["the default learner", "trees on parts of the rows"],
+)
+def test_the_global_generator_is_neither_used_nor_changed(long_battles, rank, global_seed, formula, options):
     texts = []
     for seed in (0, 1):
-        np.random.seed(seed)  # noqa: NPY002
-        before = np.random.get_state()[1].copy()  # noqa: NPY002
-        results = rank(long_battles.frame, formula, n_folds=2, tune=trees)
-        texts.append(results.summary().as_text())
-        np.testing.assert_array_equal(np.random.get_state()[1], before)  # noqa: NPY002
+        with global_seed(seed):
+            texts.append(rank(long_battles.frame, formula, **options).summary().as_text())
     assert texts[0] == texts[1]

@@ -95,14 +95,8 @@ def test_maximum_likelihood_is_statsmodels_glm_and_the_published_ranking(folder)
         np.testing.assert_allclose(ours.cov_params(), expected, rtol=0, atol=1e-8 * np.abs(expected).max())
 
 
-def test_a_plan_for_a_tenth_of_gpt4s_verdicts_finds_the_full_table(folder):
-    import importlib.util
-    import sys
-
-    path = pathlib.Path(__file__).parents[2] / "benchmarks" / "design.py"
-    spec = importlib.util.spec_from_file_location("benchmark_of_designs", path)
-    benchmark = sys.modules[spec.name] = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(benchmark)
+def test_a_plan_for_a_tenth_of_gpt4s_verdicts_finds_the_full_table(folder, load_benchmark):
+    benchmark = load_benchmark("design")
     verdicts, plan, labels = next(benchmark.plans_of_verdicts(folder / "mt_bench", 0.1))[1:]
     assert len(verdicts) == plan.propensity[:, *np.triu_indices(6, 1)].size == 2400
     assert plan.expected_cost == pytest.approx(240)

@@ -241,13 +241,14 @@ def test_rng_is_an_int_a_generator_or_none():
         simulate_ties(50, rng=-1)
 
 
-def test_the_global_generator_is_left_alone():
-    np.random.seed(0)  # noqa: NPY002
-    before = pickle.dumps(np.random.get_state())  # noqa: NPY002
-    simulate_ties(50)
-    simulate_bt(50, rng=0)
-    Ties().truth("borda", n=10)
-    assert pickle.dumps(np.random.get_state()) == before  # noqa: NPY002
+def test_the_global_generator_is_neither_used_nor_changed(global_seed):
+    drawn = []
+    for seed in (0, 1):
+        with global_seed(seed):
+            drawn.append((simulate_ties(50), simulate_bt(50, rng=0), Ties().truth("borda", n=10)))
+    assert not drawn[0][0].equals(drawn[1][0])
+    assert drawn[0][1].equals(drawn[1][1])
+    assert drawn[0][2].equals(drawn[1][2])
 
 
 def test_simulators_are_frozen_values():

@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
-import pathlib
-import sys
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -13,19 +9,13 @@ import pytest
 import dmlrank as dr
 from dmlrank.exceptions import DataError, OptionError
 
-ROOT = pathlib.Path(__file__).parents[3]
 FUNCTIONALS = ("borda", "bt", "rank_centrality")
 FORMULA = "winner ~ x0 + x1 | model_a + model_b"
 
 
 @pytest.fixture(scope="module")
-def benchmark():
-    spec = importlib.util.spec_from_file_location("benchmark_of_designs", ROOT / "benchmarks" / "design.py")
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module  # dataclasses look their module up
-    spec.loader.exec_module(module)
-    yield module
-    del sys.modules[spec.name]
+def benchmark(load_benchmark):
+    return load_benchmark("design")
 
 
 @pytest.fixture(scope="module")
