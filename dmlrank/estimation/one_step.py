@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import os
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from .._utils.parallel import core_count, in_order
 from .._utils.progress import report
 from ..data.preferences import FloatArray, IntArray, PreferenceData
 from ..functionals.base import Local
@@ -103,7 +101,11 @@ def evaluate(
     size = chunk_size(data)
     results = [_Collected(data.n_contexts, len(blocks.context)) for _ in scores]
     n_floored = n_entries = done = 0
-    for part, chunk in _in_order(task.part, mu.parts(size, wanted), n_jobs):
+    parts = mu.parts(size, wanted)
+    chunks = in_order(
+        lambda part: (part, task.part(part)), parts, core_count(n_jobs), together=lambda part: part.concurrent
+    )
+    for part, chunk in chunks:
         for own, result in zip(chunk.scores, results, strict=True):
             result.add(part.contexts, own)
             if own.variance_correction is not None:
@@ -305,26 +307,6 @@ def _add_rows(total: FloatArray, rows: IntArray, amounts: FloatArray) -> None:
         total[rows] += amounts
     else:
         np.add.at(total, rows, amounts)
-
-
-def _in_order(
-    work: Callable[[Part], _Chunk], parts: Iterable[Part], n_jobs: int | None
-) -> Iterator[tuple[Part, _Chunk]]:
-    """Results in the order of the parts, several parts at work at a time where their models allow it."""
-    threads = n_jobs or os.cpu_count() or 1
-    waiting: deque[tuple[Part, Future[_Chunk]]] = deque()
-    with ThreadPoolExecutor(threads) as pool:
-        for part in parts:
-            if threads == 1 or not part.concurrent:
-                yield part, work(part)
-                continue
-            waiting.append((part, pool.submit(work, part)))
-            if len(waiting) > threads:
-                ready, future = waiting.popleft()
-                yield ready, future.result()
-        while waiting:
-            ready, future = waiting.popleft()
-            yield ready, future.result()
 
 
 class _Collected:

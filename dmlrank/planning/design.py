@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
@@ -10,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from .._utils.parallel import core_count
 from ..data.graph import Graph
 from ..data.preferences import FloatArray
 from ..exceptions import OptionError, OptionTypeError, check_choice
@@ -230,7 +230,7 @@ def order_plan(
         bool(one_pair),
         read_context_weights(weights, len(mu)),
         prompts == "fixed",
-        n_jobs or os.cpu_count() or 1,
+        core_count(n_jobs),
     )
     if estimator == "bt_restricted":
         problem = RestrictedProblem.of(problem)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 import numpy as np
 
+from .._utils.parallel import in_order
 from ..data.graph import Graph
 from ..data.preferences import FloatArray, IntArray
 from ..estimation.influence import clip_and_renormalise
@@ -123,10 +123,7 @@ class Problem:
             low = np.count_nonzero(table < self.floor) if self.functional.interior else 0
             return make(part, clip_and_renormalise(table, self.floor) if low > table[:, :, 0].size else table)
 
-        if self.n_jobs == 1 or len(parts) == 1:
-            return [one(part) for part in parts]
-        with ThreadPoolExecutor(self.n_jobs) as pool:
-            return list(pool.map(one, parts))
+        return list(in_order(one, parts, self.n_jobs))
 
     def scores(self) -> tuple[FloatArray, FloatArray]:
         """Mean score and covariance of the scores between contexts, (K,) and (K, K); zero where contexts are fixed."""

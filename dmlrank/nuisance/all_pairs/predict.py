@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import warnings
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,6 +11,7 @@ import lightgbm as lgb
 import numpy as np
 from numpy.typing import NDArray
 
+from ..._utils.parallel import core_count, in_order
 from ...data.preferences import FloatArray, IntArray
 from ...exceptions import DmlrankWarning
 from .context_splits import Branches, branches_taken, evaluate_items
@@ -163,13 +162,8 @@ def _from_rectangles(
             _write(table, slice(start, stop), slice(stop - start), scores, link, offset)
 
     starts = range(0, len(distinct), step)
-    n_threads = min(n_jobs or os.cpu_count() or 1, len(starts))
-    if n_threads <= 1:
-        for start in starts:
-            fill(start)
-    else:
-        with ThreadPoolExecutor(n_threads) as pool:
-            list(pool.map(fill, starts))
+    for _ in in_order(fill, starts, core_count(n_jobs)):
+        pass
     return table
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import lightgbm as lgb
 import numpy as np
 
-from ..._utils.parallel import side_by_side
+from ..._utils.parallel import Workers
 from .parameters import Parameter, fixed_parameters
 
 MAX_ROUNDS = 500
@@ -92,9 +92,9 @@ def boost_together(
         loss = float(sizes[number] * booster.eval_valid()[0][2]) if sizes[number] else 0.0
         return loss, booster.current_iteration()
 
-    with side_by_side(another_round, len(boosters), workers) as next_round:
+    with Workers(workers) as folds:
         while not made.given_up(best):
-            losses, iterations = zip(*next_round(), strict=True)
+            losses, iterations = zip(*folds.in_order(another_round, range(len(boosters))), strict=True)
             made.losses.append(sum(losses))
             made.iterations.append(iterations)
     return made

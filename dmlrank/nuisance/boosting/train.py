@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -10,6 +9,7 @@ import lightgbm as lgb
 import numpy as np
 from numpy.typing import NDArray
 
+from ..._utils.parallel import core_count
 from ...data.preferences import FloatArray, IntArray, PreferenceData
 from .binning import binned_rows, bins
 from .parameters import Parameter, Settings, as_settings, fixed_parameters
@@ -184,7 +184,7 @@ def workers_at(size: int, count: int, n_jobs: int | None) -> tuple[int, int | No
     >>> workers_at(10_000, 5, 2), workers_at(500_000, 5, 2), workers_at(50_000_000, 5, 2)
     ((1, 2), (2, 1), (1, 2))
     """
-    cores = n_jobs or os.cpu_count() or 1
+    cores = core_count(n_jobs)
     workers = min(count, cores)
     if workers < 2 or not _SIDE_BY_SIDE[0] <= size < _SIDE_BY_SIDE[1]:
         return 1, n_jobs

@@ -8,7 +8,7 @@ from itertools import pairwise
 import numpy as np
 
 from ..._utils.blas import gathered, product
-from ..._utils.parallel import at_once
+from ..._utils.parallel import in_order
 from ...data.preferences import FloatArray, IntArray
 from ..all_pairs.predict import distinct_rows
 from ..outcome_model.main_effects import LabelledRows
@@ -173,11 +173,11 @@ class SelectionProblem:
         step = max(1, _CHUNK // (2 * len(self.share)))
         starts = range(0, len(self.columns), step)
 
-        def part(number: int) -> tuple[float, FloatArray]:
-            return self._log_sums(slice(starts[number], starts[number] + step), coefficients)
+        def part(start: int) -> tuple[float, FloatArray]:
+            return self._log_sums(slice(start, start + step), coefficients)
 
         large = self.columns.size * self.shown.shape[1] >= _LARGE
-        for own, slope in at_once(part, len(starts), min(self.workers, len(starts)) if large else 1):
+        for own, slope in in_order(part, starts, self.workers if large else 1):
             value += own
             gradient += slope
         return value, gradient.reshape(-1)

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ..._utils.parallel import at_once
+from ..._utils.parallel import in_order
 from ..._utils.progress import report
 from ...data.graph import Graph
 from ...data.preferences import Cells, FloatArray, IntArray, PreferenceData
@@ -300,7 +300,7 @@ def _boosters(
         return train_booster(part, None, n_items, tune, rngs[held_out], each, settings)
 
     made = list[Any]()
-    for booster in at_once(train, len(rngs), workers):
+    for booster in in_order(train, range(len(rngs)), workers):
         made.append(booster)
         report(len(made), len(rngs), "propensity, folds")
     return made

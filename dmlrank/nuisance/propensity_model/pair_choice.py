@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import lightgbm as lgb
 import numpy as np
 
+from ..._utils.parallel import core_count
 from ..._utils.progress import report
 from ...data.preferences import FloatArray, IntArray, PreferenceData
 from ..all_pairs.predict import PairTrees, predict_all_pairs
@@ -147,7 +147,7 @@ def _shown(data: PreferenceData, fold: IntArray) -> FoldCells:
 
 def _model(prior: float, n_jobs: int | None) -> SmoothModel[SelectionEffects]:
     def problem(training: FoldCells) -> SelectionProblem:
-        return SelectionProblem.of(training.rows, _overall(training, prior), n_jobs or os.cpu_count() or 1)
+        return SelectionProblem.of(training.rows, _overall(training, prior), core_count(n_jobs))
 
     return SmoothModel(problem, _RIDGES, "selection")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pathlib
 import threading
 
 import lightgbm as lgb
@@ -9,28 +10,75 @@ import numpy as np
 import pytest
 
 from dmlrank._utils import parallel as module
-from dmlrank._utils.parallel import at_once, side_by_side
+from dmlrank._utils.parallel import Workers, in_order
 from dmlrank.nuisance.boosting import train as lightgbm
 from dmlrank.nuisance.boosting.train import workers_at
 from dmlrank.nuisance.smooth import penalty as smooth_effects
 
 
-@pytest.mark.parametrize("workers", [1, 3])
-def test_results_come_in_order(workers):
-    assert list(at_once(lambda number: number + 1, 5, workers)) == [1, 2, 3, 4, 5]
-    with side_by_side(lambda number: number * 2, 4, workers) as ask:
-        assert ask() == ask() == [0, 2, 4, 6]
+@pytest.mark.parametrize("n", [1, 3])
+def test_results_come_in_order(n):
+    assert list(in_order(lambda number: number + 1, range(5), n)) == [1, 2, 3, 4, 5]
+    assert list(in_order(str, iter("abc"), n)) == ["a", "b", "c"]
+    with Workers(n) as workers:
+        assert [list(workers.in_order(lambda number: number * 2, range(4))) for _ in range(2)] == [[0, 2, 4, 6]] * 2
 
 
 def test_two_are_at_work_together():
     # Each waits for the other: in turns they would wait in vain.
     meet = threading.Barrier(2, timeout=30)
-    assert list(at_once(lambda number: meet.wait() >= 0, 2, 2)) == [True, True]
+    assert list(in_order(lambda number: meet.wait() >= 0, range(2), 2)) == [True, True]
 
 
-def test_errors_reach_the_caller():
+@pytest.mark.parametrize(("tasks", "n"), [(range(3), 1), (range(1), 4), ([], 4)])
+def test_one_worker_or_one_task_needs_no_threads(monkeypatch, tasks, n):
+    monkeypatch.setattr(module, "ThreadPoolExecutor", None)
+    assert list(in_order(lambda number: threading.current_thread(), tasks, n)) == [threading.main_thread()] * len(tasks)
+
+
+def test_few_tasks_are_begun_ahead_of_the_result_that_is_waited_for():
+    begun: list[int] = []
+    taken = iter(range(100))
+
+    def tasks():
+        for number in taken:
+            begun.append(number)
+            yield number
+
+    results = in_order(lambda number: number, tasks(), 3)
+    assert next(results) == 0
+    assert len(begun) == 4
+    results.close()
+    assert len(begun) == 4
+
+
+def test_tasks_that_may_not_stand_beside_others_wait_for_these_and_keep_their_place():
+    running: set[int] = set()
+
+    def work(number):
+        running.add(number)
+        alone = len(running) == 1
+        thread = threading.current_thread()
+        running.discard(number)
+        return number, alone, thread is threading.main_thread()
+
+    made = list(in_order(work, range(7), 3, together=lambda number: number not in (2, 3, 6)))
+    assert [number for number, _, _ in made] == list(range(7))
+    assert [number for number, _, here in made if here] == [2, 3, 6]
+    assert all(alone for number, alone, here in made if here)
+
+
+def test_errors_reach_the_caller_in_their_place():
+    results = in_order(lambda number: 1 // (1 - number), range(3), 2)
+    assert next(results) == 1
     with pytest.raises(ZeroDivisionError):
-        list(at_once(lambda number: 1 // number, 3, 2))
+        next(results)
+
+
+def test_the_package_has_one_home_of_thread_pools():
+    package = pathlib.Path(module.__file__).parents[1]
+    users = [path.name for path in package.rglob("*.py") if "ThreadPoolExecutor" in path.read_text(encoding="utf-8")]
+    assert users == ["parallel.py"]
 
 
 def test_folds_are_trained_at_once_where_that_pays():
@@ -54,9 +102,7 @@ def test_lightgbm_is_as_quiet_in_our_threads_as_elsewhere(capfd):
     x = np.zeros((40, 1))
     data = [lgb.Dataset(x, np.arange(40) % 2, params={"verbosity": -1}).construct() for _ in range(2)]
     boosters = [lgb.Booster({"objective": "binary", "verbosity": -1, "num_threads": 1}, own) for own in data]
-    with side_by_side(lambda number: boosters[number].update(), 2, workers=2) as update:
-        update()
-    assert list(at_once(lambda number: boosters[number].update(), 2, workers=2)) == [True, True]
+    assert list(in_order(lambda booster: booster.update(), boosters, 2)) == [True, True]
     assert capfd.readouterr().out == ""
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dmlrank._utils import parallel as at_once
+from dmlrank._utils import parallel
 from dmlrank.nuisance.boosting import train as lightgbm
 from dmlrank.nuisance.propensity_model import pair_choice as selection_shares
 from dmlrank.nuisance.propensity_model.conditional_logit import pair_shares
@@ -243,7 +243,7 @@ def test_propensities_are_any_labels_times_shares(draw, ordered):
 def test_boosters_and_their_data_ask_for_as_many_threads(draw, monkeypatch, capfd):
     """LightGBM would complain, in threads in which it is let."""
     monkeypatch.setattr(lightgbm, "_SIDE_BY_SIDE", (0, 20_000_000))
-    monkeypatch.setattr(at_once, "_quiet", lambda: None)
+    monkeypatch.setattr(parallel, "_quiet", lambda: None)
     data, _ = draw(16, 300, jump=2.0)
     for large in (1, 300 * 6 * 4 - 1, 10**9):
         monkeypatch.setattr(lightgbm, "_LARGE", large)
