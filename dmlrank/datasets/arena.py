@@ -12,7 +12,7 @@ from scipy.special import softmax
 from ..exceptions import ColumnError, DataError, listed, nearest
 from .prompts import CATEGORIES, SHARES, draw_prompts, length_distribution
 from .random_draws import FloatArray, IntArray, Rng, check_between, check_count, draw_categories, generator
-from .truth import Scorer, average_scores
+from .true_scores import Scorer, true_scores
 
 __all__ = ["Arena", "simulate_arena"]
 
@@ -201,10 +201,8 @@ class Arena:
 
         Parameters
         ----------
-        n : int
-            Number of prompts.
-        rng : int, numpy.random.Generator or None
-            Seed, generator to advance, or None for fresh entropy.
+        n, rng
+            As in :meth:`contexts`.
 
         Returns
         -------
@@ -251,10 +249,9 @@ class Arena:
         pandas.Series
             Scores, (K,), by model.
         """
-        scores = average_scores(functional, self._cells(), len(_LABELS))
-        return pd.Series(scores, index=self.models if len(scores) == len(self.models) else None)
+        return true_scores(functional, self._weighted(), n_categories=len(_LABELS), models=self.models)
 
-    def _cells(self) -> Iterator[tuple[FloatArray, FloatArray]]:
+    def _weighted(self) -> Iterator[tuple[FloatArray, FloatArray]]:
         for group, category in enumerate(CATEGORIES):
             pmf = length_distribution(category)
             lengths = np.flatnonzero(pmf)

@@ -1,4 +1,4 @@
-"""From an ``rng`` argument to a generator, and drawing categories with it."""
+"""Random draws of simulators: the generator of an ``rng``, categories drawn with it, checks of what sets draws up."""
 
 from __future__ import annotations
 

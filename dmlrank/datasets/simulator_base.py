@@ -13,7 +13,7 @@ from scipy.special import expit, logit
 
 from ..exceptions import DataError
 from .random_draws import FloatArray, IntArray, Rng, check_between, check_count, draw_categories, generator
-from .truth import Scorer, average_scores
+from .true_scores import Scorer, true_scores
 
 _LABELS = np.array(["model_a", "model_b", "tie"], dtype=object)
 _CHUNK_CELLS = 2_000_000
@@ -185,10 +185,10 @@ class Simulator(ABC):
         pandas.Series
             Scores, (K,), by model.
         """
-        scores = average_scores(functional, self._chunks(check_count(n, "n"), generator(rng)), self.n_categories)
-        return pd.Series(scores, index=self.models if len(scores) == self.n_items else None)
+        weighted = self._weighted(check_count(n, "n"), generator(rng))
+        return true_scores(functional, weighted, n_categories=self.n_categories, models=self.models)
 
-    def _chunks(self, n: int, rng: np.random.Generator) -> Iterator[tuple[FloatArray, FloatArray]]:
+    def _weighted(self, n: int, rng: np.random.Generator) -> Iterator[tuple[FloatArray, FloatArray]]:
         size = max(1, _CHUNK_CELLS // (self.n_items**2 * self.n_categories))
         for start in range(0, n, size):
             mu = self.mu(self.features(min(size, n - start), rng))

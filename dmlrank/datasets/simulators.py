@@ -98,21 +98,10 @@ class Bt(Simulator):
 
     Parameters
     ----------
-    coefficients : int
-        Seed of the coefficients; it names the draw.
-    n_items, n_features : int
-        K and p.
     gamma : float
         Strength of the cycle, the distance from Bradley-Terry.
-    min_mass : float
-        epsilon_mu, 0 here.
     **others
-        As in :class:`Ties`, with pi_min = 0.01.
-
-    Raises
-    ------
-    OptionError, OptionTypeError
-        If a parameter is out of its range or of the wrong kind.
+        As in :class:`Ties`, which refuses the same values, with epsilon_mu = 0 and pi_min = 0.01.
 
     References
     ----------
@@ -181,12 +170,8 @@ def simulate_bt(n: int = 2000, *, coefficients: int = 0, rng: Rng = None, **para
 
     Parameters
     ----------
-    n : int
-        Number of contexts.
-    coefficients : int
-        Seed of the coefficients, apart from the seed of the sample.
-    rng : int, numpy.random.Generator or None
-        Seed of the sample.
+    n, coefficients, rng
+        As in :func:`simulate_ties`, which raises the same errors, too.
     **parameters
         Any other parameter of :class:`Bt`, ``gamma`` among them.
 
@@ -194,11 +179,6 @@ def simulate_bt(n: int = 2000, *, coefficients: int = 0, rng: Rng = None, **para
     -------
     pandas.DataFrame
         As :meth:`Bt.sample`; there are no ties.
-
-    Raises
-    ------
-    OptionError, OptionTypeError
-        For a parameter that does not exist, is out of its range or of the wrong kind.
 
     Examples
     --------

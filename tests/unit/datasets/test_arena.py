@@ -8,7 +8,7 @@ import pytest
 
 from dmlrank.datasets import Arena, simulate_arena
 from dmlrank.datasets.prompts import SHARES, draw_prompts, length_distribution
-from dmlrank.exceptions import ColumnError, DataError, OptionError, OptionTypeError
+from dmlrank.exceptions import ColumnError, DataError
 from dmlrank.functionals import CategoryWeights, named
 
 LABELS = ["model_a", "model_b", "tie", "tie (bothbad)"]
@@ -206,18 +206,3 @@ def test_contexts_that_are_not_the_arenas_are_refused():
     for length in (0, np.nan, "long"):
         with pytest.raises(DataError, match="positive"):
             arena.mu(pd.DataFrame({"category": ["math"], "length": [length]}))
-
-
-@pytest.mark.parametrize(
-    ("parameters", "error"),
-    [
-        ({"coefficients": 0.5}, OptionTypeError),
-        ({"no_vote": 1.0}, OptionError),
-        ({"n_judges": 0}, OptionError),
-        ({"interaction": -1.0}, OptionError),
-        ({"position_effect": np.inf}, OptionError),
-    ],
-)
-def test_parameters_out_of_range_are_named(parameters, error):
-    with pytest.raises(error, match=next(iter(parameters))):
-        Arena(**parameters)

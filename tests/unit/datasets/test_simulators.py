@@ -9,7 +9,7 @@ import pickle
 import numpy as np
 import pytest
 
-from dmlrank.datasets import Bt, Ties, simulate_bt, simulate_ties
+from dmlrank.datasets import Arena, Bt, Ties, simulate_bt, simulate_ties
 from dmlrank.exceptions import DataError, OptionError, OptionTypeError
 from dmlrank.functionals import Borda, BradleyTerry, CategoryWeights, RankCentrality
 
@@ -109,10 +109,10 @@ def test_truth_is_the_mean_score_over_fresh_contexts(functional):
     assert list(scores.index) == ["model_0", "model_1", "model_2"]
 
 
-def test_truth_does_not_depend_on_the_size_of_a_chunk(monkeypatch):
-    whole = Ties(0).truth("borda", n=1000)
-    monkeypatch.setattr("dmlrank.datasets.simulator_base._CHUNK_CELLS", 27 * 64)
-    np.testing.assert_allclose(Ties(0).truth("borda", n=1000), whole, rtol=1e-12)
+def test_truth_is_the_mean_score_over_more_contexts_than_one_chunk_holds():
+    ties, n = Ties(0), 150_000
+    scores = Borda().bind(CategoryWeights.half(3)).value(ties.mu(ties.features(n, rng=0)))
+    np.testing.assert_allclose(ties.truth("borda", n=n), scores.mean(axis=0), rtol=1e-12)
 
 
 def test_truth_refuses_what_has_no_scores():
@@ -260,26 +260,31 @@ def test_simulators_are_frozen_values():
 
 
 @pytest.mark.parametrize(
-    ("parameters", "error"),
+    ("kind", "parameters", "error"),
     [
-        ({"n_items": 1}, OptionError),
-        ({"n_items": 3.0}, OptionTypeError),
-        ({"n_features": 0}, OptionError),
-        ({"coefficients": -1}, OptionError),
-        ({"coefficients": None}, OptionTypeError),
-        ({"temperature": 0.0}, OptionError),
-        ({"min_mass": 0.5}, OptionError),
-        ({"propensity_rate": 1.0}, OptionError),
-        ({"propensity_min": 0.6}, OptionError),
-        ({"propensity_max": 1.1}, OptionError),
-        ({"tie_level": np.nan}, OptionError),
-        ({"tie_wave": "0.4"}, OptionTypeError),
-        ({"selection_strength": -0.1}, OptionError),
+        (Ties, {"n_items": 1}, OptionError),
+        (Ties, {"n_items": 3.0}, OptionTypeError),
+        (Ties, {"n_features": 0}, OptionError),
+        (Ties, {"coefficients": -1}, OptionError),
+        (Ties, {"coefficients": None}, OptionTypeError),
+        (Ties, {"temperature": 0.0}, OptionError),
+        (Ties, {"min_mass": 0.5}, OptionError),
+        (Ties, {"propensity_rate": 1.0}, OptionError),
+        (Ties, {"propensity_min": 0.6}, OptionError),
+        (Ties, {"propensity_max": 1.1}, OptionError),
+        (Ties, {"tie_level": np.nan}, OptionError),
+        (Ties, {"tie_wave": "0.4"}, OptionTypeError),
+        (Ties, {"selection_strength": -0.1}, OptionError),
+        (Arena, {"coefficients": 0.5}, OptionTypeError),
+        (Arena, {"no_vote": 1.0}, OptionError),
+        (Arena, {"n_judges": 0}, OptionError),
+        (Arena, {"interaction": -1.0}, OptionError),
+        (Arena, {"position_effect": np.inf}, OptionError),
     ],
 )
-def test_parameters_out_of_range_are_named(parameters, error):
+def test_parameters_out_of_range_are_named(kind, parameters, error):
     with pytest.raises(error, match=next(iter(parameters)) if "propensity_min" not in parameters else "propensity_max"):
-        Ties(**parameters)
+        kind(**parameters)
 
 
 def test_features_of_the_wrong_shape_are_refused():

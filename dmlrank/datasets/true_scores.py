@@ -1,4 +1,4 @@
-"""Averages of a ranking functional over contexts whose category probabilities are known."""
+"""True scores: a ranking functional averaged over contexts whose category probabilities are known."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import Protocol
 
 import numpy as np
+import pandas as pd
 
 from ..exceptions import OptionTypeError
 from ..functionals import CategoryWeights, named
@@ -18,9 +19,13 @@ class Scorer(Protocol):
     def value(self, mu: FloatArray) -> FloatArray: ...
 
 
-def average_scores(
-    functional: str | Scorer, chunks: Iterable[tuple[FloatArray, FloatArray]], n_categories: int
-) -> FloatArray:
+def true_scores(
+    functional: str | Scorer,
+    chunks: Iterable[tuple[FloatArray, FloatArray]],
+    *,
+    n_categories: int,
+    models: tuple[str, ...],
+) -> pd.Series:
     """Weighted mean of F(mu) over contexts that come in chunks.
 
     Parameters
@@ -31,10 +36,13 @@ def average_scores(
         Category probabilities, (m, K, K, C), and the weight of each context, (m,).
     n_categories : int
         C.
+    models : tuple of str
+        Names of the K items.
 
     Returns
     -------
-    array, (d,)
+    pandas.Series
+        Scores, (K,), by model. A functional whose scores are not one for each model, (d,), gives them by position.
 
     Raises
     ------
@@ -48,7 +56,8 @@ def average_scores(
     for mu, weights in chunks:
         total = total + weights @ scorer.value(mu)
         weight += weights.sum()
-    return total / weight
+    scores = total / weight
+    return pd.Series(scores, index=models if len(scores) == len(models) else None)
 
 
 def _bound(functional: str | Scorer, n_categories: int) -> Scorer:
