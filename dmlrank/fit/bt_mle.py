@@ -2,78 +2,68 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
-import numpy as np
-
-from ..data.preferences import PreferenceData
-from ..data.read_clusters import read_clusters
+from ..data.preferences import FloatArray, IntArray, PreferenceData
+from ..data.read_clusters import Clusters, read_clusters
 from ..estimation.bt_mle import BradleyTerryFit, fit_bradley_terry, likelihood_influence, won_votes
-from ..estimation.cross_fitting import CrossFittedMu, Folds
-from ..estimation.influence import Influence, Labels
-from ..estimation.one_step import OneStepResult
+from ..estimation.influence import Influence, InfluenceBlocks
 from ..functionals import Borda
-from ..nuisance.outcome_model.cross_fit import ConstantMu
-from ..nuisance.propensity_model.estimate import Propensity
+from ..inference.covariance import Covariance
 from ..options import Options
+from .cache import Cache
 from .estimand import Setup, comparison_graph, restrict_items, set_up_likelihood
-from .state import Memory, Repetition, Source, Steps, clustered, influence_blocks
+from .fit_covariance import clustered
+from .inputs import dropped_items, influence_blocks
+from .state import Source, Steps
 
 
-def maximum_likelihood(read: PreferenceData, o: Options, source: Source, memory: Memory) -> Steps:
-    """The steps of a fit without first stages; those of an earlier fit stay in memory for the way back."""
+def maximum_likelihood(read: PreferenceData, o: Options, source: Source, cache: Cache) -> Steps:
+    """The steps of a fit without first stages; those of an earlier fit stay in the cache for the way back."""
+    own = cache.slot("bt_mle")
     words = "votes" if isinstance(o.graph, str) else o.graph
-    restriction = (read, words, 1, o.component, o.min_comparisons)
-    data = memory.step("bt_mle items", restriction, lambda: restrict_items(*restriction))
-    graph = memory.step("bt_mle graph", (data, words), lambda: comparison_graph(data, words, 1))
-    setup = memory.step(
-        "bt_mle setup", (data, graph, o.category_weights), lambda: set_up_likelihood(data, graph, o.category_weights)
-    )
-    clusters = memory.step(
-        "bt_mle clusters", (data, o.groups, o.context), lambda: read_clusters(data, o.groups, o.context)
-    )
-    blocks, annotator = memory.step("bt_mle blocks", (data, clusters), lambda: influence_blocks(data, clusters))
-    worth, edges = setup.weights.first, graph.edges
-    fitted = memory.step(
-        "bt_mle scores", (data, setup), lambda: fit_bradley_terry(won_votes(data, worth, edges), data.items)
-    )
-    influence = memory.step(
-        "bt_mle influence", (fitted, blocks), lambda: likelihood_influence(fitted, data, worth, edges, blocks)
-    )
-    gauge = setup.functional.gauge(data.n_items).basis
-    covariance = memory.step(
-        "bt_mle covariance", (influence, clusters), lambda: clustered(influence, gauge, clusters, annotator)
-    )
+    data = own.call(restrict_items, read, words, 1, o.component, o.min_comparisons)
+    graph = own.call(comparison_graph, data, words, 1)
+    setup = own.call(set_up_likelihood, data, graph, o.category_weights)
+    clusters = own.call(read_clusters, data, o.groups, o.context)
+    blocks, annotator = own.call(influence_blocks, data, clusters)
+    fitted = own.call(maximise, data, setup)
+    influence = own.call(scores_influence, data, setup, fitted, blocks)
+    covariance = own.call(sandwich_covariance, setup, influence, clusters, annotator)
     return Steps(
-        o,
-        source,
-        data,
-        tuple(name for name in read.items if name not in data.items),
-        setup,
-        clusters,
-        None,
-        blocks,
-        annotator,
-        (_nothing_repeated(data, setup, fitted, influence),),
-        influence,
-        covariance,
-        memory.kept,
-        fitted,
+        options=o,
+        source=source,
+        data=data,
+        dropped=dropped_items(read, data),
+        setup=setup,
+        clusters=clusters,
+        context_weight=None,
+        blocks=blocks,
+        annotator=annotator,
+        influence=influence,
+        win_share=win_share(data, setup, fitted),
+        covariance=covariance,
+        cache=cache.kept,
+        likelihood=fitted,
     )
 
 
-def _nothing_repeated(data: PreferenceData, setup: Setup, fitted: BradleyTerryFit, influence: Influence) -> Repetition:
-    """What stands in the place of a repetition: the model's own probabilities, no folds, no propensities."""
-    mu = fitted.probabilities(data.n_categories)
-    cell_mu = mu[data.cells.first, data.cells.second]
-    wins = np.tile(Borda(setup.weights, setup.graph).value(mu[None]), (data.n_contexts, 1))
-    shares = replace(influence, value=wins).without_correction()
-    folds = Folds(np.zeros(data.n_contexts, dtype=np.intp), data.seed_order, 1)
-    return Repetition(
-        folds,
-        CrossFittedMu((ConstantMu(mu),), folds, data.x),
-        Propensity(np.full(len(data.cells), np.nan), "not used"),
-        OneStepResult(
-            (influence, shares), cell_mu, 0, 0, Labels(cell_mu, data.cells, np.ones(len(data.cells), np.intp))
-        ),
-    )
+def maximise(data: PreferenceData, setup: Setup) -> BradleyTerryFit:
+    """The scores with the largest likelihood of the votes on the graph."""
+    return fit_bradley_terry(won_votes(data, setup.weights.first, setup.graph.edges), data.items)
+
+
+def scores_influence(data: PreferenceData, setup: Setup, fitted: BradleyTerryFit, blocks: InfluenceBlocks) -> Influence:
+    """Influence values of the scores."""
+    return likelihood_influence(fitted, data, setup.weights.first, setup.graph.edges, blocks)
+
+
+def sandwich_covariance(
+    setup: Setup, influence: Influence, clusters: Clusters | None, annotator: IntArray | None
+) -> Covariance:
+    """H^-1 (sum s s') H^-1 with the independence that the clusters leave."""
+    gauge = setup.functional.gauge(influence.n_scores).basis
+    return clustered(influence, gauge, clusters, annotator)
+
+
+def win_share(data: PreferenceData, setup: Setup, fitted: BradleyTerryFit) -> FloatArray:
+    """The share of comparisons that each model wins by the fitted probabilities, (K,)."""
+    return Borda(setup.weights, setup.graph).value(fitted.probabilities(data.n_categories)[None])[0]

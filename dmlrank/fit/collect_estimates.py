@@ -14,13 +14,11 @@ from ..nuisance.outcome_model.main_effects_boosting import SmoothBoostedMu
 from ..nuisance.outcome_model.user_learners import learner_name
 from ..nuisance.propensity_model.estimate import Propensity
 from .estimates import Design, Diagnostics, Estimates
+from .fit_covariance import covariance_of
 from .judge_value import judge_figures
-from .pipeline import covariance_of
 from .state import Steps
 
 _TINY = 1e-15
-# Estimators that assume a model say so in the functional's name.
-_LABELS = {"bt_mle": "bt (maximum likelihood)", "bt_restricted": "bt (model assumed)"}
 
 
 def collect(steps: Steps, given_warnings: tuple[str, ...]) -> Estimates:
@@ -28,15 +26,14 @@ def collect(steps: Steps, given_warnings: tuple[str, ...]) -> Estimates:
     functional, data, o = steps.setup.functional, steps.data, steps.options
     gauge = functional.gauge(data.n_items)
     names = output_names(functional, data.items)
-    position = (np.nan, np.nan) if steps.likelihood else position_test(steps)
     return Estimates(
         models=data.items,
         functional=functional.name,
-        functional_label=_LABELS.get(o.estimator, functional.label),
+        functional_label=steps.estimator.functional_label(functional.label),
         estimator=o.estimator,
         estimate=steps.influence.estimate,
         plugin=steps.influence.plugin,
-        shares=steps.influence_of(1).estimate,
+        shares=steps.win_share,
         covariance=steps.covariance,
         critical=critical_value(steps.covariance, o.alpha),
         alpha=o.alpha,
@@ -45,7 +42,7 @@ def collect(steps: Steps, given_warnings: tuple[str, ...]) -> Estimates:
         fixed=gauge.fixed,
         graph=steps.setup.graph,
         design=_design(steps),
-        diagnostics=_diagnostics(steps, position, given_warnings),
+        diagnostics=_diagnostics(steps, given_warnings),
         outputs=() if names == data.items else names,
         judge=judge_figures(steps),
     )
@@ -75,7 +72,7 @@ def _design(steps: Steps) -> Design:
         prompts=o.prompts,
         weighted=o.weights is not None,
         ordered=o.position_bias,
-        propensity=steps.propensity.how,
+        propensity=steps.propensity.how if steps.repetitions else "not used",
         cov_type=o.cov_type,
         clusters=steps.clusters.names if steps.clusters else (),
         seed=o.seed,
@@ -84,7 +81,7 @@ def _design(steps: Steps) -> Design:
 
 
 def _learner(steps: Steps) -> str:
-    if steps.likelihood:
+    if not steps.repetitions:
         return "none"
     if steps.options.mu is not None:
         return "given (mu=)"
@@ -101,11 +98,11 @@ def _learner(steps: Steps) -> str:
     return name if not constant else f"{name} ({constant} folds: shares)"
 
 
-def _diagnostics(steps: Steps, position: tuple[float, float], given_warnings: tuple[str, ...]) -> Diagnostics:
-    data, first = steps.data, steps.repetitions[0]
+def _diagnostics(steps: Steps, given_warnings: tuple[str, ...]) -> Diagnostics:
     if steps.likelihood:
         return _likelihood_diagnostics(steps, steps.likelihood.log_loss, given_warnings)
-    labels = steps.evaluated.labels
+    data, first, labels = steps.data, steps.first, steps.evaluated.labels
+    position_effect, position_z = position_test(steps)
     votes = labels.cells.y * labels.cells.n_votes[:, None]
     share = votes.sum(axis=0) / data.n_votes
     loss = -(votes * np.log(np.maximum(labels.mu, _TINY))).sum() / data.n_votes
@@ -116,8 +113,8 @@ def _diagnostics(steps: Steps, position: tuple[float, float], given_warnings: tu
         min_propensity=float(_on_graph(steps).min()),
         effective_share=_effective_share(data, steps.propensity),
         propensity_floored=steps.propensity.n_floored,
-        position_effect=position[0],
-        position_z=position[1],
+        position_effect=position_effect,
+        position_z=position_z,
         mu_floored=steps.evaluated.n_floored,
         mu_entries=steps.evaluated.n_entries,
         pairs_left_out=steps.setup.n_left_out,
@@ -128,7 +125,7 @@ def _diagnostics(steps: Steps, position: tuple[float, float], given_warnings: tu
         votes_dropped=data.n_votes_dropped,
         contexts_added=data.n_added,
         warnings=given_warnings,
-        floor=steps.repetitions[0].floor if steps.setup.functional.interior else 0.0,
+        floor=first.floor if steps.setup.functional.interior else 0.0,
         subsample=0 if first.sample is None else len(first.sample),
         subsample_price=first.evaluated.influences[0].subsample_inflation,
         **_validity(steps),

@@ -129,6 +129,7 @@ def comparison_graph(data: PreferenceData, graph: Any, min_labels: int) -> Graph
 def set_up(
     data: PreferenceData,
     graph: Any,
+    *,
     min_labels: int,
     edge_weights: Any,
     category_weights: Any,
@@ -150,7 +151,7 @@ def set_up(
     enough = Graph.observed(counts, min_labels, data.ordered).edges
     n_left_out = int(np.triu((counts + counts.T > 0) & ~compared.edges).sum())
     n_extrapolated = int(np.triu(compared.edges & ~enough).sum())
-    _warn(data, bound, compared, n_left_out, n_extrapolated, min_labels)
+    _warn_of_graph(data, bound, compared, n_extrapolated, min_labels)
     bound.gauge(data.n_items)
     how = edge_weights if isinstance(edge_weights, str) else "given"
     return Setup(bound, weights, compared, how, n_left_out, n_extrapolated)
@@ -175,9 +176,10 @@ def set_up_likelihood(data: PreferenceData, graph: Graph, category_weights: Any)
     return Setup(BradleyTerry().bind(weights, graph), weights, graph, "votes", left_out, 0)
 
 
-def _warn(
-    data: PreferenceData, functional: Functional, graph: Graph, n_left_out: int, n_extrapolated: int, min_labels: int
+def _warn_of_graph(
+    data: PreferenceData, functional: Functional, graph: Graph, n_extrapolated: int, min_labels: int
 ) -> None:
+    """Warn where scores are extrapolated, or opponents differ by schedule."""
     if n_extrapolated:
         warnings.warn(
             f"{n_extrapolated} of {graph.n_edges} pairs on the graph have fewer than {min_labels} labelled contexts"

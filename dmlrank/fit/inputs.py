@@ -3,29 +3,44 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from ..data.formula.parse import parse_formula
 from ..data.graph import Graph
 from ..data.preferences import FloatArray, IntArray, PreferenceData
 from ..data.read_clusters import Clusters, context_weights, read_clusters
 from ..data.read_votes import read_preferences
-from ..estimation.bt_restricted import check_restricted_categories
 from ..estimation.cross_fitting import GivenMu
-from ..estimation.influence import InfluenceBlocks
+from ..estimation.influence import InfluenceBlocks, blocks_by_context, blocks_by_group
 from ..nuisance.judge.verdicts import Verdicts, read_verdicts
 from ..nuisance.outcome_model.supplied import checked_mu
 from ..options import Options
+from .cache import Cache
 from .estimand import Setup, comparison_graph, restrict_items, set_up
-from .state import Memory, Source, influence_blocks
+from .estimators import estimator_named
+from .state import Source
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Inputs:
     """Everything that all repetitions of a fit share.
 
-    ``dropped`` are items that were read and are not ranked, ``weight`` is that of the contexts, ``given`` is mu where
-    the user handed it in.
+    Attributes
+    ----------
+    data : PreferenceData
+    dropped : tuple of str
+        Items that were read and are not ranked.
+    graph : Graph
+    setup : Setup
+    clusters : Clusters or None
+    context_weight : ndarray, shape (n,), or None
+        Weights in the target population.
+    verdicts : Verdicts or None
+    blocks : InfluenceBlocks
+    annotator : ndarray of int, shape (q,), or None
+        The annotator of each block where annotators are clusters.
+    given_mu : GivenMu or None
+        mu where the user supplied it.
     """
 
     data: PreferenceData
@@ -33,67 +48,134 @@ class Inputs:
     graph: Graph
     setup: Setup
     clusters: Clusters | None
-    weight: FloatArray | None
+    context_weight: FloatArray | None
     verdicts: Verdicts | None
     blocks: InfluenceBlocks
     annotator: IntArray | None
-    given: GivenMu | None
+    given_mu: GivenMu | None
 
 
-def gather(memory: Memory, read: PreferenceData, source: Source, o: Options) -> Inputs:
-    """Restrict, bind and check what was read, each step redone only when something that it depends on has changed."""
-    restriction = (read, o.graph, o.min_labels, o.component, o.min_comparisons)
-    data = memory.step("items", restriction, lambda: restrict_items(*restriction))
-    dropped = tuple(name for name in read.items if name not in data.items)
-    graph = memory.step("graph", (data, o.graph, o.min_labels), lambda: comparison_graph(data, o.graph, o.min_labels))
-    restricted = o.estimator == "bt_restricted"
-    functional = "bt" if restricted and o.functional == "borda" else o.functional
-    binding = (data, graph, o.min_labels, o.edge_weights, o.category_weights, functional)
-    setup = memory.step("setup", binding, lambda: set_up(*binding))
-    if restricted:
-        check_restricted_categories(setup.weights, data.categories)
-    clusters = memory.step("clusters", (data, o.groups, o.context), lambda: read_clusters(data, o.groups, o.context))
-    weight = memory.step("weights", (data, o.weights), lambda: context_weights(data, o.weights))
-    verdicts = memory.step(
-        "verdicts",
-        (data, o.judge, o.context, o.categories),
-        lambda: _verdicts(data, source, o) if o.judge is not None else None,
-    )
-    blocks, annotator = memory.step(
-        "blocks", (data, clusters, verdicts), lambda: influence_blocks(data, clusters, verdicts)
-    )
-    given = memory.step("given mu", (data, o.mu), lambda: None if o.mu is None else GivenMu(checked_mu(o.mu, data)))
-    return Inputs(data, dropped, graph, setup, clusters, weight, verdicts, blocks, annotator, given)
+class Reading(NamedTuple):
+    """The options that reading the data depends on.
+
+    Attributes
+    ----------
+    context, categories, missing, votes, unlabelled, position_bias
+        As in :func:`dmlrank.dml_rank`.
+    groups : tuple of str
+        Columns of clusters.
+    propensity, weights : str or None
+        Columns that hold propensities, and weights of the contexts.
+    """
+
+    context: tuple[str, ...]
+    categories: Any
+    missing: str
+    votes: str
+    unlabelled: Any
+    position_bias: bool
+    groups: tuple[str, ...]
+    propensity: str | None
+    weights: str | None
+
+    @classmethod
+    def of(cls, o: Options) -> Reading:
+        """Those of a fit."""
+        return cls(
+            o.context,
+            o.categories,
+            o.missing,
+            o.votes,
+            o.unlabelled,
+            o.position_bias,
+            tuple(name for name in o.groups if name != "context"),
+            o.propensity_column,
+            o.weights_column,
+        )
 
 
-def reading_options(o: Options) -> tuple[Any, ...]:
-    """The options that reading the data depends on."""
-    return (o.context, o.categories, o.missing, o.votes, o.unlabelled, o.position_bias, *_columns(o))
-
-
-def _columns(o: Options) -> tuple[tuple[str, ...], str | None, str | None]:
-    """Columns beside the formula's: groups, propensity, weights."""
-    return tuple(name for name in o.groups if name != "context"), o.propensity_column, o.weights_column
-
-
-def read_source(source: Source, o: Options) -> PreferenceData:
+def read_source(source: Source, reading: Reading) -> PreferenceData:
     """Read what the options ask for."""
-    groups, propensity, weights = _columns(o)
     data = read_preferences(
         source.formula,
         source.data,
         source.environment,
+        context=reading.context,
+        categories=reading.categories,
+        missing=reading.missing,
+        votes=reading.votes,
+        unlabelled=reading.unlabelled,
+        groups=(*reading.groups, *([reading.weights] if reading.weights else [])),
+        propensity=reading.propensity,
+    )
+    return data if reading.position_bias else data.unordered()
+
+
+def prepare_inputs(cache: Cache, read: PreferenceData, source: Source, o: Options) -> Inputs:
+    """Restrict, bind and check what was read, each step made again only where what it depends on has changed."""
+    estimator = estimator_named(o.estimator)
+    data = cache.call(restrict_items, read, o.graph, o.min_labels, o.component, o.min_comparisons)
+    graph = cache.call(comparison_graph, data, o.graph, o.min_labels)
+    setup = cache.call(
+        set_up,
+        data,
+        graph,
+        min_labels=o.min_labels,
+        edge_weights=o.edge_weights,
+        category_weights=o.category_weights,
+        functional=estimator.functional(o.functional),
+    )
+    estimator.check_outcomes(setup.weights, data.categories)
+    clusters = cache.call(read_clusters, data, o.groups, o.context)
+    weight = cache.call(context_weights, data, o.weights)
+    verdicts = cache.call(
+        take_verdicts,
+        data,
+        source,
+        o.judge,
+        unlabelled=o.unlabelled,
         context=o.context,
         categories=o.categories,
-        missing=o.missing,
-        votes=o.votes,
-        unlabelled=o.unlabelled,
-        groups=(*groups, *([weights] if weights else [])),
-        propensity=propensity,
     )
-    return data if o.position_bias else data.unordered()
+    blocks, annotator = cache.call(influence_blocks, data, clusters, verdicts)
+    return Inputs(
+        data=data,
+        dropped=dropped_items(read, data),
+        graph=graph,
+        setup=setup,
+        clusters=clusters,
+        context_weight=weight,
+        verdicts=verdicts,
+        blocks=blocks,
+        annotator=annotator,
+        given_mu=cache.call(supplied_mu, data, o.mu),
+    )
 
 
-def _verdicts(data: PreferenceData, source: Source, o: Options) -> Verdicts:
+def dropped_items(read: PreferenceData, data: PreferenceData) -> tuple[str, ...]:
+    """Items that were read and are not ranked."""
+    return tuple(name for name in read.items if name not in data.items)
+
+
+def influence_blocks(
+    data: PreferenceData, clusters: Clusters | None, verdicts: Verdicts | None = None
+) -> tuple[InfluenceBlocks, IntArray | None]:
+    """Blocks of the correction, and the annotator of each where annotators are clusters; verdicts are nobody's."""
+    if clusters is None or clusters.annotator is None:
+        return blocks_by_context(data), None
+    return blocks_by_group(data, clusters.annotator, verdicts.cells.context if verdicts else None)
+
+
+def supplied_mu(data: PreferenceData, mu: Any) -> GivenMu | None:
+    """mu where the user supplied it, checked."""
+    return None if mu is None else GivenMu(checked_mu(mu, data))
+
+
+def take_verdicts(
+    data: PreferenceData, source: Source, judge: Any, *, unlabelled: Any, context: tuple[str, ...], categories: Any
+) -> Verdicts | None:
+    """What judges said of the data's pairs; None without a judge."""
+    if judge is None:
+        return None
     formula = parse_formula(source.formula)
-    return read_verdicts(o.judge, data, formula, source.data, o.unlabelled, o.context, o.categories)
+    return read_verdicts(judge, data, formula, source.data, unlabelled, context, categories)

@@ -17,7 +17,8 @@ from ..inference.covariance import Covariance
 from ..nuisance.judge.verdicts import Verdicts
 from ..nuisance.outcome_model.cross_fit import fit_all
 from ..nuisance.outcome_model.user_learners import is_own
-from .state import Repetition, Steps, averaged, make_covariance
+from .fit_covariance import covariance_of
+from .state import Repetition, Steps
 
 _SAME = 1e-9
 
@@ -105,20 +106,19 @@ def without_judge(steps: Steps) -> tuple[Influence, Covariance]:
     weight, blocks, o = steps.context_weight, steps.blocks, steps.options
     made = []
     for r in steps.repetitions:
-        floor = r.floor if r.alone is r.mu else _floor(r, steps)
-        scores = [steps.setup.functional]
-        source = r.alone if r.alone is not None else r.mu
+        floor = r.floor if r.mu_without_judge is r.mu else _floor(r, steps)
+        scores, source = [steps.setup.functional], r.mu_without_judge
         passed = evaluate(scores, source, steps.data, r.propensity.cells, blocks, floor, weight, o.n_jobs, r.sample)
         made.append(passed.influences[0])
-    influence = averaged(made, o.estimator).by_context()
+    influence = steps.estimator.average(made).by_context()
     gauge = steps.setup.functional.gauge(steps.data.n_items).basis
-    return influence, make_covariance(influence, gauge, steps.clusters, steps.annotator, o, made)
+    return influence, covariance_of(steps, influence, gauge, steps.estimator.estimates(made))
 
 
 def _floor(r: Repetition, steps: Steps) -> float:
-    if r.alone is None or not steps.setup.functional.interior or not isinstance(steps.options.floor, str):
+    if not steps.setup.functional.interior or not isinstance(steps.options.floor, str):
         return r.floor
-    return select_floor(r.alone.at(steps.data.cells), steps.data.cells)
+    return select_floor(r.mu_without_judge.at(steps.data.cells), steps.data.cells)
 
 
 def judge_alone(steps: Steps, verdicts: Verdicts) -> tuple[Influence, Covariance]:
@@ -135,17 +135,22 @@ def judge_alone(steps: Steps, verdicts: Verdicts) -> tuple[Influence, Covariance
     blocks, made = blocks_by_context(data), []
     clusters = None if steps.clusters is None else replace(steps.clusters, annotator=None)
     for number, r in enumerate(steps.repetitions):
-        assert r.rho is not None
+        assert r.judge_propensity is not None, "a fit with a judge has propensities of its verdicts"
         seeds = np.random.SeedSequence([o.seed, number, 1]).spawn(o.n_folds)
         tune = "cv" if is_own(o.learner) else o.tune
         models = fit_all(data, r.folds.fold, r.folds.unit, tune, seeds, o.n_jobs, o.learner)
         mu = CrossFittedMu(models, r.folds, data.x)
         functional = steps.setup.functional
         floor = select_floor(mu.at(data.cells), data.cells) if functional.interior else 0.0
-        made.append(evaluate([functional], mu, data, r.rho, blocks, floor, weight, o.n_jobs, r.sample).influences[0])
-    influence = averaged(made, o.estimator).by_context()
+        made.append(
+            evaluate([functional], mu, data, r.judge_propensity, blocks, floor, weight, o.n_jobs, r.sample).influences[
+                0
+            ]
+        )
+    influence = steps.estimator.average(made).by_context()
     gauge = steps.setup.functional.gauge(data.n_items).basis
-    return influence, make_covariance(influence, gauge, clusters, None, o, made)
+    alone = replace(steps, clusters=clusters, annotator=None)
+    return influence, covariance_of(alone, influence, gauge, steps.estimator.estimates(made))
 
 
 def worth_in_votes(humans: Influence, without: Covariance, covariance: Covariance, n_votes: int) -> float:
@@ -242,6 +247,6 @@ def _losses(steps: Steps, verdicts: Verdicts) -> FloatArray:
     first = steps.repetitions[0]
     seen = np.flatnonzero(verdicts.label >= 0)
     cells = steps.data.cells.only(verdicts.label >= 0)
-    alone = first.alone if first.alone is not None else first.mu
-    given = first.judged.m[verdicts.label[seen]] if first.judged is not None else first.mu.at(cells)
+    alone, correction = first.mu_without_judge, first.judge_correction
+    given = correction.m[verdicts.label[seen]] if correction is not None else first.mu.at(cells)
     return np.array([log_loss(alone.at(cells), cells), log_loss(first.mu.at(cells), cells), log_loss(given, cells)])

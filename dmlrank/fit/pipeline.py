@@ -8,12 +8,13 @@ from dataclasses import replace
 
 import numpy as np
 
-from ..data.preferences import FloatArray, PreferenceData
+from ..data.preferences import FloatArray, IntArray, PreferenceData
+from ..data.read_clusters import Clusters
 from ..estimation.bt_restricted import RestrictedResampling, noise_under_restriction, pairs_needed
 from ..estimation.cross_fitting import MuSource
 from ..estimation.diagnostics import Validity, assess, remaining_bias, warn_of
 from ..estimation.grouped import GroupedInfluence
-from ..estimation.influence import Influence, clip_and_renormalise
+from ..estimation.influence import Influence, Labels, clip_and_renormalise
 from ..estimation.one_step import evaluate
 from ..exceptions import DmlrankWarning
 from ..functionals import Custom, Dominance, SoftMin
@@ -26,10 +27,13 @@ from ..nuisance.outcome_model.user_learners import check_learner
 from ..nuisance.propensity_model.supplied import check_propensity
 from ..options import Options
 from .bt_mle import maximum_likelihood
+from .cache import Cache
 from .estimand import Setup
-from .inputs import gather, read_source, reading_options
-from .repetition import repeat, restricted_score
-from .state import Memory, Repetition, Source, Steps, averaged, make_covariance
+from .estimators import estimator_named
+from .fit_covariance import covariance_of, make_covariance
+from .inputs import Reading, prepare_inputs, read_source
+from .repetition import make_repetition, restricted_score
+from .state import Source, Steps
 
 # Where a fit that assumes Bradley-Terry keeps the projection among its scores.
 _PROJECTION = 3
@@ -48,47 +52,106 @@ def run(options: Options, source: Source, previous: Steps | None = None) -> Step
     previous : Steps, optional
         What an earlier fit has made.
     """
-    o, memory = options, Memory(previous.memory if previous else None)
+    o, cache = options, Cache(previous.cache if previous else None)
     check_tune(o.tune)
     check_propensity(o.propensity)
     check_learner(o.learner, o.tune, o.propensity)
-    read = memory.step("read", (source, *reading_options(o)), lambda: read_source(source, o))
-    if o.estimator == "bt_mle":
-        return maximum_likelihood(read, options, source, memory)
-    inputs = gather(memory, read, source, o)
-    repetitions = tuple(repeat(memory, number, inputs, source, o) for number in range(o.n_rep))
-    data, setup, clusters, annotator = inputs.data, inputs.setup, inputs.clusters, inputs.annotator
-    passes = tuple(repetition.evaluated for repetition in repetitions)
-    influence = memory.step(
-        "influence",
-        (*passes, o.estimator),
-        lambda: averaged([passed.influences[0] for passed in passes], o.estimator),
-    )
-    gauge = setup.functional.gauge(data.n_items).basis
-    covariance = memory.step(
-        "covariance",
-        (influence, clusters, o.prompts),
-        lambda: make_covariance(influence, gauge, clusters, annotator, o, [passed.influences[0] for passed in passes]),
-    )
-    memory.step("rank", (setup, covariance), lambda: _check_rank(setup, covariance, data.items))
-    first = repetitions[0]
-    validity = _doubts(memory, data, setup, influence, covariance, first, o)
-    return Steps(
-        o,
-        source,
-        data,
-        inputs.dropped,
+    read = cache.call(read_source, source, Reading.of(o))
+    if not estimator_named(o.estimator).has_first_stages:
+        return maximum_likelihood(read, o, source, cache)
+    return _with_first_stages(read, o, source, cache)
+
+
+def _with_first_stages(read: PreferenceData, o: Options, source: Source, cache: Cache) -> Steps:
+    """The steps of a fit with cross-fitted first stages."""
+    estimator = estimator_named(o.estimator)
+    inputs = prepare_inputs(cache, read, source, o)
+    repetitions = tuple(make_repetition(cache, number, inputs, source, o) for number in range(o.n_rep))
+    data, setup = inputs.data, inputs.setup
+    targets = tuple(repetition.evaluated.influences[0] for repetition in repetitions)
+    shares = [repetition.evaluated.influences[1] for repetition in repetitions]
+    influence = cache.call(average_influence, targets, o.estimator)
+    covariance = cache.call(
+        scores_covariance,
         setup,
-        clusters,
-        inputs.weight,
-        inputs.blocks,
-        annotator,
-        repetitions,
         influence,
-        covariance,
-        memory.made,
+        targets,
+        estimator=o.estimator,
+        clusters=inputs.clusters,
+        annotator=inputs.annotator,
+        prompts=o.prompts,
+        n_items=data.n_items,
+    )
+    cache.call(check_rank, setup, covariance, data.items)
+    first = repetitions[0]
+    bias = cache.call(second_order_bias, data, setup, first.mu, first.floor)
+    validity = cache.call(
+        assess_validity,
+        data,
+        setup,
+        influence,
+        covariance=covariance,
+        bias=bias,
+        labels=first.evaluated.labels,
+        estimator=o.estimator,
+    )
+    return Steps(
+        options=o,
+        source=source,
+        data=data,
+        dropped=inputs.dropped,
+        setup=setup,
+        clusters=inputs.clusters,
+        context_weight=inputs.context_weight,
+        blocks=inputs.blocks,
+        annotator=inputs.annotator,
+        influence=influence,
+        win_share=estimator.average(shares).estimate,
+        covariance=covariance,
+        cache=cache.made,
+        repetitions=repetitions,
         validity=validity,
         verdicts=inputs.verdicts,
+    )
+
+
+def average_influence(
+    influences: Sequence[Influence | GroupedInfluence], estimator: str
+) -> Influence | GroupedInfluence:
+    """The influence values of the repetitions' mean, as the estimator sees them."""
+    return estimator_named(estimator).average(influences)
+
+
+def scores_covariance(
+    setup: Setup,
+    influence: Influence | GroupedInfluence,
+    repeated: Sequence[Influence | GroupedInfluence],
+    *,
+    estimator: str,
+    clusters: Clusters | None,
+    annotator: IntArray | None,
+    prompts: str,
+    n_items: int,
+) -> Covariance:
+    """The covariance of the scores.
+
+    Parameters
+    ----------
+    setup : Setup
+    influence : Influence or GroupedInfluence
+        Averaged over repetitions.
+    repeated : sequence of Influence or GroupedInfluence
+        Of each repetition.
+    estimator, clusters, annotator, prompts, n_items
+        See :func:`dmlrank.fit.fit_covariance.make_covariance`.
+    """
+    return make_covariance(
+        influence,
+        setup.functional.gauge(n_items).basis,
+        clusters,
+        annotator=annotator,
+        fixed_prompts=prompts == "fixed",
+        estimates=estimator_named(estimator).estimates(repeated) if len(repeated) > 1 else None,
     )
 
 
@@ -109,22 +172,13 @@ def pair_share(steps: Steps, item: int, opponent: int) -> tuple[float, Covarianc
             steps.context_weight,
             steps.options.n_jobs,
             r.sample,
-            r.judged,
+            r.judge_correction,
         ).influences[0]
         for r in steps.repetitions
     ]
-    influence = averaged(influences, steps.options.estimator)
-    return float(influence.estimate[0]), covariance_of(steps, influence, np.empty((0, 1)), influences)
-
-
-def covariance_of(
-    steps: Steps,
-    influence: Influence | GroupedInfluence,
-    gauge: FloatArray,
-    repeated: Sequence[Influence | GroupedInfluence] = (),
-) -> Covariance:
-    """Covariance of another score's estimate, of the kind that the fit has."""
-    return make_covariance(influence, gauge, steps.clusters, steps.annotator, steps.options, repeated)
+    influence = steps.estimator.average(influences)
+    each = steps.estimator.estimates(influences)
+    return float(influence.estimate[0]), covariance_of(steps, influence, np.empty((0, 1)), each)
 
 
 def restriction_test(steps: Steps) -> RestrictionTest:
@@ -142,7 +196,7 @@ def restriction_test(steps: Steps) -> RestrictionTest:
         restricted.estimate,
         free.estimate,
         covariance_of(steps, free, gauge),
-        covariance_of(steps, gap, gauge, gaps),
+        covariance_of(steps, gap, gauge, steps.estimator.estimates(gaps)),
         steps.data.items,
         _noise_under_restriction(steps) if steps.clusters is None else None,
         np.random.default_rng(np.random.SeedSequence([steps.options.seed, _NOISE])),
@@ -166,57 +220,37 @@ def scores_at(steps: Steps, x: FloatArray) -> FloatArray:
         return np.tile(steps.likelihood.scores, (len(x), 1))
     mu = np.mean([repetition.mu.average(x) for repetition in steps.repetitions], axis=0)
     functional = steps.setup.functional
-    return functional.value(clip_and_renormalise(mu, steps.repetitions[0].floor) if functional.interior else mu)
+    return functional.value(clip_and_renormalise(mu, steps.first.floor) if functional.interior else mu)
 
 
-def _doubts(
-    memory: Memory,
-    data: PreferenceData,
-    setup: Setup,
-    influence: Influence | GroupedInfluence,
-    covariance: Covariance,
-    first: Repetition,
-    o: Options,
-) -> Validity:
-    """What could break the intervals."""
-    bias = memory.step(
-        "second order",
-        (data, setup, first.mu, first.floor),
-        lambda: _remaining_bias(data, setup, first.mu, first.floor),
-    )
-    return memory.step(
-        "validity",
-        (data, setup, influence, covariance, bias, first.evaluated, o.estimator),
-        lambda: _validity(data, setup, influence, covariance, bias, first, o),
-    )
-
-
-def _remaining_bias(data: PreferenceData, setup: Setup, mu: MuSource, floor: float) -> FloatArray:
+def second_order_bias(data: PreferenceData, setup: Setup, mu: MuSource, floor: float) -> FloatArray:
+    """What the functional's curvature leaves of the bias, (d,), from how far the folds' models are apart."""
     n_scores = len(output_names(setup.functional, data.items))
     return remaining_bias(setup.functional, mu, np.argsort(data.seed_order), n_scores, floor, data.n_items)
 
 
-def _validity(
+def assess_validity(
     data: PreferenceData,
     setup: Setup,
     influence: Influence | GroupedInfluence,
+    *,
     covariance: Covariance,
     bias: FloatArray,
-    first: Repetition,
-    o: Options,
+    labels: Labels,
+    estimator: str,
 ) -> Validity:
-    """Signs that the intervals may not hold; the plug-in's are known not to."""
-    validity = assess(influence, bias, first.evaluated.labels)
-    if o.estimator == "bt_restricted":
+    """Signs that the intervals may not hold, with a warning; the plug-in's are known not to."""
+    validity, chosen = assess(influence, bias, labels), estimator_named(estimator)
+    if chosen.assumes_bradley_terry:
         # The curvature is that of the projection; a Newton step along the model has another remainder.
         validity = replace(validity, second_order=np.full_like(validity.second_order, np.nan))
-    if o.estimator in ("debiased", "bt_restricted"):
+    if chosen.valid_intervals:
         names = output_names(setup.functional, data.items)
         warn_of(validity, covariance.std_errors, names, data.n_contexts, not is_linear(setup.functional))
     return validity
 
 
-def _check_rank(setup: Setup, covariance: Covariance, items: tuple[str, ...]) -> None:
+def check_rank(setup: Setup, covariance: Covariance, items: tuple[str, ...]) -> None:
     """Warn where a covariance has a smaller rank than a functional of the user's own lets expect."""
     if not isinstance(setup.functional, Custom | Dominance | SoftMin):
         return

@@ -9,7 +9,7 @@ import pandas as pd
 
 from ..data.preferences import FloatArray
 from ..fit.estimates import Estimates
-from ..fit.pipeline import Steps
+from ..fit.state import Steps
 from .fit_summary import standardised, two_sided
 
 

@@ -12,7 +12,8 @@ from scipy.linalg import block_diag
 from ..data.preferences import FloatArray, IntArray
 from ..exceptions import DmlrankWarning
 from ..fit.estimates import Estimates
-from ..fit.state import Steps, clustered
+from ..fit.fit_covariance import clustered
+from ..fit.state import Steps
 from ..inference.joint_covariance import stack, with_blocks
 from .joint_estimates import JointEstimates
 

@@ -12,7 +12,8 @@ from ..estimation.influence import Influence
 from ..estimation.linear_projection import Projected, project_influence
 from ..exceptions import DmlrankWarning, OptionError
 from ..fit.estimates import Scale
-from ..fit.state import Steps, clustered
+from ..fit.fit_covariance import clustered
+from ..fit.state import Steps
 from ..inference.covariance import Covariance
 from ..inference.joint_covariance import stretch
 from .context_variables import read_design, read_groups

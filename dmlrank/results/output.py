@@ -12,7 +12,8 @@ import pandas as pd
 
 from ..exceptions import DataNotStoredError, DmlrankError, OptionError, StorageError, UnknownModelError, listed, nearest
 from ..fit.estimates import Estimates
-from ..fit.state import Steps, multiplier_noise
+from ..fit.fit_covariance import multiplier_noise
+from ..fit.state import Steps
 from ..inference.multiple_testing import largest
 from ..inference.ranks import Separation, separate
 from ..inference.resampling import Noise, differences, normal_noise

@@ -252,12 +252,11 @@ class RankResults(Labelling):
         """
         steps, scale = self._live("predict"), self.estimates.scale
         if newdata is None:
-            first = steps.repetitions[0]
             # With subsample= only the sample's prompts have been evaluated.
-            known = np.arange(steps.data.n_contexts) if first.sample is None else first.sample
-            value = (
-                first.evaluated.influences[0].value if first.sample is not None else steps.influence.by_context().value
-            )
+            if steps.sample is None:
+                known, value = np.arange(steps.data.n_contexts), steps.influence.by_context().value
+            else:
+                known, value = steps.sample, steps.first.evaluated.influences[0].value
             index = pd.Index([steps.data.context_ids[i] for i in known], name="context", tupleize_cols=False)
             return pd.DataFrame(scale.of(value[known]), index=index, columns=self.names)
         feature_map = steps.data.feature_map

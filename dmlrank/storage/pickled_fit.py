@@ -22,7 +22,7 @@ from ..data.formula.features import FeatureMap, caller_environment
 from ..data.formula.parse import names_in, parse_formula
 from ..data.frames import column_names, take_columns
 from ..exceptions import DmlrankError, DmlrankWarning, StorageError
-from ..fit.inputs import read_source
+from ..fit.inputs import Reading, read_source
 from ..fit.state import Source, Steps
 from ..options import Options
 
@@ -101,7 +101,7 @@ def revive(version: int, reading: bytes, steps: bytes) -> Steps:
         # They were given when the fit was made, and are kept with it.
         warnings.simplefilter("ignore", DmlrankWarning)
         try:
-            read = read_source(source, options)
+            read = read_source(source, Reading.of(options))
         except DmlrankError as error:
             raise StorageError(f"the data cannot be read as they were when the result was saved: {error}") from error
     loaded = _Unpickler(steps, {_SOURCE: source, _FEATURES: read.feature_map}).load()

@@ -137,7 +137,7 @@ def test_a_verdict_on_every_pair_of_every_prompt():
     # The judge is the truth: nothing is left of mu's error, and mu is close to it.
     learnt = result.steps.mu.at(result.steps.verdicts.cells)
     at = result.steps.verdicts.cells
-    before = result.steps.repetitions[0].alone.at(at)
+    before = result.steps.repetitions[0].mu_without_judge.at(at)
     true = mu[at.context, at.first, at.second]
     assert np.square(learnt - true).mean() < 0.7 * np.square(before - true).mean()
     features = result.update(judge_as="features")
@@ -180,7 +180,7 @@ def test_labels_that_the_verdict_chose(battles):
     pi = result.steps.propensity.cells
     cells = result.steps.data.cells
     tied = result.steps.verdicts.cells.y[result.steps.verdicts.label][:, 2:].sum(axis=1) > 0.5
-    rate = result.steps.repetitions[0].rho[result.steps.verdicts.label]
+    rate = result.steps.repetitions[0].judge_propensity[result.steps.verdicts.label]
     assert len(cells) == len(pi)
     assert np.median((pi / rate)[tied]) > 2.5 * np.median((pi / rate)[~tied])
     every_vote = fit(battles.assign(winner=battles["all_votes"]), judge=None)

@@ -1,0 +1,126 @@
+"""The estimators: what each assumes, what it needs, and what it makes of the one-step estimator's influence values."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ..data.preferences import FloatArray
+from ..estimation.bt_restricted import check_restricted_categories
+from ..estimation.grouped import GroupedInfluence
+from ..estimation.influence import Influence, mean_influence
+from ..functionals import CategoryWeights
+
+
+@dataclass(frozen=True, slots=True)
+class Estimator:
+    """A way to estimate the scores; this one is the debiased (one-step) estimator.
+
+    Attributes
+    ----------
+    name : str
+        The word of ``estimator=``.
+    has_first_stages : bool
+        Whether it cross-fits mu and pi; an estimator without them comes from the votes alone.
+    valid_intervals : bool
+        Whether its confidence intervals hold.
+    is_debiased : bool
+        Whether F(mu) is corrected, so that its validity can be judged by what the correction leaves.
+    assumes_bradley_terry : bool
+        Whether it estimates the scores of a Bradley-Terry model, and no other functional.
+    needs_all_propensities : bool
+        Whether it needs the propensities of all pairs of a context, not those of the labelled pairs alone.
+    label_suffix : str
+        What is added to the functional's label.
+    why_not_by_group : str
+        Why it gives no scores by group or projection; empty where it does.
+    plan_estimator : str
+        The estimator that a plan for further labels is made for.
+    """
+
+    name: str
+    has_first_stages: bool = True
+    valid_intervals: bool = True
+    is_debiased: bool = True
+    assumes_bradley_terry: bool = False
+    needs_all_propensities: bool = False
+    label_suffix: str = ""
+    why_not_by_group: str = ""
+    plan_estimator: str = "debiased"
+
+    def functional_label(self, label: str) -> str:
+        """The functional's label with what the estimator assumes.
+
+        Examples
+        --------
+        >>> estimator_named("bt_mle").functional_label("bt")
+        'bt (maximum likelihood)'
+        """
+        return f"bt ({self.label_suffix})" if self.label_suffix else label
+
+    def functional(self, asked: Any) -> Any:
+        """The functional that is estimated where ``asked`` is the option; the default means the model's scores.
+
+        Examples
+        --------
+        >>> estimator_named("bt_restricted").functional("borda")
+        'bt'
+        """
+        return "bt" if self.assumes_bradley_terry and isinstance(asked, str) and asked == "borda" else asked
+
+    def check_outcomes(self, weights: CategoryWeights, categories: Sequence[str]) -> None:
+        """Raise where the categories of the outcome, or what they count, are none that it can use."""
+        if self.needs_all_propensities:
+            check_restricted_categories(weights, tuple(categories))
+
+    def estimate(self, influence: Influence | GroupedInfluence) -> FloatArray:
+        """The estimate from the influence values of one repetition, (d,)."""
+        return influence.estimate if self.is_debiased else influence.plugin
+
+    def average(self, influences: Sequence[Influence | GroupedInfluence]) -> Influence | GroupedInfluence:
+        """The mean over repetitions with other folds, without the correction where the estimator has none."""
+        one = len(influences) == 1
+        influence = influences[0] if one else mean_influence([influence.by_context() for influence in influences])
+        return influence if self.is_debiased else influence.without_correction()
+
+    def estimates(self, influences: Sequence[Influence | GroupedInfluence]) -> FloatArray:
+        """The estimates of all repetitions, (R, d)."""
+        return np.stack([self.estimate(influence) for influence in influences])
+
+
+DEBIASED = Estimator("debiased")
+PLUGIN = Estimator(
+    "plugin",
+    valid_intervals=False,
+    is_debiased=False,
+    why_not_by_group="the plug-in is not debiased, and its intervals would be as invalid by group as they are overall",
+)
+BT_RESTRICTED = Estimator(
+    "bt_restricted",
+    assumes_bradley_terry=True,
+    needs_all_propensities=True,
+    label_suffix="model assumed",
+    plan_estimator="bt_restricted",
+)
+BT_MLE = Estimator(
+    "bt_mle",
+    has_first_stages=False,
+    assumes_bradley_terry=True,
+    label_suffix="maximum likelihood",
+    why_not_by_group="maximum likelihood scores are no means over prompts, so that groups have no share in them",
+)
+
+_BY_NAME = {estimator.name: estimator for estimator in (DEBIASED, PLUGIN, BT_RESTRICTED, BT_MLE)}
+
+
+def estimator_named(name: str) -> Estimator:
+    """The estimator of a name.
+
+    Parameters
+    ----------
+    name : {"debiased", "plugin", "bt_restricted", "bt_mle"}
+    """
+    return _BY_NAME[name]

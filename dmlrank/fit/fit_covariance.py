@@ -1,0 +1,122 @@
+"""The covariance of a fit's estimates, with the independence that its prompts and clusters leave."""
+
+from __future__ import annotations
+
+from ..data.preferences import FloatArray, IntArray
+from ..data.read_clusters import Clusters
+from ..estimation.grouped import GroupedInfluence
+from ..estimation.influence import Influence
+from ..exceptions import OptionError, check_choice
+from ..inference.covariance import Centred, Covariance, independent_rows, one_way, robust, two_way, two_way_contexts
+from ..inference.resampling import MULTIPLIERS, MultiplierNoise
+from .state import Steps
+
+
+def covariance_of(
+    steps: Steps, influence: Influence | GroupedInfluence, gauge: FloatArray, estimates: FloatArray | None = None
+) -> Covariance:
+    """Covariance of another score's estimate, of the kind that the fit has.
+
+    Parameters
+    ----------
+    steps : Steps
+    influence : Influence or GroupedInfluence
+        Of d scores, averaged over repetitions.
+    gauge : ndarray, shape (d, g)
+        Directions that do not vary.
+    estimates : ndarray, shape (R, d), optional
+        The estimates of the repetitions, whose spread is added.
+    """
+    return make_covariance(
+        influence,
+        gauge,
+        steps.clusters,
+        annotator=steps.annotator,
+        fixed_prompts=steps.options.prompts == "fixed",
+        estimates=estimates,
+    )
+
+
+def make_covariance(
+    influence: Influence | GroupedInfluence,
+    gauge: FloatArray,
+    clusters: Clusters | None,
+    *,
+    annotator: IntArray | None,
+    fixed_prompts: bool,
+    estimates: FloatArray | None = None,
+) -> Covariance:
+    """Covariance of an estimate from its influence values.
+
+    Parameters
+    ----------
+    influence : Influence or GroupedInfluence
+        Of d scores, averaged over repetitions.
+    gauge : ndarray, shape (d, g)
+        Directions that do not vary.
+    clusters : Clusters or None
+    annotator : ndarray of int, shape (q,), or None
+        The annotator of each block where annotators are clusters.
+    fixed_prompts : bool
+        Whether the labels alone are random.
+    estimates : ndarray, shape (R, d), optional
+        The estimates of several repetitions, whose spread is added.
+    """
+    if fixed_prompts:
+        influence = influence.given_prompts()
+    covariance = clustered(influence, gauge, clusters, annotator)
+    if influence.variance_correction is not None:
+        covariance = covariance.at_least(influence.variance_correction / influence.n_contexts)
+    if estimates is not None and len(estimates) > 1:
+        covariance = covariance.between_repetitions(estimates)
+    return covariance
+
+
+def clustered(
+    influence: Centred | GroupedInfluence, gauge: FloatArray, clusters: Clusters | None, annotator: IntArray | None
+) -> Covariance:
+    """Covariance with the independence that the clusters leave."""
+    if clusters is None:
+        return robust(influence, gauge)
+    if isinstance(influence, GroupedInfluence) and clusters.other is None and annotator is None:
+        return one_way(influence, clusters.prompt, gauge)
+    influence = influence.by_context() if isinstance(influence, GroupedInfluence) else influence
+    if annotator is not None:
+        return two_way(influence, clusters.prompt, annotator, gauge)
+    if clusters.other is not None:
+        return two_way_contexts(influence, clusters.prompt, clusters.other, gauge)
+    return one_way(influence, clusters.prompt, gauge)
+
+
+def multiplier_noise(steps: Steps, kind: str, factor: float, seed: int) -> MultiplierNoise:
+    """Bootstrap draws from the independent units of the fit's covariance.
+
+    Parameters
+    ----------
+    steps : Steps
+    kind : str
+        Kind of multipliers.
+    factor : float
+        Of the unit in which scores are shown.
+    seed : int
+
+    Raises
+    ------
+    OptionError
+        If clusters are two-way, so that there are no independent units.
+    """
+    clusters, influence = steps.clusters, steps.influence
+    check_choice(kind, MULTIPLIERS, "bootstrap")
+    if clusters is not None and len(clusters.names) > 1:
+        raise OptionError(
+            f"bootstrap={kind!r} multiplies independent units, and with clusters of {' and '.join(clusters.names)} "
+            f"there are none: their covariance is a difference, V_1 + V_2 - V_12, which no multipliers have; use "
+            f"bootstrap=None, or update(cov_kwds={{'groups': {clusters.names[0]!r}}})"
+        )
+    if steps.options.prompts == "fixed":
+        influence = influence.given_prompts()
+    rows, small_sample = independent_rows(influence.by_context(), clusters.prompt if clusters else None)
+    rows = rows * factor
+    # What the covariance has beyond its units: other deals of folds, the correction for a shrunken mu.
+    added = steps.covariance.matrix * factor**2 - small_sample * rows.T @ rows
+    return MultiplierNoise(rows, small_sample, added, kind, seed)
