@@ -60,7 +60,7 @@ def cluster(pool: int = 3000) -> Setting:
 
 def label_terms(plan: dr.Plan, mu: np.ndarray) -> np.ndarray:
     """What a label of each category adds to its context's correction, before 1 / pi: (N, m, C, K)."""
-    problem = plan.order.problem
+    problem = plan.specification.problem
     pairs, functional = problem.pairs, problem.functional
     n, _, _, n_categories = mu.shape
     flip = [1, 0, *range(2, n_categories)]
@@ -89,7 +89,7 @@ def estimates(
 
     ``labels``, (N, m), are given categories in place of random ones; the contexts are then all N and not drawn.
     """
-    problem = plan.order.problem
+    problem = plan.specification.problem
     mu = problem.mu if mu is None else mu
     pairs = problem.pairs
     terms, value = label_terms(plan, mu), problem.functional.value(mu)
@@ -120,11 +120,11 @@ def compare(setting: Setting, functional: str, seeds: int, criterion: str = "A")
         floor=0,
         n_jobs=1,
     )
-    rows, truth = plan.order.criterion.rows, plan.order.scores
-    uniform = np.full(plan.filled.propensity.shape, plan.order.uniform(plan.expected_cost))
+    rows, truth = plan.specification.criterion.rows, plan.specification.scores
+    uniform = np.full(plan.solution.propensity.shape, plan.specification.uniform(plan.expected_cost))
     errors, ratios, share = {}, {}, np.sqrt(pool / setting.n)
     predicted = {"plan": plan.std_errors * share, "random": plan.uniform_std_errors * share}
-    for number, (how, propensity) in enumerate((("plan", plan.filled.propensity), ("random", uniform))):
+    for number, (how, propensity) in enumerate((("plan", plan.solution.propensity), ("random", uniform))):
         made = estimates(plan, propensity, setting.n, seeds, seed=number)
         errors[how] = np.square((made - truth) @ rows.T).sum(axis=1)
         ratios[how] = made.std(axis=0) / predicted[how].to_numpy()
@@ -133,7 +133,7 @@ def compare(setting: Setting, functional: str, seeds: int, criterion: str = "A")
     return {
         "setting": setting.name,
         "functional": functional,
-        "formula plan": plan.order.criterion.objective(plan.filled.sigma) / setting.n,
+        "formula plan": plan.specification.criterion.objective(plan.solution.sigma) / setting.n,
         "realised plan": errors["plan"].mean(),
         "realised random": errors["random"].mean(),
         "formula ratio": plan.objective / plan.uniform_objective,
@@ -176,7 +176,9 @@ def fitted(seeds: int, first_seed: int = 0, n: int = 1500, budget: float = 2000)
         for name in FUNCTIONALS:
             fit = pilot.update(functional=name)
             plan = fit.design(budget, newdata=pd.DataFrame({"question_id": range(n), "x0": x[:, 0], "x1": x[:, 1]}))
-            even = dr.design(plan.order.problem.mu, name, budget=budget, min_propensity=plan.order.uniform(budget))
+            even = dr.design(
+                plan.specification.problem.mu, name, budget=budget, min_propensity=plan.specification.uniform(budget)
+            )
             for how, made in (("plan", plan), ("random", even)):
                 rows = made.sample(rng).rename(columns={"question_id": "context"})
                 rows[["model_a", "model_b"]] = rows[["model_a", "model_b"]].astype(object)
@@ -226,11 +228,11 @@ def grid(folder: str, seeds: int, share: float = 0.1) -> pd.DataFrame:
     rows = []
     for name, verdicts, plan, labels in plans_of_verdicts(folder, share):
         truth = full_table(plan, labels)
-        uniform = np.full(plan.filled.propensity.shape, plan.order.uniform(plan.expected_cost))
+        uniform = np.full(plan.solution.propensity.shape, plan.specification.uniform(plan.expected_cost))
         errors = {}
-        for number, (how, pi) in enumerate((("plan", plan.filled.propensity), ("random", uniform))):
+        for number, (how, pi) in enumerate((("plan", plan.solution.propensity), ("random", uniform))):
             made = estimates(plan, pi, len(pi), seeds, seed=number, labels=labels)
-            errors[how] = np.square((made - truth) @ plan.order.criterion.rows.T).sum(axis=1)
+            errors[how] = np.square((made - truth) @ plan.specification.criterion.rows.T).sum(axis=1)
         ratio = errors["plan"].mean() / errors["random"].mean()
         spread = [errors[how].std() / errors[how].mean() for how in errors]
         rows.append(
@@ -249,10 +251,10 @@ def grid(folder: str, seeds: int, share: float = 0.1) -> pd.DataFrame:
 
 def _verdict_cells(verdicts: pd.DataFrame, plan: dr.Plan) -> np.ndarray:
     """Category of every context and unordered pair of the plan, (N, m)."""
-    pairs, place = plan.order.problem.pairs, {model: code for code, model in enumerate(plan.models)}
+    pairs, place = plan.specification.problem.pairs, {model: code for code, model in enumerate(plan.models)}
     context = {ids: row for row, ids in enumerate(plan.contexts)}
     cell = {(j, k): m for m, (j, k) in enumerate(zip(pairs.first, pairs.second, strict=True))}
-    labels = np.full(plan.filled.propensity.shape, -1)
+    labels = np.full(plan.solution.propensity.shape, -1)
     for row in verdicts.itertuples():
         j, k = place[row.model_a], place[row.model_b]
         category = {"model_a": 0, "model_b": 1}.get(row.winner, 2)
@@ -265,7 +267,7 @@ def _verdict_cells(verdicts: pd.DataFrame, plan: dr.Plan) -> np.ndarray:
 
 def full_table(plan: dr.Plan, labels: np.ndarray) -> np.ndarray:
     """Scores from all labels."""
-    problem = plan.order.problem
+    problem = plan.specification.problem
     mu = np.zeros(problem.mu.shape)
     for m, (j, k) in enumerate(zip(problem.pairs.first, problem.pairs.second, strict=True)):
         mu[:, j, k] = np.eye(3)[labels[:, m]]
@@ -289,7 +291,7 @@ def speed(n: int = 100_000, n_items: int = 20) -> pd.DataFrame:
                 start, cpu = time.perf_counter(), time.process_time()
                 plan = dr.design(mu, functional, budget=n / 2, criterion=criterion)
                 row = {"seconds": time.perf_counter() - start, "cpu seconds": time.process_time() - cpu}
-            row |= {"GB": memory.peak, "kkt": plan.kkt_residual, "steps": plan.filled.n_steps}
+            row |= {"GB": memory.peak, "kkt": plan.kkt_residual, "steps": plan.solution.n_steps}
             rows.append({"functional": functional, "criterion": criterion} | row)
             print(pd.DataFrame(rows[-1:]).to_string(index=False, header=len(rows) == 1), flush=True)
             del plan

@@ -11,7 +11,7 @@ from scipy.optimize import brentq
 from ..data.preferences import FloatArray
 
 # Contexts whose temporary arrays live at a time.
-_ROWS = 4096
+ROWS = 4096
 # Relative precision of budgets: sums over millions of cells are no more precise.
 _SPENT = 1e-11
 _CLOSE = 1e-13
@@ -19,20 +19,20 @@ _CLOSE = 1e-13
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Allocation:
-    """Propensities that minimise sum w / pi, and the multipliers that prove it.
+    """Propensities that minimise the sum of information / propensity, and the Lagrange multipliers that prove it.
 
     Attributes
     ----------
     propensity : ndarray, shape (n, m)
     multiplier : float
         lambda, what one more unit of budget would take off; zero where the budget is slack.
-    water : ndarray, shape (n,), or None
+    context_multiplier : ndarray, shape (n,), or None
         nu of each context where it gets at most one label.
     """
 
     propensity: FloatArray
     multiplier: float
-    water: FloatArray | None = None
+    context_multiplier: FloatArray | None = None
 
     @property
     def slack(self) -> bool:
@@ -40,13 +40,15 @@ class Allocation:
         return self.multiplier == 0
 
 
-def allocate(worth: FloatArray, cost: FloatArray, lower: FloatArray, budget: float, one_pair: bool) -> Allocation:
-    """Propensities between ``lower`` and 1 that minimise the sum of worth / propensity within the budget.
+def allocate(
+    information: FloatArray, cost: FloatArray, lower: FloatArray, budget: float, one_pair: bool, *, rows: int = ROWS
+) -> Allocation:
+    """Propensities between ``lower`` and 1 that minimise the sum of information / propensity within the budget.
 
     Parameters
     ----------
-    worth : ndarray, shape (n, m)
-        Not negative.
+    information : ndarray, shape (n, m)
+        Of a label of each cell; not negative.
     cost : ndarray, shape (n or 1, m or 1)
         Positive.
     lower : ndarray, shape (1, m or 1)
@@ -54,67 +56,76 @@ def allocate(worth: FloatArray, cost: FloatArray, lower: FloatArray, budget: flo
     budget : float
     one_pair : bool
         Whether the propensities of a context must not add up to more than one.
+    rows : int
+        Contexts whose temporary arrays live at a time.
 
     References
     ----------
     Frauen et al., arXiv 2601.21816, [P thrm:allocation] and [P thm:allocation_onehot0].
     """
     if one_pair and cost.shape[1] > 1:
-        return _water_filled(worth, np.broadcast_to(cost, worth.shape), lower, budget)
-    rate = worth / cost
+        return _allocate_one_pair(information, np.broadcast_to(cost, information.shape), lower, budget, rows=rows)
+    rate = information / cost
     np.sqrt(rate, out=rate)
     # Where labels of a context cost the same, lambda c + nu is one number per context: a cap on its level.
-    cap = _water_level(rate, lower) if one_pair else np.full(len(rate), np.inf)
-    level = _level(rate, cost, lower, cap, budget)
+    cap = _one_pair_level(rate, lower, rows) if one_pair else np.full(len(rate), np.inf)
+    level = _budget_level(rate, cost, lower, cap, budget=budget, rows=rows)
     propensity = np.empty_like(rate)
-    for rows in _blocks(len(rate)):
-        propensity[rows] = _at_level(rate[rows], lower, np.minimum(level, cap[rows]))
+    for block in _blocks(len(rate), rows):
+        propensity[block] = _at_level(rate[block], lower, np.minimum(level, cap[block]))
     multiplier = 0.0 if np.isinf(level) else level**-2.0 if level > 0 else np.inf
     if not one_pair:
         return Allocation(propensity, multiplier)
     with np.errstate(divide="ignore"):
-        water = np.where(cap < level, cost[:, 0] * (cap**-2.0 - multiplier), 0.0)
-    return Allocation(propensity, multiplier, water)
+        context_multiplier = np.where(cap < level, cost[:, 0] * (cap**-2.0 - multiplier), 0.0)
+    return Allocation(propensity, multiplier, context_multiplier)
 
 
-def follow(worth: FloatArray, cost: FloatArray, lower: FloatArray, multiplier: float, one_pair: bool) -> FloatArray:
-    """The rule of an allocation in other contexts, (n, m): what it does there with the same multiplier."""
+def propensities_at_multiplier(
+    information: FloatArray, cost: FloatArray, lower: FloatArray, multiplier: float, one_pair: bool
+) -> FloatArray:
+    """The rule of an allocation in other contexts, (n, m): propensities there with the same budget multiplier."""
     if one_pair and cost.shape[1] > 1:
-        root, price = np.sqrt(worth), multiplier * np.broadcast_to(cost, worth.shape)
-        return _under_water(root, price + _water(root, price, lower)[:, None], lower)
-    rate = np.sqrt(worth / cost)
-    cap = _water_level(rate, lower) if one_pair else np.full(len(rate), np.inf)
+        root, price = np.sqrt(information), multiplier * np.broadcast_to(cost, information.shape)
+        return _at_price(root, price + _context_multipliers(root, price, lower)[:, None], lower)
+    rate = np.sqrt(information / cost)
+    cap = _one_pair_level(rate, lower, ROWS) if one_pair else np.full(len(rate), np.inf)
     level = np.inf if multiplier == 0 else multiplier**-0.5
     return _at_level(rate, lower, np.minimum(level, cap))
 
 
-def stationarity(worth: FloatArray, cost: FloatArray, lower: FloatArray, found: Allocation) -> float:
-    """Largest relative violation of the optimality conditions w / pi^2 = lambda c + nu, (floors and ones one-sided)."""
+def kkt_residual(
+    information: FloatArray, cost: FloatArray, lower: FloatArray, found: Allocation, *, rows: int = ROWS
+) -> float:
+    """Largest relative violation of the Karush-Kuhn-Tucker conditions information / pi^2 = lambda cost + nu.
+
+    At floors and at ones the conditions are one-sided.
+    """
     if np.isinf(found.multiplier):
         return 0.0
     worst = 0.0
-    cost = np.broadcast_to(cost, worth.shape)
-    for rows in _blocks(len(worth)):
-        price = found.multiplier * cost[rows]
-        if found.water is not None:
-            price = price + found.water[rows, None]
-        gain = worth[rows] / np.square(found.propensity[rows])
+    cost = np.broadcast_to(cost, information.shape)
+    for block in _blocks(len(information), rows):
+        price = found.multiplier * cost[block]
+        if found.context_multiplier is not None:
+            price = price + found.context_multiplier[block, None]
+        gain = information[block] / np.square(found.propensity[block])
         scale = np.maximum(np.maximum(price, gain), np.finfo(float).tiny)
         violation = (gain - price) / scale
-        at_floor = found.propensity[rows] <= lower * (1 + 1e-12)
-        at_one = found.propensity[rows] >= 1 - 1e-12
+        at_floor = found.propensity[block] <= lower * (1 + 1e-12)
+        at_one = found.propensity[block] >= 1 - 1e-12
         violation = np.where(at_floor, np.maximum(violation, 0), violation)
         violation = np.where(at_one, np.minimum(violation, 0), violation)
         worst = max(worst, float(np.abs(violation).max(initial=0.0)))
     return worst
 
 
-def _blocks(n: int) -> Iterator[slice]:
-    return (slice(at, min(at + _ROWS, n)) for at in range(0, n, _ROWS))
+def _blocks(n: int, rows: int) -> Iterator[slice]:
+    return (slice(at, min(at + rows, n)) for at in range(0, n, rows))
 
 
-def _rows_of(cost: FloatArray, rows: slice, shape: tuple[int, ...]) -> FloatArray:
-    return np.broadcast_to(cost if len(cost) == 1 else cost[rows], shape)
+def _block_of(cost: FloatArray, block: slice, shape: tuple[int, ...]) -> FloatArray:
+    return np.broadcast_to(cost if len(cost) == 1 else cost[block], shape)
 
 
 def _at_level(rate: FloatArray, lower: FloatArray, level: FloatArray | float) -> FloatArray:
@@ -125,7 +136,9 @@ def _at_level(rate: FloatArray, lower: FloatArray, level: FloatArray | float) ->
     return np.clip(raised, lower, 1.0)
 
 
-def _level(rate: FloatArray, cost: FloatArray, lower: FloatArray, cap: FloatArray, budget: float) -> float:
+def _budget_level(
+    rate: FloatArray, cost: FloatArray, lower: FloatArray, cap: FloatArray, *, budget: float, rows: int
+) -> float:
     """The level t = lambda^(-1/2) at which min(t, cap) rate, clipped, costs the budget; infinite where it is slack.
 
     The cost is increasing and piecewise linear in t, so that Newton's method with a bracket ends at the exact root.
@@ -133,20 +146,21 @@ def _level(rate: FloatArray, cost: FloatArray, lower: FloatArray, cap: FloatArra
 
     def spend(level: float) -> tuple[float, float]:
         total, slope = 0.0, 0.0
-        for rows in _blocks(len(rate)):
-            own = np.minimum(level, cap[rows])
-            made = _at_level(rate[rows], lower, own)
-            price = _rows_of(cost, rows, made.shape)
+        for block in _blocks(len(rate), rows):
+            own = np.minimum(level, cap[block])
+            made = _at_level(rate[block], lower, own)
+            price = _block_of(cost, block, made.shape)
             total += float(np.einsum("nm,nm->", made, price))
             moving = (made > lower) & (made < 1) & (own == level)[:, None]
-            slope += float(np.einsum("nm,nm,nm->", rate[rows], price, moving))
+            slope += float(np.einsum("nm,nm,nm->", rate[block], price, moving))
         return total, slope
 
     if spend(np.inf)[0] <= budget * (1 + _SPENT):
         return np.inf
     low, high = 0.0, np.inf
     level = budget / sum(
-        float(np.einsum("nm,nm->", rate[rows], _rows_of(cost, rows, rate[rows].shape))) for rows in _blocks(len(rate))
+        float(np.einsum("nm,nm->", rate[block], _block_of(cost, block, rate[block].shape)))
+        for block in _blocks(len(rate), rows)
     )
     for _ in range(200):
         total, slope = spend(level)
@@ -161,14 +175,14 @@ def _level(rate: FloatArray, cost: FloatArray, lower: FloatArray, cap: FloatArra
     return level
 
 
-def _water_level(rate: FloatArray, lower: FloatArray) -> FloatArray:
+def _one_pair_level(rate: FloatArray, lower: FloatArray, rows: int) -> FloatArray:
     """The level at which the propensities of a context add up to one, (n,); infinite where they never do.
 
     The sum is convex and piecewise linear, so that Newton's method from above ends at the exact root.
     """
     caps = np.empty(len(rate))
-    for rows in _blocks(len(rate)):
-        own = rate[rows]
+    for block in _blocks(len(rate), rows):
+        own = rate[block]
         total = own.sum(axis=1)
         with np.errstate(divide="ignore"):
             level = 1 / total
@@ -182,31 +196,34 @@ def _water_level(rate: FloatArray, lower: FloatArray) -> FloatArray:
             level[active] -= step
             if not step.any():
                 break
-        caps[rows] = level
+        caps[block] = level
     return caps
 
 
-def _water_filled(worth: FloatArray, cost: FloatArray, lower: FloatArray, budget: float) -> Allocation:
+def _allocate_one_pair(
+    information: FloatArray, cost: FloatArray, lower: FloatArray, budget: float, *, rows: int
+) -> Allocation:
     """At most one label per context whose pairs differ in cost: two nested monotone searches."""
-    root = np.sqrt(worth)
+    root = np.sqrt(information)
 
-    def filled(multiplier: float) -> tuple[FloatArray, FloatArray]:
-        propensity, water = np.empty_like(root), np.empty(len(root))
-        for rows in _blocks(len(root)):
-            water[rows] = _water(root[rows], multiplier * cost[rows], lower)
-            propensity[rows] = _under_water(root[rows], multiplier * cost[rows] + water[rows, None], lower)
-        return propensity, water
+    def at_multiplier(multiplier: float) -> tuple[FloatArray, FloatArray]:
+        propensity, added = np.empty_like(root), np.empty(len(root))
+        for block in _blocks(len(root), rows):
+            added[block] = _context_multipliers(root[block], multiplier * cost[block], lower)
+            propensity[block] = _at_price(root[block], multiplier * cost[block] + added[block, None], lower)
+        return propensity, added
 
     def excess(log_multiplier: float) -> float:
-        propensity = filled(float(np.exp(log_multiplier)))[0]
-        return float(sum(np.einsum("nm,nm->", propensity[rows], cost[rows]) for rows in _blocks(len(root)))) - budget
+        propensity = at_multiplier(float(np.exp(log_multiplier)))[0]
+        spent = sum(np.einsum("nm,nm->", propensity[block], cost[block]) for block in _blocks(len(root), rows))
+        return float(spent) - budget
 
-    propensity, water = filled(0.0)
+    propensity, added = at_multiplier(0.0)
     if float((propensity * cost).sum()) <= budget * (1 + _SPENT):
-        return Allocation(propensity, 0.0, water)
-    multiplier = _root_of_falling(excess, float(np.log((worth / cost).max() / lower.min() ** 2)))
-    propensity, water = filled(multiplier)
-    return Allocation(propensity, multiplier, water)
+        return Allocation(propensity, 0.0, added)
+    multiplier = _root_of_falling(excess, float(np.log((information / cost).max() / lower.min() ** 2)))
+    propensity, added = at_multiplier(multiplier)
+    return Allocation(propensity, multiplier, added)
 
 
 def _root_of_falling(excess: Callable[[float], float], top: float) -> float:
@@ -217,24 +234,24 @@ def _root_of_falling(excess: Callable[[float], float], top: float) -> float:
     return float(np.exp(brentq(excess, low, top, xtol=1e-15, rtol=8.9e-16)))
 
 
-def _water(root: FloatArray, price: FloatArray, lower: FloatArray) -> FloatArray:
+def _context_multipliers(root: FloatArray, price: FloatArray, lower: FloatArray) -> FloatArray:
     """nu of each context, (b,): what raises the price of its labels until their propensities add up to one.
 
     1 / (sum of propensities)^2 is close to linear in nu, so that Newton's method on it takes a few steps.
     """
-    water = np.zeros(len(root))
+    found = np.zeros(len(root))
     room = 1 - np.broadcast_to(lower, root.shape).sum(axis=1)
     with np.errstate(divide="ignore"):
         high = np.where(root.any(axis=1), np.square(root.sum(axis=1) / np.maximum(room, 1e-300)), 0.0)
     low = np.zeros(len(root))
-    full = np.flatnonzero(_under_water(root, price, lower).sum(axis=1) > 1 + _CLOSE)
-    water[full] = np.maximum(np.square(root[full].sum(axis=1)) - price[full].max(axis=1), 0.0)
+    full = np.flatnonzero(_at_price(root, price, lower).sum(axis=1) > 1 + _CLOSE)
+    found[full] = np.maximum(np.square(root[full].sum(axis=1)) - price[full].max(axis=1), 0.0)
     for _ in range(200):
         if not len(full):
             break
-        now = water[full]
+        now = found[full]
         paid = price[full] + now[:, None]
-        made = _under_water(root[full], paid, lower)
+        made = _at_price(root[full], paid, lower)
         total = made.sum(axis=1)
         fall = np.where(made > lower, made / (2 * paid), 0).sum(axis=1)
         low[full] = np.where(total > 1, np.maximum(low[full], now), low[full])
@@ -243,12 +260,13 @@ def _water(root: FloatArray, price: FloatArray, lower: FloatArray) -> FloatArray
         moved = now + step
         inside = (moved >= low[full]) & (moved <= high[full])
         done = (np.abs(total - 1) <= _CLOSE) | (high[full] - low[full] <= 1e-16 * high[full])
-        water[full] = np.where(done, now, np.where(inside, moved, (low[full] + high[full]) / 2))
+        found[full] = np.where(done, now, np.where(inside, moved, (low[full] + high[full]) / 2))
         full = full[~done]
-    return water
+    return found
 
 
-def _under_water(root: FloatArray, price: FloatArray, lower: FloatArray) -> FloatArray:
+def _at_price(root: FloatArray, price: FloatArray, lower: FloatArray) -> FloatArray:
+    """Propensities root / sqrt(price), (b, m), not below the floors."""
     with np.errstate(divide="ignore", invalid="ignore"):
         raised = root / np.sqrt(price)
     return np.maximum(np.nan_to_num(raised, copy=False, nan=0.0, posinf=np.inf), lower)

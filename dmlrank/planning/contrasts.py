@@ -1,17 +1,16 @@
-"""Which combinations of scores a plan is to estimate well."""
+"""Target contrasts of a plan: the combinations of scores that it is to estimate precisely."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import combinations
-from typing import Any
 
 import numpy as np
 
 from ..data.preferences import FloatArray
 from ..exceptions import HypothesisError, OptionError, UnknownModelError, check_choice, listed, nearest
 from ..inference.covariance import free_basis
-from ..inference.hypotheses import read_hypothesis
+from ..inference.hypotheses import HypothesisLike, read_hypothesis
 from .criteria import Criterion
 
 
@@ -59,10 +58,13 @@ class Against:
         return _differences(pairs, len(models)), tuple(f"{self.model} - {models[k]}" for _, k in pairs)
 
 
+ContrastsLike = HypothesisLike | Top | Against | None
+
+
 def make_criterion(
-    kind: str, contrasts: Any, models: list[str], scores: FloatArray, gauge: FloatArray
+    kind: str, contrasts: ContrastsLike, models: list[str], scores: FloatArray, gauge: FloatArray
 ) -> tuple[Criterion, FloatArray, tuple[str, ...]]:
-    """The criterion, and the combinations that were asked for, (J, K), with their labels; none of them for all scores.
+    """The criterion, and the target contrasts, (J, K), with their labels; none of them where all scores are wanted.
 
     Raises
     ------
@@ -77,20 +79,20 @@ def make_criterion(
         rows = np.eye(len(models)) if kind == "A" else free.T
         return Criterion(kind, rows), np.empty((0, len(models))), ()
     if isinstance(contrasts, Top | Against):
-        asked, labels = contrasts.rows(models, scores)
+        targets, labels = contrasts.rows(models, scores)
     else:
         read = read_hypothesis(contrasts, models)
-        asked, labels = read.matrix, read.labels
-    moving = asked @ free
-    constant = np.linalg.norm(moving, axis=1) <= 1e-9 * np.linalg.norm(asked, axis=1)
+        targets, labels = read.matrix, read.labels
+    moving = targets @ free
+    constant = np.linalg.norm(moving, axis=1) <= 1e-9 * np.linalg.norm(targets, axis=1)
     if constant.any():
         label = labels[int(np.flatnonzero(constant)[0])]
         raise HypothesisError(f"contrast {label!r} is a constant, whatever is labelled; leave it out")
     if kind == "A":
-        return Criterion(kind, asked), asked, labels
+        return Criterion(kind, targets), targets, labels
     # Redundant contrasts, such as all differences of three models, have the determinant of independent ones.
     _, size, directions = np.linalg.svd(moving, full_matrices=False)
-    return Criterion(kind, directions[size > 1e-9 * size[0]] @ free.T), asked, labels
+    return Criterion(kind, directions[size > 1e-9 * size[0]] @ free.T), targets, labels
 
 
 def _differences(pairs: list[tuple[int, int]], n_items: int) -> FloatArray:

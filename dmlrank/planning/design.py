@@ -1,10 +1,9 @@
-"""A labelling plan from probabilities: options in, a plan out."""
+"""A plan from probabilities: options in, specification and solution out."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -17,21 +16,20 @@ from ..fit.estimand import chosen_functional
 from ..functionals import CategoryWeights, Custom, Functional
 from ..functionals.base import output_names
 from ..options import PROMPTS, check_whole
-from .bt_restricted import RestrictedProblem
-from .contrasts import make_criterion
-from .plan import Plan, make_plan
-from .problem import Pairs, Problem
-from .specification import Labels, Order
+from .bt_restricted import RestrictedDesignProblem
+from .contrasts import ContrastsLike, make_criterion
+from .plan import Plan
+from .problem import DesignProblem, Pairs
+from .specification import PlanNames, PlanSpecification
 from .validate import (
+    PlanOptions,
     check_mu,
     mu_array,
-    positive,
     read_context_weights,
     read_costs,
     read_graph,
     read_names,
     read_weights,
-    share,
 )
 
 
@@ -42,7 +40,7 @@ def design(
     budget: float,
     estimator: str = "debiased",
     criterion: str = "A",
-    contrasts: Any = None,
+    contrasts: ContrastsLike = None,
     costs: ArrayLike = 1.0,
     min_propensity: float | None = None,
     one_pair: bool = False,
@@ -55,7 +53,7 @@ def design(
     prompts: str = "random",
     floor: float = 0.005,
     models: Sequence[str] | None = None,
-    contexts: Sequence[Any] | None = None,
+    contexts: Sequence[Hashable] | None = None,
     n_jobs: int | None = None,
 ) -> Plan:
     """Which pairs to label on which prompts, so that a budget buys the most precise scores.
@@ -139,6 +137,15 @@ def design(
     >>> plan.sample(rng=0).columns.tolist()
     ['context', 'model_a', 'model_b', 'propensity']
     """
+    options = PlanOptions(
+        budget=budget,
+        criterion=criterion,
+        contrasts=contrasts,
+        costs=costs,
+        min_propensity=min_propensity,
+        one_pair=one_pair,
+        explore=explore,
+    )
     check_choice(estimator, ("debiased", "bt_restricted"), "estimator")
     functional = (
         "bt" if estimator == "bt_restricted" and isinstance(functional, str) and functional == "borda" else functional
@@ -163,18 +170,12 @@ def design(
         bound.examine(n_items)
     identifiers = np.empty(n, dtype=object)
     identifiers[:] = ids
-    return order_plan(
+    specification = specify(
         bound,
         table,
-        Labels(tuple(map(str, names)), identifiers, ("context",), "model_a", "model_b"),
+        PlanNames(tuple(map(str, names)), identifiers, ("context",), "model_a", "model_b"),
         bound_graph(bound, n_items),
-        budget=budget,
-        criterion=criterion,
-        contrasts=contrasts,
-        costs=costs,
-        min_propensity=min_propensity,
-        one_pair=one_pair,
-        explore=explore,
+        options,
         position_bias=position_bias,
         weights=weights,
         prompts=prompts,
@@ -182,37 +183,47 @@ def design(
         n_jobs=n_jobs,
         estimator=estimator,
     )
+    return Plan.within(specification, options.budget)
 
 
-def bound_graph(functional: Any, n_items: int) -> Graph:
+def bound_graph(functional: Functional, n_items: int) -> Graph:
     """The pairs that a bound functional uses: those of its graph that have a weight."""
     graph = getattr(functional, "graph", None) or Graph.all_pairs(n_items)
     weights = getattr(functional, "edge_weights", None)
     return graph if weights is None else Graph(graph.edges & (weights > 0))
 
 
-def order_plan(
-    functional: Any,
-    mu: Any,
-    labels: Labels,
+def specify(
+    functional: Functional,
+    mu: FloatArray,
+    names: PlanNames,
     graph: Graph,
+    options: PlanOptions,
     *,
-    budget: float,
-    criterion: str,
-    contrasts: Any,
-    costs: ArrayLike,
-    min_propensity: float | None,
-    one_pair: bool,
-    explore: float,
     position_bias: bool,
     weights: ArrayLike | None,
     prompts: str,
     floor: float,
     n_jobs: int | None,
     estimator: str = "debiased",
-    predict: Callable[[Any], FloatArray] | None = None,
-) -> Plan:
-    """The plan for a bound functional and checked probabilities; options as in :func:`design`."""
+    predict: Callable[[object], FloatArray] | None = None,
+) -> PlanSpecification:
+    """The specification of a plan for a bound functional and checked probabilities.
+
+    Parameters
+    ----------
+    functional : Functional
+        Bound to weights and graph.
+    mu : ndarray, shape (n, K, K, C)
+    names : PlanNames
+    graph : Graph
+        Pairs that may be labelled.
+    options : PlanOptions
+    position_bias, weights, prompts, floor, n_jobs, estimator
+        As for :func:`design`.
+    predict : callable, optional
+        Probabilities of further contexts from a frame of them.
+    """
     if not hasattr(functional, "information") or not hasattr(functional, "accumulate"):
         raise OptionTypeError(f"a plan for {functional.name!r} needs its methods information and accumulate")
     check_choice(prompts, PROMPTS, "prompts")
@@ -221,35 +232,36 @@ def order_plan(
     if n_jobs is not None:
         check_whole("n_jobs", n_jobs, 1)
     pairs = Pairs.of(graph, position_bias)
-    problem = Problem(
-        functional,
-        mu,
-        float(floor),
-        pairs,
-        read_costs(costs, pairs, len(mu)),
-        bool(one_pair),
-        read_context_weights(weights, len(mu)),
-        prompts == "fixed",
-        core_count(n_jobs),
+    problem = DesignProblem(
+        functional=functional,
+        mu=mu,
+        floor=float(floor),
+        pairs=pairs,
+        cost=read_costs(options.costs, pairs, len(mu)),
+        one_pair=bool(options.one_pair),
+        context_weight=read_context_weights(weights, len(mu)),
+        fixed_prompts=prompts == "fixed",
+        n_jobs=core_count(n_jobs),
     )
     if estimator == "bt_restricted":
-        problem = RestrictedProblem.of(problem)
-    labels = replace(labels, outputs=output_names(functional, labels.models))
-    scores, between = problem.scores()
-    gauge = functional.gauge(len(labels.models)).basis
-    made, asked, asked_labels = make_criterion(criterion, contrasts, list(labels.names), scores, gauge)
-    order = Order(
+        problem = RestrictedDesignProblem.of(problem)
+    names = replace(names, outputs=output_names(functional, names.models))
+    scores, between_covariance = problem.score_moments()
+    gauge = functional.gauge(len(names.models)).basis
+    criterion, contrasts, labels = make_criterion(
+        options.criterion, options.contrasts, list(names.scores), scores, gauge
+    )
+    return PlanSpecification(
         problem=problem,
-        criterion=made,
-        asked=asked,
-        asked_labels=asked_labels,
+        criterion=criterion,
+        contrasts=contrasts,
+        contrast_labels=labels,
         scores=scores,
-        between=between,
-        even=problem.spread(np.ones((1, 1))),
+        between_covariance=between_covariance,
+        full_covariance=problem.labelling_covariance(np.ones((1, 1))),
         gauge=gauge,
-        min_propensity=None if min_propensity is None else positive(min_propensity, "min_propensity", 1.0),
-        explore=share(explore, "explore"),
-        labels=labels,
+        min_propensity=options.min_propensity,
+        explore=options.explore,
+        names=names,
         predict=predict,
     )
-    return make_plan(order, positive(budget, "budget"))

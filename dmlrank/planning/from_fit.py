@@ -1,10 +1,9 @@
-"""A labelling plan from a fit: its probabilities, for its own prompts or for new ones."""
+"""A plan from a fit: the probabilities that it predicts, for its own prompts or for new ones."""
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
+from numpy.typing import NDArray
 
 from ..data.formula.features import new_features
 from ..data.formula.parse import parse_formula
@@ -12,22 +11,24 @@ from ..data.frames import column_names, require_columns, take_columns
 from ..data.preferences import FloatArray
 from ..exceptions import DataError, OptionError, listed
 from ..fit.state import Steps
-from .design import bound_graph, order_plan
+from .design import bound_graph, specify
 from .plan import Plan
-from .specification import Labels
+from .specification import PlanNames
+from .validate import PlanOptions
 
+# Doubles of a chunk of probabilities.
 _CHUNK = 2_000_000
 
 
-def design_fit(steps: Steps, newdata: Any, **options: Any) -> Plan:
-    """The plan for a fit's prompts, or for new ones; options as in :meth:`RankResults.design`."""
+def design_fit(steps: Steps, newdata: object, options: PlanOptions) -> Plan:
+    """The plan for a fit's prompts, or for new ones where ``newdata`` is a frame of them."""
     if steps.likelihood:
         raise OptionError(
             "design needs probabilities of every pair on every prompt, which estimator='bt_mle' has none of; "
             "update(estimator='debiased') fits them"
         )
-    o, functional = steps.options, steps.setup.functional
-    columns = o.context or ("context",)
+    fit_options, functional = steps.options, steps.setup.functional
+    columns = fit_options.context or ("context",)
     weight = None
     if newdata is None:
         mu, ids, weight = _own_mu(steps), steps.data.context_ids, steps.context_weight
@@ -38,21 +39,21 @@ def design_fit(steps: Steps, newdata: Any, **options: Any) -> Plan:
     else:
         mu, ids, columns = _new_mu(steps, newdata)
     formula = parse_formula(steps.source.formula)
-    labels = Labels(steps.data.items, ids, columns, formula.first, formula.second)
-    return order_plan(
+    specification = specify(
         functional,
         mu,
-        labels,
+        PlanNames(steps.data.items, ids, columns, formula.first, formula.second),
         bound_graph(functional, steps.data.n_items),
+        options,
         position_bias=steps.data.ordered,
         weights=weight,
-        prompts=o.prompts,
+        prompts=fit_options.prompts,
         floor=steps.repetitions[0].floor,
-        n_jobs=o.n_jobs,
-        estimator="bt_restricted" if o.estimator == "bt_restricted" else "debiased",
+        n_jobs=fit_options.n_jobs,
+        estimator="bt_restricted" if fit_options.estimator == "bt_restricted" else "debiased",
         predict=lambda frame: _new_mu(steps, frame)[0],
-        **options,
     )
+    return Plan.within(specification, options.budget)
 
 
 def _own_mu(steps: Steps) -> FloatArray:
@@ -66,7 +67,7 @@ def _own_mu(steps: Steps) -> FloatArray:
     return mu
 
 
-def _new_mu(steps: Steps, newdata: Any) -> tuple[FloatArray, Any, tuple[str, ...]]:
+def _new_mu(steps: Steps, newdata: object) -> tuple[FloatArray, NDArray[np.object_], tuple[str, ...]]:
     """Probabilities and identifiers of new prompts, from the mean of all learners, and the identifying columns."""
     feature_map, known = steps.data.feature_map, column_names(newdata)
     require_columns(feature_map.variables, known, "newdata")

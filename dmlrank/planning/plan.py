@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 import pandas as pd
@@ -17,106 +18,19 @@ from ..inference.hypotheses import HypothesisLike, read_hypothesis
 from ..options import check_alpha, resolve_seed
 from ..plotting.heat_maps import heat_map
 from ..report.table import Summary
-from .allocation import follow
-from .bt_restricted import RestrictedProblem
 from .plan_summary import expected_labels, plan_summary
-from .power import forecast, needed_error, power_of, smallest_budget, widest
+from .power import max_width, power_of, predicted_precision, required_std_error, smallest_budget
 from .robustness import Regret, regret_of
-from .sampling import draw_cells, sample_frame, tasks_json
-from .specification import Filled, Order, fill
-from .validate import check_mu, mu_array, positive
+from .sampling import PlanHeader, draw_cells, sample_frame, tasks_json
+from .specification import PlanSolution, PlanSpecification, solve
+from .validate import check_mu, check_positive, mu_array
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class PlanNumbers:
-    """What was ordered, what it was filled with, and what follows from these.
-
-    Attributes
-    ----------
-    propensity : ndarray, shape (n, K, K)
-    order : Order
-    filled : Filled
-    """
-
-    propensity: FloatArray
-    order: Order
-    filled: Filled
-
-    @property
-    def models(self) -> list[str]:
-        """Names of the K models, in the order of every array."""
-        return list(self.order.labels.models)
-
-    @property
-    def names(self) -> list[str]:
-        """What the scores are called: the models, or the outputs of a functional of one's own."""
-        return list(self.order.labels.names)
-
-    @property
-    def contexts(self) -> list[Any]:
-        """Identifiers of the n contexts."""
-        return list(self.order.labels.contexts)
-
-    @property
-    def position_bias(self) -> bool:
-        """Whether both orders of a pair have propensities of their own."""
-        return self.order.problem.pairs.ordered
-
-    @property
-    def budget(self) -> float:
-        """What the plan was allowed to cost."""
-        return self.filled.budget
-
-    @property
-    def expected_cost(self) -> float:
-        """What it costs in expectation."""
-        return self.filled.cost
-
-    @property
-    def slack(self) -> bool:
-        """Whether a larger budget would buy nothing: every label that tells something is bought already."""
-        return self.filled.multiplier == 0
-
-    @property
-    def objective(self) -> float:
-        """tr L Sigma L' ("A") or log det of the reduced Sigma ("D"), Sigma being n times the covariance."""
-        return self.order.criterion.objective(self.filled.sigma)
-
-    @property
-    def uniform_objective(self) -> float:
-        """The objective of the plan that labels all pairs alike at the same cost."""
-        return self.order.criterion.objective(self.filled.uniform_sigma)
-
-    @property
-    def kkt_residual(self) -> float:
-        """Largest relative violation of the optimality conditions; before exploration is mixed in."""
-        return self.filled.kkt_residual
-
-    @property
-    def std_errors(self) -> pd.Series:
-        """Predicted standard errors of the scores by model."""
-        return self._errors(self.filled.sigma, "std_errors")
-
-    @property
-    def uniform_std_errors(self) -> pd.Series:
-        """Those of the uniform plan of the same cost."""
-        return self._errors(self.filled.uniform_sigma, "uniform_std_errors")
-
-    def cov_params(self, uniform: bool = False) -> pd.DataFrame:
-        """Predicted covariance of the scores, (K, K), for the plan or for the uniform one of the same cost."""
-        sigma = self.filled.uniform_sigma if uniform else self.filled.sigma
-        return pd.DataFrame(sigma / self.order.problem.n_contexts, index=self.names, columns=self.names)
-
-    def _errors(self, sigma: FloatArray, name: str) -> pd.Series:
-        variances = np.maximum(np.diag(sigma), 0) / self.order.problem.n_contexts
-        return pd.Series(np.sqrt(variances), index=self.names, name=name)
-
-
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Plan(PlanNumbers):
+class Plan:
     """Which pairs are labelled on which contexts, with what probability. Made by :func:`dmlrank.design`.
 
     Attributes
@@ -124,11 +38,86 @@ class Plan(PlanNumbers):
     propensity : ndarray, shape (n, K, K)
         Probability that the pair is labelled on the context, zero off the graph; j first and k second in ``[:, j, k]``.
         With ``position_bias=False`` symmetric: that of either order.
-    order : Order
-        What was ordered.
-    filled : Filled
-        What it is filled with.
+    specification : PlanSpecification
+        What the plan is for, and what limits it beside the budget.
+    solution : PlanSolution
+        The optimal propensities within the budget, and the covariance that they lead to.
     """
+
+    propensity: FloatArray
+    specification: PlanSpecification
+    solution: PlanSolution
+
+    @classmethod
+    def within(cls, specification: PlanSpecification, budget: float) -> Plan:
+        """The optimal plan of a specification within a budget."""
+        solution = solve(specification, budget)
+        return cls(specification.problem.pairs.table(solution.propensity), specification, solution)
+
+    @property
+    def models(self) -> list[str]:
+        """Names of the K models, in the order of every array."""
+        return list(self.specification.names.models)
+
+    @property
+    def names(self) -> list[str]:
+        """What the scores are called: the models, or the outputs of a functional of one's own."""
+        return list(self.specification.names.scores)
+
+    @property
+    def contexts(self) -> list[Hashable]:
+        """Identifiers of the n contexts."""
+        return list(self.specification.names.contexts)
+
+    @property
+    def position_bias(self) -> bool:
+        """Whether both orders of a pair have propensities of their own."""
+        return self.specification.problem.pairs.ordered
+
+    @property
+    def budget(self) -> float:
+        """What the plan was allowed to cost."""
+        return self.solution.budget
+
+    @property
+    def expected_cost(self) -> float:
+        """What it costs in expectation."""
+        return self.solution.expected_cost
+
+    @property
+    def slack(self) -> bool:
+        """Whether a larger budget would buy nothing: every label that tells something is bought already."""
+        return self.solution.slack
+
+    @property
+    def objective(self) -> float:
+        """tr L Sigma L' ("A") or log det of the reduced Sigma ("D"), Sigma being n times the covariance."""
+        return self.specification.criterion.objective(self.solution.sigma)
+
+    @property
+    def uniform_objective(self) -> float:
+        """The objective of the plan that labels all pairs alike at the same cost."""
+        return self.specification.criterion.objective(self.solution.uniform_sigma)
+
+    @property
+    def kkt_residual(self) -> float:
+        """Largest relative violation of the optimality conditions; before exploration is mixed in."""
+        return self.solution.kkt_residual
+
+    @property
+    def std_errors(self) -> pd.Series:
+        """Predicted standard errors of the scores by model."""
+        return self._errors(self.solution.sigma, "std_errors")
+
+    @property
+    def uniform_std_errors(self) -> pd.Series:
+        """Those of the uniform plan of the same cost."""
+        return self._errors(self.solution.uniform_sigma, "uniform_std_errors")
+
+    def cov_params(self, uniform: bool = False) -> pd.DataFrame:
+        """Predicted covariance of the scores, (K, K), for the plan or for the uniform one of the same cost."""
+        sigma = self.solution.uniform_sigma if uniform else self.solution.sigma
+        return pd.DataFrame(sigma / self.specification.problem.n_contexts, index=self.names, columns=self.names)
 
     def predicted(
         self, hypothesis: HypothesisLike | None = None, alpha: float = 0.05, method: str = "max-t"
@@ -158,15 +147,18 @@ class Plan(PlanNumbers):
         >>> plan.predicted("model_0 - model_1")["std_error"].round(3).tolist()
         [0.033]
         """
-        order = self.order
+        specification = self.specification
+        rows: FloatArray
+        labels: Sequence[str]
         if hypothesis is not None:
             read = read_hypothesis(hypothesis, self.names)
-            rows, labels = read.matrix, list(read.labels)
-        elif len(order.asked):
-            rows, labels = order.asked, list(order.asked_labels)
+            rows, labels = read.matrix, read.labels
+        elif len(specification.contrasts):
+            rows, labels = specification.contrasts, specification.contrast_labels
         else:
             rows, labels = np.eye(len(self.names)), self.names
-        return forecast(order, self.filled, rows, labels, check_alpha(alpha), method)
+        level = check_alpha(alpha)
+        return predicted_precision(specification, self.solution, rows, labels, alpha=level, method=method)
 
     def power(self, first: str, second: str, alpha: float = 0.05, difference: float | None = None) -> float:
         """Power of the two-sided z test that two models score the same.
@@ -205,23 +197,23 @@ class Plan(PlanNumbers):
         >>> float(plan.for_width(0.2).predicted()["width"].max().round(3))
         0.2
         """
-        wanted, level = positive(width, "width"), check_alpha(alpha)
+        wanted, level = check_positive(width, "width"), check_alpha(alpha)
 
-        def excess(filled: Filled) -> float:
-            return widest(self.order, filled, level, method) / wanted
+        def excess(solution: PlanSolution) -> float:
+            return max_width(self.specification, solution, level, method) / wanted
 
-        def explain(filled: Filled) -> str:
-            reached = excess(filled)
+        def explain(solution: PlanSolution) -> str:
+            reached = excess(solution)
             return self._too_few(f"makes the widest interval {reached * wanted:.4g} wide, not {wanted:g}", reached)
 
-        return make_plan(self.order, smallest_budget(self.order, self.budget, excess, explain))
+        return Plan.within(self.specification, smallest_budget(self.specification, self.budget, excess, explain))
 
     def for_power(
         self, first: str, second: str, power: float = 0.8, alpha: float = 0.05, difference: float | None = None
     ) -> Plan:
         """The plan with the smallest budget that separates two models with the given power.
 
-        What the plan is optimal for does not change: to spend all on this pair, order it with
+        What the plan is optimal for does not change: to spend all on this pair, make it with
         ``contrasts=(first, second)``.
 
         Parameters
@@ -246,27 +238,27 @@ class Plan(PlanNumbers):
         """
         gap, _ = self._gap(first, second, difference)
         level = check_alpha(alpha)
-        if not level < positive(power, "power") < 1:
+        if not level < check_positive(power, "power") < 1:
             raise OptionError(f"power={power!r}; needed is a number between alpha={level:g} and 1")
         if gap == 0:
             raise OptionError(f"{first!r} and {second!r} score the same, which no test separates; give difference=")
-        needed = needed_error(gap, power, level)
+        needed = required_std_error(gap, power, level)
         row = self._row(first, second)
 
-        def excess(filled: Filled) -> float:
-            return self._error_of(row, filled) / needed
+        def excess(solution: PlanSolution) -> float:
+            return self._error_of(row, solution) / needed
 
-        def explain(filled: Filled) -> str:
-            reached = excess(filled)
+        def explain(solution: PlanSolution) -> str:
+            reached = excess(solution)
             has = power_of(gap, reached * needed, level)
             return self._too_few(
                 f"separates {first!r} and {second!r} (difference {gap:.3g}) with power {has:.2f}, not {power:g}",
                 reached,
             )
 
-        return make_plan(self.order, smallest_budget(self.order, self.budget, excess, explain))
+        return Plan.within(self.specification, smallest_budget(self.specification, self.budget, excess, explain))
 
-    def at(self, contexts: Any) -> FloatArray:
+    def at(self, contexts: object) -> FloatArray:
         """Propensities of the same rule in other contexts, (n, K, K).
 
         Parameters
@@ -279,24 +271,21 @@ class Plan(PlanNumbers):
         OptionError
             If costs or weights are given by context, so that those of other contexts are not known.
         """
-        order, problem = self.order, self.order.problem
-        if order.predict is not None and np.ndim(contexts) != 4:
-            mu = order.predict(contexts)
+        specification, problem = self.specification, self.specification.problem
+        if specification.predict is not None and np.ndim(cast("ArrayLike", contexts)) != 4:
+            mu = specification.predict(contexts)
         else:
             mu = mu_array(contexts)
             check_mu(mu, self.models, range(len(mu)), self.position_bias)
-        if len(problem.cost) > 1 or problem.weight is not None:
+        if len(problem.cost) > 1 or problem.context_weight is not None:
             raise OptionError("costs or weights are given by context, so that the rule is known in the plan's own only")
         if mu.shape[1:] != problem.mu.shape[1:]:
             raise NuisanceError(f"mu has shape {mu.shape}, the plan was made from {problem.mu.shape}")
-        there, metric = replace(problem, mu=mu), order.criterion.metric(self.filled.rule_sigma)
-        lower = np.full((1, 1), self.filled.floor)
-        if isinstance(there, RestrictedProblem):
-            made = there.followed(metric, lower, self.filled.multiplier)
-        else:
-            made = follow(there.worth(metric), problem.cost, lower, self.filled.multiplier, problem.one_pair)
-        if order.explore:
-            made = (1 - order.explore) * made + order.explore * order.uniform(self.budget)
+        metric, explore = specification.criterion.metric(self.solution.unmixed_sigma), specification.explore
+        lower = np.full((1, 1), self.solution.floor)
+        made = replace(problem, mu=mu).propensities_at(metric, lower, self.solution.multiplier)
+        if explore:
+            made = (1 - explore) * made + explore * specification.uniform(self.budget)
         return problem.pairs.table(made)
 
     def regret(self, mu: ArrayLike) -> Regret:
@@ -315,16 +304,16 @@ class Plan(PlanNumbers):
         >>> 0 < loss.excess < loss.sharp_bound < loss.bound
         True
         """
-        return regret_of(self.order, self.filled, mu)
+        return regret_of(self.specification, self.solution, mu)
 
     def summary(self, alpha: float = 0.05) -> Summary:
         """The table for a report: cost, predicted errors beside the uniform plan's, expected labels by model."""
-        return plan_summary(self.order, self.filled, check_alpha(alpha))
+        return plan_summary(self.specification, self.solution, check_alpha(alpha))
 
     def plot(self, ax: Axes | None = None) -> Axes:
         """Heat map of the expected number of labels by pair; needs matplotlib."""
         label = "expected labels" + (", first model in rows" if self.position_bias else ", either order")
-        return heat_map(self.models, expected_labels(self.order, self.filled), label, ax)
+        return heat_map(self.models, expected_labels(self.specification, self.solution), label, ax)
 
     def sample(self, rng: int | np.random.Generator | None = None) -> pd.DataFrame:
         """Draw what is to be labelled.
@@ -352,8 +341,10 @@ class Plan(PlanNumbers):
         22
         """
         generator = np.random.default_rng(resolve_seed(rng)) if not isinstance(rng, np.random.Generator) else rng
-        cells = draw_cells(self.filled.propensity, self.order.problem.pairs, self.order.problem.one_pair, generator)
-        return sample_frame(cells, self.propensity, self.order.labels)
+        cells = draw_cells(
+            self.solution.propensity, self.specification.problem.pairs, self.specification.problem.one_pair, generator
+        )
+        return sample_frame(cells, self.propensity, self.specification.names)
 
     def export(self, path: str | os.PathLike[str], rng: int | np.random.Generator | None = None) -> pd.DataFrame:
         """Draw what is to be labelled and write it for an annotation tool.
@@ -385,15 +376,19 @@ class Plan(PlanNumbers):
         if kind == ".csv":
             rows.to_csv(path, index=False)
         else:
-            about = {
-                "criterion": self.order.criterion.kind,
+            header: PlanHeader = {
+                "criterion": self.specification.criterion.kind,
                 "budget": self.budget,
                 "expected_cost": self.expected_cost,
                 "position_bias": self.position_bias,
                 "seed": seed,
             }
-            Path(path).write_text(tasks_json(rows, self.order.labels, about), encoding="utf-8")
+            Path(path).write_text(tasks_json(rows, self.specification.names, header), encoding="utf-8")
         return rows
+
+    def _errors(self, sigma: FloatArray, name: str) -> pd.Series:
+        variances = np.maximum(np.diag(sigma), 0) / self.specification.problem.n_contexts
+        return pd.Series(np.sqrt(variances), index=self.names, name=name)
 
     def _row(self, first: str, second: str) -> FloatArray:
         return read_hypothesis((first, second), self.names).matrix[0]
@@ -401,29 +396,23 @@ class Plan(PlanNumbers):
     def _gap(self, first: str, second: str, difference: float | None) -> tuple[float, float]:
         """The difference of two models' scores, and its predicted standard error."""
         row = self._row(first, second)
-        gap = float(row @ self.order.scores) if difference is None else float(difference)
-        return gap, self._error_of(row, self.filled)
+        gap = float(row @ self.specification.scores) if difference is None else float(difference)
+        return gap, self._error_of(row, self.solution)
 
-    def _error_of(self, row: FloatArray, filled: Filled) -> float:
-        return float(np.sqrt(row @ filled.sigma @ row / self.order.problem.n_contexts))
+    def _error_of(self, row: FloatArray, solution: PlanSolution) -> float:
+        return float(np.sqrt(row @ solution.sigma @ row / self.specification.problem.n_contexts))
 
     def _too_few(self, what: str, excess: float) -> str:
-        n, each = len(self.propensity), "one pair" if self.order.problem.one_pair else "every pair"
+        n, each = len(self.propensity), "one pair" if self.specification.problem.one_pair else "every pair"
         return (
             f"even labelling {each} of all {n:,} contexts {what}; about {int(np.ceil(n * excess**2)):,} contexts like "
             f"these would, labelled alike"
         )
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[type[Plan], tuple[FloatArray, PlanSpecification, PlanSolution]]:
         # What predicts in further contexts holds a fit's data and learners; a stored plan does without.
-        return Plan, (self.propensity, replace(self.order, predict=None), self.filled)
+        return Plan, (self.propensity, replace(self.specification, predict=None), self.solution)
 
     def __repr__(self) -> str:
         size = f"{len(self.propensity):,} contexts, {len(self.models)} models"
-        return f"<Plan: {self.order.criterion.kind}-optimal, {size}, cost {self.expected_cost:,.6g}>"
-
-
-def make_plan(order: Order, budget: float) -> Plan:
-    """The plan that fills an order within a budget."""
-    filled = fill(order, budget)
-    return Plan(order.problem.pairs.table(filled.propensity), order, filled)
+        return f"<Plan: {self.specification.criterion.kind}-optimal, {size}, cost {self.expected_cost:,.6g}>"

@@ -1,10 +1,10 @@
-"""What a plan is made for: contexts, the cells that can be labelled, and what a label of each is worth and costs."""
+"""The design problem of a plan: contexts, the pairs that can be labelled, and the information and cost of a label."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import numpy as np
 
@@ -12,11 +12,10 @@ from .._utils.parallel import in_order
 from ..data.graph import Graph
 from ..data.preferences import FloatArray, IntArray
 from ..estimation.influence import clip_and_renormalise
+from ..functionals import Functional
+from .allocation import propensities_at_multiplier
 
 T = TypeVar("T")
-
-# Doubles in the chunks of mu that all threads hold together: a few arrays of this size live at a time.
-_CHUNK = 4_000_000
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -59,13 +58,13 @@ class Pairs:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Problem:
-    """Everything about the contexts that a plan depends on.
+class DesignProblem:
+    """Everything about the contexts that a plan depends on: what a label tells and costs.
 
     Attributes
     ----------
     functional : Functional
-        Bound to weights and graph, with ``value``, ``information``, ``accumulate`` and ``gauge``.
+        Bound to weights and graph.
     mu : ndarray, shape (n, K, K, C)
         Probabilities, not floored.
     floor : float
@@ -75,23 +74,26 @@ class Problem:
         What a label costs.
     one_pair : bool
         Whether a context gets at most one label.
-    weight : ndarray, shape (n,), or None
+    context_weight : ndarray, shape (n,), or None
         Weight of each context in the target population, with mean one.
-    fixed : bool
+    fixed_prompts : bool
         Whether the scores of these contexts alone are wanted, not of contexts like them.
     n_jobs : int
         Threads.
+    chunk_size : int
+        Doubles in the chunks of mu that all threads hold together: a few arrays of this size live at a time.
     """
 
-    functional: Any
+    functional: Functional
     mu: FloatArray
     floor: float
     pairs: Pairs
     cost: FloatArray
     one_pair: bool
-    weight: FloatArray | None
-    fixed: bool
+    context_weight: FloatArray | None
+    fixed_prompts: bool
     n_jobs: int = 1
+    chunk_size: int = 4_000_000
 
     @property
     def n_contexts(self) -> int:
@@ -100,21 +102,21 @@ class Problem:
 
     @property
     def interdependent(self) -> bool:
-        """Whether what a label is worth depends on the other labels of its context."""
+        """Whether the information of a label depends on the other labels of its context."""
         return False
 
     @property
     def total_cost(self) -> float:
         """What a label on every pair of every context would cost."""
-        return self.cost_of(1.0)
+        return self.expected_cost(1.0)
 
-    def cost_of(self, propensity: FloatArray | float) -> float:
+    def expected_cost(self, propensity: FloatArray | float) -> float:
         """Expected cost of propensities that broadcast to (n, m)."""
         return blockwise_cost(np.broadcast_to(propensity, (self.n_contexts, len(self.pairs))), self.cost)
 
-    def over_chunks(self, make: Callable[[slice, FloatArray], T]) -> list[T]:
-        """What ``make`` makes of contexts and their floored probabilities, in pieces that fit into memory, in order."""
-        size = max(1, _CHUNK // self.n_jobs // int(np.prod(self.mu.shape[1:])))
+    def map_chunks(self, make: Callable[[slice, FloatArray], T]) -> list[T]:
+        """``make`` of contexts and their floored probabilities, for chunks that fit into memory, in order."""
+        size = max(1, self.chunk_size // self.n_jobs // int(np.prod(self.mu.shape[1:])))
         parts = [slice(at, min(at + size, self.n_contexts)) for at in range(0, self.n_contexts, size)]
 
         def one(part: slice) -> T:
@@ -125,27 +127,34 @@ class Problem:
 
         return list(in_order(one, parts, self.n_jobs))
 
-    def scores(self) -> tuple[FloatArray, FloatArray]:
+    def score_moments(self) -> tuple[FloatArray, FloatArray]:
         """Mean score and covariance of the scores between contexts, (K,) and (K, K); zero where contexts are fixed."""
-        value = np.concatenate(self.over_chunks(lambda _, mu: self.functional.value(mu)))
-        weight = np.ones(len(value)) if self.weight is None else self.weight
+        value = np.concatenate(self.map_chunks(lambda _, mu: self.functional.value(mu)))
+        weight = np.ones(len(value)) if self.context_weight is None else self.context_weight
         mean = weight @ value / len(value)
         spread = weight[:, None] * (value - mean)
         covariance = spread.T @ spread / len(value)
-        return mean, np.zeros_like(covariance) if self.fixed else covariance
+        return mean, np.zeros_like(covariance) if self.fixed_prompts else covariance
 
-    def worth(self, metric: FloatArray) -> FloatArray:
-        """Trace of metric M for every cell, (n, m): what a label takes off the objective, times its propensity."""
+    def label_information(self, metric: FloatArray, propensity: FloatArray | None = None) -> FloatArray:
+        """Information of a label of every cell, (n, m): the trace of metric times M, its share in the covariance.
+
+        Parameters
+        ----------
+        metric : ndarray, shape (K, K)
+        propensity : ndarray, shape (n, m), optional
+            Used only by problems that are ``interdependent``.
+        """
         made = np.empty((self.n_contexts, len(self.pairs)))
 
         def one(part: slice, mu: FloatArray) -> None:
             np.multiply(self.pairs.take(self.functional.information(mu, metric)), self._scale(part), out=made[part])
 
-        self.over_chunks(one)
+        self.map_chunks(one)
         return made
 
-    def spread(self, propensity: FloatArray) -> FloatArray:
-        """What labels with these propensities, broadcast to (n, m), add to the covariance Sigma: E sum M / pi."""
+    def labelling_covariance(self, propensity: FloatArray) -> FloatArray:
+        """The part of the covariance Sigma, (K, K), that labelling adds: E sum M / pi; pi broadcasts to (n, m)."""
         table = np.broadcast_to(propensity, (self.n_contexts, len(self.pairs)))
         # A pair without order is one label, counted where its first item stands first.
         alone = replace(self.pairs, ordered=True)
@@ -153,12 +162,17 @@ class Problem:
         def one(part: slice, mu: FloatArray) -> FloatArray:
             return np.asarray(self.functional.accumulate(mu, alone.table(self._scale(part) / table[part])))
 
-        return np.asarray(sum(self.over_chunks(one)) / self.n_contexts)
+        return np.asarray(sum(self.map_chunks(one)) / self.n_contexts)
+
+    def propensities_at(self, metric: FloatArray, lower: FloatArray, multiplier: float) -> FloatArray:
+        """Propensities, (n, m), by the rule of a plan with this multiplier in the problem's contexts."""
+        information = self.label_information(metric)
+        return propensities_at_multiplier(information, self.cost, lower, multiplier, self.one_pair)
 
     def _scale(self, part: slice) -> FloatArray | float:
         """Squared weights of contexts; where order does not matter, J_jk + J_kj flip = 2 J_jk, so that M counts 4."""
         order = 1.0 if self.pairs.ordered else 4.0
-        return order if self.weight is None else order * np.square(self.weight[part])[:, None]
+        return order if self.context_weight is None else order * np.square(self.context_weight[part])[:, None]
 
 
 def blockwise_cost(propensity: FloatArray, cost: FloatArray, rows: int = 4096) -> float:

@@ -1,15 +1,15 @@
-"""What wrong probabilities could cost a plan."""
+"""Regret of a plan: what it loses if the probabilities that it was made from are wrong."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from ..exceptions import NuisanceError, OptionError
 from .allocation import allocate
-from .specification import Filled, Order
+from .specification import PlanSolution, PlanSpecification
 from .validate import check_mu, mu_array
 
 
@@ -33,7 +33,7 @@ class Regret:
     bound : float
         The coarser bound of the theorem, (2 / (floor n)) E sum |a(mu_hat) - a(mu)|, and what exploration costs.
     distance : float
-        E sum over pairs of |a(mu_hat) - a(mu)|, a being the worth of a label.
+        E sum over pairs of |a(mu_hat) - a(mu)|, a being the information of a label.
     floor : float
         The plan's smallest propensity before exploration is mixed in.
 
@@ -57,7 +57,7 @@ class Regret:
         )
 
 
-def regret_of(order: Order, filled: Filled, mu: Any) -> Regret:
+def regret_of(specification: PlanSpecification, solution: PlanSolution, mu: ArrayLike) -> Regret:
     """What the plan loses if the probabilities are ``mu``, (n, K, K, C).
 
     Raises
@@ -67,34 +67,37 @@ def regret_of(order: Order, filled: Filled, mu: Any) -> Regret:
     NuisanceError
         If ``mu`` has another shape than the plan's, or no probabilities.
     """
-    if order.criterion.kind == "D":
+    problem, criterion = specification.problem, specification.criterion
+    if criterion.kind == "D":
         raise OptionError("regret is about sums of variances; a plan with criterion='D' minimises a determinant")
-    if order.problem.interdependent:
+    if problem.interdependent:
         raise OptionError(
             "regret is about labels whose worths do not depend on each other; those of estimator='bt_restricted' do"
         )
-    problem, table = order.problem, mu_array(mu)
+    table = mu_array(mu)
     if table.shape != problem.mu.shape:
         raise NuisanceError(f"mu has shape {table.shape}, the plan was made from {problem.mu.shape}")
-    check_mu(table, order.labels.models, order.labels.contexts, problem.pairs.ordered)
-    metric, n = order.criterion.metric(order.between), problem.n_contexts
+    names, explore = specification.names, specification.explore
+    check_mu(table, names.models, names.contexts, problem.pairs.ordered)
+    metric, n = criterion.metric(specification.between_covariance), problem.n_contexts
     truth = replace(problem, mu=table)
-    believed, real = problem.worth(metric), truth.worth(metric)
-    best = allocate(real, problem.cost, np.full((1, 1), filled.floor), filled.budget, problem.one_pair).propensity
-    chosen, uniform = filled.propensity, order.uniform(filled.cost)
+    believed, real = problem.label_information(metric), truth.label_information(metric)
+    lower = np.full((1, 1), solution.floor)
+    best = allocate(real, problem.cost, lower, solution.budget, problem.one_pair).propensity
+    chosen, uniform = solution.propensity, specification.uniform(solution.expected_cost)
     least = float((real / best).sum()) / n
-    between = float(np.trace(metric @ truth.scores()[1]))
+    between = float(np.trace(metric @ truth.score_moments()[1]))
     excess = float((real / chosen).sum()) / n - least
     gap = np.abs(believed - real)
     # The theorem is about the minimiser; a mixture loses what it loses against it under mu_hat on top.
-    pure = (chosen - order.explore * order.uniform(filled.budget)) / (1 - order.explore)
-    mixing = float((believed / chosen - believed / pure).sum()) / n if order.explore else 0.0
+    pure = (chosen - explore * specification.uniform(solution.budget)) / (1 - explore)
+    mixing = float((believed / chosen - believed / pure).sum()) / n if explore else 0.0
     return Regret(
         excess=excess / n,
         relative=excess / (least + between),
         uniform_excess=(float(real.sum()) / uniform / n - least) / n,
-        sharp_bound=(float((gap * (1 / chosen + 1 / filled.floor)).sum()) / n + mixing) / n,
-        bound=(2 * float(gap.sum()) / (filled.floor * n) + mixing) / n,
+        sharp_bound=(float((gap * (1 / chosen + 1 / solution.floor)).sum()) / n + mixing) / n,
+        bound=(2 * float(gap.sum()) / (solution.floor * n) + mixing) / n,
         distance=float(gap.sum()) / n,
-        floor=filled.floor,
+        floor=solution.floor,
     )

@@ -1,4 +1,4 @@
-"""Propensities of contexts that were labelled in rounds."""
+"""Propensities of contexts that were labelled in several rounds."""
 
 from __future__ import annotations
 

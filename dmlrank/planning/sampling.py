@@ -1,18 +1,16 @@
-"""Drawing what is to be labelled from a plan, and the table that annotators get."""
+"""Random samples of the cells to label from the propensities of a plan, and the table that annotators get."""
 
 from __future__ import annotations
 
 import json
-from typing import Any, NamedTuple
+from typing import NamedTuple, TypedDict
 
 import numpy as np
 import pandas as pd
 
 from ..data.preferences import FloatArray, IntArray
 from .problem import Pairs
-from .specification import Labels
-
-_ROWS = 4096
+from .specification import PlanNames
 
 
 class DrawnCells(NamedTuple):
@@ -23,11 +21,26 @@ class DrawnCells(NamedTuple):
     second: IntArray
 
 
-def draw_cells(propensity: FloatArray, pairs: Pairs, one_pair: bool, rng: np.random.Generator) -> DrawnCells:
-    """Draw the cells to label with propensities (n, m): independently, or at most one of a context."""
+class PlanHeader(TypedDict):
+    """What a plan was, beside its tasks in a JSON file."""
+
+    criterion: str
+    budget: float
+    expected_cost: float
+    position_bias: bool
+    seed: int
+
+
+def draw_cells(
+    propensity: FloatArray, pairs: Pairs, one_pair: bool, rng: np.random.Generator, *, rows: int = 4096
+) -> DrawnCells:
+    """Draw the cells to label with propensities (n, m), ``rows`` contexts at a time.
+
+    Cells are drawn independently, or at most one of a context.
+    """
     parts = []
-    for at in range(0, len(propensity), _ROWS):
-        table = propensity[at : at + _ROWS]
+    for at in range(0, len(propensity), rows):
+        table = propensity[at : at + rows]
         if one_pair:
             reached = rng.random((len(table), 1)) < np.cumsum(table, axis=1)
             context = np.flatnonzero(reached[:, -1])
@@ -43,31 +56,31 @@ def draw_cells(propensity: FloatArray, pairs: Pairs, one_pair: bool, rng: np.ran
     return DrawnCells(context, first, second)
 
 
-def sample_frame(cells: DrawnCells, propensity: FloatArray, labels: Labels) -> pd.DataFrame:
+def sample_frame(cells: DrawnCells, propensity: FloatArray, names: PlanNames) -> pd.DataFrame:
     """A row per label to buy, and one for every context without; contexts in order."""
     silent = np.setdiff1d(np.arange(len(propensity)), cells.context)
     context = np.concatenate([cells.context, silent])
     order = np.argsort(context, kind="stable")
-    names = np.array([*labels.models, None], dtype=object)
-    nobody = np.full(len(silent), len(labels.models))
-    ids = labels.contexts[context[order]]
-    if len(labels.columns) == 1:
-        frame = pd.DataFrame({labels.columns[0]: pd.Series(list(ids)).infer_objects()})
+    models = np.array([*names.models, None], dtype=object)
+    nobody = np.full(len(silent), len(names.models))
+    ids = names.contexts[context[order]]
+    if len(names.context_columns) == 1:
+        frame = pd.DataFrame({names.context_columns[0]: pd.Series(list(ids)).infer_objects()})
     else:
-        frame = pd.DataFrame(list(ids), columns=list(labels.columns))
-    frame[labels.first] = names[np.concatenate([cells.first, nobody])[order]]
-    frame[labels.second] = names[np.concatenate([cells.second, nobody])[order]]
+        frame = pd.DataFrame(list(ids), columns=list(names.context_columns))
+    frame[names.first_column] = models[np.concatenate([cells.first, nobody])[order]]
+    frame[names.second_column] = models[np.concatenate([cells.second, nobody])[order]]
     known = propensity[cells.context, cells.first, cells.second]
     frame["propensity"] = np.concatenate([known, np.full(len(silent), np.nan)])[order]
     return frame
 
 
-def tasks_json(rows: pd.DataFrame, labels: Labels, about: dict[str, Any]) -> str:
+def tasks_json(rows: pd.DataFrame, names: PlanNames, header: PlanHeader) -> str:
     """The rows of a sample as JSON: tasks, contexts without one, and what the plan was."""
     drawn = rows["propensity"].notna()
     tasks = json.loads(rows[drawn].to_json(orient="records", double_precision=15))
     # pandas writes 15 digits; a propensity is written so that reading gives the same number.
     for task, propensity in zip(tasks, rows.loc[drawn, "propensity"], strict=True):
         task["propensity"] = float(propensity)
-    silent = json.loads(rows.loc[~drawn, list(labels.columns)].to_json(orient="records"))
-    return json.dumps({**about, "tasks": tasks, "unlabelled": silent}, indent=1, ensure_ascii=False)
+    silent = json.loads(rows.loc[~drawn, list(names.context_columns)].to_json(orient="records"))
+    return json.dumps({**header, "tasks": tasks, "unlabelled": silent}, indent=1, ensure_ascii=False)

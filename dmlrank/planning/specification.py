@@ -1,18 +1,19 @@
-"""What was ordered of a plan, and the numbers of the plan that fills it."""
+"""A plan's specification (what it is for, within which limits) and its solution (the optimal propensities)."""
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ..data.preferences import FloatArray
 from ..exceptions import DmlrankWarning, OptionError
+from .allocation import ROWS
 from .criteria import Criterion, optimise
-from .problem import Problem
+from .problem import DesignProblem
 
 # Without min_propensity= no pair gets less than this share of what the uniform plan would give it.
 _FLOOR = 0.1
@@ -21,80 +22,80 @@ _CERTAIN = 1e-4
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Labels:
-    """Names that a plan's arrays are shown with.
+class PlanNames:
+    """Names of the models, scores and contexts of a plan, and of the columns of its samples.
 
     Attributes
     ----------
-    models : tuple of str
+    models : tuple of str, length K
     contexts : ndarray of object, shape (n,)
         Identifiers; tuples where several columns identify a context.
-    columns : tuple of str
+    context_columns : tuple of str
         The columns that identify a context.
-    first, second : str
+    first_column, second_column : str
         The columns of the model shown first and of the one shown second.
     outputs : tuple of str
         Names of what is estimated where these are not the models' scores.
     """
 
     models: tuple[str, ...]
-    contexts: Any
-    columns: tuple[str, ...]
-    first: str
-    second: str
+    contexts: NDArray[np.object_]
+    context_columns: tuple[str, ...]
+    first_column: str
+    second_column: str
     outputs: tuple[str, ...] = ()
 
     @property
-    def names(self) -> tuple[str, ...]:
+    def scores(self) -> tuple[str, ...]:
         """What the scores are called: the models, or a functional's own outputs."""
         return self.outputs or self.models
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Order:
-    """What was ordered.
+class PlanSpecification:
+    """What a plan is for, and what limits it beside the budget.
 
     Attributes
     ----------
-    problem : Problem
+    problem : DesignProblem
     criterion : Criterion
-    asked : ndarray, shape (J, K)
-        The contrasts, with ``asked_labels``; none where all scores are wanted.
+    contrasts : ndarray, shape (J, K)
+        The target contrasts, with ``contrast_labels``; none where all scores are wanted.
     scores : ndarray, shape (K,)
         Mean of F(mu).
-    between : ndarray, shape (K, K)
+    between_covariance : ndarray, shape (K, K)
         Its covariance over contexts.
-    even : ndarray, shape (K, K)
-        What a label on every pair adds to it.
+    full_covariance : ndarray, shape (K, K)
+        What labelling adds to it where every pair is labelled.
     gauge : ndarray, shape (g, K)
     min_propensity : float or None
     explore : float
-    labels : Labels
+    names : PlanNames
     predict : callable, optional
         Probabilities, (n, K, K, C), of further contexts from a frame of them, where a fit made the plan.
     """
 
-    problem: Problem
+    problem: DesignProblem
     criterion: Criterion
-    asked: FloatArray
-    asked_labels: tuple[str, ...]
+    contrasts: FloatArray
+    contrast_labels: tuple[str, ...]
     scores: FloatArray
-    between: FloatArray
-    even: FloatArray
+    between_covariance: FloatArray
+    full_covariance: FloatArray
     gauge: FloatArray
     min_propensity: float | None
     explore: float
-    labels: Labels
-    predict: Callable[[Any], FloatArray] | None = None
+    names: PlanNames
+    predict: Callable[[object], FloatArray] | None = None
 
     @property
-    def cap(self) -> float:
+    def max_uniform(self) -> float:
         """The largest propensity that all pairs can have together."""
         return 1 / len(self.problem.pairs) if self.problem.one_pair else 1.0
 
     def uniform(self, cost: float) -> float:
         """The propensity that is the same for all pairs and costs as much, or the largest possible one."""
-        return min(self.cap, cost / self.problem.total_cost)
+        return min(self.max_uniform, cost / self.problem.total_cost)
 
     def floor(self, budget: float) -> float:
         """The smallest propensity of a plan.
@@ -106,10 +107,10 @@ class Order:
         """
         if self.min_propensity is None:
             return _FLOOR * self.uniform(budget)
-        if self.min_propensity > self.cap * (1 + 1e-12):
+        if self.min_propensity > self.max_uniform * (1 + 1e-12):
             raise OptionError(
                 f"min_propensity={self.min_propensity:g} on {len(self.problem.pairs)} pairs is more than one pair per "
-                f"context; with one_pair=True it is at most {self.cap:.6g}"
+                f"context; with one_pair=True it is at most {self.max_uniform:.6g}"
             )
         least = self.min_propensity * self.problem.total_cost
         if least > budget * (1 + 1e-12):
@@ -121,41 +122,72 @@ class Order:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Filled:
-    """A filled order: the propensities and what they lead to.
+class PlanSolution:
+    """The optimal propensities of a specification within a budget, and the covariance that they lead to.
 
     Attributes
     ----------
-    budget, cost, floor : float
+    budget, expected_cost : float
+    floor : float
+        The smallest propensity.
     propensity : ndarray, shape (n, m)
-    sigma, rule_sigma, uniform_sigma : ndarray, shape (K, K)
+    sigma, unmixed_sigma, uniform_sigma : ndarray, shape (K, K)
         n times the covariance of the estimates: for the plan, for the plan before exploration is mixed in, and for the
         uniform one of the same cost.
     kkt_residual : float
+        Largest relative violation of the Karush-Kuhn-Tucker conditions, before exploration is mixed in.
     multiplier : float
         What one more unit of budget would take off the objective, times n; zero where the budget is slack.
     n_steps : int
     """
 
     budget: float
-    cost: float
+    expected_cost: float
     floor: float
     propensity: FloatArray
     sigma: FloatArray
-    rule_sigma: FloatArray
+    unmixed_sigma: FloatArray
     uniform_sigma: FloatArray
     kkt_residual: float
     multiplier: float
     n_steps: int
 
+    @property
+    def slack(self) -> bool:
+        """Whether a larger budget would buy nothing."""
+        return self.multiplier == 0
 
-def fill(order: Order, budget: float, worth: FloatArray | None = None) -> Filled:
+
+def solve(
+    specification: PlanSpecification,
+    budget: float,
+    *,
+    information: FloatArray | None = None,
+    max_steps: int | None = None,
+    rows: int = ROWS,
+) -> PlanSolution:
     """The optimal plan within a budget, mixed with the uniform one where exploration is asked for.
 
-    ``worth``, (n, m), is what a label of each cell is worth to an A criterion, where that is known already.
+    Parameters
+    ----------
+    specification : PlanSpecification
+    budget : float
+    information : ndarray, shape (n, m), optional
+        Of a label of each cell to an A criterion, where that is known already.
+    max_steps, rows
+        As for :func:`dmlrank.planning.criteria.optimise`.
     """
-    problem, floor = order.problem, order.floor(budget)
-    best = optimise(problem, order.criterion, np.full((1, 1), floor), budget, order.between, worth)
+    problem, floor = specification.problem, specification.floor(budget)
+    best = optimise(
+        problem,
+        specification.criterion,
+        specification.between_covariance,
+        lower=np.full((1, 1), floor),
+        budget=budget,
+        information=information,
+        max_steps=max_steps,
+        rows=rows,
+    )
     if best.kkt_residual > _CERTAIN:
         warnings.warn(
             f"the plan violates the optimality conditions by {best.kkt_residual:.1e} (relative; its kkt_residual): it "
@@ -163,14 +195,21 @@ def fill(order: Order, budget: float, worth: FloatArray | None = None) -> Filled
             DmlrankWarning,
             stacklevel=2,
         )
-    propensity, sigma = best.allocation.propensity, best.sigma
-    if order.explore:
+    propensity, sigma, explore = best.allocation.propensity, best.sigma, specification.explore
+    if explore:
         # Both plans meet floor and budget, so that their mixture does.
-        propensity = (1 - order.explore) * propensity + order.explore * order.uniform(budget)
-        sigma = order.between + problem.spread(propensity)
-    cost = problem.cost_of(propensity)
-    uniform = order.between + order.even / order.uniform(cost)
-    multiplier = best.allocation.multiplier
-    return Filled(
-        budget, cost, floor, propensity, sigma, best.sigma, uniform, best.kkt_residual, multiplier, best.n_steps
+        propensity = (1 - explore) * propensity + explore * specification.uniform(budget)
+        sigma = specification.between_covariance + problem.labelling_covariance(propensity)
+    cost = problem.expected_cost(propensity)
+    return PlanSolution(
+        budget=budget,
+        expected_cost=cost,
+        floor=floor,
+        propensity=propensity,
+        sigma=sigma,
+        unmixed_sigma=best.sigma,
+        uniform_sigma=specification.between_covariance + specification.full_covariance / specification.uniform(cost),
+        kkt_residual=best.kkt_residual,
+        multiplier=best.allocation.multiplier,
+        n_steps=best.n_steps,
     )

@@ -1,25 +1,85 @@
-"""What a caller hands to a plan, checked at the door."""
+"""The options of a plan and the probabilities that it is made from, checked before anything is computed."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
 from numbers import Real
-from typing import Any
+from typing import TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from ..data.graph import Graph
 from ..data.preferences import FloatArray
-from ..exceptions import GraphError, NuisanceError, OptionError, OptionTypeError, listed
+from ..exceptions import GraphError, NuisanceError, OptionError, OptionTypeError, check_choice, listed
 from ..functionals import CategoryWeights
+from .contrasts import ContrastsLike
 from .problem import Pairs
 
-_SUM = 1e-6
-_ROWS = 1024
+T = TypeVar("T", bound=Hashable)
+
+# By how much probabilities may miss what they should be.
+_CLOSE = 1e-6
 
 
-def check_mu(mu: Any, models: Sequence[str], contexts: Sequence[Any], ordered: bool) -> None:
+@dataclass(frozen=True, slots=True, eq=False)
+class PlanOptions:
+    """The options that every plan has, whether probabilities or a fit make it; see :func:`dmlrank.design`.
+
+    The signatures of :func:`dmlrank.design` and :meth:`RankResults.design` have these names and defaults.
+
+    Attributes
+    ----------
+    budget : float
+        Positive.
+    criterion : {"A", "D"}
+    contrasts : optional
+        What :meth:`RankResults.t_test` reads, ``Top`` or ``Against``; all scores when None.
+    costs : float or array
+        One number, (n,), (K, K) or (n, K, K).
+    min_propensity : float, optional
+        Above 0 and at most 1; a tenth of the uniform plan's when None.
+    one_pair : bool
+    explore : float
+        From 0 to below 1.
+
+    Raises
+    ------
+    OptionError, OptionTypeError
+        If a number or a word is not allowed.
+
+    Examples
+    --------
+    >>> PlanOptions(budget=100).criterion
+    'A'
+    """
+
+    budget: float
+    criterion: str = "A"
+    contrasts: ContrastsLike = None
+    costs: ArrayLike = 1.0
+    min_propensity: float | None = None
+    one_pair: bool = False
+    explore: float = 0.0
+
+    def __post_init__(self) -> None:
+        checked = {"budget": check_positive(self.budget, "budget"), "explore": check_share(self.explore, "explore")}
+        if self.min_propensity is not None:
+            checked["min_propensity"] = check_positive(self.min_propensity, "min_propensity", 1.0)
+        check_choice(self.criterion, ("A", "D"), "criterion")
+        for name, value in checked.items():
+            object.__setattr__(self, name, value)
+
+
+def check_mu(
+    mu: FloatArray,
+    models: Sequence[str],
+    contexts: Sequence[Hashable] | NDArray[np.object_],
+    ordered: bool,
+    *,
+    rows: int = 1024,
+) -> None:
     """Raise :class:`NuisanceError` unless every pair has probabilities, and mirrored ones where order is ignored.
 
     Parameters
@@ -28,18 +88,20 @@ def check_mu(mu: Any, models: Sequence[str], contexts: Sequence[Any], ordered: b
     models, contexts : sequences
         Their names, for the message.
     ordered : bool
+    rows : int
+        Contexts that are looked at together.
     """
     off_diagonal = ~np.eye(mu.shape[1], dtype=bool)
     flip = np.array([1, 0, *range(2, mu.shape[3])])
-    for at in range(0, len(mu), _ROWS):
-        table = np.asarray(mu[at : at + _ROWS], dtype=float)
+    for at in range(0, len(mu), rows):
+        table = np.asarray(mu[at : at + rows], dtype=float)
         total = (table.reshape(-1, table.shape[3]) @ np.ones(table.shape[3])).reshape(table.shape[:3])
         faults: list[tuple[NDArray[np.bool_], str]] = []
         if not (table.min() >= 0 and table.max() <= 1):
             faults.append((np.asarray(~((table >= 0) & (table <= 1)).all(axis=-1)), "is not a probability"))
-        faults.append((~np.asarray(np.abs(total - 1) <= _SUM), "does not sum to one over the categories"))
+        faults.append((~np.asarray(np.abs(total - 1) <= _CLOSE), "does not sum to one over the categories"))
         if not ordered:
-            apart = np.abs(table - np.swapaxes(table, 1, 2)[..., flip]).max(axis=-1) > _SUM
+            apart = np.abs(table - np.swapaxes(table, 1, 2)[..., flip]).max(axis=-1) > _CLOSE
             faults.append((apart, "is not the flip of the other order (position_bias=False)"))
         for fault, what in faults:
             fault &= off_diagonal
@@ -51,7 +113,7 @@ def check_mu(mu: Any, models: Sequence[str], contexts: Sequence[Any], ordered: b
                 )
 
 
-def mu_array(mu: Any) -> FloatArray:
+def mu_array(mu: object) -> FloatArray:
     """The probabilities as an array of four dimensions with an empty diagonal, not copied where they are one."""
     try:
         table = np.asanyarray(mu)
@@ -74,7 +136,7 @@ def mu_array(mu: Any) -> FloatArray:
     return table
 
 
-def read_costs(costs: Any, pairs: Pairs, n_contexts: int) -> FloatArray:
+def read_costs(costs: ArrayLike, pairs: Pairs, n_contexts: int) -> FloatArray:
     """What a label of each cell costs, (n or 1, m or 1), from one number, (n,), (K, K) or (n, K, K).
 
     Raises
@@ -114,7 +176,7 @@ def read_costs(costs: Any, pairs: Pairs, n_contexts: int) -> FloatArray:
     return made
 
 
-def positive(value: Any, option: str, most: float = np.inf) -> float:
+def check_positive(value: object, option: str, most: float = np.inf) -> float:
     """A number above 0 and not above ``most``."""
     if not isinstance(value, Real) or isinstance(value, bool):
         raise OptionTypeError(f"{option}={value!r}; needed is a number")
@@ -124,7 +186,7 @@ def positive(value: Any, option: str, most: float = np.inf) -> float:
     return float(value)
 
 
-def share(value: Any, option: str) -> float:
+def check_share(value: object, option: str) -> float:
     """A number from 0 to below 1."""
     if not isinstance(value, Real) or isinstance(value, bool):
         raise OptionTypeError(f"{option}={value!r}; needed is a number")
@@ -133,7 +195,7 @@ def share(value: Any, option: str) -> float:
     return float(value)
 
 
-def read_names(names: Any, size: int, what: str, made: Sequence[Any]) -> list[Any]:
+def read_names(names: Sequence[T] | None, size: int, what: str, made: Sequence[T]) -> list[T]:
     """Names as a list, each once; ``made`` where none were given."""
     if names is None:
         return list(made)
@@ -146,7 +208,7 @@ def read_names(names: Any, size: int, what: str, made: Sequence[Any]) -> list[An
     return known
 
 
-def read_weights(weights: Any, n_categories: int) -> CategoryWeights:
+def read_weights(weights: str | CategoryWeights | Sequence[Sequence[float]], n_categories: int) -> CategoryWeights:
     """Category weights of mu's categories in canonical order."""
     if isinstance(weights, str):
         schemes = {"half": CategoryWeights.half, "paper": CategoryWeights.paper}
@@ -167,11 +229,11 @@ def read_weights(weights: Any, n_categories: int) -> CategoryWeights:
     return weights
 
 
-def read_graph(graph: Any, n_items: int) -> Graph:
+def read_graph(graph: Graph | ArrayLike | None, n_items: int) -> Graph:
     """The graph of the pairs that count: a Graph, a symmetric boolean array, or every pair."""
     if graph is None or (isinstance(graph, str) and graph == "complete"):
         return Graph.all_pairs(n_items)
-    edges: NDArray[Any] = graph.edges if isinstance(graph, Graph) else np.asarray(graph)
+    edges: NDArray[np.bool_] = graph.edges if isinstance(graph, Graph) else np.asarray(graph)
     if edges.shape != (n_items, n_items) or edges.dtype != bool:
         raise OptionTypeError(
             f"graph has shape {edges.shape} and type {edges.dtype}; allowed: 'complete', a Graph, or a symmetric "
@@ -182,7 +244,7 @@ def read_graph(graph: Any, n_items: int) -> Graph:
     return Graph(edges)
 
 
-def read_context_weights(weights: Any, n_contexts: int) -> FloatArray | None:
+def read_context_weights(weights: ArrayLike | None, n_contexts: int) -> FloatArray | None:
     """Weights of contexts in the target population, scaled to mean one."""
     if weights is None:
         return None

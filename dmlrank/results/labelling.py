@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
@@ -11,8 +9,10 @@ from scipy.stats import norm
 
 from ..exceptions import OptionError
 from ..fit.judge_value import judge_alone
+from ..planning.contrasts import ContrastsLike
 from ..planning.from_fit import design_fit
 from ..planning.plan import Plan
+from ..planning.validate import PlanOptions
 from ..report.judge_summary import JudgeReport
 from .heterogeneity import Subgroups
 
@@ -78,12 +78,12 @@ class Labelling(Subgroups):
         budget: float,
         criterion: str = "A",
         *,
-        contrasts: Any = None,
+        contrasts: ContrastsLike = None,
         costs: ArrayLike = 1.0,
         min_propensity: float | None = None,
         one_pair: bool = False,
         explore: float = 0.0,
-        newdata: Any = None,
+        newdata: object = None,
     ) -> Plan:
         """What to label next: the plan that makes the scores most precise for a budget.
 
@@ -118,12 +118,13 @@ class Labelling(Subgroups):
         >>> round(plan.expected_cost), len(plan.sample(rng=1))
         (1000, 2000)
         """
-        options = {
-            "criterion": criterion,
-            "contrasts": contrasts,
-            "costs": costs,
-            "min_propensity": min_propensity,
-            "one_pair": one_pair,
-            "explore": explore,
-        }
-        return design_fit(self._live("design"), newdata, budget=budget, **options)
+        options = PlanOptions(
+            budget=budget,
+            criterion=criterion,
+            contrasts=contrasts,
+            costs=costs,
+            min_propensity=min_propensity,
+            one_pair=one_pair,
+            explore=explore,
+        )
+        return design_fit(self._live("design"), newdata, options)

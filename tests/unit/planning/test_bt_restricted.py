@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from scipy.optimize import minimize
 from scipy.special import expit, logit
 
 import dmlrank as dr
 from dmlrank.exceptions import OptionError
 from dmlrank.functionals import CategoryWeights, Custom
+from dmlrank.planning.specification import solve
 
 K = 3
 
@@ -39,7 +39,7 @@ def covariance(mu, pi, places, ordered):
 @pytest.mark.parametrize("one_pair", [False, True], ids=["many", "one"])
 @pytest.mark.parametrize("ordered", [False, True], ids=["unordered", "ordered"])
 @pytest.mark.parametrize("contrasted", [False, True], ids=["scores", "contrasts"])
-def test_no_general_solver_does_better(criterion, one_pair, ordered, contrasted, draw_mu, mirrored):
+def test_no_general_solver_does_better(criterion, one_pair, ordered, contrasted, draw_mu, mirrored, convex_programme):
     rng = np.random.default_rng([criterion == "A", one_pair, ordered, contrasted])
     n = 3
     mu = draw_mu(rng, n, K, 2)
@@ -59,33 +59,19 @@ def test_no_general_solver_does_better(criterion, one_pair, ordered, contrasted,
         one_pair=one_pair,
         position_bias=ordered,
     )
-    asked = plan.order.criterion.rows
+    target = plan.specification.criterion.rows
 
     def value(pi):
-        sigma = asked @ covariance(mu, pi.reshape(n, -1), places, ordered)[0] @ asked.T
+        sigma = target @ covariance(mu, pi, places, ordered)[0] @ target.T
         return np.linalg.slogdet(sigma)[1] if criterion == "D" else np.trace(sigma)
 
     def slope(pi):
-        sigma, parts = covariance(mu, pi.reshape(n, -1), places, ordered)
-        metric = asked.T @ (np.linalg.inv(asked @ sigma @ asked.T) if criterion == "D" else np.eye(len(asked))) @ asked
-        return -np.einsum("nma,ab,nmb->nm", parts, metric, parts).ravel() / n
+        sigma, parts = covariance(mu, pi, places, ordered)
+        inverse = np.linalg.inv(target @ sigma @ target.T) if criterion == "D" else np.eye(len(target))
+        return -np.einsum("nma,ab,nmb->nm", parts, target.T @ inverse @ target, parts) / n
 
-    m = len(places)
-    each = np.repeat(cost, m)
-    constraints = [{"type": "ineq", "fun": lambda pi: budget - each @ pi, "jac": lambda pi: -each}]
-    if one_pair:
-        sums = np.kron(np.eye(n), np.ones(m))
-        constraints.append({"type": "ineq", "fun": lambda pi: 1 - sums @ pi, "jac": lambda pi: -sums})
-    found = minimize(
-        value,
-        np.full(n * m, min(1 / m if one_pair else 1.0, budget / each.sum())),
-        jac=slope,
-        bounds=[(0.02, 1)] * (n * m),
-        constraints=constraints,
-        method="SLSQP",
-        options={"ftol": 1e-13, "maxiter": 1000},
-    )
-    best = value(np.clip(found.x, 0.02, 1))
+    each = np.repeat(cost[:, None], len(places), axis=1)
+    best = convex_programme(value, slope, each, budget=budget, floor=0.02, one_pair=one_pair).smallest()
     assert plan.objective <= best + 1e-5 * max(1, abs(best))
     assert plan.objective >= best - 1e-4 * max(1, abs(best))
     assert plan.kkt_residual < 1e-4
@@ -93,7 +79,7 @@ def test_no_general_solver_does_better(criterion, one_pair, ordered, contrasted,
     taken = plan.propensity[:, [j for j, _ in places], [k for _, k in places]]
     assert taken.min() >= 0.02 * (1 - 1e-12)
     assert taken.max() <= 1
-    assert plan.objective == pytest.approx(value(taken.ravel()), abs=1e-9)
+    assert plan.objective == pytest.approx(value(taken), abs=1e-9)
     sigma = covariance(mu, taken, places, ordered)[0]
     np.testing.assert_allclose(plan.std_errors, np.sqrt(np.diag(sigma) / n), rtol=1e-8)
 
@@ -107,7 +93,10 @@ def test_it_beats_the_plan_for_the_projection_and_predicts_its_errors():
     assert np.square(own.std_errors).sum() < np.square(own.uniform_std_errors).sum()
     assert (own.std_errors < other.std_errors).all()
     taken = other.propensity[:, [j for j, _ in places], [k for _, k in places]]
-    assert own.order.problem.spread(taken).trace() > own.order.problem.spread(own.filled.propensity).trace()
+    assert (
+        own.specification.problem.labelling_covariance(taken).trace()
+        > own.specification.problem.labelling_covariance(own.solution.propensity).trace()
+    )
 
 
 def test_weights_budgets_and_other_contexts():
@@ -117,7 +106,7 @@ def test_weights_budgets_and_other_contexts():
     np.testing.assert_allclose(plan.at(mu), plan.propensity, rtol=1e-2)
     width = plan.for_width(4.0)
     assert width.expected_cost < 40 * 6
-    assert width.filled.sigma.trace() != plan.filled.sigma.trace()
+    assert width.solution.sigma.trace() != plan.solution.sigma.trace()
     doubled = dr.design(np.concatenate([mu, mu]), "bt", estimator="bt_restricted", budget=60)
     single = dr.design(mu, "bt", estimator="bt_restricted", budget=30)
     np.testing.assert_allclose(doubled.std_errors, single.std_errors / np.sqrt(2), rtol=1e-4)
@@ -125,6 +114,17 @@ def test_weights_budgets_and_other_contexts():
     np.testing.assert_allclose(weighted.std_errors, single.std_errors, rtol=1e-6)
     with pytest.raises(OptionError, match="regret is about labels whose worths do not depend"):
         plan.regret(mu)
+
+
+def test_a_limit_on_steps_ends_the_search_before_it_is_certified():
+    sim = dr.datasets.Bt(n_items=3, n_features=2)
+    plan = dr.design(sim.mu(sim.features(40, rng=1)), "bt", estimator="bt_restricted", budget=60)
+    assert plan.kkt_residual < 1e-5
+    with pytest.warns(dr.DmlrankWarning, match="not certified as optimal"):
+        early = solve(plan.specification, 60, max_steps=3)
+    assert early.n_steps == 3 < plan.solution.n_steps
+    criterion = plan.specification.criterion
+    assert criterion.objective(early.sigma) > criterion.objective(plan.solution.sigma)
 
 
 def test_a_fit_plans_for_its_own_estimator():
@@ -171,5 +171,5 @@ def test_plans_for_outputs_with_names(draw_mu, label_covariances):
     alone = dr.design(mu, own, budget=40, contrasts="gap", models=list("abcd"))
     assert alone.std_errors["gap"] < plan.std_errors["gap"]
     # Pairs that no output uses get no more than the floor.
-    np.testing.assert_allclose(alone.propensity[:, 2, 3], alone.filled.floor)
-    assert alone.propensity[:, 0, 2].min() > alone.filled.floor
+    np.testing.assert_allclose(alone.propensity[:, 2, 3], alone.solution.floor)
+    assert alone.propensity[:, 0, 2].min() > alone.solution.floor

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import dataclasses
+import inspect
 import json
 import pickle
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -12,8 +15,11 @@ from scipy.stats import norm
 
 import dmlrank as dr
 from dmlrank.exceptions import GraphError, HypothesisError, NuisanceError, OptionError, OptionTypeError
+from dmlrank.planning.allocation import allocate, kkt_residual
 from dmlrank.planning.problem import Pairs
-from dmlrank.planning.validate import read_costs
+from dmlrank.planning.sampling import draw_cells
+from dmlrank.planning.specification import solve
+from dmlrank.planning.validate import PlanOptions, check_mu, read_costs
 
 FUNCTIONALS = ("borda", "bt", "rank_centrality")
 
@@ -35,7 +41,7 @@ def flat(mu, mirrored):
 @pytest.mark.parametrize("functional", FUNCTIONALS)
 def test_a_plan_is_the_clipped_square_root(mu, functional):
     plan = dr.design(mu, functional, budget=150, min_propensity=0.17)
-    root = np.sqrt(plan.order.problem.functional.information(mu))
+    root = np.sqrt(plan.specification.problem.functional.information(mu))
     pairs = ~np.eye(4, dtype=bool)
     free = (plan.propensity > 0.17 * 1.0001) & (plan.propensity < 0.9999)
     level = (plan.propensity[free] / root[free]).mean()
@@ -45,7 +51,7 @@ def test_a_plan_is_the_clipped_square_root(mu, functional):
 
 def test_where_every_context_gets_its_one_label_the_square_roots_are_normalised(mu):
     plan = dr.design(mu, "bt", budget=1000, min_propensity=1e-9, one_pair=True)
-    root = np.sqrt(plan.order.problem.functional.information(mu))
+    root = np.sqrt(plan.specification.problem.functional.information(mu))
     assert plan.slack
     np.testing.assert_allclose(plan.propensity, root / root.sum(axis=(1, 2), keepdims=True), rtol=1e-6)
 
@@ -57,47 +63,40 @@ def test_a_slack_budget_says_so(mu, one_pair):
     assert "The budget is slack" in plan.summary().as_text()
     assert "(slack)" in plan.summary().as_text()
     assert plan.expected_cost == pytest.approx(60 if one_pair else 60 * 12)
-    again = dr.design(mu, budget=20_000, one_pair=one_pair, min_propensity=plan.filled.floor)
+    again = dr.design(mu, budget=20_000, one_pair=one_pair, min_propensity=plan.solution.floor)
     np.testing.assert_allclose(again.propensity, plan.propensity, rtol=1e-12)
 
 
 def test_more_budget_is_worth_what_the_multiplier_says(mu):
     plans = [dr.design(mu, "bt", budget=budget, min_propensity=0.01) for budget in (200, 200.01)]
     gained = (plans[0].objective - plans[1].objective) * len(mu)
-    assert gained / 0.01 == pytest.approx(plans[0].filled.multiplier, rel=1e-3)
+    assert gained / 0.01 == pytest.approx(plans[0].solution.multiplier, rel=1e-3)
 
 
 def test_a_wrong_plan_fails_the_optimality_conditions(mu):
-    from dataclasses import replace
-
-    from dmlrank.planning.allocation import stationarity
-
     plan = dr.design(mu, "bt", budget=150)
-    problem = plan.order.problem
-    worth = problem.worth(np.eye(4))
-    from dmlrank.planning.allocation import allocate
-
-    found = allocate(worth, problem.cost, np.full((1, 1), plan.filled.floor), 150, False)
-    assert stationarity(worth, problem.cost, np.full((1, 1), plan.filled.floor), found) < 1e-12
+    problem, lower = plan.specification.problem, np.full((1, 1), plan.solution.floor)
+    information = problem.label_information(np.eye(4))
+    found = allocate(information, problem.cost, lower, 150, False)
+    assert kkt_residual(information, problem.cost, lower, found) < 1e-12
     moved = found.propensity.copy()
     moved[0, 0] *= 1.05
     wrong = replace(found, propensity=moved)
-    assert stationarity(worth, problem.cost, np.full((1, 1), plan.filled.floor), wrong) > 0.05
+    assert kkt_residual(information, problem.cost, lower, wrong) > 0.05
 
 
-def test_a_plan_that_is_not_certified_says_so(monkeypatch, mu):
-    monkeypatch.setattr("dmlrank.planning.criteria._STEPS", 1)
+def test_a_plan_that_is_not_certified_says_so(mu):
+    specification = dr.design(mu, "bt", budget=60, criterion="D").specification
     with pytest.warns(dr.DmlrankWarning, match="not certified as optimal"):
-        plan = dr.design(mu, "bt", budget=60, criterion="D")
-    assert plan.kkt_residual > 1e-4
+        solution = solve(specification, 60, max_steps=1)
+    assert solution.n_steps == 1
+    assert solution.kkt_residual > 1e-4
 
 
-def test_every_step_of_the_determinant_lowers_it(monkeypatch, mu):
-    objectives = []
-    for steps in range(1, 6):
-        monkeypatch.setattr("dmlrank.planning.criteria._STEPS", steps)
-        monkeypatch.setattr("dmlrank.planning.specification._CERTAIN", np.inf)
-        objectives.append(dr.design(mu, "rank_centrality", budget=60, criterion="D").objective)
+def test_every_step_of_the_determinant_lowers_it(mu, ignore_warnings):
+    specification = dr.design(mu, "rank_centrality", budget=60, criterion="D").specification
+    solutions = [solve(specification, 60, max_steps=steps) for steps in range(1, 6)]
+    objectives = [specification.criterion.objective(solution.sigma) for solution in solutions]
     assert (np.diff(objectives) <= 1e-12).all()
     assert objectives[0] > objectives[-1] + 1e-6
 
@@ -140,12 +139,32 @@ def test_without_position_effect_both_settings_know_as_much(flat, functional, cr
     np.testing.assert_allclose(together, both[1].propensity, rtol=1e-5)
 
 
-def test_threads_and_chunks_do_not_matter(monkeypatch, mu):
-    plan = dr.design(mu, "rank_centrality", budget=90, criterion="D", n_jobs=1)
-    monkeypatch.setattr("dmlrank.planning.problem._CHUNK", 4 * 4 * 3 * 7)
-    monkeypatch.setattr("dmlrank.planning.allocation._ROWS", 11)
-    other = dr.design(mu, "rank_centrality", budget=90, criterion="D", n_jobs=3)
-    np.testing.assert_allclose(other.propensity, plan.propensity, rtol=1e-7)
+@pytest.mark.parametrize("costly", [False, True])
+@pytest.mark.parametrize("one_pair", [False, True])
+def test_threads_and_chunks_do_not_matter(mu, costly, one_pair):
+    costs = np.random.default_rng(1).uniform(0.5, 2, size=(4, 4)) if costly else 1.0
+    options = {"criterion": "D", "costs": costs, "one_pair": one_pair}
+    plan = dr.design(mu, "rank_centrality", budget=50, n_jobs=1, **options)
+    chunks = replace(plan.specification.problem, chunk_size=4 * 4 * 3 * 7 * 3, n_jobs=3)
+    assert len(chunks.map_chunks(lambda part, _: part)) == 9
+    other = solve(replace(plan.specification, problem=chunks), 50, rows=11)
+    np.testing.assert_allclose(other.propensity, plan.solution.propensity, rtol=1e-7)
+
+
+def test_a_sample_and_its_checks_do_not_depend_on_how_many_contexts_are_looked_at_together(mu):
+    for one_pair in (False, True):
+        plan = dr.design(mu, "bt", budget=40, one_pair=one_pair)
+        problem = plan.specification.problem
+        drawn = [
+            draw_cells(plan.solution.propensity, problem.pairs, one_pair, np.random.default_rng(0), rows=rows)
+            for rows in (7, 4096)
+        ]
+        for one, other in zip(*drawn, strict=True):
+            np.testing.assert_array_equal(one, other)
+    odd = mu.copy()
+    odd[50, 1, 2] = 0.9
+    with pytest.raises(NuisanceError, match="in context 50 for 'b' before 'c'"):
+        check_mu(odd, "abcd", range(60), True, rows=8)
 
 
 def test_redundant_contrasts_have_the_determinant_of_independent_ones(mu):
@@ -173,7 +192,7 @@ def test_contrasts_are_estimated_better_than_by_a_plan_for_all_scores(mu):
 
 def test_top_and_against_are_the_differences_they_say(mu):
     plan = dr.design(mu, "bt", budget=90, contrasts=dr.Top(2))
-    best = plan.order.scores.argsort()[-2:]
+    best = plan.specification.scores.argsort()[-2:]
     assert set(plan.predicted().index[0].split(" - ")) == {f"model_{j}" for j in best}
     against = dr.design(mu, "bt", budget=90, contrasts=dr.Against("model_2"))
     expected = dr.design(mu, "bt", budget=90, contrasts=[("model_2", f"model_{j}") for j in (0, 1, 3)])
@@ -208,7 +227,7 @@ def test_weights_of_contexts_are_repetitions(mu):
     plan = dr.design(mu, "bt", budget=90, weights=weights)
     unweighted = dr.design(mu, "bt", budget=90)
     assert plan.propensity[:30].sum() > unweighted.propensity[:30].sum()
-    # A context of weight w has the worth w^2: pi is proportional to w where nothing is clipped.
+    # A context of weight w has the information w^2: pi is proportional to w where nothing is clipped.
     ratio = plan.propensity[0, 0, 1] / plan.propensity[30, 0, 1]
     unclipped = unweighted.propensity[0, 0, 1] / unweighted.propensity[30, 0, 1]
     assert ratio == pytest.approx(4 * unclipped, rel=1e-6)
@@ -217,8 +236,8 @@ def test_weights_of_contexts_are_repetitions(mu):
 def test_fixed_prompts_leave_out_what_prompts_differ_by(mu):
     fixed, random = (dr.design(mu, "bt", budget=90, prompts=prompts) for prompts in ("fixed", "random"))
     np.testing.assert_allclose(fixed.propensity, random.propensity, rtol=1e-12)
-    between = np.cov(random.order.problem.functional.value(mu).T, bias=True)
-    np.testing.assert_allclose(random.filled.sigma - fixed.filled.sigma, between, rtol=1e-9, atol=1e-12)
+    between = np.cov(random.specification.problem.functional.value(mu).T, bias=True)
+    np.testing.assert_allclose(random.solution.sigma - fixed.solution.sigma, between, rtol=1e-9, atol=1e-12)
 
 
 # --- drawing -------------------------------------------------------------------------------------------------------
@@ -249,7 +268,7 @@ def test_pairs_are_drawn_with_their_propensities(mu, flat, one_pair, ordered):
     assert together.max() == (2 if ordered and not one_pair else 1)
     if not one_pair:
         # Independent pairs: the number of labels has the variance of a sum of Bernoulli variables.
-        taken = plan.filled.propensity[0]
+        taken = plan.solution.propensity[0]
         assert per_context.var() == pytest.approx((taken * (1 - taken)).sum(), rel=0.08)
 
 
@@ -385,8 +404,8 @@ def test_regret_is_what_a_wrong_judge_costs_and_its_bounds_hold(mu, functional, 
     plan = dr.design(judge, functional, explore=explore, **options)
     best = dr.design(mu, functional, **options)
     found = plan.regret(mu)
-    worth = best.order.problem.worth(np.eye(4))
-    lost = (worth / plan.filled.propensity - worth / best.filled.propensity).sum() / 60 / 60
+    information = best.specification.problem.label_information(np.eye(4))
+    lost = (information / plan.solution.propensity - information / best.solution.propensity).sum() / 60 / 60
     assert found.excess == pytest.approx(lost, rel=1e-9)
     assert found.relative == pytest.approx(found.excess * 60 / best.objective, rel=1e-9)
     assert found.uniform_excess == pytest.approx((best.uniform_objective - best.objective) / 60, rel=1e-6)
@@ -517,7 +536,7 @@ def test_what_stands_on_the_diagonal_does_not_matter(mu):
 def test_single_precision_is_read_as_it_is(mu):
     plan, other = (dr.design(table, "bt", budget=10) for table in (mu, mu.astype(np.float32)))
     np.testing.assert_allclose(other.propensity, plan.propensity, rtol=1e-4)
-    assert other.order.problem.mu.dtype == np.float32
+    assert other.specification.problem.mu.dtype == np.float32
 
 
 def test_what_is_no_array_is_refused():
@@ -545,6 +564,18 @@ def test_certain_scores_have_no_determinant():
     even = dr.design(mu, "borda", budget=5)
     assert even.slack
     assert not even.std_errors.any()
+
+
+def test_a_plan_from_probabilities_and_one_from_a_fit_take_the_same_options_with_the_same_defaults():
+    described = {item.name: item.default for item in dataclasses.fields(PlanOptions)}
+    for function in (dr.design, dr.RankResults.design):
+        parameters = inspect.signature(function).parameters
+        taken = {name: parameters[name].default for name in described}
+        required = {name for name, default in taken.items() if default is inspect.Parameter.empty}
+        assert required == {name for name, default in described.items() if default is dataclasses.MISSING}
+        assert {name: taken[name] for name in taken if name not in required} == {
+            name: described[name] for name in described if name not in required
+        }
 
 
 # --- what is shown -------------------------------------------------------------------------------------------------

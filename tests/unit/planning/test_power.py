@@ -76,7 +76,7 @@ def test_a_plan_without_position_effect_is_as_precise_as_it_says(benchmark, mirr
     ties = dr.datasets.Ties(coefficients=5)
     mu = mirrored(ties.mu(ties.features(600, rng=2)))
     plan = dr.design(mu, "bt", budget=500, position_bias=False, floor=0)
-    made = benchmark.estimates(plan, plan.filled.propensity, n=600, seeds=800, seed=0)
+    made = benchmark.estimates(plan, plan.solution.propensity, n=600, seeds=800, seed=0)
     np.testing.assert_allclose(made.std(axis=0), plan.std_errors, rtol=0.1)
 
 
@@ -137,7 +137,7 @@ def test_a_fit_plans_for_its_own_prompts_with_its_own_probabilities(fitted):
     np.testing.assert_allclose(plan.propensity, expected.propensity, rtol=1e-12)
     assert plan.contexts == battles["question_id"].drop_duplicates().tolist()
     assert plan.sample(0).columns.tolist() == ["question_id", "model_a", "model_b", "propensity"]
-    assert plan.order.problem.functional is steps.setup.functional
+    assert plan.specification.problem.functional is steps.setup.functional
 
 
 def test_a_fit_plans_for_new_prompts(fitted):
@@ -181,8 +181,8 @@ def test_weights_and_fixed_prompts_of_the_fit_are_the_plans(rank):
     weighted = battles.assign(w=np.where(battles["question_id"] < 100, 2.0, 1.0))
     fit = rank(weighted, FORMULA, weights="w", prompts="fixed", **options)
     plan = fit.design(150)
-    assert not plan.order.between.any()
-    np.testing.assert_allclose(plan.order.problem.weight, fit.steps.context_weight)
+    assert not plan.specification.between_covariance.any()
+    np.testing.assert_allclose(plan.specification.problem.context_weight, fit.steps.context_weight)
     with pytest.raises(OptionError, match="weights="):
         fit.design(150, newdata=battles)
 
