@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from ..data.graph import Graph
 from ..data.preferences import FloatArray
 from ..inference.covariance import Covariance
+from .estimators import Estimator, estimator_named
 from .judge_value import JudgeFigures
 
 
@@ -218,6 +219,11 @@ class Estimates:
     def names(self) -> tuple[str, ...]:
         """What the d estimates are called: the models, or the outputs."""
         return self.outputs or self.models
+
+    @property
+    def estimated_by(self) -> Estimator:
+        """The estimator: what it assumes, and whether its intervals are valid."""
+        return estimator_named(self.estimator)
 
     @property
     def of_models(self) -> bool:

@@ -51,6 +51,11 @@ class Estimator:
     why_not_by_group: str = ""
     plan_estimator: str = "debiased"
 
+    @property
+    def has_restriction_test(self) -> bool:
+        """Whether the model that it assumes can be tested against the same first stages without it."""
+        return self.assumes_bradley_terry and self.has_first_stages
+
     def functional_label(self, label: str) -> str:
         """The functional's label with what the estimator assumes.
 

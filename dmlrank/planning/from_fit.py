@@ -22,7 +22,7 @@ _CHUNK = 2_000_000
 
 def design_fit(steps: Steps, newdata: object, options: PlanOptions) -> Plan:
     """The plan for a fit's prompts, or for new ones where ``newdata`` is a frame of them."""
-    if steps.likelihood:
+    if not steps.estimator.has_first_stages:
         raise OptionError(
             "design needs probabilities of every pair on every prompt, which estimator='bt_mle' has none of; "
             "update(estimator='debiased') fits them"
@@ -50,7 +50,7 @@ def design_fit(steps: Steps, newdata: object, options: PlanOptions) -> Plan:
         prompts=fit_options.prompts,
         floor=steps.repetitions[0].floor,
         n_jobs=fit_options.n_jobs,
-        estimator="bt_restricted" if fit_options.estimator == "bt_restricted" else "debiased",
+        estimator=steps.estimator.plan_estimator,
         predict=lambda frame: _new_mu(steps, frame)[0],
     )
     return Plan.within(specification, options.budget)

@@ -64,7 +64,9 @@ def _notes(comparison: Any, reversals: pd.DataFrame | None) -> tuple[str, ...]:
     ]
     if len({functional_unit(result.estimates) for result in comparison.results}) > 1:
         notes[0] += " Scores of different functionals have different units: compare ranks."
-    invalid = [n for n, r in zip(names, comparison.results, strict=True) if r.estimates.estimator == "plugin"]
+    invalid = [
+        n for n, r in zip(names, comparison.results, strict=True) if not r.estimates.estimated_by.valid_intervals
+    ]
     if invalid:
         notes.append(f"Plug-in estimates are not debiased, and their standard errors not valid: {', '.join(invalid)}.")
     if reversals is None:

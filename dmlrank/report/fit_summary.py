@@ -77,10 +77,10 @@ def functional_unit(results: Estimates) -> str:
 
 
 def _estimator(results: Estimates) -> str:
-    if results.estimator == "bt_mle":
-        return "bt_mle (assumes Bradley-Terry)"
+    if not results.estimated_by.has_first_stages:
+        return f"{results.estimator} (assumes Bradley-Terry)"
     folds = f"{results.estimator}, {results.design.n_folds} folds x {results.design.n_rep}"
-    return f"{folds} (CI not valid)" if results.estimator == "plugin" else folds
+    return folds if results.estimated_by.valid_intervals else f"{folds} (CI not valid)"
 
 
 def tie_weight(ties: Sequence[tuple[str, float, float]]) -> str:
@@ -221,7 +221,7 @@ def _position(results: Estimates) -> str:
 
 def _first_stages(results: Estimates) -> str:
     d = results.diagnostics
-    if results.estimator == "bt_mle":
+    if not results.estimated_by.has_first_stages:
         return (
             f"In-sample log-loss {d.log_loss:.3f} (coin {d.log_loss_constant:.3f}). The scores are the maximum of the "
             f"Bradley-Terry likelihood of all votes, display order ignored; standard errors are sandwich ones. If "
@@ -307,7 +307,7 @@ def _interval_note(results: Estimates, alpha: float, critical: float, separation
     note += _rank_note(results, level, separation) if separation else ""
     if results.covariance.note:
         note += f" {results.covariance.note.capitalize()}."
-    if results.estimator == "plugin":
+    if not results.estimated_by.valid_intervals:
         note += f" {NOT_VALID}"
     return note
 

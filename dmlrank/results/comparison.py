@@ -12,6 +12,7 @@ import pandas as pd
 
 from ..exceptions import OptionError, OptionTypeError, listed
 from ..fit.estimates import Estimates
+from ..fit.estimators import BT_MLE, DEBIASED
 from ..inference.pairwise import compare_differences
 from ..inference.ranks import ranks_of
 from ..plotting.rank_charts import bump_chart
@@ -26,8 +27,8 @@ if TYPE_CHECKING:
 
 # What tells results apart, in this order.
 _TRAITS: tuple[Callable[[Estimates], str], ...] = (
-    lambda e: "bt_mle" if e.estimator == "bt_mle" else e.functional,
-    lambda e: "" if e.estimator in ("debiased", "bt_mle") else e.estimator,
+    lambda e: e.functional if e.estimated_by.has_first_stages else e.estimator,
+    lambda e: "" if e.estimated_by in (DEBIASED, BT_MLE) else e.estimator,
     lambda e: e.part,
     lambda e: "" if e.design.edge_weights == "equal" else f"{e.design.edge_weights} edges",
     lambda e: e.functional_label,

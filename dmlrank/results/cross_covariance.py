@@ -50,7 +50,7 @@ def joint_estimates(members: Sequence[Member]) -> JointEstimates | str:
 
 def _not_joinable(member: Member) -> str:
     """Why a result has no covariance with others, or nothing."""
-    if member.estimates.estimator == "plugin":
+    if not member.estimates.estimated_by.valid_intervals:
         return f"{member.name!r} is a plug-in estimate, whose intervals are not valid, and neither are tests with it"
     if member.estimates.part:
         return (

@@ -148,13 +148,10 @@ class Subgroups(Claims):
 
     def _projectable(self, method: str) -> Steps:
         """The steps, where the estimate is a mean over contexts."""
-        why = {
-            "bt_mle": "maximum likelihood scores are no means over prompts, so that groups have no share in them",
-            "plugin": "the plug-in is not debiased, and its intervals would be as invalid by group as they are overall",
-        }
-        if self.estimates.estimator in why:
+        estimator = self.estimates.estimated_by
+        if estimator.why_not_by_group:
             raise OptionError(
-                f"{method}() with estimator={self.estimates.estimator!r}: {why[self.estimates.estimator]}; use "
+                f"{method}() with estimator={estimator.name!r}: {estimator.why_not_by_group}; use "
                 f"update(estimator='debiased')"
             )
         return self._live(method)

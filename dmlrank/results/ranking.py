@@ -112,7 +112,7 @@ class Claims(Output):
         )
         about = {"method": method, "side": side, "delta": margin, "alpha": level, "against": against}
         names = tuple(e.models[j] for j in chosen)
-        remark = NOT_VALID if e.estimator == "plugin" else ""
+        remark = "" if e.estimated_by.valid_intervals else NOT_VALID
         return pairwise_results(tests, e.models, models=names, functional=functional_unit(e), remark=remark, **about)
 
     def ranks(
@@ -289,10 +289,9 @@ class Claims(Output):
         >>> test.df, test.pvalue > 0.05
         (2, True)
         """
-        estimator = self.estimates.estimator
-        if estimator != "bt_restricted":
+        if not self.estimates.estimated_by.has_restriction_test:
             raise OptionError(
-                f"restriction_test is for estimator='bt_restricted'; this fit has {estimator!r}: use "
+                f"restriction_test is for estimator='bt_restricted'; this fit has {self.estimates.estimator!r}: use "
                 f"update(functional='bt', estimator='bt_restricted').restriction_test()"
             )
         return restriction_test(self._live("restriction_test"))

@@ -16,6 +16,7 @@ import numpy as np
 
 from ..exceptions import StorageError, listed, nearest
 from ..fit.estimates import Estimates
+from ..options import ESTIMATORS
 
 FORMAT = "dmlrank.RankResults"
 SCHEMA = 1
@@ -209,6 +210,8 @@ def _check(estimates: Estimates, where: str) -> None:
     basis = e.covariance.basis
     if basis.ndim != 2 or len(basis) != n_names or basis.shape[1] > n_names:
         raise StorageError(f"{where}: covariance.basis has the shape {basis.shape}; needed is ({n_names}, rank)")
+    if e.estimator not in ESTIMATORS:
+        raise StorageError(f"{where}: estimator is {e.estimator!r}; needed is one of {listed(ESTIMATORS)}")
     if len(set(e.models)) < n_models or n_models < 2:
         raise StorageError(f"{where}: models are {listed(e.models)}; needed are two or more different names")
     if len(set(e.outputs)) < len(e.outputs):
