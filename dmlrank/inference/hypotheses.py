@@ -30,7 +30,7 @@ _FORMS = "words, ('a', 'b'), {model: coefficient}, numbers (K,) or (J, K), a pai
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Hypothesis:
+class LinearHypothesis:
     """Linear restrictions ``matrix @ scores = value``: (J, K) and (J,), with one readable label for each row."""
 
     matrix: FloatArray
@@ -38,7 +38,7 @@ class Hypothesis:
     labels: tuple[str, ...]
 
 
-def read_hypothesis(hypothesis: HypothesisLike, models: Sequence[str]) -> Hypothesis:
+def read_hypothesis(hypothesis: HypothesisLike, models: Sequence[str]) -> LinearHypothesis:
     """Read a hypothesis about the scores of ``models``, (K,) names, as restrictions ``matrix @ scores = value``.
 
     Parameters
@@ -63,7 +63,7 @@ def read_hypothesis(hypothesis: HypothesisLike, models: Sequence[str]) -> Hypoth
     --------
     >>> models = ["claude-v1", "gpt-4", "gpt-4-turbo"]
     >>> read_hypothesis("gpt-4-turbo - gpt-4 = 0.1", models)
-    Hypothesis(matrix=array([[ 0., -1.,  1.]]), value=array([0.1]), labels=('gpt-4-turbo - gpt-4',))
+    LinearHypothesis(matrix=array([[ 0., -1.,  1.]]), value=array([0.1]), labels=('gpt-4-turbo - gpt-4',))
     >>> read_hypothesis("gpt-4-0314 = claude-v1", models)  # doctest: +ELLIPSIS
     Traceback (most recent call last):
     ...
@@ -85,11 +85,11 @@ def read_hypothesis(hypothesis: HypothesisLike, models: Sequence[str]) -> Hypoth
     if any(isinstance(first, str | Mapping | pd.Series) for first in firsts):
         read = [read_hypothesis(part, models) for part in parts]
         labels = tuple(label for each in read for label in each.labels)
-        return Hypothesis(np.vstack([r.matrix for r in read]), np.concatenate([r.value for r in read]), labels)
+        return LinearHypothesis(np.vstack([r.matrix for r in read]), np.concatenate([r.value for r in read]), labels)
     return _from_numbers(hypothesis, 0, columns)
 
 
-def _from_tuple(pair: tuple[object, ...], columns: Columns) -> Hypothesis:
+def _from_tuple(pair: tuple[object, ...], columns: Columns) -> LinearHypothesis:
     names = [entry for entry in pair if isinstance(entry, str)]
     if len(pair) != 2 or len(names) == 1:
         raise HypothesisError(f"a tuple is two names or the arrays (R, q), not {pair!r}; hypotheses join in a list")
@@ -98,7 +98,7 @@ def _from_tuple(pair: tuple[object, ...], columns: Columns) -> Hypothesis:
     return _from_numbers(*pair, columns)
 
 
-def _from_numbers(left: object, value: object, columns: Columns) -> Hypothesis:
+def _from_numbers(left: object, value: object, columns: Columns) -> LinearHypothesis:
     if isinstance(left, pd.DataFrame):
         if isinstance(value, pd.Series) and not value.index.equals(left.index):
             raise HypothesisError("the rows of R and of q have different indexes; give both the same, or q as an array")
@@ -113,7 +113,7 @@ def _from_numbers(left: object, value: object, columns: Columns) -> Hypothesis:
     return _restrictions(list(columns), np.atleast_2d(rows), value, columns)
 
 
-def _restrictions(names: list[str], rows: object, value: object, columns: Columns, hint: str = "") -> Hypothesis:
+def _restrictions(names: list[str], rows: object, value: object, columns: Columns, hint: str = "") -> LinearHypothesis:
     """Restrictions from the coefficients ``rows``, (J, len(names)), and ``value``, (J,) or one number for all."""
     for name in names:
         if name not in columns:
@@ -133,7 +133,7 @@ def _restrictions(names: list[str], rows: object, value: object, columns: Column
             raise HypothesisError(f"row {row} of the hypothesis is all zeros, so that it is about no score")
     matrix = np.zeros((len(coefficients), len(columns)))
     matrix[:, [columns[name] for name in names]] = coefficients
-    return Hypothesis(matrix, np.full(len(matrix), q), tuple(_label(names, row) for row in coefficients.tolist()))
+    return LinearHypothesis(matrix, np.full(len(matrix), q), tuple(_label(names, row) for row in coefficients.tolist()))
 
 
 def _numbers(values: object, what: str) -> FloatArray:

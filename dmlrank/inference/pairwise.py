@@ -8,7 +8,7 @@ import numpy as np
 from scipy.stats import norm
 
 from ..data.preferences import FloatArray, IntArray
-from . import alternatives as sides
+from .alternatives import Alternative
 from .covariance import Covariance
 from .multiple_testing import benjamini_hochberg, bonferroni, holm, largest, single_step, step_down
 from .resampling import Contrasts, Noise, differences
@@ -49,8 +49,7 @@ def compare_differences(
     second: IntArray,
     *,
     method: str,
-    side: str,
-    delta: float,
+    alternative: Alternative,
     alpha: float,
 ) -> PairTests:
     """Test all differences ``estimate[first] - estimate[second]`` as one family.
@@ -64,8 +63,8 @@ def compare_differences(
     first, second : ndarray of int, shape (J,)
     method : str
         One of ``METHODS``.
-    side, delta
-        See :func:`dmlrank.inference.alternatives.statistics`.
+    alternative : Alternative
+        What is tested of each difference.
     alpha : float
         One minus the level.
     """
@@ -76,27 +75,36 @@ def compare_differences(
     critical = float("nan")
     if usable.any():
         tested = contrasts.take(usable)
-        z[usable] = sides.statistics(gap[usable], tested.std_error, side, delta)
-        p[usable] = sides.p_values(z[usable], side)
-        adjusted[usable], critical = _adjusted(noise, tested, z[usable], p[usable], method, side, alpha)
+        z[usable] = alternative.statistics(gap[usable], tested.std_error)
+        p[usable] = alternative.p_values(z[usable])
+        adjusted[usable], critical = _adjusted(
+            noise, tested, z[usable], p[usable], method=method, alternative=alternative, alpha=alpha
+        )
     half_width = np.where(usable, critical * contrasts.std_error, np.nan)
-    low, high = sides.limits(gap, half_width, side)
+    low, high = alternative.limits(gap, half_width)
     low, high = (np.where(usable, limit, np.nan) for limit in (low, high))
     return PairTests(first, second, gap, contrasts.std_error, z, p, adjusted, low, high, critical)
 
 
 def _adjusted(
-    noise: Noise, contrasts: Contrasts, z: FloatArray, p: FloatArray, method: str, side: str, alpha: float
+    noise: Noise,
+    contrasts: Contrasts,
+    z: FloatArray,
+    p: FloatArray,
+    *,
+    method: str,
+    alternative: Alternative,
+    alpha: float,
 ) -> tuple[FloatArray, float]:
     """Adjusted p-values, (J,), and the critical value of the intervals."""
-    tail, number = sides.tail(alpha, side), len(p)
+    tail, number = alternative.tail(alpha), len(p)
     if method in ("none", "fdr_bh"):
         return benjamini_hochberg(p) if method == "fdr_bh" else p, float(norm.isf(tail))
     bound = float(norm.isf(tail / number))
     if method in ("bonferroni", "holm"):
         return (holm if method == "holm" else bonferroni)(p), bound
-    absolute = side in ("two-sided", "equivalence")
-    t = sides.evidence(z, side)
+    absolute = alternative.side in ("two-sided", "equivalence")
+    t = alternative.evidence(z)
     if method == "step-down":
         stepped = step_down(noise, contrasts, t, absolute=absolute, p=p)
         adjusted, maxima = stepped[0].p_adjusted, stepped[0].largest

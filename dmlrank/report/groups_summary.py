@@ -27,7 +27,7 @@ def group_summary(groups: Any, equal: Any, by_model: pd.DataFrame | None) -> Sum
     by_model : DataFrame or None
         The same for each model.
     """
-    e, facts = groups.whole.estimates, groups.facts
+    e, facts = groups.estimates, groups.facts
     scores, errors = groups.params.to_numpy(), groups.bse.to_numpy()
     digits = decimals(errors.ravel(), fewest=3 if e.scale.natural else 1)
     columns = [_column(e.estimate, e.covariance.std_errors, digits)]
@@ -43,7 +43,7 @@ def group_summary(groups: Any, equal: Any, by_model: pd.DataFrame | None) -> Sum
 
 
 def _header(groups: Any) -> tuple[tuple[str, str, str, str], ...]:
-    e, facts = groups.whole.estimates, groups.facts
+    e, facts = groups.estimates, groups.facts
     smallest = min(facts, key=lambda fact: fact.n_contexts)
     cov = f"cluster ({', '.join(e.design.clusters)})" if e.design.clusters else "robust (contexts independent)"
     return (
@@ -67,7 +67,7 @@ def p_value(p: float) -> str:
 
 
 def _notes(groups: Any, equal: Any) -> tuple[str, ...]:
-    e, facts = groups.whole.estimates, groups.facts
+    e, facts = groups.estimates, groups.facts
     sizes = ", ".join(f"{fact.name} {fact.n_contexts:,} contexts ({fact.n_votes:,} votes)" for fact in facts)
     if isinstance(equal, str):
         test = f"No test of the same scores in every group: {equal}."

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from ..inference import alternatives as sides
+from ..inference.alternatives import Alternative
 from ..inference.pairwise import PairTests
 from ..plotting.intervals import Intervals, difference_plot
 from ..plotting.style import literal
@@ -87,7 +87,7 @@ class PairwiseResults:
         tested = frame["std_error"] > 0
         header = (
             ("Functional:", self.functional, "Differences:", f"{len(frame):,} of {len(self.models)} models"),
-            ("Alternative:", sides.question(self.side, self.delta), "Rejected:", f"{int(self.rejected.sum()):,}"),
+            ("Alternative:", Alternative(self.side, self.delta).words, "Rejected:", f"{int(self.rejected.sum()):,}"),
             ("Adjustment:", self.method, "Compared with:", self.against or "each other"),
         )
         heads = ("diff", "std err", "z", "P", "adj. P", interval)
@@ -102,7 +102,7 @@ class PairwiseResults:
         adjusted = f"Adjustment: {_METHODS[self.method]}."
         if np.isfinite(self.critical):
             adjusted += f" Critical value of the intervals {self.critical:.2f}."
-        notes = [f"P is for the alternative that {sides.question(self.side, self.delta)}. {adjusted}"]
+        notes = [f"P is for the alternative that {Alternative(self.side, self.delta).words}. {adjusted}"]
         notes.append(
             "A difference that is not separated is open, not zero: side='equivalence' tests whether it is small."
         )
@@ -131,7 +131,7 @@ class PairwiseResults:
         gap[rows, columns], found[rows, columns] = frame["estimate"], rejected
         if self.side in ("two-sided", "equivalence"):
             gap[columns, rows], found[columns, rows] = -frame["estimate"], rejected
-        title = f"Coloured: {sides.question(self.side, self.delta)}\n{self.method}, {level}; grey: open"
+        title = f"Coloured: {Alternative(self.side, self.delta).words}\n{self.method}, {level}; grey: open"
         return win_matrix(self.models, gap, found, title=title, ax=ax)
 
     def _margins(self) -> list[float]:

@@ -5,21 +5,26 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import combinations, permutations
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
+from statsmodels.stats.contrast import ContrastResults
 
+from ..data.preferences import IntArray
 from ..exceptions import OptionError, OptionTypeError, listed
 from ..fit.estimates import Estimates
 from ..fit.estimators import BT_MLE, DEBIASED
+from ..inference.alternatives import Alternative
+from ..inference.hypotheses import HypothesisLike
 from ..inference.pairwise import compare_differences
 from ..inference.ranks import ranks_of
 from ..plotting.rank_charts import bump_chart
 from ..report.comparison_summary import comparison_summary
 from ..report.table import Summary
 from .cross_covariance import Member, joint_estimates
-from .joint_estimates import JointEstimates, JointQuestions
+from .joint_estimates import JointEstimates
+from .lookup import require_models
 from .rank_results import RankResults
 
 if TYPE_CHECKING:
@@ -44,7 +49,7 @@ _REVERSAL = ["model", "other", "above_in", "below_in", "gap_above", "gap_below",
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Comparison(JointQuestions):
+class Comparison:
     """Results side by side; made by :func:`dmlrank.compare`.
 
     Tests name scores as ``"result: model"``. They need the covariance between the results, which those of the same
@@ -99,6 +104,41 @@ class Comparison(JointQuestions):
             changes.append(pd.Series(before - after, index=shared))
         return self._table(changes).astype("Int64")
 
+    @property
+    def joint(self) -> JointEstimates:
+        """All scores with one covariance.
+
+        Raises
+        ------
+        OptionError
+            If there is none, with the reason.
+        """
+        if isinstance(self.together, str):
+            raise OptionError(self.together)
+        return self.together
+
+    def cov_params(self) -> pd.DataFrame:
+        """Joint covariance of all scores, with (result, model) on both sides."""
+        return self.joint.cov_params()
+
+    def conf_int(self, alpha: float | None = None, method: str = "max-t") -> pd.DataFrame:
+        """Confidence intervals, simultaneous over all results and models, or by another method.
+
+        ``alpha``, ``method`` and the columns are those of :meth:`RankResults.conf_int`; a row per result and model.
+        """
+        return self.joint.conf_int(alpha, method)
+
+    def t_test(self, hypothesis: HypothesisLike, delta: float = 0.0, side: str = "two-sided") -> ContrastResults:
+        """z tests of linear combinations of scores, such as ``"bt: gpt-4 - bt: claude-v1"``.
+
+        Parameters are those of :meth:`RankResults.t_test`; columns of a matrix are in the order of :meth:`cov_params`.
+        """
+        return self.joint.t_test(hypothesis, delta, side)
+
+    def wald_test(self, hypothesis: HypothesisLike) -> ContrastResults:
+        """One joint chi-squared test of linear restrictions on scores, see :meth:`RankResults.wald_test`."""
+        return self.joint.wald_test(hypothesis)
+
     def tidy(self) -> pd.DataFrame:
         """One row per result and model: result, term, estimate, std_error, rank, rank_change."""
         parts = []
@@ -131,7 +171,7 @@ class Comparison(JointQuestions):
         ----------
         Berger (1982), Multiparameter hypothesis testing and acceptance sampling, Technometrics 24.
         """
-        joint = self._together()
+        joint = self.joint
         turned = self._turned()
         if not turned:
             return pd.DataFrame(columns=_REVERSAL)
@@ -143,8 +183,7 @@ class Comparison(JointQuestions):
             first,
             second,
             method="step-down",
-            side="larger",
-            delta=0.0,
+            alternative=Alternative("larger"),
             alpha=joint.alpha,
         )
         place = {name: number for number, name in enumerate(joint.names)}
@@ -177,11 +216,6 @@ class Comparison(JointQuestions):
     def _repr_html_(self) -> str:
         return self.summary().as_html()
 
-    def _together(self) -> JointEstimates:
-        if isinstance(self.together, str):
-            raise OptionError(self.together)
-        return self.together
-
     def _table(self, columns: Sequence[pd.Series]) -> pd.DataFrame:
         return pd.DataFrame(dict(zip(self.names, columns, strict=True)), index=self.models)
 
@@ -198,7 +232,7 @@ class Comparison(JointQuestions):
             ]
         return found
 
-    def _differences(self) -> tuple[Any, Any]:
+    def _differences(self) -> tuple[IntArray, IntArray]:
         """All differences within results, both ways round, by place among the joint scores."""
         pairs, start = [], 0
         for result in self.results:
@@ -255,7 +289,7 @@ def compare(*results: RankResults, **named: RankResults) -> Comparison:
             hint = "; names are keywords: compare(human=res)" if isinstance(one, str) else ""
             raise OptionTypeError(f"compare takes results of dml_rank, not a {type(one).__name__}{hint}")
     for one in given:
-        one.require_models("compare", "puts scores of models side by side")
+        require_models(one.estimates, "compare", "puts scores of models side by side")
     if len(given) < 2:
         raise OptionError(f"compare needs at least two results, and got {len(given)}")
     names = (*automatic_names([one.estimates for one in results], tuple(named)), *named)

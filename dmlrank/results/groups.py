@@ -3,31 +3,38 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 from scipy.stats import chi2
+from statsmodels.stats.contrast import ContrastResults
 
 from ..data.preferences import FloatArray
 from ..estimation.linear_projection import Projected, project_influence
 from ..exceptions import DataError, DmlrankWarning, HypothesisError, OptionError, UnknownModelError, listed, nearest
+from ..fit.estimates import Estimates
 from ..fit.state import Steps
 from ..inference.covariance import Covariance
+from ..inference.hypotheses import HypothesisLike, LinearHypothesis
 from ..inference.multiple_testing import holm
 from ..inference.simultaneous import critical_value
-from ..options import check_alpha
 from ..plotting.intervals import Intervals, grouped_forest_plot
-from ..report.fit_summary import functional_unit, standardised, two_sided
+from ..report.fit_summary import functional_unit, standardised
 from ..report.groups_summary import group_summary
 from ..report.table import Summary
 from .context_variables import ContextGroups
-from .joint_estimates import JointEstimates, JointQuestions
+from .critical_values import level_or_default
+from .joint_estimates import JointEstimates
+from .lookup import model_index, names_or_all
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+
+Result = TypeVar("Result")
 
 _FEW = 30
 
@@ -73,7 +80,7 @@ class GroupFacts:
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class GroupResults(JointQuestions):
+class GroupResults(Generic[Result]):
     """A leaderboard per group; made by :meth:`RankResults.by`.
 
     ``groups["coding"]`` is the result of a group, with tests, intervals, rank sets and summary as a fit has them. Tests
@@ -83,17 +90,20 @@ class GroupResults(JointQuestions):
     ----------
     variable : str
         The column, or columns, that make the groups.
-    whole : RankResults
-        The fit.
+    estimates : Estimates
+        Of the fit.
     joint : JointEstimates
         Scores of all groups with their covariance, group by group.
     facts : tuple of GroupFacts
+    as_result : callable
+        Makes the result of a group from its estimates: :class:`RankResults`.
     """
 
     variable: str
-    whole: Any
+    estimates: Estimates
     joint: JointEstimates
     facts: tuple[GroupFacts, ...]
+    as_result: Callable[[Estimates], Result]
 
     @property
     def groups(self) -> list[str]:
@@ -103,7 +113,7 @@ class GroupResults(JointQuestions):
     @property
     def models(self) -> list[str]:
         """Names of the K models."""
-        return list(self.whole.models)
+        return list(self.estimates.models)
 
     @property
     def params(self) -> pd.DataFrame:
@@ -126,16 +136,39 @@ class GroupResults(JointQuestions):
     def __iter__(self) -> Iterator[str]:
         return iter(self.groups)
 
-    def __getitem__(self, group: Any) -> Any:
+    def __getitem__(self, group: object) -> Result:
         """The leaderboard of a group, a :class:`RankResults` without data; several columns as a tuple."""
         name = ", ".join(map(str, group)) if isinstance(group, tuple) else str(group)
         if name not in self.groups:
             raise UnknownModelError(
                 f"no group {name!r} of {self.variable}{nearest(name, self.groups)} (groups: {listed(self.groups, 25)})"
             )
-        return self._view(self.groups.index(name))
+        own = group_estimates(self.estimates, self.joint, self.facts, self.groups.index(name), variable=self.variable)
+        return self.as_result(replace(own, critical=critical_value(own.covariance, own.alpha)))
 
-    def test_equal(self, models: Sequence[str] | None = None) -> Any:
+    def cov_params(self) -> pd.DataFrame:
+        """Joint covariance, (G K, G K), with (group, model) on both sides."""
+        return self.joint.cov_params()
+
+    def conf_int(self, alpha: float | None = None, method: str = "max-t") -> pd.DataFrame:
+        """Confidence intervals, simultaneous over all groups and models, or by another method.
+
+        ``alpha``, ``method`` and the columns are those of :meth:`RankResults.conf_int`; a row per group and model.
+        """
+        return self.joint.conf_int(alpha, method)
+
+    def t_test(self, hypothesis: HypothesisLike, delta: float = 0.0, side: str = "two-sided") -> ContrastResults:
+        """z tests of linear combinations of scores, such as ``"coding: gpt-4 - writing: gpt-4"``.
+
+        Parameters are those of :meth:`RankResults.t_test`; columns of a matrix are in the order of :meth:`cov_params`.
+        """
+        return self.joint.t_test(hypothesis, delta, side)
+
+    def wald_test(self, hypothesis: HypothesisLike) -> ContrastResults:
+        """One joint chi-squared test of linear restrictions on scores, see :meth:`RankResults.wald_test`."""
+        return self.joint.wald_test(hypothesis)
+
+    def test_equal(self, models: Sequence[str] | None = None) -> ContrastResults:
         """The Wald test of "the same scores in every group".
 
         Parameters
@@ -155,8 +188,8 @@ class GroupResults(JointQuestions):
         rejected 17 % of simulated data with 8 models in 5 groups of 50 prompts, 8 % in groups of 200, and 6 % in
         groups of 500 (docs/groups.md). :meth:`equal_by_model` has fewer restrictions at once.
         """
-        chosen = self.models if models is None else [models] if isinstance(models, str) else list(models)
-        places = [self.whole._place(name) for name in chosen]
+        chosen = names_or_all(models, self.models)
+        places = [model_index(self.models, name) for name in chosen]
         n_groups, n_models = len(self), len(self.models)
         if n_groups < 2:
             raise OptionError(f"{self.variable} has one group, {self.groups[0]!r}: nothing to compare")
@@ -165,9 +198,7 @@ class GroupResults(JointQuestions):
         labels = tuple(
             f"{self.groups[g]}: {name} - {self.groups[0]}: {name}" for g in range(1, n_groups) for name in chosen
         )
-        joint = self.joint
-        zeros = np.zeros(len(matrix))
-        return joint.wald((joint.estimate, joint.covariance, joint.names, matrix, zeros, labels, joint.reason))
+        return self.joint.wald_test(LinearHypothesis(matrix, np.zeros(len(matrix)), labels))
 
     def equal_by_model(self) -> pd.DataFrame:
         """For every model, the Wald test of the same score in every group.
@@ -178,7 +209,9 @@ class GroupResults(JointQuestions):
             A row per model: ``statistic``, ``df``, ``p_value`` and ``p_holm`` (family-wise over the models); NaN where
             a score does not vary.
         """
-        rows = np.array([self._heterogeneity(j) for j in range(len(self.models))])
+        place = np.arange(len(self.joint.estimate)).reshape(len(self), -1)
+        matrix = self.joint.covariance.matrix
+        rows = np.array([equality_test(self.joint.estimate[own], matrix[np.ix_(own, own)]) for own in place.T])
         frame = pd.DataFrame(rows, columns=["statistic", "df", "p_value"], index=self.models)
         known = frame["p_value"].notna().to_numpy()
         adjusted = np.full(len(frame), np.nan)
@@ -190,29 +223,23 @@ class GroupResults(JointQuestions):
 
         Intervals are simultaneous over all groups and models; statistics are those of each group's leaderboard.
         """
-        limits = self.conf_int(alpha, method)
-        z = np.concatenate([standardised(*self._estimates(g, 1.0).against_neutral()) for g in range(len(self))])
-        return pd.DataFrame(
-            {
-                "group": list(self.joint.blocks),
-                "term": list(self.joint.models),
-                "estimate": self.joint.estimate,
-                "std_error": self.joint.covariance.std_errors,
-                "statistic": z,
-                "p_value": two_sided(z),
-                "conf_low": limits["lower"].to_numpy(),
-                "conf_high": limits["upper"].to_numpy(),
-            }
-        )
+        each = [
+            group_estimates(self.estimates, self.joint, self.facts, g, variable=self.variable) for g in range(len(self))
+        ]
+        return self.joint.tidy(np.concatenate([standardised(*one.against_neutral()) for one in each]), alpha, method)
 
     def summary(self) -> Summary:
         """Rank, score and standard error of every model in every group, and the tests of equality."""
-        return group_summary(self, self._tested_or_none(), self.equal_by_model() if len(self) > 1 else None)
+        try:
+            equal = self.test_equal()
+        except (HypothesisError, OptionError) as error:
+            equal = str(error)
+        return group_summary(self, equal, self.equal_by_model() if len(self) > 1 else None)
 
     def plot(self, ax: Axes | None = None, alpha: float | None = None) -> Axes:
         """Forest plot of the scores by group with intervals simultaneous over all of them; needs matplotlib."""
-        level = self.joint.alpha if alpha is None else check_alpha(alpha)
-        e, limits = self.whole.estimates, self.conf_int(level)
+        level = level_or_default(alpha, self.joint.alpha)
+        e, limits = self.estimates, self.conf_int(level)
         order = np.argsort(-e.estimate, kind="stable")
         low, high = (limits[side].to_numpy().reshape(len(self), -1)[:, order] for side in ("lower", "upper"))
         label = f"{functional_unit(e)}, {100 * (1 - level):g} % simultaneous intervals"
@@ -229,75 +256,93 @@ class GroupResults(JointQuestions):
     def _repr_html_(self) -> str:
         return self.summary().as_html()
 
-    def _together(self) -> JointEstimates:
-        return self.joint
 
-    def _view(self, group: int) -> Any:
-        e = self._estimates(group, 1.0)
-        critical = critical_value(e.covariance, e.alpha)
-        return replace(self.whole, estimates=replace(e, critical=critical), steps=None)
+def group_estimates(
+    whole: Estimates, joint: JointEstimates, facts: Sequence[GroupFacts], group: int, *, variable: str
+) -> Estimates:
+    """The estimates of one group, as a fit has them; the critical value is that of the whole.
 
-    def _estimates(self, group: int, critical: float) -> Any:
-        e, fact, n_models = self.whole.estimates, self.facts[group], len(self.models)
-        place = slice(group * n_models, (group + 1) * n_models)
-        joint = self.joint.covariance
-        counts = ("n_contexts", "n_unlabelled", "n_comparisons", "n_votes", "smallest_pair")
-        return replace(
-            e,
-            estimate=self.joint.estimate[place],
-            plugin=fact.plugin,
-            shares=fact.shares,
-            covariance=Covariance(joint.matrix[place, place], e.covariance.basis, fact.n_clusters, joint.note),
-            critical=critical,
-            judge=None,
-            design=replace(e.design, **{name: getattr(fact, name) for name in counts}),
-            diagnostics=replace(e.diagnostics, effective_contexts=fact.effective_contexts, second_order=float("nan")),
-            part=f"{self.variable} = {fact.name}",
-        )
+    Parameters
+    ----------
+    whole : Estimates
+        Of the fit.
+    joint : JointEstimates
+        Scores of all groups, group by group.
+    facts : sequence of GroupFacts
+    group : int
+        Place of the group.
+    variable : str
+        What makes the groups.
+    """
+    fact, n_models = facts[group], len(whole.models)
+    place = slice(group * n_models, (group + 1) * n_models)
+    covariance = joint.covariance
+    design = replace(
+        whole.design,
+        n_contexts=fact.n_contexts,
+        n_unlabelled=fact.n_unlabelled,
+        n_comparisons=fact.n_comparisons,
+        n_votes=fact.n_votes,
+        smallest_pair=fact.smallest_pair,
+    )
+    return replace(
+        whole,
+        estimate=joint.estimate[place],
+        plugin=fact.plugin,
+        shares=fact.shares,
+        covariance=Covariance(
+            covariance.matrix[place, place], whole.covariance.basis, fact.n_clusters, covariance.note
+        ),
+        judge=None,
+        design=design,
+        diagnostics=replace(whole.diagnostics, effective_contexts=fact.effective_contexts, second_order=float("nan")),
+        part=f"{variable} = {fact.name}",
+    )
 
-    def _heterogeneity(self, model: int) -> tuple[float, float, float]:
-        """Chi-squared statistic, degrees of freedom and p-value of one model's score being the same everywhere."""
-        own = np.arange(len(self)) * len(self.models) + model
-        between = np.eye(len(self))[1:] - np.eye(len(self))[0]
-        gap = between @ self.joint.estimate[own]
-        spread = between @ self.joint.covariance.matrix[np.ix_(own, own)] @ between.T
-        spectrum = np.linalg.eigvalsh(spread)
-        df = len(self) - 1
-        if not spectrum[0] > 1e-12 * max(spectrum[-1], 1e-300):
-            return np.nan, df, np.nan
-        statistic = float(gap @ np.linalg.solve(spread, gap))
-        return statistic, df, float(chi2.sf(statistic, df))
 
-    def _tested_or_none(self) -> Any:
-        """The test of equality, or the reason why there is none."""
-        try:
-            return self.test_equal()
-        except (HypothesisError, OptionError) as error:
-            return str(error)
+def equality_test(estimate: FloatArray, covariance: FloatArray) -> tuple[float, float, float]:
+    """Chi-squared statistic, degrees of freedom and p-value of equal means, NaN where these do not vary.
+
+    Parameters
+    ----------
+    estimate : ndarray, shape (G,)
+    covariance : ndarray, shape (G, G)
+
+    Examples
+    --------
+    >>> equality_test(np.array([0.0, 1.0]), np.diag([0.5, 0.5]))[:2]
+    (1.0, 1)
+    """
+    df = len(estimate) - 1
+    between = np.eye(df + 1)[1:] - np.eye(df + 1)[0]
+    gap = between @ estimate
+    spread = between @ covariance @ between.T
+    spectrum = np.linalg.eigvalsh(spread)
+    if not spectrum[0] > 1e-12 * max(spectrum[-1], 1e-300):
+        return np.nan, df, np.nan
+    statistic = float(gap @ np.linalg.solve(spread, gap))
+    return statistic, df, float(chi2.sf(statistic, df))
 
 
 def make_groups(
-    whole: Any, steps: Steps, found: ContextGroups, projected: Projected, covariance: Covariance
-) -> GroupResults:
-    """Labelled leaderboards of groups from the coefficients on their indicators."""
-    e, n_models = whole.estimates, len(whole.models)
+    whole: Estimates,
+    steps: Steps,
+    found: ContextGroups,
+    *,
+    projected: Projected,
+    covariance: Covariance,
+    as_result: Callable[[Estimates], Result],
+) -> GroupResults[Result]:
+    """Labelled leaderboards of groups from the coefficients on their indicators, with the covariance of these."""
+    n_models = len(whole.models)
     design = np.eye(len(found.names))[found.code]
     wins = project_influence(steps.influence_of(1).by_context(), design, with_blocks=False).estimate.reshape(
         -1, n_models
     )
     facts = tuple(_facts(steps, found, g, projected, wins[g]) for g in range(len(found.names)))
     _check_sizes(found, facts)
-    joint = JointEstimates(
-        kind="group",
-        blocks=tuple(np.repeat(np.array(found.names, dtype=object), n_models).tolist()),
-        models=e.models * len(found.names),
-        estimate=projected.estimate,
-        covariance=covariance,
-        reason=e.reason,
-        alpha=e.alpha,
-        seed=e.design.seed,
-    )
-    return GroupResults(found.variable, whole, joint, facts)
+    joint = JointEstimates.of_blocks("group", found.names, projected.estimate, covariance, whole)
+    return GroupResults(found.variable, whole, joint, facts, as_result)
 
 
 def _facts(steps: Steps, found: ContextGroups, group: int, projected: Projected, shares: FloatArray) -> GroupFacts:
@@ -329,7 +374,7 @@ def _facts(steps: Steps, found: ContextGroups, group: int, projected: Projected,
     )
 
 
-def _clusters_in(steps: Steps, inside: Any) -> tuple[int, ...]:
+def _clusters_in(steps: Steps, inside: NDArray[np.bool_]) -> tuple[int, ...]:
     clusters = steps.clusters
     if clusters is None:
         return ()
@@ -357,7 +402,7 @@ def _check_sizes(found: ContextGroups, facts: Sequence[GroupFacts]) -> None:
             f"groups of {found.variable} with fewer than {_FEW} labelled prompts or clusters: {', '.join(small)}; "
             f"their standard errors are too small on average",
             DmlrankWarning,
-            stacklevel=4,
+            stacklevel=5,
         )
     unseen = [f"{listed(fact.unseen, 5)} in {fact.name!r}" for fact in facts if fact.unseen]
     if unseen:
@@ -365,5 +410,5 @@ def _check_sizes(found: ContextGroups, facts: Sequence[GroupFacts]) -> None:
             f"no votes on {'; '.join(unseen)}: these scores are what the learner makes of other groups, without a "
             f"correction, and their intervals are too short",
             DmlrankWarning,
-            stacklevel=4,
+            stacklevel=5,
         )

@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import pandas as pd
+from statsmodels.stats.contrast import ContrastResults
 
 from ..data.preferences import FloatArray
 from ..exceptions import HypothesisError
-from ..inference.alternatives import check_side
+from ..fit.estimates import Estimates
+from ..inference.alternatives import read_alternative
 from ..inference.covariance import Covariance
-from ..inference.hypotheses import HypothesisLike, read_hypothesis
+from ..inference.hypotheses import HypothesisLike, LinearHypothesis
 from ..inference.resampling import NormalNoise, normal_noise
 from ..inference.simultaneous import critical_value
-from ..inference.wald import t_test, wald_test
-from ..options import check_alpha
+from ..inference.wald import NamedEstimates, t_test, wald_test
+from ..report.fit_summary import two_sided
+from .critical_values import level_or_default
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -48,10 +50,43 @@ class JointEstimates:
     alpha: float
     seed: int
 
+    @classmethod
+    def of_blocks(
+        cls, kind: str, names: Sequence[str], estimate: FloatArray, covariance: Covariance, fit: Estimates
+    ) -> JointEstimates:
+        """Numbers of all models of one fit, block by block.
+
+        Parameters
+        ----------
+        kind : str
+        names : sequence of str
+            Of the B blocks.
+        estimate : ndarray, shape (B K,)
+        covariance : Covariance
+            Of them.
+        fit : Estimates
+            Of the K models.
+        """
+        return cls(
+            kind=kind,
+            blocks=tuple(np.repeat(np.array(names, dtype=object), len(fit.models)).tolist()),
+            models=fit.models * len(names),
+            estimate=estimate,
+            covariance=covariance,
+            reason=fit.reason,
+            alpha=fit.alpha,
+            seed=fit.design.seed,
+        )
+
     @property
     def names(self) -> list[str]:
         """``block: model``, the names that hypotheses use."""
         return [f"{block}: {model}" for block, model in zip(self.blocks, self.models, strict=True)]
+
+    @property
+    def named(self) -> NamedEstimates:
+        """The numbers as tests take them."""
+        return NamedEstimates(self.estimate, self.covariance, self.names, self.reason)
 
     @property
     def index(self) -> pd.MultiIndex:
@@ -71,37 +106,9 @@ class JointEstimates:
             frame.loc[model, block] = value
         return frame
 
-    def tested(self, hypothesis: HypothesisLike) -> tuple[Any, ...]:
-        """What a test of the hypothesis takes."""
-        read = read_hypothesis(hypothesis, self.names)
-        return self.estimate, self.covariance, self.names, read.matrix, read.value, read.labels, self.reason
-
-    def wald(self, tested: Iterable[Any]) -> Any:
-        """The joint test; with fewer clusters than restrictions it is refused with this reason."""
-        estimate, covariance, names, matrix, *rest = tested
-        rank = np.linalg.matrix_rank(matrix @ covariance.basis)
-        fewest = min(covariance.n_clusters, default=rank + 1)
-        if fewest <= rank:
-            raise HypothesisError(
-                f"{rank} restrictions cannot be tested with {fewest} clusters: their covariance has no inverse; test "
-                f"fewer models at once, or use t_test"
-            )
-        return wald_test(estimate, covariance, names, matrix, *rest)
-
-
-class JointQuestions:
-    """Questions to joint estimates; the base of what has them."""
-
-    __slots__ = ()
-
-    def _together(self) -> JointEstimates:
-        """The numbers with their covariance."""
-        raise NotImplementedError
-
     def cov_params(self) -> pd.DataFrame:
         """Joint covariance, (d, d), with (block, model) on both sides."""
-        joint = self._together()
-        return pd.DataFrame(joint.covariance.matrix.copy(), index=joint.index, columns=joint.index)
+        return pd.DataFrame(self.covariance.matrix.copy(), index=self.index, columns=self.index)
 
     def conf_int(self, alpha: float | None = None, method: str = "max-t") -> pd.DataFrame:
         """Confidence intervals, simultaneous over all blocks and models.
@@ -118,19 +125,19 @@ class JointQuestions:
         DataFrame
             Columns ``lower`` and ``upper``, a row per block and model.
         """
-        joint = self._together()
-        half_width = self._joint_critical(alpha, method) * joint.covariance.std_errors
-        limits = {"lower": joint.estimate - half_width, "upper": joint.estimate + half_width}
-        return pd.DataFrame(limits, index=joint.index)
+        critical = critical_value(self.covariance, level_or_default(alpha, self.alpha), method)
+        half_width = critical * self.covariance.std_errors
+        limits = {"lower": self.estimate - half_width, "upper": self.estimate + half_width}
+        return pd.DataFrame(limits, index=self.index)
 
-    def t_test(self, hypothesis: HypothesisLike, delta: float = 0.0, side: str = "two-sided") -> Any:
+    def t_test(self, hypothesis: HypothesisLike, delta: float = 0.0, side: str = "two-sided") -> ContrastResults:
         """z tests of linear combinations, each for itself.
 
         Parameters
         ----------
         hypothesis : str, tuple, mapping, array or list
-            As for :meth:`RankResults.t_test`, with names ``"block: model"``, such as ``"coding: gpt-4 - writing:
-            gpt-4"``; columns of a matrix are in the order of :meth:`cov_params`.
+            As for :meth:`RankResults.t_test`, with names ``"block: model"``; columns of a matrix are in the order of
+            :meth:`cov_params`.
         delta, side
             See :meth:`RankResults.t_test`.
 
@@ -138,25 +145,62 @@ class JointQuestions:
         -------
         statsmodels ContrastResults
         """
-        margin = check_side(side, delta)
-        return t_test(*(*self._together().tested(hypothesis), side, margin))
+        alternative, named = read_alternative(side, delta), self.named
+        return t_test(named, named.hypothesis(hypothesis), alternative)
 
-    def wald_test(self, hypothesis: HypothesisLike) -> Any:
+    def wald_test(self, hypothesis: HypothesisLike | LinearHypothesis) -> ContrastResults:
         """One joint chi-squared test of linear restrictions; its degrees of freedom are the structural rank.
 
         Parameters
         ----------
         hypothesis
-            As for :meth:`t_test`.
+            As for :meth:`t_test`, or restrictions that have been read already.
 
         Returns
         -------
         statsmodels ContrastResults
-        """
-        joint = self._together()
-        return joint.wald(joint.tested(hypothesis))
 
-    def _joint_critical(self, alpha: float | None, method: str) -> float:
-        joint = self._together()
-        level = joint.alpha if alpha is None else check_alpha(alpha)
-        return critical_value(joint.covariance, level, method)
+        Raises
+        ------
+        HypothesisError
+            If there are fewer clusters than restrictions, so that the covariance of these has no inverse.
+        """
+        named, basis = self.named, self.covariance.basis
+        read = hypothesis if isinstance(hypothesis, LinearHypothesis) else named.hypothesis(hypothesis)
+        rank = np.linalg.matrix_rank(read.matrix @ basis)
+        fewest = min(self.covariance.n_clusters, default=rank + 1)
+        if fewest <= rank:
+            raise HypothesisError(
+                f"{rank} restrictions cannot be tested with {fewest} clusters: their covariance has no inverse; test "
+                f"fewer models at once, or use t_test"
+            )
+        return wald_test(named, read)
+
+    def tidy(self, z: FloatArray, alpha: float | None = None, method: str = "max-t") -> pd.DataFrame:
+        """A row per block and model, with the block's name in the column of its kind.
+
+        Parameters
+        ----------
+        z : ndarray, shape (d,)
+            z statistic of each number.
+        alpha, method
+            As for :meth:`conf_int`.
+
+        Returns
+        -------
+        DataFrame
+            The kind, then ``term estimate std_error statistic p_value conf_low conf_high``.
+        """
+        limits = self.conf_int(alpha, method)
+        return pd.DataFrame(
+            {
+                self.kind: list(self.blocks),
+                "term": list(self.models),
+                "estimate": self.estimate,
+                "std_error": self.covariance.std_errors,
+                "statistic": z,
+                "p_value": two_sided(z),
+                "conf_low": limits["lower"].to_numpy(),
+                "conf_high": limits["upper"].to_numpy(),
+            }
+        )

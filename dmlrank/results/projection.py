@@ -8,19 +8,22 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
+from statsmodels.stats.contrast import ContrastResults
 
 from ..data.preferences import FloatArray
-from ..exceptions import ColumnError, HypothesisError, OptionError, UnknownModelError, listed, nearest
+from ..exceptions import ColumnError, HypothesisError, OptionError, listed, nearest
 from ..fit.estimates import Estimates
+from ..inference.hypotheses import HypothesisLike, LinearHypothesis
 from ..inference.simultaneous import critical_value_of
-from ..options import check_alpha
 from ..plotting.regions import Bands, band_plot
 from ..plotting.style import literal
-from ..report.fit_summary import functional_unit, standardised, two_sided
+from ..report.fit_summary import functional_unit, standardised
 from ..report.projection_summary import projection_summary
 from ..report.table import Summary
 from .context_variables import ContextDesign
-from .joint_estimates import JointEstimates, JointQuestions
+from .critical_values import level_or_default
+from .joint_estimates import JointEstimates
+from .lookup import model_index, names_or_all
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -29,7 +32,7 @@ _POINTS = 25
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Projection(JointQuestions):
+class Projection:
     """Coefficients of the scores on functions of the prompt; made by :meth:`RankResults.project`.
 
     Tests name coefficients as ``"length: gpt-4"``.
@@ -68,26 +71,37 @@ class Projection(JointQuestions):
         """Standard errors: a row per coefficient, a column per model."""
         return self._table(self.joint.covariance.std_errors)
 
+    def cov_params(self) -> pd.DataFrame:
+        """Joint covariance, (P K, P K), with (coefficient, model) on both sides."""
+        return self.joint.cov_params()
+
+    def conf_int(self, alpha: float | None = None, method: str = "max-t") -> pd.DataFrame:
+        """Confidence intervals, simultaneous over all coefficients and models, or by another method.
+
+        ``alpha``, ``method`` and the columns are those of :meth:`RankResults.conf_int`; a row per coefficient and
+        model.
+        """
+        return self.joint.conf_int(alpha, method)
+
+    def t_test(self, hypothesis: HypothesisLike, delta: float = 0.0, side: str = "two-sided") -> ContrastResults:
+        """z tests of linear combinations of coefficients, such as ``"length: gpt-4 - length: claude-v1"``.
+
+        Parameters are those of :meth:`RankResults.t_test`; columns of a matrix are in the order of :meth:`cov_params`.
+        """
+        return self.joint.t_test(hypothesis, delta, side)
+
+    def wald_test(self, hypothesis: HypothesisLike) -> ContrastResults:
+        """One joint chi-squared test of linear restrictions on coefficients, see :meth:`RankResults.wald_test`."""
+        return self.joint.wald_test(hypothesis)
+
     def tidy(self, alpha: float | None = None, method: str = "max-t") -> pd.DataFrame:
         """A row per coefficient and model: coefficient, term, estimate, std_error, statistic, p_value, limits.
 
         Intervals are simultaneous over all of them. A coefficient is tested against zero; the constant against the
         score of a model as good as the others where there is one, otherwise not.
         """
-        limits, joint = self.conf_int(alpha, method), self.joint
-        z = standardised(joint.estimate - self._null(), joint.covariance.std_errors)
-        return pd.DataFrame(
-            {
-                "coefficient": list(joint.blocks),
-                "term": list(joint.models),
-                "estimate": joint.estimate,
-                "std_error": joint.covariance.std_errors,
-                "statistic": z,
-                "p_value": two_sided(z),
-                "conf_low": limits["lower"].to_numpy(),
-                "conf_high": limits["upper"].to_numpy(),
-            }
-        )
+        z = standardised(self.joint.estimate - self._null(), self.joint.covariance.std_errors)
+        return self.joint.tidy(z, alpha, method)
 
     def test_terms(self) -> pd.DataFrame:
         """For every term of the formula, the Wald test that it tells nothing about any model.
@@ -98,23 +112,13 @@ class Projection(JointQuestions):
             A row per term: ``statistic``, ``df`` (columns of the term times the structural rank) and ``p_value``; NaN
             where it cannot be tested, as with fewer clusters than that.
         """
-        rows = {}
-        n_models, every = len(self.models), np.eye(len(self.joint.estimate))
+        rows, joint = {}, self.joint
+        n_models, every = len(self.models), np.eye(len(joint.estimate))
         for term, columns in self.design.terms:
             places = [column * n_models + j for column in columns for j in range(n_models)]
-            labels = tuple(self.joint.names[at] for at in places)
-            joint = self.joint
-            asked = (
-                joint.estimate,
-                joint.covariance,
-                joint.names,
-                every[places],
-                np.zeros(len(places)),
-                labels,
-                joint.reason,
-            )
+            labels = tuple(joint.names[at] for at in places)
             try:
-                test = joint.wald(asked)
+                test = joint.wald_test(LinearHypothesis(every[places], np.zeros(len(places)), labels))
                 rows[term] = (float(test.statistic), int(test.df_denom), float(test.pvalue))
             except HypothesisError:
                 rows[term] = (np.nan, len(columns) * joint.covariance.basis.shape[1] // len(self.coefficients), np.nan)
@@ -161,12 +165,12 @@ class Projection(JointQuestions):
         >>> res.project("~ length").bands("length", grid=[0, 100], models=["gpt-4"]).columns.tolist()
         ['length', 'model', 'estimate', 'std_error', 'lower', 'upper']
         """
-        level = self.joint.alpha if alpha is None else check_alpha(alpha)
+        level = level_or_default(alpha, self.joint.alpha)
         values = self._grid(variable, grid)
-        chosen = self.models if models is None else [models] if isinstance(models, str) else list(models)
+        chosen = names_or_all(models, self.models)
         v = self.design.at(self._points(variable, values, at or {}))
         n_models = len(self.models)
-        contrasts = np.vstack([np.kron(v, np.eye(n_models)[self._place(name)]) for name in chosen])
+        contrasts = np.vstack([np.kron(v, np.eye(n_models)[model_index(self.models, name)]) for name in chosen])
         covariance = self.joint.covariance
         variance = np.einsum("jd,de,je->j", contrasts, covariance.matrix, contrasts, optimize=True)
         std_error = np.sqrt(np.maximum(variance, 0.0))
@@ -201,7 +205,7 @@ class Projection(JointQuestions):
         if models is None:
             best = np.argsort(-self.estimates.estimate, kind="stable")[:5]
             models = [self.models[j] for j in best]
-        level = self.joint.alpha if alpha is None else check_alpha(alpha)
+        level = level_or_default(alpha, self.joint.alpha)
         frame = self.bands(variable, grid, at=at, models=models, alpha=level)
         drawn = list(dict.fromkeys(frame["model"]))
         values = frame[variable][frame["model"] == drawn[0]].tolist()
@@ -221,9 +225,6 @@ class Projection(JointQuestions):
     def _repr_html_(self) -> str:
         return self.summary().as_html()
 
-    def _together(self) -> JointEstimates:
-        return self.joint
-
     def _table(self, values: FloatArray) -> pd.DataFrame:
         shape = (len(self.coefficients), len(self.models))
         return pd.DataFrame(values.reshape(shape).copy(), index=self.coefficients, columns=self.models)
@@ -235,13 +236,6 @@ class Projection(JointQuestions):
             neutral = self.estimates.neutral
             null[0] = np.nan if neutral is None else neutral
         return null.ravel()
-
-    def _place(self, model: str) -> int:
-        if model not in self.models:
-            raise UnknownModelError(
-                f"no model {model!r} was ranked{nearest(model, self.models)} (models: {listed(self.models, 25)})"
-            )
-        return self.models.index(model)
 
     def _grid(self, variable: str, grid: Sequence[Any] | None) -> list[Any]:
         table = self.design.table

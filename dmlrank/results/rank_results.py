@@ -1,36 +1,73 @@
-"""What a fit returns: labelled views of the estimates, and the questions that can be put to them."""
+"""The results of a fit: scores with their covariance, and the questions that can be put to them."""
 
 from __future__ import annotations
 
+import os
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
+from statsmodels.stats.contrast import ContrastResults
 
-from ..data.formula.features import new_features
-from ..data.frames import column_names, require_columns, take_columns
 from ..data.graph import Graph
-from ..exceptions import DmlrankWarning, GraphError, OptionError
+from ..exceptions import DmlrankWarning, listed
 from ..fit.collect_estimates import collect
 from ..fit.estimates import Diagnostics, Estimates
-from ..fit.pipeline import pair_share, run, scores_at
+from ..fit.pipeline import run
 from ..fit.state import Source, Steps
-from ..inference.alternatives import check_side
-from ..inference.hypotheses import HypothesisLike, read_hypothesis
+from ..inference.alternatives import read_alternative
+from ..inference.ellipsoid import Ellipsoid
+from ..inference.hausman import RestrictionTest
+from ..inference.hypotheses import HypothesisLike
 from ..inference.wald import t_test, wald_test
-from ..inference.win_probability import WinProbability, win_probability
+from ..inference.win_probability import WinProbability
 from ..options import Options, changed_options
-from ..report.fit_summary import standardised, two_sided
-from .labelling import Labelling
+from ..planning.contrasts import ContrastsLike
+from ..planning.from_fit import design_fit
+from ..planning.plan import Plan
+from ..planning.validate import PlanOptions
+from ..plotting.intervals import forest_plot
+from ..report.fit_summary import build_summary, standardised, two_sided
+from ..report.judge_summary import JudgeReport
+from ..report.pairwise_summary import PairwiseResults
+from ..report.table import Summary
+from ..report.tidy_frames import augment_frame, glance_frame, tidy_frame
+from ..storage.json_format import to_text
+from ..storage.pickled_fit import Rebuilt, read_pickle, store_steps, write_pickle
+from .context_scores import fitted_scores, influence_values, predicted_scores
+from .critical_values import (
+    interval_critical_value,
+    interval_frame,
+    intervals_to_draw,
+    level_or_default,
+    separation_of_models,
+)
+from .groups import GroupResults
+from .heterogeneity import project_scores, scores_by_group
+from .judge_table import judge_table
+from .lookup import estimate_index, named_estimates, require_models, require_steps
+from .projection import Projection
+from .ranking import (
+    best_models,
+    compare_models,
+    confidence_region,
+    hausman_test,
+    rank_table,
+    win_probability_of,
+)
 from .rescaling import make_scale, rescaled
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class RankResults(Labelling):
+class RankResults:
     """Scores of K models with their covariance, and tests, intervals and regions made from them.
 
     A functional of one's own may estimate other numbers: their names then stand where the models' would, and what is
@@ -43,7 +80,7 @@ class RankResults(Labelling):
     estimates: Estimates
     steps: Steps | None = None
 
-    # --- what was estimated -------------------------------------------------------------------------------------
+    # --- what was estimated -------------------------------------------------------------------------------------------
 
     @property
     def models(self) -> list[str]:
@@ -86,7 +123,7 @@ class RankResults(Labelling):
     @property
     def influence(self) -> NDArray[np.float64]:
         """Influence values phi, (n, K), one row per context in order of first appearance, with mean zero."""
-        return self._live("influence").influence.by_context().centred * self.estimates.scale.factor
+        return influence_values(require_steps(self.estimates, self.steps, "influence"), self.estimates.scale)
 
     @property
     def nobs(self) -> int:
@@ -128,7 +165,7 @@ class RankResults(Labelling):
         """How well the first stages fit and overlap."""
         return self.estimates.diagnostics
 
-    # --- inference ----------------------------------------------------------------------------------------------
+    # --- inference ----------------------------------------------------------------------------------------------------
 
     def cov_params(self) -> pd.DataFrame:
         """Covariance of the scores, (K, K); singular where the functional fixes a combination of them."""
@@ -158,11 +195,11 @@ class RankResults(Labelling):
         >>> res.conf_int().columns.tolist()
         ['lower', 'upper']
         """
-        half_width = self._critical(alpha, method, bootstrap) * self.estimates.covariance.std_errors
-        center = self.estimates.estimate
-        return pd.DataFrame({"lower": center - half_width, "upper": center + half_width}, index=self.names)
+        level = level_or_default(alpha, self.estimates.alpha)
+        critical = interval_critical_value(self.estimates, level, method, bootstrap=bootstrap, steps=self.steps)
+        return interval_frame(self.estimates, critical)
 
-    def t_test(self, hypothesis: HypothesisLike, delta: float = 0.0, side: str = "two-sided") -> Any:
+    def t_test(self, hypothesis: HypothesisLike, delta: float = 0.0, side: str = "two-sided") -> ContrastResults:
         """z tests of linear combinations of scores, each for itself.
 
         Parameters
@@ -197,10 +234,10 @@ class RankResults(Labelling):
         >>> test.summary_frame().index.tolist()
         ['gpt-4 - claude-v1']
         """
-        margin = check_side(side, delta)
-        return t_test(*(*self._tested(hypothesis), side, margin))
+        alternative, named = read_alternative(side, delta), named_estimates(self.estimates)
+        return t_test(named, named.hypothesis(hypothesis), alternative)
 
-    def wald_test(self, hypothesis: HypothesisLike) -> Any:
+    def wald_test(self, hypothesis: HypothesisLike) -> ContrastResults:
         """One joint chi-squared test of linear restrictions; its degrees of freedom are the structural rank.
 
         Parameters
@@ -212,7 +249,8 @@ class RankResults(Labelling):
         -------
         statsmodels ContrastResults
         """
-        return wald_test(*self._tested(hypothesis))
+        named = named_estimates(self.estimates)
+        return wald_test(named, named.hypothesis(hypothesis))
 
     def win_probability(self, first: str, second: str, alpha: float | None = None) -> WinProbability:
         """Share of comparisons that ``first`` wins against ``second``, with an interval.
@@ -227,15 +265,8 @@ class RankResults(Labelling):
         DataNotStoredError
             If the result was loaded without data.
         """
-        j, k = self._model(first), self._model(second)
-        if j == k:
-            raise OptionError(f"win_probability needs two different models, not {first!r} twice")
-        if not self.graph.edges[j, k]:
-            raise GraphError(
-                f"{first!r} and {second!r} are not compared (too few labels in an order), so no share is known"
-            )
-        estimate, covariance = pair_share(self._live("win_probability"), j, k)
-        return win_probability(first, second, estimate, covariance, self._alpha(alpha))
+        level = level_or_default(alpha, self.estimates.alpha)
+        return win_probability_of(self.estimates, self.steps, first, second, alpha=level)
 
     def predict(self, newdata: Any = None) -> pd.DataFrame:
         """Scores per prompt, F(mu(x)).
@@ -250,22 +281,573 @@ class RankResults(Labelling):
         -------
         DataFrame, shape (n, K)
         """
-        steps, scale = self._live("predict"), self.estimates.scale
+        steps = require_steps(self.estimates, self.steps, "predict")
         if newdata is None:
-            # With subsample= only the sample's prompts have been evaluated.
-            if steps.sample is None:
-                known, value = np.arange(steps.data.n_contexts), steps.influence.by_context().value
-            else:
-                known, value = steps.sample, steps.first.evaluated.influences[0].value
-            index = pd.Index([steps.data.context_ids[i] for i in known], name="context", tupleize_cols=False)
-            return pd.DataFrame(scale.of(value[known]), index=index, columns=self.names)
-        feature_map = steps.data.feature_map
-        require_columns(feature_map.variables, column_names(newdata), "newdata")
-        table = take_columns(newdata, feature_map.variables)
-        x = new_features(feature_map, table, keep_missing=steps.options.missing == "keep")
-        return pd.DataFrame(scale.of(scores_at(steps, x)), columns=self.names)
+            return fitted_scores(self.estimates, steps)
+        return predicted_scores(self.estimates, steps, newdata)
 
-    # --- other fits ------------------------------------------------------------------------------------
+    # --- order --------------------------------------------------------------------------------------------------------
+
+    def t_test_pairwise(
+        self,
+        method: str = "max-t",
+        *,
+        models: Sequence[str] | None = None,
+        against: str | None = None,
+        side: str = "two-sided",
+        delta: float = 0.0,
+        alpha: float | None = None,
+        bootstrap: str | None = None,
+    ) -> PairwiseResults:
+        """Tests of all differences between models, as one family.
+
+        Parameters
+        ----------
+        method : {"max-t", "step-down", "holm", "fdr_bh", "bonferroni", "none"}
+            Adjustment of the p-values. ``"max-t"``: the joint normal distribution of all differences, in one step, with
+            intervals that hold jointly. ``"step-down"``: the same step by step (Romano and Wolf), which rejects at
+            least as much; intervals stay those of the single step. ``"holm"`` and ``"bonferroni"`` know nothing of the
+            correlations; ``"fdr_bh"`` holds the false discovery rate only, with intervals each for itself. What
+            :meth:`ranks` separates lies between the first two: it steps down, too, but over both directions of each
+            difference, because ranks claim directions.
+        models : sequence of str, optional
+            Some of the models; all when None.
+        against : str, optional
+            A model that all others are compared with (Dunnett), instead of all pairs.
+        side : {"two-sided", "larger", "smaller", "noninferiority", "equivalence"}
+            The alternative: the difference is not ``delta``, above it, below it, above ``-delta``, or between
+            ``-delta`` and ``delta``. All pairs are asked both ways where one side is tested.
+        delta : float
+            In the unit of the scores; a margin above zero for the last two.
+        alpha : float, optional
+            One minus the level; the fit's when None.
+        bootstrap : {"gaussian", "rademacher", "webb"}, optional
+            Multiplier bootstrap of the influence values (by cluster, where there are clusters) in place of the joint
+            normal distribution, for ``"max-t"`` and ``"step-down"``.
+
+        Returns
+        -------
+        PairwiseResults
+            ``.result_frame``, ``.summary()``, ``.plot()``.
+
+        Raises
+        ------
+        UnknownModelError, OptionError, OptionTypeError
+        DataNotStoredError
+            With ``bootstrap`` if the result was loaded without data.
+
+        Notes
+        -----
+        Equivalence is two one-sided tests; its limits are those that have to lie between ``-delta`` and ``delta``.
+
+        Examples
+        --------
+        >>> import dmlrank as dr
+        >>> res = dr.dml_rank("winner ~ 1 | model_a + model_b", dr.datasets.simulate_arena(n=2000, rng=0), rng=0)
+        >>> tests = res.t_test_pairwise(against="gpt-4")
+        >>> tests.result_frame.columns.tolist()[:4], len(tests.result_frame)
+        (['first', 'second', 'estimate', 'std_error'], 7)
+        """
+        return compare_models(
+            self.estimates,
+            self.steps,
+            method,
+            models=models,
+            against=against,
+            side=side,
+            delta=delta,
+            alpha=alpha,
+            bootstrap=bootstrap,
+        )
+
+    def ranks(
+        self, alpha: float | None = None, simultaneous: bool = True, bootstrap: str | None = None
+    ) -> pd.DataFrame:
+        """Ranks with confidence sets, and groups that the data cannot separate.
+
+        Parameters
+        ----------
+        alpha : float, optional
+            One minus the level; the fit's when None.
+        simultaneous : bool
+            Whether the sets hold for all models at once, or each for itself.
+        bootstrap : {"gaussian", "rademacher", "webb"}, optional
+            As in :meth:`t_test_pairwise`.
+
+        Returns
+        -------
+        DataFrame
+            A row per model, the best first: ``rank`` by score, ``lower`` and ``upper`` (best and worst rank that the
+            data leave open) and ``group``: two models share a letter exactly where neither is shown to be above the
+            other, at the joint level whatever ``simultaneous`` says. A shared letter does not show equality.
+
+        Notes
+        -----
+        A model's best possible rank is one plus the number of models shown to be above it, its worst K less those shown
+        to be below, by step-down max-t tests of the one-sided hypotheses theta_j <= theta_k: for all ordered pairs
+        (simultaneous), or those of one model. Sets hold with ties, too.
+
+        References
+        ----------
+        Mogstad, Romano, Shaikh and Wilhelm (2024), Inference for ranks with applications to mobility across
+        neighbourhoods and academic achievement across countries, Review of Economic Studies 91.
+
+        Examples
+        --------
+        >>> import dmlrank as dr
+        >>> res = dr.dml_rank("winner ~ 1 | model_a + model_b", dr.datasets.simulate_arena(n=2000, rng=0), rng=0)
+        >>> res.ranks().columns.tolist()
+        ['rank', 'lower', 'upper', 'group']
+        """
+        level = level_or_default(alpha, self.estimates.alpha)
+        return rank_table(self.estimates, self.steps, level, simultaneous=simultaneous, bootstrap=bootstrap)
+
+    def best_set(self, n_best: int = 1, alpha: float | None = None, bootstrap: str | None = None) -> list[str]:
+        """The models that may be among the ``n_best`` best.
+
+        With probability ``1 - alpha`` all models that truly are among them are in the set, for every ``n_best`` at
+        once: it is those whose simultaneous rank set begins at ``n_best`` or better.
+
+        Parameters
+        ----------
+        n_best : int
+            From 1 to the number of models.
+        alpha, bootstrap
+            As in :meth:`ranks`.
+
+        Returns
+        -------
+        list of str
+            The best first.
+
+        Examples
+        --------
+        >>> import dmlrank as dr
+        >>> res = dr.dml_rank("winner ~ 1 | model_a + model_b", dr.datasets.simulate_arena(n=2000, rng=0), rng=0)
+        >>> set(res.best_set(1)) <= set(res.best_set(3))
+        True
+        """
+        return best_models(self.estimates, self.steps, n_best, alpha=alpha, bootstrap=bootstrap)
+
+    def ellipsoid(
+        self,
+        alpha: float | None = None,
+        models: Sequence[str] | None = None,
+        contrasts: HypothesisLike | None = None,
+    ) -> Ellipsoid:
+        """The joint confidence region of some or all scores, or of contrasts of them.
+
+        Parameters
+        ----------
+        alpha : float, optional
+            One minus the level; the fit's when None.
+        models : sequence of str, optional
+            All when None.
+        contrasts : optional
+            Hypotheses as for :meth:`t_test`, in place of models: ``["a - b", "(a + b)/2 - c"]``. A hypothesis' own
+            value (``"a - b = 0.1"``) is subtracted.
+
+        Returns
+        -------
+        Ellipsoid
+            Its degrees of freedom, radius and volume are those of the directions that the functional leaves free.
+            ``plot()`` draws the region of a pair.
+
+        Raises
+        ------
+        UnknownModelError, OptionError
+        HypothesisError
+            If what is asked for is fixed by the functional, or does not vary in the data.
+
+        Examples
+        --------
+        >>> import dmlrank as dr
+        >>> res = dr.dml_rank("winner ~ 1 | model_a + model_b", dr.datasets.simulate_arena(n=2000, rng=0), rng=0)
+        >>> region = res.ellipsoid(models=["gpt-4", "claude-v1"])
+        >>> region.df, region.contains(res.params[["gpt-4", "claude-v1"]])
+        (2, True)
+        >>> res.ellipsoid(contrasts=["gpt-4 - claude-v1", "claude-v1 - koala-13b"]).models
+        ('gpt-4 - claude-v1', 'claude-v1 - koala-13b')
+        """
+        level = level_or_default(alpha, self.estimates.alpha)
+        return confidence_region(self.estimates, level, models=models, contrasts=contrasts)
+
+    def restriction_test(self) -> RestrictionTest:
+        """Test of the Bradley-Terry model by what assuming it changes (Hausman), for ``estimator="bt_restricted"``.
+
+        The restricted scores are held against the projection, from the same first stages, with the covariance of the
+        difference of their influence values. Where contexts are independent the p-value comes from samples of labels
+        from the restricted model, because chi-squared rejects too often where probabilities are near 0 or 1. It sees
+        departures that move the scores; a small p-value says that the restricted scores are not those of the
+        projection, and ``estimator="debiased"`` is the one to report.
+
+        Returns
+        -------
+        RestrictionTest
+            ``statistic``, ``df``, ``pvalue`` and a ``frame`` by model.
+
+        Raises
+        ------
+        OptionError
+            If the estimator is another, or nothing is restricted (two models, a graph without cycles).
+        DataNotStoredError
+            If the result was loaded without data.
+
+        References
+        ----------
+        Hausman (1978), Specification tests in econometrics, Econometrica 46.
+
+        Examples
+        --------
+        >>> import dmlrank as dr
+        >>> sim = dr.datasets.Bt(n_items=3, n_features=1, gamma=0)
+        >>> battles = sim.sample(800, rng=0)
+        >>> x = battles.drop_duplicates("question_id")[["x0"]].to_numpy()
+        >>> known = {"mu": sim.mu(x), "propensity": sim.propensity(x), "context": "question_id"}
+        >>> formula = "winner ~ x0 | model_a + model_b"
+        >>> res = dr.dml_rank(formula, battles, functional="bt", estimator="bt_restricted", rng=0, **known)
+        >>> test = res.restriction_test()
+        >>> test.df, test.pvalue > 0.05
+        (2, True)
+        """
+        return hausman_test(self.estimates, self.steps)
+
+    # --- groups of contexts -------------------------------------------------------------------------------------------
+
+    def by(self, *columns: str) -> GroupResults[RankResults]:
+        """A leaderboard for every group of prompts, from this fit, with the joint covariance of all.
+
+        The scores of group g are theta_g = E[F(mu(X)) | G = g]. They come from the fit's influence values,
+        phi_g = 1(G = g) (phi_raw - theta_g) / p_g, so that nothing is trained anew, and their mean by share of the
+        groups is the score over all prompts (with ``subsample=``, up to what the sample's shares of the groups differ).
+
+        Parameters
+        ----------
+        *columns : str
+            A column of categories, or several: groups are the combinations that occur. Each has to be a feature of the
+            formula or a function of the features; the data show the latter where prompts share their features.
+
+        Returns
+        -------
+        GroupResults
+            ``groups["coding"]`` is a result like this one: scores, intervals, tests, rank sets, summary.
+
+        Raises
+        ------
+        OptionError
+            If a column is not a function of the features, or the estimator is not the debiased one.
+        DataError, MissingDataError
+            If a group has fewer than two labelled prompts, or a column varies within a prompt or is missing.
+        DataNotStoredError
+            If the result was loaded without data.
+
+        Warns
+        -----
+        DmlrankWarning
+            Where a group has fewer than 30 prompts, or no vote on a model: its score is what the learner guesses.
+
+        Notes
+        -----
+        A non-linear functional of a group needs preferences *given* the group: with mu(x) averaged over it,
+        E[F(mu(X)) | G = g] is another number than the score of a leaderboard of the group. Hence the condition on
+        columns.
+
+        What the covariance of the fit has beyond the sum over influence values (for bt and rank_centrality, the
+        correction for a shrunken mu) stretches the errors of all groups alike, as it does the overall scores. Clusters
+        are the fit's, with their number in the small-sample factor.
+
+        Examples
+        --------
+        >>> import dmlrank as dr
+        >>> battles = dr.datasets.simulate_arena(n=2000, rng=0)
+        >>> res = dr.dml_rank("winner ~ C(category) | model_a + model_b", battles, rng=0, n_jobs=1)
+        >>> groups = res.by("category")
+        >>> groups.params.shape, groups["coding"].params.idxmax()
+        ((8, 6), 'gpt-4')
+        """
+        require_models(self.estimates, "by", "gives scores of models by group")
+        return scores_by_group(self.estimates, self.steps, columns, type(self))
+
+    def project(self, formula: str) -> Projection:
+        """What the scores of prompts depend on: the projection of F(mu(x)) on functions v of the prompt.
+
+        beta = E[v v']^-1 E[v F(mu(X))'], one column of coefficients per model: the best linear description of how
+        scores vary over prompts, whether or not it is linear. Estimated by regressing phi_raw on v, with influence
+        E[v v']^-1 v (phi_raw - v'beta).
+
+        Parameters
+        ----------
+        formula : str
+            ``"~ C(category) + length"``, read by patsy, with a constant unless it says ``0 +``. Variables have to be
+            features of the fit's formula, or functions of the features; see :meth:`by`.
+
+        Returns
+        -------
+        Projection
+            Coefficients, tests, simultaneous intervals and bands over a grid of one variable.
+
+        Raises
+        ------
+        FormulaError
+            If the formula cannot be read or its columns are collinear.
+        OptionError
+            If a variable is not a function of the features, or the estimator is not the debiased one.
+        DataError, MissingDataError
+            If a variable varies within a prompt or is missing.
+        DataNotStoredError
+            If the result was loaded without data.
+
+        References
+        ----------
+        Semenova and Chernozhukov (2021), Debiased machine learning of conditional average treatment effects and other
+        causal functions, Econometrics Journal 24.
+
+        Examples
+        --------
+        >>> import dmlrank as dr
+        >>> battles = dr.datasets.simulate_arena(n=2000, rng=0)
+        >>> res = dr.dml_rank("winner ~ C(category) + length | model_a + model_b", battles, rng=0, n_jobs=1)
+        >>> res.project("~ length").params.index.tolist()
+        ['Intercept', 'length']
+        >>> bool((res.project("~ 1").params.loc["Intercept"] - res.params).abs().max() < 1e-12)
+        True
+        """
+        require_models(self.estimates, "project", "describes scores of models")
+        return project_scores(self.estimates, self.steps, formula)
+
+    # --- judges, and what to label next -------------------------------------------------------------------------------
+
+    @property
+    def judge(self) -> JudgeReport | None:
+        """How judges agree with humans and what they bought; None where the fit has none."""
+        e = self.estimates
+        return None if e.judge is None else JudgeReport(e.judge, e.names, e.scale.factor)
+
+    def judge_table(self, alpha: float | None = None) -> pd.DataFrame:
+        """Scores from humans alone, from humans and judges, and from the judges' verdicts alone, side by side.
+
+        The last are estimated from the verdicts as the first are from the votes (of several judges from their mean), so
+        that they rank models as the judge does, with an interval for that. ``judge_differs`` says where this interval
+        excludes the estimate from both.
+
+        Parameters
+        ----------
+        alpha : float, optional
+            One minus the level of each interval; the fit's when None.
+
+        Returns
+        -------
+        DataFrame
+            A row per model: ``humans humans_se both both_se judge judge_se judge_lower judge_upper judge_differs``.
+
+        Raises
+        ------
+        OptionError
+            If the fit has no judge.
+        JudgeError
+            If verdicts are no probabilities.
+        DataNotStoredError
+            If the result was loaded without data.
+        """
+        steps = require_steps(self.estimates, self.steps, "judge_table")
+        return judge_table(self.estimates, steps, level_or_default(alpha, self.estimates.alpha))
+
+    def design(
+        self,
+        budget: float,
+        criterion: str = "A",
+        *,
+        contrasts: ContrastsLike = None,
+        costs: ArrayLike = 1.0,
+        min_propensity: float | None = None,
+        one_pair: bool = False,
+        explore: float = 0.0,
+        newdata: object = None,
+    ) -> Plan:
+        """What to label next: the plan that makes the scores most precise for a budget.
+
+        Functional, graph, category weights, position bias and floor are the fit's, probabilities its learners'.
+
+        Parameters
+        ----------
+        budget, criterion, contrasts, costs, min_propensity, one_pair, explore
+            As for :func:`dmlrank.design`.
+        newdata : frame, optional
+            The prompts to plan for, a row each, with the formula's feature columns and, where the fit has it, the
+            column that identifies a prompt. None: the prompts of the fit, out of fold.
+
+        Returns
+        -------
+        Plan
+            Predicted standard errors are those of an estimate from the planned labels alone, prompts independent.
+
+        Raises
+        ------
+        OptionError
+            If an option cannot be used, or the fit has no probabilities (``bt_mle``).
+        DataNotStoredError
+            If the result was loaded without data.
+
+        Examples
+        --------
+        >>> import dmlrank as dr
+        >>> battles = dr.datasets.simulate_arena(n=2000, rng=0)
+        >>> res = dr.dml_rank("winner ~ 1 | model_a + model_b", battles, functional="bt", rng=0)
+        >>> plan = res.design(budget=1000, one_pair=True)
+        >>> round(plan.expected_cost), len(plan.sample(rng=1))
+        (1000, 2000)
+        """
+        options = PlanOptions(
+            budget=budget,
+            criterion=criterion,
+            contrasts=contrasts,
+            costs=costs,
+            min_propensity=min_propensity,
+            one_pair=one_pair,
+            explore=explore,
+        )
+        return design_fit(require_steps(self.estimates, self.steps, "design"), newdata, options)
+
+    # --- summaries, frames and plots ----------------------------------------------------------------------------------
+
+    def summary(self, alpha: float | None = None) -> Summary:
+        """The table for a report, best model first, with simultaneous intervals, rank sets and groups.
+
+        It has ``as_text()``, ``as_html()``, ``as_latex()``, ``as_markdown()`` and ``as_csv()``.
+        """
+        level = level_or_default(alpha, self.estimates.alpha)
+        separation = separation_of_models(self.estimates, self.steps, level) if self.estimates.of_models else None
+        return build_summary(self.estimates, level, interval_critical_value(self.estimates, level), separation)
+
+    def tidy(self, alpha: float | None = None, method: str = "max-t") -> pd.DataFrame:
+        """One row per model: term, estimate, std_error, statistic, p_value, conf_low, conf_high."""
+        level = level_or_default(alpha, self.estimates.alpha)
+        return tidy_frame(self.estimates, interval_critical_value(self.estimates, level, method))
+
+    def glance(self, alpha: float | None = None) -> pd.DataFrame:
+        """One row about the fit: functional, estimator, counts, first stages, covariance, critical value, seed.
+
+        ``critical`` is that of the simultaneous intervals at ``alpha``; ``n_clusters`` the smallest number of clusters
+        (of contexts where they are independent).
+
+        Examples
+        --------
+        >>> import dmlrank as dr
+        >>> res = dr.dml_rank("winner ~ 1 | model_a + model_b", dr.datasets.simulate_arena(n=2000, rng=0), rng=0)
+        >>> res.glance()[["functional", "nobs", "n_models", "seed"]].to_dict("records")
+        [{'functional': 'borda', 'nobs': 2000, 'n_models': 8, 'seed': 0}]
+        """
+        level = level_or_default(alpha, self.estimates.alpha)
+        return glance_frame(self.estimates, interval_critical_value(self.estimates, level), level)
+
+    def augment(self, model: str | None = None) -> pd.DataFrame:
+        """One row per comparison: its labels, what the first stages say of it, and its context's influence.
+
+        Parameters
+        ----------
+        model : str, optional
+            The model whose influence is wanted; all when None.
+
+        Returns
+        -------
+        DataFrame
+            A row for every labelled (context, first, second) cell: the columns that identify the context
+            (``context``, the row's number, where there are none), ``first second n_votes``, the mean label
+            ``mean_<category>``, ``fold``, out-of-fold probabilities ``prob_<category>`` (not floored), ``propensity``,
+            ``weight`` = 1 / propensity, and the influence phi of the context, which all its rows share, on every model
+            (``influence_<model>``) or on the one asked for (``influence``). A score is the mean over contexts of what
+            it would be from them, and phi is how far one context is from it. With ``estimator="bt_mle"`` the first
+            stages' columns are replaced by ``fitted``, the probability that ``first`` wins.
+
+        Raises
+        ------
+        DataNotStoredError
+            If the result was loaded without data.
+        UnknownModelError
+            If the model is not among the ranked ones.
+
+        Examples
+        --------
+        >>> import dmlrank as dr
+        >>> res = dr.dml_rank("winner ~ 1 | model_a + model_b", dr.datasets.simulate_arena(n=2000, rng=0), rng=0)
+        >>> rows = res.augment(model="gpt-4")
+        >>> len(rows) == res.ncomparisons, rows.columns[:4].tolist()
+        (True, ['context', 'first', 'second', 'n_votes'])
+        """
+        steps = require_steps(self.estimates, self.steps, "augment")
+        if model is not None:
+            estimate_index(self.estimates, model)
+        return augment_frame(steps, influence_values(steps, self.estimates.scale), self.estimates.names, model)
+
+    def plot(self, ax: Axes | None = None, alpha: float | None = None) -> Axes:
+        """Forest plot of the scores with simultaneous intervals; needs matplotlib."""
+        level = level_or_default(alpha, self.estimates.alpha)
+        return forest_plot(intervals_to_draw(self.estimates, level), self.estimates.neutral, ax)
+
+    def __repr__(self) -> str:
+        e = self.estimates
+        part = f" ({e.part})" if e.part else ""
+        known = f"first {e.models[int(np.argmax(e.estimate))]!r}" if e.of_models else f"outputs {listed(e.names, 3)}"
+        return (
+            f"<RankResults: {e.functional}, {len(e.models)} models, {e.design.n_contexts:,} contexts, "
+            f"{e.design.n_votes:,} votes{part}; {known}>"
+        )
+
+    def _repr_html_(self) -> str:
+        return self.summary().as_html()
+
+    # --- storage ------------------------------------------------------------------------------------------------------
+
+    def save(self, path: str | os.PathLike[str], with_data: bool = False) -> None:
+        """Store the result in a file that :func:`dmlrank.load` reads.
+
+        Parameters
+        ----------
+        path : path-like
+        with_data : bool
+            Whether to store the data (the whole frame, since an update may ask for another of its columns) and the
+            learners, too, so that the loaded result answers everything; otherwise the numbers alone are stored.
+
+        Raises
+        ------
+        StorageError
+            If something that the fit uses cannot be stored, such as a lambda in the formula; nothing is written then.
+        DataNotStoredError
+            If ``with_data=True`` and the result was itself loaded without data.
+        """
+        stored = (self.estimates, store_steps(require_steps(self.estimates, self.steps, "save"))) if with_data else None
+        write_pickle(path, self if stored is None else Rebuilt(type(self), stored))
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Self:
+        """Read a result that :meth:`save` has stored. Only load files that you trust: the format is pickle."""
+        return read_pickle(path, cls)
+
+    def to_json(self, path: str | os.PathLike[str] | None = None) -> str | None:
+        """The numbers as JSON, without data, learners or code; :func:`dmlrank.read_json` reads it.
+
+        Parameters
+        ----------
+        path : path-like, optional
+            Where to write; None returns the text.
+
+        Examples
+        --------
+        >>> import dmlrank as dr
+        >>> res = dr.dml_rank("winner ~ 1 | model_a + model_b", dr.datasets.simulate_arena(n=2000, rng=0), rng=0)
+        >>> dr.read_json(res.to_json()).params.equals(res.params)
+        True
+        """
+        text = to_text(self.estimates)
+        if path is None:
+            return text
+        Path(path).write_text(text, encoding="utf-8")
+        return None
+
+    def __reduce__(self) -> tuple[type[RankResults], tuple[Estimates]]:
+        return type(self), (self.estimates,)
+
+    # --- other fits ---------------------------------------------------------------------------------------------------
 
     def update(self, **changes: Any) -> RankResults:
         """The same fit with some options of :func:`dmlrank.dml_rank` changed; only what they touch is redone.
@@ -281,7 +863,7 @@ class RankResults(Labelling):
         DataNotStoredError
             If the result was loaded without data.
         """
-        steps = self._live("update")
+        steps = require_steps(self.estimates, self.steps, "update")
         made = fit(changed_options(steps.options, changes), steps.source, steps)
         view = self.estimates.scale
         return made if view.natural else made.rescale(view.request, mean=view.mean, anchor=view.anchor)
@@ -330,15 +912,8 @@ class RankResults(Labelling):
         """
         return replace(self, estimates=rescaled(self.estimates, make_scale(self.estimates, scale, mean, anchor)))
 
-    # --- within -------------------------------------------------------------------------------------------------
-
     def _series(self, values: NDArray[np.float64], name: str) -> pd.Series:
         return pd.Series(values.copy(), index=self.names, name=name)
-
-    def _tested(self, hypothesis: HypothesisLike) -> tuple[Any, ...]:
-        read = read_hypothesis(hypothesis, self.names)
-        e = self.estimates
-        return e.estimate, e.covariance, e.names, read.matrix, read.value, read.labels, e.reason
 
 
 def fit(options: Options, source: Source, previous: Steps | None = None) -> RankResults:

@@ -9,11 +9,14 @@ from __future__ import annotations
 
 import importlib
 import io
+import os
 import pickle
 import types
 import warnings
+from collections.abc import Callable
 from dataclasses import dataclass, fields
-from typing import Any
+from pathlib import Path
+from typing import Any, TypeVar
 
 import numpy as np
 import patsy.builtins
@@ -25,6 +28,8 @@ from ..exceptions import DmlrankError, DmlrankWarning, StorageError
 from ..fit.inputs import Reading, read_source
 from ..fit.state import Source, Steps
 from ..options import Options
+
+T = TypeVar("T")
 
 _FORMAT = 1
 _SOURCE, _FEATURES = "source", "features"
@@ -54,11 +59,36 @@ class StoredSteps:
 class Rebuilt:
     """An object that a call makes when it is loaded."""
 
-    call: Any
-    arguments: tuple[Any, ...]
+    call: Callable[..., object]
+    arguments: tuple[object, ...]
 
     def __reduce__(self) -> tuple[Any, ...]:
         return self.call, self.arguments
+
+
+def write_pickle(path: str | os.PathLike[str], result: object) -> None:
+    """Write a result to a file; nothing is written where it cannot be pickled."""
+    Path(path).write_bytes(pickle.dumps(result))
+
+
+def read_pickle(path: str | os.PathLike[str], kind: type[T]) -> T:
+    """Read a result of a class that :func:`write_pickle` has written.
+
+    Raises
+    ------
+    StorageError
+        If the file holds something else.
+    """
+    try:
+        with open(path, "rb") as file:
+            stored = pickle.load(file)
+    except (pickle.UnpicklingError, EOFError, UnicodeDecodeError, ValueError, IndexError, KeyError) as error:
+        if isinstance(error, DmlrankError):
+            raise
+        raise StorageError(f"{os.fspath(path)!r} was not written by save: {error or 'it is empty'}") from None
+    if not isinstance(stored, kind):
+        raise StorageError(f"{os.fspath(path)!r} holds a {type(stored).__name__}, not a {kind.__name__}")
+    return stored
 
 
 def store_steps(steps: Steps) -> StoredSteps:

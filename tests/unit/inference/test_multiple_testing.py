@@ -10,7 +10,7 @@ import pytest
 from scipy.stats import dunnett, norm, studentized_range
 from statsmodels.stats.multitest import multipletests
 
-from dmlrank.inference.alternatives import SIDES
+from dmlrank.inference.alternatives import SIDES, Alternative
 from dmlrank.inference.covariance import Covariance, free_basis
 from dmlrank.inference.multiple_testing import benjamini_hochberg, bonferroni, holm, largest, single_step, step_down
 from dmlrank.inference.pairwise import METHODS, compare_differences
@@ -69,7 +69,7 @@ def test_tests_of_differences_are_those_of_multcomp(given, family, group):
     method = {"single-step": "max-t", "free": "step-down", "BH": "fdr_bh"}.get(kind, kind)
     side = {"two.sided": "two-sided", "greater": "larger", "less": "smaller"}[alternative]
     tests = compare_differences(
-        *given, normal_noise(given[1], 0), first, second, method=method, side=side, delta=0.0, alpha=0.05
+        *given, normal_noise(given[1], 0), first, second, method=method, alternative=Alternative(side), alpha=0.05
     )
     atol = SHARE if kind in ("single-step", "free") else 1e-7
     np.testing.assert_allclose(tests.p_adjusted, group["p"], atol=atol)
@@ -104,8 +104,7 @@ def test_many_to_one_tests_are_those_of_dunnett(side, word):
         np.array([1, 2, 3]),
         np.zeros(3, dtype=int),
         method="max-t",
-        side=side,
-        delta=0.0,
+        alternative=Alternative(side),
         alpha=0.05,
     )
     np.testing.assert_allclose(tests.statistic, expected.statistic, rtol=1e-9)
@@ -162,7 +161,7 @@ def test_intervals_and_p_values_decide_alike(method, side):
     first, second = np.triu_indices(6, 1)
     noise = normal_noise(covariance, 0)
     tests = compare_differences(
-        estimate, covariance, noise, first, second, method=method, side=side, delta=delta, alpha=0.2
+        estimate, covariance, noise, first, second, method=method, alternative=Alternative(side, delta), alpha=0.2
     )
     outside = {
         "two-sided": (tests.low > 0) | (tests.high < 0),
@@ -195,8 +194,7 @@ def test_the_methods_are_ordered():
             first,
             second,
             method=method,
-            side="two-sided",
-            delta=0.0,
+            alternative=Alternative(),
             alpha=0.05,
         ).p_adjusted
         for method in METHODS
@@ -225,8 +223,7 @@ def test_differences_without_variance_are_left_out_of_the_family():
         first,
         second,
         method="max-t",
-        side="two-sided",
-        delta=0,
+        alternative=Alternative(),
         alpha=0.1,
     )
     assert np.isnan([tests.statistic[0], tests.p_adjusted[0], tests.low[0], tests.high[0]]).all()

@@ -10,7 +10,8 @@ from scipy.stats import chi2, norm
 
 from dmlrank.exceptions import HypothesisError
 from dmlrank.inference.covariance import Covariance, free_basis
-from dmlrank.inference.wald import results_core, t_test, wald_test
+from dmlrank.inference.hypotheses import LinearHypothesis
+from dmlrank.inference.wald import NamedEstimates, results_core, t_test, wald_test
 
 NAMES = ["a", "b", "c", "d"]
 REASON = "scores sum to 1"
@@ -35,7 +36,8 @@ def answer(test, estimate, covariance, matrix, value=None, labels=None):
     matrix = np.atleast_2d(np.asarray(matrix, dtype=float))
     value = np.zeros(len(matrix)) if value is None else np.asarray(value, dtype=float)
     labels = labels or [f"row {place}" for place in range(len(matrix))]
-    return test(estimate, covariance, NAMES, matrix, value, labels, REASON)
+    hypothesis = LinearHypothesis(matrix, value, tuple(labels))
+    return test(NamedEstimates(estimate, covariance, NAMES, REASON), hypothesis)
 
 
 def free_of(regression):
@@ -122,6 +124,6 @@ def test_what_does_not_vary_is_refused():
 
 def test_the_core_speaks_the_language_of_statsmodels(summed):
     estimate, covariance = summed
-    core = results_core(estimate, covariance, NAMES)
+    core = results_core(NamedEstimates(estimate, covariance, NAMES, REASON))
     np.testing.assert_allclose(core.bse, covariance.std_errors)
     assert "z" in str(core.t_test(np.eye(4)[:1]))

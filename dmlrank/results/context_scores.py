@@ -1,0 +1,40 @@
+"""Scores and influence values of single contexts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from ..data.formula.features import new_features
+from ..data.frames import column_names, require_columns, take_columns
+from ..data.preferences import FloatArray
+from ..fit.estimates import Estimates, Scale
+from ..fit.pipeline import scores_at
+from ..fit.state import Steps
+
+
+def influence_values(steps: Steps, scale: Scale) -> FloatArray:
+    """Influence values phi in the unit of the scores, (n, d), with mean zero."""
+    return steps.influence.by_context().centred * scale.factor
+
+
+def fitted_scores(estimates: Estimates, steps: Steps) -> pd.DataFrame:
+    """F(mu(x)) of the fit's contexts out of fold, (n, d); with ``subsample=`` of those in its sample."""
+    # With subsample= only the sample's prompts have been evaluated.
+    if steps.sample is None:
+        known, value = np.arange(steps.data.n_contexts), steps.influence.by_context().value
+    else:
+        known, value = steps.sample, steps.first.evaluated.influences[0].value
+    index = pd.Index([steps.data.context_ids[i] for i in known], name="context", tupleize_cols=False)
+    return pd.DataFrame(estimates.scale.of(value[known]), index=index, columns=list(estimates.names))
+
+
+def predicted_scores(estimates: Estimates, steps: Steps, newdata: Any) -> pd.DataFrame:
+    """F(mu(x)) of the rows of a frame, (n, d), from the mean of the folds' learners."""
+    feature_map = steps.data.feature_map
+    require_columns(feature_map.variables, column_names(newdata), "newdata")
+    table = take_columns(newdata, feature_map.variables)
+    x = new_features(feature_map, table, keep_missing=steps.options.missing == "keep")
+    return pd.DataFrame(estimates.scale.of(scores_at(steps, x)), columns=list(estimates.names))

@@ -1,0 +1,123 @@
+"""Critical values of a result, the intervals of its scores, and draws of their t statistics."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+
+from ..exceptions import OptionError
+from ..fit.estimates import Estimates
+from ..fit.fit_covariance import multiplier_noise
+from ..fit.state import Steps
+from ..inference.multiple_testing import largest
+from ..inference.ranks import Separation, separate
+from ..inference.resampling import Noise, differences, normal_noise
+from ..inference.simultaneous import critical_value
+from ..options import check_alpha
+from ..plotting.intervals import Intervals
+from .lookup import require_steps
+
+
+def level_or_default(alpha: float | None, default: float) -> float:
+    """One minus the level that a user asks for, or the fit's.
+
+    Raises
+    ------
+    OptionError, OptionTypeError
+        If it is no number between 0 and 1.
+    """
+    return default if alpha is None else check_alpha(alpha)
+
+
+def interval_critical_value(
+    estimates: Estimates,
+    alpha: float,
+    method: str = "max-t",
+    *,
+    bootstrap: str | None = None,
+    steps: Steps | None = None,
+) -> float:
+    """Half-width of the scores' intervals in standard errors.
+
+    Parameters
+    ----------
+    estimates : Estimates
+    alpha : float
+        One minus the level.
+    method : {"max-t", "bonferroni", "none"}
+    bootstrap : {"gaussian", "rademacher", "webb"}, optional
+        Multiplier bootstrap in place of the normal distribution, for ``"max-t"``; it needs the steps.
+    steps : Steps, optional
+
+    Raises
+    ------
+    OptionError
+        If the method is unknown, or not one that can be bootstrapped.
+    DataNotStoredError
+        If a bootstrap is asked for without steps.
+    """
+    if bootstrap is not None:
+        return _bootstrap_critical_value(estimates, steps, alpha, method, bootstrap=bootstrap)
+    if method == "max-t" and alpha == estimates.alpha:
+        return estimates.critical
+    return critical_value(estimates.covariance, alpha, method)
+
+
+def _bootstrap_critical_value(
+    estimates: Estimates, steps: Steps | None, alpha: float, method: str, *, bootstrap: str
+) -> float:
+    if method != "max-t":
+        raise OptionError(f"bootstrap={bootstrap!r} is for method='max-t', not {method!r}")
+    covariance, places = estimates.covariance, np.arange(len(estimates.names))
+    contrasts = differences(covariance, places, np.full(len(places), len(places)))
+    contrasts = contrasts.take(contrasts.usable)
+    if not len(contrasts.first):
+        return critical_value(covariance, alpha, "none")
+    draws = t_statistic_draws(estimates, steps, bootstrap)
+    return float(np.quantile(largest(draws, contrasts, absolute=True), 1 - alpha))
+
+
+def t_statistic_draws(estimates: Estimates, steps: Steps | None, bootstrap: str | None = None) -> Noise:
+    """Joint draws of the scores' t statistics, the same for the same fit.
+
+    Parameters
+    ----------
+    estimates : Estimates
+    steps : Steps or None
+        Needed for a bootstrap only.
+    bootstrap : {"gaussian", "rademacher", "webb"}, optional
+        Multipliers of the influence values; normal draws when None.
+
+    Raises
+    ------
+    DataNotStoredError
+        If a bootstrap is asked for without steps.
+    """
+    if bootstrap is None:
+        return normal_noise(estimates.covariance, estimates.design.seed)
+    live = require_steps(estimates, steps, f"bootstrap={bootstrap!r}")
+    return multiplier_noise(live, bootstrap, estimates.scale.factor, estimates.design.seed)
+
+
+def separation_of_models(
+    estimates: Estimates, steps: Steps | None, alpha: float, bootstrap: str | None = None
+) -> Separation:
+    """Which models are shown to be above which."""
+    return separate(estimates.estimate, estimates.covariance, t_statistic_draws(estimates, steps, bootstrap), alpha)
+
+
+def interval_frame(estimates: Estimates, critical: float) -> pd.DataFrame:
+    """Intervals as a frame: ``lower`` and ``upper``, a row per estimate."""
+    half_width, center = critical * estimates.covariance.std_errors, estimates.estimate
+    return pd.DataFrame({"lower": center - half_width, "upper": center + half_width}, index=list(estimates.names))
+
+
+def intervals_to_draw(estimates: Estimates, alpha: float) -> Intervals:
+    """Simultaneous intervals for a forest plot, the best model first."""
+    e = estimates
+    order = np.argsort(-e.estimate, kind="stable") if e.of_models else np.arange(len(e.names))
+    limits = interval_frame(e, interval_critical_value(e, alpha)).iloc[order]
+    unit = "" if e.scale.natural else f", {e.scale.name}"
+    label = f"{e.functional_label}{unit}, {100 * (1 - alpha):g} % simultaneous intervals"
+    low, high = (limits[side].to_numpy() for side in ("lower", "upper"))
+    return Intervals(limits.index.tolist(), e.estimate[order], low, high, label)
