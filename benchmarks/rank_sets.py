@@ -20,10 +20,10 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from dmlrank.inference.covariance import Covariance, free_basis
-from dmlrank.inference.multiple_testing import largest
+from dmlrank.inference.multiple_testing import max_t_draws
 from dmlrank.inference.pairwise import compare_differences
 from dmlrank.inference.ranks import rank_bounds, separate, separate_each
-from dmlrank.inference.resampling import MULTIPLIERS, MultiplierNoise, NormalNoise, differences, normal_noise
+from dmlrank.inference.resampling import MULTIPLIERS, MultiplierBootstrap, NormalDraws, differences, normal_draws
 
 METHODS = ("max-t", "step-down", "holm", "fdr_bh", "none")
 
@@ -48,7 +48,7 @@ def truths(k: int) -> dict[str, NDArray[np.float64]]:
 
 
 def replicate(
-    truth: NDArray[np.float64], covariance: Covariance, noise: NormalNoise, rng: np.random.Generator, alpha: float
+    truth: NDArray[np.float64], covariance: Covariance, noise: NormalDraws, rng: np.random.Generator, alpha: float
 ) -> dict[str, float | NDArray[np.bool_]]:
     """What went wrong in one draw."""
     k = len(truth)
@@ -77,7 +77,7 @@ def study(replications: int, k: int = 10, alpha: float = 0.05, n_draws: int = 10
     """A row per covariance and truth: shares of errors and of coverage, and mean widths of the sets."""
     rows = []
     for kind, covariance in covariances(k).items():
-        noise = NormalNoise(normal_noise(covariance, 0).factor, 0, n_draws)
+        noise = NormalDraws(normal_draws(covariance, 0).factor, 0, n_draws)
         for name, truth in truths(k).items():
             rng = np.random.default_rng(seed)
             drawn = pd.DataFrame([replicate(truth, covariance, noise, rng, alpha) for _ in range(replications)])
@@ -104,11 +104,11 @@ def few_clusters(
         size = np.abs(estimate[pairs[0]] - estimate[pairs[1]]) / contrasts.std_error
         for kind in held:
             noise = (
-                NormalNoise(normal_noise(covariance, number).factor, number, 2000)
+                NormalDraws(normal_draws(covariance, number).factor, number, 2000)
                 if kind == "normal"
-                else MultiplierNoise(rows, small_sample, np.zeros((k, k)), kind, number, 2000)
+                else MultiplierBootstrap(rows, small_sample, np.zeros((k, k)), kind, number, 2000)
             )
-            held[kind] += int(size.max() <= np.quantile(largest(noise, contrasts, absolute=True), 1 - alpha))
+            held[kind] += int(size.max() <= np.quantile(max_t_draws(noise, contrasts, absolute=True), 1 - alpha))
     return {kind: count / replications for kind, count in held.items()}
 
 
@@ -118,7 +118,7 @@ def cost(k: int) -> dict[str, float]:
     basis = free_basis(np.ones((1, k)) / np.sqrt(k), k)
     root = basis @ (np.eye(k - 1) + 0.1 * rng.standard_normal((k - 1, k - 1)))
     covariance, estimate = Covariance(root @ root.T, basis), 3 * rng.standard_normal(k)
-    noise = normal_noise(covariance, 0)
+    noise = normal_draws(covariance, 0)
     figures = {"models": float(k)}
     first, second = np.triu_indices(k, 1)
     for method in ("max-t", "step-down"):

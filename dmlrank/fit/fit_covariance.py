@@ -7,8 +7,16 @@ from ..data.read_clusters import Clusters
 from ..estimation.grouped import GroupedInfluence
 from ..estimation.influence import Influence
 from ..exceptions import OptionError, check_choice
-from ..inference.covariance import Centred, Covariance, independent_rows, one_way, robust, two_way, two_way_contexts
-from ..inference.resampling import MULTIPLIERS, MultiplierNoise
+from ..inference.covariance import (
+    CentredInfluence,
+    Covariance,
+    cluster_sums,
+    one_way,
+    robust,
+    two_way,
+    two_way_contexts,
+)
+from ..inference.resampling import MULTIPLIERS, MultiplierBootstrap
 from .state import Steps
 
 
@@ -73,7 +81,10 @@ def make_covariance(
 
 
 def clustered(
-    influence: Centred | GroupedInfluence, gauge: FloatArray, clusters: Clusters | None, annotator: IntArray | None
+    influence: CentredInfluence | GroupedInfluence,
+    gauge: FloatArray,
+    clusters: Clusters | None,
+    annotator: IntArray | None,
 ) -> Covariance:
     """Covariance with the independence that the clusters leave."""
     if clusters is None:
@@ -88,7 +99,7 @@ def clustered(
     return one_way(influence, clusters.prompt, gauge)
 
 
-def multiplier_noise(steps: Steps, kind: str, factor: float, seed: int) -> MultiplierNoise:
+def multiplier_bootstrap(steps: Steps, kind: str, factor: float, seed: int) -> MultiplierBootstrap:
     """Bootstrap draws from the independent units of the fit's covariance.
 
     Parameters
@@ -115,8 +126,8 @@ def multiplier_noise(steps: Steps, kind: str, factor: float, seed: int) -> Multi
         )
     if steps.options.prompts == "fixed":
         influence = influence.given_prompts()
-    rows, small_sample = independent_rows(influence.by_context(), clusters.prompt if clusters else None)
+    rows, small_sample = cluster_sums(influence.by_context(), clusters.prompt if clusters else None)
     rows = rows * factor
     # What the covariance has beyond its units: other deals of folds, the correction for a shrunken mu.
     added = steps.covariance.matrix * factor**2 - small_sample * rows.T @ rows
-    return MultiplierNoise(rows, small_sample, added, kind, seed)
+    return MultiplierBootstrap(rows, small_sample, added, kind, seed)

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
+from statsmodels.stats.inter_rater import cohens_kappa
 
 from ..data.preferences import FloatArray, IntArray, PreferenceData
 from ..estimation.cross_fitting import CrossFittedMu
@@ -213,9 +214,12 @@ def _kappa(a: IntArray, b: IntArray) -> tuple[float, float]:
     """Share of equal values and Cohen's kappa; NaN where there is nothing to compare."""
     if not len(a):
         return float("nan"), float("nan")
-    share = float((a == b).mean())
-    chance = float(sum((a == value).mean() * (b == value).mean() for value in range(3)))
-    return share, (share - chance) / (1 - chance) if chance < 1 else float("nan")
+    table = np.zeros((3, 3))
+    np.add.at(table, (a, b), 1.0)
+    share = float(np.trace(table) / len(a))
+    # Where both always name the same winner, chance explains all of the agreement: zero over zero.
+    constant = np.diag(table).max() == len(a)
+    return share, float("nan") if constant else float(cohens_kappa(table, return_results=False))
 
 
 def _position(verdicts: Verdicts) -> FloatArray:

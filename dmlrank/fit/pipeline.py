@@ -21,7 +21,7 @@ from ..functionals import Custom, Dominance, SoftMin
 from ..functionals.base import is_linear, output_names
 from ..functionals.win_probability import PairShare
 from ..inference.covariance import Covariance, unforeseen_constant
-from ..inference.hausman import RestrictionTest, compare_restricted
+from ..inference.hausman import RestrictionTest, hausman_test
 from ..nuisance.boosting.tuning import check_tune
 from ..nuisance.outcome_model.user_learners import check_learner
 from ..nuisance.propensity_model.supplied import check_propensity
@@ -192,14 +192,14 @@ def restriction_test(steps: Steps) -> RestrictionTest:
     gauge = steps.setup.functional.gauge(steps.data.n_items).basis
     each = [repetition.evaluated.influences for repetition in steps.repetitions]
     gaps = [replace(i[0], value=i[-1].value - i[0].value, correction=i[-1].correction - i[0].correction) for i in each]
-    return compare_restricted(
+    return hausman_test(
         restricted.estimate,
         free.estimate,
-        covariance_of(steps, free, gauge),
-        covariance_of(steps, gap, gauge, steps.estimator.estimates(gaps)),
-        steps.data.items,
-        _noise_under_restriction(steps) if steps.clusters is None else None,
-        np.random.default_rng(np.random.SeedSequence([steps.options.seed, _NOISE])),
+        covariance=covariance_of(steps, free, gauge),
+        difference=covariance_of(steps, gap, gauge, steps.estimator.estimates(gaps)),
+        names=steps.data.items,
+        null=_noise_under_restriction(steps) if steps.clusters is None else None,
+        rng=np.random.default_rng(np.random.SeedSequence([steps.options.seed, _NOISE])),
     )
 
 

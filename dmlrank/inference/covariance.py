@@ -17,7 +17,7 @@ _FEW_CLUSTERS = 30
 _ROUNDING = 1e-10
 
 
-class Centred(Protocol):
+class CentredInfluence(Protocol):
     """Influence values as covariances want them: of scores, of their projections, of several estimates at once."""
 
     @property
@@ -66,6 +66,12 @@ class Covariance:
     def reduced(self) -> FloatArray:
         """Covariance in the basis of what is free, (r, r)."""
         return self.basis.T @ self.matrix @ self.basis
+
+    @property
+    def factor(self) -> FloatArray:
+        """A factor, (d, r), with factor factor' the covariance in what is free."""
+        values, vectors = np.linalg.eigh(self.reduced)
+        return np.asarray(self.basis @ (vectors * np.sqrt(np.maximum(values, 0.0))))
 
     def between_repetitions(self, estimates: FloatArray) -> Covariance:
         """With the uncertainty of a mean over R repetitions with other folds added, from their estimates, (R, d).
@@ -137,7 +143,7 @@ def unforeseen_constant(covariance: Covariance) -> FloatArray | None:
     return np.asarray(largest / np.abs(largest).max())
 
 
-def robust(influence: Centred | GroupedInfluence, gauge: FloatArray) -> Covariance:
+def robust(influence: CentredInfluence | GroupedInfluence, gauge: FloatArray) -> Covariance:
     """Contexts are independent: the mean of phi phi', divided by n [P app:cis]."""
     if isinstance(influence, GroupedInfluence):
         return _structured(influence.second_moment / influence.n_contexts**2, gauge)
@@ -145,12 +151,12 @@ def robust(influence: Centred | GroupedInfluence, gauge: FloatArray) -> Covarian
     return _structured(phi.T @ phi / len(phi) ** 2, gauge)
 
 
-def one_way(influence: Centred | GroupedInfluence, group: IntArray, gauge: FloatArray) -> Covariance:
+def one_way(influence: CentredInfluence | GroupedInfluence, group: IntArray, gauge: FloatArray) -> Covariance:
     """Groups of contexts are independent: sums of phi by group, with the factor G / (G - 1).
 
     Parameters
     ----------
-    influence : Centred or GroupedInfluence
+    influence : CentredInfluence or GroupedInfluence
     group : ndarray of int, shape (n,)
         Group of each context.
     gauge : ndarray, shape (g, d)
@@ -164,7 +170,7 @@ def one_way(influence: Centred | GroupedInfluence, group: IntArray, gauge: Float
     return _structured(matrix, gauge, (n_groups,))
 
 
-def independent_rows(influence: Centred, group: IntArray | None) -> tuple[FloatArray, float]:
+def cluster_sums(influence: CentredInfluence, group: IntArray | None) -> tuple[FloatArray, float]:
     """What each context, or group of contexts, adds to the error of the estimate, (g, d), and the small-sample factor.
 
     The factor times ``rows.T @ rows`` is the covariance of :func:`robust`, or of :func:`one_way`.
@@ -176,7 +182,7 @@ def independent_rows(influence: Centred, group: IntArray | None) -> tuple[FloatA
     return _sums(phi, group) / len(phi), len(names) / (len(names) - 1)
 
 
-def two_way(influence: Centred, prompt: IntArray, annotator: IntArray, gauge: FloatArray) -> Covariance:
+def two_way(influence: CentredInfluence, prompt: IntArray, annotator: IntArray, gauge: FloatArray) -> Covariance:
     """Prompts and annotators, crossed: V_prompt + V_annotator - V_cell, from the blocks of the influence.
 
     What a context says without labels, F(mu(x)) - theta, belongs to its prompt alone; a correction belongs to its
@@ -186,7 +192,7 @@ def two_way(influence: Centred, prompt: IntArray, annotator: IntArray, gauge: Fl
 
     Parameters
     ----------
-    influence : Centred
+    influence : CentredInfluence
         With one block per context and annotator.
     prompt : ndarray of int, shape (n,)
         Prompt of each context: the context itself or something coarser.
@@ -201,25 +207,28 @@ def two_way(influence: Centred, prompt: IntArray, annotator: IntArray, gauge: Fl
     labelled = annotator >= 0
     blocks, annotator = influence.centred_correction[labelled], annotator[labelled]
     block_prompt = prompt[influence.block_context[labelled]]
-    return _crossed(influence.centred, prompt, blocks, block_prompt, annotator, gauge)
+    return _crossed(
+        influence.centred, prompt, blocks=blocks, block_first=block_prompt, block_second=annotator, gauge=gauge
+    )
 
 
-def two_way_contexts(influence: Centred, first: IntArray, second: IntArray, gauge: FloatArray) -> Covariance:
+def two_way_contexts(influence: CentredInfluence, first: IntArray, second: IntArray, gauge: FloatArray) -> Covariance:
     """Two groupings of contexts, crossed: V_first + V_second - V_cell, from the sums of phi.
 
     Parameters
     ----------
-    influence : Centred
+    influence : CentredInfluence
     first, second : ndarray of int, shape (n,)
     gauge : ndarray, shape (g, d)
     """
     phi = influence.centred
-    return _crossed(phi, first, phi, first, second, gauge)
+    return _crossed(phi, first, blocks=phi, block_first=first, block_second=second, gauge=gauge)
 
 
 def _crossed(
     phi: FloatArray,
     first: IntArray,
+    *,
     blocks: FloatArray,
     block_first: IntArray,
     block_second: IntArray,

@@ -137,7 +137,13 @@ class Ellipsoid:
 
 
 def confidence_ellipsoid(
-    estimate: FloatArray, covariance: Covariance, names: Sequence[str], matrix: FloatArray, reason: str, alpha: float
+    estimate: FloatArray,
+    covariance: Covariance,
+    matrix: FloatArray,
+    *,
+    names: Sequence[str],
+    reason: str,
+    alpha: float,
 ) -> Ellipsoid:
     """The joint region of some scores, or of linear combinations of them.
 
@@ -146,10 +152,10 @@ def confidence_ellipsoid(
     estimate : ndarray, shape (K,)
     covariance : Covariance
         Of all K scores.
-    names : sequence of str
-        What the d combinations are called.
     matrix : ndarray, shape (d, K)
         Rows of the unit matrix for scores themselves.
+    names : sequence of str
+        What the d combinations are called.
     reason : str
         What the functional fixes, for errors.
     alpha : float

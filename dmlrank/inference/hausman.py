@@ -1,4 +1,4 @@
-"""A test of a model by what it changes: the restricted estimate against the one that does without the restriction."""
+"""Hausman's specification test: the restricted estimate against the unrestricted one."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ _SAME = 1e-9
 _ROUNDING = 1e-9
 
 
-class Noise(Protocol):
-    """Chance under the restriction."""
+class NullDistribution(Protocol):
+    """Distribution of Wald statistics under the restriction, to be drawn from."""
 
     def statistics(self, along: FloatArray, rng: np.random.Generator) -> FloatArray:
         """Wald statistics, (B,), of samples from the restricted model, along some directions, (d, r)."""
@@ -60,20 +60,21 @@ class RestrictionTest:
         )
 
 
-def compare_restricted(
+def hausman_test(
     restricted: FloatArray,
     unrestricted: FloatArray,
-    free: Covariance,
+    *,
+    covariance: Covariance,
     difference: Covariance,
     names: tuple[str, ...],
-    noise: Noise | None,
+    null: NullDistribution | None,
     rng: np.random.Generator,
 ) -> RestrictionTest:
-    """The test from both estimates, (d,), the covariance of the unrestricted one and that of the difference.
+    """The test from both estimates, (d,), the ``covariance`` of the unrestricted one and that of the difference.
 
     The covariance of the difference is that of the difference of the influence values: it needs neither estimator to be
     efficient, nor equal variances of the labels. Its rank is that of the directions in which the two differ; where the
-    graph leaves no restriction (across a bridge, with two models) they are the same up to rounding. Without ``noise``
+    graph leaves no restriction (across a bridge, with two models) they are the same up to rounding. Without ``null``
     the p-value is that of chi-squared.
 
     Raises
@@ -83,7 +84,7 @@ def compare_restricted(
     """
     gap = unrestricted - restricted
     spectrum, axes = np.linalg.eigh(difference.reduced)
-    kept = spectrum > _SAME * max(float(np.linalg.eigvalsh(free.reduced)[-1]), 0.0)
+    kept = spectrum > _SAME * max(float(np.linalg.eigvalsh(covariance.reduced)[-1]), 0.0)
     if not kept.any():
         raise OptionError(
             "the restriction cannot be tested: with these pairs (two models, or a graph without cycles) the restricted "
@@ -101,9 +102,9 @@ def compare_restricted(
         "z": z,
     }
     frame = pd.DataFrame(columns, index=list(names))
-    if noise is None:
+    if null is None:
         return RestrictionTest(statistic, df, float(chi2.sf(statistic, df)), frame)
-    draws = noise.statistics(difference.basis @ axes[:, kept], rng)
+    draws = null.statistics(difference.basis @ axes[:, kept], rng)
     # Rounding must not decide between equal statistics.
     reached = int((draws >= statistic * (1 - _ROUNDING)).sum())
     return RestrictionTest(statistic, df, (1 + reached) / (1 + len(draws)), frame, len(draws))

@@ -10,8 +10,8 @@ from scipy.stats import norm
 from ..data.preferences import FloatArray, IntArray
 from .alternatives import Alternative
 from .covariance import Covariance
-from .multiple_testing import benjamini_hochberg, bonferroni, holm, largest, single_step, step_down
-from .resampling import Contrasts, Noise, differences
+from .multiple_testing import benjamini_hochberg, bonferroni, holm, max_t_draws, single_step, step_down
+from .resampling import Contrasts, TStatisticDraws, differences
 
 METHODS = ("max-t", "step-down", "holm", "fdr_bh", "bonferroni", "none")
 
@@ -44,7 +44,7 @@ class PairTests:
 def compare_differences(
     estimate: FloatArray,
     covariance: Covariance,
-    noise: Noise,
+    draws: TStatisticDraws,
     first: IntArray,
     second: IntArray,
     *,
@@ -58,7 +58,7 @@ def compare_differences(
     ----------
     estimate : ndarray, shape (K,)
     covariance : Covariance
-    noise : Noise
+    draws : TStatisticDraws
         Of the K scores, for "max-t" and "step-down".
     first, second : ndarray of int, shape (J,)
     method : str
@@ -78,7 +78,7 @@ def compare_differences(
         z[usable] = alternative.statistics(gap[usable], tested.std_error)
         p[usable] = alternative.p_values(z[usable])
         adjusted[usable], critical = _adjusted(
-            noise, tested, z[usable], p[usable], method=method, alternative=alternative, alpha=alpha
+            draws, tested, z[usable], p=p[usable], method=method, alternative=alternative, alpha=alpha
         )
     half_width = np.where(usable, critical * contrasts.std_error, np.nan)
     low, high = alternative.limits(gap, half_width)
@@ -87,11 +87,11 @@ def compare_differences(
 
 
 def _adjusted(
-    noise: Noise,
+    draws: TStatisticDraws,
     contrasts: Contrasts,
     z: FloatArray,
-    p: FloatArray,
     *,
+    p: FloatArray,
     method: str,
     alternative: Alternative,
     alpha: float,
@@ -106,10 +106,10 @@ def _adjusted(
     absolute = alternative.side in ("two-sided", "equivalence")
     t = alternative.evidence(z)
     if method == "step-down":
-        stepped = step_down(noise, contrasts, t, absolute=absolute, p=p)
-        adjusted, maxima = stepped[0].p_adjusted, stepped[0].largest
+        stepped = step_down(draws, contrasts, t, absolute=absolute, p=p)
+        adjusted, maxima = stepped[0].p_adjusted, stepped[0].max_t
     else:
-        maxima = largest(noise, contrasts, absolute)
-        adjusted = single_step(t, p, maxima, noise.normal)
+        maxima = max_t_draws(draws, contrasts, absolute)
+        adjusted = single_step(t, p, maxima, draws.normal)
     critical = float(np.quantile(maxima, 1 - alpha))
-    return adjusted, float(np.clip(critical, norm.isf(tail), bound)) if noise.normal else critical
+    return adjusted, float(np.clip(critical, norm.isf(tail), bound)) if draws.normal else critical

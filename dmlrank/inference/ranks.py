@@ -11,7 +11,7 @@ from scipy.stats import norm
 from ..data.preferences import FloatArray, IntArray
 from .covariance import Covariance
 from .multiple_testing import single_step, step_down
-from .resampling import Noise, differences
+from .resampling import TStatisticDraws, differences
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -50,7 +50,7 @@ class Separation:
         return int(self.above.sum())
 
 
-def separate(estimate: FloatArray, covariance: Covariance, noise: Noise, alpha: float) -> Separation:
+def separate(estimate: FloatArray, covariance: Covariance, draws: TStatisticDraws, alpha: float) -> Separation:
     """Step-down tests of theta_j <= theta_k for all ordered pairs together.
 
     Both directions of a pair stay in the family until they are rejected, so that what is claimed is the direction, and
@@ -60,7 +60,7 @@ def separate(estimate: FloatArray, covariance: Covariance, noise: Noise, alpha: 
     ----------
     estimate : ndarray, shape (K,)
     covariance : Covariance
-    noise : Noise
+    draws : TStatisticDraws
         Of the K scores.
     alpha : float
         Family-wise error.
@@ -74,15 +74,17 @@ def separate(estimate: FloatArray, covariance: Covariance, noise: Noise, alpha: 
         return Separation(p_above, p_single, float("nan"), alpha)
     ordered = contrasts.both_ways()
     t = (estimate[ordered.first] - estimate[ordered.second]) / ordered.std_error
-    stepped = step_down(noise, ordered, t, p=norm.sf(t), counted=t > 0)[0]
+    stepped = step_down(draws, ordered, t, p=norm.sf(t), counted=t > 0)[0]
     p_above[ordered.first, ordered.second] = stepped.p_adjusted
     size = np.abs(t[: len(contrasts.first)])
-    adjusted = single_step(size, 2 * norm.sf(size), stepped.largest, noise.normal)
+    adjusted = single_step(size, 2 * norm.sf(size), stepped.max_t, draws.normal)
     p_single[ordered.first, ordered.second] = np.tile(adjusted, 2)
-    return Separation(p_above, p_single, float(np.quantile(stepped.largest, 1 - alpha)), alpha)
+    return Separation(p_above, p_single, float(np.quantile(stepped.max_t, 1 - alpha)), alpha)
 
 
-def separate_each(estimate: FloatArray, covariance: Covariance, noise: Noise, alpha: float) -> NDArray[np.bool_]:
+def separate_each(
+    estimate: FloatArray, covariance: Covariance, draws: TStatisticDraws, alpha: float
+) -> NDArray[np.bool_]:
     """What can be said of one model at a time: (K, K, 2), whether it is above each other one, and whether below.
 
     Row j holds with probability ``1 - alpha`` for itself: its family is the differences to j, in both directions.
@@ -98,7 +100,7 @@ def separate_each(estimate: FloatArray, covariance: Covariance, noise: Noise, al
         return found
     t = (estimate[ordered.first] - estimate[ordered.second]) / ordered.std_error
     chosen = [families[j] for j in models]
-    stepped = step_down(noise, ordered, t, families=chosen, p=norm.sf(t), counted=t > 0)
+    stepped = step_down(draws, ordered, t, families=chosen, p=norm.sf(t), counted=t > 0)
     for j, result in zip(models, stepped, strict=True):
         rejected = families[j][result.p_adjusted <= alpha]
         above = ordered.first[rejected] == j

@@ -1,4 +1,4 @@
-"""Joint draws of the t statistics of scores and of their differences, as they would be if nothing differed."""
+"""Joint draws of t statistics under the null hypothesis: from the normal limit, and by the multiplier bootstrap."""
 
 from __future__ import annotations
 
@@ -78,8 +78,8 @@ def differences(covariance: Covariance, first: IntArray, second: IntArray) -> Co
     return Contrasts(first, second, np.sqrt(np.where(variance > _ROUNDING * total, variance, 0.0)))
 
 
-class Noise(Protocol):
-    """Something that draws t statistics."""
+class TStatisticDraws(Protocol):
+    """Draws from the joint null distribution of t statistics."""
 
     @property
     def normal(self) -> bool:
@@ -92,7 +92,7 @@ class Noise(Protocol):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class NormalNoise:
+class NormalDraws:
     """t statistics under joint normality.
 
     Attributes
@@ -129,7 +129,7 @@ class NormalNoise:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class MultiplierNoise:
+class MultiplierBootstrap:
     """t statistics from the influence of independent units, each multiplied by a random number.
 
     Attributes
@@ -188,13 +188,24 @@ class MultiplierNoise:
                 yield _standardised_rows(scores, contrasts, unit)
             else:
                 added = self.added / unit**2
-                yield _studentised_rows(scores, self.rows / unit, self.small_sample, added, multipliers, contrasts)
+                units, factor = self.rows / unit, self.small_sample
+                yield _studentised_rows(scores, contrasts, multipliers, units=units, added=added, small_sample=factor)
 
 
-def normal_noise(covariance: Covariance, seed: int) -> NormalNoise:
+def normal_draws(covariance: Covariance, seed: int) -> NormalDraws:
     """Draws with this covariance, in the directions that the functional leaves free."""
-    values, vectors = np.linalg.eigh(covariance.reduced)
-    return NormalNoise(covariance.basis @ (vectors * np.sqrt(np.maximum(values, 0.0))), seed)
+    return NormalDraws(covariance.factor, seed)
+
+
+def max_abs_normal_draws(factor: FloatArray) -> FloatArray:
+    """Draws of the largest absolute coordinate of N(0, factor factor'), (100,000,), for a factor (J, r).
+
+    They do not depend on the fit's seed, and coordinates may be any combinations of scores, not differences alone.
+    """
+    rng = np.random.default_rng(_SEED)
+    step = 10_000 if len(factor) <= 1000 else 1_000
+    blocks = (rng.standard_normal((step, factor.shape[1])) @ factor.T for _ in range(NORMAL_DRAWS // step))
+    return np.concatenate([np.abs(block).max(axis=1) for block in blocks])
 
 
 def draw_multipliers(rng: np.random.Generator, kind: str, size: tuple[int, ...]) -> FloatArray:
@@ -237,11 +248,12 @@ def _standardised_rows(scores: Row, contrasts: Contrasts, unit: float) -> Rows:
 
 def _studentised_rows(
     scores: FloatArray,
-    units: FloatArray,
-    small_sample: float,
-    added: FloatArray,
-    multipliers: FloatArray,
     contrasts: Contrasts,
+    multipliers: FloatArray,
+    *,
+    units: FloatArray,
+    added: FloatArray,
+    small_sample: float,
 ) -> Rows:
     """Rows from draws of the scores, each difference over its standard error in the draw."""
     units, added = np.pad(units, ((0, 0), (0, 1))), np.pad(added, (0, 1))

@@ -1,4 +1,4 @@
-"""Critical values that hold for all scores at once."""
+"""Critical values of simultaneous confidence intervals: max-t, Bonferroni, and pointwise ones."""
 
 from __future__ import annotations
 
@@ -7,11 +7,9 @@ from scipy.stats import norm
 
 from ..exceptions import check_choice
 from .covariance import Covariance, FloatArray
+from .resampling import max_abs_normal_draws
 
 METHODS = ("max-t", "bonferroni", "none")
-
-_DRAWS = 100_000
-_SEED = 20260121
 
 
 def critical_value(covariance: Covariance, alpha: float, method: str = "max-t") -> float:
@@ -45,7 +43,7 @@ def critical_value(covariance: Covariance, alpha: float, method: str = "max-t") 
         return float(norm.ppf(1 - alpha / 2))
     if method == "bonferroni":
         return float(norm.ppf(1 - alpha / (2 * n_free)))
-    return _max_t(_root(covariance)[free], std_errors[free], alpha)
+    return _max_t(covariance.factor[free], std_errors[free], alpha)
 
 
 def critical_value_of(covariance: Covariance, contrasts: FloatArray, alpha: float) -> float:
@@ -53,7 +51,7 @@ def critical_value_of(covariance: Covariance, contrasts: FloatArray, alpha: floa
 
     Those with variance zero are left out.
     """
-    factor = contrasts @ _root(covariance)
+    factor = contrasts @ covariance.factor
     std_errors = np.sqrt(np.square(factor).sum(axis=1))
     free = std_errors > 1e-9 * std_errors.max(initial=0.0)
     if free.sum() <= 1:
@@ -61,21 +59,7 @@ def critical_value_of(covariance: Covariance, contrasts: FloatArray, alpha: floa
     return _max_t(factor[free], std_errors[free], alpha)
 
 
-def _root(covariance: Covariance) -> FloatArray:
-    """A factor, (d, r), with factor factor' the covariance."""
-    values, vectors = np.linalg.eigh(covariance.reduced)
-    return np.asarray(covariance.basis @ (vectors * np.sqrt(np.maximum(values, 0.0))))
-
-
 def _max_t(factor: FloatArray, std_errors: FloatArray, alpha: float) -> float:
     if factor.shape[1] == 1:
         return float(norm.ppf(1 - alpha / 2))
-    step = 10_000 if len(factor) <= 1000 else 1_000
-    return float(np.quantile(_largest(factor / std_errors[:, None], step), 1 - alpha))
-
-
-def _largest(factor: FloatArray, step: int = 10_000) -> FloatArray:
-    """Draws of the largest absolute coordinate of N(0, factor factor'), (100,000,)."""
-    rng = np.random.default_rng(_SEED)
-    parts = [np.abs(rng.standard_normal((step, factor.shape[1])) @ factor.T).max(axis=1) for _ in range(_DRAWS // step)]
-    return np.concatenate(parts)
+    return float(np.quantile(max_abs_normal_draws(factor / std_errors[:, None]), 1 - alpha))

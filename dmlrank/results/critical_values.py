@@ -7,11 +7,11 @@ import pandas as pd
 
 from ..exceptions import OptionError
 from ..fit.estimates import Estimates
-from ..fit.fit_covariance import multiplier_noise
+from ..fit.fit_covariance import multiplier_bootstrap
 from ..fit.state import Steps
-from ..inference.multiple_testing import largest
+from ..inference.multiple_testing import max_t_draws
 from ..inference.ranks import Separation, separate
-from ..inference.resampling import Noise, differences, normal_noise
+from ..inference.resampling import TStatisticDraws, differences, normal_draws
 from ..inference.simultaneous import critical_value
 from ..options import check_alpha
 from ..plotting.intervals import Intervals
@@ -74,10 +74,10 @@ def _bootstrap_critical_value(
     if not len(contrasts.first):
         return critical_value(covariance, alpha, "none")
     draws = t_statistic_draws(estimates, steps, bootstrap)
-    return float(np.quantile(largest(draws, contrasts, absolute=True), 1 - alpha))
+    return float(np.quantile(max_t_draws(draws, contrasts, absolute=True), 1 - alpha))
 
 
-def t_statistic_draws(estimates: Estimates, steps: Steps | None, bootstrap: str | None = None) -> Noise:
+def t_statistic_draws(estimates: Estimates, steps: Steps | None, bootstrap: str | None = None) -> TStatisticDraws:
     """Joint draws of the scores' t statistics, the same for the same fit.
 
     Parameters
@@ -94,9 +94,9 @@ def t_statistic_draws(estimates: Estimates, steps: Steps | None, bootstrap: str 
         If a bootstrap is asked for without steps.
     """
     if bootstrap is None:
-        return normal_noise(estimates.covariance, estimates.design.seed)
+        return normal_draws(estimates.covariance, estimates.design.seed)
     live = require_steps(estimates, steps, f"bootstrap={bootstrap!r}")
-    return multiplier_noise(live, bootstrap, estimates.scale.factor, estimates.design.seed)
+    return multiplier_bootstrap(live, bootstrap, estimates.scale.factor, estimates.design.seed)
 
 
 def separation_of_models(

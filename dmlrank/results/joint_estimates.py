@@ -15,7 +15,7 @@ from ..fit.estimates import Estimates
 from ..inference.alternatives import read_alternative
 from ..inference.covariance import Covariance
 from ..inference.hypotheses import HypothesisLike, LinearHypothesis
-from ..inference.resampling import NormalNoise, normal_noise
+from ..inference.resampling import NormalDraws, normal_draws
 from ..inference.simultaneous import critical_value
 from ..inference.wald import NamedEstimates, t_test, wald_test
 from ..report.fit_summary import two_sided
@@ -94,9 +94,9 @@ class JointEstimates:
         return pd.MultiIndex.from_arrays([self.blocks, self.models], names=[self.kind, "model"])
 
     @property
-    def noise(self) -> NormalNoise:
+    def noise(self) -> NormalDraws:
         """Joint draws of t statistics."""
-        return normal_noise(self.covariance, self.seed)
+        return normal_draws(self.covariance, self.seed)
 
     def table(self, values: FloatArray, blocks: Sequence[str]) -> pd.DataFrame:
         """Values, (d,), as a frame with a row per model and a column per block, in the order of first appearance."""

@@ -126,13 +126,16 @@ def confidence_region(
         if models is not None:
             raise OptionError("models= and contrasts= both say what the region is about; give one of them")
         read = read_hypothesis(contrasts, e.names)
-        region = confidence_ellipsoid(e.estimate, e.covariance, read.labels, read.matrix, e.reason, alpha)
+        region = confidence_ellipsoid(
+            e.estimate, e.covariance, read.matrix, names=read.labels, reason=e.reason, alpha=alpha
+        )
         return replace(region, center=region.center - read.value, scores=False)
     chosen = names_or_all(models, e.names)
     places = [estimate_index(e, name) for name in chosen]
     if len(set(places)) < len(places) or not places:
         raise OptionError(f"models names every score of the region once, at least one; got {listed(chosen)}")
-    return confidence_ellipsoid(e.estimate, e.covariance, chosen, np.eye(len(e.names))[places], e.reason, alpha)
+    rows = np.eye(len(e.names))[places]
+    return confidence_ellipsoid(e.estimate, e.covariance, rows, names=chosen, reason=e.reason, alpha=alpha)
 
 
 def hausman_test(estimates: Estimates, steps: Steps | None) -> RestrictionTest:

@@ -17,7 +17,8 @@ NAMES = ["a", "b", "c", "d"]
 def confidence_ellipsoid(estimate, covariance, names, selected, alpha):
     """The region of scores, by their places."""
     rows = np.eye(len(estimate))[list(selected)]
-    return region_of(estimate, covariance, [names[j] for j in selected], rows, "they sum to a constant", alpha)
+    chosen = [names[j] for j in selected]
+    return region_of(estimate, covariance, rows, names=chosen, reason="they sum to a constant", alpha=alpha)
 
 
 @pytest.fixture
@@ -124,7 +125,7 @@ def test_scores_that_are_fixed_or_do_not_vary_have_no_region():
 def test_contrasts_are_invariant_to_how_they_are_written(summed):
     estimate, covariance = summed
     differences = np.array([[1.0, -1, 0, 0], [0, 1, -1, 0], [0, 0, 1, -1]])
-    by_differences = region_of(estimate, covariance, ["ab", "bc", "cd"], differences, "", 0.05)
+    by_differences = region_of(estimate, covariance, differences, names=["ab", "bc", "cd"], reason="", alpha=0.05)
     scores = confidence_ellipsoid(estimate, covariance, NAMES, range(4), 0.05)
     assert by_differences.df == scores.df == 3
     for point in np.random.default_rng(4).multivariate_normal(estimate, 4 * covariance.matrix, size=200):
@@ -134,13 +135,13 @@ def test_contrasts_are_invariant_to_how_they_are_written(summed):
 def test_redundant_contrasts_do_not_count_twice(summed):
     estimate, covariance = summed
     twice = np.array([[1.0, -1, 0, 0], [2.0, -2, 0, 0]])
-    region = region_of(estimate, covariance, ["ab", "2ab"], twice, "", 0.05)
+    region = region_of(estimate, covariance, twice, names=["ab", "2ab"], reason="", alpha=0.05)
     assert region.df == 1
-    interval = region_of(estimate, covariance, ["ab"], twice[:1], "", 0.05)
+    interval = region_of(estimate, covariance, twice[:1], names=["ab"], reason="", alpha=0.05)
     assert region.radius2 == interval.radius2
     assert region.volume == pytest.approx(np.sqrt(5) * interval.volume)
     with pytest.raises(HypothesisError, match="'sum': fixed whatever the data say, so there is no region: a reason"):
-        region_of(estimate, covariance, ["sum"], np.ones((1, 4)), "a reason", 0.05)
+        region_of(estimate, covariance, np.ones((1, 4)), names=["sum"], reason="a reason", alpha=0.05)
 
 
 def test_the_outline_lies_on_the_surface(summed):

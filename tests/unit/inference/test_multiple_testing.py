@@ -12,9 +12,9 @@ from statsmodels.stats.multitest import multipletests
 
 from dmlrank.inference.alternatives import SIDES, Alternative
 from dmlrank.inference.covariance import Covariance, free_basis
-from dmlrank.inference.multiple_testing import benjamini_hochberg, bonferroni, holm, largest, single_step, step_down
+from dmlrank.inference.multiple_testing import benjamini_hochberg, bonferroni, holm, max_t_draws, single_step, step_down
 from dmlrank.inference.pairwise import METHODS, compare_differences
-from dmlrank.inference.resampling import NormalNoise, differences, normal_noise
+from dmlrank.inference.resampling import NormalDraws, differences, normal_draws
 
 REFERENCE = pathlib.Path(__file__).parents[2] / "reference" / "multcomp.csv"
 # Three standard errors of a share of 100,000 draws are at most 0.0048, of a critical value about 0.02.
@@ -69,7 +69,7 @@ def test_tests_of_differences_are_those_of_multcomp(given, family, group):
     method = {"single-step": "max-t", "free": "step-down", "BH": "fdr_bh"}.get(kind, kind)
     side = {"two.sided": "two-sided", "greater": "larger", "less": "smaller"}[alternative]
     tests = compare_differences(
-        *given, normal_noise(given[1], 0), first, second, method=method, alternative=Alternative(side), alpha=0.05
+        *given, normal_draws(given[1], 0), first, second, method=method, alternative=Alternative(side), alpha=0.05
     )
     atol = SHARE if kind in ("single-step", "free") else 1e-7
     np.testing.assert_allclose(tests.p_adjusted, group["p"], atol=atol)
@@ -82,7 +82,7 @@ def test_tests_of_differences_are_those_of_multcomp(given, family, group):
 def test_all_differences_of_independent_scores_follow_the_studentised_range(k):
     covariance = Covariance(0.3 * np.eye(k), np.eye(k))
     pairs = differences(covariance, *np.triu_indices(k, 1))
-    maxima = largest(normal_noise(covariance, 1), pairs, absolute=True)
+    maxima = max_t_draws(normal_draws(covariance, 1), pairs, absolute=True)
     for level in (0.5, 0.9, 0.95):
         exact = studentized_range.ppf(level, k, np.inf) / np.sqrt(2)
         assert np.quantile(maxima, level) == pytest.approx(exact, abs=QUANTILE)
@@ -100,7 +100,7 @@ def test_many_to_one_tests_are_those_of_dunnett(side, word):
     tests = compare_differences(
         means,
         covariance,
-        normal_noise(covariance, 0),
+        normal_draws(covariance, 0),
         np.array([1, 2, 3]),
         np.zeros(3, dtype=int),
         method="max-t",
@@ -130,7 +130,7 @@ def test_stepping_down_is_removing_the_rejected_and_starting_again(seed, absolut
             left.remove(worst)
             rejected.add(worst)
         assert {int(i) for i in family[result.p_adjusted <= alpha]} == rejected
-    np.testing.assert_array_equal(np.sort(result.largest), np.sort(sizes.max(axis=0)))
+    np.testing.assert_array_equal(np.sort(result.max_t), np.sort(sizes.max(axis=0)))
 
 
 def test_families_share_draws_and_nothing_else():
@@ -159,7 +159,7 @@ def test_intervals_and_p_values_decide_alike(method, side):
     covariance, estimate = draw_covariance(rng, 6), 3 * rng.normal(size=6)
     delta = {"two-sided": 0.0, "equivalence": 5.0}.get(side, 0.5)
     first, second = np.triu_indices(6, 1)
-    noise = normal_noise(covariance, 0)
+    noise = normal_draws(covariance, 0)
     tests = compare_differences(
         estimate, covariance, noise, first, second, method=method, alternative=Alternative(side, delta), alpha=0.2
     )
@@ -190,7 +190,7 @@ def test_the_methods_are_ordered():
         method: compare_differences(
             estimate,
             covariance,
-            normal_noise(covariance, 0),
+            normal_draws(covariance, 0),
             first,
             second,
             method=method,
@@ -214,7 +214,7 @@ def test_the_methods_are_ordered():
 def test_differences_without_variance_are_left_out_of_the_family():
     matrix = np.array([[1.0, 1.0, 0.2], [1.0, 1.0, 0.2], [0.2, 0.2, 1.0]])
     covariance = Covariance(matrix, np.eye(3))
-    noise = normal_noise(covariance, 0)
+    noise = normal_draws(covariance, 0)
     first, second = np.triu_indices(3, 1)
     tests = compare_differences(
         np.array([1.0, 0.5, 0.0]),
@@ -236,19 +236,19 @@ def test_what_scores_share_cancels_in_differences():
     small = draw_covariance(rng, 4)
     shared = Covariance(small.matrix + 1e9, np.eye(4))
     pairs = differences(small, *np.triu_indices(4, 1))
-    critical = [np.quantile(largest(normal_noise(c, 0), pairs, absolute=True), 0.95) for c in (small, shared)]
+    critical = [np.quantile(max_t_draws(normal_draws(c, 0), pairs, absolute=True), 0.95) for c in (small, shared)]
     assert critical[0] == pytest.approx(critical[1], abs=QUANTILE)
 
 
 def test_the_seed_is_the_fits_and_the_unit_does_not_matter():
     covariance = draw_covariance(np.random.default_rng(6), 5)
     pairs = differences(covariance, *np.triu_indices(5, 1))
-    one, again, other = (largest(normal_noise(covariance, seed), pairs, absolute=True) for seed in (1, 1, 2))
+    one, again, other = (max_t_draws(normal_draws(covariance, seed), pairs, absolute=True) for seed in (1, 1, 2))
     np.testing.assert_array_equal(one, again)
     assert (one != other).any()
-    factor = normal_noise(covariance, 1).factor
-    elo = largest(
-        NormalNoise(173.7 * factor, 1),
+    factor = normal_draws(covariance, 1).factor
+    elo = max_t_draws(
+        NormalDraws(173.7 * factor, 1),
         differences(Covariance(173.7**2 * covariance.matrix, covariance.basis), *np.triu_indices(5, 1)),
         absolute=True,
     )

@@ -11,7 +11,7 @@ from scipy.stats import norm
 from dmlrank.inference.compact_letters import letter_groups
 from dmlrank.inference.covariance import Covariance, free_basis
 from dmlrank.inference.ranks import rank_bounds, ranks_of, separate, separate_each, units_needed
-from dmlrank.inference.resampling import NormalNoise, differences, normal_noise
+from dmlrank.inference.resampling import NormalDraws, differences, normal_draws
 
 
 def draw_covariance(rng, d, size=1.0):
@@ -48,7 +48,7 @@ def test_sets_are_those_of_the_definition(seed):
     k = int(rng.integers(2, 7))
     covariance, estimate = draw_covariance(rng, k), 2 * rng.normal(size=k)
     # So many draws that both round to the same decision, and one block of them.
-    noise = NormalNoise(normal_noise(covariance, seed).factor, seed, n_draws=4096)
+    noise = NormalDraws(normal_draws(covariance, seed).factor, seed, n_draws=4096)
     joint = separate(estimate, covariance, noise, 0.1)
     np.testing.assert_array_equal(rank_bounds(joint.above), by_definition(estimate, covariance, noise, 0.1))
     each = separate_each(estimate, covariance, noise, 0.1)
@@ -65,11 +65,11 @@ def test_sets_are_those_of_the_definition(seed):
 def test_two_models_are_separated_by_a_plain_two_sided_test():
     basis = np.array([[1.0], [-1.0]]) / np.sqrt(2)
     covariance = Covariance(np.array([[1.0, -1.0], [-1.0, 1.0]]), basis)
-    joint = separate(np.array([1.9, 0.0]), covariance, normal_noise(covariance, 0), 0.05)
+    joint = separate(np.array([1.9, 0.0]), covariance, normal_draws(covariance, 0), 0.05)
     assert joint.critical == pytest.approx(norm.ppf(0.975), abs=0.02)
     assert joint.p_single[0, 1] == joint.p_single[1, 0] == pytest.approx(2 * norm.sf(0.95), abs=1e-9)
     assert joint.n_separated == 0
-    apart = separate(np.array([3.95, 0.0]), covariance, normal_noise(covariance, 0), 0.05)
+    apart = separate(np.array([3.95, 0.0]), covariance, normal_draws(covariance, 0), 0.05)
     assert apart.above.tolist() == [[False, True], [False, False]]
 
 
@@ -79,7 +79,7 @@ def test_relabelling_relabels():
     order = rng.permutation(6)
     turned = Covariance(covariance.matrix[np.ix_(order, order)], covariance.basis[order])
     one, other = (
-        separate(scores, c, normal_noise(c, 0), 0.1)
+        separate(scores, c, normal_draws(c, 0), 0.1)
         for scores, c in ((estimate, covariance), (estimate[order], turned))
     )
     np.testing.assert_allclose(other.p_above, one.p_above[np.ix_(order, order)], atol=0.01)
@@ -88,10 +88,10 @@ def test_relabelling_relabels():
 
 def test_scores_that_do_not_vary_separate_nothing():
     covariance = Covariance(np.zeros((3, 3)), free_basis(np.ones((1, 3)) / np.sqrt(3), 3))
-    joint = separate(np.array([1.0, 0.0, -1.0]), covariance, normal_noise(covariance, 0), 0.05)
+    joint = separate(np.array([1.0, 0.0, -1.0]), covariance, normal_draws(covariance, 0), 0.05)
     assert not joint.separated.any()
     assert np.isnan(joint.critical)
-    assert not separate_each(np.zeros(3), covariance, normal_noise(covariance, 0), 0.05).any()
+    assert not separate_each(np.zeros(3), covariance, normal_draws(covariance, 0), 0.05).any()
 
 
 @pytest.mark.parametrize("spread", [0.0, 0.3])
@@ -102,7 +102,7 @@ def test_sets_hold_the_true_ranks_with_ties_and_near_ties(spread):
     truth = spread * np.array([1.0, 1.0, 0.0, 0.0, -1.0, -1.0])
     best = 1 + (truth[None, :] > truth[:, None]).sum(axis=1)
     worst = (truth[None, :] >= truth[:, None]).sum(axis=1)
-    noise = NormalNoise(normal_noise(covariance, 0).factor, 0, n_draws=4000)
+    noise = NormalDraws(normal_draws(covariance, 0).factor, 0, n_draws=4000)
     joint, each, n_sets = 0, np.zeros(6), 400
     for estimate in rng.multivariate_normal(truth, covariance.matrix, size=n_sets):
         lower, upper = rank_bounds(separate(estimate, covariance, noise, 0.1).above)

@@ -8,15 +8,15 @@ from scipy.stats import t as student
 
 from dmlrank.exceptions import OptionError
 from dmlrank.inference.covariance import Covariance
-from dmlrank.inference.multiple_testing import largest
+from dmlrank.inference.multiple_testing import max_t_draws
 from dmlrank.inference.resampling import (
     MULTIPLIERS,
     STUDENTISED,
-    MultiplierNoise,
-    NormalNoise,
+    MultiplierBootstrap,
+    NormalDraws,
     differences,
     draw_multipliers,
-    normal_noise,
+    normal_draws,
 )
 
 
@@ -37,7 +37,7 @@ def test_normal_draws_have_the_covariance_of_the_t_statistics():
     rows = np.array([[1, -1, 0, 0], [0, 1, -1, 0], [-1, 0, 0, 1], [0, 0, 1, 0], [1, 0, 0, 0]])
     np.testing.assert_allclose(contrasts.std_error, np.sqrt(np.diag(rows @ covariance.matrix @ rows.T)))
     scaled = rows / contrasts.std_error[:, None]
-    draws = collected(normal_noise(covariance, 0), contrasts)
+    draws = collected(normal_draws(covariance, 0), contrasts)
     assert draws.shape == (5, 100_000)
     np.testing.assert_allclose(np.cov(draws), scaled @ covariance.matrix @ scaled.T, atol=0.02)
     np.testing.assert_allclose(draws.mean(axis=1), 0, atol=0.015)
@@ -64,7 +64,7 @@ def test_bootstrapped_statistics_are_the_multiplied_rows_over_their_standard_err
     rows -= rows.mean(axis=0)
     covariance = Covariance(rows.T @ rows, np.eye(3))
     contrasts = differences(covariance, np.array([0, 1, 2]), np.array([1, 2, 3]))
-    noise = MultiplierNoise(rows, 1.2, np.zeros((3, 3)), kind, seed=5, n_draws=64)
+    noise = MultiplierBootstrap(rows, 1.2, np.zeros((3, 3)), kind, seed=5, n_draws=64)
     draws = collected(noise, contrasts)
     multipliers = draw_multipliers(np.random.default_rng([20260121, 5]), kind, (n_units, 64))
     for j, each in enumerate((rows[:, 0] - rows[:, 1], rows[:, 1] - rows[:, 2], rows[:, 2])):
@@ -83,8 +83,8 @@ def test_many_units_give_the_normal_critical_value(kind):
     rows -= rows.mean(axis=0)
     covariance = Covariance(rows.T @ rows, np.eye(4))
     pairs = differences(covariance, *np.triu_indices(4, 1))
-    bootstrapped = largest(MultiplierNoise(rows, 1.0, np.zeros((4, 4)), kind, 0), pairs, absolute=True)
-    normal = largest(normal_noise(covariance, 0), pairs, absolute=True)
+    bootstrapped = max_t_draws(MultiplierBootstrap(rows, 1.0, np.zeros((4, 4)), kind, 0), pairs, absolute=True)
+    normal = max_t_draws(normal_draws(covariance, 0), pairs, absolute=True)
     assert np.quantile(bootstrapped, 0.95) == pytest.approx(np.quantile(normal, 0.95), abs=0.06)
 
 
@@ -96,8 +96,8 @@ def test_few_units_have_the_tails_of_students_t():
         row -= row.mean()
         factor = n_units / (n_units - 1)
         one = differences(Covariance(factor * row.T @ row, np.eye(1)), np.array([0]), np.array([1]))
-        noise = MultiplierNoise(row, factor, np.zeros((1, 1)), "gaussian", seed, n_draws=4000)
-        values.append(np.quantile(largest(noise, one, absolute=True), 0.95))
+        noise = MultiplierBootstrap(row, factor, np.zeros((1, 1)), "gaussian", seed, n_draws=4000)
+        values.append(np.quantile(max_t_draws(noise, one, absolute=True), 0.95))
     assert np.mean(values) > 2.05
     assert np.mean(values) == pytest.approx(student.ppf(0.975, n_units - 1), abs=0.25)
 
@@ -109,7 +109,7 @@ def test_what_comes_on_top_of_the_units_is_drawn_too():
     added = np.diag([0.0, 4.0, 1.0]) * (rows.T @ rows)[0, 0]
     covariance = Covariance(rows.T @ rows + added, np.eye(3))
     contrasts = differences(covariance, np.array([0, 1, 2]), np.array([1, 2, 3]))
-    draws = collected(MultiplierNoise(rows, 1.0, added, "gaussian", 0, n_draws=20_000), contrasts)
+    draws = collected(MultiplierBootstrap(rows, 1.0, added, "gaussian", 0, n_draws=20_000), contrasts)
     np.testing.assert_allclose(draws.var(axis=1), 1, atol=0.04)
 
 
@@ -126,10 +126,10 @@ def test_intervals_of_few_clusters_hold_with_the_bootstrap_and_not_without():
         contrasts = differences(covariance, *pairs)
         reached = (np.abs(error[pairs[0]] - error[pairs[1]]) / contrasts.std_error).max()
         for kind in held:
-            noise = MultiplierNoise(rows, factor, np.zeros((k, k)), kind, seed, n_draws=600)
+            noise = MultiplierBootstrap(rows, factor, np.zeros((k, k)), kind, seed, n_draws=600)
             if kind == "normal":
-                noise = NormalNoise(normal_noise(covariance, seed).factor, seed, n_draws=600)
-            held[kind] += reached <= np.quantile(largest(noise, contrasts, absolute=True), 0.9)
+                noise = NormalDraws(normal_draws(covariance, seed).factor, seed, n_draws=600)
+            held[kind] += reached <= np.quantile(max_t_draws(noise, contrasts, absolute=True), 0.9)
     shares = {kind: count / replications for kind, count in held.items()}
     assert shares["normal"] < 0.83
     for kind in ("rademacher", "webb"):

@@ -10,7 +10,7 @@ from scipy.stats import norm
 
 from dmlrank.exceptions import OptionError
 from dmlrank.inference.covariance import Covariance, free_basis
-from dmlrank.inference.simultaneous import critical_value
+from dmlrank.inference.simultaneous import critical_value, critical_value_of
 
 # Three standard errors of a quantile from 100,000 draws are about 0.02 at these levels.
 TOLERANCE = 0.025
@@ -111,3 +111,10 @@ def test_the_same_every_time_and_the_same_in_other_units():
 def test_unknown_methods_are_refused():
     with pytest.raises(OptionError, match="did you mean 'bonferroni'"):
         critical_value(Covariance(np.eye(2), np.eye(2)), 0.05, "bonferoni")
+
+
+def test_contrasts_of_all_scores_have_the_scores_own_critical_value():
+    """One source of draws: the unit matrix as contrasts asks the same question."""
+    covariance = Covariance(np.diag([1.0, 4.0, 0.25]), np.eye(3))
+    assert critical_value_of(covariance, np.eye(3), 0.1) == critical_value(covariance, 0.1)
+    np.testing.assert_allclose(covariance.factor @ covariance.factor.T, covariance.matrix)
