@@ -12,6 +12,8 @@ from dmlrank.estimation.bt_restricted import RestrictedResampling
 from dmlrank.exceptions import DataNotStoredError, GraphError, NuisanceError, OptionError
 from dmlrank.fit.pipeline import _noise_under_restriction
 
+from ..support import either_order, true_first_stages, without_order
+
 FORMULA = "winner ~ x0 + x1 | model_a + model_b"
 
 
@@ -33,8 +35,8 @@ def features(battles):
 
 
 @pytest.fixture(scope="module")
-def known(sim, features):
-    return {"mu": sim.mu(features), "propensity": sim.propensity(features), "floor": 0.0, "functional": "bt"}
+def known(sim, battles):
+    return true_first_stages(sim, battles, "prompt") | {"floor": 0.0, "functional": "bt"}
 
 
 @pytest.fixture(scope="module")
@@ -88,9 +90,7 @@ def test_the_default_functional_is_bt(rank, battles, known, result):
 @pytest.mark.parametrize("position_bias", [True, False])
 def test_the_restriction_test_is_chi_squared_of_the_influence_values(rank, battles, known, position_bias):
     if not position_bias:
-        mu, pi = known["mu"], known["propensity"]
-        mu = (mu + np.swapaxes(mu, 1, 2)[..., ::-1]) / 2
-        known = known | {"mu": mu, "propensity": pi + np.swapaxes(pi, 1, 2)}
+        known = known | {"mu": without_order(known["mu"]), "propensity": either_order(known["propensity"])}
     res = rank(battles, FORMULA, estimator="bt_restricted", position_bias=position_bias, **known)
     free = rank(battles, FORMULA, position_bias=position_bias, **known)
     test = res.restriction_test()
@@ -112,9 +112,7 @@ def test_the_restriction_test_is_chi_squared_of_the_influence_values(rank, battl
 @pytest.mark.parametrize("position_bias", [True, False])
 def test_what_a_label_moves_is_what_another_outcome_would_have_changed(rank, battles, known, position_bias):
     if not position_bias:
-        mu, pi = known["mu"], known["propensity"]
-        mu = (mu + np.swapaxes(mu, 1, 2)[..., ::-1]) / 2
-        known = known | {"mu": mu, "propensity": pi + np.swapaxes(pi, 1, 2)}
+        known = known | {"mu": without_order(known["mu"]), "propensity": either_order(known["propensity"])}
     voted = battles["winner"].notna()
     # One label at a time in each of a few contexts: the last vote of the context is turned round.
     last = battles[voted].groupby("prompt").tail(1).index[:40]
@@ -173,8 +171,7 @@ def test_draws_are_samples_of_labels_from_the_model():
 def test_cycles_are_noticed(rank):
     sim = dr.datasets.Bt(n_items=4, n_features=2, gamma=1.5)
     battles = sim.sample(1500, rng=1)
-    x = battles.drop_duplicates("question_id")[["x0", "x1"]].to_numpy()
-    given = {"mu": sim.mu(x), "propensity": sim.propensity(x), "context": "question_id", "functional": "bt"}
+    given = true_first_stages(sim, battles) | {"context": "question_id", "functional": "bt"}
     res = rank(battles, FORMULA, estimator="bt_restricted", **given)
     assert res.restriction_test().pvalue == 1 / 2000
     free = res.update(estimator="debiased")
@@ -198,7 +195,7 @@ def test_clusters_and_repetitions(rank, battles, known, result):
 
 @pytest.mark.parametrize("position_bias", [True, False])
 def test_marginal_propensities(rank, battles, known, position_bias):
-    mu = known["mu"] if position_bias else (known["mu"] + np.swapaxes(known["mu"], 1, 2)[..., ::-1]) / 2
+    mu = known["mu"] if position_bias else without_order(known["mu"])
     options = {"mu": mu, "functional": "bt", "position_bias": position_bias, "estimator": "bt_restricted"}
     marginal = rank(battles, FORMULA, propensity="marginal", **options)
     rates = np.zeros((4, 4))
@@ -214,7 +211,7 @@ def test_marginal_propensities(rank, battles, known, position_bias):
 @pytest.mark.parametrize("position_bias", [True, False])
 @pytest.mark.parametrize("one_pair", [True, False])
 def test_estimated_tables_hold_the_cells(rank, battles, known, position_bias, one_pair):
-    mu = known["mu"] if position_bias else (known["mu"] + np.swapaxes(known["mu"], 1, 2)[..., ::-1]) / 2
+    mu = known["mu"] if position_bias else without_order(known["mu"])
     if one_pair:
         battles = battles.groupby("prompt", sort=False).head(1)
     res = rank(battles, FORMULA, estimator="bt_restricted", mu=mu, functional="bt", position_bias=position_bias)
@@ -261,8 +258,7 @@ def test_order_of_rows_and_names_do_not_matter(rank, battles, known, result):
 def test_two_models_have_no_restriction_to_test(rank):
     sim = dr.datasets.Bt(n_items=2, n_features=2)
     battles = sim.sample(300, rng=2)
-    x = battles.drop_duplicates("question_id")[["x0", "x1"]].to_numpy()
-    given = {"mu": sim.mu(x), "propensity": sim.propensity(x), "context": "question_id", "functional": "bt"}
+    given = true_first_stages(sim, battles) | {"context": "question_id", "functional": "bt"}
     res = rank(battles, FORMULA, estimator="bt_restricted", **given)
     np.testing.assert_allclose(res.params, res.update(estimator="debiased").params, atol=1e-10)
     with pytest.raises(OptionError, match=r"the restriction cannot be tested.*two models"):

@@ -20,15 +20,12 @@ from dmlrank.exceptions import (
     UnknownModelError,
 )
 
+from ..support import COVARIANCES, by_prompt, draw_with_groups, fits_of
+
 K = 4
 FORMULA = "winner ~ C(half) + x0 | model_a + model_b"
-KINDS = {
-    "robust": {},
-    "cluster": {"cov_type": "cluster", "cov_kwds": {"groups": "topic"}},
-    "two-way": {"cov_type": "cluster", "cov_kwds": {"groups": ["prompt", "judge"]}},
+KINDS = COVARIANCES | {
     "two groupings": {"cov_type": "cluster", "cov_kwds": {"groups": ["topic", "block"]}},
-    "fixed": {"prompts": "fixed"},
-    "weighted": {"weights": "importance"},
     "sampled": {"subsample": 50},
     "weighted sample": {"subsample": 50, "weights": "importance"},
 }
@@ -36,29 +33,12 @@ KINDS = {
 
 @pytest.fixture(scope="module")
 def battles(draw_battles):
-    drawn = draw_battles(np.random.default_rng(0), 120, K, 3, n_pairs=3, repeats=True, unlabelled=9)
-    frame = drawn.frame
-    number = frame["prompt"].str[1:].astype(int)
-    frame["half"] = np.where(number % 3 == 0, "odd one", "rest")
-    frame["all"] = "everything"
-    frame["block"] = "b" + (number % 11).astype(str)
-    frame["importance"] = 0.5 + (number % 5)
-    return drawn
+    return draw_with_groups(draw_battles, seed=0, n=120, unlabelled=9)
 
 
 @pytest.fixture(scope="module")
 def fitted(battles, rank):
-    made = {}
-
-    def fit(functional="borda", **options):
-        key = functional, repr(options)
-        if key not in made:
-            formula = options.pop("formula", FORMULA)
-            known = {"mu": battles.mu, "propensity": "shown", "functional": functional}
-            made[key] = rank(battles.frame, formula, **(known | options))
-        return made[key]
-
-    return fit
+    return fits_of(battles, rank, FORMULA)
 
 
 @pytest.fixture(autouse=True)
@@ -70,10 +50,6 @@ def raw_scores(results, weight=None):
     """F(mu(x)) plus correction of every context, (n, K)."""
     phi = results.influence if weight is None else results.influence / weight[:, None]
     return phi + results.params.to_numpy()
-
-
-def prompts(battles, column):
-    return battles.frame.groupby("prompt", sort=False)[column].first().to_numpy()
 
 
 def borda_written_out(battles):
@@ -94,7 +70,7 @@ def borda_written_out(battles):
 
 
 def test_scores_and_covariance_are_the_formula_written_out(battles, fitted):
-    raw, group = borda_written_out(battles), prompts(battles, "half")
+    raw, group = borda_written_out(battles), by_prompt(battles.frame, "half")
     groups = fitted().by("half")
     n = len(raw)
     phi = []
@@ -112,7 +88,7 @@ def test_scores_and_covariance_are_the_formula_written_out(battles, fitted):
 
 def test_clusters_add_up_the_influence_of_all_groups(battles, fitted):
     results = fitted(**KINDS["cluster"])
-    raw, group, topic = raw_scores(results), prompts(battles, "half"), prompts(battles, "topic")
+    raw, group, topic = raw_scores(results), by_prompt(battles.frame, "half"), by_prompt(battles.frame, "topic")
     total = np.zeros((7, 2 * K))
     for row, here, name in zip(raw, group, topic, strict=True):
         g = ["odd one", "rest"].index(here)
@@ -124,7 +100,7 @@ def test_clusters_add_up_the_influence_of_all_groups(battles, fitted):
 
 def test_annotators_are_crossed_with_prompts_written_out(battles, fitted):
     results = fitted(**KINDS["two-way"])
-    raw, group = raw_scores(results), prompts(battles, "half")
+    raw, group = raw_scores(results), by_prompt(battles.frame, "half")
     steps = results.steps
     pieces, at, judge = steps.influence.correction, steps.influence.block_context, steps.annotator
     size = steps.influence.block_weight
@@ -169,14 +145,14 @@ def test_the_groups_average_to_the_whole(battles, fitted, functional, weights):
     groups = results.by("half")
     share = np.array([fact.share for fact in groups.facts])
     np.testing.assert_allclose(groups.params.to_numpy() @ share, results.params, rtol=1e-12)
-    weight = prompts(battles, "importance") if weights else np.ones(120)
-    inside = prompts(battles, "half") == "rest"
+    weight = by_prompt(battles.frame, "importance") if weights else np.ones(120)
+    inside = by_prompt(battles.frame, "half") == "rest"
     np.testing.assert_allclose(share[1], weight[inside].sum() / weight.sum())
 
 
 def test_weights_are_those_of_the_target_population(battles, fitted):
-    weight = prompts(battles, "importance")
-    raw, group = borda_written_out(battles), prompts(battles, "half")
+    weight = by_prompt(battles.frame, "importance")
+    raw, group = borda_written_out(battles), by_prompt(battles.frame, "half")
     groups = fitted(weights="importance").by("half")
     for name in ("odd one", "rest"):
         inside = group == name
@@ -187,7 +163,7 @@ def test_weights_are_those_of_the_target_population(battles, fitted):
 
 
 def test_with_a_sample_scores_are_means_in_it_and_corrections_means_of_all(battles, fitted):
-    results, group = fitted("bt", subsample=50), prompts(battles, "half")
+    results, group = fitted("bt", subsample=50), by_prompt(battles.frame, "half")
     influence, groups = results.steps.influence, results.by("half")
     drawn = influence.sampled > 0
     for name in ("odd one", "rest"):
@@ -219,7 +195,7 @@ def test_a_group_without_weight_is_refused(battles, rank):
 def test_repetitions_add_what_other_folds_change(battles, rank):
     formula = "winner ~ C(half) | model_a + model_b"
     results = rank(battles.frame, formula, propensity="shown", n_rep=3, learner=shrunken_shares, n_folds=2)
-    groups, group = results.by("half"), prompts(battles, "half")
+    groups, group = results.by("half"), by_prompt(battles.frame, "half")
     each = []
     for repetition in results.steps.repetitions:
         influence = repetition.evaluated.influences[0]

@@ -14,39 +14,20 @@ from dmlrank.exceptions import HypothesisError, OptionError, OptionTypeError
 from dmlrank.plotting.rank_charts import bump_chart
 from dmlrank.results.comparison import automatic_names
 
+from ..support import COVARIANCES, draw_with_groups, fits_of
+
 K = 4
-CLUSTERS = {
-    "robust": {},
-    "cluster": {"cov_type": "cluster", "cov_kwds": {"groups": "topic"}},
-    "two-way": {"cov_type": "cluster", "cov_kwds": {"groups": ["prompt", "judge"]}},
-    "fixed": {"prompts": "fixed"},
-    "weighted": {"weights": "importance"},
-    "sampled": {"subsample": 60},
-}
 
 
 @pytest.fixture(scope="module")
 def battles(draw_battles):
-    drawn = draw_battles(np.random.default_rng(3), 120, K, 3, n_pairs=3, repeats=True, unlabelled=6)
-    drawn.frame["importance"] = 0.5 + (drawn.frame["prompt"].str[1:].astype(int) % 5)
-    return drawn
+    return draw_with_groups(draw_battles, seed=3, n=120, unlabelled=6)
 
 
 @pytest.fixture(scope="module")
 def fitted(battles, rank):
-    made = {}
-
-    def fit(functional="borda", kind="robust", frame=None, **options):
-        key = functional, kind, repr(options)
-        if frame is not None or key not in made:
-            known = {"mu": battles.mu, "propensity": "shown", "functional": functional}
-            result = rank(battles.frame if frame is None else frame, **(known | CLUSTERS[kind] | options))
-            if frame is not None:
-                return result
-            made[key] = result
-        return made[key]
-
-    return fit
+    fit = fits_of(battles, rank)
+    return lambda functional="borda", kind="robust", **options: fit(functional, **COVARIANCES[kind], **options)
 
 
 @pytest.fixture(autouse=True)
@@ -54,7 +35,7 @@ def quiet(ignore_warnings):
     """Seven clusters are meant here."""
 
 
-@pytest.mark.parametrize("kind", CLUSTERS)
+@pytest.mark.parametrize("kind", COVARIANCES)
 def test_every_result_keeps_its_own_covariance(fitted, kind):
     results = [fitted(functional, kind) for functional in ("borda", "bt", "rank_centrality")]
     if kind not in ("fixed", "weighted", "sampled"):
@@ -131,7 +112,7 @@ def test_a_result_and_itself_differ_by_nothing(fitted):
         same.t_test("a: m0 - b: m0")
 
 
-def test_prompts_are_matched_by_name_over_frames(battles, fitted):
+def test_prompts_are_matched_by_name_over_frames(battles, fitted, rank):
     one = fitted("borda")
     ids = battles.frame["prompt"].unique()
     shuffled = np.random.default_rng(1).permutation(ids)
@@ -142,7 +123,8 @@ def test_prompts_are_matched_by_name_over_frames(battles, fitted):
     for kind in ("robust", "cluster", "two-way"):
         one = fitted("borda", kind)
         expected = dr.compare(a=one, b=fitted("borda", kind, edge_weights="counts")).cov_params()
-        found = dr.compare(a=one, b=fitted("borda", kind, frame=frame, **kwds)).cov_params()
+        other = rank(frame, functional="borda", propensity="shown", **kwds, **COVARIANCES[kind])
+        found = dr.compare(a=one, b=other).cov_params()
         np.testing.assert_allclose(found, expected, rtol=1e-7, atol=1e-13)
 
 

@@ -10,6 +10,8 @@ import dmlrank as dr
 from dmlrank.functionals import CategoryWeights, named
 from dmlrank.inference.covariance import Covariance
 
+from ..support import either_order, true_first_stages, without_order
+
 LABELS = {
     2: ["model_a", "model_b"],
     3: ["model_a", "model_b", "tie"],
@@ -17,11 +19,6 @@ LABELS = {
 }
 FORMULA = "winner ~ 1 | model_a + model_b"
 FUNCTIONALS = ("borda", "bt", "rank_centrality")
-
-
-def mirrored(mu):
-    flip = [1, 0, *range(2, mu.shape[-1])]
-    return (mu + np.swapaxes(mu, 1, 2)[..., flip]) / 2
 
 
 def simulate(rng, mu, propensity, advantage=0.0):
@@ -59,10 +56,10 @@ def written_out(functional, mu, propensity, votes):
 @pytest.mark.parametrize("functional", FUNCTIONALS)
 def test_known_nuisances_give_the_formula_written_out(draw_mu, rank, functional, n_categories):
     rng = np.random.default_rng(n_categories)
-    mu = mirrored(draw_mu(rng, 80, 4, n_categories))
+    mu = without_order(draw_mu(rng, 80, 4, n_categories))
     propensity = rng.uniform(0.1, 0.9, size=(80, 4, 4))
     votes = simulate(rng, mu, propensity)
-    expected = propensity + np.swapaxes(propensity, 1, 2)
+    expected = either_order(propensity)
     fit = rank(votes, functional=functional, position_bias=False, mu=mu, propensity=expected, floor=0)
     bound = named(functional).bind(CategoryWeights.half(n_categories))
     theta, phi = written_out(bound, mu, propensity, votes)
@@ -77,10 +74,10 @@ def test_known_nuisances_give_the_formula_written_out(draw_mu, rank, functional,
 
 def test_a_column_of_expected_counts_is_the_array_of_expected_counts(draw_mu, rank):
     rng = np.random.default_rng(3)
-    mu = mirrored(draw_mu(rng, 60, 3, 3))
+    mu = without_order(draw_mu(rng, 60, 3, 3))
     propensity = rng.uniform(0.3, 0.9, size=(60, 3, 3))
     votes = simulate(rng, mu, propensity)
-    total = propensity + np.swapaxes(propensity, 1, 2)
+    total = either_order(propensity)
     at = votes.dropna()
     places = [at[name].str[1:].astype(int) for name in ("prompt", "model_a", "model_b")]
     votes.loc[at.index, "expected"] = total[tuple(places)]
@@ -94,12 +91,12 @@ def both_settings(rank, share_first, seed, n=4000, mu=None):
     """Standard errors of the correction with and without order, true nuisances, a share of one order."""
     rng = np.random.default_rng(seed)
     mu = np.broadcast_to(np.array([0.5, 0.3, 0.2]), (n, 3, 3, 3)) * ~np.eye(3, dtype=bool)[:, :, None]
-    mu = mirrored(mu)
+    mu = without_order(mu)
     rate = np.where(np.triu(np.ones((3, 3))), share_first, 1 - share_first) * 0.5 * ~np.eye(3, dtype=bool)
     propensity = np.broadcast_to(rate, (n, 3, 3))
     votes = simulate(rng, mu, propensity)
     ordered = rank(votes, mu=mu, propensity=propensity, floor=0)
-    merged = rank(votes, mu=mu, propensity=propensity + np.swapaxes(propensity, 1, 2), floor=0, position_bias=False)
+    merged = rank(votes, mu=mu, propensity=either_order(propensity), floor=0, position_bias=False)
     return ordered, merged
 
 
@@ -116,7 +113,7 @@ def test_with_one_order_rare_merging_gains_by_the_ratio_of_the_derivation(rank):
 
 def test_swapping_the_columns_changes_nothing(rank):
     rng = np.random.default_rng(4)
-    votes = simulate(rng, mirrored(np.full((200, 3, 3, 3), 1 / 3)), np.full((200, 3, 3), 0.4))
+    votes = simulate(rng, without_order(np.full((200, 3, 3, 3), 1 / 3)), np.full((200, 3, 3), 0.4))
     swapped = votes.rename(columns={"model_a": "model_b", "model_b": "model_a"})
     swapped["winner"] = votes["winner"].replace({"model_a": "model_b", "model_b": "model_a"})
     for options in ({}, {"functional": "bt"}):
@@ -132,12 +129,11 @@ def test_learners_and_estimated_propensities_see_both_orders(rank):
     options = {"context": "question_id", "position_bias": False, "tune": {"n_estimators": 60, "extra_trees": True}}
     fit = rank(votes, formula, **options)
     (_, mu), *_ = fit.steps.mu.chunks(50)
-    np.testing.assert_allclose(mu, mirrored(mu), atol=1e-15)
+    np.testing.assert_allclose(mu, without_order(mu), atol=1e-15)
     known = rank(votes, formula, propensity="estimate", **options)
     cells = known.steps.data.cells
-    x = votes.drop_duplicates("question_id")[["x0", "x1"]].to_numpy()
-    truth = simulator.propensity(x)
-    expected = (truth + np.swapaxes(truth, 1, 2))[cells.context, cells.first, cells.second]
+    truth = true_first_stages(simulator, votes)["propensity"]
+    expected = either_order(truth)[cells.context, cells.first, cells.second]
     assert abs(np.mean(known.steps.propensity.cells / expected) - 1) < 0.1
     assert (known.params - simulator.truth("borda")).abs().max() < 5 * known.bse.max()
 
@@ -159,16 +155,16 @@ def test_weights_that_do_not_mirror_are_refused(rank):
 def test_given_probabilities_and_counts_have_to_ignore_order(rank, draw_mu):
     rng = np.random.default_rng(7)
     mu, propensity = draw_mu(rng, 60, 3, 3), rng.uniform(0.2, 0.8, size=(60, 3, 3))
-    votes = simulate(rng, mirrored(mu), propensity)
+    votes = simulate(rng, without_order(mu), propensity)
     with pytest.raises(dr.DmlrankError, match="not the flip of the other order"):
         rank(votes, position_bias=False, mu=mu)
     with pytest.raises(dr.DmlrankError, match="differs by order"):
-        rank(votes, position_bias=False, mu=mirrored(mu), propensity=propensity)
+        rank(votes, position_bias=False, mu=without_order(mu), propensity=propensity)
 
 
 @pytest.mark.parametrize("merged", [False, True])
 def test_the_position_test_rejects_as_often_as_it_should(rank, merged):
-    mu = mirrored(np.full((400, 3, 3, 3), 1 / 3) * ~np.eye(3, dtype=bool)[:, :, None])
+    mu = without_order(np.full((400, 3, 3, 3), 1 / 3) * ~np.eye(3, dtype=bool)[:, :, None])
     z = []
     for seed in range(40):
         votes = simulate(np.random.default_rng(seed), mu[:150], np.full((150, 3, 3), 0.3))

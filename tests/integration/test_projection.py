@@ -18,39 +18,24 @@ from dmlrank.exceptions import (
     UnknownModelError,
 )
 
+from ..support import COVARIANCES, by_prompt, draw_with_groups, fits_of
+
 K = 4
 FORMULA = "winner ~ C(half) + x0 + x1 | model_a + model_b"
-KINDS = {
-    "robust": {},
-    "cluster": {"cov_type": "cluster", "cov_kwds": {"groups": "topic"}},
-    "two-way": {"cov_type": "cluster", "cov_kwds": {"groups": ["prompt", "judge"]}},
-    "fixed": {"prompts": "fixed"},
-    "weighted": {"weights": "importance"},
-    "sampled": {"subsample": 60},
+KINDS = COVARIANCES | {
     "repeated": {"n_rep": 2, "mu": None, "learner": lambda x, y, w, rng: lambda x: np.full((len(x), 3), 1 / 3)},
 }
 
 
 @pytest.fixture(scope="module")
 def battles(draw_battles):
-    drawn = draw_battles(np.random.default_rng(5), 150, K, 3, n_pairs=3, repeats=True, unlabelled=5)
-    number = drawn.frame["prompt"].str[1:].astype(int)
-    drawn.frame["half"] = np.where(number % 3 == 0, "odd one", "rest")
-    drawn.frame["importance"] = 0.5 + (number % 5)
-    return drawn
+    return draw_with_groups(draw_battles, seed=5, n=150, unlabelled=5)
 
 
 @pytest.fixture(scope="module")
 def fitted(battles, rank):
-    made = {}
-
-    def fit(functional="borda", kind="robust"):
-        if (functional, kind) not in made:
-            known = {"mu": battles.mu, "propensity": "shown", "functional": functional}
-            made[functional, kind] = rank(battles.frame, FORMULA, **(known | KINDS[kind]))
-        return made[functional, kind]
-
-    return fit
+    fit = fits_of(battles, rank, FORMULA)
+    return lambda functional="borda", kind="robust": fit(functional, **KINDS[kind])
 
 
 @pytest.fixture(autouse=True)
@@ -58,19 +43,15 @@ def quiet(ignore_warnings):
     """Seven clusters are meant here."""
 
 
-def prompts(battles, column):
-    return battles.frame.groupby("prompt", sort=False)[column].first().to_numpy()
-
-
 def regression(battles, results, kind, model):
     """statsmodels' regression of a model's raw scores on the same functions."""
-    weight = prompts(battles, "importance") if kind == "weighted" else np.ones(150)
+    weight = by_prompt(battles.frame, "importance") if kind == "weighted" else np.ones(150)
     raw = results.influence[:, model] / (weight / weight.mean()) + results.params.iloc[model]
-    odd = (prompts(battles, "half") == "rest").astype(float)
-    v = np.column_stack([np.ones(150), odd, prompts(battles, "x0"), prompts(battles, "x0") ** 2])
+    odd = (by_prompt(battles.frame, "half") == "rest").astype(float)
+    v = np.column_stack([np.ones(150), odd, by_prompt(battles.frame, "x0"), by_prompt(battles.frame, "x0") ** 2])
     made = sm.WLS(raw, v, weights=weight)
     if kind == "cluster":
-        codes = pd.factorize(prompts(battles, "topic"))[0]
+        codes = pd.factorize(by_prompt(battles.frame, "topic"))[0]
         fit = made.fit(cov_type="cluster", cov_kwds={"groups": codes, "use_correction": False})
         return fit.params, fit.cov_params() * 7 / 6
     fit = made.fit(cov_type="HC0")
@@ -91,7 +72,7 @@ def test_coefficients_and_covariance_are_those_of_statsmodels(battles, fitted, k
 
 
 def test_functions_of_the_caller_and_splines_are_read_as_in_a_fit(battles, fitted):
-    results, x0 = fitted(), prompts(battles, "x0")
+    results, x0 = fitted(), by_prompt(battles.frame, "x0")
     raw = results.influence + results.params.to_numpy()
     projection = results.project("~ np.exp(x0)")
     v = np.column_stack([np.ones(150), np.exp(x0)])
@@ -184,7 +165,7 @@ def test_bands_are_linear_combinations_with_one_critical_value(battles, fitted):
 def test_a_grid_by_default_covers_the_data_and_others_stay_at_their_usual_values(battles, fitted):
     projection = fitted().project("~ C(half) + x0")
     frame = projection.bands("x0", models="m1")
-    x0 = prompts(battles, "x0")
+    x0 = by_prompt(battles.frame, "x0")
     assert (frame["x0"].min(), frame["x0"].max(), len(frame)) == (x0.min(), x0.max(), 25)
     usual = projection.bands("x0", [1.0], at={"half": "rest"}, models="m1")
     np.testing.assert_allclose(projection.bands("x0", [1.0], models="m1")["estimate"], usual["estimate"])

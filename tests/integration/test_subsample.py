@@ -5,6 +5,8 @@ import pytest
 
 import dmlrank as dr
 
+from ..support import true_first_stages
+
 FORMULA = "winner ~ x0 + x1 | model_a + model_b"
 
 
@@ -15,8 +17,7 @@ def ties():
 
 def fit(ties, n=600, functional="bt", rng=0, **options):
     data = ties.sample(n, rng=3)
-    x = data.drop_duplicates("question_id")[["x0", "x1"]].to_numpy()
-    given = {"mu": ties.mu(x), "propensity": "propensity", "floor": 0.0} | options
+    given = true_first_stages(ties, data) | {"propensity": "propensity", "floor": 0.0} | options
     return dr.dml_rank(FORMULA, data, context="question_id", functional=functional, rng=rng, n_jobs=1, **given)
 
 

@@ -28,6 +28,7 @@ from dmlrank.functionals.position_effect import FirstAdvantage
 from dmlrank.functionals.win_probability import PairShare
 from dmlrank.nuisance.propensity_model.all_pairs import GivenPairs
 
+from ...support import either_order, without_order
 from .populations import Population, random_direction, slope
 
 N_PROMPTS, N_ITEMS = 2, 3
@@ -63,12 +64,6 @@ def drawn_mu(rng, n_categories):
     return mu
 
 
-def flipped_mean(mu):
-    """The nearest probabilities in which order does not matter."""
-    flip = [1, 0, *range(2, mu.shape[-1])]
-    return (mu + np.swapaxes(mu, 1, 2)[..., flip]) / 2
-
-
 def as_data(population, make_data, ordered=True):
     context, first, second, label = population.votes()
     data = make_data(
@@ -87,7 +82,7 @@ def uncentred(score, population, make_data, ordered=True, annotators=False):
     """F + correction of every atom, (A, d), as the estimator computes it with true first stages."""
     data = as_data(population, make_data, ordered)
     pi = population.propensity()
-    pi = pi if ordered else pi + np.swapaxes(pi, 1, 2)
+    pi = pi if ordered else either_order(pi)
     cells, prompt = data.cells, population.prompt
     propensity = pi[prompt[cells.context], cells.first, cells.second]
     blocks = blocks_by_context(data)
@@ -120,7 +115,7 @@ def test_influence_is_a_gradient(name, ordered, n_categories, make_data):
     if not ordered and isinstance(functional, Custom):
         functional = functional.without_order()
     mu = drawn_mu(rng, n_categories)
-    population = Population(rng, mu if ordered else flipped_mean(mu))
+    population = Population(rng, mu if ordered else without_order(mu))
     base = population.probability()
     assert base.sum() == pytest.approx(1)
 
@@ -239,7 +234,7 @@ def model():
 
 def restricted_score(population, position):
     pi = population.propensity()
-    pi = pi if position else pi + np.swapaxes(pi, 1, 2)
+    pi = pi if position else either_order(pi)
     return RestrictedBradleyTerry(
         BradleyTerry(CategoryWeights.half(2)),
         Graph.all_pairs(N_ITEMS),

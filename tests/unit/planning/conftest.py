@@ -51,17 +51,6 @@ def convex_programme():
 
 
 @pytest.fixture(scope="session")
-def mirrored():
-    def make(mu):
-        """Probabilities in which order does not matter: those above the diagonal, flipped below it."""
-        flip = [1, 0, *range(2, mu.shape[3])]
-        upper = np.triu(np.ones(mu.shape[1:3], dtype=bool), 1)[:, :, None]
-        return np.where(upper, mu, np.swapaxes(mu, 1, 2)[..., flip])
-
-    return make
-
-
-@pytest.fixture(scope="session")
 def label_covariances():
     def make(functional, mu, ordered=True):
         """M of every context and pair, (n, m, K, K): J V J' with J from derivatives along unit vectors.

@@ -11,6 +11,8 @@ from dmlrank.exceptions import OptionError
 from dmlrank.functionals import CategoryWeights, Custom
 from dmlrank.planning.specification import solve
 
+from ...support import true_first_stages, without_order
+
 K = 3
 
 
@@ -39,11 +41,11 @@ def covariance(mu, pi, places, ordered):
 @pytest.mark.parametrize("one_pair", [False, True], ids=["many", "one"])
 @pytest.mark.parametrize("ordered", [False, True], ids=["unordered", "ordered"])
 @pytest.mark.parametrize("contrasted", [False, True], ids=["scores", "contrasts"])
-def test_no_general_solver_does_better(criterion, one_pair, ordered, contrasted, draw_mu, mirrored, convex_programme):
+def test_no_general_solver_does_better(criterion, one_pair, ordered, contrasted, draw_mu, convex_programme):
     rng = np.random.default_rng([criterion == "A", one_pair, ordered, contrasted])
     n = 3
     mu = draw_mu(rng, n, K, 2)
-    mu = mu if ordered else mirrored(mu)
+    mu = mu if ordered else without_order(mu)
     places = [(j, k) for j in range(K) for k in range(K) if j != k and (ordered or j < k)]
     cost = rng.uniform(0.5, 2, size=n)
     budget = (0.6 if one_pair else 0.4 * len(places)) * cost.sum()
@@ -130,13 +132,10 @@ def test_a_limit_on_steps_ends_the_search_before_it_is_certified():
 def test_a_fit_plans_for_its_own_estimator():
     sim = dr.datasets.Bt(n_items=3, n_features=2)
     battles = sim.sample(300, rng=0)
-    x = battles.drop_duplicates("question_id")[["x0", "x1"]].to_numpy()
-    given = {"mu": sim.mu(x), "propensity": sim.propensity(x), "context": "question_id", "floor": 0.0}
-    res = dr.dml_rank(
-        "winner ~ x0 + x1 | model_a + model_b", battles, functional="bt", estimator="bt_restricted", **given
-    )
+    known = true_first_stages(sim, battles) | {"floor": 0.0, "functional": "bt", "estimator": "bt_restricted"}
+    res = dr.dml_rank("winner ~ x0 + x1 | model_a + model_b", battles, context="question_id", **known)
     plan = res.design(budget=200)
-    expected = dr.design(sim.mu(x), "bt", estimator="bt_restricted", budget=200, floor=0.0)
+    expected = dr.design(known["mu"], "bt", estimator="bt_restricted", budget=200, floor=0.0)
     np.testing.assert_allclose(plan.std_errors, expected.std_errors, rtol=1e-6)
 
 

@@ -9,6 +9,8 @@ import pytest
 import dmlrank as dr
 from dmlrank.exceptions import DataError, OptionError
 
+from ...support import without_order
+
 FUNCTIONALS = ("borda", "bt", "rank_centrality")
 FORMULA = "winner ~ x0 + x1 | model_a + model_b"
 
@@ -72,9 +74,9 @@ def test_formula_and_simulation_agree_in_the_papers_collection_setting(benchmark
     assert 0.9 < row["se ratio min"] <= row["se ratio max"] < 1.1
 
 
-def test_a_plan_without_position_effect_is_as_precise_as_it_says(benchmark, mirrored):
+def test_a_plan_without_position_effect_is_as_precise_as_it_says(benchmark):
     ties = dr.datasets.Ties(coefficients=5)
-    mu = mirrored(ties.mu(ties.features(600, rng=2)))
+    mu = without_order(ties.mu(ties.features(600, rng=2)))
     plan = dr.design(mu, "bt", budget=500, position_bias=False, floor=0)
     made = benchmark.estimates(plan, plan.solution.propensity, n=600, seeds=800, seed=0)
     np.testing.assert_allclose(made.std(axis=0), plan.std_errors, rtol=0.1)
@@ -157,10 +159,10 @@ def test_a_fit_plans_for_new_prompts(fitted):
         fit.design(80, newdata=new.assign(question_id=0))
 
 
-def test_a_plan_for_one_kind_of_order_serves_a_fit_of_the_other(rank, mirrored, label):
+def test_a_plan_for_one_kind_of_order_serves_a_fit_of_the_other(rank, label):
     ties = dr.datasets.Ties()
     rng = np.random.default_rng(2)
-    mu = mirrored(ties.mu(ties.features(300, rng=rng)))
+    mu = without_order(ties.mu(ties.features(300, rng=rng)))
     for ordered in (True, False):
         plan = dr.design(mu, budget=600, position_bias=ordered)
         rows = label(plan.sample(rng), mu, rng)

@@ -1,0 +1,64 @@
+"""Probabilities, features and fits that tests of several rooms make in the same way."""
+
+from __future__ import annotations
+
+import numpy as np
+
+FORMULA = "winner ~ 1 | model_a + model_b"
+
+# Options of a fit of battles with the columns topic, prompt, judge and importance, by what its covariance is about.
+COVARIANCES = {
+    "robust": {},
+    "cluster": {"cov_type": "cluster", "cov_kwds": {"groups": "topic"}},
+    "two-way": {"cov_type": "cluster", "cov_kwds": {"groups": ["prompt", "judge"]}},
+    "fixed": {"prompts": "fixed"},
+    "weighted": {"weights": "importance"},
+    "sampled": {"subsample": 60},
+}
+
+
+def without_order(mu):
+    """Category probabilities, (..., K, K, C), in which order does not matter: the mean of a pair's both orders."""
+    flip = [1, 0, *range(2, mu.shape[-1])]
+    return (mu + np.swapaxes(mu, -3, -2)[..., flip]) / 2
+
+
+def either_order(propensity):
+    """Probability that a pair is labelled in one of its orders, (..., K, K), from that of ordered pairs."""
+    return propensity + np.swapaxes(propensity, -2, -1)
+
+
+def by_prompt(frame, column):
+    """A column that is the same in all rows of a prompt, once for each prompt, in the order of the frame."""
+    return frame.groupby("prompt", sort=False)[column].first().to_numpy()
+
+
+def true_first_stages(simulator, battles, context="question_id"):
+    """A simulator's own probabilities and propensities for the contexts of its sample: options of a fit."""
+    x = battles.drop_duplicates(context)[["x0", "x1"]].to_numpy()
+    return {"mu": simulator.mu(x), "propensity": simulator.propensity(x)}
+
+
+def draw_with_groups(draw_battles, seed, n, unlabelled):
+    """Battles of four models with repeated votes, and columns that are features, groups and weights of prompts."""
+    drawn = draw_battles(np.random.default_rng(seed), n, 4, 3, n_pairs=3, repeats=True, unlabelled=unlabelled)
+    number = drawn.frame["prompt"].str[1:].astype(int)
+    drawn.frame["half"] = np.where(number % 3 == 0, "odd one", "rest")
+    drawn.frame["all"] = "everything"
+    drawn.frame["block"] = "b" + (number % 11).astype(str)
+    drawn.frame["importance"] = 0.5 + (number % 5)
+    return drawn
+
+
+def fits_of(battles, rank, formula=FORMULA):
+    """A function that fits drawn battles, with their true first stages, once for every set of options."""
+    made = {}
+
+    def fit(functional="borda", **options):
+        key = functional, repr(options)
+        if key not in made:
+            known = {"mu": battles.mu, "propensity": "shown", "functional": functional, "formula": formula}
+            made[key] = rank(battles.frame, **(known | options))
+        return made[key]
+
+    return fit
