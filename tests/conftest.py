@@ -26,8 +26,9 @@ import pytest
 
 import dmlrank as dr
 from dmlrank.cli.files import read_frame
+from dmlrank.data.columns import Columns
 from dmlrank.data.formula.features import FeatureMap
-from dmlrank.data.preferences import PreferenceData, gather_cells
+from dmlrank.data.preferences import PreferenceData, first_rows, gather_cells
 
 LABELS = {
     2: ["model_a", "model_b"],
@@ -85,7 +86,9 @@ def load_benchmark():
 
 @pytest.fixture(scope="session")
 def make_data():
-    def make(context, first, second, label, *, n_items, n_categories, x=None, n_contexts=None, extras=None, order=None):
+    def make(
+        context, first, second, label, *, n_items, n_categories, x=None, n_contexts=None, columns=None, order=None
+    ):
         """Preference data, one vote per entry; a row per vote, then one for every context without a vote."""
         context, first, second, label = (np.asarray(part, dtype=np.intp) for part in (context, first, second, label))
         n = len(x) if x is not None else n_contexts or int(context.max()) + 1
@@ -106,7 +109,8 @@ def make_data():
             vote_row=np.arange(len(context)),
             row_context=rows,
             row_index=np.arange(len(rows)),
-            extras=pd.DataFrame(extras or {}, index=np.arange(len(rows))),
+            first_row=first_rows(rows),
+            columns=Columns.of(columns or {}, len(rows)),
             n_rows=len(rows),
             n_dropped=0,
         )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass, replace
-from hashlib import blake2b
 from typing import Any
 
 import numpy as np
@@ -12,10 +11,11 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from ..exceptions import DataError, DmlrankWarning
+from .columns import Coded, Columns, value_codes
 from .formula.features import FeatureNames
 from .formula.parse import Formula
-from .frames import Coded, each_vector, is_vector_column
-from .preferences import IntArray
+from .frames import is_vector_column
+from .preferences import IntArray, first_rows
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -27,8 +27,14 @@ class Rows:
     formula : Formula
     names : FeatureNames
         Columns and arrays that the features use.
+    available : tuple of str
+        Names of all columns of the frame.
     context, extras : tuple of str
-        Columns that identify a context, and columns read for clusters and propensities.
+        Columns that identify a context, and columns read for clusters, weights and propensities.
+    also : tuple of str
+        Columns that something asks for beside these, whose values may be missing.
+    propensity : str or None
+        Which of the columns holds propensities.
     table : DataFrame
         The columns, with a fresh index.
     roles : dict of Coded
@@ -47,8 +53,11 @@ class Rows:
 
     formula: Formula
     names: FeatureNames
+    available: tuple[str, ...]
     context: tuple[str, ...]
     extras: tuple[str, ...]
+    also: tuple[str, ...]
+    propensity: str | None
     table: pd.DataFrame
     roles: dict[str, Coded]
     arrays: dict[str, Any]
@@ -80,7 +89,7 @@ def find_contexts(rows: Rows) -> tuple[IntArray, IntArray, IntArray]:
         return np.arange(n), np.arange(n), np.arange(n)
     ids = rows.table[list(rows.context)].astype(str)
     row_context = np.asarray(ids.groupby(list(rows.context), sort=False).ngroup(), dtype=np.intp)
-    first_row = np.unique(row_context, return_index=True)[1].astype(np.intp)
+    first_row = first_rows(row_context)
     by_id = ids.iloc[first_row].reset_index(drop=True).sort_values(list(rows.context)).index.to_numpy()
     seed_order = np.empty(len(first_row), dtype=np.intp)
     seed_order[by_id] = np.arange(len(first_row))
@@ -93,7 +102,7 @@ def check_constant(rows: Rows, row_context: IntArray, first_row: IntArray) -> No
         return
     columns = {name: rows.table[name] for name in rows.names.columns} | rows.arrays
     for name, column in columns.items():
-        codes = _codes(column)
+        codes = value_codes(column)
         differs = codes != codes[first_row][row_context]
         if differs.any():
             row = int(np.flatnonzero(differs)[0])
@@ -108,19 +117,6 @@ def check_constant(rows: Rows, row_context: IntArray, first_row: IntArray) -> No
             )
 
 
-def _codes(column: Any) -> IntArray:
-    if isinstance(column, pd.Series) and not is_vector_column(column):
-        return pd.factorize(column, use_na_sentinel=True)[0]
-    if not isinstance(column, pd.Series) and column.dtype.kind not in "biuf":
-        matrix = column.reshape(len(column), -1)
-        rows_alike = pd.DataFrame(matrix).groupby(list(range(matrix.shape[1])), sort=False, dropna=False)
-        return np.asarray(rows_alike.ngroup(), dtype=np.intp)
-    rows = each_vector(column) if isinstance(column, pd.Series) else iter(column.reshape(len(column), -1))
-    # One digest for each row in place of a comparison for each number. Adding zero turns -0.0 into 0.0.
-    digests = [blake2b((row.astype(float) + 0.0).tobytes(), digest_size=16).digest() for row in rows]
-    return pd.factorize(np.array(digests, dtype=object))[0]
-
-
 def _cell(column: Any, row: int) -> str:
     cell = column.iloc[row] if isinstance(column, pd.Series) else column[row]
     text = repr(cell.item() if isinstance(cell, np.generic) else cell)
@@ -132,10 +128,9 @@ def identifiers(rows: Rows, first_row: IntArray) -> NDArray[np.object_]:
     ids = np.empty(len(first_row), dtype=object)
     if not rows.context:
         ids[:] = rows.index[first_row]
-    elif len(rows.context) == 1:
-        ids[:] = rows.table[rows.context[0]].iloc[first_row].tolist()
     else:
-        ids[:] = list(rows.table[list(rows.context)].iloc[first_row].itertuples(index=False, name=None))
+        named = Columns(rows.available, rows.table[list(rows.context)]).only(first_row)
+        ids[:] = named.identifiers(rows.context)
     return ids
 
 
@@ -160,7 +155,7 @@ def repeated_values(table: pd.DataFrame) -> dict[str, int]:
     for name in table.columns:
         column = table[name]
         if is_vector_column(column) or column.dtype == object or column.dtype.kind == "f":
-            codes = _codes(column)
+            codes = value_codes(column)
             different = int(codes.max(initial=-1)) + 1 + bool((codes < 0).any())
             # Almost every value is its own, as a prompt's is.
             if different > len(column) / 2:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
@@ -148,57 +147,6 @@ def name_of(value: object) -> str:
     return str(int(value)) if isinstance(value, float | np.floating) and value.is_integer() else str(value)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Coded:
-    """A column as numbers.
-
-    Attributes
-    ----------
-    codes : ndarray of int, shape (rows,)
-        Place of each cell's value among the levels, -1 where it is missing.
-    levels : ndarray of object
-        The values that occur, in the order of their first appearance.
-    """
-
-    codes: NDArray[np.intp]
-    levels: NDArray[np.object_]
-
-    @property
-    def known(self) -> NDArray[np.bool_]:
-        """Cells that are not missing, (rows,)."""
-        return self.codes >= 0
-
-    def only(self, kept: NDArray[np.bool_] | NDArray[np.intp]) -> Coded:
-        """Some of the cells, with the levels that these have."""
-        codes, found = pd.factorize(np.where(self.codes[kept] < 0, np.nan, self.codes[kept]))
-        return Coded(codes, self.levels[found.astype(np.intp)])
-
-    def lengthened(self, n_rows: int) -> Coded:
-        """With missing cells below, ``n_rows`` in all."""
-        return Coded(np.concatenate([self.codes, np.full(n_rows - len(self.codes), -1)]), self.levels)
-
-
-def check_names(table: pd.DataFrame, columns: Iterable[str]) -> dict[str, Coded]:
-    """Columns that hold labels, names or identifiers as numbers.
-
-    Raises
-    ------
-    DataError
-        Where a cell is none of these.
-    """
-    coded = {}
-    for name in columns:
-        try:
-            codes, levels = pd.factorize(table[name])
-            coded[name] = Coded(codes, np.asarray(levels, dtype=object))
-        except TypeError:
-            cell = next(cell for cell in table[name] if not _is_hashable(cell))
-            raise DataError(
-                f"column {name!r} holds {cell!r}, a {type(cell).__name__}; needed are names, numbers or labels"
-            ) from None
-    return coded
-
-
 def require_columns(names: Iterable[str], available: Sequence[str], purpose: str) -> None:
     """Raise :class:`ColumnError` for the first name that is not a column, with the nearest one that is."""
     for name in names:
@@ -273,14 +221,6 @@ def _vector(cell: Any, name: Any) -> NDArray[Any]:
 def _several(names: pd.Index) -> DataError:
     repeated = names[names.duplicated()].unique()
     return DataError(f"the frame has several columns named {listed(repeated)}; every column needs a name of its own")
-
-
-def _is_hashable(cell: Any) -> bool:
-    try:
-        hash(cell)
-    except TypeError:
-        return False
-    return True
 
 
 def _eager(data: Any) -> nw.DataFrame[Any]:

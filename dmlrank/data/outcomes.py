@@ -1,4 +1,4 @@
-"""From labels to categories: what was chosen, in one canonical order."""
+"""Labels and probabilities as outcome categories: their meanings, their canonical order, and the order flipped."""
 
 from __future__ import annotations
 
@@ -11,146 +11,12 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from ..exceptions import OptionError, OutcomeError, listed, nearest
-from .frames import Coded, name_of
+from .columns import Coded, Columns, IntArray, check_names
+from .frames import name_of
 
 # What rounding may add to or take from a probability.
 _ROUNDING = 1e-6
 _PREFIXES = ("p_", "pr_", "prob_", "probability_", "winner_")
-
-
-def is_preference(levels: Sequence[Any], items: set[str]) -> bool:
-    """Whether the distinct labels are numbers of which some lie between the whole ones and name no model.
-
-    Examples
-    --------
-    >>> is_preference([1, 0.25], {"gpt-4"}), is_preference([1, 0], {"gpt-4"}), is_preference([3.5, 4.5], {"3.5", "4.5"})
-    (True, False, False)
-    """
-    numeric = all(isinstance(level, int | float | np.number) for level in levels)
-    return numeric and any(not float(level).is_integer() and name_of(level) not in items for level in levels)
-
-
-def preference_shares(winner: pd.Series) -> NDArray[np.float64]:
-    """Shares of the two wins, (v, 2), from preferences for the item shown first.
-
-    Parameters
-    ----------
-    winner : Series of numbers, shape (v,)
-        Its index holds the numbers of the rows.
-
-    Raises
-    ------
-    OutcomeError
-        If a number is not in [0, 1].
-
-    Examples
-    --------
-    >>> preference_shares(pd.Series([0.25, 1.0])).tolist()
-    [[0.25, 0.75], [1.0, 0.0]]
-    """
-    p = winner.to_numpy(dtype=float)
-    outside = ~((p >= -_ROUNDING) & (p <= 1 + _ROUNDING))
-    if outside.any():
-        row, value = winner.index[outside][0], p[outside][0]
-        hint = "; divide percentages by 100" if 1 < p[outside].max() <= 100 and p.min() >= 0 else ""
-        raise OutcomeError(
-            f"the outcome {winner.name!r} is {value:g} in row {row} ({int(outside.sum())} such rows): numbers other "
-            f"than 0 and 1 are read as preferences for the item shown first, which lie in [0, 1]{hint}; numbers that "
-            f"are labels need categories={{{value:g}: 'tie'}}"
-        )
-    p = np.clip(p, 0.0, 1.0)
-    return np.stack([p, 1 - p], axis=1)
-
-
-def probability_shares(table: pd.DataFrame) -> NDArray[np.float64]:
-    """Shares of the categories, (v, C), from columns of probabilities.
-
-    Parameters
-    ----------
-    table : DataFrame, shape (v, C)
-        No cell is missing; its index holds the numbers of the rows.
-
-    Raises
-    ------
-    OutcomeError
-        If a cell is no number or negative, or a row does not sum to one.
-    """
-    for name, column in table.items():
-        if column.dtype.kind not in "biuf":
-            raise OutcomeError(
-                f"column {name!r} is {column.iloc[0]!r} in row {table.index[0]}; with several columns left of ~ each "
-                f"holds the probabilities of a category"
-            )
-    p = table.to_numpy(dtype=float)
-    lowest, total = p.min(axis=1), p.sum(axis=1)
-    wrong = ~((lowest >= -_ROUNDING) & (np.abs(total - 1) <= _ROUNDING))
-    if wrong.any():
-        at = int(np.flatnonzero(wrong)[0])
-        what = "has a negative one" if lowest[at] < -_ROUNDING else f"sums to {total[at]:g}"
-        values = ", ".join(f"{name} = {value:g}" for name, value in zip(table.columns, p[at], strict=True))
-        raise OutcomeError(
-            f"the probabilities left of ~ are not negative and sum to one; row {table.index[at]} {what}: {values} "
-            f"({int(wrong.sum())} such rows)"
-        )
-    p = np.maximum(p, 0.0)
-    return p / p.sum(axis=1, keepdims=True)
-
-
-def column_meanings(names: Sequence[str], given: Mapping[Any, str], known: Mapping[str, str]) -> list[str]:
-    """The category whose probability each column holds.
-
-    Parameters
-    ----------
-    names : sequence of str
-        Columns left of ~.
-    given : mapping
-        ``{column: meaning}`` for columns that are not known.
-    known : mapping
-        Known spellings, folded, and what they mean.
-
-    Raises
-    ------
-    OutcomeError
-        If a column is not known, two mean the same, or one of the wins has none.
-    """
-    meanings = {name: given.get(name) or known_meaning(name, known) for name in names}
-    unknown = [name for name, meaning in meanings.items() if meaning is None]
-    if unknown:
-        words = [f"p_{word}" for word in known]
-        raise OutcomeError(
-            f"the columns {listed(unknown)} left of ~ stand for no known category{nearest(unknown[0], words)} (known: "
-            f"model_a, model_b, tie, both_good, both_bad, also as p_a, p_b, p_tie, prob_...); pass "
-            f"categories={{{unknown[0]!r}: 'tie'}}"
-        )
-    read = [meaning for meaning in meanings.values() if meaning is not None]
-    for meaning in ("first", "second"):
-        if meaning not in read:
-            raise OutcomeError(
-                f"no column left of ~ holds the probability that the {meaning} item wins; read was "
-                f"{', '.join(f'{name} = {meaning}' for name, meaning in meanings.items())}"
-            )
-    twice = [name for name, meaning in meanings.items() if read.count(str(meaning)) > 1]
-    if twice:
-        raise OutcomeError(f"the columns {listed(twice)} left of ~ stand for one category, {meanings[twice[0]]!r}")
-    return read
-
-
-def known_meaning(name: str, known: Mapping[str, str]) -> str | None:
-    """The category that a column's name stands for, with or without a prefix such as ``p_``; None for others."""
-    folded = folded_words(name)
-    bare = [folded.removeprefix(prefix) for prefix in _PREFIXES]
-    return next((known[word] for word in [folded, *bare] if word in known), None)
-
-
-def folded_words(text: str) -> str:
-    """Words in lower case, joined by one underscore.
-
-    Examples
-    --------
-    >>> folded_words("Tie (both bad)")
-    'tie_both_bad'
-    """
-    return "_".join("".join(letter if letter.isalnum() else " " for letter in text.casefold()).split())
 
 
 MEANINGS = ("first", "second", "both_good", "both_bad", "tie")
@@ -189,21 +55,67 @@ class Outcomes:
     kind: str = "labels"
 
 
-def read_outcomes(
-    winner: pd.Series,
-    first: NDArray[np.object_],
-    second: NDArray[np.object_],
+@dataclass(frozen=True, slots=True, eq=False)
+class ComparedItems:
+    """Which two items each vote compares.
+
+    Attributes
+    ----------
+    first, second : ndarray of int, shape (v,)
+        Places of the items in ``names``, as they were shown.
+    names : sequence of str, length K
+    """
+
+    first: IntArray
+    second: IntArray
+    names: Sequence[str]
+
+    def present(self) -> set[str]:
+        """Names of the items that are compared at all."""
+        n = len(self.names)
+        seen = np.bincount(self.first, minlength=n) + np.bincount(self.second, minlength=n) > 0
+        return {name for name, here in zip(self.names, seen, strict=True) if here}
+
+
+def exchanged_wins(n_categories: int) -> IntArray:
+    """Places of the categories with the two wins exchanged, (C,).
+
+    Examples
+    --------
+    >>> exchanged_wins(4).tolist()
+    [1, 0, 2, 3]
+    """
+    return np.array([1, 0, *range(2, n_categories)])
+
+
+def exchange_wins(y: NDArray[np.float64], where: NDArray[np.bool_]) -> NDArray[np.float64]:
+    """Labels, (v, C), with the two wins exchanged in some rows, (v,): those whose pair is turned round.
+
+    Examples
+    --------
+    >>> exchange_wins(np.array([[0.7, 0.2, 0.1], [0.7, 0.2, 0.1]]), np.array([True, False])).tolist()
+    [[0.2, 0.7, 0.1], [0.7, 0.2, 0.1]]
+    """
+    return np.where(where[:, None], y[:, exchanged_wins(y.shape[1])], y)
+
+
+def read_labels(
+    winner: Coded,
+    pairs: ComparedItems,
+    column: Callable[[], pd.Series],
     categories: Mapping[Any, str] | None = None,
 ) -> Outcomes:
-    """Read labels, none of them missing, of votes on ``first`` against ``second`` (names of models).
+    """Read labels, none of them missing, of votes on pairs of items.
 
     Parameters
     ----------
-    winner : Series, shape (v,)
+    winner : Coded, shape (v,)
         Known spellings, names of the winning models, the numbers 1 (first) and 0 (second), or preferences for the
-        item shown first, numbers in [0, 1]. Its index holds the numbers of the rows.
-    first, second : ndarray of str, shape (v,)
+        item shown first, numbers in [0, 1].
+    pairs : ComparedItems
         The models of each vote.
+    column : callable
+        Makes the labels as a Series, whose index holds the numbers of the rows; called for preferences only.
     categories : mapping, optional
         ``{label: meaning}`` for labels that are not known, with the meanings ``first``, ``second``, ``both_good``,
         ``both_bad`` and ``tie``.
@@ -217,41 +129,25 @@ def read_outcomes(
 
     Examples
     --------
-    >>> outcomes = read_outcomes(pd.Series(["model_a", "tie"]), np.array(["x", "x"]), np.array(["y", "y"]))
+    >>> labels, pairs = pd.Series(["model_a", "tie"]), ComparedItems(np.array([0, 0]), np.array([1, 1]), ["x", "y"])
+    >>> outcomes = read_labels(Coded.of(labels), pairs, lambda: labels)
     >>> outcomes.categories, outcomes.y.tolist()
     (('first', 'second', 'tie'), [[1.0, 0.0, 0.0], [0.0, 0.0, 1.0]])
     """
-    codes, levels = pd.factorize(winner.to_numpy(dtype=object))
-    names, item = np.unique(np.concatenate([first, second]).astype(str), return_inverse=True)
-    side = item.reshape(2, -1)
-    return read_coded(Coded(codes, levels), side[0], side[1], names.tolist(), lambda: winner, categories)
-
-
-def read_coded(
-    winner: Coded,
-    first: NDArray[np.intp],
-    second: NDArray[np.intp],
-    names: Sequence[str],
-    column: Callable[[], pd.Series],
-    categories: Mapping[Any, str] | None = None,
-) -> Outcomes:
-    """The same as :func:`read_outcomes` from numbers: models are places in ``names``; ``column`` makes the labels."""
     given, levels = _checked(categories), list(winner.levels)
-    compared = np.bincount(first, minlength=len(names)) + np.bincount(second, minlength=len(names)) > 0
-    items = {name for name, seen in zip(names, compared, strict=True) if seen}
+    items = pairs.present()
     others = [level for level in levels if level not in given]
     _check_spelling(given, levels, others)
-    if len(others) == len(levels) and is_preference(others, items):
-        return Outcomes(MEANINGS[:2], preference_shares(column()), (("1", "first"), ("0", "second")), "preferences")
+    if len(others) == len(levels) and _is_preference(others, items):
+        return Outcomes(MEANINGS[:2], _preference_shares(column()), (("1", "first"), ("0", "second")), "preferences")
     meanings = _meanings(levels, given, items)
     # What is not a meaning is a model's name, and read by the side that it was shown on.
     place = {meaning: number for number, meaning in enumerate(MEANINGS)}
     meaning_of_vote = np.array([place[m] if m else -1 for m in meanings], dtype=np.intp)[winner.codes]
-    by_name = None in meanings and meaning_of_vote < 0
-    if np.any(by_name):
-        model = {name: number for number, name in enumerate(names)}
-        won = np.array([model.get(name_of(level), -1) for level in levels])[winner.codes[by_name]]
-        meaning_of_vote[by_name] = _sides(won, first[by_name], second[by_name], names)
+    by_name = meaning_of_vote < 0
+    if None in meanings and by_name.any():
+        won = winner.places({name: number for number, name in enumerate(pairs.names)})[by_name]
+        meaning_of_vote[by_name] = _sides(won, pairs, by_name)
     chosen = np.bincount(meaning_of_vote, minlength=len(MEANINGS)) > 0
     present = [number for number, seen in enumerate(chosen) if seen or number < 2]
     y = np.zeros((len(meaning_of_vote), len(present)))
@@ -286,11 +182,25 @@ def read_probabilities(table: pd.DataFrame, categories: Mapping[Any, str] | None
     """
     given = _checked(categories)
     names = [str(name) for name in table.columns]
-    meanings = _good_ties(names, column_meanings(names, given, _KNOWN), given)
-    shares = dict(zip(meanings, probability_shares(table).T, strict=True))
+    meanings = _good_ties(names, _column_meanings(names, given), given)
+    shares = dict(zip(meanings, _probability_shares(table).T, strict=True))
     present = tuple(m for m in MEANINGS if m in shares and (m in ("first", "second") or shares[m].any()))
     y = np.stack([shares[meaning] for meaning in present], axis=1)
     return Outcomes(present, y, tuple(zip(names, meanings, strict=True)), "probabilities")
+
+
+def read_outcome_columns(
+    columns: Columns,
+    names: Sequence[str],
+    rows: IntArray,
+    pairs: ComparedItems,
+    categories: Mapping[Any, str] | None = None,
+) -> Outcomes:
+    """Read one column of labels, or several columns of probabilities, in the given rows, none of them missing there."""
+    table = columns.table(names, rows)
+    if len(names) > 1:
+        return read_probabilities(table, categories)
+    return read_labels(check_names(table, names)[names[0]], pairs, lambda: table[names[0]], categories)
 
 
 def is_category(name: str) -> bool:
@@ -301,7 +211,140 @@ def is_category(name: str) -> bool:
     >>> is_category("p_tie"), is_category("gpt4_verdict")
     (True, False)
     """
-    return known_meaning(name, _KNOWN) is not None
+    return _known_meaning(name) is not None
+
+
+def _is_preference(levels: Sequence[Any], items: set[str]) -> bool:
+    """Whether the distinct labels are numbers of which some lie between the whole ones and name no model.
+
+    Examples
+    --------
+    >>> _is_preference([1, 0.25], {"gpt-4"}), _is_preference([3.5, 4.5], {"3.5", "4.5"})
+    (True, False)
+    """
+    numeric = all(isinstance(level, int | float | np.number) for level in levels)
+    return numeric and any(not float(level).is_integer() and name_of(level) not in items for level in levels)
+
+
+def _preference_shares(winner: pd.Series) -> NDArray[np.float64]:
+    """Shares of the two wins, (v, 2), from preferences for the item shown first.
+
+    Parameters
+    ----------
+    winner : Series of numbers, shape (v,)
+        Its index holds the numbers of the rows.
+
+    Raises
+    ------
+    OutcomeError
+        If a number is not in [0, 1].
+
+    Examples
+    --------
+    >>> _preference_shares(pd.Series([0.25, 1.0])).tolist()
+    [[0.25, 0.75], [1.0, 0.0]]
+    """
+    p = winner.to_numpy(dtype=float)
+    outside = ~((p >= -_ROUNDING) & (p <= 1 + _ROUNDING))
+    if outside.any():
+        row, value = winner.index[outside][0], p[outside][0]
+        hint = "; divide percentages by 100" if 1 < p[outside].max() <= 100 and p.min() >= 0 else ""
+        raise OutcomeError(
+            f"the outcome {winner.name!r} is {value:g} in row {row} ({int(outside.sum())} such rows): numbers other "
+            f"than 0 and 1 are read as preferences for the item shown first, which lie in [0, 1]{hint}; numbers that "
+            f"are labels need categories={{{value:g}: 'tie'}}"
+        )
+    p = np.clip(p, 0.0, 1.0)
+    return np.stack([p, 1 - p], axis=1)
+
+
+def _probability_shares(table: pd.DataFrame) -> NDArray[np.float64]:
+    """Shares of the categories, (v, C), from columns of probabilities.
+
+    Parameters
+    ----------
+    table : DataFrame, shape (v, C)
+        No cell is missing; its index holds the numbers of the rows.
+
+    Raises
+    ------
+    OutcomeError
+        If a cell is no number or negative, or a row does not sum to one.
+    """
+    for name, column in table.items():
+        if column.dtype.kind not in "biuf":
+            raise OutcomeError(
+                f"column {name!r} is {column.iloc[0]!r} in row {table.index[0]}; with several columns left of ~ each "
+                f"holds the probabilities of a category"
+            )
+    p = table.to_numpy(dtype=float)
+    lowest, total = p.min(axis=1), p.sum(axis=1)
+    wrong = ~((lowest >= -_ROUNDING) & (np.abs(total - 1) <= _ROUNDING))
+    if wrong.any():
+        at = int(np.flatnonzero(wrong)[0])
+        what = "has a negative one" if lowest[at] < -_ROUNDING else f"sums to {total[at]:g}"
+        values = ", ".join(f"{name} = {value:g}" for name, value in zip(table.columns, p[at], strict=True))
+        raise OutcomeError(
+            f"the probabilities left of ~ are not negative and sum to one; row {table.index[at]} {what}: {values} "
+            f"({int(wrong.sum())} such rows)"
+        )
+    p = np.maximum(p, 0.0)
+    return p / p.sum(axis=1, keepdims=True)
+
+
+def _column_meanings(names: Sequence[str], given: Mapping[Any, str]) -> list[str]:
+    """The category whose probability each column holds.
+
+    Parameters
+    ----------
+    names : sequence of str
+        Columns left of ~.
+    given : mapping
+        ``{column: meaning}`` for columns that are not known.
+
+    Raises
+    ------
+    OutcomeError
+        If a column is not known, two mean the same, or one of the wins has none.
+    """
+    meanings = {name: given.get(name) or _known_meaning(name) for name in names}
+    unknown = [name for name, meaning in meanings.items() if meaning is None]
+    if unknown:
+        words = [f"p_{word}" for word in _KNOWN]
+        raise OutcomeError(
+            f"the columns {listed(unknown)} left of ~ stand for no known category{nearest(unknown[0], words)} (known: "
+            f"model_a, model_b, tie, both_good, both_bad, also as p_a, p_b, p_tie, prob_...); pass "
+            f"categories={{{unknown[0]!r}: 'tie'}}"
+        )
+    read = [meaning for meaning in meanings.values() if meaning is not None]
+    for meaning in ("first", "second"):
+        if meaning not in read:
+            raise OutcomeError(
+                f"no column left of ~ holds the probability that the {meaning} item wins; read was "
+                f"{', '.join(f'{name} = {meaning}' for name, meaning in meanings.items())}"
+            )
+    twice = [name for name, meaning in meanings.items() if read.count(str(meaning)) > 1]
+    if twice:
+        raise OutcomeError(f"the columns {listed(twice)} left of ~ stand for one category, {meanings[twice[0]]!r}")
+    return read
+
+
+def _known_meaning(name: str) -> str | None:
+    """The category that a column's name stands for, with or without a prefix such as ``p_``; None for others."""
+    folded = _folded_words(name)
+    bare = [folded.removeprefix(prefix) for prefix in _PREFIXES]
+    return next((_KNOWN[word] for word in [folded, *bare] if word in _KNOWN), None)
+
+
+def _folded_words(text: str) -> str:
+    """Words in lower case, joined by one underscore.
+
+    Examples
+    --------
+    >>> _folded_words("Tie (both bad)")
+    'tie_both_bad'
+    """
+    return "_".join("".join(letter if letter.isalnum() else " " for letter in text.casefold()).split())
 
 
 def _checked(categories: Mapping[Any, str] | None) -> dict[Any, str]:
@@ -355,13 +398,12 @@ def _check_spelling(given: dict[Any, str], levels: list[Any], others: list[Any])
             raise OutcomeError(f"categories has the label {label!r}, the data have {level!r}; spell it as in the data")
 
 
-def _sides(
-    won: NDArray[np.intp], first: NDArray[np.intp], second: NDArray[np.intp], names: Sequence[str]
-) -> NDArray[np.intp]:
-    """The place of "first" or "second" among the meanings, by which of the compared models won."""
+def _sides(won: IntArray, pairs: ComparedItems, votes: NDArray[np.bool_]) -> IntArray:
+    """The place of "first" or "second" among the meanings, by which of the compared models won these votes."""
+    first, second = pairs.first[votes], pairs.second[votes]
     third = (won != first) & (won != second)
     if third.any():
-        winner, *compared = (names[column[third][0]] for column in (won, first, second))
+        winner, *compared = (pairs.names[column[third][0]] for column in (won, first, second))
         raise OutcomeError(
             f"{int(third.sum())} votes name a winner that was not compared: {winner!r} in a comparison of "
             f"{compared[0]!r} with {compared[1]!r}"
@@ -379,7 +421,7 @@ def _unknown_labels(unknown: list[Any], levels: list[Any], items: set[str]) -> s
 
 
 def _folded(level: Any) -> Any:
-    return folded_words(level) if isinstance(level, str) else level
+    return _folded_words(level) if isinstance(level, str) else level
 
 
 def _is_number(level: Any) -> bool:

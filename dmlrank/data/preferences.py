@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from .columns import Columns
 from .formula.features import FeatureMap
+from .outcomes import exchange_wins, exchanged_wins
 
 IntArray = NDArray[np.intp]
 FloatArray = NDArray[np.float64]
@@ -89,8 +93,10 @@ class PreferenceData:
         Row of each vote among the rows that were kept.
     row_context : ndarray of int, shape (rows,)
         Context of every row that was kept.
-    extras : DataFrame
-        Columns read beside the formula's, for the rows that were kept.
+    first_row : ndarray of int, shape (n,)
+        First row of each context among the rows that were kept.
+    columns : Columns
+        Columns of the frame, for the rows that were kept: the formula's but for vectors, and all that options name.
     row_index : ndarray of int, shape (rows,)
         Position in the caller's frame of every row that was kept.
     n_rows, n_dropped : int
@@ -118,7 +124,8 @@ class PreferenceData:
     vote_row: IntArray
     row_context: IntArray
     row_index: IntArray
-    extras: pd.DataFrame
+    first_row: IntArray
+    columns: Columns
     n_rows: int
     n_dropped: int
     ordered: bool = True
@@ -129,7 +136,7 @@ class PreferenceData:
     @property
     def flip(self) -> IntArray:
         """The categories with the two wins exchanged, (C,)."""
-        return np.array([1, 0, *range(2, self.n_categories)])
+        return exchanged_wins(self.n_categories)
 
     @property
     def n_contexts(self) -> int:
@@ -156,6 +163,19 @@ class PreferenceData:
         """Number of contexts without any label."""
         return int((np.bincount(self.cells.context, minlength=self.n_contexts) == 0).sum())
 
+    def by_context(self, name: str) -> NDArray[Any]:
+        """Values of a column by context, (n,): those in the first row of each."""
+        return self.columns[name][self.first_row]
+
+    def context_table(self, names: Sequence[str] | None = None) -> pd.DataFrame:
+        """Columns as a DataFrame with a row per context, (n, columns): for functions of users, who know such frames."""
+        return self.columns.table(names, self.first_row).reset_index(drop=True)
+
+    def varying_context(self, values: NDArray[Any]) -> object:
+        """The first context whose rows, (rows,) in all, have different values; None where there is none."""
+        varies = values != values[self.first_row][self.row_context]
+        return self.context_ids[self.row_context[int(np.flatnonzero(varies)[0])]] if varies.any() else None
+
     def pair_counts(self) -> NDArray[np.int64]:
         """Labelled cells of every ordered pair, (K, K); above the diagonal only where order does not matter."""
         return self.cells.counts(self.n_items)
@@ -171,8 +191,8 @@ class PreferenceData:
         cells = self.cells
         back = cells.first > cells.second
         first, second = np.minimum(cells.first, cells.second), np.maximum(cells.first, cells.second)
-        y = np.where(back[:, None], cells.y[:, self.flip], cells.y)
-        vote_y = np.where(back[self.vote_cell, None], self.vote_y[:, self.flip], self.vote_y)
+        y = exchange_wins(cells.y, back)
+        vote_y = exchange_wins(self.vote_y, back[self.vote_cell])
         merged = Cells(cells.context, first, second, y, cells.n_votes, back)
         return replace(self, cells=merged, vote_y=vote_y, ordered=False)
 
@@ -198,6 +218,11 @@ class PreferenceData:
             vote_y=self.vote_y[vote_inside][:, chosen],
             vote_row=self.vote_row[vote_inside],
         )
+
+
+def first_rows(row_context: IntArray) -> IntArray:
+    """First row of each context, (n,), from the context of every row."""
+    return np.unique(row_context, return_index=True)[1].astype(np.intp)
 
 
 def gather_cells(context: IntArray, first: IntArray, second: IntArray, y: FloatArray) -> tuple[Cells, IntArray]:

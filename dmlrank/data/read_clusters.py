@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import pandas as pd
 
 from ..exceptions import DataError, OptionError
 from .preferences import FloatArray, IntArray, PreferenceData
@@ -57,9 +56,8 @@ def read_clusters(data: PreferenceData, groups: tuple[str, ...], context: tuple[
     by_vote: dict[str, IntArray] = {}
     for name in groups:
         rows = _row_codes(data, name)
-        first_row = np.unique(data.row_context, return_index=True)[1]
-        if (rows == rows[first_row][data.row_context]).all():
-            by_context[name] = rows[first_row]
+        if data.varying_context(rows) is None:
+            by_context[name] = rows[data.first_row]
         else:
             by_vote[name] = rows[data.vote_row]
     if not by_context:
@@ -92,12 +90,12 @@ def context_weights(data: PreferenceData, weights: Any) -> FloatArray | None:
     if weights is None:
         return None
     if isinstance(weights, str):
-        rows = pd.to_numeric(data.extras[weights], errors="coerce").to_numpy(dtype=float)
-        first_row = np.unique(data.row_context, return_index=True)[1]
-        values = rows[first_row]
-        varies = ~(rows == values[data.row_context]) & np.isfinite(rows)
-        if varies.any():
-            where = data.context_ids[data.row_context[np.flatnonzero(varies)[0]]]
+        rows = data.columns.numbers(weights)
+        values = rows[data.first_row]
+        # A row that holds no number does not count as another value; no weight is -1.
+        known = np.where(np.isfinite(rows), rows, values[data.row_context])
+        where = data.varying_context(np.where(np.isnan(known), -1.0, known))
+        if where is not None:
             raise DataError(f"weights={weights!r} varies within context {where!r}; a context has one weight")
     else:
         values = np.asarray(weights, dtype=float)
@@ -121,4 +119,4 @@ def _row_codes(data: PreferenceData, name: str) -> IntArray:
     if name == "context":
         return data.row_context
     # By value, not by appearance: folds must not depend on the order of the rows.
-    return pd.factorize(data.extras[name].astype(str), sort=True)[0]
+    return data.columns.sorted_codes(name)

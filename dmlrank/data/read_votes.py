@@ -1,4 +1,4 @@
-"""From a frame and a formula to :class:`PreferenceData`: one joint mask, contexts, votes."""
+"""Reading votes: from a frame and a formula to :class:`PreferenceData`."""
 
 from __future__ import annotations
 
@@ -12,13 +12,12 @@ from numpy.typing import NDArray
 from patsy import EvalEnvironment
 
 from ..exceptions import ColumnError, DataError, MissingDataError, listed, nearest
+from .columns import Columns, check_names
 from .contexts import Rows, check_constant, find_contexts, identifiers, warn_of_repeats
 from .formula.features import FeatureMap, check_features, fit_features, locate_names
 from .formula.parse import names_in, parse_formula
 from .frames import (
-    Coded,
     as_array,
-    check_names,
     column_names,
     is_vector_column,
     kind_of_time,
@@ -26,15 +25,16 @@ from .frames import (
     require_columns,
     take_columns,
 )
-from .outcomes import Outcomes, read_coded, read_probabilities
-from .preferences import IntArray, PreferenceData, gather_cells
-from .unlabelled import append_unlabelled
+from .outcomes import ComparedItems, Outcomes, read_labels, read_probabilities
+from .preferences import IntArray, PreferenceData, first_rows, gather_cells
+from .unlabelled import append_unlabelled, rows_below
 
 
 def read_preferences(
     formula: str,
     data: Any,
     environment: EvalEnvironment,
+    *,
     context: Sequence[str] = (),
     categories: Mapping[Any, str] | None = None,
     missing: str = "raise",
@@ -42,8 +42,9 @@ def read_preferences(
     propensity: str | None = None,
     votes: str = "mean",
     unlabelled: Any = None,
+    also: Sequence[str] | None = (),
 ) -> PreferenceData:
-    """Read what a fit needs from a frame.
+    """Read what a fit needs from a frame, all of it at once.
 
     Parameters
     ----------
@@ -60,21 +61,99 @@ def read_preferences(
     missing : {"raise", "drop", "keep"}
         What to do with rows in which a needed value is missing.
     groups, propensity : sequence of str, str
-        Further columns to read: clusters, and the propensity of the row's pair.
+        Further columns that are needed: clusters and weights, and the propensity of the row's pair.
     votes : {"mean", "first"}
         Whether all votes on one context, first and second item count, or the first in the order of the rows.
     unlabelled : frame, optional
         Further contexts, none of them labelled; see :func:`dmlrank.data.unlabelled.append_unlabelled`.
+    also : sequence of str, or None
+        Columns to take along, whose values may be missing: verdicts, features of the propensity. Names that are no
+        columns are left to who asks for them. None means every column.
 
     Raises
     ------
     DataError, MissingDataError, OutcomeError, FormulaError, ColumnError
         Where formula and data do not go together.
     """
-    everything = _needed_columns(formula, data, environment, tuple(context), tuple(groups), propensity)
-    if unlabelled is not None:
-        everything = append_unlabelled(everything, unlabelled, tuple(groups))
-    rows = everything.only(_complete(everything, missing, propensity))
+    rows = take_rows(
+        formula,
+        data,
+        environment,
+        context=context,
+        groups=groups,
+        propensity=propensity,
+        unlabelled=unlabelled,
+        also=also,
+    )
+    return preferences_of(rows, environment, categories=categories, missing=missing, votes=votes)
+
+
+def take_rows(
+    text: str,
+    data: Any,
+    environment: EvalEnvironment,
+    *,
+    context: Sequence[str] = (),
+    groups: Sequence[str] = (),
+    propensity: str | None = None,
+    unlabelled: Any = None,
+    also: Sequence[str] | None = (),
+) -> Rows:
+    """All rows with every column that anything will ask for; parameters as in :func:`read_preferences`."""
+    formula = parse_formula(text)
+    available = column_names(data)
+    roles = (*formula.outcomes, formula.first, formula.second)
+    require_columns(roles, available, f"formula {text!r}")
+    require_columns(context, available, "context=")
+    require_columns(groups, available, "cov_kwds groups and weights")
+    if propensity and propensity not in available:
+        words = ["estimate", "marginal"]
+        raise ColumnError(
+            f"propensity={propensity!r} is neither 'estimate' nor 'marginal' nor a column"
+            f"{nearest(propensity, [*words, *available])} (columns: {listed(available)})"
+        )
+    extras = tuple(dict.fromkeys([*groups, *([propensity] if propensity else [])]))
+    along = tuple(available) if also is None else tuple(name for name in also if name in available)
+    # One reading of all columns: a relation may have its rows in another order the next time.
+    used = [name for name in names_in(formula.features).values if name in available]
+    needed = list(dict.fromkeys([*roles, *used, *context, *extras]))
+    table = take_columns(data, list(dict.fromkeys([*needed, *along])))
+    n_rows = len(table)
+    names = locate_names(formula.features, available, environment, n_rows, roles)
+    arrays = {name: as_array(environment.namespace[name]) for name in names.arrays}
+    coded = check_names(table, [name for name in needed if name not in names.columns or _may_be_odd(table[name])])
+    for name in names.columns:
+        kind = kind_of_time(table[name])
+        if kind:
+            raise DataError(f"feature {name!r} is a {kind}; turn it into a number (days since ...) or a category")
+    rows = Rows(
+        formula=formula,
+        names=names,
+        available=tuple(available),
+        context=tuple(context),
+        extras=extras,
+        also=along,
+        propensity=propensity,
+        table=table,
+        roles={name: coded[name] if name in coded else check_names(table, [name])[name] for name in roles},
+        arrays=arrays,
+        index=np.arange(n_rows),
+        n_rows=n_rows,
+        n_own=n_rows,
+    )
+    return rows if unlabelled is None else append_unlabelled(rows, unlabelled, tuple(groups))
+
+
+def preferences_of(
+    everything: Rows,
+    environment: EvalEnvironment,
+    *,
+    categories: Mapping[Any, str] | None = None,
+    missing: str = "raise",
+    votes: str = "mean",
+) -> PreferenceData:
+    """Preference data of the rows that were taken: one joint mask, contexts, votes; see :func:`read_preferences`."""
+    rows = everything.only(_complete(everything, missing))
     while True:
         row_context, first_row, seed_order = find_contexts(rows)
         check_constant(rows, row_context, first_row)
@@ -89,58 +168,90 @@ def read_preferences(
         again = _later_votes(rows, row_context)
         rows, row_context = replace(rows.only(~again), n_later_votes=int(again.sum())), row_context[~again]
         # A context's first row is never a later vote, so the features stay those of its first row.
-        first_row = np.unique(row_context, return_index=True)[1]
-    return _assemble(rows, row_context, first_row, seed_order, x, feature_map, categories)
+        first_row = first_rows(row_context)
+    items = _items(rows)
+    pairs = _compared(rows, items)
+    vote_row = np.flatnonzero(rows.labelled)
+    if not len(vote_row):
+        raise DataError(f"no row has a label: {rows.formula.outcome!r} is missing in all {len(rows.table)} rows")
+    if len(vote_row) < len(pairs.first):
+        pairs = ComparedItems(pairs.first[vote_row], pairs.second[vote_row], items)
+    outcomes = _outcomes(rows, vote_row, pairs, categories)
+    cells, vote_cell = gather_cells(row_context[vote_row], pairs.first, pairs.second, outcomes.y)
+    return PreferenceData(
+        items=items,
+        categories=outcomes.categories,
+        labels=outcomes.labels,
+        outcome_kind=outcomes.kind,
+        x=x,
+        feature_map=feature_map,
+        context_ids=identifiers(rows, first_row),
+        seed_order=seed_order,
+        cells=cells,
+        vote_cell=vote_cell,
+        vote_y=outcomes.y,
+        vote_row=vote_row,
+        row_context=row_context,
+        first_row=first_row,
+        row_index=rows.index,
+        columns=_kept_columns(rows),
+        n_rows=rows.n_rows,
+        n_dropped=rows.n_rows - len(rows.table) - rows.n_later_votes,
+        n_votes_dropped=rows.n_later_votes,
+        n_added=int((rows.index[first_row] >= rows.n_own).sum()),
+    )
 
 
-def count_missing(
-    formula: str, data: Any, environment: EvalEnvironment, context: Sequence[str] = (), groups: Sequence[str] = ()
-) -> dict[str, int]:
+def count_missing(rows: Rows) -> dict[str, int]:
     """Rows in which a value is missing where one is needed, by column (and array of the caller).
 
-    Parameters are those of :func:`read_preferences`. A missing winner is none of these, nor are the models of such a
-    row.
+    A missing winner is none of these, nor are the models of such a row.
     """
-    rows = _needed_columns(formula, data, environment, tuple(context), tuple(groups), None)
-    return {name: int(np.sum(mask)) for name, mask in _missing_values(rows, "raise", None).items()}
+    return {name: int(np.sum(mask)) for name, mask in _missing_values(rows, "raise").items()}
 
 
-def _needed_columns(
-    text: str,
-    data: Any,
-    environment: EvalEnvironment,
-    context: tuple[str, ...],
-    groups: tuple[str, ...],
-    propensity: str | None,
-) -> Rows:
-    formula = parse_formula(text)
-    available = column_names(data)
-    roles = (*formula.outcomes, formula.first, formula.second)
-    require_columns(roles, available, f"formula {text!r}")
-    require_columns(context, available, "context=")
-    require_columns(groups, available, "cov_kwds groups and weights")
-    if propensity and propensity not in available:
-        words = ["estimate", "marginal"]
-        raise ColumnError(
-            f"propensity={propensity!r} is neither 'estimate' nor 'marginal' nor a column"
-            f"{nearest(propensity, [*words, *available])} (columns: {listed(available)})"
+def with_columns(data: PreferenceData, frame: Any, unlabelled: Any, names: Sequence[str] | None) -> PreferenceData:
+    """The data with further columns of the frames that they were read from.
+
+    Parameters
+    ----------
+    data : PreferenceData
+    frame, unlabelled : frame
+        They are read again only if ``data`` do not have all of the columns.
+    names : sequence of str, or None
+        As ``also`` of :func:`read_preferences`.
+
+    Raises
+    ------
+    DataError
+        If the rows are others than when the data were read, or come in another order.
+    """
+    known = data.columns
+    wanted = known.available if names is None else names
+    new = [name for name in dict.fromkeys(wanted) if name in known.available and name not in known]
+    if not new:
+        return data
+    table = take_columns(frame, [*known, *new])
+    if unlabelled is not None:
+        has = column_names(unlabelled)
+        table = rows_below(table, take_columns(unlabelled, [name for name in table.columns if name in has]))
+    changed = [f"{len(table)} rows in place of {data.n_rows}"] if len(table) != data.n_rows else []
+    if not changed:
+        again = Columns(known.available, table).only(data.row_index)
+        changed = [f"column {name!r} differs" for name in known.differing(again)]
+    if changed:
+        raise DataError(
+            f"the frame has other rows than when it was read, or has them in another order ({changed[0]}), so that "
+            f"{listed(new)} cannot be joined to what was read; hand over a frame whose rows stay as they are, such as "
+            f"relation.to_arrow_table() for a DuckDB relation"
         )
-    extras = tuple(dict.fromkeys([*groups, *([propensity] if propensity else [])]))
-    # One reading of all columns: a relation may have its rows in another order the next time.
-    used = [name for name in names_in(formula.features).values if name in available]
-    table = take_columns(data, list(dict.fromkeys([*roles, *used, *context, *extras])))
-    n_rows = len(table)
-    names = locate_names(formula.features, available, environment, n_rows, roles)
-    arrays = {name: as_array(environment.namespace[name]) for name in names.arrays}
-    coded = check_names(
-        table, [name for name in table.columns if name not in names.columns or _may_be_odd(table[name])]
-    )
-    for name in names.columns:
-        kind = kind_of_time(table[name])
-        if kind:
-            raise DataError(f"feature {name!r} is a {kind}; turn it into a number (days since ...) or a category")
-    in_roles = {name: coded[name] if name in coded else check_names(table, [name])[name] for name in roles}
-    return Rows(formula, names, context, extras, table, in_roles, arrays, np.arange(n_rows), n_rows, n_rows)
+    return replace(data, columns=known.joined(again))
+
+
+def _kept_columns(rows: Rows) -> Columns:
+    """The columns that are asked for later: vectors of the formula are in the features already."""
+    names = [name for name in rows.table.columns if name in rows.also or not is_vector_column(rows.table[name])]
+    return Columns(rows.available, rows.table[names])
 
 
 def _may_be_odd(feature: pd.Series) -> bool:
@@ -148,9 +259,9 @@ def _may_be_odd(feature: pd.Series) -> bool:
     return feature.dtype.kind == "O" and not is_vector_column(feature)
 
 
-def _complete(rows: Rows, missing: str, propensity: str | None) -> NDArray[np.bool_]:
+def _complete(rows: Rows, missing: str) -> NDArray[np.bool_]:
     """Rows without a missing value where one is needed, (rows,): the one joint mask."""
-    needed = _missing_values(rows, missing, propensity)
+    needed = _missing_values(rows, missing)
     holes = {name: np.asarray(mask) for name, mask in needed.items() if np.any(mask)}
     if missing != "drop" and holes:
         raise MissingDataError(_missing_message(rows, holes))
@@ -161,15 +272,15 @@ def _complete(rows: Rows, missing: str, propensity: str | None) -> NDArray[np.bo
     return keep
 
 
-def _missing_values(rows: Rows, missing: str, propensity: str | None) -> dict[str, Any]:
+def _missing_values(rows: Rows, missing: str) -> dict[str, Any]:
     """Where a needed value is missing, (rows,) for every column."""
     table, formula = rows.table, rows.formula
     labelled = rows.labelled
     roles = (*formula.outcomes, formula.first, formula.second)
     needed: dict[str, Any] = {name: ~rows.roles[name].known & labelled for name in roles}
-    needed |= {name: table[name].isna() for name in (*rows.context, *rows.extras) if name != propensity}
-    if propensity:
-        needed[propensity] = table[propensity].isna() & labelled
+    needed |= {name: table[name].isna() for name in (*rows.context, *rows.extras) if name != rows.propensity}
+    if rows.propensity:
+        needed[rows.propensity] = table[rows.propensity].isna() & labelled
     if missing != "keep":
         needed |= {name: table[name].isna() for name in rows.names.columns}
         needed |= {name: pd.isna(array).reshape(len(table), -1).any(axis=1) for name, array in rows.arrays.items()}
@@ -217,7 +328,7 @@ def _later_votes(rows: Rows, row_context: IntArray) -> NDArray[np.bool_]:
     code = {name: number for number, name in enumerate({name_of(level) for c in columns for level in c.levels})}
     votes = pd.DataFrame({"context": row_context[labelled]})
     for place, column in enumerate(columns):
-        votes[place] = _item_codes(column, code)[labelled]
+        votes[place] = column.places(code)[labelled]
     again = np.zeros(len(labelled), dtype=bool)
     again[labelled] = votes.duplicated()
     return again
@@ -238,78 +349,10 @@ def _items(rows: Rows) -> tuple[str, ...]:
     return tuple(sorted(present))
 
 
-def _assemble(
-    rows: Rows,
-    row_context: IntArray,
-    first_row: IntArray,
-    seed_order: IntArray,
-    x: NDArray[np.float64],
-    feature_map: FeatureMap,
-    categories: Mapping[Any, str] | None,
-) -> PreferenceData:
-    table, formula = rows.table, rows.formula
-    items = _items(rows)
-    code = {name: position for position, name in enumerate(items)}
-    first, second = (_item_codes(rows.roles[name], code) for name in (formula.first, formula.second))
-    _check_battles(rows, items, first, second)
-    vote_row = np.flatnonzero(rows.labelled)
-    if not len(vote_row):
-        raise DataError(f"no row has a label: {formula.outcome!r} is missing in all {len(table)} rows")
-    if len(vote_row) < len(first):
-        first, second = first[vote_row], second[vote_row]
-
-    outcomes = _outcomes(rows, vote_row, first, second, items, categories)
-    cells, vote_cell = gather_cells(row_context[vote_row], first, second, outcomes.y)
-    return PreferenceData(
-        items=items,
-        categories=outcomes.categories,
-        labels=outcomes.labels,
-        outcome_kind=outcomes.kind,
-        x=x,
-        feature_map=feature_map,
-        context_ids=identifiers(rows, first_row),
-        seed_order=seed_order,
-        cells=cells,
-        vote_cell=vote_cell,
-        vote_y=outcomes.y,
-        vote_row=vote_row,
-        row_context=row_context,
-        row_index=rows.index,
-        extras=table[list(rows.extras)],
-        n_rows=rows.n_rows,
-        n_dropped=rows.n_rows - len(table) - rows.n_later_votes,
-        n_votes_dropped=rows.n_later_votes,
-        n_added=int((rows.index[first_row] >= rows.n_own).sum()),
-    )
-
-
-def _outcomes(
-    rows: Rows,
-    vote_row: IntArray,
-    first: IntArray,
-    second: IntArray,
-    items: tuple[str, ...],
-    categories: Mapping[Any, str] | None,
-) -> Outcomes:
-    """The labels of the rows that have one, and of whom they are."""
-    formula = rows.formula
-
-    def votes() -> pd.DataFrame:
-        return rows.table[list(formula.outcomes)].iloc[vote_row].set_axis(rows.index[vote_row])
-
-    if formula.probabilities:
-        return read_probabilities(votes(), categories)
-    label = rows.roles[formula.outcome]
-    label = label if len(vote_row) == len(rows.table) else label.only(vote_row)
-    return read_coded(label, first, second, items, lambda: votes()[formula.outcome], categories)
-
-
-def _item_codes(column: Coded, code: Mapping[str, int]) -> IntArray:
-    """Code of each cell's item, -1 where there is none."""
-    return np.array([*(code[name_of(level)] for level in column.levels), -1], dtype=np.intp)[column.codes]
-
-
-def _check_battles(rows: Rows, items: tuple[str, ...], first: IntArray, second: IntArray) -> None:
+def _compared(rows: Rows, items: tuple[str, ...]) -> ComparedItems:
+    """The items of each row, -1 where there is none; raise where a row compares an item with itself."""
+    place_of = {name: place for place, name in enumerate(items)}
+    first, second = (rows.roles[name].places(place_of) for name in (rows.formula.first, rows.formula.second))
     itself = (first == second) & (first >= 0)
     if itself.any():
         row = int(np.flatnonzero(itself)[0])
@@ -320,3 +363,18 @@ def _check_battles(rows: Rows, items: tuple[str, ...], first: IntArray, second: 
     if len(items) < 2:
         seen = f"only one model in the data ({items[0]!r})" if items else "no model in the data"
         raise DataError(f"{seen}; a ranking needs at least two")
+    return ComparedItems(first, second, items)
+
+
+def _outcomes(rows: Rows, vote_row: IntArray, pairs: ComparedItems, categories: Mapping[Any, str] | None) -> Outcomes:
+    """The labels of the rows that have one."""
+    formula = rows.formula
+
+    def votes() -> pd.DataFrame:
+        return rows.table[list(formula.outcomes)].iloc[vote_row].set_axis(rows.index[vote_row])
+
+    if formula.probabilities:
+        return read_probabilities(votes(), categories)
+    label = rows.roles[formula.outcome]
+    label = label if len(vote_row) == len(rows.table) else label.only(vote_row)
+    return read_labels(label, pairs, lambda: votes()[formula.outcome], categories)

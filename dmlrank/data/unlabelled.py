@@ -9,9 +9,9 @@ import numpy as np
 import pandas as pd
 
 from ..exceptions import DataError, DmlrankError
+from .columns import check_names
 from .contexts import Rows
 from .frames import (
-    check_names,
     column_names,
     is_numeric_column,
     is_vector_column,
@@ -53,21 +53,30 @@ def append_unlabelled(rows: Rows, unlabelled: Any, groups: tuple[str, ...]) -> R
         require_columns(needed, available, "needed are the columns of features, context= and clusters")
         formula = rows.formula
         roles = [name for name in (*formula.outcomes, formula.first, formula.second) if name in available]
-        new = take_columns(unlabelled, list(dict.fromkeys([*needed, *roles])))
-        check_names(new, [name for name in new.columns if not is_vector_column(new[name])])
+        also = [name for name in rows.also if name in available]
+        new = take_columns(unlabelled, list(dict.fromkeys([*needed, *roles, *also])))
+        check_names(new, [name for name in [*needed, *roles] if not is_vector_column(new[name])])
     except DmlrankError as error:
         raise type(error)(f"unlabelled=: {error}") from None
     for name in roles:
         _check_empty(new[name], name in formula.outcomes, formula.outcome)
-    n_rows = rows.n_rows + len(new)
-    table = {
-        name: _joined(rows.table[name], new[name]) if name in needed else _lengthened(rows.table[name], n_rows)
-        for name in rows.table.columns
-    }
-    index = pd.RangeIndex(n_rows)
-    joined = pd.DataFrame({name: column.set_axis(index) for name, column in table.items()}, index=index)
+    for name in needed:
+        _check_kinds(rows.table[name], new[name])
+    below = new.drop(columns=[name for name in roles if name not in needed])
+    joined = rows_below(rows.table, below)
+    n_rows = len(joined)
     coded = {name: column.lengthened(n_rows) for name, column in rows.roles.items()}
     return replace(rows, table=joined, roles=coded, index=np.arange(n_rows), n_rows=n_rows)
+
+
+def rows_below(own: pd.DataFrame, new: pd.DataFrame) -> pd.DataFrame:
+    """The columns of ``own`` with the rows of ``new`` below; what ``new`` does not have is missing there."""
+    index = pd.RangeIndex(len(own) + len(new))
+    columns = {
+        name: _joined(own[name], new[name]) if name in new.columns else _lengthened(own[name], len(index))
+        for name in own.columns
+    }
+    return pd.DataFrame({name: column.set_axis(index) for name, column in columns.items()}, index=index)
 
 
 def _check_empty(column: pd.Series, outcome: bool, outcomes: str) -> None:
@@ -85,11 +94,14 @@ def _check_empty(column: pd.Series, outcome: bool, outcomes: str) -> None:
     )
 
 
-def _joined(own: pd.Series, new: pd.Series) -> pd.Series:
-    """Both columns below each other; categories in the order of the data's, then those that only ``new`` has."""
+def _check_kinds(own: pd.Series, new: pd.Series) -> None:
     kinds = _kind(own), _kind(new)
     if None not in kinds and kinds[0] != kinds[1]:
         raise DataError(f"unlabelled=: column {own.name!r} holds {kinds[1]}, in data it holds {kinds[0]}")
+
+
+def _joined(own: pd.Series, new: pd.Series) -> pd.Series:
+    """Both columns below each other; categories in the order of the data's, then those that only ``new`` has."""
     if isinstance(own.dtype, pd.CategoricalDtype):
         coded = isinstance(new.dtype, pd.CategoricalDtype)
         levels = list(new.cat.categories) if coded else sorted(new.dropna().unique())
@@ -97,7 +109,7 @@ def _joined(own: pd.Series, new: pd.Series) -> pd.Series:
         return pd.Series(pd.Categorical(values, list(dict.fromkeys([*own.cat.categories, *levels]))), name=own.name)
     if own.dtype == new.dtype:
         return pd.concat([own, new])
-    if bool in (own.dtype, new.dtype) and kinds == _NUMBERS:
+    if bool in (own.dtype, new.dtype) and (_kind(own), _kind(new)) == _NUMBERS:
         own, new = own.astype(float), new.astype(float)
     return plain_column(pd.concat([own.astype(object), new.astype(object)], ignore_index=True))
 

@@ -13,8 +13,9 @@ from ..nuisance.boosting.random_search import RandomSearch
 P = ParamSpec("P")
 T = TypeVar("T")
 
-# No number depends on it, so that a step is not made again for it.
-_NOT_COMPARED = "n_jobs"
+# No number depends on them, so that a step is not made again for them: how many threads work, and which columns are
+# taken along for later steps, which take those that are lacking themselves.
+_NOT_COMPARED = ("n_jobs", "columns_along")
 _PLAIN = (str, int, float, bool, dict, RandomSearch, type(None))
 
 
@@ -79,8 +80,9 @@ class Cache:
 
         The function sees nothing but its arguments, so that a source which is not among them cannot be forgotten.
         Arrays and objects are the same where they are one object, plain values where they are equal, and tuples
-        (records that are named tuples, too) where all their entries are the same. ``n_jobs`` is passed on and not
-        compared. Warnings of the package that the function gave are given again.
+        (records that are named tuples, too) where all their entries are the same. ``n_jobs`` and
+        ``columns_along`` are passed on and not compared. Warnings of the package that the function gave are given
+        again.
 
         Parameters
         ----------
@@ -100,7 +102,7 @@ class Cache:
                 f"{function.__qualname__} sees more than its arguments; the cache calls functions of a module"
             )
         place = f"{function.__module__}.{function.__qualname__}" + (f" ({self._slot})" if self._slot else "")
-        compared = tuple(sorted((name, value) for name, value in named.items() if name != _NOT_COMPARED))
+        compared = tuple(sorted((name, value) for name, value in named.items() if name not in _NOT_COMPARED))
         sources = (*arguments, *compared)
         known = self._previous.get(place)
         if known is not None and _same(known.arguments, sources):

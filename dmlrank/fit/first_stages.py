@@ -11,6 +11,7 @@ import numpy as np
 
 from ..data.graph import Graph
 from ..data.preferences import Cells, FloatArray, PreferenceData
+from ..data.read_votes import with_columns
 from ..estimation.cross_fitting import CrossFittedMu, Folds, MuSource
 from ..estimation.judge import FeatureMu, JudgedMu, cross_fit_judged, fit_with_features
 from ..nuisance.judge.two_stage import labelled_share
@@ -25,7 +26,7 @@ from ..nuisance.propensity_model.estimate import (
     marginal_propensity,
     scaled,
 )
-from ..nuisance.propensity_model.supplied import propensity_table, selection_features
+from ..nuisance.propensity_model.supplied import propensity_columns, propensity_table, selection_features
 from ..options import Options
 from .state import Source
 
@@ -114,6 +115,10 @@ class PropensityModel(NamedTuple):
     def word(self) -> str | None:
         """``"estimate"``, ``"marginal"``, a column's name, or None where propensities are supplied."""
         return self.propensity if isinstance(self.propensity, str) else None
+
+    def with_columns(self, data: PreferenceData) -> PreferenceData:
+        """The data with the columns that formula or function ask for; only an update reads the frame for them."""
+        return with_columns(data, self.source.data, self.unlabelled, propensity_columns(self.propensity, self.formula))
 
 
 def cross_fit_mu(
@@ -213,15 +218,14 @@ def label_and_judge_propensities(
 def _propensities(
     data: PreferenceData, folds: Folds, model: PropensityModel, seed: np.random.SeedSequence, n_jobs: int | None
 ) -> Propensity:
-    source = model.source
     if model.column:
         return column_propensity(data, model.column)
     if model.word is None:
-        table = propensity_table(data, model.propensity, source.data, model.unlabelled)
+        table = propensity_table(model.with_columns(data), model.propensity)
         return given_propensity(data, table, model.graph, model.zeros_allowed)
     if model.word == "marginal":
         return marginal_propensity(data)
     if model.formula is not None:
-        x = selection_features(data, model.formula, source.data, model.unlabelled, source.environment)
+        x = selection_features(model.with_columns(data), model.formula, model.source.environment)
         data = replace(data, x=x)
     return estimate_propensity(data, folds.fold, folds.unit, model.tune, seed.spawn(folds.n_folds), n_jobs)

@@ -9,11 +9,12 @@ from ..data.formula.parse import parse_formula
 from ..data.graph import Graph
 from ..data.preferences import FloatArray, IntArray, PreferenceData
 from ..data.read_clusters import Clusters, context_weights, read_clusters
-from ..data.read_votes import read_preferences
+from ..data.read_votes import read_preferences, with_columns
 from ..estimation.cross_fitting import GivenMu
 from ..estimation.influence import InfluenceBlocks, blocks_by_context, blocks_by_group
-from ..nuisance.judge.verdicts import Verdicts, read_verdicts
+from ..nuisance.judge.verdicts import Verdicts, judge_columns, read_verdicts
 from ..nuisance.outcome_model.supplied import checked_mu
+from ..nuisance.propensity_model.supplied import propensity_columns
 from ..options import Options
 from .cache import Cache
 from .estimand import Setup, comparison_graph, restrict_items, set_up
@@ -94,8 +95,11 @@ class Reading(NamedTuple):
         )
 
 
-def read_source(source: Source, reading: Reading) -> PreferenceData:
-    """Read what the options ask for."""
+def read_source(source: Source, reading: Reading, *, columns_along: tuple[str, ...] | None = ()) -> PreferenceData:
+    """Read what the options ask for, and beside it the columns that later steps of the fit ask for (None: every one).
+
+    An update that asks for other columns keeps these data; the steps that need the columns read the frame for them.
+    """
     data = read_preferences(
         source.formula,
         source.data,
@@ -107,8 +111,15 @@ def read_source(source: Source, reading: Reading) -> PreferenceData:
         unlabelled=reading.unlabelled,
         groups=(*reading.groups, *([reading.weights] if reading.weights else [])),
         propensity=reading.propensity,
+        also=columns_along,
     )
     return data if reading.position_bias else data.unordered()
+
+
+def columns_of_later_steps(o: Options) -> tuple[str, ...] | None:
+    """Columns that judges and propensities ask for; None for every column."""
+    judges, propensities = judge_columns(o.judge), propensity_columns(o.propensity, o.propensity_formula)
+    return None if judges is None or propensities is None else (*judges, *propensities)
 
 
 def prepare_inputs(cache: Cache, read: PreferenceData, source: Source, o: Options) -> Inputs:
@@ -177,5 +188,5 @@ def take_verdicts(
     """What judges said of the data's pairs; None without a judge."""
     if judge is None:
         return None
-    formula = parse_formula(source.formula)
-    return read_verdicts(judge, data, formula, source.data, unlabelled, context, categories)
+    data = with_columns(data, source.data, unlabelled, judge_columns(judge))
+    return read_verdicts(judge, data, parse_formula(source.formula), context=context, categories=categories)

@@ -31,7 +31,7 @@ from .cache import Cache
 from .estimand import Setup
 from .estimators import estimator_named
 from .fit_covariance import covariance_of, make_covariance
-from .inputs import Reading, prepare_inputs, read_source
+from .inputs import Reading, columns_of_later_steps, prepare_inputs, read_source
 from .repetition import make_repetition, restricted_score
 from .state import Source, Steps
 
@@ -56,7 +56,7 @@ def run(options: Options, source: Source, previous: Steps | None = None) -> Step
     check_tune(o.tune)
     check_propensity(o.propensity)
     check_learner(o.learner, o.tune, o.propensity)
-    read = cache.call(read_source, source, Reading.of(o))
+    read = cache.call(read_source, source, Reading.of(o), columns_along=columns_of_later_steps(o))
     if not estimator_named(o.estimator).has_first_stages:
         return maximum_likelihood(read, o, source, cache)
     return _with_first_stages(read, o, source, cache)

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 import lightgbm as lgb
 import numpy as np
 
+from ..data.preferences import PreferenceData
+
 # The work of tune="cv" for propensities where prompts have several labelled pairs: rows from which a sample settles it
 # for all folds, configurations, inner folds, and rounds for a thousand labels, with those that early stopping waits
 # for, a mean over configurations some of which are soon given up. On simulated arenas rounds grow like the fourth root
@@ -66,18 +68,44 @@ class Cost:
     megabytes: float
 
 
-def estimate_cost(
-    n_contexts: int, n_cells: int, n_items: int, n_categories: int, n_features: int, n_folds: int, one_pair: bool
-) -> Cost:
-    """Estimate size and time of a fit.
+@dataclass(frozen=True, slots=True)
+class FitSize:
+    """What the work of a fit depends on.
 
-    Parameters
+    Attributes
     ----------
     n_contexts, n_cells, n_items, n_categories, n_features : int
         n, m, K, C and p.
     n_folds : int
     one_pair : bool
         No context has more than one labelled pair, so that propensities are summed over all pairs.
+    """
+
+    n_contexts: int
+    n_cells: int
+    n_items: int
+    n_categories: int
+    n_features: int
+    n_folds: int
+    one_pair: bool
+
+    @classmethod
+    def of(cls, data: PreferenceData, n_folds: int) -> FitSize:
+        """The size of a fit to these data."""
+        n_cells = len(data.cells)
+        return cls(
+            n_contexts=data.n_contexts,
+            n_cells=n_cells,
+            n_items=data.n_items,
+            n_categories=data.n_categories,
+            n_features=data.x.shape[1],
+            n_folds=n_folds,
+            one_pair=len(np.unique(data.cells.context)) == n_cells,
+        )
+
+
+def estimate_cost(size: FitSize) -> Cost:
+    """Estimate size and time of a fit.
 
     Notes
     -----
@@ -88,37 +116,43 @@ def estimate_cost(
     each, tuned with 4 configurations on 3 inner folds, once for all folds where rows are many. The time of a round,
     a + b rows columns trees, and of a prediction are measured on random numbers within the call.
     """
-    numbers = n_contexts * n_items * (n_items - 1) * n_categories
-    kept = n_cells * (n_folds - 1) / n_folds
-    contrast = _DRAWN if one_pair else min(_NEGATIVES, n_items * (n_items - 1))
+    numbers = size.n_contexts * size.n_items * (size.n_items - 1) * size.n_categories
+    kept = size.n_cells * (size.n_folds - 1) / size.n_folds
+    contrast = _DRAWN if size.one_pair else min(_NEGATIVES, size.n_items * (size.n_items - 1))
     selection_rows = kept * (1 + contrast)
-    megabytes = n_contexts * n_features * 8 / 1e6
-    if n_features == 0:
+    megabytes = size.n_contexts * size.n_features * 8 / 1e6
+    if size.n_features == 0:
         # Counts and one pass over one table for all contexts: about 50 million numbers a second.
         return Cost(0.2 + numbers / 5e7, 0, int(kept), numbers, megabytes)
-    fixed, per_number, per_leaf_visit = _probe(n_features + 2)
-    columns = 1 + min(_CURVES * n_features, _MOST_COLUMNS)
+    fixed, per_number, per_leaf_visit = _probe(size.n_features + 2)
+    columns = 1 + min(_CURVES * size.n_features, _MOST_COLUMNS)
     # Cells that settle how the effects and their boosters are trained, and on how many folds.
-    sampled, settling = (kept, n_folds) if n_cells <= _MANY else (kept * _MANY / n_cells, 1)
-    again = 0 if settling == n_folds else n_folds
+    sampled, settling = (kept, size.n_folds) if size.n_cells <= _MANY else (kept * _MANY / size.n_cells, 1)
+    again = 0 if settling == size.n_folds else size.n_folds
     fitted = (settling * sampled + again * kept) * columns
     seconds = 0.2 + fitted * _EVALUATIONS * _PER_NUMBER
     # Rounds, rows and trees of a round.
-    grown = [(settling * _MU_ROUNDS, 2 * sampled, n_categories), (again * _MU_ROUNDS / 2, 2 * kept, n_categories)]
-    if one_pair:
-        seconds += fitted * n_items * _SHARE_EVALUATIONS * _PER_ITEM_NUMBER
+    grown = [
+        (settling * _MU_ROUNDS, 2 * sampled, size.n_categories),
+        (again * _MU_ROUNDS / 2, 2 * kept, size.n_categories),
+    ]
+    if size.one_pair:
+        seconds += fitted * size.n_items * _SHARE_EVALUATIONS * _PER_ITEM_NUMBER
         rounds = float(_SHARE_ROUNDS)
         grown += [(settling * rounds, sampled * (1 + contrast), 1), (again * rounds, selection_rows, 1)]
     else:
-        rounds = _ROUNDS * max(n_cells / 1000, 1.0) ** 0.25
+        rounds = _ROUNDS * max(size.n_cells / 1000, 1.0) ** 0.25
         # An inner fold trains on two thirds of the rows.
         tuned = min(selection_rows, _MANY_ROWS) * 2 / 3
-        tunings = 1 if selection_rows > _MANY_ROWS else n_folds
-        grown += [(tunings * _CONFIGURATIONS * _INNER_FOLDS * rounds, tuned, 1), (n_folds * rounds, selection_rows, 1)]
+        tunings = 1 if selection_rows > _MANY_ROWS else size.n_folds
+        grown += [
+            (tunings * _CONFIGURATIONS * _INNER_FOLDS * rounds, tuned, 1),
+            (size.n_folds * rounds, selection_rows, 1),
+        ]
     for n_rounds, rows, per_round in grown:
-        seconds += n_rounds * (fixed + per_number * per_round * rows * (n_features + 2))
-    trees_asked = _MU_ROUNDS / 2 * n_categories + rounds * one_pair
-    visits = n_contexts * trees_asked * (_WALKS + _WALKS_PER_PAIR * n_items * (n_items - 1))
+        seconds += n_rounds * (fixed + per_number * per_round * rows * (size.n_features + 2))
+    trees_asked = _MU_ROUNDS / 2 * size.n_categories + rounds * size.one_pair
+    visits = size.n_contexts * trees_asked * (_WALKS + _WALKS_PER_PAIR * size.n_items * (size.n_items - 1))
     trees = round(sum(n_rounds * per_round for n_rounds, _, per_round in grown))
     return Cost(seconds + visits * per_leaf_visit, trees, int(selection_rows), numbers, megabytes)
 

@@ -1,9 +1,10 @@
-"""Everything that can be known of a fit before it is made, gathered without training anything on the data."""
+"""The check before a fit: what can be known without training anything on the data."""
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -13,17 +14,17 @@ from numpy.typing import NDArray
 from patsy import EvalEnvironment
 
 from ..data.contexts import repeated_values
-from ..data.formula.parse import parse_formula
-from ..data.frames import column_names, name_of, take_columns
+from ..data.formula.parse import names_in, parse_formula
+from ..data.frames import name_of
 from ..data.graph import Graph
 from ..data.preferences import FloatArray, PreferenceData
 from ..data.read_clusters import Clusters, read_clusters
-from ..data.read_votes import count_missing, read_preferences
+from ..data.read_votes import count_missing, preferences_of, take_rows
 from ..exceptions import DmlrankWarning
 from ..functionals import CategoryWeights
 from .advice import find_problems
 from .check import Check
-from .cost import estimate_cost
+from .cost import FitSize, estimate_cost
 from .counts import balance_p_values, cluster_sizes, count_repeats, order_test, position_effect, win_shares
 
 
@@ -41,52 +42,48 @@ def inspect_data(
 ) -> Check:
     """Look at data as a fit would read them; parameters are those of :func:`dmlrank.check`."""
     columns = [name for name in groups if name != "context"]
-    lacking = count_missing(formula, data, environment, context, columns)
+    features = names_in(parse_formula(formula).features).values
+    rows = take_rows(formula, data, environment, context=context, groups=columns, also=features)
+    lacking = count_missing(rows)
     kept = "keep" if missing == "keep" else "drop"
-    read, notices = _read(formula, data, environment, tuple(context), categories, kept, tuple(columns))
-    by_columns = read_clusters(read, tuple(groups), tuple(context))
-    found = _found(formula, data, read, tuple(context), min_labels, n_folds, by_columns, lacking)
-    return replace(found, problems=tuple(find_problems(found, read, missing, n_folds, notices)))
+    with _notices() as notices:
+        read = preferences_of(rows, environment, categories=categories, missing=kept)
+    clusters = read_clusters(read, tuple(groups), tuple(context))
+    found = _found(
+        read, clusters, lacking, formula=formula, context=tuple(context), min_labels=min_labels, n_folds=n_folds
+    )
+    return replace(found, problems=tuple(find_problems(found, read, missing, n_folds, tuple(notices))))
 
 
-def _read(
-    formula: str,
-    data: Any,
-    environment: EvalEnvironment,
-    context: tuple[str, ...],
-    categories: Mapping[Any, str] | None,
-    missing: str,
-    groups: tuple[str, ...],
-) -> tuple[PreferenceData, tuple[str, ...]]:
-    """The data, and the warnings given while they were read."""
+@contextmanager
+def _notices() -> Iterator[list[str]]:
+    """Our own warnings given meanwhile, as sentences; others are given as they are."""
+    notices: list[str] = []
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", DmlrankWarning)
-        read = read_preferences(
-            formula, data, environment, context=context, categories=categories, missing=missing, groups=groups
-        )
-    own = [w for w in caught if issubclass(w.category, DmlrankWarning)]
-    for other in caught:
-        if other not in own:
-            warnings.warn_explicit(other.message, other.category, other.filename, other.lineno)
-    return read, tuple(str(w.message) for w in own)
+        yield notices
+    for warning in caught:
+        if issubclass(warning.category, DmlrankWarning):
+            notices.append(str(warning.message))
+        else:
+            warnings.warn_explicit(warning.message, warning.category, warning.filename, warning.lineno)
 
 
 def _found(
-    formula: str,
-    data: Any,
     read: PreferenceData,
+    groups: Clusters | None,
+    lacking: Mapping[str, int],
+    *,
+    formula: str,
     context: tuple[str, ...],
     min_labels: int,
     n_folds: int,
-    groups: Clusters | None,
-    lacking: Mapping[str, int],
 ) -> Check:
     """Everything but the problems."""
     counts, worth = read.pair_counts(), np.array(CategoryWeights.half(read.n_categories).first)
     total, square = win_shares(read.cells, worth, read.n_items)
     graph = Graph.observed(counts, min_labels)
     parts = graph.components()
-    one_pair = len(np.unique(read.cells.context)) == len(read.cells)
     return Check(
         formula=formula,
         context=context,
@@ -99,7 +96,7 @@ def _found(
         n_comparisons=len(read.cells),
         features=read.feature_map.names,
         categories=read.categories,
-        labels=_labels(read, data, parse_formula(formula).outcome),
+        labels=_labels(read, parse_formula(formula).outcome),
         models=_models(read, counts, total, graph),
         pairs=_pairs(read, counts, total, graph),
         graph=graph,
@@ -107,19 +104,18 @@ def _found(
         order=order_test(counts),
         position=position_effect(counts, total, square),
         repeats=count_repeats(read.cells),
-        same_prompt=_same_prompt(read, data),
+        same_prompt=_same_prompt(read),
         clusters=_clusters(groups),
         missing=pd.Series(lacking, name="missing", dtype=int),
-        cost=estimate_cost(
-            read.n_contexts, len(read.cells), read.n_items, read.n_categories, read.x.shape[1], n_folds, one_pair
-        ),
+        cost=estimate_cost(FitSize.of(read, n_folds)),
         problems=(),
     )
 
 
-def _labels(read: PreferenceData, data: Any, outcome: str) -> pd.DataFrame:
-    raw = take_columns(data, [outcome])[outcome].iloc[read.row_index[read.vote_row]]
-    votes = pd.Series([name_of(label) for label in raw]).value_counts()
+def _labels(read: PreferenceData, outcome: str) -> pd.DataFrame:
+    # Columns of probabilities have no label that could be counted.
+    raw = read.columns[outcome][read.vote_row] if outcome in read.columns else np.empty(0)
+    votes = pd.Series([name_of(label) for label in raw], dtype=object).value_counts()
     table = pd.DataFrame(read.labels, columns=["label", "read_as"])
     table["votes"] = votes.reindex(table["label"]).fillna(0).to_numpy(dtype=int)
     table["share"] = table["votes"] / read.n_votes
@@ -172,11 +168,10 @@ def _share(part: NDArray[Any], whole: NDArray[Any]) -> FloatArray:
     return np.divide(part, whole, out=np.full(len(whole), np.nan), where=whole > 0)
 
 
-def _same_prompt(read: PreferenceData, data: Any) -> dict[str, int]:
-    first_row = read.row_index[np.unique(read.row_context, return_index=True)[1]]
-    known = column_names(data)
-    columns = take_columns(data, [name for name in read.feature_map.variables if name in known])
-    repeated = repeated_values(columns.iloc[first_row].reset_index(drop=True))
+def _same_prompt(read: PreferenceData) -> dict[str, int]:
+    repeated = repeated_values(
+        read.context_table([name for name in read.feature_map.variables if name in read.columns])
+    )
     return {name: count for name, count in repeated.items() if count}
 
 

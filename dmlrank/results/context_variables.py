@@ -4,21 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from hashlib import blake2b
 from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 from patsy import ModelDesc
 
+from ..data.columns import value_codes
 from ..data.formula.features import FeatureMap, check_features, fit_features, locate_names
 from ..data.formula.parse import names_in, parse_formula
-from ..data.frames import column_names, kind_of_time, require_columns
-from ..data.preferences import FloatArray, IntArray
+from ..data.frames import kind_of_time, require_columns
+from ..data.preferences import FloatArray, IntArray, first_rows
+from ..data.read_votes import with_columns
 from ..exceptions import DataError, FormulaError, MissingDataError, OptionError, listed
 from ..fit.state import Steps
-from ..nuisance.propensity_model.supplied import kept_rows
 
 _MOST_GROUPS = 100
 
@@ -142,7 +141,7 @@ def read_design(steps: Steps, formula: str) -> ContextDesign:
             f"project({formula!r}): needed is '~ functions of the prompt', such as '~ C(category) + length'"
         )
     text = text[1:].strip()
-    available = column_names(steps.source.data)
+    available = steps.data.columns.available
     formula_of_fit = parse_formula(steps.source.formula)
     roles = (*formula_of_fit.outcomes, formula_of_fit.first, formula_of_fit.second)
     names = locate_names(text, available, steps.source.environment, steps.data.n_rows, roles)
@@ -199,25 +198,20 @@ def _check_rank(steps: Steps, matrix: FloatArray, names: Sequence[str], formula:
 
 def _context_table(steps: Steps, columns: Sequence[str], what: str) -> pd.DataFrame:
     """The columns, a row per context."""
-    data, source = steps.data, steps.source
-    available = column_names(source.data)
-    require_columns(columns, available, what)
-    rows = kept_rows(data, source.data, steps.options.unlabelled, columns)
-    table = rows.iloc[np.unique(data.row_context, return_index=True)[1]].reset_index(drop=True)
+    require_columns(columns, steps.data.columns.available, what)
+    data = with_columns(steps.data, steps.source.data, steps.options.unlabelled, columns)
     for name in columns:
-        kind = kind_of_time(rows[name])
+        kind = kind_of_time(data.columns.table([name])[name])
         if kind:
             raise DataError(f"{what}: {name!r} is a {kind}; turn it into a number or a category")
         try:
-            codes = pd.factorize(rows[name], use_na_sentinel=True)[0]
-            first = pd.factorize(rows[name], use_na_sentinel=True)[0][np.unique(data.row_context, return_index=True)[1]]
-        except TypeError:
+            codes = data.columns.coded(name).codes
+        except DataError:
             raise DataError(f"{what}: {name!r} holds vectors or lists; needed are numbers or labels") from None
-        varies = codes != first[data.row_context]
-        if varies.any():
-            context = data.context_ids[data.row_context[int(np.flatnonzero(varies)[0])]]
+        context = data.varying_context(codes)
+        if context is not None:
             raise DataError(f"{what}: {name!r} varies within context {context!r}; groups are groups of prompts")
-    return table
+    return data.context_table(columns)
 
 
 def _check_function_of_features(steps: Steps, columns: Sequence[str], values: FloatArray, what: str) -> None:
@@ -230,8 +224,8 @@ def _check_function_of_features(steps: Steps, columns: Sequence[str], values: Fl
     used = set(names_in(features).values)
     unknown = [name for name in columns if name not in used]
     x = steps.data.x
-    code = _row_codes(x)
-    first = np.unique(code, return_index=True)[1]
+    code = value_codes(x)
+    first = first_rows(code)
     same = np.allclose(values, values[first][code], rtol=1e-9, atol=1e-12)
     alone = np.bincount(code)[code] == 1
     if same and (not unknown or alone.mean() < 0.5):
@@ -253,15 +247,6 @@ def _as_feature(steps: Steps, columns: Sequence[str]) -> str:
     table = _context_table(steps, columns, "by()")
     named = {name: name if name.isidentifier() else f"Q({name!r})" for name in columns}
     return " + ".join(named[name] if table[name].dtype.kind in "fiu" else f"C({named[name]})" for name in columns)
-
-
-def _row_codes(x: NDArray[Any]) -> IntArray:
-    """Equal rows have equal codes, (n,)."""
-    if x.shape[1] == 0:
-        return np.zeros(len(x), dtype=np.intp)
-    # Adding zero turns -0.0 into 0.0.
-    digests = [blake2b((row + 0.0).tobytes(), digest_size=16).digest() for row in x]
-    return pd.factorize(np.array(digests, dtype=object))[0]
 
 
 def _key(value: Any) -> tuple[bool, Any]:

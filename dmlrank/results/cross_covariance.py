@@ -159,7 +159,7 @@ def _annotators(steps: Steps) -> list[str]:
     if steps.annotator is None or steps.clusters is None:
         return []
     name = steps.clusters.names[-1]
-    known = sorted(set(steps.data.extras[name].astype(str)))
+    known = sorted(set(steps.data.columns.texts(name)))
     return [known[code] if code >= 0 else _NOBODY for code in steps.annotator]
 
 

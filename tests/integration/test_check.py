@@ -11,7 +11,7 @@ from scipy.stats import binomtest, chisquare
 
 import dmlrank as dr
 from dmlrank.exceptions import ColumnError, FormulaError, OptionError, OptionTypeError, OutcomeError
-from dmlrank.inspection.cost import estimate_cost
+from dmlrank.inspection.cost import FitSize, estimate_cost
 from dmlrank.inspection.counts import order_test, position_effect
 from dmlrank.nuisance.boosting import train as lightgbm
 
@@ -189,10 +189,10 @@ def test_nothing_is_trained_on_the_data(frame, monkeypatch):
 
 
 def test_the_cost_grows_with_the_work():
-    small, large = (estimate_cost(n, n, 5, 3, 4, 5, True) for n in (500, 20_000))
+    small, large = (estimate_cost(FitSize(n, n, 5, 3, 4, 5, True)) for n in (500, 20_000))
     assert 0 < small.seconds < large.seconds
     assert small.probabilities == 500 * 5 * 4 * 3
-    assert estimate_cost(500, 500, 5, 3, 0, 5, True).trees == 0
+    assert estimate_cost(FitSize(500, 500, 5, 3, 0, 5, True)).trees == 0
 
 
 def test_text_and_html_show_the_same_facts(found):

@@ -1,4 +1,4 @@
-"""What judges said, as arrays: verdicts on ordered pairs, wherever they come from."""
+"""Judges' verdicts on ordered pairs, as arrays, from columns, frames, arrays and functions."""
 
 from __future__ import annotations
 
@@ -7,23 +7,32 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
 
+from ...data.columns import Columns
 from ...data.formula.parse import Formula
-from ...data.frames import column_names, name_of, require_columns, take_columns
-from ...data.outcomes import MEANINGS, is_category, read_outcomes, read_probabilities
+from ...data.frames import column_names, require_columns
+from ...data.outcomes import MEANINGS, ComparedItems, exchange_wins, is_category, read_outcome_columns
 from ...data.preferences import Cells, FloatArray, IntArray, PreferenceData
 from ...exceptions import DataError, DmlrankError, JudgeError, OptionTypeError, listed
-from ..propensity_model.supplied import contexts_of, kept_rows
 
 # How far probabilities may be from summing to one.
 _SUM = 1e-4
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Said:
-    """One judge's verdicts: items as shown, (r,), and probabilities by meaning, (r, 5), or raw numbers, (r, q)."""
+class JudgeRatings:
+    """One judge's verdicts, one by one.
+
+    Attributes
+    ----------
+    context, first, second : ndarray of int, shape (r,)
+        Of each verdict; items as they were shown.
+    values : ndarray, shape (r, 5) or (r, q)
+        Probabilities by meaning, or numbers that are none.
+    probabilities : bool
+        Which of the two.
+    """
 
     context: IntArray
     first: IntArray
@@ -31,18 +40,25 @@ class Said:
     values: FloatArray
     probabilities: bool
 
-    def only(self, kept: Any) -> Said:
-        return Said(self.context[kept], self.first[kept], self.second[kept], self.values[kept], self.probabilities)
-
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Source:
-    """Where verdicts are read from."""
+class VerdictSource:
+    """What verdicts are read against.
+
+    Attributes
+    ----------
+    data : PreferenceData
+        With the columns that :func:`judge_columns` names.
+    formula : Formula
+        Whose item columns name the pairs in the data and in frames of verdicts.
+    context : tuple of str
+        Columns that identify a context in frames of verdicts.
+    categories : mapping or None
+        Meanings of labels that are not known.
+    """
 
     data: PreferenceData
     formula: Formula
-    frame: Any
-    unlabelled: Any
     context: tuple[str, ...]
     categories: Mapping[Any, str] | None
 
@@ -60,33 +76,48 @@ def named_judges(judge: Any) -> list[tuple[str, Any]]:
     return [("judge", judge)]
 
 
-def read_said(name: str, spec: Any, source: Source) -> Said:
+def judge_columns(judge: Any) -> tuple[str, ...] | None:
+    """Columns of the data that ``judge=`` asks for; None means every column, as a function does.
+
+    Examples
+    --------
+    >>> judge_columns((("gpt", "verdict"), ("mini", ("p_a", "p_b")))), judge_columns(None)
+    (('verdict', 'p_a', 'p_b'), ())
+    """
+    specs = [spec for _, spec in named_judges(judge)]
+    if any(callable(spec) and not _is_frame(spec) for spec in specs):
+        return None
+    return tuple(dict.fromkeys(column for spec in specs if _names_columns(spec) for column in spec))
+
+
+def _votes_of(name: str, spec: Any, source: VerdictSource) -> JudgeRatings:
     try:
-        if isinstance(spec, tuple) and spec and all(isinstance(column, str) for column in spec):
+        if _names_columns(spec):
             return _from_columns(spec, source)
         if _is_frame(spec):
             return _from_frame(spec, source)
         if callable(spec):
-            contexts = contexts_of(source.data, source.frame, source.unlabelled)
-            return _from_array(spec(contexts, list(source.data.items)), source.data)
+            return _from_array(spec(source.data.context_table(), list(source.data.items)), source.data)
         return _from_array(spec, source.data)
     except DmlrankError as error:
         raise type(error)(f"judge {name!r}: {error}") from None
+
+
+def _names_columns(spec: Any) -> bool:
+    return isinstance(spec, tuple) and bool(spec) and all(isinstance(column, str) for column in spec)
 
 
 def _is_frame(spec: Any) -> bool:
     return hasattr(spec, "columns") or hasattr(spec, "column_names")
 
 
-def _from_columns(columns: tuple[str, ...], source: Source) -> Said:
+def _from_columns(columns: tuple[str, ...], source: VerdictSource) -> JudgeRatings:
     """Verdicts in columns of the data, on each row's own pair."""
-    require_columns(columns, column_names(source.frame), "columns of the data that hold verdicts")
-    pair = (source.formula.first, source.formula.second)
-    rows = kept_rows(source.data, source.frame, source.unlabelled, list(dict.fromkeys([*pair, *columns])))
-    return _of_rows(rows, source.data.row_context, columns, source)
+    require_columns(columns, source.data.columns.available, "columns of the data that hold verdicts")
+    return _from_rows(source.data.columns, source.data.row_context, columns, source)
 
 
-def _from_frame(spec: Any, source: Source) -> Said:
+def _from_frame(spec: Any, source: VerdictSource) -> JudgeRatings:
     """Verdicts in a long frame: context, two items, and a label or probabilities."""
     if not source.context:
         raise JudgeError(
@@ -105,48 +136,37 @@ def _from_frame(spec: Any, source: Source) -> Said:
             f"({source.formula.outcome!r}), or probabilities named by category (p_a, p_b, p_tie); beside "
             f"{listed([*source.context, *pair])} this one has {listed(rest)}"
         )
-    rows = take_columns(spec, [*source.context, *pair, *columns])
+    rows = Columns.read(spec, [*source.context, *pair, *columns])
     place = {name: at for at, name in enumerate(source.data.context_ids)}
-    if len(source.context) == 1:
-        ids = rows[source.context[0]].tolist()
-    else:
-        ids = list(rows[list(source.context)].itertuples(index=False, name=None))
+    ids = rows.identifiers(source.context)
     context = np.array([place.get(name, -1) for name in ids], dtype=np.intp)
     if (context < 0).all():
         raise JudgeError(
             f"none of the {len(rows)} verdicts is about a context of the data (contexts of the verdicts: "
             f"{listed(ids[:3])}; of the data: {listed(list(source.data.context_ids[:3]))})"
         )
-    return _of_rows(rows, context, columns, source)
+    return _from_rows(rows, context, columns, source)
 
 
-def _of_rows(rows: pd.DataFrame, context: IntArray, columns: tuple[str, ...], source: Source) -> Said:
+def _from_rows(rows: Columns, context: IntArray, columns: tuple[str, ...], source: VerdictSource) -> JudgeRatings:
     """Verdicts of rows; those about other models or contexts, and missing ones, are left out."""
-    code = {name: place for place, name in enumerate(source.data.items)}
-    first, second = (
-        np.array(
-            [code.get(name_of(cell), -1) if known else -1 for cell, known in zip(column, column.notna(), strict=True)]
-        )
-        for column in (rows[source.formula.first], rows[source.formula.second])
-    )
-    known = rows[list(columns)].notna().all(axis=1).to_numpy()
-    kept = np.flatnonzero(known & (context >= 0) & (first >= 0) & (second >= 0))
-    if (first[kept] == second[kept]).any():
+    items = source.data.items
+    place_of = {name: place for place, name in enumerate(items)}
+    first, second = (rows.coded(name).places(place_of) for name in (source.formula.first, source.formula.second))
+    missing = np.logical_or.reduce([rows.missing(name) for name in columns])
+    kept = np.flatnonzero(~missing & (context >= 0) & (first >= 0) & (second >= 0))
+    context, first, second = context[kept], first[kept], second[kept]
+    if (first == second).any():
         raise DataError("a verdict compares a model with itself")
-    table = rows.iloc[kept]
     if not len(kept):
-        return Said(context[kept], first[kept], second[kept], np.empty((0, 5)), True)
-    if len(columns) == 1:
-        names = np.array(source.data.items, dtype=object)
-        read = read_outcomes(table[columns[0]], names[first[kept]], names[second[kept]], source.categories)
-    else:
-        read = read_probabilities(table[list(columns)], source.categories)
+        return JudgeRatings(context, first, second, np.empty((0, 5)), True)
+    read = read_outcome_columns(rows, columns, kept, ComparedItems(first, second, items), source.categories)
     values = np.zeros((len(kept), len(MEANINGS)))
     values[:, [MEANINGS.index(meaning) for meaning in read.categories]] = read.y
-    return Said(context[kept], first[kept], second[kept], values, True)
+    return JudgeRatings(context, first, second, values, True)
 
 
-def _from_array(values: Any, data: PreferenceData) -> Said:
+def _from_array(values: Any, data: PreferenceData) -> JudgeRatings:
     """Verdicts in an array, (n, K, K, q): probabilities in the order of the categories, or any numbers."""
     shape = (data.n_contexts, data.n_items, data.n_items)
     try:
@@ -170,15 +190,14 @@ def _from_array(values: Any, data: PreferenceData) -> Said:
         raise JudgeError("the array holds infinite values; NaN stands for a verdict that is not known")
     even = found.shape[1] == data.n_categories and len(found) > 0
     if not (even and (found >= 0).all() and (np.abs(found.sum(axis=1) - 1) <= _SUM).all()):
-        return Said(context, first, second, found, False)
+        return JudgeRatings(context, first, second, found, False)
     values = np.zeros((len(found), len(MEANINGS)))
     values[:, [MEANINGS.index(meaning) for meaning in data.categories]] = found
-    return Said(context, first, second, values, True)
+    return JudgeRatings(context, first, second, values, True)
 
 
 # Probabilities below it are raised before their logarithm is taken.
 _SMALLEST = 1e-3
-_SWAPPED = [1, 0, 2, 3, 4]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -242,8 +261,7 @@ def read_verdicts(
     judge: Any,
     data: PreferenceData,
     formula: Formula,
-    frame: Any,
-    unlabelled: Any = None,
+    *,
     context: tuple[str, ...] = (),
     categories: Mapping[Any, str] | None = None,
 ) -> Verdicts:
@@ -255,10 +273,9 @@ def read_verdicts(
         As the option, normalised: a column, columns, a long frame, an array, a function, or pairs of a name and one
         of these.
     data : PreferenceData
+        With the columns that :func:`judge_columns` names.
     formula : Formula
         Whose item columns name the pairs in the data and in long frames.
-    frame, unlabelled : frame
-        The caller's.
     context : tuple of str
         Columns that identify a context in long frames.
     categories : mapping, optional
@@ -272,9 +289,8 @@ def read_verdicts(
         If they cannot be read.
     """
     named = named_judges(judge)
-    source = Source(data, formula, frame, unlabelled, context, categories)
-    said = [read_said(name, spec, source) for name, spec in named]
-    merged = [_merged(one, data) for one in said]
+    source = VerdictSource(data, formula, context, categories)
+    merged = [_merged(_votes_of(name, spec, source), data) for name, spec in named]
     for (name, _), (cells, *_) in zip(named, merged, strict=True):
         if not len(cells):
             raise JudgeError(f"judge {name!r} has no verdict on a pair of these models in a context of the data")
@@ -286,21 +302,21 @@ def read_verdicts(
 _Merged = tuple[Cells, FloatArray, bool, IntArray]
 
 
-def _merged(said: Said, data: PreferenceData) -> _Merged:
+def _merged(ratings: JudgeRatings, data: PreferenceData) -> _Merged:
     """Cells in the data's orientation, mean values as shown, whether they are probabilities, and orders that agree."""
-    first, second = said.first, said.second
+    first, second = ratings.first, ratings.second
     back = np.zeros(len(first), dtype=bool) if data.ordered else first > second
     low, high = np.where(back, second, first), np.where(back, first, second)
-    places, at = np.unique(np.stack([said.context, low, high], axis=1), axis=0, return_inverse=True)
+    places, at = np.unique(np.stack([ratings.context, low, high], axis=1), axis=0, return_inverse=True)
     at = at.reshape(-1)
     count = np.bincount(at, minlength=len(places))
     n_back = np.bincount(at, weights=back, minlength=len(places))
     # A pair that was seen in both orders stands as its first order, verdicts of the other one flipped.
     flipped = (n_back == count) & (count > 0)
-    values, kept = said.values, np.ones(len(at), dtype=bool)
+    values, kept = ratings.values, np.ones(len(at), dtype=bool)
     turned = back & ~flipped[at]
-    if said.probabilities:
-        values = np.where(turned[:, None], values[:, _SWAPPED], values)
+    if ratings.probabilities:
+        values = exchange_wins(values, turned)
     else:
         kept = ~turned
     total = np.zeros((len(places), values.shape[1]))
@@ -308,22 +324,28 @@ def _merged(said: Said, data: PreferenceData) -> _Merged:
     number = np.bincount(at[kept], minlength=len(places))
     context, j, k = places.T.astype(np.intp)
     cells = Cells(context, j, k, np.full((len(places), data.n_categories), np.nan), count, flipped)
-    return cells, total / np.maximum(number, 1)[:, None], said.probabilities, _agreeing_orders(said)
+    return cells, total / np.maximum(number, 1)[:, None], ratings.probabilities, _agreeing_orders(ratings)
 
 
-def _agreeing_orders(said: Said) -> IntArray:
+def _agreeing_orders(ratings: JudgeRatings) -> IntArray:
     """Pairs that were judged in both orders, and those of them with one winner, (2,)."""
-    if not said.probabilities or not len(said.first):
+    if not ratings.probabilities or not len(ratings.first):
         return np.zeros(2, dtype=np.intp)
-    low, high = np.minimum(said.first, said.second), np.maximum(said.first, said.second)
-    back = said.first > said.second
-    lead = np.sign(said.values[:, 0] - said.values[:, 1]) * np.where(back, -1, 1)
-    table = pd.DataFrame({"c": said.context, "j": low, "k": high, "back": back, "lead": lead})
-    by_order = table.groupby(["c", "j", "k", "back"])["lead"].first().unstack("back")
-    if by_order.shape[1] < 2:
-        return np.zeros(2, dtype=np.intp)
-    both = by_order.dropna()
-    return np.array([len(both), int((both[False] == both[True]).sum())], dtype=np.intp)
+    low, high = np.minimum(ratings.first, ratings.second), np.maximum(ratings.first, ratings.second)
+    back = ratings.first > ratings.second
+    lead = np.sign(ratings.values[:, 0] - ratings.values[:, 1]) * np.where(back, -1, 1)
+    pair = np.stack([ratings.context, low, high], axis=1)
+    # The first verdict on a pair in an order is the one that counts.
+    leads = []
+    for order in (False, True):
+        places, at = np.unique(pair[back == order], axis=0, return_index=True)
+        leads.append((places, lead[back == order][at]))
+    (places, one), (others, other) = leads
+    both, at = np.unique(np.concatenate([places, others]), axis=0, return_inverse=True)
+    by_order = np.full((2, len(both)), np.nan)
+    by_order[0, at.reshape(-1)[: len(places)]], by_order[1, at.reshape(-1)[len(places) :]] = one, other
+    known = ~np.isnan(by_order).any(axis=0)
+    return np.array([known.sum(), (by_order[0] == by_order[1]).sum()], dtype=np.intp)
 
 
 def _together(names: tuple[str, ...], merged: Sequence[_Merged], data: PreferenceData) -> Verdicts:
@@ -342,9 +364,9 @@ def _together(names: tuple[str, ...], merged: Sequence[_Merged], data: Preferenc
         n_votes[place] += 1
         if probabilities:
             # As the first judge was shown the pair.
-            values = np.where((cells.flipped != flipped[place])[:, None], values[:, _SWAPPED], values)
+            values = exchange_wins(values, cells.flipped != flipped[place])
             shares[judge, place] = np.stack([values[:, 0], values[:, 1], values[:, 2:].sum(axis=1)], axis=1)
-            own = np.where(flipped[place][:, None], values[:, _SWAPPED], values)
+            own = exchange_wins(values, flipped[place])
             votes[place] += _as_categories(own, data.categories)
             number[place] += 1
         else:

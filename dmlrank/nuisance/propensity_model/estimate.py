@@ -114,7 +114,7 @@ def column_propensity(data: PreferenceData, column: str) -> Propensity:
         If a labelled row's value is not in (0, 1] ((0, 2] where order does not matter), or the votes of one pair in
         one context disagree.
     """
-    raw = data.extras[column].to_numpy()[data.vote_row]
+    raw = data.columns[column][data.vote_row]
     try:
         votes = raw.astype(float)
     except (TypeError, ValueError):

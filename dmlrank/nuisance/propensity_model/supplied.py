@@ -1,57 +1,40 @@
-"""What selection looked at, and propensities that come as objects: functions, plans."""
+"""Supplied propensities (arrays, functions, plans), and the features of ``propensity_formula``."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import pandas as pd
 from patsy import EvalEnvironment
 
 from ...data.formula.features import check_features, fit_features, locate_names
-from ...data.frames import column_names, take_columns
+from ...data.formula.parse import names_in
 from ...data.preferences import FloatArray, PreferenceData
 from ...exceptions import DataError, FormulaError, MissingDataError, NuisanceError, OptionTypeError, listed
 
 
-def kept_rows(data: PreferenceData, frame: Any, unlabelled: Any, names: Sequence[str] | None = None) -> pd.DataFrame:
-    """Columns of the caller's frames, a row for every row that was kept.
+def propensity_columns(propensity: Any, formula: str | None) -> tuple[str, ...] | None:
+    """Columns that ``propensity=`` and ``propensity_formula=`` ask for; None means every column, as a function does.
 
-    Parameters
-    ----------
-    data : PreferenceData
-        Read from ``frame``, and from ``unlabelled`` where that is not None.
-    frame, unlabelled : frame
-        Columns that ``unlabelled`` does not have are missing in its rows.
-    names : sequence of str, optional
-        All columns of ``frame`` when None.
+    Examples
+    --------
+    >>> propensity_columns("estimate", "~ C(category) + score"), propensity_columns("marginal", None)
+    (('category', 'score'), ())
     """
-    wanted = column_names(frame) if names is None else list(names)
-    rows = take_columns(frame, wanted)
-    if unlabelled is not None:
-        available = column_names(unlabelled)
-        rows = pd.concat([rows, take_columns(unlabelled, [name for name in wanted if name in available])])
-    return rows.iloc[data.row_index].reset_index(drop=True)
+    if formula is not None:
+        return names_in(_features_of(formula)).values
+    return None if callable(propensity) and not is_plan(propensity) else ()
 
 
-def contexts_of(data: PreferenceData, frame: Any, unlabelled: Any) -> pd.DataFrame:
-    """All columns of the caller's frames, a row per context in order of first appearance."""
-    return kept_rows(data, frame, unlabelled).iloc[_first_rows(data)].reset_index(drop=True)
-
-
-def selection_features(
-    data: PreferenceData, formula: str, frame: Any, unlabelled: Any, environment: EvalEnvironment
-) -> FloatArray:
+def selection_features(data: PreferenceData, formula: str, environment: EvalEnvironment) -> FloatArray:
     """Features of ``propensity_formula``, (n, q), one row per context.
 
     Parameters
     ----------
     data : PreferenceData
-        Read from ``frame``.
+        With the columns that :func:`propensity_columns` names.
     formula : str
         ``"~ features"``: what the selection of pairs may have looked at.
-    frame, unlabelled : frame
     environment : EvalEnvironment
         Where functions of the formula are looked up.
 
@@ -62,21 +45,28 @@ def selection_features(
     DataError, MissingDataError
         If a column varies within a context or is missing.
     """
-    text = formula.strip()
-    if not text.startswith("~") or "|" in text or not text[1:].strip():
-        raise FormulaError(f"propensity_formula={formula!r}; needed is '~ features', such as '~ C(category) + score'")
-    features = text[1:].strip()
-    names = locate_names(features, column_names(frame), environment, data.n_rows, ())
+    features = _features_of(formula)
+    names = locate_names(features, data.columns.available, environment, data.n_rows, ())
     if names.arrays:
         raise FormulaError(f"propensity_formula uses {listed(names.arrays)}; it reads columns of the data only")
-    rows = kept_rows(data, frame, unlabelled, names.columns)
-    _check_constant(rows, data)
-    x, feature_map = fit_features(features, dict(rows.iloc[_first_rows(data)].items()), data.n_contexts, environment)
+    for name in names.columns:
+        missing = data.columns.missing(name)
+        if missing.any():
+            raise MissingDataError(f"propensity_formula: {name!r} is missing in {int(missing.sum())} rows")
+        context = data.varying_context(data.columns.value_codes(name))
+        if context is not None:
+            raise DataError(
+                f"propensity_formula: {name!r} varies within context {context!r}; the propensity of all pairs of a "
+                f"context is needed, so its features belong to the context"
+            )
+    by_context = data.context_table(names.columns)
+    columns = {name: by_context[name] for name in names.columns}
+    x, feature_map = fit_features(features, columns, data.n_contexts, environment)
     check_features(x, feature_map.names, keep_missing=False)
     return x
 
 
-def propensity_table(data: PreferenceData, propensity: Any, frame: Any, unlabelled: Any) -> FloatArray:
+def propensity_table(data: PreferenceData, propensity: Any) -> FloatArray:
     """Propensities of all pairs, (n, K, K), from an array, a function or a plan.
 
     A plan that says whether it has ``position_bias`` is translated where the data differ from it.
@@ -84,12 +74,11 @@ def propensity_table(data: PreferenceData, propensity: Any, frame: Any, unlabell
     Parameters
     ----------
     data : PreferenceData
+        With every column of the frame where ``propensity`` is a function.
     propensity : array_like, callable or plan
         A function takes the contexts (a DataFrame with all columns of the data, a row per context) and the models'
         names and returns the array. A plan is an object with an array ``propensity``; its ``models`` and ``contexts``,
         where it has them, are matched by name.
-    frame, unlabelled : frame
-        The caller's.
 
     Raises
     ------
@@ -99,7 +88,7 @@ def propensity_table(data: PreferenceData, propensity: Any, frame: Any, unlabell
     if is_plan(propensity):
         return _of_plan(propensity, data)
     if callable(propensity):
-        made = propensity(contexts_of(data, frame, unlabelled), list(data.items))
+        made = propensity(data.context_table(), list(data.items))
         try:
             return np.asarray(made, dtype=float)
         except (TypeError, ValueError):
@@ -112,7 +101,7 @@ def propensity_table(data: PreferenceData, propensity: Any, frame: Any, unlabell
 
 def is_plan(value: object) -> bool:
     """Whether an object carries an array of propensities, as a labelling plan does."""
-    return not isinstance(value, pd.DataFrame | np.ndarray) and np.ndim(getattr(value, "propensity", 0)) == 3
+    return np.ndim(getattr(value, "propensity", 0)) == 3
 
 
 def check_propensity(propensity: Any) -> None:
@@ -156,23 +145,9 @@ def _matched(what: str, have: list[Any], needed: list[Any]) -> list[int]:
     return [place[name] for name in needed]
 
 
-def _check_constant(rows: pd.DataFrame, data: PreferenceData) -> None:
-    first = rows.iloc[_first_rows(data)].reset_index(drop=True).iloc[data.row_context].reset_index(drop=True)
-    for name in rows.columns:
-        if rows[name].isna().any():
-            raise MissingDataError(f"propensity_formula: {name!r} is missing in {int(rows[name].isna().sum())} rows")
-        varies = rows[name].map(_key) != first[name].map(_key)
-        if varies.any():
-            context = data.context_ids[data.row_context[int(np.flatnonzero(varies)[0])]]
-            raise DataError(
-                f"propensity_formula: {name!r} varies within context {context!r}; the propensity of all pairs of a "
-                f"context is needed, so its features belong to the context"
-            )
-
-
-def _key(value: Any) -> Any:
-    return tuple(value) if isinstance(value, list | np.ndarray) else value
-
-
-def _first_rows(data: PreferenceData) -> Any:
-    return np.unique(data.row_context, return_index=True)[1]
+def _features_of(formula: str) -> str:
+    """The features in ``"~ features"``."""
+    text = formula.strip()
+    if not text.startswith("~") or "|" in text or not text[1:].strip():
+        raise FormulaError(f"propensity_formula={formula!r}; needed is '~ features', such as '~ C(category) + score'")
+    return text[1:].strip()

@@ -14,9 +14,9 @@ import pyarrow as pa
 import pytest
 
 from dmlrank.cli.files import read_frame
+from dmlrank.data.columns import check_names
 from dmlrank.data.frames import (
     as_array,
-    check_names,
     column_names,
     is_vector_column,
     kind_of_time,

@@ -6,7 +6,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from dmlrank.data.outcomes import MEANINGS, read_outcomes
+from dmlrank.data.columns import Coded
+from dmlrank.data.outcomes import MEANINGS, ComparedItems, read_labels
 from dmlrank.exceptions import OptionError, OutcomeError
 
 SPELLINGS = {
@@ -20,8 +21,12 @@ SPELLINGS = {
 
 def outcomes(labels, first="x", second="y", categories=None, dtype=object):
     n = len(labels)
-    names = (np.array([name] * n if isinstance(name, str) else name, dtype=object) for name in (first, second))
-    return read_outcomes(pd.Series(labels, dtype=dtype), *names, categories)
+    names, item = np.unique(
+        [[side] * n if isinstance(side, str) else side for side in (first, second)], return_inverse=True
+    )
+    column = pd.Series(labels, dtype=dtype)
+    pairs = ComparedItems(*item.reshape(2, n), [str(name) for name in names])
+    return read_labels(Coded.of(column), pairs, lambda: column, categories)
 
 
 def read_as(labels, **options):

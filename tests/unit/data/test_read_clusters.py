@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
+from dmlrank.data.preferences import first_rows
 from dmlrank.data.read_clusters import read_clusters
 from dmlrank.exceptions import OptionError
 
@@ -12,7 +15,7 @@ from dmlrank.exceptions import OptionError
 @pytest.fixture
 def data(make_data):
     """Five contexts, two of them with two votes, the last without one."""
-    extras = {
+    columns = {
         "topic": ["b", "b", "a", "a", "a", "b", "b"],
         "user": [9, 9, 10, 10, 10, 9, 10],
         "judge": ["y", "x", "x", "y", "x", "x", "nobody"],
@@ -26,7 +29,7 @@ def data(make_data):
         n_items=2,
         n_categories=2,
         n_contexts=5,
-        extras=extras,
+        columns=columns,
     )
 
 
@@ -72,6 +75,9 @@ def test_annotators_without_their_prompts_are_refused_with_the_column_to_add(dat
 
 def test_codes_do_not_depend_on_the_order_of_the_rows(data):
     codes = read_clusters(data, ("topic",), ()).prompt
-    data.extras["topic"] = data.extras["topic"].map({"a": "a", "b": "b"}).astype(str)
-    np.testing.assert_array_equal(read_clusters(data, ("topic",), ()).prompt, codes)
-    assert codes[np.flatnonzero(data.extras["topic"][[0, 2, 4, 5, 6]] == "a")].tolist() == [0, 0]
+    back = np.arange(len(data.columns))[::-1]
+    place = {context: at for at, context in enumerate(dict.fromkeys(data.row_context[back].tolist()))}
+    row_context = np.array([place[context] for context in data.row_context[back].tolist()])
+    turned = replace(data, columns=data.columns.only(back), row_context=row_context, first_row=first_rows(row_context))
+    assert read_clusters(turned, ("topic",), ()).prompt[[place[i] for i in range(5)]].tolist() == codes.tolist()
+    assert codes[data.by_context("topic") == "a"].tolist() == [0, 0]

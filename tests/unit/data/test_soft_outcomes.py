@@ -6,13 +6,19 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from dmlrank.data.outcomes import read_outcomes, read_probabilities
+from dmlrank.data.columns import Coded
+from dmlrank.data.outcomes import ComparedItems, read_labels, read_probabilities
 from dmlrank.exceptions import MissingDataError, OptionError, OutcomeError
 
 
 def preferences(values, first="x", second="y", **options):
-    names = (np.array([name] * len(values) if isinstance(name, str) else name) for name in (first, second))
-    return read_outcomes(pd.Series(values, index=range(10, 10 + len(values)), name="winner"), *names, **options)
+    n = len(values)
+    names, item = np.unique(
+        [[side] * n if isinstance(side, str) else side for side in (first, second)], return_inverse=True
+    )
+    column = pd.Series(values, index=range(10, 10 + n), name="winner")
+    pairs = ComparedItems(*item.reshape(2, n), [str(name) for name in names])
+    return read_labels(Coded.of(column), pairs, lambda: column, **options)
 
 
 def test_numbers_between_zero_and_one_are_preferences():

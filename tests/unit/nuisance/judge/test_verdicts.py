@@ -10,7 +10,7 @@ from dmlrank.data.formula.features import caller_environment
 from dmlrank.data.formula.parse import parse_formula
 from dmlrank.data.read_votes import read_preferences
 from dmlrank.exceptions import ColumnError, DataError, DmlrankError, JudgeError, OptionTypeError, OutcomeError
-from dmlrank.nuisance.judge.verdicts import read_verdicts
+from dmlrank.nuisance.judge.verdicts import judge_columns, read_verdicts
 
 FORMULA = "winner ~ x | model_a + model_b"
 MODELS = ["m0", "m1", "m2"]
@@ -30,9 +30,9 @@ def battles(n=60, seed=0):
 
 
 def read(judge, frame, position_bias=True, context=("question",), categories=None):
-    data = read_preferences(FORMULA, frame, caller_environment(None, 0), context=context)
+    data = read_preferences(FORMULA, frame, caller_environment(None, 0), context=context, also=judge_columns(judge))
     data = data if position_bias else data.unordered()
-    return read_verdicts(judge, data, parse_formula(FORMULA), frame, None, context, categories), data
+    return read_verdicts(judge, data, parse_formula(FORMULA), context=context, categories=categories), data
 
 
 def as_probabilities(labels):

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import lightgbm as lgb
 import numpy as np
 import pytest
 
 import dmlrank as dr
+from dmlrank.data.columns import Columns
 from dmlrank.data.graph import Graph
 from dmlrank.exceptions import NuisanceError
 from dmlrank.nuisance.boosting import train as lightgbm
@@ -271,8 +274,8 @@ def both(rank, simulator, battles, tune, features):
 
 @pytest.fixture
 def triangle(make_data):
-    extras = {"shown": [0.1, 0.1, 0.4, 1.0]}
-    return make_data([0, 0, 1, 2], [0, 0, 1, 2], [1, 1, 2, 0], [0, 1, 0, 1], n_items=3, n_categories=2, extras=extras)
+    columns = {"shown": [0.1, 0.1, 0.4, 1.0]}
+    return make_data([0, 0, 1, 2], [0, 0, 1, 2], [1, 1, 2, 0], [0, 1, 0, 1], n_items=3, n_categories=2, columns=columns)
 
 
 def test_given_arrays_are_used_unchanged(triangle):
@@ -320,6 +323,6 @@ def test_columns_are_used_unchanged(triangle):
     ],
 )
 def test_columns_that_are_no_propensities_are_refused(triangle, values, message):
-    triangle.extras["shown"] = values
+    data = replace(triangle, columns=Columns.of({"shown": values}))
     with pytest.raises(NuisanceError, match=message):
-        column_propensity(triangle, "shown")
+        column_propensity(data, "shown")
