@@ -68,3 +68,20 @@ def test_the_root_holds_only_what_users_and_every_room_need():
 def test_no_two_files_of_one_name():
     names = collections.Counter(path.stem for path in PACKAGE.rglob("*.py"))
     assert [name for name, number in names.items() if number > 1 and name not in SHARED_NAMES] == []
+
+
+def test_no_module_reaches_into_what_another_keeps_to_itself():
+    reached = []
+    for path in sorted(PACKAGE.rglob("*.py")):
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        nodes = list(ast.walk(tree))
+        own = {node.name for node in nodes if isinstance(node, ast.FunctionDef | ast.ClassDef)}
+        own |= {node.attr for node in nodes if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store)}
+        for node in nodes:
+            private = isinstance(node, ast.Attribute) and re.match(r"_[^_]", node.attr) and node.attr not in own
+            # What named tuples have is public.
+            if private and node.attr != "_replace" and ast.unparse(node.value) not in ("self", "cls"):
+                reached.append(f"{path.name}: {ast.unparse(node)}")
+            if isinstance(node, ast.ImportFrom) and node.level:
+                reached += [f"{path.name}: {a.name}" for a in node.names if re.match(r"_[^_]", a.name)]
+    assert reached == []

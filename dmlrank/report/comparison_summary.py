@@ -70,8 +70,8 @@ def _notes(comparison: Any, reversals: pd.DataFrame | None) -> tuple[str, ...]:
     if invalid:
         notes.append(f"Plug-in estimates are not debiased, and their standard errors not valid: {', '.join(invalid)}.")
     if reversals is None:
-        return (*notes, f"No tests between the results: {comparison.together}.")
-    level = comparison.together.alpha
+        return (*notes, f"No tests between the results: {comparison.joint_or_reason}.")
+    level = comparison.joint.alpha
     shown = reversals[reversals["p_adjusted"] <= level]
     counted = f"{len(reversals)} pairs of models are in another order in two of the results"
     if not len(reversals):

@@ -61,13 +61,13 @@ class Comparison:
     names : tuple of str
         Of the R results, in the order of the columns.
     results : tuple of RankResults
-    together : JointEstimates or str
+    joint_or_reason : JointEstimates or str
         All scores with one covariance, or why there is none.
     """
 
     names: tuple[str, ...]
     results: tuple[RankResults, ...]
-    together: JointEstimates | str
+    joint_or_reason: JointEstimates | str
 
     @property
     def models(self) -> list[str]:
@@ -113,9 +113,9 @@ class Comparison:
         OptionError
             If there is none, with the reason.
         """
-        if isinstance(self.together, str):
-            raise OptionError(self.together)
-        return self.together
+        if isinstance(self.joint_or_reason, str):
+            raise OptionError(self.joint_or_reason)
+        return self.joint_or_reason
 
     def cov_params(self) -> pd.DataFrame:
         """Joint covariance of all scores, with (result, model) on both sides."""
@@ -200,7 +200,7 @@ class Comparison:
 
     def summary(self) -> Summary:
         """Scores, standard errors and ranks side by side, rank changes against the first column marked."""
-        return comparison_summary(self, None if isinstance(self.together, str) else self.reversals())
+        return comparison_summary(self, None if isinstance(self.joint_or_reason, str) else self.reversals())
 
     def plot(self, ax: Axes | None = None) -> Axes:
         """Bump chart: a line per model through its ranks in the results; needs matplotlib."""

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import pandas as pd
 
@@ -31,7 +29,7 @@ def fitted_scores(estimates: Estimates, steps: Steps) -> pd.DataFrame:
     return pd.DataFrame(estimates.scale.of(value[known]), index=index, columns=list(estimates.names))
 
 
-def predicted_scores(estimates: Estimates, steps: Steps, newdata: Any) -> pd.DataFrame:
+def predicted_scores(estimates: Estimates, steps: Steps, newdata: object) -> pd.DataFrame:
     """F(mu(x)) of the rows of a frame, (n, d), from the mean of the folds' learners."""
     feature_map = steps.data.feature_map
     require_columns(feature_map.variables, column_names(newdata), "newdata")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
@@ -127,9 +127,9 @@ class Projection:
     def bands(
         self,
         variable: str,
-        grid: Sequence[Any] | None = None,
+        grid: Sequence[object] | None = None,
         *,
-        at: Mapping[str, Any] | None = None,
+        at: Mapping[str, object] | None = None,
         models: Sequence[str] | None = None,
         alpha: float | None = None,
     ) -> pd.DataFrame:
@@ -194,9 +194,9 @@ class Projection:
     def plot(
         self,
         variable: str,
-        grid: Sequence[Any] | None = None,
+        grid: Sequence[object] | None = None,
         *,
-        at: Mapping[str, Any] | None = None,
+        at: Mapping[str, object] | None = None,
         models: Sequence[str] | None = None,
         alpha: float | None = None,
         ax: Axes | None = None,
@@ -237,7 +237,7 @@ class Projection:
             null[0] = np.nan if neutral is None else neutral
         return null.ravel()
 
-    def _grid(self, variable: str, grid: Sequence[Any] | None) -> list[Any]:
+    def _grid(self, variable: str, grid: Sequence[object] | None) -> list[object]:
         table = self.design.table
         if variable not in table.columns:
             raise ColumnError(
@@ -253,7 +253,7 @@ class Projection:
             return list(np.linspace(column.min(), column.max(), _POINTS))
         return sorted(column.unique(), key=lambda value: (isinstance(value, str), value))
 
-    def _points(self, variable: str, values: Sequence[Any], at: Mapping[str, Any]) -> pd.DataFrame:
+    def _points(self, variable: str, values: Sequence[object], at: Mapping[str, object]) -> pd.DataFrame:
         """The variables at the points of the grid, a row per point."""
         table = self.design.table
         for name in at:

@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
 import pandas as pd
@@ -268,7 +268,7 @@ class RankResults:
         level = level_or_default(alpha, self.estimates.alpha)
         return win_probability_of(self.estimates, self.steps, first, second, alpha=level)
 
-    def predict(self, newdata: Any = None) -> pd.DataFrame:
+    def predict(self, newdata: object = None) -> pd.DataFrame:
         """Scores per prompt, F(mu(x)).
 
         Parameters
@@ -849,7 +849,7 @@ class RankResults:
 
     # --- other fits ---------------------------------------------------------------------------------------------------
 
-    def update(self, **changes: Any) -> RankResults:
+    def update(self, **changes: object) -> RankResults:
         """The same fit with some options of :func:`dmlrank.dml_rank` changed; only what they touch is redone.
 
         Another functional, estimator, floor, covariance of the same folds or level trains nothing anew. Another

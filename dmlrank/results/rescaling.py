@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from numbers import Real
-from typing import Any
 
 import numpy as np
 
@@ -18,7 +17,7 @@ _BEFORE = "before rescaling, "
 _NAMED = {"elo": ELO_PER_LOG_ODDS, "log-odds": 1.0}
 
 
-def make_scale(estimates: Estimates, scale: Any, mean: Any = None, anchor: Any = None) -> Scale:
+def make_scale(estimates: Estimates, scale: object, mean: object = None, anchor: object = None) -> Scale:
     """The scale that is asked for.
 
     Parameters
@@ -84,7 +83,7 @@ def natural_scores(estimates: Estimates) -> FloatArray:
     return (estimates.estimate - estimates.scale.shift) / estimates.scale.factor
 
 
-def _factor(estimates: Estimates, scale: Any) -> tuple[str, float]:
+def _factor(estimates: Estimates, scale: object) -> tuple[str, float]:
     if isinstance(scale, str):
         check_choice(scale, _NAMED, "scale")
         if estimates.functional != "bt":
@@ -102,7 +101,7 @@ def _factor(estimates: Estimates, scale: Any) -> tuple[str, float]:
     return f"{factor:g} times", factor
 
 
-def _anchor(anchor: Any) -> tuple[str, float]:
+def _anchor(anchor: object) -> tuple[str, float]:
     pairs = list(anchor.items()) if isinstance(anchor, Mapping) else [anchor]
     if len(pairs) != 1 or not isinstance(pairs[0], tuple) or len(pairs[0]) != 2 or not isinstance(pairs[0][0], str):
         raise OptionTypeError(f"anchor={anchor!r}: needed is one model and its value, such as ('gpt-4', 1200)")
@@ -110,7 +109,7 @@ def _anchor(anchor: Any) -> tuple[str, float]:
     return model, _finite(f"the value of {model!r}", value)
 
 
-def _finite(what: str, value: Any) -> float:
+def _finite(what: str, value: object) -> float:
     if isinstance(value, bool) or not isinstance(value, Real) or not np.isfinite(float(value)):
         raise OptionTypeError(f"{what} is {value!r}; needed is a finite number")
     return float(value)

@@ -76,7 +76,7 @@ def test_annotators_are_crossed_with_prompts_between_results_too(fitted):
     sums = [np.array([c[judge == code].sum(axis=0) for code in range(judge.max() + 1)]) for c in cells]
     expected = phis[0].T @ phis[1] + sums[0].T @ sums[1]
     side = dr.compare(a=one, b=other)
-    assert not side.together.covariance.note
+    assert not side.joint.covariance.note
     expected -= cells[0].T @ cells[1]
     number = len(np.unique(judge[judge >= 0]))
     expected *= number / (number - 1) / len(phis[0]) ** 2
@@ -271,7 +271,7 @@ def getattr_result(name, opposed):
 
 def test_adjusted_p_values_of_reversals_hold_all_differences_at_once(opposed):
     side = dr.compare(human=opposed[0], judge=opposed[1])
-    joint = side.together
+    joint = side.joint
     rng = np.random.default_rng(1)
     draws = rng.multivariate_normal(np.zeros(6), joint.covariance.matrix, size=100_000, method="eigh")
     pairs = [(j, k) for j, k in itertools.permutations(range(6), 2) if (j < 3) == (k < 3)]

@@ -1,0 +1,19 @@
+"""Models are found by name, given one by one or all."""
+
+from __future__ import annotations
+
+import pytest
+
+from dmlrank.exceptions import UnknownModelError
+from dmlrank.results.lookup import model_index, names_or_all
+
+
+def test_models_have_places():
+    assert model_index(("a", "b"), "b") == 1
+    with pytest.raises(UnknownModelError, match=r"no model 'gpt4' was ranked.*'gpt-4'"):
+        model_index(("gpt-4", "claude"), "gpt4")
+
+
+@pytest.mark.parametrize(("given", "expected"), [(None, ["a", "b"]), ("b", ["b"]), (("b", "a"), ["b", "a"])])
+def test_one_name_several_or_all(given, expected):
+    assert names_or_all(given, ("a", "b")) == expected

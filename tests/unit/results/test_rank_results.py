@@ -1,0 +1,97 @@
+"""RankResults is one class of short methods, and what shares joint estimates holds them."""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+import inspect
+import pathlib
+from typing import Generic
+
+import pytest
+from statsmodels.stats.contrast import ContrastResults
+
+import dmlrank as dr
+from dmlrank.results.comparison import Comparison
+from dmlrank.results.groups import GroupResults
+from dmlrank.results.joint_estimates import JointEstimates
+from dmlrank.results.projection import Projection
+
+JOINT = (GroupResults, Projection, Comparison)
+# Options that are handed on one by one, and one sentence.
+MOST_LINES = 12
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    battles = dr.datasets.simulate_arena(n=2000, rng=0)
+    return dr.dml_rank("winner ~ C(category) | model_a + model_b", battles, rng=0, n_jobs=1)
+
+
+def test_it_is_one_class_of_short_methods():
+    assert dr.RankResults.__mro__ == (dr.RankResults, object)
+    (body,) = ast.parse(inspect.getsource(dr.RankResults)).body
+    long = {}
+    for method in body.body:
+        if isinstance(method, ast.FunctionDef):
+            lines = [part for part in method.body if not isinstance(part, ast.Expr)]
+            long[method.name] = lines[-1].end_lineno - lines[0].lineno + 1
+    assert [name for name, count in long.items() if count > MOST_LINES] == []
+
+
+@pytest.mark.parametrize("kind", [dr.RankResults, *JOINT])
+def test_results_are_frozen_and_have_no_room_for_more(kind):
+    assert dataclasses.is_dataclass(kind)
+    assert kind.__dataclass_params__.frozen
+    assert kind.__dictoffset__ == 0
+    tree = ast.parse(pathlib.Path(inspect.getsourcefile(kind)).read_text(encoding="utf-8"))
+    stored = [n for n in ast.walk(tree) if isinstance(n, ast.Attribute) and isinstance(n.ctx, ast.Store)]
+    assert [ast.unparse(target) for target in stored] == []
+
+
+@pytest.mark.parametrize("kind", JOINT)
+def test_joint_estimates_are_held_and_not_inherited(kind):
+    assert set(kind.__mro__) <= {kind, Generic, object}
+    assert any("JointEstimates" in str(field.type) for field in dataclasses.fields(kind))
+    for name in ("cov_params", "conf_int", "t_test", "wald_test"):
+        assert list(inspect.signature(getattr(kind, name)).parameters) == list(
+            inspect.signature(getattr(JointEstimates, name)).parameters
+        )
+
+
+@pytest.mark.parametrize("kind", [dr.RankResults, *JOINT])
+@pytest.mark.parametrize("name", ["t_test", "wald_test"])
+def test_tests_say_what_they_return(kind, name):
+    assert inspect.signature(getattr(kind, name)).return_annotation == "ContrastResults"
+
+
+@pytest.mark.parametrize("side", ["two-sided", "larger", "equivalence"])
+def test_tests_return_what_they_say(fitted, side):
+    groups = fitted.by("category")
+    names = groups.groups[:2]
+    across = " - ".join(f"{group}: gpt-4" for group in names)
+    assert isinstance(fitted.t_test("gpt-4 - claude-v1", delta=0.1, side=side), ContrastResults)
+    assert isinstance(groups.t_test(across, delta=0.1, side=side), ContrastResults)
+    assert isinstance(fitted.wald_test("gpt-4 = claude-v1 = koala-13b"), ContrastResults)
+    assert isinstance(groups.wald_test(across), ContrastResults)
+
+
+def test_a_group_is_a_result_of_the_class_that_it_comes_from(fitted):
+    class Own(dr.RankResults):
+        """A user's own class."""
+
+    whole = Own(fitted.estimates, fitted.steps)
+    one = whole.by("category")["coding"]
+    assert type(one) is Own
+    assert one.steps is None
+    assert one.estimates.part == "category = coding"
+
+
+def test_warnings_of_small_groups_point_at_the_line_that_asks():
+    battles = dr.datasets.simulate_arena(n=1500, rng=0)
+    few = battles.index[battles["category"] == "coding"][20:]
+    battles = battles.drop(index=few)
+    result = dr.dml_rank("winner ~ C(category) | model_a + model_b", battles, rng=0, n_jobs=1)
+    with pytest.warns(dr.DmlrankWarning, match="fewer than 30 labelled prompts") as caught:
+        result.by("category")
+    assert {warning.filename for warning in caught} == {__file__}
