@@ -21,8 +21,9 @@ import pandas as pd
 import scipy
 
 from dmlrank.nuisance.all_pairs.predict import PairTrees, predict_all_pairs
-from dmlrank.nuisance.boosting.train import TrainingRows, train_booster
+from dmlrank.nuisance.boosting.train import BoosterSpec, train_booster
 from dmlrank.nuisance.boosting.tuning import Tune
+from dmlrank.nuisance.training_rows import TrainingRows
 
 N_CATEGORIES = 3
 # Features and hyperparameters; the rounds make three trees each.
@@ -107,7 +108,7 @@ def main() -> int:
         for n_items in given.items:
             rng = np.random.default_rng(0)
             rows = draw_labels(given.labels, n_features, n_items, rng)
-            booster = train_booster(rows, N_CATEGORIES, n_items, tune, rng, 1)
+            booster = train_booster(rows, BoosterSpec(N_CATEGORIES, n_items, tune, 1), rng)
             x = rng.normal(size=(max(1, given.rows // (n_items * (n_items - 1))), n_features))
             for threads in given.threads:
                 results.append({"setting": setting} | compare(booster, x, n_items, threads, given.repeats))

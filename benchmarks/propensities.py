@@ -24,7 +24,13 @@ from dmlrank.data.preferences import PreferenceData
 from dmlrank.data.read_votes import read_preferences
 from dmlrank.nuisance.all_pairs.predict import PairTrees
 from dmlrank.nuisance.propensity_model.all_pairs import AnyLabel, BoostedSelection
-from dmlrank.nuisance.propensity_model.estimate import _pair_boosters, estimate_propensity, marginal_propensity, scaled
+from dmlrank.nuisance.propensity_model.estimate import (
+    estimate_propensity,
+    floored_and_scaled,
+    marginal_propensity,
+    pair_boosters,
+)
+from dmlrank.nuisance.training_rows import Folds
 
 FloatArray = NDArray[np.float64]
 
@@ -94,16 +100,16 @@ def draw(setting: Setting, seed: int) -> tuple[PreferenceData, FloatArray]:
     return data, table.reshape(n, -1)[np.arange(n), pair]
 
 
-def boosted(data: PreferenceData, fold: NDArray[np.intp], seeds: list[np.random.SeedSequence]) -> FloatArray:
+def boosted(data: PreferenceData, folds: Folds, seeds: list[np.random.SeedSequence]) -> FloatArray:
     """One binary booster over rows [x, first, second] per fold, normalised over pairs."""
     rngs = [np.random.default_rng(seed) for seed in seeds]
     made = np.empty(data.n_contexts)
-    for f, booster in enumerate(_pair_boosters(data, fold, data.seed_order, "cv", rngs, 1)):
-        here = fold == f
+    for f, booster in enumerate(pair_boosters(data, folds, rngs, "cv", 1)):
+        here = folds.fold == f
         selection = BoostedSelection(PairTrees.of(booster, data.n_items), AnyLabel(1.0), True)
         first, second = (items[here] for items in data.cells.shown)
         made[here] = selection.at(data.x[here], first, second, data.n_items, 1)
-    return scaled(made, data).cells
+    return floored_and_scaled(made, data).cells
 
 
 def compare(name: str, seed: int) -> list[dict[str, object]]:
@@ -111,14 +117,15 @@ def compare(name: str, seed: int) -> list[dict[str, object]]:
     setting = SETTINGS[name]
     data, truth = draw(setting, seed)
     fold = np.random.default_rng(seed).permutation(np.arange(setting.n) % setting.n_folds)
+    folds = Folds(fold, data.seed_order, setting.n_folds)
     seeds = np.random.SeedSequence(seed)
     ways = {
         "effects, trees": lambda: (
-            estimate_propensity(data, fold, data.seed_order, "cv", seeds.spawn(setting.n_folds), 1).cells
+            estimate_propensity(data, folds, seeds.spawn(setting.n_folds), tune="cv", n_jobs=1).cells
         ),
-        "booster": lambda: boosted(data, fold, seeds.spawn(setting.n_folds)),
+        "booster": lambda: boosted(data, folds, seeds.spawn(setting.n_folds)),
         "frequencies": lambda: marginal_propensity(data).cells,
-        "true, scaled": lambda: scaled(truth.copy(), data).cells,
+        "true, scaled": lambda: floored_and_scaled(truth.copy(), data).cells,
     }
     rows: list[dict[str, object]] = []
     for way, make in ways.items():

@@ -13,20 +13,12 @@ from numpy.typing import NDArray
 from ..data.preferences import Cells, FloatArray, IntArray
 from ..exceptions import DataError
 from ..nuisance.outcome_model.cross_fit import MuModel, on_one_thread
+from ..nuisance.training_rows import Folds
 
 # Rows that are looked at to see whether contexts repeat.
 _PEEK = 2000
 # Sets of cells whose probabilities are remembered: labels, verdicts, labels by kind.
 _KEPT = 4
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Folds:
-    """Fold of each context, (n,), and the units that folds do not split, (n,)."""
-
-    fold: IntArray
-    unit: IntArray
-    n_folds: int
 
 
 def assign_folds(unit: IntArray, n_folds: int, rng: np.random.Generator, unit_name: str = "contexts") -> Folds:

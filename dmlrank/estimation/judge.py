@@ -12,11 +12,12 @@ from numpy.typing import NDArray
 
 from ..data.preferences import Cells, FloatArray, IntArray, PreferenceData
 from ..exceptions import DataError, JudgeError
-from ..nuisance.boosting.train import TrainingRows, ordered_cells, train_booster
+from ..nuisance.boosting.train import BoosterSpec, train_booster
 from ..nuisance.boosting.tuning import Tune
 from ..nuisance.judge.two_stage import Tilt, as_shown, chosen_for_soft_labels, human_given_verdict, soft_labels
 from ..nuisance.judge.verdicts import Verdicts
-from .cross_fitting import CrossFittedMu, Folds, MuSource, Part
+from ..nuisance.training_rows import Folds, TrainingRows, ordered_cells
+from .cross_fitting import CrossFittedMu, MuSource, Part
 from .influence import JudgeCorrection
 
 _TINY = 1e-12
@@ -210,7 +211,7 @@ def fit_with_features(
     for held_out, seed in enumerate(seeds):
         rows = _training_rows(data, verdicts, folds, folds.fold != held_out)
         rng = np.random.default_rng(seed)
-        boosters.append(train_booster(rows, data.n_categories, data.n_items, tune, rng, n_jobs))
+        boosters.append(train_booster(rows, BoosterSpec(data.n_categories, data.n_items, tune, n_jobs), rng))
     return FeatureMu(tuple(boosters), folds, data, verdicts, n_jobs)
 
 

@@ -12,7 +12,7 @@ import numpy as np
 from ..data.graph import Graph
 from ..data.preferences import Cells, FloatArray, PreferenceData
 from ..data.read_votes import with_columns
-from ..estimation.cross_fitting import CrossFittedMu, Folds, MuSource
+from ..estimation.cross_fitting import CrossFittedMu, MuSource
 from ..estimation.judge import FeatureMu, JudgedMu, cross_fit_judged, fit_with_features
 from ..nuisance.judge.two_stage import labelled_share
 from ..nuisance.judge.verdicts import Verdicts
@@ -22,11 +22,12 @@ from ..nuisance.propensity_model.estimate import (
     Propensity,
     column_propensity,
     estimate_propensity,
+    floored_and_scaled,
     given_propensity,
     marginal_propensity,
-    scaled,
 )
 from ..nuisance.propensity_model.supplied import propensity_columns, propensity_table, selection_features
+from ..nuisance.training_rows import Folds
 from ..options import Options
 from .state import Source
 
@@ -146,7 +147,9 @@ def cross_fit_mu(
         One fitted to the same labels, whose configuration is used again.
     """
     seeds = seed.child(Draw.MU).spawn(folds.n_folds)
-    models = fit_all(data, folds.fold, folds.unit, learner.tune, seeds, n_jobs, learner.learner, soft, like)
+    models = fit_all(
+        data, folds, seeds, tune=learner.tune, n_jobs=n_jobs, learner=learner.learner, soft=soft, like=like
+    )
     return CrossFittedMu(models, folds, data.x)
 
 
@@ -211,7 +214,7 @@ def label_and_judge_propensities(
     within = (verdicts.label >= 0).all() and len(np.unique(verdicts.label)) == len(data.cells)
     if model.word == "estimate" and within:
         share = labelled_share(data, verdicts, folds.fold, folds.n_folds)
-        return scaled(of_verdicts[verdicts.label] * share, data), of_verdicts
+        return floored_and_scaled(of_verdicts[verdicts.label] * share, data), of_verdicts
     return _propensities(data, folds, model, seed.child(Draw.PROPENSITY), n_jobs), of_verdicts
 
 
@@ -228,4 +231,4 @@ def _propensities(
     if model.formula is not None:
         x = selection_features(model.with_columns(data), model.formula, model.source.environment)
         data = replace(data, x=x)
-    return estimate_propensity(data, folds.fold, folds.unit, model.tune, seed.spawn(folds.n_folds), n_jobs)
+    return estimate_propensity(data, folds, seed.spawn(folds.n_folds), tune=model.tune, n_jobs=n_jobs)

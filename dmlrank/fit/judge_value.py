@@ -139,7 +139,7 @@ def judge_alone(steps: Steps, verdicts: Verdicts) -> tuple[Influence, Covariance
         assert r.judge_propensity is not None, "a fit with a judge has propensities of its verdicts"
         seeds = np.random.SeedSequence([o.seed, number, 1]).spawn(o.n_folds)
         tune = "cv" if is_own(o.learner) else o.tune
-        models = fit_all(data, r.folds.fold, r.folds.unit, tune, seeds, o.n_jobs, o.learner)
+        models = fit_all(data, r.folds, seeds, tune=tune, n_jobs=o.n_jobs, learner=o.learner)
         mu = CrossFittedMu(models, r.folds, data.x)
         functional = steps.setup.functional
         floor = select_floor(mu.at(data.cells), data.cells) if functional.interior else 0.0

@@ -9,7 +9,7 @@ import numpy as np
 from ..data.preferences import FloatArray, IntArray, PreferenceData
 from ..data.read_clusters import Clusters
 from ..estimation.bt_restricted import RestrictedBradleyTerry, pairs_needed
-from ..estimation.cross_fitting import CrossFittedMu, Folds, MuSource, assign_folds
+from ..estimation.cross_fitting import CrossFittedMu, MuSource, assign_folds
 from ..estimation.grouped import IdenticalContexts, evaluate_once, find_identical_contexts
 from ..estimation.influence import InfluenceBlocks, JudgeCorrection
 from ..estimation.judge import judge_correction
@@ -20,6 +20,7 @@ from ..functionals import Borda, BradleyTerry
 from ..functionals.position_effect import FirstAdvantage
 from ..nuisance.propensity_model.all_pairs import PairPropensity
 from ..nuisance.propensity_model.estimate import Propensity
+from ..nuisance.training_rows import Folds
 from ..options import Options
 from .cache import Cache
 from .estimand import Setup

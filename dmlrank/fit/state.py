@@ -10,7 +10,7 @@ from patsy import EvalEnvironment
 from ..data.preferences import FloatArray, IntArray, PreferenceData
 from ..data.read_clusters import Clusters
 from ..estimation.bt_mle import BradleyTerryFit
-from ..estimation.cross_fitting import Folds, MuSource
+from ..estimation.cross_fitting import MuSource
 from ..estimation.diagnostics import Validity
 from ..estimation.grouped import GroupedInfluence
 from ..estimation.influence import Influence, InfluenceBlocks, JudgeCorrection
@@ -18,6 +18,7 @@ from ..estimation.one_step import OneStepResult
 from ..inference.covariance import Covariance
 from ..nuisance.judge.verdicts import Verdicts
 from ..nuisance.propensity_model.estimate import Propensity
+from ..nuisance.training_rows import Folds
 from ..options import Options
 from .cache import CachedStep
 from .estimand import Setup

@@ -11,7 +11,7 @@ import pytest
 
 import dmlrank as dr
 from dmlrank.nuisance.all_pairs.predict import predict_all_pairs
-from dmlrank.nuisance.boosting.train import train_booster
+from dmlrank.nuisance.boosting.train import BoosterSpec, train_booster
 
 
 @pytest.fixture(scope="module")
@@ -88,7 +88,7 @@ def test_all_pairs_agree_with_stacked_rows(load_benchmark):
     module = load_benchmark("all_pairs")
     rng = np.random.default_rng(3)
     rows = module.draw_labels(400, 7, 5, rng)
-    booster = train_booster(rows, module.N_CATEGORIES, 5, {"num_leaves": 7, "n_estimators": 10}, rng, 1)
+    booster = train_booster(rows, BoosterSpec(module.N_CATEGORIES, 5, {"num_leaves": 7, "n_estimators": 10}, 1), rng)
     row = module.compare(booster, rng.normal(size=(50, 7)), 5, 1, 2)
     assert float(row["largest difference"]) < 1e-10
     assert row["lowest"] <= row["ratio"] <= row["highest"]

@@ -129,7 +129,7 @@ def test_shuffling_rows_with_annotators_and_tuned_boosters(long_battles, rank):
 def no_trees(monkeypatch):
     """The default learner without trees: their random thresholds and item sets depend on the items' codes."""
     monkeypatch.setattr(
-        smooth_boosting, "_settle_stage", lambda *_: (smooth_boosting.Stage(smooth_boosting.TREES, True), [])
+        smooth_boosting, "_select_stage", lambda *_: (smooth_boosting.BoostingStage(smooth_boosting.TREES, True), [])
     )
 
 

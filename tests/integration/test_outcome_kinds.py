@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 import dmlrank as dr
-from dmlrank.nuisance.boosting.train import outcome_rows
+from dmlrank.nuisance.training_rows import outcome_rows
 
 ONE, SOFT = "winner ~ {} | model_a + model_b", "p_a + p_b + p_tie ~ {} | model_a + model_b"
 QUICK = {"tune": {"n_estimators": 4, "num_leaves": 4, "min_data_in_leaf": 5}, "n_folds": 2}

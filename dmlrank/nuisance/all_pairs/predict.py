@@ -9,7 +9,6 @@ from typing import Any
 
 import lightgbm as lgb
 import numpy as np
-from numpy.typing import NDArray
 
 from ..._utils.parallel import core_count, in_order
 from ...data.preferences import FloatArray, IntArray
@@ -91,6 +90,7 @@ def predict_all_pairs(
     booster: lgb.Booster | PairTrees,
     x: FloatArray,
     n_items: int,
+    *,
     raw_score: bool = False,
     offset: FloatArray | None = None,
     n_jobs: int | None = None,
@@ -132,12 +132,12 @@ def predict_all_pairs(
     if pairs.n_items != n_items:
         raise ValueError(f"the booster was prepared for {pairs.n_items} items, not for {n_items}")
     if pairs.prepared is None:
-        return _from_stacked_rows(pairs.booster, x, n_items, raw_score, offset, n_jobs)
-    return _from_rectangles(pairs.prepared, x, n_items, raw_score, offset, n_jobs)
+        return _from_stacked_rows(pairs.booster, x, n_items, raw_score=raw_score, offset=offset, n_jobs=n_jobs)
+    return _from_rectangles(pairs.prepared, x, n_items, raw_score=raw_score, offset=offset, n_jobs=n_jobs)
 
 
 def _from_rectangles(
-    prepared: Prepared, x: FloatArray, n_items: int, raw_score: bool, offset: FloatArray | None, n_jobs: int | None
+    prepared: Prepared, x: FloatArray, n_items: int, *, raw_score: bool, offset: FloatArray | None, n_jobs: int | None
 ) -> FloatArray:
     trees, branches = prepared.trees, prepared.branches
     if x.shape[1] + 2 != trees.n_features:
@@ -156,10 +156,10 @@ def _from_rectangles(
         scores = scores_by_first(prepared.sums, branches_taken(trees, branches, read[distinct[start:stop]]))
         if repeated:
             rows = by_place[slice(*np.searchsorted(place[by_place], [start, stop]))]
-            _write(table, rows, place[rows] - start, scores, link, offset)
+            _write(table, rows, place[rows] - start, scores, link=link, offset=offset)
         else:
             # Slices are views; copies would cost as much as the softmax.
-            _write(table, slice(start, stop), slice(stop - start), scores, link, offset)
+            _write(table, slice(start, stop), slice(stop - start), scores, link=link, offset=offset)
 
     starts = range(0, len(distinct), step)
     for _ in in_order(fill, starts, core_count(n_jobs)):
@@ -178,6 +178,7 @@ def _write(
     rows: IntArray | slice,
     place: IntArray | slice,
     by_first: Iterator[FloatArray],
+    *,
     link: Link | None,
     offset: FloatArray | None,
 ) -> None:
@@ -207,7 +208,7 @@ def distinct_rows(x: FloatArray) -> tuple[IntArray, IntArray]:
 
 
 def _from_stacked_rows(
-    booster: Any, x: FloatArray, n_items: int, raw_score: bool, offset: FloatArray | None, n_jobs: int | None
+    booster: Any, x: FloatArray, n_items: int, *, raw_score: bool, offset: FloatArray | None, n_jobs: int | None
 ) -> FloatArray:
     distinct, place = distinct_rows(as_read(x))
     n_pairs = n_items * n_items - n_items
@@ -216,7 +217,7 @@ def _from_stacked_rows(
     # With offsets probabilities are made here; without them the booster knows best.
     raw = raw_score or offset is not None
     parts = [
-        _stacked(booster, x[distinct[at : at + step]], first, second, raw, n_jobs)
+        _stacked(booster, x[distinct[at : at + step]], (first, second), raw, n_jobs)
         for at in range(0, len(distinct), step)
     ]
     values = np.concatenate(parts)[place]
@@ -230,17 +231,12 @@ def _from_stacked_rows(
 
 
 def _stacked(
-    booster: Any,
-    x: FloatArray,
-    first: NDArray[np.intp],
-    second: NDArray[np.intp],
-    raw_score: bool,
-    n_jobs: int | None,
+    booster: Any, x: FloatArray, items: tuple[IntArray, IntArray], raw_score: bool, n_jobs: int | None
 ) -> FloatArray:
-    n, pairs = len(x), len(first)
+    n, pairs = len(x), len(items[0])
     rows = np.empty((n, pairs, x.shape[1] + 2), dtype=x.dtype)
     rows[:, :, :-2] = x[:, None]
-    rows[:, :, -2], rows[:, :, -1] = first, second
+    rows[:, :, -2], rows[:, :, -1] = items
     values = booster.predict(rows.reshape(n * pairs, -1), raw_score=raw_score, num_threads=n_jobs or 0)
     return np.asarray(values).reshape(n, pairs, -1)
 

@@ -1,4 +1,4 @@
-"""Labelled cells in LightGBM's bins: made once, shared by all folds and configurations."""
+"""LightGBM's bins of labelled cells: made once, shared by all folds and configurations."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...data.preferences import FloatArray, IntArray
+from ..training_rows import LabelledRows
 from .parameters import Parameter
 
 # Bins of a feature. Finer thresholds left the held-out log-loss as it was and took up to half of the time.
@@ -110,13 +111,11 @@ class BinnedCells:
         cls,
         x: FloatArray,
         context: IntArray,
-        first: IntArray,
-        second: IntArray,
-        y: FloatArray,
-        weight: FloatArray,
+        cells: LabelledRows,
         parameters: Mapping[str, Parameter],
     ) -> BinnedCells:
-        """Bin cells, (m,), of contexts with features ``x``, (n, p), with labels (m, C) and votes (m,)."""
+        """Bin labelled cells, whose contexts, (m,), have features ``x``, (n, p)."""
+        first, second, y, weight = cells.first, cells.second, cells.y, cells.weight
         chosen, label = np.nonzero(y)
         flip = np.array([1, 0, *range(2, y.shape[1])])
         place, back = np.tile(chosen, 2), np.repeat([False, True], len(chosen))

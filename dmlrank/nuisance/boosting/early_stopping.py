@@ -1,4 +1,4 @@
-"""Boosting on all folds at once, for as long as the held-out log-loss falls."""
+"""Early stopping of boosters of all trial folds together, by their held-out log-loss."""
 
 from __future__ import annotations
 
@@ -23,7 +23,33 @@ JUMPS: Mapping[str, Parameter] = {"extra_trees": False, "num_leaves": 15, "min_d
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Boosted:
+class TrialFold:
+    """A booster of a fold whose held-out cells say how many rounds are enough.
+
+    Attributes
+    ----------
+    booster : lightgbm.Booster
+        The held-out cells are its only valid set.
+    weight : float
+        Of the held-out cells; zero where there are none.
+    """
+
+    booster: lgb.Booster
+    weight: float
+
+    @classmethod
+    def of(
+        cls, parameters: Mapping[str, Parameter], training: lgb.Dataset, held_out: lgb.Dataset | None, weight: float
+    ) -> TrialFold:
+        """Begin to boost; without held-out cells the fold has no say."""
+        booster = lgb.Booster(dict(parameters), training)
+        if held_out is not None:
+            booster.add_valid(held_out, "held out")
+        return cls(booster, weight)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class BoostingPath:
     """Boosters of the trial folds, their held-out log-loss after 0, 1, 2, ... rounds, and how many trees they had.
 
     A round in which no split is to be had adds no tree.
@@ -43,7 +69,7 @@ class Boosted:
         """The first number of rounds with the smallest loss."""
         return int(np.argmin(self.losses))
 
-    def given_up(self, best: Boosted | None) -> bool:
+    def given_up(self, best: BoostingPath | None) -> bool:
         """Whether nothing is to be hoped for from further rounds, seen the best one of other configurations."""
         done = len(self.losses) - 1
         stale = done - self.rounds >= (PATIENCE if self.rounds else WARM_UP)
@@ -67,34 +93,30 @@ def parameters_of(
 
 
 def boost_together(
-    boosters: list[lgb.Booster], sizes: Sequence[float], unboosted: float, workers: int, best: Boosted | None
-) -> Boosted:
+    folds: Sequence[TrialFold], unboosted: float, workers: int, best: BoostingPath | None
+) -> BoostingPath:
     """Boost on all trial folds at once, as long as their held-out log-loss falls and is not behind the best one's.
 
     Parameters
     ----------
-    boosters : list of Booster
-        One per fold, with a valid set where ``sizes`` is not zero.
-    sizes : sequence of float
-        Weights of the held-out cells of each fold.
+    folds : sequence of TrialFold
     unboosted : float
         Held-out log-loss before the first round.
     workers : int
         Folds at a time.
-    best : Boosted or None
+    best : BoostingPath or None
         The best configuration so far.
     """
-    made = Boosted(boosters, [unboosted], [(0,) * len(boosters)])
+    made = BoostingPath([fold.booster for fold in folds], [unboosted], [(0,) * len(folds)])
 
-    def another_round(number: int) -> tuple[float, int]:
-        booster = boosters[number]
-        booster.update()
-        loss = float(sizes[number] * booster.eval_valid()[0][2]) if sizes[number] else 0.0
-        return loss, booster.current_iteration()
+    def another_round(fold: TrialFold) -> tuple[float, int]:
+        fold.booster.update()
+        loss = float(fold.weight * fold.booster.eval_valid()[0][2]) if fold.weight else 0.0
+        return loss, fold.booster.current_iteration()
 
-    with Workers(workers) as folds:
+    with Workers(workers) as threads:
         while not made.given_up(best):
-            losses, iterations = zip(*folds.in_order(another_round, range(len(boosters))), strict=True)
+            losses, iterations = zip(*threads.in_order(another_round, folds), strict=True)
             made.losses.append(sum(losses))
             made.iterations.append(iterations)
     return made

@@ -1,4 +1,4 @@
-"""LightGBM's parameters: which names mean the number of rounds, and which are not the user's to set."""
+"""LightGBM's parameters: their aliases, those of every booster, and which are not the user's to set."""
 
 from __future__ import annotations
 
@@ -12,56 +12,77 @@ from ...exceptions import OptionError, nearest
 
 Parameter = float | int | str | bool
 
-# LightGBM's names for one and the same parameter.
-ROUND_NAMES = (
-    "n_estimators",
-    "num_iterations",
-    "num_iteration",
-    "num_boost_round",
-    "num_round",
-    "num_rounds",
-    "nrounds",
-    "num_tree",
-    "num_trees",
-    "n_iter",
-    "max_iter",
-)
-BAGGING_NAMES = ("bagging_fraction", "subsample", "sub_row", "bagging")
-BAGGING_FREQUENCY_NAMES = ("bagging_freq", "subsample_freq")
+# All names that LightGBM takes for a parameter ("Parameters" in its documentation). Its own table in Python is private;
+# a test compares the two.
+ALIASES: Mapping[str, tuple[str, ...]] = {
+    "num_iterations": (
+        "n_estimators",
+        "num_iterations",
+        "num_iteration",
+        "num_boost_round",
+        "num_round",
+        "num_rounds",
+        "nrounds",
+        "num_tree",
+        "num_trees",
+        "n_iter",
+        "max_iter",
+    ),
+    "bagging_fraction": ("bagging_fraction", "subsample", "sub_row", "bagging"),
+    "bagging_freq": ("bagging_freq", "subsample_freq"),
+    "max_bin": ("max_bin", "max_bins"),
+    "max_bin_by_feature": ("max_bin_by_feature",),
+    "min_data_in_bin": ("min_data_in_bin",),
+    "bin_construct_sample_cnt": ("bin_construct_sample_cnt", "subsample_for_bin"),
+    "data_random_seed": ("data_random_seed", "data_seed"),
+    "enable_bundle": ("enable_bundle", "is_enable_bundle", "bundle"),
+    "use_missing": ("use_missing",),
+    "zero_as_missing": ("zero_as_missing",),
+    "feature_pre_filter": ("feature_pre_filter",),
+    "forcedbins_filename": ("forcedbins_filename",),
+    "objective": ("objective", "objective_type", "app", "application", "loss"),
+    "num_class": ("num_class", "num_classes"),
+    "linear_tree": ("linear_tree", "linear_trees"),
+    "categorical_feature": (
+        "categorical_feature",
+        "cat_feature",
+        "categorical_column",
+        "cat_column",
+        "categorical_features",
+    ),
+    "early_stopping_round": ("early_stopping_round", "early_stopping_rounds", "early_stopping", "n_iter_no_change"),
+}
+
+
+def names_of(*parameters: str) -> tuple[str, ...]:
+    """All names of some parameters.
+
+    Examples
+    --------
+    >>> names_of("bagging_freq")
+    ('bagging_freq', 'subsample_freq')
+    """
+    return tuple(name for parameter in parameters for name in ALIASES[parameter])
+
+
+ROUND_NAMES = names_of("num_iterations")
+BAGGING_NAMES = names_of("bagging_fraction")
+BAGGING_FREQUENCY_NAMES = names_of("bagging_freq")
 # Parameters of the bins that all trials of a search share.
-BIN_NAMES = (
+BIN_NAMES = names_of(
     "max_bin",
-    "max_bins",
     "max_bin_by_feature",
     "min_data_in_bin",
     "bin_construct_sample_cnt",
-    "subsample_for_bin",
     "data_random_seed",
-    "data_seed",
     "enable_bundle",
-    "is_enable_bundle",
-    "bundle",
     "use_missing",
     "zero_as_missing",
     "feature_pre_filter",
     "forcedbins_filename",
 )
-_SETTLED = (
-    "objective",
-    "objective_type",
-    "app",
-    "application",
-    "loss",
-    "num_class",
-    "num_classes",
-    "linear_tree",
-    "linear_trees",
-    "categorical_feature",
-    "cat_feature",
-    "categorical_column",
-    "cat_column",
-)
-_STOPPING = ("early_stopping_round", "early_stopping_rounds", "early_stopping", "n_iter_no_change")
+_KNOWN_FROM_DATA = names_of("objective", "num_class", "linear_tree", "categorical_feature")
+_STOPPING = names_of("early_stopping_round")
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +126,7 @@ def check_names(names: Iterable[str], option: str) -> None:
     >>> check_names(["num_leaves", "lambda_l2"], "tune")
     """
     given = set(names)
-    for name in _SETTLED:
+    for name in _KNOWN_FROM_DATA:
         if name in given:
             raise OptionError(f"{option}: {name!r} is settled by the data and cannot be set")
     for name in _STOPPING:

@@ -1,4 +1,4 @@
-"""One global LightGBM model over rows [x, first, second]."""
+"""Training of one LightGBM booster over rows [x, first, second]: binned, tuned, with as many threads as pay."""
 
 from __future__ import annotations
 
@@ -10,55 +10,23 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..._utils.parallel import core_count
-from ...data.preferences import FloatArray, IntArray, PreferenceData
+from ...data.preferences import FloatArray, IntArray
+from ..training_rows import PairRows, TrainingRows, stack_rows
 from .binning import binned_rows, bins
 from .parameters import Parameter, Settings, as_settings, fixed_parameters
-from .tuning import Tune, settle
+from .tuning import Tune, tuned_settings
 
 # Numbers in a training matrix from which threads within one booster pay.
 _LARGE = 2_000_000
 # Numbers between which folds are trained at the same time.
 _SIDE_BY_SIDE = (200_000, 20_000_000)
-# Rows from which a sample of so many settles hyperparameters.
+# Rows from which hyperparameters are selected on a sample of so many.
 _MANY = 40_000
-# Rows that are gathered at a time.
-_BLOCK = 1024
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class TrainingRows:
-    """Rows of a classification problem.
-
-    Attributes
-    ----------
-    features : ndarray, shape (r, p + 2)
-        Context features, then the codes of the first and of the second item; (r, p) where no items take part.
-    label : ndarray of int, shape (r,)
-    weight : ndarray, shape (r,)
-    unit : ndarray of int, shape (r,)
-        What inner folds must not split.
-    """
-
-    features: FloatArray
-    label: IntArray
-    weight: FloatArray
-    unit: IntArray
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class PairRows:
-    """Rows [x, first, second] that need not be stacked: contexts and items, (r,), with labels and weights, (r,)."""
-
-    context: IntArray
-    first: IntArray
-    second: IntArray
-    label: IntArray
-    weight: FloatArray
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class BinnedRows:
-    """The same in LightGBM's bins, which parts of them share.
+    """Training rows in LightGBM's bins, which parts of them share.
 
     Attributes
     ----------
@@ -107,58 +75,6 @@ class BinnedRows:
         return BinnedRows(part, self.label[kept], self.unit[kept], self.n_features)
 
 
-def outcome_rows(data: PreferenceData, kept: NDArray[np.bool_], unit: IntArray) -> TrainingRows:
-    """One row for every category that was chosen in a cell of the ``kept`` contexts, weighted by its votes.
-
-    Where order does not matter every row stands in both orders, with half its weight in each.
-
-    Parameters
-    ----------
-    data : PreferenceData
-    kept : ndarray of bool, shape (n,)
-        Contexts to learn from.
-    unit : ndarray of int, shape (n,)
-    """
-    cells, inside = data.cells, ordered_cells(data, kept)
-    place, label = np.nonzero(cells.y[inside])
-    cell = inside[place]
-    features = stack_rows(data.x, cells.context[cell], cells.first[cell], cells.second[cell])
-    weight = cells.y[cell, label] * cells.n_votes[cell]
-    rows = TrainingRows(features, label, weight, unit[cells.context[cell]])
-    return rows if data.ordered else _in_both_orders(rows, data.flip)
-
-
-def _in_both_orders(rows: TrainingRows, flip: IntArray) -> TrainingRows:
-    back = rows.features.copy()
-    back[:, [-2, -1]] = back[:, [-1, -2]]
-    return TrainingRows(
-        np.concatenate([rows.features, back]),
-        np.concatenate([rows.label, flip[rows.label]]),
-        np.concatenate([rows.weight, rows.weight]) / 2,
-        np.concatenate([rows.unit, rows.unit]),
-    )
-
-
-def ordered_cells(data: PreferenceData, kept: NDArray[np.bool_]) -> IntArray:
-    """Labelled cells of the ``kept`` contexts, (r,), in an order that the order of the data's rows does not change.
-
-    A booster's sums depend on the order of its rows in the last digits, and its trees on its sums.
-    """
-    inside = np.flatnonzero(kept[data.cells.context])
-    return inside[np.argsort(data.seed_order[data.cells.context[inside]], kind="stable")]
-
-
-def stack_rows(x: FloatArray, context: IntArray, first: IntArray, second: IntArray) -> FloatArray:
-    """Rows [x, first, second], (r, p + 2)."""
-    rows = np.empty((len(context), x.shape[1] + 2), dtype=x.dtype)
-    # In blocks: x[context] as a whole would be a second matrix of this size.
-    for at in range(0, len(context), _BLOCK):
-        block = slice(at, at + _BLOCK)
-        rows[block, :-2] = x[context[block]]
-    rows[:, -2], rows[:, -1] = first, second
-    return rows
-
-
 def threads(n_jobs: int | None, size: int) -> int:
     """Threads for a training matrix of ``size`` numbers; 0 means all cores.
 
@@ -191,67 +107,69 @@ def workers_at(size: int, count: int, n_jobs: int | None) -> tuple[int, int | No
     return workers, cores // workers
 
 
-def train_booster(
-    rows: TrainingRows | BinnedRows,
-    n_classes: int | None,
-    n_items: int | None,
-    tune: Tune,
-    rng: np.random.Generator,
-    n_jobs: int | None = None,
-    settings: Settings | None = None,
-) -> lgb.Booster:
-    """Train a booster, its hyperparameters settled on the training rows alone unless they are given.
+@dataclass(frozen=True, slots=True)
+class BoosterSpec:
+    """What a booster predicts, from which kind of rows, and how it is tuned.
 
-    Parameters
+    Attributes
     ----------
-    rows : TrainingRows or BinnedRows
-        Binned with the same ``n_items`` and ``tune``, if they are.
     n_classes : int or None
         C for the multiclass objective; None for the binary one.
     n_items : int or None
         Number of items where the last two features are item codes, None where there are none.
     tune : {"cv", "random"}, RandomSearch, mapping or None
-        See :func:`dmlrank.nuisance.boosting.tuning.settle`.
-    rng : Generator
-        Draws the inner folds and the booster's seed.
+        See :func:`dmlrank.nuisance.boosting.tuning.tuned_settings`.
     n_jobs : int or None
         Threads; None means all cores. Small training sets use one in any case.
+    """
+
+    n_classes: int | None
+    n_items: int | None
+    tune: Tune
+    n_jobs: int | None = None
+
+    def fixed(self, rows: BinnedRows, seed: int) -> dict[str, Parameter]:
+        """LightGBM's parameters that are not tuned."""
+        return fixed_parameters(self.n_classes, seed, threads(self.n_jobs, len(rows.label) * rows.n_features))
+
+
+def train_booster(
+    rows: TrainingRows | BinnedRows, spec: BoosterSpec, rng: np.random.Generator, settings: Settings | None = None
+) -> lgb.Booster:
+    """Train a booster, its hyperparameters selected on the training rows alone unless they are given.
+
+    Parameters
+    ----------
+    rows : TrainingRows or BinnedRows
+        Binned for the same ``spec``, if they are.
+    spec : BoosterSpec
+    rng : Generator
+        Draws the inner folds and the booster's seed.
     settings : Settings, optional
-        What :func:`settled` has found.
+        What :func:`select_settings` has found.
     """
     seed = int(rng.integers(2**31 - 1))
-    binned = rows if isinstance(rows, BinnedRows) else BinnedRows.of(rows, n_items, tune)
-    fixed = _fixed(binned, n_classes, seed, n_jobs)
-    if settings is None and many(binned, tune):
-        settings = settled(binned, n_classes, n_items, tune, rng, n_jobs)
-    found = settings or settle(tune, binned.dataset, binned.unit, fixed, rng)
+    binned = rows if isinstance(rows, BinnedRows) else BinnedRows.of(rows, spec.n_items, spec.tune)
+    fixed = spec.fixed(binned, seed)
+    if settings is None and a_sample_is_enough(binned, spec.tune):
+        settings = select_settings(binned, spec, rng)
+    found = settings or tuned_settings(spec.tune, binned.dataset, binned.unit, fixed, rng)
     return lgb.train({**fixed, **found.parameters}, binned.dataset, num_boost_round=found.rounds)
 
 
-def many(rows: BinnedRows, tune: Tune) -> bool:
-    """Whether a sample of the rows is enough to settle hyperparameters."""
+def a_sample_is_enough(rows: BinnedRows, tune: Tune) -> bool:
+    """Whether hyperparameters are selected on a sample of the rows."""
     return len(rows.label) > _MANY and isinstance(tune, str)
 
 
-def settled(
-    rows: BinnedRows,
-    n_classes: int | None,
-    n_items: int | None,
-    tune: Tune,
-    rng: np.random.Generator,
-    n_jobs: int | None = None,
-) -> Settings:
-    """Hyperparameters settled on all rows, or where they are many on a sample of units with about as many as do."""
+def select_settings(rows: BinnedRows, spec: BoosterSpec, rng: np.random.Generator) -> Settings:
+    """Hyperparameters selected on all rows, or where they are many on a sample of units with about as many as do."""
     sample = rows
-    if many(rows, tune):
+    if a_sample_is_enough(rows, spec.tune):
         units, place = np.unique(rows.unit, return_inverse=True)
         sample = rows.only(rng.permutation(len(units))[place] < len(units) * _MANY / len(rows.label))
-    fixed = _fixed(sample, n_classes, int(rng.integers(2**31 - 1)), n_jobs)
-    return settle(tune, sample.dataset, sample.unit, fixed, rng)
-
-
-def _fixed(rows: BinnedRows, n_classes: int | None, seed: int, n_jobs: int | None) -> dict[str, Parameter]:
-    return fixed_parameters(n_classes, seed, threads(n_jobs, len(rows.label) * rows.n_features))
+    fixed = spec.fixed(sample, int(rng.integers(2**31 - 1)))
+    return tuned_settings(spec.tune, sample.dataset, sample.unit, fixed, rng)
 
 
 def _shape(n_features: int, n_items: int | None, tune: Tune) -> dict[str, Parameter]:

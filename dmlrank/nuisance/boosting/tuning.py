@@ -1,4 +1,4 @@
-"""Which hyperparameters a booster is trained with."""
+"""Hyperparameter tuning of a booster: a few configurations with early stopping, a random search, or given ones."""
 
 from __future__ import annotations
 
@@ -53,14 +53,14 @@ def check_tune(tune: Tune) -> None:
         )
 
 
-def settle(
+def tuned_settings(
     tune: Tune,
     train: lgb.Dataset,
     unit: NDArray[np.intp],
     fixed: Mapping[str, Parameter],
     rng: np.random.Generator,
 ) -> Settings:
-    """Settle the hyperparameters for one training set.
+    """Hyperparameters selected for one training set.
 
     ``"cv"`` compares a handful of configurations by their log-loss on inner folds that never split a unit, or on one of
     these where rows are many, each with early stopping; all of them use the bins of ``train``. ``"random"`` is

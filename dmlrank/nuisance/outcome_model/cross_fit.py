@@ -1,4 +1,4 @@
-"""Models of the preference probabilities mu, trained on some of the contexts and asked about others."""
+"""Cross-fitting of the outcome model mu: which learner, fitted by fold and asked about the held-out contexts."""
 
 from __future__ import annotations
 
@@ -12,8 +12,9 @@ from numpy.typing import NDArray
 from ..._utils.progress import report
 from ...data.preferences import Cells, FloatArray, IntArray, PreferenceData
 from ..all_pairs.predict import PairTrees, predict_all_pairs
-from ..boosting.train import outcome_rows, stack_rows, train_booster
+from ..boosting.train import BoosterSpec, train_booster
 from ..boosting.tuning import Tune
+from ..training_rows import Folds, outcome_rows, stack_rows
 from .main_effects_boosting import SmoothBoostedMu, fit_smooth_boosted
 from .user_learners import fit_learner, is_own
 from .without_features import shrunken_frequencies
@@ -98,10 +99,10 @@ def on_one_thread(model: MuModel) -> MuModel:
 
 def fit_all(
     data: PreferenceData,
-    fold: IntArray,
-    unit: IntArray,
-    tune: Tune,
+    folds: Folds,
     seeds: Sequence[np.random.SeedSequence],
+    *,
+    tune: Tune,
     n_jobs: int | None,
     learner: Any = "auto",
     soft: Sequence[Cells] | None = None,
@@ -111,29 +112,31 @@ def fit_all(
 
     Parameters
     ----------
-    fold : ndarray of int, shape (n,)
+    data : PreferenceData
+    folds : Folds
     seeds : sequence of SeedSequence
         One per fold.
-    soft : sequence of Cells, optional
-        Further cells with soft labels to learn from, by fold: those of a model come from labels outside its fold.
-    like : model, optional
-        One fitted to the same labels, whose configuration need not be settled again.
-    data, unit, tune, n_jobs, learner
+    tune, n_jobs, learner
         See :func:`fit_mu`. ``learner="auto"`` with ``tune="cv"`` means smooth main effects and boosting, see
         :func:`dmlrank.nuisance.outcome_model.main_effects_boosting.fit_smooth_boosted`; with any other ``tune``,
         LightGBM alone.
+    soft : sequence of Cells, optional
+        Further cells with soft labels to learn from, by fold: those of a model come from labels outside its fold.
+    like : model, optional
+        One fitted to the same labels, whose configuration need not be selected again.
     """
+    fold = folds.fold
     if learner == "auto" and tune == "cv" and data.x.shape[1] and _several_categories(data, fold, len(seeds)):
-        return fit_smooth_boosted(
-            data, fold, seeds, n_jobs, soft, like.stage if isinstance(like, SmoothBoostedMu) else None
-        )
+        stage = like.stage if isinstance(like, SmoothBoostedMu) else None
+        return fit_smooth_boosted(data, fold, seeds, n_jobs=n_jobs, soft=soft, like=stage)
     models = []
     counts = _vote_counts(data, fold, len(seeds)) if soft is None else None
     for held_out, seed in enumerate(seeds):
         rng = np.random.default_rng(seed)
         learned = data if soft is None else replace(data, cells=data.cells.joined(soft[held_out]))
         others = None if counts is None else np.delete(counts, held_out, axis=0).sum(axis=0)
-        models.append(fit_mu(learned, fold != held_out, unit, tune, rng, n_jobs, learner, others))
+        kept = fold != held_out
+        models.append(fit_mu(learned, kept, folds.unit, rng, tune=tune, n_jobs=n_jobs, learner=learner, counts=others))
         report(held_out + 1, len(seeds), "mu, folds")
     return tuple(models)
 
@@ -148,8 +151,9 @@ def fit_mu(
     data: PreferenceData,
     kept: NDArray[np.bool_],
     unit: IntArray,
-    tune: Tune,
     rng: np.random.Generator,
+    *,
+    tune: Tune,
     n_jobs: int | None,
     learner: Any = "auto",
     counts: FloatArray | None = None,
@@ -165,8 +169,9 @@ def fit_mu(
     kept : ndarray of bool, shape (n,)
     unit : ndarray of int, shape (n,)
         What inner folds must not split.
-    tune, rng, n_jobs
-        See :func:`dmlrank.nuisance.boosting.train.train_booster`.
+    rng : Generator
+    tune, n_jobs
+        See :class:`dmlrank.nuisance.boosting.train.BoosterSpec`.
     learner : str, classifier or callable
         The user's own, see :func:`dmlrank.nuisance.outcome_model.user_learners.fit_learner`; otherwise LightGBM.
     counts : ndarray, shape (K, K, C), optional
@@ -186,7 +191,7 @@ def fit_mu(
         if is_own(learner):
             model = fit_learner(learner, rows, data.n_items, data.n_categories, rng)
         else:
-            booster = train_booster(rows, data.n_categories, data.n_items, tune, rng, n_jobs)
+            booster = train_booster(rows, BoosterSpec(data.n_categories, data.n_items, tune, n_jobs), rng)
             model = BoosterMu(PairTrees.of(booster, data.n_items), n_jobs)
     return model if data.ordered else MirroredMu(model, data.flip)
 

@@ -12,6 +12,7 @@ from scipy.special import logsumexp
 from ..._utils.blas import PRODUCT, product
 from ...data.preferences import FloatArray, IntArray
 from ..smooth.minimise import PenalisedSearch
+from ..training_rows import LabelledRows
 
 # Penalties relative to the ridge of an item's curves: how strong an item is on average is nearly free; how prone it is
 # to ties hardly differs between items unless the data say so.
@@ -20,40 +21,6 @@ _CLOSENESS = 0.1
 _TIE_ITEM = 10.0
 # Curvature of a multinomial log-likelihood in a score, for scaling the steps.
 _CURVATURE = 0.15
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class LabelledRows:
-    """Labelled cells to learn from.
-
-    Attributes
-    ----------
-    columns : ndarray, shape (r, q)
-        Smooth columns of each cell's context.
-    first, second : ndarray of int, shape (r,)
-    y : ndarray, shape (r, C)
-        Mean labels.
-    weight : ndarray, shape (r,)
-        Votes.
-    """
-
-    columns: FloatArray
-    first: IntArray
-    second: IntArray
-    y: FloatArray
-    weight: FloatArray
-
-    def only(self, kept: IntArray) -> LabelledRows:
-        """Some of the rows."""
-        return LabelledRows(*(getattr(self, name)[kept] for name in self.__slots__))
-
-    def and_more(self, others: LabelledRows) -> LabelledRows:
-        """These rows and others below them."""
-        names = self.__slots__
-        return LabelledRows(*(np.concatenate([getattr(self, name), getattr(others, name)]) for name in names))
-
-    def __len__(self) -> int:
-        return len(self.first)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -163,7 +130,7 @@ class _ByItem:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class MainEffectsProblem:
+class MainEffectsLikelihood:
     """The multinomial log-likelihood of rows as a function of all main effects in one flat vector.
 
     The rows are sorted by the item shown first; ``shown_second`` holds them sorted by the other one, ``second_order``
@@ -187,7 +154,7 @@ class MainEffectsProblem:
     free: NDArray[np.bool_]
 
     @classmethod
-    def of(cls, rows: LabelledRows, n_items: int, ordered: bool) -> MainEffectsProblem:
+    def of(cls, rows: LabelledRows, n_items: int, ordered: bool) -> MainEffectsLikelihood:
         """Of labelled rows of K items; ``ordered`` says whether being shown first may matter."""
         rows = rows.only(np.argsort(rows.first, kind="stable"))
         design = _with_constant(rows.columns)

@@ -1,10 +1,10 @@
-"""Learners of mu that the user brings: scikit-learn-style classifiers, and functions that return a function."""
+"""The user's own learners of mu: scikit-learn classifiers, and functions that return a function."""
 
 from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from ...data.preferences import FloatArray, IntArray
 from ...exceptions import NuisanceError, OptionError, OptionTypeError, nearest
 from ...options import fresh_copy, is_classifier
-from ..boosting.train import TrainingRows
+from ..training_rows import TrainingRows
 
 # Numbers in the matrix of one call to the user's predictor.
 _NUMBERS = 4_000_000
@@ -150,8 +150,8 @@ def fit_learner(learner: Any, rows: TrainingRows, n_items: int, n_categories: in
     """
     name = learner_name(learner)
     if is_classifier(learner):
-        features = _one_hot(rows.features, n_items)
-        predictor = _fitted(fresh_copy(learner), features, rows.label, rows.weight, n_categories, rng, name)
+        wide = replace(rows, features=_one_hot(rows.features, n_items))
+        predictor = _fitted(fresh_copy(learner), wide, n_categories, rng, name)
         return RowsMu(predictor, n_items, n_categories, one_hot=True, name=name)
     predictor = learner(rows.features, rows.label, rows.weight, rng)
     if not callable(predictor):
@@ -206,21 +206,13 @@ def checked_rows(probabilities: ArrayLike, n_rows: int, n_columns: int, name: st
     return table / total[:, None]
 
 
-def _fitted(
-    model: Any,
-    features: FloatArray,
-    label: IntArray,
-    weight: FloatArray,
-    n_categories: int,
-    rng: np.random.Generator,
-    name: str,
-) -> Predictor:
+def _fitted(model: Any, rows: TrainingRows, n_categories: int, rng: np.random.Generator, name: str) -> Predictor:
     """Fit a classifier in place; a predictor of all categories, those that it has not seen having probability zero."""
     # Codes without gaps, whatever categories there are: some classifiers take no others.
-    present, code = np.unique(label, return_inverse=True)
+    present, code = np.unique(rows.label, return_inverse=True)
     _seed(model, rng)
     try:
-        _fit(model, features, code.reshape(-1), weight, name)
+        _fit(model, rows.features, code.reshape(-1), rows.weight, name)
     except (TypeError, ValueError) as error:
         raise NuisanceError(f"learner {name} cannot be fitted: {error}") from error
     return _AllCategories(model, present, n_categories, name)

@@ -9,8 +9,8 @@ import numpy as np
 
 from ...data.preferences import FloatArray, IntArray
 from ..all_pairs.predict import predict_all_pairs
-from ..boosting.train import stack_rows
-from .pair_choice import PairShares, picked
+from ..training_rows import stack_rows
+from .pair_choice import PairShares, pair_entries
 
 
 class PairPropensity(Protocol):
@@ -108,7 +108,7 @@ class BoostedSelection:
     def at(self, x: FloatArray, first: IntArray, second: IntArray, n_items: int, n_jobs: int | None) -> FloatArray:
         """Estimates for one pair of each context, (b,)."""
         if self.booster is None or self.any_label is not None:
-            return picked(lambda own: self.table(own, n_items, n_jobs), x, first, second, n_items)
+            return pair_entries(lambda own: self.table(own, n_items, n_jobs), x, first, second, n_items=n_items)
         orders = [(first, second)] if self.ordered else [(first, second), (second, first)]
         rows = (stack_rows(x, np.arange(len(x)), a, b) for a, b in orders)
         return np.sum([self.booster.predict(both, num_threads=n_jobs or 0) for both in rows], axis=0)

@@ -1,4 +1,4 @@
-"""Which pair a context shows: effects of the items on both places, smooth in the context."""
+"""A conditional logit of the pair that a context shows: effects of the items on both places, smooth in the context."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from ..._utils.blas import gathered, product
 from ..._utils.parallel import in_order
 from ...data.preferences import FloatArray, IntArray
 from ..all_pairs.predict import distinct_rows
-from ..outcome_model.main_effects import LabelledRows
 from ..smooth.minimise import PenalisedSearch
+from ..training_rows import LabelledRows
 
 # How an item's two places differ hardly varies with the context unless the data say so: prior precision relative to
 # that of how often the item is shown.
@@ -26,7 +26,7 @@ _LARGE = 100_000_000
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class SelectionEffects:
+class PairChoiceEffects:
     r"""Shares of the ordered pairs among what is shown in a context.
 
     .. math:: \rho_{jk}(x) = \frac{\bar\rho_{jk} e^{a_j(x) + b_k(x)}}
@@ -110,7 +110,7 @@ def pair_shares(first: IntArray, second: IntArray, n_items: int, prior: float) -
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class SelectionProblem:
+class PairChoiceLikelihood:
     """The log-likelihood of the pairs shown as a function of how often items are shown, u, and of their places, w.
 
     a = u + w and b = u - w; the flat vector is (1 + q, 2 K), u before w. The overall shares hold how often items are
@@ -131,7 +131,7 @@ class SelectionProblem:
     workers: int
 
     @classmethod
-    def of(cls, rows: LabelledRows, share: FloatArray, workers: int = 1) -> SelectionProblem:
+    def of(cls, rows: LabelledRows, share: FloatArray, workers: int = 1) -> PairChoiceLikelihood:
         """Of rows that each show one pair; ``share``, (K, K), is what pairs have where effects are zero.
 
         The sum over all pairs is taken once for rows with equal columns, by ``workers`` threads.
@@ -161,10 +161,10 @@ class SelectionProblem:
         penalty = ridge * self.penalty
         return PenalisedSearch(self.loss, penalty, 1 / np.sqrt(self.precision + penalty), start)
 
-    def effects(self, flat: FloatArray) -> SelectionEffects:
+    def effects(self, flat: FloatArray) -> PairChoiceEffects:
         """The flat vector's parts under their names."""
         u, w = np.hsplit(flat.reshape(-1, 2 * len(self.share)), 2)
-        return SelectionEffects(self.share, u + w, u - w)
+        return PairChoiceEffects(self.share, u + w, u - w)
 
     def loss(self, flat: FloatArray) -> tuple[float, FloatArray]:
         """Minus the log-likelihood, and its gradient."""

@@ -1,12 +1,12 @@
-"""Selection propensities at the labelled cells: estimated, marginal or given."""
+"""Propensities pi of the labelled cells: estimated by cross-fitting, marginal or given."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from numbers import Real
-from typing import Any
 
+import lightgbm as lgb
 import numpy as np
 
 from ..._utils.parallel import in_order
@@ -16,8 +16,16 @@ from ...data.preferences import Cells, FloatArray, IntArray, PreferenceData
 from ...exceptions import NuisanceError
 from ..all_pairs.predict import PairTrees
 from ..boosting.parameters import Settings
-from ..boosting.train import BinnedRows, PairRows, TrainingRows, many, ordered_cells, settled, train_booster, workers_at
+from ..boosting.train import (
+    BinnedRows,
+    BoosterSpec,
+    a_sample_is_enough,
+    select_settings,
+    train_booster,
+    workers_at,
+)
 from ..boosting.tuning import Tune
+from ..training_rows import Folds, PairRows, TrainingRows, ordered_cells
 from .all_pairs import (
     AnyLabel,
     BoostedSelection,
@@ -27,11 +35,10 @@ from .all_pairs import (
     PairPropensity,
     SharedSelection,
 )
+from .floor_and_scale import FloorAndScale
 from .pair_choice import PairShares, fit_pair_shares
 
 _NEGATIVES_PER_POSITIVE = 10
-# An estimated propensity may fall to a tenth of its pair's own rate, so no label weighs more than ten of its kind.
-_RELATIVE_FLOOR = 0.1
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -44,7 +51,7 @@ class Propensity:
     how : str
         ``"estimated"``, ``"marginal"`` or ``"given"``.
     n_floored : int
-        Cells at which the floor bit.
+        Cells whose estimate was raised to the floor.
     pairs : PairPropensity or None
         Those of all pairs; None where only those of labelled cells are known.
     """
@@ -151,63 +158,64 @@ def _pair_places(cells: Cells) -> IntArray:
 
 def estimate_propensity(
     data: PreferenceData,
-    fold: IntArray,
-    unit: IntArray,
-    tune: Tune,
+    folds: Folds,
     seeds: list[np.random.SeedSequence],
+    *,
+    tune: Tune,
     n_jobs: int | None,
 ) -> Propensity:
     """Cross-fitted propensities, normalised, floored and scaled, in this order.
 
     Where no context has more than one labelled pair, they are P(any label | x) times the pair's share in what is shown,
-    which is learnt by smooth effects of the items and boosted trees (:func:`.selection_shares.fit_pair_shares`).
+    which is learnt by smooth effects of the items and boosted trees (:func:`.pair_choice.fit_pair_shares`).
     Elsewhere, and with a ``tune`` of the user's own, one binary booster per fold tells labelled cells from sampled
     unlabelled ones [P app:nuisances], normalised over pairs where contexts have one. All estimates are then floored
-    at a tenth of their pair's own rate, and scaled per pair over all contexts so that the mean of S / pi is one. Where
-    order does not matter, the sum over both orders is the expected number of labelled orders.
+    and scaled, see :class:`.floor_and_scale.FloorAndScale`. Where order does not matter, the sum over both orders is
+    the expected number of labelled orders.
 
     Parameters
     ----------
     data : PreferenceData
-    fold, unit : ndarray of int, shape (n,)
-        Fold of each context, and what inner folds must not split.
+    folds : Folds
     seeds : list of SeedSequence
         One per fold.
+    tune, n_jobs
+        See :class:`dmlrank.nuisance.boosting.train.BoosterSpec`.
     """
     if data.x.shape[1] == 0:
         return marginal_propensity(data)
     rngs = [np.random.default_rng(seed) for seed in seeds]
     estimates, learnt = np.empty(len(data.cells)), list[FoldSelection]()
-    for held_out, selection in enumerate(_selections(data, fold, unit, tune, rngs, n_jobs)):
-        here = fold[data.cells.context] == held_out
+    for held_out, selection in enumerate(_selections(data, folds, rngs, tune, n_jobs)):
+        here = folds.fold[data.cells.context] == held_out
         first, second = (items[here] for items in data.cells.shown)
         estimates[here] = selection.at(data.x[data.cells.context[here]], first, second, data.n_items, n_jobs)
         learnt.append(selection)
-    floors, _, scale = _floor_and_scale(estimates, data)
-    scales = scale.reshape(floors.shape)
-    if not data.ordered:
-        floors, scales = floors + floors.T, scales + scales.T
-    every = EstimatedPairs(tuple(learnt), fold, data.x, floors, scales, n_jobs)
-    return replace(scaled(estimates, data), pairs=every)
+    rule = FloorAndScale.of(estimates, data)
+    floor, scale = rule.of_pairs(data.ordered)
+    every = EstimatedPairs(tuple(learnt), folds.fold, data.x, floor, scale, n_jobs)
+    return replace(floored_and_scaled(estimates, data, rule), pairs=every)
+
+
+def floored_and_scaled(estimates: FloatArray, data: PreferenceData, rule: FloorAndScale | None = None) -> Propensity:
+    """Estimates at the labelled cells, (m,), floored at a tenth of their pair's own rate and scaled pair by pair."""
+    rule = rule or FloorAndScale.of(estimates, data)
+    cells, n_floored = rule.at_cells(estimates, data.cells)
+    return Propensity(cells, "estimated", n_floored)
 
 
 def _selections(
-    data: PreferenceData,
-    fold: IntArray,
-    unit: IntArray,
-    tune: Tune,
-    rngs: list[np.random.Generator],
-    n_jobs: int | None,
+    data: PreferenceData, folds: Folds, rngs: list[np.random.Generator], tune: Tune, n_jobs: int | None
 ) -> list[FoldSelection]:
     """What each fold learns."""
     if not _one_pair_per_context(data.cells):
-        return [BoostedSelection(b, None, data.ordered) for b in _pair_boosters(data, fold, unit, tune, rngs, n_jobs)]
+        return [BoostedSelection(b, None, data.ordered) for b in pair_boosters(data, folds, rngs, tune, n_jobs)]
     made: list[FoldSelection] = []
     if tune == "cv":
-        learnt: Sequence[Any] = fit_pair_shares(data, fold, rngs, n_jobs)
+        learnt: Sequence[PairShares | lgb.Booster | None] = fit_pair_shares(data, folds.fold, rngs, n_jobs)
     else:
-        learnt = _pair_boosters(data, fold, unit, tune, rngs, n_jobs)
-    for own, any_label in zip(learnt, _any_label(data, fold, unit, tune, rngs, n_jobs), strict=True):
+        learnt = pair_boosters(data, folds, rngs, tune, n_jobs)
+    for own, any_label in zip(learnt, _any_label(data, folds, rngs, tune, n_jobs), strict=True):
         if isinstance(own, PairShares):
             made.append(SharedSelection(own, any_label, data.ordered))
         elif own is None:
@@ -217,43 +225,16 @@ def _selections(
     return made
 
 
-def scaled(estimates: FloatArray, data: PreferenceData) -> Propensity:
-    """Estimates at the labelled cells, (m,), floored at a tenth of their pair's own rate and scaled pair by pair."""
-    _, floor, scale = _floor_and_scale(estimates, data)
-    pair = data.cells.first * data.n_items + data.cells.second
-    floored = np.maximum(estimates, floor) * scale[pair]
-    return Propensity(floored, "estimated", int((estimates < floor).sum()))
-
-
-def _floor_and_scale(estimates: FloatArray, data: PreferenceData) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Floor of every pair, (K, K), and of every labelled cell, (m,), and factor of every pair, (K K,)."""
-    pair = data.cells.first * data.n_items + data.cells.second
-    floors = _RELATIVE_FLOOR * (data.pair_counts() / data.n_contexts)
-    floor = floors.reshape(-1)[pair]
-    scale = np.bincount(pair, weights=1 / np.maximum(estimates, floor), minlength=data.n_items**2) / data.n_contexts
-    return floors, floor, scale
-
-
-def _pair_boosters(
-    data: PreferenceData,
-    fold: IntArray,
-    unit: IntArray,
-    tune: Tune,
-    rngs: list[np.random.Generator],
-    n_jobs: int | None,
-) -> list[Any]:
+def pair_boosters(
+    data: PreferenceData, folds: Folds, rngs: list[np.random.Generator], tune: Tune, n_jobs: int | None
+) -> list[lgb.Booster | None]:
     """P(the pair is labelled | x, pair) by fold; None where every pair of the training contexts is."""
     rows = BinnedRows.of_pairs(selection_rows(data, rngs[0]), data.x, tune)
-    return _boosters(rows, fold, unit, data.n_items, tune, rngs, n_jobs)
+    return _boosters(rows, folds, BoosterSpec(None, data.n_items, tune, n_jobs), rngs)
 
 
 def _any_label(
-    data: PreferenceData,
-    fold: IntArray,
-    unit: IntArray,
-    tune: Tune,
-    rngs: list[np.random.Generator],
-    n_jobs: int | None,
+    data: PreferenceData, folds: Folds, rngs: list[np.random.Generator], tune: Tune, n_jobs: int | None
 ) -> list[AnyLabel]:
     """P(any label | x) by fold; one where every context has a label."""
     labelled = np.zeros(data.n_contexts, dtype=np.intp)
@@ -262,44 +243,40 @@ def _any_label(
     if labelled.all():
         return [AnyLabel(1.0)] * len(rngs)
     contexts = np.argsort(data.seed_order)
-    rows = BinnedRows.of(
-        TrainingRows(data.x[contexts], labelled[contexts], np.ones(len(contexts)), contexts), None, tune
-    )
-    return [AnyLabel(share, booster) for booster in _boosters(rows, fold, unit, None, tune, rngs, n_jobs)]
+    rows = TrainingRows(data.x[contexts], labelled[contexts], np.ones(len(contexts)), contexts)
+    boosters = _boosters(BinnedRows.of(rows, None, tune), folds, BoosterSpec(None, None, tune, n_jobs), rngs)
+    return [AnyLabel(share, booster) for booster in boosters]
 
 
 def _boosters(
-    rows: BinnedRows,
-    fold: IntArray,
-    unit: IntArray,
-    n_items: int | None,
-    tune: Tune,
-    rngs: list[np.random.Generator],
-    n_jobs: int | None,
-) -> list[Any]:
+    rows: BinnedRows, folds: Folds, spec: BoosterSpec, rngs: list[np.random.Generator]
+) -> list[lgb.Booster | None]:
     """A booster per fold, trained on the rows of contexts (their units) outside it; None where these are all alike.
 
     All folds share one binning. Our own configurations are compared once, for all folds, and where rows are many so
     are those of a search: by rows outside the first fold.
     """
-    context = rows.unit
-    binned = replace(rows, unit=unit[context])
-    different = [len(np.unique(rows.label[fold[context] != held_out])) > 1 for held_out in range(len(rngs))]
+    fold = folds.fold[rows.unit]
+    binned = replace(rows, unit=folds.unit[rows.unit])
+    different = [len(np.unique(rows.label[fold != held_out])) > 1 for held_out in range(len(rngs))]
     settings: Settings | None = None
+    # The rows of a fold that has been looked at already are not made again.
+    parts = dict[int, BinnedRows]()
     if any(different):
         first = different.index(True)
-        part = binned.only(fold[context] != first)
-        if tune == "cv" or many(part, tune):
-            settings = settled(part, None, n_items, tune, rngs[first], n_jobs)
-    workers, each = workers_at(len(rows.label) * rows.n_features, len(rngs), n_jobs)
+        parts[first] = binned.only(fold != first)
+        if spec.tune == "cv" or a_sample_is_enough(parts[first], spec.tune):
+            settings = select_settings(parts[first], spec, rngs[first])
+    workers, each = workers_at(len(rows.label) * rows.n_features, len(rngs), spec.n_jobs)
+    own_spec = replace(spec, n_jobs=each)
 
-    def train(held_out: int) -> Any:
+    def train(held_out: int) -> lgb.Booster | None:
         if not different[held_out]:
             return None
-        part = binned.only(fold[context] != held_out)
-        return train_booster(part, None, n_items, tune, rngs[held_out], each, settings)
+        part = parts.pop(held_out) if held_out in parts else binned.only(fold != held_out)
+        return train_booster(part, own_spec, rngs[held_out], settings)
 
-    made = list[Any]()
+    made = list[lgb.Booster | None]()
     for booster in in_order(train, range(len(rngs)), workers):
         made.append(booster)
         report(len(made), len(rngs), "propensity, folds")

@@ -1,9 +1,9 @@
-"""Which of its pairs a context shows: smooth effects of the items, then boosted trees on what these leave."""
+"""Shares of the pairs that contexts show: a smooth conditional logit, then boosted trees on what it leaves."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 
 import lightgbm as lgb
 import numpy as np
@@ -13,15 +13,13 @@ from ..._utils.progress import report
 from ...data.preferences import FloatArray, IntArray, PreferenceData
 from ..all_pairs.predict import PairTrees, predict_all_pairs
 from ..boosting.binning import binned_rows, binning, some_rows
-from ..boosting.early_stopping import JUMPS, TREES, Boosted, boost_together, parameters_of
-from ..boosting.parameters import Parameter
-from ..boosting.train import ordered_cells, threads, workers_at
-from ..outcome_model.main_effects import LabelledRows
-from ..smooth import penalty as smooth_effects
+from ..boosting.early_stopping import JUMPS, TREES, BoostingPath, TrialFold, boost_together, parameters_of
+from ..boosting.parameters import Settings
+from ..boosting.train import threads, workers_at
 from ..smooth.basis import SmoothBasis
-from ..smooth.penalty import Fitted, Smooth, SmoothModel, sampled, split
-from ..smooth.training_rows import FoldCells
-from .conditional_logit import SelectionEffects, SelectionProblem, pair_shares
+from ..smooth.penalty import FoldEffects, SmoothEffectsModel, TunedEffects, selection_cells, split
+from ..training_rows import FoldCells, labelled_cells, ordered_cells
+from .conditional_logit import PairChoiceEffects, PairChoiceLikelihood, pair_shares
 
 # Weights of the items' shares in those of their pairs that are tried, in labels per pair.
 _PRIORS = (1.0, 3.0, 10.0, 30.0, 100.0, 300.0)
@@ -40,13 +38,13 @@ class PairShares:
     Attributes
     ----------
     basis : SmoothBasis
-    effects : SelectionEffects
+    effects : PairChoiceEffects
     trees : PairTrees or None
         What their scores are multiplied by, as logs; None where trees did not help.
     """
 
     basis: SmoothBasis
-    effects: SelectionEffects
+    effects: PairChoiceEffects
     trees: PairTrees | None = None
 
     def table(self, x: FloatArray, n_jobs: int | None) -> FloatArray:
@@ -62,7 +60,10 @@ class PairShares:
     ) -> FloatArray:
         """Share of one pair in each context, (n,), or of its two orders together."""
         if self.trees is not None:
-            return picked(lambda own: self.table(own, n_jobs), x, first, second, len(self.effects.share), both_orders)
+            n_items = len(self.effects.share)
+            return pair_entries(
+                lambda own: self.table(own, n_jobs), x, first, second, n_items=n_items, both_orders=both_orders
+            )
         if both_orders:
             row = np.tile(np.arange(len(x)), 2)
             one, other = np.concatenate([first, second]), np.concatenate([second, first])
@@ -70,11 +71,12 @@ class PairShares:
         return np.exp(self.effects.log_at(self.basis.of(x), first, second))
 
 
-def picked(
+def pair_entries(
     table: Callable[[FloatArray], FloatArray],
     x: FloatArray,
     first: IntArray,
     second: IntArray,
+    *,
     n_items: int,
     both_orders: bool = False,
 ) -> FloatArray:
@@ -97,7 +99,7 @@ def fit_pair_shares(
     """One model per fold, each learnt from the labelled contexts outside it, of which each shows one pair.
 
     How far pairs are drawn towards their items, the penalty of the curves, and whether and how long to boost are
-    settled by the held-out folds, as for mu. The trees learn to tell the pairs shown from others that are drawn by
+    selected by the held-out folds, as for mu. The trees learn to tell the pairs shown from others that are drawn by
     their overall shares, starting from what the effects say of both: what is left is the log of a ratio of densities,
     and all rows have the same weight [Gutmann and Hyvarinen].
 
@@ -115,19 +117,18 @@ def fit_pair_shares(
     Gutmann and Hyvarinen (2012), Noise-contrastive estimation of unnormalized statistical models.
     """
     cells = _shown(data, fold)
-    settled = cells if len(cells.rows) <= smooth_effects.MANY else sampled(cells, rngs[0])
-    trials = range(len(rngs)) if settled is cells else range(1)
-    prior, smooth = _settle_effects(settled, trials, n_jobs)
+    chosen_by, trials = selection_cells(cells, len(rngs), rngs[0])
+    prior, smooth = _select_effects(chosen_by, trials, n_jobs)
     lgb_seeds = [int(rng.integers(2**31 - 1)) for rng in rngs]
-    contrast = _Contrast.of(cells, prior, rngs[0], n_jobs)
-    chosen, trained = _settle_trees(contrast, smooth.fits, lgb_seeds, n_jobs)
+    contrast = _NoiseContrast.of(cells, prior, rngs[0], n_jobs)
+    settings, trained = _select_trees(contrast, smooth.fits, lgb_seeds, n_jobs)
     models = []
     for f in range(len(rngs)):
-        if settled is cells:
-            fitted, booster = smooth.fits[f], trained.boosters[f] if trained.rounds else None
+        if chosen_by is cells:
+            fitted, booster = smooth.fits[f], trained.boosters[f] if settings.rounds else None
         else:
             fitted = _fit_effects(cells, f, prior, smooth, n_jobs)
-            booster = _train(contrast, fitted, chosen, trained.rounds, lgb_seeds[f], n_jobs) if trained.rounds else None
+            booster = _train(contrast, fitted, settings, lgb_seeds[f], n_jobs) if settings.rounds else None
         trees = PairTrees.of(booster, data.n_items) if booster else None
         models.append(PairShares(fitted.basis, fitted.main, trees))
         report(f + 1, len(rngs), "propensity, folds")
@@ -136,45 +137,45 @@ def fit_pair_shares(
 
 def _shown(data: PreferenceData, fold: IntArray) -> FoldCells:
     """The labelled pairs in the order in which they were shown, as rows of one vote."""
+    cells = labelled_cells(data, SmoothBasis.learn(data.x[np.argsort(data.seed_order)]), fold)
     inside = ordered_cells(data, np.ones(data.n_contexts, dtype=bool))
-    context, one = data.cells.context[inside], np.ones(len(inside))
-    basis = SmoothBasis.learn(data.x[np.argsort(data.seed_order)])
     first, second = (items[inside] for items in data.cells.shown)
-    rows = LabelledRows(basis.of(data.x)[context], first, second, one[:, None], one)
-    number = np.arange(len(inside))
-    return FoldCells(rows, basis, data.x, context, fold[context], number, data.n_items, data.ordered)
+    one = np.ones(len(inside))
+    return replace(cells, rows=replace(cells.rows, first=first, second=second, y=one[:, None], weight=one))
 
 
-def _model(prior: float, n_jobs: int | None) -> SmoothModel[SelectionEffects]:
-    def problem(training: FoldCells) -> SelectionProblem:
-        return SelectionProblem.of(training.rows, _overall(training, prior), core_count(n_jobs))
+def _model(prior: float, n_jobs: int | None) -> SmoothEffectsModel[PairChoiceEffects]:
+    def problem(training: FoldCells) -> PairChoiceLikelihood:
+        return PairChoiceLikelihood.of(training.rows, _overall(training, prior), core_count(n_jobs))
 
-    return SmoothModel(problem, _RIDGES, "selection")
+    return SmoothEffectsModel(problem, _RIDGES, "selection")
 
 
-def _settle_effects(cells: FoldCells, trials: range, n_jobs: int | None) -> tuple[float, Smooth[SelectionEffects]]:
+def _select_effects(
+    cells: FoldCells, trials: range, n_jobs: int | None
+) -> tuple[float, TunedEffects[PairChoiceEffects]]:
     """How far pairs are drawn towards their items, and effects of the trial folds; flat where curves do not help."""
     losses = {prior: _flat_loss(cells, trials, prior) for prior in _PRIORS}
     prior = min(_PRIORS, key=losses.__getitem__)
-    smooth = _model(prior, n_jobs).settle(cells, trials)
+    smooth = _model(prior, n_jobs).select(cells, trials)
     if smooth.loss < losses[prior]:
         return prior, smooth
-    return prior, Smooth(losses[prior], np.inf, False, [_without_curves(cells, f, prior) for f in trials])
+    return prior, TunedEffects(losses[prior], np.inf, False, [_without_curves(cells, f, prior) for f in trials])
 
 
 def _fit_effects(
-    cells: FoldCells, f: int, prior: float, smooth: Smooth[SelectionEffects], n_jobs: int | None
-) -> Fitted[SelectionEffects]:
-    """Effects of one fold, with what a sample has settled."""
+    cells: FoldCells, f: int, prior: float, smooth: TunedEffects[PairChoiceEffects], n_jobs: int | None
+) -> FoldEffects[PairChoiceEffects]:
+    """Effects of one fold, with what a sample has selected."""
     if np.isinf(smooth.ridge):
         return _without_curves(cells, f, prior)
     return _model(prior, n_jobs).fit(cells, f, smooth.ridge, smooth.screened, smooth.fits[0].flat)
 
 
-def _without_curves(cells: FoldCells, f: int, prior: float) -> Fitted[SelectionEffects]:
+def _without_curves(cells: FoldCells, f: int, prior: float) -> FoldEffects[PairChoiceEffects]:
     training, held = split(cells, f)
     none = np.zeros((1 + training.rows.columns.shape[1], cells.n_items))
-    return Fitted(training, held, SelectionEffects(_overall(training, prior), none, none), np.append(none, none))
+    return FoldEffects(training, held, PairChoiceEffects(_overall(training, prior), none, none), np.append(none, none))
 
 
 def _flat_loss(cells: FoldCells, trials: range, prior: float) -> float:
@@ -193,7 +194,7 @@ def _overall(cells: FoldCells, prior: float) -> FloatArray:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Contrast:
+class _NoiseContrast:
     """Pairs shown, and pairs drawn by their overall shares in the same contexts, in LightGBM's bins.
 
     Attributes
@@ -219,7 +220,7 @@ class _Contrast:
     width: int
 
     @classmethod
-    def of(cls, cells: FoldCells, prior: float, rng: np.random.Generator, n_jobs: int | None) -> _Contrast:
+    def of(cls, cells: FoldCells, prior: float, rng: np.random.Generator, n_jobs: int | None) -> _NoiseContrast:
         """Draw for all cells."""
         rows, n_items = cells.rows, cells.n_items
         share = _overall(cells, prior)
@@ -239,19 +240,19 @@ class _Contrast:
         """Numbers in the matrix of some cells."""
         return len(cells.rows) * (1 + _DRAWN) * self.width
 
-    def part(self, fitted: Fitted[SelectionEffects], cells: FoldCells, n_threads: int) -> lgb.Dataset:
+    def part(self, fitted: FoldEffects[PairChoiceEffects], cells: FoldCells, n_threads: int) -> lgb.Dataset:
         """The rows of some cells, with the log-odds of being shown, not drawn, to start from."""
         rows, scores = self._scores(fitted, cells)
         made = some_rows(self.dataset, rows, n_threads)
         made.set_init_score(scores)
         return made
 
-    def loss(self, fitted: Fitted[SelectionEffects]) -> float:
+    def loss(self, fitted: FoldEffects[PairChoiceEffects]) -> float:
         """Log-loss of those log-odds on the held-out cells."""
         rows, scores = self._scores(fitted, fitted.held)
         return float(np.logaddexp(0, np.where(self.shown[rows] == 1, -scores, scores)).sum())
 
-    def _scores(self, fitted: Fitted[SelectionEffects], cells: FoldCells) -> tuple[IntArray, FloatArray]:
+    def _scores(self, fitted: FoldEffects[PairChoiceEffects], cells: FoldCells) -> tuple[IntArray, FloatArray]:
         """Rows of the cells, and their log-odds."""
         place = np.full(self.cell.max(initial=-1) + 1, -1)
         place[cells.number] = np.arange(len(cells.number))
@@ -262,40 +263,33 @@ class _Contrast:
 
 
 def _train(
-    contrast: _Contrast,
-    fitted: Fitted[SelectionEffects],
-    chosen: Mapping[str, Parameter],
-    rounds: int,
-    seed: int,
-    n_jobs: int | None,
+    contrast: _NoiseContrast, fitted: FoldEffects[PairChoiceEffects], settings: Settings, seed: int, n_jobs: int | None
 ) -> lgb.Booster:
     n_threads = threads(n_jobs, contrast.size(fitted.training))
     train = contrast.part(fitted, fitted.training, n_threads)
-    return lgb.train(parameters_of(None, chosen, seed, n_threads), train, num_boost_round=rounds)
+    parameters = parameters_of(None, settings.parameters, seed, n_threads)
+    return lgb.train(parameters, train, num_boost_round=settings.rounds)
 
 
-def _settle_trees(
-    contrast: _Contrast, fits: list[Fitted[SelectionEffects]], seeds: list[int], n_jobs: int | None
-) -> tuple[Mapping[str, Parameter], Boosted]:
+def _select_trees(
+    contrast: _NoiseContrast, fits: list[FoldEffects[PairChoiceEffects]], seeds: list[int], n_jobs: int | None
+) -> tuple[Settings, BoostingPath]:
     """How to boost, and the boosters of the trial folds; no rounds where trees do not help."""
     unboosted = sum(contrast.loss(fitted) for fitted in fits)
     if not all(len(fitted.training.rows) for fitted in fits):
-        return TREES, Boosted([], [unboosted], [()])
-    sizes = [float(len(fitted.held.rows) * (1 + _DRAWN)) for fitted in fits]
+        return Settings(TREES, 0), BoostingPath([], [unboosted], [()])
     size = contrast.size(fits[0].training)
     workers, each = workers_at(size, len(fits), n_jobs)
     n_threads = threads(each, size)
     chosen, best = TREES, None
     for tried in (TREES, JUMPS):
-        boosters = []
+        trials = []
         for fitted, seed in zip(fits, seeds, strict=False):
-            booster = lgb.Booster(
-                parameters_of(None, tried, seed, n_threads), contrast.part(fitted, fitted.training, n_threads)
-            )
-            if len(fitted.held.rows):
-                booster.add_valid(contrast.part(fitted, fitted.held, n_threads), "held out")
-            boosters.append(booster)
-        made = boost_together(boosters, sizes, unboosted, workers, best)
+            training = contrast.part(fitted, fitted.training, n_threads)
+            held_out = contrast.part(fitted, fitted.held, n_threads) if len(fitted.held.rows) else None
+            weight = float(len(fitted.held.rows) * (1 + _DRAWN))
+            trials.append(TrialFold.of(parameters_of(None, tried, seed, n_threads), training, held_out, weight))
+        made = boost_together(trials, unboosted, workers, best)
         if best is None or made.loss < best.loss:
             chosen, best = tried, made
         if not best.rounds:
@@ -303,4 +297,4 @@ def _settle_trees(
             break
     assert best is not None
     best.cut()
-    return chosen, best
+    return Settings(chosen, best.rounds), best

@@ -1,4 +1,4 @@
-"""Minimising a smooth function of many coefficients."""
+"""Limited-memory BFGS: where a smooth function of many coefficients is smallest, and a penalised likelihood largest."""
 
 from __future__ import annotations
 
@@ -19,11 +19,13 @@ _TOLERANCE = 1e-3
 Objective = Callable[[FloatArray], tuple[float, FloatArray]]
 
 
-class Descent:
+class LBFGS:
     """A search for where a function is smallest, by the limited-memory BFGS method, that can pause.
 
-    SciPy's routine spends most of its time waiting for the threads of BLAS on problems of this size; this one needs
-    sums of products of vectors only.
+    SciPy's L-BFGS-B cannot pause, which giving up a ridge early needs, and it waits for the threads of BLAS; this one
+    needs sums of products of vectors only. SciPy 1.17 needed as many values of the function for the main effects of
+    the simulated arena (20 fits each of 405 and of 769 coefficients). It took 0.99 and 1.06 times as long as this one
+    with one BLAS thread, and 1.8 and 4.2 times as long with two, which is what a user has.
 
     Parameters
     ----------
@@ -48,13 +50,13 @@ class Descent:
         self.at = start
         self._value, self._gradient = objective(start)
         self._steps: list[FloatArray] = []
-        self._bends: list[FloatArray] = []
+        self._gradient_changes: list[FloatArray] = []
         self._left = _MAX_STEPS
 
     def advance(self, n_steps: int | None = None) -> None:
         """Go on for so many steps, or to the end."""
         for _ in range(self._left if n_steps is None else min(n_steps, self._left)):
-            direction = -_towards(self._gradient, self._steps, self._bends)
+            direction = -_inverse_hessian_times(self._gradient, self._steps, self._gradient_changes)
             slope = float((self._gradient * direction).sum())
             if -slope < self._tolerance:
                 self._left = 0
@@ -70,15 +72,18 @@ class Descent:
             if value <= self._value + _SUFFICIENT * size * slope or size < _SHORTEST:
                 break
             size /= 2
-        step, bend = new - self.at, gradient - self._gradient
-        # Where the function bends the wrong way along a step, the step says nothing about its minimum.
-        if (step * bend).sum() > 1e-10 * (bend * bend).sum():
-            self._steps, self._bends = [*self._steps, step][-_MEMORY:], [*self._bends, bend][-_MEMORY:]
+        step, change = new - self.at, gradient - self._gradient
+        # Where the function curves downwards along a step, the step says nothing about its minimum.
+        if (step * change).sum() > 1e-10 * (change * change).sum():
+            self._steps, self._gradient_changes = (
+                [*self._steps, step][-_MEMORY:],
+                [*self._gradient_changes, change][-_MEMORY:],
+            )
         self.at, self._value, self._gradient = new, value, gradient
 
 
 def minimised(objective: Objective, start: FloatArray, tolerance: float = 1e-3) -> FloatArray:
-    """Where a function is smallest; see :class:`Descent`.
+    """Where a function is smallest; see :class:`LBFGS`.
 
     Examples
     --------
@@ -86,9 +91,9 @@ def minimised(objective: Objective, start: FloatArray, tolerance: float = 1e-3) 
     >>> minimised(lambda z: (float(((z - 3) ** 2).sum()), 2 * (z - 3)), np.zeros(2)).round(2)
     array([3., 3.])
     """
-    descent = Descent(objective, start, tolerance)
-    descent.advance()
-    return descent.at
+    search = LBFGS(objective, start, tolerance)
+    search.advance()
+    return search.at
 
 
 class PenalisedSearch:
@@ -115,27 +120,27 @@ class PenalisedSearch:
             return value + float((penalty * flat**2).sum()) / 2, unit * (gradient + penalty * flat)
 
         self._begin, self._unit = begin, unit
-        self._descent = Descent(objective, np.zeros(len(penalty)), _TOLERANCE)
+        self._search = LBFGS(objective, np.zeros(len(penalty)), _TOLERANCE)
 
     @property
     def flat(self) -> FloatArray:
         """The coefficients so far, (d,)."""
-        return self._begin + self._unit * self._descent.at
+        return self._begin + self._unit * self._search.at
 
     def advance(self, n_steps: int | None = None) -> None:
         """Go on for so many steps, or to the end."""
-        self._descent.advance(n_steps)
+        self._search.advance(n_steps)
 
 
-def _towards(gradient: FloatArray, steps: list[FloatArray], bends: list[FloatArray]) -> FloatArray:
-    """The inverse Hessian that the last steps tell of, times the gradient."""
+def _inverse_hessian_times(gradient: FloatArray, steps: list[FloatArray], changes: list[FloatArray]) -> FloatArray:
+    """The inverse Hessian estimated from the last steps and changes of the gradient, times the gradient."""
     ahead, weights = gradient, []
-    for step, bend in zip(reversed(steps), reversed(bends), strict=True):
-        weight = (step * ahead).sum() / (step * bend).sum()
-        ahead = ahead - weight * bend
+    for step, change in zip(reversed(steps), reversed(changes), strict=True):
+        weight = (step * ahead).sum() / (step * change).sum()
+        ahead = ahead - weight * change
         weights.append(weight)
     if steps:
-        ahead = ahead * ((steps[-1] * bends[-1]).sum() / (bends[-1] * bends[-1]).sum())
-    for step, bend, weight in zip(steps, bends, reversed(weights), strict=True):
-        ahead = ahead + step * (weight - (bend * ahead).sum() / (step * bend).sum())
+        ahead = ahead * ((steps[-1] * changes[-1]).sum() / (changes[-1] * changes[-1]).sum())
+    for step, change, weight in zip(steps, changes, reversed(weights), strict=True):
+        ahead = ahead + step * (weight - (change * ahead).sum() / (step * change).sum())
     return ahead

@@ -1,4 +1,4 @@
-"""Effects that are smooth in the context, with the penalty and the columns that held-out folds choose."""
+"""Penalised smooth effects of the context: ridge penalty and columns are selected by the held-out folds."""
 
 from __future__ import annotations
 
@@ -10,12 +10,11 @@ import numpy as np
 
 from ..._utils.progress import report
 from ...data.preferences import FloatArray, IntArray
-from ..outcome_model.main_effects import LabelledRows
+from ..training_rows import FoldCells, LabelledRows
 from .basis import SmoothBasis
 from .minimise import PenalisedSearch
-from .training_rows import FoldCells
 
-# Labelled cells from which one fold and a sample of this size settle the hyperparameters for all folds.
+# Labelled cells from which one fold and a sample of this size select the hyperparameters for all folds.
 MANY = 20_000
 # Features that get curves where there are too many for all to have them.
 SCREENED = 8
@@ -40,7 +39,7 @@ E_co = TypeVar("E_co", bound=Effects, covariant=True)
 E = TypeVar("E", bound=Effects)
 
 
-class Problem(Protocol[E_co]):
+class PenalisedLikelihood(Protocol[E_co]):
     """A likelihood of effects."""
 
     def search(self, ridge: float, start: FloatArray | None = None) -> PenalisedSearch:
@@ -53,7 +52,7 @@ class Problem(Protocol[E_co]):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Fitted(Generic[E]):
+class FoldEffects(Generic[E]):
     """Effects of one fold: learnt from ``training``, judged by ``held``."""
 
     training: FoldCells
@@ -73,18 +72,18 @@ class Fitted(Generic[E]):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Smooth(Generic[E]):
+class TunedEffects(Generic[E]):
     """Effects with the best ridge: a fit per trial fold, with screened features or all."""
 
     loss: float
     ridge: float
     screened: bool
-    fits: list[Fitted[E]]
+    fits: list[FoldEffects[E]]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class SmoothModel(Generic[E]):
-    """What is fitted.
+class SmoothEffectsModel(Generic[E]):
+    """A penalised likelihood of smooth effects, and the ridges to choose from.
 
     Attributes
     ----------
@@ -96,30 +95,30 @@ class SmoothModel(Generic[E]):
         For reports of progress.
     """
 
-    problem: Callable[[FoldCells], Problem[E]]
+    problem: Callable[[FoldCells], PenalisedLikelihood[E]]
     ridges: Sequence[float]
     what: str
 
-    def settle(self, cells: FoldCells, trials: range) -> Smooth[E]:
+    def select(self, cells: FoldCells, trials: range) -> TunedEffects[E]:
         """The effects with the smallest held-out log-loss.
 
         Where features are too many for curves, those that matter most to straight lines are given curves as well, and
         the others are left out: chosen within every training set, and kept if it lowers the loss.
         """
-        best = self.settle_ridge([split(cells, f) for f in trials], False)
+        best = self.select_ridge([split(cells, f) for f in trials], False)
         if not len(cells.basis.straight):
             return best
         curves = _Curves(cells.x)
         screened = [_curved(own, curves) for own in best.fits]
-        return min(best, self.settle_ridge(screened, True), key=lambda smooth: smooth.loss)
+        return min(best, self.select_ridge(screened, True), key=lambda smooth: smooth.loss)
 
-    def settle_ridge(self, splits: list[tuple[FoldCells, FoldCells]], screened: bool) -> Smooth[E]:
+    def select_ridge(self, splits: list[tuple[FoldCells, FoldCells]], screened: bool) -> TunedEffects[E]:
         """The ridge with the smallest held-out log-loss.
 
         The way from a stiff fit to a freer one leads from few to many degrees of freedom. Where its first steps have
         made the held-out loss larger, the rest would as well, and is not gone: fits that are too free take most steps.
         """
-        best: Smooth[E] | None = None
+        best: TunedEffects[E] | None = None
         problems = [self.problem(training) for training, _ in splits]
         starts: list[FloatArray | None] = [None] * len(splits)
         for done, ridge in enumerate(self.ridges, start=1):
@@ -128,7 +127,7 @@ class SmoothModel(Generic[E]):
                 for search in searches:
                     search.advance(n_steps)
                 fits = [
-                    Fitted(*own, problem.effects(search.flat), search.flat)
+                    FoldEffects(*own, problem.effects(search.flat), search.flat)
                     for own, problem, search in zip(splits, problems, searches, strict=True)
                 ]
                 loss = sum(fitted.loss for fitted in fits)
@@ -138,28 +137,33 @@ class SmoothModel(Generic[E]):
             report(done, len(self.ridges), f"{self.what}, ridges", minor=True)
             if best and loss >= best.loss:
                 break
-            best = Smooth(loss, ridge, screened, fits)
+            best = TunedEffects(loss, ridge, screened, fits)
         assert best is not None
         return best
 
-    def fit(self, cells: FoldCells, f: int, ridge: float, screened: bool, start: FloatArray | None) -> Fitted[E]:
-        """Effects of one fold, with what a sample has settled."""
+    def fit(self, cells: FoldCells, f: int, ridge: float, screened: bool, start: FloatArray | None) -> FoldEffects[E]:
+        """Effects of one fold, with what a sample has selected."""
         training, held = split(cells, f)
         if not screened:
             return self._fitted(training, held, ridge, start)
         lines = self._fitted(training, held, ridge, None)
         return self._fitted(*_curved(lines, _Curves(cells.x)), ridge, None)
 
-    def _fitted(self, training: FoldCells, held: FoldCells, ridge: float, start: FloatArray | None) -> Fitted[E]:
+    def _fitted(self, training: FoldCells, held: FoldCells, ridge: float, start: FloatArray | None) -> FoldEffects[E]:
         problem = self.problem(training)
         search = problem.search(ridge, start)
         search.advance()
-        return Fitted(training, held, problem.effects(search.flat), search.flat)
+        return FoldEffects(training, held, problem.effects(search.flat), search.flat)
 
 
 def split(cells: FoldCells, f: int) -> tuple[FoldCells, FoldCells]:
     """What a fold's model learns from, and what it is judged by."""
     return cells.and_soft(f), replace(cells.only(np.flatnonzero(cells.fold == f)), soft=())
+
+
+def selection_cells(cells: FoldCells, n_folds: int, rng: np.random.Generator) -> tuple[FoldCells, range]:
+    """The cells that select hyperparameters, and the folds that hold them out: all, or a sample and the first fold."""
+    return (cells, range(n_folds)) if len(cells.rows) <= MANY else (sampled(cells, rng), range(1))
 
 
 def sampled(cells: FoldCells, rng: np.random.Generator) -> FoldCells:
@@ -192,7 +196,7 @@ class _Curves:
         return SmoothBasis.joined(bases), np.hstack([*main, *flags])
 
 
-def _curved(fitted: Fitted[Any], curves: _Curves) -> tuple[FoldCells, FoldCells]:
+def _curved(fitted: FoldEffects[Any], curves: _Curves) -> tuple[FoldCells, FoldCells]:
     """A fold's cells with curves of the most important features instead of straight lines of all."""
     straight: IntArray = fitted.basis.straight
     leading = np.argsort(-fitted.main.importance[: len(straight)], kind="stable")[:SCREENED]

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from dmlrank.nuisance.boosting.binning import BinnedCells, binned_rows
+from dmlrank.nuisance.training_rows import LabelledRows
 
 K, FEATURES = 70, 3
 PARAMETERS = {
@@ -39,7 +40,7 @@ def drawn():
 @pytest.mark.parametrize("mirrored", [True, False])
 def test_a_part_is_the_data_set_of_its_rows_stacked(drawn, mirrored):
     x, context, first, second, y, votes, scores = drawn
-    binned = BinnedCells.of(x, context, first, second, y, votes, PARAMETERS)
+    binned = BinnedCells.of(x, context, LabelledRows(np.empty((len(y), 0)), first, second, y, votes), PARAMETERS)
     cells = np.sort(np.random.default_rng(1).choice(len(y), 250, replace=False))
     swap, made = [1, 0, 2], []
     for i in dict.fromkeys(context):

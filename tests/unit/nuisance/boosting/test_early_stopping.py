@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from dmlrank.nuisance.boosting import early_stopping as boosting
-from dmlrank.nuisance.boosting.early_stopping import TREES, Boosted, boost_together, parameters_of
+from dmlrank.nuisance.boosting.early_stopping import TREES, BoostingPath, TrialFold, boost_together, parameters_of
 
 
 class Scripted:
@@ -27,7 +27,7 @@ class Scripted:
 
 
 def boosted(losses, best=None, unboosted=1.0):
-    return boost_together([Scripted(losses)], [1.0], unboosted, 1, best)
+    return boost_together([TrialFold(Scripted(losses), 1.0)], unboosted, 1, best)
 
 
 def test_it_goes_on_until_nothing_was_gained_for_ten_rounds():
@@ -52,7 +52,7 @@ def test_it_ends_at_the_most_rounds(monkeypatch):
 
 
 def test_a_configuration_behind_the_best_one_is_given_up_once_warm():
-    best = Boosted([], [1.0, *[0.9 - 0.01 * number for number in range(20)]], [()] * 21)
+    best = BoostingPath([], [1.0, *[0.9 - 0.01 * number for number in range(20)]], [()] * 21)
     behind = boosted([0.95 - 0.01 * number for number in range(20)], best)
     assert len(behind.losses) == 1 + 5
     ahead = boosted([0.85 - 0.01 * number for number in range(20)] + [0.9] * 20, best)
@@ -61,7 +61,7 @@ def test_a_configuration_behind_the_best_one_is_given_up_once_warm():
 
 def test_folds_count_by_their_weight_and_one_without_held_out_cells_has_no_say():
     boosters = [Scripted([0.5, 0.7] + [9.0] * 20), Scripted([0.9, 0.4] + [9.0] * 20), Scripted([-5.0] * 30)]
-    made = boost_together(boosters, [1.0, 3.0, 0.0], 4.0, 1, None)
+    made = boost_together(list(map(TrialFold, boosters, [1.0, 3.0, 0.0])), 4.0, 1, None)
     np.testing.assert_allclose(made.losses[1:3], [0.5 + 2.7, 0.7 + 1.2])
     assert made.rounds == 2
     assert [booster.done for booster in boosters] == [12] * 3
@@ -81,7 +81,7 @@ def test_cut_leaves_the_best_rounds(n_classes):
     # Held-out labels of chance alone soon stop the loss from falling.
     other = np.where(rng.random(300) < 0.5, y, rng.permutation(y))
     booster = trained(y, x, n_classes, other)
-    made = boost_together([booster], [300.0], 1e9, 1, None)
+    made = boost_together([TrialFold(booster, 300.0)], 1e9, 1, None)
     assert 0 < made.rounds < len(made.losses) - 1
     made.cut()
     assert booster.current_iteration() == made.iterations[made.rounds][0]
@@ -98,7 +98,7 @@ def test_rounds_without_a_split_take_no_tree_of_earlier_rounds_with_them():
     x = rng.normal(size=(300, 1))
     y = (x[:, 0] > 0).astype(int)
     useful = trained(y, x)
-    made = Boosted([flat, useful], [1.0], [(0, 0)])
+    made = BoostingPath([flat, useful], [1.0], [(0, 0)])
     for loss in (0.9, 0.8, 0.85, 0.85):
         for booster in made.boosters:
             booster.update()

@@ -8,9 +8,10 @@ import lightgbm as lgb
 import numpy as np
 import pytest
 
-from dmlrank.nuisance.boosting import train as lightgbm
+from dmlrank.nuisance import training_rows
 from dmlrank.nuisance.boosting.random_search import RandomSearch
-from dmlrank.nuisance.boosting.train import TrainingRows, ordered_cells, outcome_rows, stack_rows, train_booster
+from dmlrank.nuisance.boosting.train import BoosterSpec, train_booster
+from dmlrank.nuisance.training_rows import TrainingRows, ordered_cells, outcome_rows, stack_rows
 
 TUNE = {"n_estimators": 20, "num_leaves": 8, "min_data_in_leaf": 5}
 
@@ -77,7 +78,7 @@ def test_stacked_rows():
 
 
 def test_stacked_rows_are_gathered_in_blocks_and_keep_their_precision(monkeypatch):
-    monkeypatch.setattr(lightgbm, "_BLOCK", 3)
+    monkeypatch.setattr(training_rows, "_BLOCK", 3)
     rng = np.random.default_rng(9)
     x, context = rng.normal(size=(5, 4)).astype(np.float32), rng.integers(5, size=11)
     first, second = rng.integers(9, size=(2, 11))
@@ -96,7 +97,7 @@ def test_inner_folds_have_no_rows_of_their_own(draw_rows, monkeypatch):
 
     monkeypatch.setattr(lgb, "cv", cv)
     search = RandomSearch(n_draws=2, grid={"num_leaves": [3, 6], "num_trees": [4]})
-    train_booster(draw_rows(8), 3, 4, search, np.random.default_rng(0), 1)
+    train_booster(draw_rows(8), BoosterSpec(3, 4, search, 1), np.random.default_rng(0))
     assert seen == [None, None]
 
 
@@ -104,7 +105,7 @@ def test_the_same_whatever_the_threads(draw_rows):
     rows = draw_rows(3)
     for tune in ({"n_estimators": 3, "num_leaves": 4}, {"n_estimators": 3, "num_leaves": 4, "extra_trees": True}):
         one, two = (
-            train_booster(rows, 3, 4, tune, np.random.default_rng(0), n_jobs).predict(rows.features)
+            train_booster(rows, BoosterSpec(3, 4, tune, n_jobs), np.random.default_rng(0)).predict(rows.features)
             for n_jobs in (1, 2)
         )
         np.testing.assert_array_equal(one, two)
@@ -114,7 +115,8 @@ def test_the_same_with_the_same_generator_and_its_seed_matters(draw_rows):
     rows = draw_rows(4)
     tune = TUNE | {"bagging_fraction": 0.5, "bagging_freq": 1}
     first, again, other = (
-        train_booster(rows, 3, 4, tune, np.random.default_rng(seed), 1).predict(rows.features) for seed in (0, 0, 1)
+        train_booster(rows, BoosterSpec(3, 4, tune, 1), np.random.default_rng(seed)).predict(rows.features)
+        for seed in (0, 0, 1)
     )
     np.testing.assert_array_equal(first, again)
     assert np.abs(first - other).max() > 1e-3
@@ -122,14 +124,14 @@ def test_the_same_with_the_same_generator_and_its_seed_matters(draw_rows):
 
 def test_two_categories_are_multiclass(draw_rows):
     rows = draw_rows(5, n_classes=2)
-    p = train_booster(rows, 2, 4, TUNE, np.random.default_rng(0), 1).predict(rows.features)
+    p = train_booster(rows, BoosterSpec(2, 4, TUNE, 1), np.random.default_rng(0)).predict(rows.features)
     assert p.shape == (500, 2)
     np.testing.assert_allclose(p.sum(axis=1), 1)
 
 
 def test_selection_is_binary_and_without_items_no_feature_is_categorical(draw_rows):
     rows = draw_rows(6, n_classes=2)
-    booster = train_booster(rows, None, None, TUNE, np.random.default_rng(0), 1)
+    booster = train_booster(rows, BoosterSpec(None, None, TUNE, 1), np.random.default_rng(0))
     assert booster.predict(rows.features).shape == (500,)
     assert "==" not in {node["decision_type"] for node in splits(booster)}
 
@@ -143,7 +145,7 @@ def test_items_are_categories_and_rare_ones_are_told_apart():
     rows = TrainingRows(
         np.column_stack([rng.normal(size=len(first)), first, second]), label, np.ones(len(first)), np.arange(len(first))
     )
-    booster = train_booster(rows, 2, n_items, {"n_estimators": 60}, np.random.default_rng(0), 1)
+    booster = train_booster(rows, BoosterSpec(2, n_items, {"n_estimators": 60}, 1), np.random.default_rng(0))
     assert {node["split_feature"] for node in splits(booster) if node["decision_type"] == "=="} <= {1, 2}
     p = booster.predict(rows.features)[:, 1]
     by_item = np.array([p[first == j].mean() for j in range(n_items)])
@@ -152,9 +154,9 @@ def test_items_are_categories_and_rare_ones_are_told_apart():
 
 
 def test_bins_may_be_changed_and_nothing_is_printed_about_other_parameters(draw_rows, capfd):
-    train_booster(draw_rows(8), 3, 4, TUNE | {"boosting": "dart"}, np.random.default_rng(0), 1)
+    train_booster(draw_rows(8), BoosterSpec(3, 4, TUNE | {"boosting": "dart"}, 1), np.random.default_rng(0))
     assert capfd.readouterr() == ("", "")
-    coarse = train_booster(draw_rows(8), 3, 4, TUNE | {"max_bin": 3}, np.random.default_rng(0), 1)
+    coarse = train_booster(draw_rows(8), BoosterSpec(3, 4, TUNE | {"max_bin": 3}, 1), np.random.default_rng(0))
     assert len({node["threshold"] for node in splits(coarse) if node["split_feature"] == 0}) <= 2
 
 

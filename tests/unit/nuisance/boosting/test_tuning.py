@@ -13,9 +13,9 @@ from lightgbm.callback import EarlyStopException
 
 from dmlrank.exceptions import OptionError, OptionTypeError
 from dmlrank.nuisance.boosting import tuning
-from dmlrank.nuisance.boosting.parameters import Settings
+from dmlrank.nuisance.boosting.parameters import ALIASES, Settings
 from dmlrank.nuisance.boosting.random_search import GRIDS, RandomSearch
-from dmlrank.nuisance.boosting.tuning import check_tune, settle
+from dmlrank.nuisance.boosting.tuning import check_tune, tuned_settings
 
 FIXED = {"objective": "binary", "verbosity": -1, "num_threads": 1, "seed": 0, "feature_pre_filter": False}
 
@@ -68,17 +68,17 @@ def test_refused(tune, error, message):
 
 def test_given_parameters_are_used_as_they_are(train):
     rng = np.random.default_rng(0)
-    settings = settle({"num_leaves": 3, "num_trees": 17}, train, np.arange(300), FIXED, rng)
+    settings = tuned_settings({"num_leaves": 3, "num_trees": 17}, train, np.arange(300), FIXED, rng)
     assert settings == Settings({"num_leaves": 3}, 17)
-    assert settle({"num_leaves": 3}, train, np.arange(300), FIXED, rng) == Settings({"num_leaves": 3}, 100)
+    assert tuned_settings({"num_leaves": 3}, train, np.arange(300), FIXED, rng) == Settings({"num_leaves": 3}, 100)
 
 
 def test_none_means_the_defaults_of_lightgbm(train):
-    assert settle(None, train, np.arange(300), FIXED, np.random.default_rng(0)) == Settings({}, 100)
+    assert tuned_settings(None, train, np.arange(300), FIXED, np.random.default_rng(0)) == Settings({}, 100)
 
 
 def test_too_few_units_for_inner_folds_fall_back_to_the_defaults(train):
-    assert settle("cv", train, np.arange(300) % 5, FIXED, np.random.default_rng(0)) == Settings({}, 100)
+    assert tuned_settings("cv", train, np.arange(300) % 5, FIXED, np.random.default_rng(0)) == Settings({}, 100)
 
 
 def tell(callbacks, losses):
@@ -105,7 +105,7 @@ def test_a_configuration_is_given_up_when_it_is_stale_or_behind(train, monkeypat
     seen, todo = [], iter(curves)
     monkeypatch.setattr(tuning, "_CONFIGURATIONS", tuple({"num_leaves": 2 + at} for at in range(len(curves))))
     monkeypatch.setattr(tuning.lgb, "cv", lambda *_, callbacks, **__: seen.append(tell(callbacks, next(todo))))
-    settings = settle("cv", train, np.arange(300), FIXED, np.random.default_rng(0))
+    settings = tuned_settings("cv", train, np.arange(300), FIXED, np.random.default_rng(0))
     assert seen == rounds
     assert settings == Settings({"num_leaves": 2 + chosen[0]}, chosen[1])
 
@@ -114,7 +114,7 @@ def test_with_many_rows_one_inner_fold_is_enough(train, monkeypatch):
     seen = []
     monkeypatch.setattr(tuning, "_ENOUGH", 300)
     monkeypatch.setattr(tuning.lgb, "cv", lambda *_, folds, callbacks, **__: seen.append(folds) or tell(callbacks, [1]))
-    settle("cv", train, np.arange(300), FIXED, np.random.default_rng(0))
+    tuned_settings("cv", train, np.arange(300), FIXED, np.random.default_rng(0))
     (learned, test), *others = seen[0]
     assert not others
     assert (len(learned), len(test)) == (200, 100)
@@ -128,7 +128,7 @@ def test_cv_takes_the_configuration_and_the_round_with_the_smallest_loss(train, 
         tell(callbacks, [0.7, 0.6, 0.3 if len(seen) == 3 else 0.5, 0.55])
 
     monkeypatch.setattr(tuning.lgb, "cv", cv)
-    settings = settle("cv", train, np.arange(300), FIXED, np.random.default_rng(0))
+    settings = tuned_settings("cv", train, np.arange(300), FIXED, np.random.default_rng(0))
     assert settings == Settings(tuning._CONFIGURATIONS[2], 3)
     assert len(seen) == len(tuning._CONFIGURATIONS)
     assert all(folds is seen[0][1] for _, folds in seen)
@@ -139,7 +139,7 @@ def test_inner_folds_keep_units_whole_and_cover_every_row(train, monkeypatch):
     seen = []
     monkeypatch.setattr(tuning.lgb, "cv", lambda *_, folds, callbacks, **__: seen.append(folds) or tell(callbacks, [1]))
     unit = np.random.default_rng(1).integers(40, size=300)
-    settle("cv", train, unit, FIXED, np.random.default_rng(2))
+    tuned_settings("cv", train, unit, FIXED, np.random.default_rng(2))
     held_out = [test for _, test in seen[0]]
     np.testing.assert_array_equal(np.sort(np.concatenate(held_out)), np.arange(300))
     for learned, test in seen[0]:
@@ -150,7 +150,7 @@ def test_inner_folds_keep_units_whole_and_cover_every_row(train, monkeypatch):
 def test_rounds_are_those_of_an_outside_cross_validation(train, monkeypatch):
     monkeypatch.setattr(tuning, "_CONFIGURATIONS", ({"num_leaves": 4, "learning_rate": 0.2},))
     unit = np.arange(300) // 2
-    settings = settle("cv", train, unit, FIXED, np.random.default_rng(3))
+    settings = tuned_settings("cv", train, unit, FIXED, np.random.default_rng(3))
     folds, n_rounds = tuning._inner_folds(unit, np.random.default_rng(3)), settings.rounds + 15
     losses = np.zeros(n_rounds)
     for learned, test in folds:
@@ -197,7 +197,7 @@ def test_a_whole_grid_gives_the_smallest_log_loss_computed_by_hand(train):
     """The twin trains every configuration on every inner fold and computes the log-loss itself."""
     grid = {"n_estimators": [5, 40], "num_leaves": [3, 12], "learning_rate": [0.05, 0.3], "subsample": [0.6, 1.0]}
     unit, rng = np.arange(300) // 2, np.random.default_rng(6)
-    settings = settle(RandomSearch(n_folds=4, grid=grid), train, unit, FIXED, rng)
+    settings = tuned_settings(RandomSearch(n_folds=4, grid=grid), train, unit, FIXED, rng)
     folds = tuning._inner_folds(unit, np.random.default_rng(6), 4)
     y, losses = train.get_label(), {}
     for values in itertools.product(*grid.values()):
@@ -220,7 +220,7 @@ def test_a_fraction_of_rows_is_drawn_anew_for_every_tree(train, monkeypatch):
     seen = []
     monkeypatch.setattr(tuning.lgb, "cv", lambda given, *_, **__: seen.append(given) or {"valid l-mean": [0.5]})
     for grid in ({"subsample": [0.7]}, {"subsample": [0.7], "subsample_freq": [5]}, {"num_leaves": [4]}):
-        settle(RandomSearch(grid=grid), train, np.arange(300), FIXED, np.random.default_rng(0))
+        tuned_settings(RandomSearch(grid=grid), train, np.arange(300), FIXED, np.random.default_rng(0))
     assert [given.get("bagging_freq") for given in seen] == [1, None, None]
 
 
@@ -234,7 +234,10 @@ def test_random_is_the_search_with_its_defaults(train, monkeypatch):
         return {"valid l-mean": [0.5 + 0.01 * len(seen)] * num_boost_round}
 
     monkeypatch.setattr(tuning.lgb, "cv", cv)
-    runs = [settle(tune, train, np.arange(300), FIXED, np.random.default_rng(0)) for tune in ("random", RandomSearch())]
+    runs = [
+        tuned_settings(tune, train, np.arange(300), FIXED, np.random.default_rng(0))
+        for tune in ("random", RandomSearch())
+    ]
     assert runs[0] == runs[1]
     assert seen[:30] == seen[30:]
     assert len(seen) == 60
@@ -245,7 +248,7 @@ def test_random_is_the_search_with_its_defaults(train, monkeypatch):
 
 def test_too_few_units_for_the_folds_of_a_search(train):
     few = np.arange(300) % 7
-    assert settle(RandomSearch(n_folds=4), train, few, FIXED, np.random.default_rng(0)) == Settings({}, 100)
+    assert tuned_settings(RandomSearch(n_folds=4), train, few, FIXED, np.random.default_rng(0)) == Settings({}, 100)
 
 
 @pytest.mark.parametrize(
@@ -305,3 +308,15 @@ def test_parameters_that_lightgbm_does_not_take_are_refused_at_once(tune, words)
     with pytest.raises(OptionError) as caught:
         check_tune(tune)
     assert words in str(caught.value)
+
+
+def test_no_alias_of_the_installed_lightgbm_is_missing():
+    table = lgb.basic._ConfigAliases._get_all_param_aliases()
+    for parameter, names in ALIASES.items():
+        assert {parameter, *table[parameter]} <= set(names)
+
+
+@pytest.mark.parametrize("name", ["categorical_features", "cat_feature", "loss"])
+def test_every_alias_of_what_follows_from_the_data_is_refused(name):
+    with pytest.raises(OptionError, match=f"{name!r} is settled by the data"):
+        check_tune({name: 1})

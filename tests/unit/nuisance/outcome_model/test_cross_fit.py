@@ -28,7 +28,7 @@ def draw(make_data):
 
 def fit(data, kept=None):
     kept = np.ones(data.n_contexts, dtype=bool) if kept is None else kept
-    return fit_mu(data, kept, data.seed_order, TUNE, np.random.default_rng(0), 1)
+    return fit_mu(data, kept, data.seed_order, np.random.default_rng(0), tune=TUNE, n_jobs=1)
 
 
 @pytest.fixture

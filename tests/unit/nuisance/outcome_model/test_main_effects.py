@@ -8,8 +8,9 @@ import statsmodels.api as sm
 from scipy.optimize import approx_fprime, minimize
 from scipy.special import expit, logsumexp, softmax
 
-from dmlrank.nuisance.outcome_model.main_effects import LabelledRows, MainEffects, MainEffectsProblem
+from dmlrank.nuisance.outcome_model.main_effects import MainEffects, MainEffectsLikelihood
 from dmlrank.nuisance.smooth import minimise as descent
+from dmlrank.nuisance.training_rows import LabelledRows
 
 K = 4
 
@@ -22,7 +23,7 @@ def exact(monkeypatch):
 
 def fit_main_effects(rows, n_items, ordered, ridge, start=None):
     """The effects, and the same to start the next fit from."""
-    problem = MainEffectsProblem.of(rows, n_items, ordered)
+    problem = MainEffectsLikelihood.of(rows, n_items, ordered)
     search = problem.search(ridge, start)
     search.advance()
     return problem.effects(search.flat), search.flat
@@ -85,7 +86,7 @@ def test_scores_follow_the_formula_and_the_table_holds_those_of_every_pair(n_cat
 @pytest.mark.parametrize("soft", [False, True])
 @pytest.mark.parametrize("n_categories", [2, 3, 5])
 def test_the_gradient_equals_finite_differences(n_categories, soft):
-    problem = MainEffectsProblem.of(draw(2, n_categories, n=60, soft=soft), K, True)
+    problem = MainEffectsLikelihood.of(draw(2, n_categories, n=60, soft=soft), K, True)
     flat = 0.3 * np.random.default_rng(3).normal(size=len(problem.penalty))
     loss, gradient = problem.loss(flat)
     numerical = approx_fprime(flat, lambda z: problem.loss(z)[0], 1e-6)
@@ -219,7 +220,7 @@ def test_where_the_search_starts_does_not_matter(exact):
 
 def test_the_loose_search_is_as_good_as_the_exact_one(monkeypatch):
     rows = draw(13)
-    problem = MainEffectsProblem.of(rows, K, True)
+    problem = MainEffectsLikelihood.of(rows, K, True)
 
     def penalised(flat):
         return problem.loss(flat)[0] + (problem.penalty * flat**2).sum() / 2

@@ -8,12 +8,12 @@ from scipy.special import softmax
 
 from dmlrank.nuisance.outcome_model import main_effects_boosting as smooth_boosting
 from dmlrank.nuisance.outcome_model.cross_fit import BoosterMu, fit_all
-from dmlrank.nuisance.outcome_model.main_effects import MainEffectsProblem
+from dmlrank.nuisance.outcome_model.main_effects import MainEffectsLikelihood
 from dmlrank.nuisance.outcome_model.main_effects_boosting import _MODEL, _RIDGES, fit_smooth_boosted
 from dmlrank.nuisance.smooth import penalty as smooth_effects
 from dmlrank.nuisance.smooth.basis import SmoothBasis
 from dmlrank.nuisance.smooth.penalty import split
-from dmlrank.nuisance.smooth.training_rows import labelled
+from dmlrank.nuisance.training_rows import Folds, labelled_cells
 
 K = 3
 FOLDS = 3
@@ -49,7 +49,7 @@ def dealt(data, n_folds=FOLDS):
 
 
 def fitted(data, n_folds=FOLDS):
-    return fit_smooth_boosted(data, dealt(data, n_folds), seeds(n_folds), 1)
+    return fit_smooth_boosted(data, dealt(data, n_folds), seeds(n_folds), n_jobs=1)
 
 
 def held_out_loss(data, predict, n_folds=FOLDS):
@@ -126,8 +126,8 @@ def test_the_order_of_contexts_changes_no_bit(make_data, draw):
         order=order,
     )
     fold = dealt(data)
-    one = fit_smooth_boosted(data, fold, seeds(), 1)
-    two = fit_smooth_boosted(moved, fold[order], seeds(), 1)
+    one = fit_smooth_boosted(data, fold, seeds(), n_jobs=1)
+    two = fit_smooth_boosted(moved, fold[order], seeds(), n_jobs=1)
     assert one[0].trees is not None
     for a, b in zip(one, two, strict=True):
         np.testing.assert_array_equal(a.predict(data.x[:20]), b.predict(data.x[:20]))
@@ -141,21 +141,21 @@ def test_labels_of_a_fold_do_not_reach_its_own_main_effects(draw):
     basis = SmoothBasis.learn(data.x)
     fits = []
     for labels in (data, other):
-        cells = labelled(labels, basis, fold)
+        cells = labelled_cells(labels, basis, fold)
         fits.append([_MODEL.fit(cells, f, 3.0, False, None).flat for f in (0, 1)])
     np.testing.assert_array_equal(fits[0][1], fits[1][1])
     assert np.abs(fits[0][0] - fits[1][0]).max() > 0.01
 
 
 def test_every_booster_learns_from_the_other_folds_alone(draw, monkeypatch):
-    """With the ridge and the stage settled by one fold, labels of another reach no model of that other fold."""
+    """With the ridge and the stage selected by one fold, labels of another reach no model of that other fold."""
     monkeypatch.setattr(smooth_effects, "MANY", 100)
-    monkeypatch.setattr(smooth_boosting, "sampled", lambda cells, rng: cells.only(np.flatnonzero(cells.fold != 1)))
+    monkeypatch.setattr(smooth_effects, "sampled", lambda cells, rng: cells.only(np.flatnonzero(cells.fold != 1)))
     data, other = draw(8, jump=2.0), draw(8, jump=2.0)
     fold = dealt(data)
     here = fold[other.cells.context] == 1
     other.cells.y[here] = np.roll(other.cells.y[here], 1, axis=1)
-    one, two = (fit_smooth_boosted(labels, fold, seeds(), 1) for labels in (data, other))
+    one, two = (fit_smooth_boosted(labels, fold, seeds(), n_jobs=1) for labels in (data, other))
     assert one[1].trees is not None
     np.testing.assert_array_equal(one[1].predict(data.x[:20]), two[1].predict(data.x[:20]))
     assert np.abs(one[2].predict(data.x[:20]) - two[2].predict(data.x[:20])).max() > 0.01
@@ -164,23 +164,23 @@ def test_every_booster_learns_from_the_other_folds_alone(draw, monkeypatch):
 def test_the_ridge_is_the_first_from_stiff_to_free_that_the_next_does_not_beat(draw):
     data = draw(9, curve=1.5)
     basis = SmoothBasis.learn(data.x)
-    cells = labelled(data, basis, dealt(data))
+    cells = labelled_cells(data, basis, dealt(data))
     losses = []
     for ridge in _RIDGES:
         losses.append(0.0)
         for f in range(FOLDS):
             training, held = (cells.only(np.flatnonzero(apart)).rows for apart in (cells.fold != f, cells.fold == f))
-            problem = MainEffectsProblem.of(training, K, True)
+            problem = MainEffectsLikelihood.of(training, K, True)
             search = problem.search(ridge)
             search.advance()
             p = softmax(problem.effects(search.flat).at(held.columns, held.first, held.second), axis=1)
             losses[-1] -= (held.weight[:, None] * held.y * np.log(p)).sum()
     expected = next(at for at in range(len(losses)) if at + 1 == len(losses) or losses[at + 1] >= losses[at])
-    assert _MODEL.settle_ridge([split(cells, f) for f in range(FOLDS)], False).ridge == _RIDGES[expected]
+    assert _MODEL.select_ridge([split(cells, f) for f in range(FOLDS)], False).ridge == _RIDGES[expected]
     assert 0 < expected < len(losses) - 1
 
 
-def test_many_labels_are_settled_by_one_fold_and_a_sample(draw, monkeypatch):
+def test_many_labels_are_selected_by_one_fold_and_a_sample(draw, monkeypatch):
     data = draw(10, 900, jump=2.0)
     few = fitted(data)
     monkeypatch.setattr(smooth_effects, "MANY", 500)
@@ -205,7 +205,7 @@ def test_soft_labels_are_learnt_in_shares(draw):
 def test_a_fold_without_labels(draw):
     data = draw(12, 300, n_labelled=200)
     fold = np.where(np.arange(300) < 200, np.arange(300) % 2, 2)
-    models = fit_smooth_boosted(data, fold, seeds(), 1)
+    models = fit_smooth_boosted(data, fold, seeds(), n_jobs=1)
     assert np.isfinite(models[2].predict(data.x[200:])).all()
 
 
@@ -248,7 +248,7 @@ def test_auto_is_this_learner_and_anything_else_is_lightgbm_alone(draw):
     unit = np.arange(data.n_contexts)
 
     def models(learner, tune):
-        return fit_all(data, dealt(data), unit, tune, seeds(), 1, learner)
+        return fit_all(data, Folds(dealt(data), unit, FOLDS), seeds(), tune=tune, n_jobs=1, learner=learner)
 
     quick = {"n_estimators": 2}
     assert all(isinstance(model, smooth_boosting.SmoothBoostedMu) for model in models("auto", "cv"))
@@ -262,11 +262,11 @@ def test_where_features_are_too_many_the_ones_that_matter_get_curves(draw):
     x = np.concatenate([rng.uniform(size=(900, 2)), rng.uniform(size=(900, 38))], axis=1)
     data = draw(20, 900, x=x, curve=3.0)
     basis = SmoothBasis.learn(x)
-    cells = labelled(data, basis, dealt(data))
+    cells = labelled_cells(data, basis, dealt(data))
     assert basis.width == 40
     assert len(basis.straight) == 40
-    lines = _MODEL.settle_ridge([split(cells, f) for f in range(FOLDS)], False)
-    smooth = _MODEL.settle(cells, range(FOLDS))
+    lines = _MODEL.select_ridge([split(cells, f) for f in range(FOLDS)], False)
+    smooth = _MODEL.select(cells, range(FOLDS))
     assert smooth.screened
     assert smooth.loss < lines.loss
     for fitted in smooth.fits:
@@ -283,7 +283,7 @@ def test_curves_are_chosen_without_the_held_out_labels(draw):
     other.cells.y[here] = np.roll(other.cells.y[here], 1, axis=1)
     chosen = []
     for labels in (data, other):
-        cells = labelled(labels, SmoothBasis.learn(labels.x), fold)
+        cells = labelled_cells(labels, SmoothBasis.learn(labels.x), fold)
         fitted = _MODEL.fit(cells, 0, 3.0, True, None)
         chosen.append([f for f, _ in fitted.basis.columns])
     assert chosen[0] == chosen[1]

@@ -21,10 +21,10 @@ from sklearn.svm import SVC, LinearSVC
 
 import dmlrank as dr
 from dmlrank.exceptions import NuisanceError, OptionError, OptionTypeError
-from dmlrank.nuisance.boosting.train import TrainingRows
 from dmlrank.nuisance.outcome_model import user_learners as classifiers
 from dmlrank.nuisance.outcome_model.cross_fit import ConstantMu, fit_mu
 from dmlrank.nuisance.outcome_model.user_learners import check_learner, fit_learner, learner_name
+from dmlrank.nuisance.training_rows import TrainingRows
 
 K, C = 4, 3
 PAIRS = ~np.eye(K, dtype=bool)
@@ -304,7 +304,7 @@ def test_without_features_or_with_one_category_no_learner_is_asked(make_data):
     )
     for part in (data, same):
         kept = np.ones(30, dtype=bool)
-        assert isinstance(fit_mu(part, kept, part.seed_order, "cv", rng, 1, refuse), ConstantMu)
+        assert isinstance(fit_mu(part, kept, part.seed_order, rng, tune="cv", n_jobs=1, learner=refuse), ConstantMu)
 
 
 def test_names_of_learners():

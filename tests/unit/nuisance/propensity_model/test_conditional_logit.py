@@ -8,10 +8,10 @@ import statsmodels.api as sm
 from scipy.optimize import approx_fprime, minimize
 from scipy.special import logsumexp
 
-from dmlrank.nuisance.outcome_model.main_effects import LabelledRows
 from dmlrank.nuisance.propensity_model import conditional_logit as selection_effects
-from dmlrank.nuisance.propensity_model.conditional_logit import SelectionEffects, SelectionProblem, pair_shares
+from dmlrank.nuisance.propensity_model.conditional_logit import PairChoiceEffects, PairChoiceLikelihood, pair_shares
 from dmlrank.nuisance.smooth import minimise as descent
+from dmlrank.nuisance.training_rows import LabelledRows
 
 K = 4
 
@@ -31,7 +31,7 @@ def draw(seed, n=400, q=3, n_items=K):
     """Rows whose pairs follow items' effects on both places."""
     rng = np.random.default_rng(seed)
     columns = rng.normal(size=(n, q))
-    truth = SelectionEffects(shares(rng, n_items), *(0.5 * rng.normal(size=(2, 1 + q, n_items))))
+    truth = PairChoiceEffects(shares(rng, n_items), *(0.5 * rng.normal(size=(2, 1 + q, n_items))))
     table = truth.table(columns).reshape(n, -1)
     chosen = (table.cumsum(axis=1) / table.sum(axis=1, keepdims=True) < rng.random((n, 1))).sum(axis=1)
     return rows_of(columns, chosen // n_items, chosen % n_items), truth
@@ -60,7 +60,7 @@ def log_shares_written_out(effects, columns, first, second):
 
 
 def fitted(rows, share, ridge, start=None):
-    problem = SelectionProblem.of(rows, share)
+    problem = PairChoiceLikelihood.of(rows, share)
     search = problem.search(ridge, start)
     search.advance()
     return problem.effects(search.flat)
@@ -86,7 +86,7 @@ def test_the_gradient_equals_finite_differences(monkeypatch, chunk, large):
     monkeypatch.setattr(selection_effects, "_LARGE", large)
     rows, truth = draw(1, 50)
     rows.columns[30:] = rows.columns[:20]
-    problem = SelectionProblem.of(rows, truth.share, workers=2)
+    problem = PairChoiceLikelihood.of(rows, truth.share, workers=2)
     assert problem.count.tolist() == [2] * 20 + [1] * 10
     flat = np.random.default_rng(2).normal(size=4 * 2 * K) / 2
     value, gradient = problem.loss(flat)
@@ -100,7 +100,7 @@ def test_the_fit_equals_scipys_of_the_same_penalised_likelihood(exact):
 
     def penalised(flat):
         u, w = np.hsplit(flat.reshape(-1, 2 * K), 2)
-        effects = SelectionEffects(share, u + w, u - w)
+        effects = PairChoiceEffects(share, u + w, u - w)
         loss = -log_shares_written_out(effects, rows.columns, rows.first, rows.second).sum()
         own = np.square(u).sum(axis=1) + 10 * np.square(w).sum(axis=1)
         return loss + ridge * (own @ [0.1, 1, 1, 1]) / 2
@@ -168,7 +168,7 @@ def test_a_stiffer_ridge_means_flatter_curves():
 
 def test_far_off_points_have_finite_losses():
     rows, truth = draw(12, 30)
-    problem = SelectionProblem.of(rows, truth.share)
+    problem = PairChoiceLikelihood.of(rows, truth.share)
     value, gradient = problem.loss(1e4 * np.random.default_rng(13).normal(size=4 * 2 * K))
     assert np.isfinite(value)
     assert np.isfinite(gradient).all()

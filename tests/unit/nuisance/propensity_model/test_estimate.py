@@ -13,7 +13,7 @@ from dmlrank.data.columns import Columns
 from dmlrank.data.graph import Graph
 from dmlrank.exceptions import NuisanceError
 from dmlrank.nuisance.boosting import train as lightgbm
-from dmlrank.nuisance.boosting.train import BinnedRows, stack_rows
+from dmlrank.nuisance.boosting.train import BinnedRows
 from dmlrank.nuisance.propensity_model import estimate as module
 from dmlrank.nuisance.propensity_model.estimate import (
     column_propensity,
@@ -22,6 +22,7 @@ from dmlrank.nuisance.propensity_model.estimate import (
     marginal_propensity,
     selection_rows,
 )
+from dmlrank.nuisance.training_rows import Folds, stack_rows
 
 SMOOTH = {"n_estimators": 300, "num_leaves": 8, "learning_rate": 0.05, "extra_trees": True}
 SMALL = {"n_estimators": 40, "num_leaves": 4, "learning_rate": 0.05}
@@ -50,9 +51,9 @@ def any_probability(rows):
 
 @pytest.fixture
 def knowing(monkeypatch):
-    def train(rows, n_classes, n_items, *_):
-        assert n_classes is None
-        return Stub(any_probability if n_items is None else pair_probability)
+    def train(rows, spec, *_):
+        assert spec.n_classes is None
+        return Stub(any_probability if spec.n_items is None else pair_probability)
 
     monkeypatch.setattr(module, "train_booster", train)
 
@@ -77,7 +78,7 @@ def draw(make_data):
 def estimate(data, n_folds=3, tune=None, seed=0):
     fold = np.arange(data.n_contexts) % n_folds
     seeds = np.random.SeedSequence(seed).spawn(n_folds)
-    return estimate_propensity(data, fold, data.seed_order, tune, seeds, 1)
+    return estimate_propensity(data, Folds(fold, data.seed_order, n_folds), seeds, tune=tune, n_jobs=1)
 
 
 def written_out(data, own):
@@ -157,18 +158,31 @@ def test_held_out_folds_are_not_learnt_from(draw, monkeypatch):
 )
 def test_our_own_configurations_are_compared_once_for_all_folds(draw, monkeypatch, tune, times):
     """A search draws anew in every fold, as the paper's does."""
-    calls, settle = [], lightgbm.settle
+    calls, tuned_settings = [], lightgbm.tuned_settings
 
     def counted(tune, train, unit, *others):
         calls.append(set(unit.tolist()))
-        return settle(tune, train, unit, *others)
+        return tuned_settings(tune, train, unit, *others)
 
-    monkeypatch.setattr(lightgbm, "settle", counted)
+    monkeypatch.setattr(lightgbm, "tuned_settings", counted)
     result = estimate(draw(n_pairs=3), tune=tune)
     assert np.ptp(result.cells) > 0
     assert len(calls) == times
     for fold, units in enumerate(calls):
         assert units == set(range(150)) - set(range(fold, 150, 3))
+
+
+def test_the_training_rows_of_a_fold_are_made_once(draw, monkeypatch):
+    """Those of the first fold, which select the settings, are also those it is trained on."""
+    made, only = [], BinnedRows.only
+
+    def counted(rows, kept):
+        made.append(len(kept))
+        return only(rows, kept)
+
+    monkeypatch.setattr(BinnedRows, "only", counted)
+    estimate(draw(n_pairs=3), tune="cv")
+    assert len(made) == 3
 
 
 def test_binned_contexts_give_what_stacked_rows_in_the_same_bins_give(draw):

@@ -12,6 +12,7 @@ from dmlrank.nuisance.propensity_model.conditional_logit import pair_shares
 from dmlrank.nuisance.propensity_model.estimate import estimate_propensity
 from dmlrank.nuisance.propensity_model.pair_choice import fit_pair_shares
 from dmlrank.nuisance.smooth import penalty as smooth_effects
+from dmlrank.nuisance.training_rows import Folds
 
 K = 4
 FOLDS = 3
@@ -142,9 +143,9 @@ def test_the_order_of_contexts_changes_no_bit(make_data, draw):
 
 
 def test_the_effects_of_every_fold_are_learnt_from_the_other_folds_alone(make_data, draw, monkeypatch):
-    """With everything settled by one fold, pairs of another reach no effects of that other fold."""
+    """With everything selected by one fold, pairs of another reach no effects of that other fold."""
     monkeypatch.setattr(smooth_effects, "MANY", 100)
-    monkeypatch.setattr(selection_shares, "sampled", lambda cells, rng: cells.only(np.flatnonzero(cells.fold != 1)))
+    monkeypatch.setattr(smooth_effects, "sampled", lambda cells, rng: cells.only(np.flatnonzero(cells.fold != 1)))
     data, _ = draw(8, 300)
     fold, cells = dealt(data), data.cells
     here = fold[cells.context] == 1
@@ -157,7 +158,7 @@ def test_the_effects_of_every_fold_are_learnt_from_the_other_folds_alone(make_da
         assert np.abs(getattr(one[2].effects, name) - getattr(two[2].effects, name)).max() > 1e-3
 
 
-def test_many_labels_are_settled_by_one_fold_and_a_sample(draw, monkeypatch):
+def test_many_labels_are_selected_by_one_fold_and_a_sample(draw, monkeypatch):
     data, truth = draw(9, 1500, jump=2.0)
     few = tables(data, fit_pair_shares(data, dealt(data), generators(), 1))
     monkeypatch.setattr(smooth_effects, "MANY", 800)
@@ -179,8 +180,8 @@ def test_trees_start_from_the_log_odds_of_being_shown(draw):
     """What a row starts from is the log of how much likelier its pair is to be shown than to be drawn."""
     data, _ = draw(11, 300)
     cells = selection_shares._shown(data, dealt(data))
-    smooth = selection_shares._model(3.0, 1).settle(cells, range(FOLDS))
-    contrast = selection_shares._Contrast.of(cells, 3.0, np.random.default_rng(0), 1)
+    smooth = selection_shares._model(3.0, 1).select(cells, range(FOLDS))
+    contrast = selection_shares._NoiseContrast.of(cells, 3.0, np.random.default_rng(0), 1)
     fitted = smooth.fits[1]
     part = contrast.part(fitted, fitted.held, 1)
     rows = np.flatnonzero(np.isin(contrast.cell, fitted.held.number))
@@ -230,7 +231,7 @@ def test_propensities_are_any_labels_times_shares(draw, ordered):
     data = data if ordered else data.unordered()
     fold = dealt(data)
     seeds = np.random.SeedSequence(3).spawn(FOLDS)
-    made = estimate_propensity(data, fold, data.seed_order, "cv", seeds, 1)
+    made = estimate_propensity(data, Folds(fold, data.seed_order, FOLDS), seeds, tune="cv", n_jobs=1)
     contexts = np.arange(data.n_contexts)
     table = made.pairs.table(contexts)
     cells = data.cells
