@@ -77,6 +77,9 @@ def test_no_module_reaches_into_what_another_keeps_to_itself():
         nodes = list(ast.walk(tree))
         own = {node.name for node in nodes if isinstance(node, ast.FunctionDef | ast.ClassDef)}
         own |= {node.attr for node in nodes if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store)}
+        own |= {
+            node.target.id for node in nodes if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name)
+        }
         for node in nodes:
             private = isinstance(node, ast.Attribute) and re.match(r"_[^_]", node.attr) and node.attr not in own
             # What named tuples have is public.
