@@ -14,25 +14,13 @@ from patsy import EvalEnvironment
 from ._utils.progress import Report, reporting
 from .data.formula.features import caller_environment
 from .data.graph import Graph
-from .exceptions import check_choice
+from .fit.estimators import options_of_fit
 from .fit.state import Source
 from .functionals import CategoryWeights, Functional
 from .inspection.check import Check
 from .inspection.run_check import inspect_data
 from .nuisance.boosting.tuning import Tune
-from .options import (
-    MISSING,
-    CovType,
-    Estimator,
-    Missing,
-    Prompts,
-    Votes,
-    as_names,
-    check_categories,
-    check_whole,
-    cluster_groups,
-    make_options,
-)
+from .options import CovType, EstimatorName, Missing, Prompts, Votes, read_option
 from .results.rank_results import RankResults, fit
 from .storage.json_format import from_text, read_text
 
@@ -45,7 +33,7 @@ def dml_rank(
     context: str | Sequence[str] | None = None,
     propensity: str | ArrayLike | Callable[[pd.DataFrame, list[str]], ArrayLike] | Any = "estimate",
     propensity_formula: str | None = None,
-    estimator: Estimator = "debiased",
+    estimator: EstimatorName = "debiased",
     judge: Any = None,
     judge_as: str = "two-stage",
     mu: ArrayLike | None = None,
@@ -267,40 +255,9 @@ def dml_rank(
     >>> res.params.idxmax()
     'gpt-4'
     """
-    options = make_options(
-        functional=functional,
-        context=context,
-        propensity=propensity,
-        propensity_formula=propensity_formula,
-        estimator=estimator,
-        judge=judge,
-        judge_as=judge_as,
-        mu=mu,
-        learner=learner,
-        n_folds=n_folds,
-        n_rep=n_rep,
-        position_bias=position_bias,
-        weights=weights,
-        prompts=prompts,
-        tune=tune,
-        graph=graph,
-        min_labels=min_labels,
-        component=component,
-        min_comparisons=min_comparisons,
-        edge_weights=edge_weights,
-        categories=categories,
-        category_weights=category_weights,
-        floor=floor,
-        subsample=subsample,
-        cov_type=cov_type,
-        cov_kwds=cov_kwds,
-        missing=missing,
-        votes=votes,
-        unlabelled=unlabelled,
-        alpha=alpha,
-        rng=rng,
-        n_jobs=n_jobs,
-    )
+    # Before anything else is a local: every argument by its name, of which the table of options takes its own.
+    given = locals()
+    options = options_of_fit(given)
     source = Source(formula, data, caller_environment(env, depth=1))
     with reporting(progress):
         return fit(options, source)
@@ -348,20 +305,16 @@ def check(
     >>> found.labels["read_as"].tolist(), found.graph.n_edges
     (['first', 'second', 'both_good', 'both_bad'], 28)
     """
-    check_whole("min_labels", min_labels, 1)
-    check_whole("n_folds", n_folds, 2)
-    check_choice(missing, MISSING, "missing")
-    check_categories(categories)
     return inspect_data(
         formula,
         data,
         caller_environment(env, depth=1),
-        context=as_names(context, "context"),
-        categories=categories,
-        min_labels=int(min_labels),
-        missing=missing,
-        groups=cluster_groups(cov_kwds),
-        n_folds=int(n_folds),
+        context=read_option("context", context),
+        categories=read_option("categories", categories),
+        min_labels=int(read_option("min_labels", min_labels)),
+        missing=read_option("missing", missing),
+        groups=read_option("cov_kwds", cov_kwds),
+        n_folds=int(read_option("n_folds", n_folds)),
     )
 
 

@@ -1,60 +1,34 @@
-"""The options of a fit, checked before anything is computed."""
+"""The options of a fit: one table that describes each, checked before anything is computed."""
 
 from __future__ import annotations
 
 import copy
 import inspect
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from numbers import Integral, Real
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import numpy as np
 
 from .exceptions import OptionError, OptionTypeError, check_choice, listed, nearest
 
-Estimator = Literal["debiased", "plugin", "bt_restricted", "bt_mle"]
+EstimatorName = Literal["debiased", "plugin", "bt_restricted", "bt_mle"]
 CovType = Literal["robust", "cluster"]
 Missing = Literal["raise", "drop", "keep"]
 Prompts = Literal["random", "fixed"]
 Votes = Literal["mean", "first"]
 
-ESTIMATORS = ("debiased", "plugin", "bt_restricted", "bt_mle")
-LEARNERS = ("auto", "lightgbm")
-GRAPHS = ("observed", "complete")
-COMPONENTS = ("all", "largest")
-EDGE_WEIGHTS = ("equal", "counts")
-CATEGORY_WEIGHTS = ("half", "paper")
-COV_TYPES = ("robust", "cluster")
-MISSING = ("raise", "drop", "keep")
-PROMPTS = ("random", "fixed")
-VOTES = ("mean", "first")
-JUDGE_AS = ("two-stage", "features")
-
-# What bt_mle has no use for, at its defaults: a fit that is asked for one of these together with bt_mle is refused.
-UNUSED_BY_BT_MLE: dict[str, Any] = {
-    "propensity": "estimate",
-    "propensity_formula": None,
-    "mu": None,
-    "judge": None,
-    "judge_as": "two-stage",
-    "learner": "auto",
-    "n_folds": 5,
-    "n_rep": 1,
-    "tune": "cv",
-    "position_bias": True,
-    "weights": None,
-    "prompts": "random",
-    "min_labels": 10,
-    "edge_weights": "equal",
-    "floor": "auto",
-    "subsample": None,
-}
+ESTIMATORS: tuple[str, ...] = get_args(EstimatorName)
+PROMPTS: tuple[str, ...] = get_args(Prompts)
+# Estimators with first stages, and those of them that have a place for verdicts.
+_CROSS_FITTED = ("debiased", "plugin", "bt_restricted")
+_JUDGED = ("debiased", "plugin")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Options:
-    """Everything that :func:`dmlrank.dml_rank` takes beside formula and data; see there."""
+    """Everything that :func:`dmlrank.dml_rank` takes beside formula and data, normalised; see there."""
 
     functional: Any
     context: tuple[str, ...]
@@ -101,148 +75,160 @@ class Options:
         return self.weights if isinstance(self.weights, str) else None
 
 
-def make_options(**given: Any) -> Options:
-    """Options from what :func:`dmlrank.dml_rank` was called with, checked."""
-    options = Options(**_normalised(given))
+@dataclass(frozen=True, slots=True, eq=False)
+class Argument:
+    """How the command line takes an option.
+
+    Attributes
+    ----------
+    help : str or None
+    metavar : str or None
+        What stands for the value.
+    parse : callable, optional
+        Makes the value of a text; the text itself when None.
+    several : bool
+        Whether it takes one or more values.
+    is_switch : bool
+        Whether it takes none: ``--name``, and ``--no-name`` where the option is on by default.
+    """
+
+    help: str | None = None
+    metavar: str | None = None
+    parse: Callable[[str], object] | None = None
+    several: bool = False
+    is_switch: bool = False
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Option:
+    """One option of :func:`dmlrank.dml_rank`.
+
+    Attributes
+    ----------
+    name : str
+    default : object
+    words : tuple of str
+        Words that are allowed; empty where they are not a fixed set.
+    only_words : bool
+        Whether nothing but these words is allowed.
+    normalise : callable, optional
+        Makes the value that :class:`Options` holds of what the caller gave.
+    check : callable, optional
+        Raises where a normalised value is wrong whatever the data are; called with name and value.
+    field : str or None
+        Its field of :class:`Options`; None where it is about the call and not the fit.
+    used_by : tuple of str
+        The estimators that use it.
+    is_read : bool
+        Whether reading the data depends on it.
+    described_as : str
+        The field of a stored result's description that holds it as it is; empty where none does.
+    argument : Argument or None
+        Its form on the command line; None where there is none or it goes by other words.
+    """
+
+    name: str
+    default: object
+    words: tuple[str, ...] = ()
+    only_words: bool = True
+    normalise: Callable[[Any], object] | None = None
+    check: Callable[[str, Any], object] | None = None
+    field: str | None = ""
+    used_by: tuple[str, ...] = ESTIMATORS
+    is_read: bool = False
+    described_as: str = ""
+    argument: Argument | None = None
+
+    def read(self, value: object) -> object:
+        """The value as :class:`Options` holds it, not yet checked."""
+        return value if self.normalise is None else self.normalise(value)
+
+    def require(self, value: object) -> None:
+        """Raise where a value that has been read is wrong whatever the data are."""
+        if self.words and (self.only_words or isinstance(value, str)):
+            check_choice(value, self.words, self.name)
+        if self.check is not None:
+            self.check(self.name, value)
+
+    def is_default(self, value: object) -> bool:
+        """Whether a caller's value is what holds where none is given."""
+        return value is self.default or (isinstance(value, str | Real) and bool(value == self.default))
+
+
+def read_options(given: Mapping[str, object]) -> Options:
+    """Options from what :func:`dmlrank.dml_rank` was called with, checked.
+
+    Raises
+    ------
+    OptionError, OptionTypeError
+        If a value is wrong whatever the data are, or two options contradict each other.
+    """
+    options = Options(**_read({name: given[name] for name in FIT_OPTIONS}))
     check_options(options)
-    check_estimator(options.estimator, given)
     return options
 
 
-def changed_options(options: Options, changes: Mapping[str, Any]) -> Options:
+def change_options(options: Options, changes: Mapping[str, object]) -> Options:
     """The options with some of them replaced, named as in :func:`dmlrank.dml_rank`, checked.
 
     Raises
     ------
-    OptionError
-        If there is no option of a name.
+    OptionError, OptionTypeError
+        If there is no option of a name, or as for :func:`read_options`.
     """
-    known = [item.name for item in fields(Options) if item.name not in ("groups", "seed")] + ["cov_kwds", "rng"]
     for name in changes:
-        if name not in known:
-            raise OptionError(f"update has no option {name!r}{nearest(name, known)}; allowed: {listed(known, 30)}")
-    changed = replace(options, **_normalised(changes))
+        if name not in FIT_OPTIONS:
+            raise OptionError(
+                f"update has no option {name!r}{nearest(name, FIT_OPTIONS)}; allowed: {listed(FIT_OPTIONS, 30)}"
+            )
+    changed = replace(options, **_read(changes))
     if changes.get("cov_type") == "robust" and "cov_kwds" not in changes:
         changed = replace(changed, groups=())
     check_options(changed)
-    # What an earlier fit was made with may stay: it is used again when the estimator is changed back.
-    check_estimator(changed.estimator, changes)
     return changed
 
 
-def _normalised(given: Mapping[str, Any]) -> dict[str, Any]:
-    """The caller's options by the fields of :class:`Options`."""
-    fields_of = dict(given)
-    if "context" in fields_of:
-        fields_of["context"] = as_names(fields_of["context"], "context")
-    if "cov_kwds" in fields_of:
-        fields_of["groups"] = cluster_groups(fields_of.pop("cov_kwds"))
-    if "rng" in fields_of:
-        fields_of["seed"] = resolve_seed(fields_of.pop("rng"))
-    if "judge" in fields_of:
-        fields_of["judge"] = as_judges(fields_of["judge"])
-    if "learner" in fields_of:
-        # What the caller does to a classifier later must not change what an update of this fit means.
-        fields_of["learner"] = fresh_copy(fields_of["learner"])
-    return fields_of
+def read_option(name: str, value: object) -> Any:
+    """One option as :class:`Options` holds it, checked.
+
+    Examples
+    --------
+    >>> read_option("context", "question_id")
+    ('question_id',)
+    """
+    read = OPTIONS[name].read(value)
+    OPTIONS[name].require(read)
+    return read
 
 
 def check_options(options: Options) -> None:
-    """Raise where an option has a value that is wrong whatever the data are."""
-    check_choice(options.estimator, ESTIMATORS, "estimator")
-    check_choice(options.component, COMPONENTS, "component")
-    check_choice(options.cov_type, COV_TYPES, "cov_type")
-    check_choice(options.missing, MISSING, "missing")
-    check_choice(options.prompts, PROMPTS, "prompts")
-    if not isinstance(options.position_bias, bool | np.bool_):
-        raise OptionTypeError(f"position_bias={options.position_bias!r}: allowed are True and False")
-    check_whole("n_rep", options.n_rep, 1)
-    if options.subsample is not None:
-        check_whole("subsample", options.subsample, 2)
-        if options.prompts == "fixed":
-            raise OptionError("subsample averages over a sample of the prompts, prompts='fixed' is about all of them")
-    check_choice(options.votes, VOTES, "votes")
+    """Raise where an option is wrong whatever the data are, or contradicts another one."""
+    for option in FIT_OPTIONS.values():
+        option.require(getattr(options, option.field or option.name))
+    if options.subsample is not None and options.prompts == "fixed":
+        raise OptionError("subsample averages over a sample of the prompts, prompts='fixed' is about all of them")
     _check_judge(options)
-    for name, value, words in (
-        ("learner", options.learner, LEARNERS),
-        ("graph", options.graph, GRAPHS),
-        ("edge_weights", options.edge_weights, EDGE_WEIGHTS),
-        ("category_weights", options.category_weights, CATEGORY_WEIGHTS),
-    ):
-        if isinstance(value, str):
-            check_choice(value, words, name)
-    check_whole("n_folds", options.n_folds, 2)
-    check_whole("min_labels", options.min_labels, 1)
-    check_whole("min_comparisons", options.min_comparisons, 0)
-    if options.n_jobs is not None:
-        check_whole("n_jobs", options.n_jobs, 1)
-    check_alpha(options.alpha)
-    given = isinstance(options.floor, Real) and 0 <= float(options.floor) < 0.5
-    if not given and options.floor != "auto":
-        raise OptionError(
-            f"floor={options.floor!r}: the smallest probability allowed in mu lies in [0, 0.5), or 'auto'"
-        )
-    if options.propensity_formula is not None:
-        if not isinstance(options.propensity_formula, str):
-            raise OptionTypeError(f"propensity_formula={options.propensity_formula!r}; needed is a string '~ features'")
-        if not isinstance(options.propensity, str) or options.propensity != "estimate":
-            raise OptionError("propensity_formula says what an estimated propensity sees; use propensity='estimate'")
-    check_categories(options.categories)
+    estimated = isinstance(options.propensity, str) and options.propensity == "estimate"
+    if options.propensity_formula is not None and not estimated:
+        raise OptionError("propensity_formula says what an estimated propensity sees; use propensity='estimate'")
     if options.cov_type == "cluster" and not options.groups:
         raise OptionError("cov_type='cluster' needs cov_kwds={'groups': column} or {'groups': [prompt, annotator]}")
     if options.cov_type != "cluster" and options.groups:
         raise OptionError(f"cov_kwds groups {listed(options.groups)} are used with cov_type='cluster' only")
 
 
+def _read(given: Mapping[str, object]) -> dict[str, Any]:
+    """The caller's values by the fields of :class:`Options`."""
+    return {OPTIONS[name].field or name: OPTIONS[name].read(value) for name, value in given.items()}
+
+
 def _check_judge(options: Options) -> None:
-    check_choice(options.judge_as, JUDGE_AS, "judge_as")
-    if options.judge is None and options.judge_as != "two-stage" and options.estimator != "bt_mle":
+    unused = options.estimator not in OPTIONS["judge_as"].used_by
+    if options.judge is None and options.judge_as != "two-stage" and not unused:
         raise OptionError(f"judge_as={options.judge_as!r} says how a judge is used; pass judge=")
     if options.judge_as == "features" and (options.mu is not None or not isinstance(options.learner, str)):
         other = "mu=" if options.mu is not None else "learner="
         raise OptionError(f"judge_as='features' makes verdicts features of LightGBM; leave {other} out")
-
-
-def check_estimator(estimator: str, given: Mapping[str, Any]) -> None:
-    """Raise where an option is given, and not at its default, that the estimator does not use.
-
-    Examples
-    --------
-    >>> check_estimator("bt_mle", {"functional": "bt", "n_folds": 5})
-    """
-    if estimator not in ("bt_mle", "bt_restricted"):
-        return
-    functional = given.get("functional", "bt")
-    if not (isinstance(functional, str) and functional in ("bt", "borda")) and getattr(functional, "name", "") != "bt":
-        what = "maximum likelihood estimates" if estimator == "bt_mle" else "the restricted model has"
-        raise OptionError(
-            f"functional={functional!r} with estimator={estimator!r}: {what} Bradley-Terry scores; allowed is "
-            f"functional='bt' (estimator='debiased' estimates every functional)"
-        )
-    if estimator == "bt_restricted":
-        if given.get("judge") is not None:
-            raise OptionError(
-                "judge= with estimator='bt_restricted': the restricted estimator is a sum over human labels and has no "
-                "place for verdicts; estimator='debiased' uses them"
-            )
-        return
-    for name, default in UNUSED_BY_BT_MLE.items():
-        value = given.get(name, default)
-        alike = value is default or (isinstance(value, str | Real) and value == default)
-        if not alike:
-            shown = repr(value) if isinstance(value, str | Real) else f"a {type(value).__name__}"
-            raise OptionError(
-                f"{name}={shown} with estimator='bt_mle': it has no first stages and counts every vote, so that "
-                f"{name} is not used; leave it out"
-            )
-
-
-def check_categories(categories: object) -> None:
-    """Raise unless ``categories`` is a mapping or None."""
-    if categories is not None and not isinstance(categories, Mapping):
-        raise OptionTypeError(
-            f"categories is a {type(categories).__name__}; needed is a mapping such as {{'no winner': 'tie'}}"
-        )
 
 
 def check_alpha(alpha: object) -> float:
@@ -373,3 +359,239 @@ def fresh_copy(learner: Any) -> Any:
         else:
             return clone(learner)
     return copy.deepcopy(learner)
+
+
+def _at_least(least: int) -> Callable[[str, object], None]:
+    """A check of a whole number."""
+
+    def check(name: str, value: object) -> None:
+        check_whole(name, value, least)
+
+    return check
+
+
+def _none_or_at_least(least: int) -> Callable[[str, object], None]:
+    """A check of a whole number or None."""
+
+    def check(name: str, value: object) -> None:
+        if value is not None:
+            check_whole(name, value, least)
+
+    return check
+
+
+def _check_alpha_option(_: str, value: object) -> None:
+    check_alpha(value)
+
+
+def _check_truth(name: str, value: object) -> None:
+    if not isinstance(value, bool | np.bool_):
+        raise OptionTypeError(f"{name}={value!r}: allowed are True and False")
+
+
+def _check_floor(name: str, value: object) -> None:
+    given = isinstance(value, Real) and 0 <= float(value) < 0.5
+    if not given and value != "auto":
+        raise OptionError(f"{name}={value!r}: the smallest probability allowed in mu lies in [0, 0.5), or 'auto'")
+
+
+def _check_formula(name: str, value: object) -> None:
+    if value is not None and not isinstance(value, str):
+        raise OptionTypeError(f"{name}={value!r}; needed is a string '~ features'")
+
+
+def _check_categories(name: str, value: object) -> None:
+    if value is not None and not isinstance(value, Mapping):
+        raise OptionTypeError(f"{name} is a {type(value).__name__}; needed is a mapping such as {{'no winner': 'tie'}}")
+
+
+def _columns(option: str) -> Callable[[Any], object]:
+    """What reads names of columns."""
+
+    def read(value: Any) -> object:
+        return as_names(value, option)
+
+    return read
+
+
+def _number_or_word(text: str) -> float | str:
+    """A number, or a word that the check of its option judges."""
+    try:
+        return float(text)
+    except ValueError:
+        return text
+
+
+def _described() -> Iterable[Option]:
+    """Every option of :func:`dmlrank.dml_rank`, in the order of its signature."""
+    yield Option(
+        "functional",
+        "borda",
+        argument=Argument("borda, bt, rank_centrality, dominance or softmin (default borda)"),
+    )
+    yield Option(
+        "context",
+        None,
+        normalise=_columns("context"),
+        is_read=True,
+        described_as="context",
+        argument=Argument("columns that identify a prompt", "COLUMN", several=True),
+    )
+    yield Option(
+        "propensity",
+        "estimate",
+        used_by=_CROSS_FITTED,
+        is_read=True,
+        argument=Argument("estimate, marginal or the name of a column (default estimate)"),
+    )
+    yield Option(
+        "propensity_formula",
+        None,
+        check=_check_formula,
+        used_by=_CROSS_FITTED,
+        argument=Argument("what selection saw, where not the formula's features", "'~ FEATURES'"),
+    )
+    yield Option("estimator", "debiased", ESTIMATORS, argument=Argument())
+    yield Option(
+        "judge",
+        None,
+        normalise=as_judges,
+        used_by=_JUDGED,
+        argument=Argument("verdicts of judges: a column each, or p_a p_b p_tie of one", "COLUMN", several=True),
+    )
+    yield Option(
+        "judge_as",
+        "two-stage",
+        ("two-stage", "features"),
+        used_by=_CROSS_FITTED,
+        argument=Argument("how verdicts are used (default two-stage)"),
+    )
+    yield Option("mu", None, used_by=_CROSS_FITTED)
+    yield Option(
+        "learner",
+        "auto",
+        ("auto", "lightgbm"),
+        only_words=False,
+        # What the caller does to a classifier later must not change what an update of this fit means.
+        normalise=fresh_copy,
+        used_by=_CROSS_FITTED,
+        argument=Argument("smooth main effects, then LightGBM (auto, the default); or that alone"),
+    )
+    yield Option(
+        "n_folds",
+        5,
+        check=_at_least(2),
+        used_by=_CROSS_FITTED,
+        described_as="n_folds",
+        argument=Argument(None, "N", int),
+    )
+    yield Option(
+        "n_rep",
+        1,
+        check=_at_least(1),
+        used_by=_CROSS_FITTED,
+        described_as="n_rep",
+        argument=Argument("repetitions with other folds (default 1)", "N", int),
+    )
+    yield Option("tune", "cv", used_by=_CROSS_FITTED)
+    yield Option(
+        "position_bias",
+        True,
+        check=_check_truth,
+        used_by=_CROSS_FITTED,
+        is_read=True,
+        described_as="ordered",
+        argument=Argument("whether order makes a pair another pair (default yes)", is_switch=True),
+    )
+    yield Option("graph", "observed", ("observed", "complete"), only_words=False, argument=Argument())
+    yield Option(
+        "min_labels",
+        10,
+        check=_at_least(1),
+        used_by=_CROSS_FITTED,
+        argument=Argument("labels that a pair needs in each order (default 10)", "N", int),
+    )
+    yield Option("component", "all", ("all", "largest"), argument=Argument())
+    yield Option(
+        "min_comparisons",
+        0,
+        check=_at_least(0),
+        argument=Argument("models with fewer labelled prompts are dropped", "N", int),
+    )
+    yield Option(
+        "edge_weights", "equal", ("equal", "counts"), only_words=False, used_by=_CROSS_FITTED, argument=Argument()
+    )
+    yield Option(
+        "weights",
+        None,
+        used_by=_CROSS_FITTED,
+        is_read=True,
+        argument=Argument("weights of prompts in the target population", "COLUMN"),
+    )
+    yield Option("categories", None, check=_check_categories, is_read=True)
+    yield Option("category_weights", "half", ("half", "paper"), only_words=False, argument=Argument())
+    yield Option(
+        "prompts",
+        "random",
+        PROMPTS,
+        used_by=_CROSS_FITTED,
+        described_as="prompts",
+        argument=Argument("whether intervals are about new prompts or these alone"),
+    )
+    yield Option(
+        "floor",
+        "auto",
+        check=_check_floor,
+        used_by=_CROSS_FITTED,
+        argument=Argument("smallest probability of a category (default: auto, by log-loss)", "P", _number_or_word),
+    )
+    yield Option(
+        "subsample",
+        None,
+        check=_none_or_at_least(2),
+        used_by=_CROSS_FITTED,
+        argument=Argument("prompts over which F(mu) is averaged (default all)", "M", int),
+    )
+    yield Option("cov_type", "robust", get_args(CovType), described_as="cov_type", argument=Argument())
+    yield Option("cov_kwds", None, normalise=cluster_groups, field="groups", is_read=True)
+    yield Option("missing", "raise", get_args(Missing), is_read=True, argument=Argument())
+    yield Option(
+        "votes",
+        "mean",
+        get_args(Votes),
+        is_read=True,
+        argument=Argument("repeated votes on a prompt and pair: their mean, or the first"),
+    )
+    yield Option("unlabelled", None, is_read=True)
+    yield Option(
+        "alpha",
+        0.05,
+        check=_check_alpha_option,
+        argument=Argument("one minus the confidence level (default 0.05)", "A", float),
+    )
+    yield Option(
+        "rng",
+        None,
+        normalise=resolve_seed,
+        field="seed",
+        described_as="seed",
+        argument=Argument(None, "SEED", int),
+    )
+    yield Option(
+        "n_jobs",
+        None,
+        check=_none_or_at_least(1),
+        argument=Argument("threads (default: all cores)", "N", int),
+    )
+    yield Option(
+        "progress",
+        False,
+        field=None,
+        argument=Argument("a bar, or in a log lines, on standard error", is_switch=True),
+    )
+    yield Option("env", None, field=None)
+
+
+# By name: every option, and those that a fit is made with.
+OPTIONS: dict[str, Option] = {option.name: option for option in _described()}
+FIT_OPTIONS: dict[str, Option] = {name: option for name, option in OPTIONS.items() if option.field is not None}

@@ -12,19 +12,7 @@ from .._version import __version__
 from ..api import check, dml_rank, read_json
 from ..exceptions import DmlrankError, OptionError
 from ..inference.simultaneous import METHODS
-from ..options import (
-    CATEGORY_WEIGHTS,
-    COMPONENTS,
-    COV_TYPES,
-    EDGE_WEIGHTS,
-    ESTIMATORS,
-    GRAPHS,
-    JUDGE_AS,
-    LEARNERS,
-    MISSING,
-    PROMPTS,
-    VOTES,
-)
+from ..options import OPTIONS, Option
 from ..planning.contrasts import Against, Top
 from ..results.comparison import Comparison, named_results
 from .files import FORMATS, names_of_files, read_frame, read_verdicts, write_figure, write_summary
@@ -32,52 +20,8 @@ from .files import FORMATS, names_of_files, read_frame, read_verdicts, write_fig
 _Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
 
 
-def _floor(text: str) -> float | str:
-    """A number, or a word for the API to judge."""
-    try:
-        return float(text)
-    except ValueError:
-        return text
-
-
-# Options of the API that are passed on as they are; None means that the API's default holds.
-OPTIONS: dict[str, dict[str, Any]] = {
-    "functional": {"help": "borda, bt, rank_centrality, dominance or softmin (default borda)"},
-    "context": {"nargs": "+", "metavar": "COLUMN", "help": "columns that identify a prompt"},
-    "propensity": {"help": "estimate, marginal or the name of a column (default estimate)"},
-    "propensity_formula": {"metavar": "'~ FEATURES'", "help": "what selection saw, where not the formula's features"},
-    "estimator": {"choices": ESTIMATORS},
-    "judge": {"nargs": "+", "metavar": "COLUMN", "help": "verdicts of judges: a column each, or p_a p_b p_tie of one"},
-    "judge_as": {"choices": JUDGE_AS, "help": "how verdicts are used (default two-stage)"},
-    "learner": {"choices": LEARNERS, "help": "smooth main effects, then LightGBM (auto, the default); or that alone"},
-    "n_folds": {"type": int, "metavar": "N"},
-    "n_rep": {"type": int, "metavar": "N", "help": "repetitions with other folds (default 1)"},
-    "position_bias": {
-        "action": argparse.BooleanOptionalAction,
-        "help": "whether order makes a pair another pair (default yes)",
-    },
-    "graph": {"choices": GRAPHS},
-    "min_labels": {"type": int, "metavar": "N", "help": "labels that a pair needs in each order (default 10)"},
-    "component": {"choices": COMPONENTS},
-    "min_comparisons": {"type": int, "metavar": "N", "help": "models with fewer labelled prompts are dropped"},
-    "edge_weights": {"choices": EDGE_WEIGHTS},
-    "weights": {"metavar": "COLUMN", "help": "weights of prompts in the target population"},
-    "category_weights": {"choices": CATEGORY_WEIGHTS},
-    "prompts": {"choices": PROMPTS, "help": "whether intervals are about new prompts or these alone"},
-    "floor": {
-        "type": _floor,
-        "metavar": "P",
-        "help": "smallest probability of a category (default: auto, by log-loss)",
-    },
-    "subsample": {"type": int, "metavar": "M", "help": "prompts over which F(mu) is averaged (default all)"},
-    "cov_type": {"choices": COV_TYPES},
-    "missing": {"choices": MISSING},
-    "votes": {"choices": VOTES, "help": "repeated votes on a prompt and pair: their mean, or the first"},
-    "alpha": {"type": float, "metavar": "A", "help": "one minus the confidence level (default 0.05)"},
-    "rng": {"type": int, "metavar": "SEED"},
-    "n_jobs": {"type": int, "metavar": "N", "help": "threads (default: all cores)"},
-    "progress": {"action": "store_const", "const": True, "help": "a bar, or in a log lines, on standard error"},
-}
+# Options of the API that are passed on as they are, in its own words.
+PASSED_ON = tuple(name for name, option in OPTIONS.items() if option.argument is not None)
 # Those that a check takes.
 CHECKED = ("context", "min_labels", "missing", "n_folds")
 _DEMO_FORMULA = "winner ~ C(category) + length | model_a + model_b"
@@ -230,7 +174,7 @@ def _add_compare(commands: _Commands) -> None:
         "inputs", nargs="+", metavar="JSON", help="results stored with fit --json; or a formula and a file of battles"
     )
     side.add_argument("--names", nargs="+", metavar="NAME", help="heads of the columns")
-    add_keywords(side, [name for name in OPTIONS if name != "functional"])
+    add_keywords(side, [name for name in PASSED_ON if name != "functional"])
     several = "functionals of the fit, the first is compared with (default all three)"
     side.add_argument("--functional", nargs="+", metavar="NAME", help=several)
     add_files_and_tuning(side)
@@ -283,7 +227,7 @@ def _compared_functionals(given: argparse.Namespace) -> Comparison:
 
 def _refuse_fit_options(given: argparse.Namespace) -> None:
     """Raise where stored results are compared and an option of a fit is given."""
-    fitting = (*OPTIONS, "groups", "categories", "tune", "unlabelled", "judge_file")
+    fitting = (*PASSED_ON, "groups", "categories", "tune", "unlabelled", "judge_file")
     unused = [name for name in fitting if getattr(given, name) is not None]
     if unused:
         raise OptionError(f"--{unused[0]} is an option of a fit, and compare was given stored results")
@@ -299,7 +243,7 @@ def add_options(command: argparse.ArgumentParser, names: Sequence[str]) -> None:
 def add_keywords(command: argparse.ArgumentParser, names: Sequence[str]) -> None:
     """Options by name, groups and categories."""
     for name in names:
-        command.add_argument(f"--{name}", f"--{name.replace('_', '-')}", **OPTIONS[name])
+        command.add_argument(f"--{name}", f"--{name.replace('_', '-')}", **_described(OPTIONS[name]))
     command.add_argument(
         "--groups", nargs="+", metavar="COLUMN", help="cov_kwds groups: prompt, or prompt and annotator"
     )
@@ -308,9 +252,27 @@ def add_keywords(command: argparse.ArgumentParser, names: Sequence[str]) -> None
     )
 
 
+def _described(option: Option) -> dict[str, Any]:
+    """What argparse is told of an option; a value of None means that the API's default holds."""
+    argument = option.argument
+    assert argument is not None, f"{option.name} is not passed on"
+    if argument.is_switch:
+        if option.default is True:
+            return {"action": argparse.BooleanOptionalAction, "help": argument.help}
+        return {"action": "store_const", "const": True, "help": argument.help}
+    words: dict[str, Any] = {"help": argument.help}
+    if option.words:
+        return words | {"choices": option.words}
+    if argument.parse is not None:
+        words["type"] = argument.parse
+    if argument.several:
+        words["nargs"] = "+"
+    return words | {"metavar": argument.metavar}
+
+
 def add_fit_options(command: argparse.ArgumentParser) -> None:
     """A formula, a file, and every option of a fit."""
-    add_options(command, list(OPTIONS))
+    add_options(command, PASSED_ON)
     add_files_and_tuning(command)
 
 
@@ -334,7 +296,7 @@ def _tables(what: str) -> dict[str, str]:
 
 
 def _fit_options(given: argparse.Namespace) -> dict[str, Any]:
-    options = _options(given, list(OPTIONS))
+    options = _options(given, PASSED_ON)
     if given.tune:
         options["tune"] = None if given.tune == "none" else given.tune
     if given.unlabelled:

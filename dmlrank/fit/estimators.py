@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,9 @@ from ..data.preferences import FloatArray
 from ..estimation.bt_restricted import check_restricted_categories
 from ..estimation.grouped import GroupedInfluence
 from ..estimation.influence import Influence, mean_influence
+from ..exceptions import OptionError
 from ..functionals import CategoryWeights
+from ..options import OPTIONS, Options, change_options, read_options
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +42,10 @@ class Estimator:
         Why it gives no scores by group or projection; empty where it does.
     plan_estimator : str
         The estimator that a plan for further labels is made for.
+    why_bradley_terry : str
+        In an error: what makes Bradley-Terry scores the only ones.
+    why_unused : str
+        In an error: ``{option}``, an option that it does not use, given as ``{shown}``.
     """
 
     name: str
@@ -50,11 +57,54 @@ class Estimator:
     label_suffix: str = ""
     why_not_by_group: str = ""
     plan_estimator: str = "debiased"
+    why_bradley_terry: str = ""
+    why_unused: str = ""
 
     @property
     def has_restriction_test(self) -> bool:
         """Whether the model that it assumes can be tested against the same first stages without it."""
         return self.assumes_bradley_terry and self.has_first_stages
+
+    @property
+    def unused_options(self) -> tuple[str, ...]:
+        """Options that it does not use.
+
+        Examples
+        --------
+        >>> estimator_named("bt_restricted").unused_options
+        ('judge',)
+        """
+        return tuple(option.name for option in OPTIONS.values() if self.name not in option.used_by)
+
+    def check_options(self, given: Mapping[str, object]) -> None:
+        """Raise where an option is given, and not at its default, that the estimator does not use.
+
+        Parameters
+        ----------
+        given : mapping
+            Options by name, as the caller gave them.
+
+        Raises
+        ------
+        OptionError
+            For such an option, or a functional that it does not estimate.
+
+        Examples
+        --------
+        >>> estimator_named("bt_mle").check_options({"functional": "bt", "n_folds": 5})
+        """
+        functional = given.get("functional", "bt")
+        named_so = self.functional(functional) == "bt" if isinstance(functional, str) else False
+        if self.assumes_bradley_terry and not named_so and getattr(functional, "name", "") != "bt":
+            raise OptionError(
+                f"functional={functional!r} with estimator={self.name!r}: {self.why_bradley_terry} Bradley-Terry "
+                f"scores; allowed is functional='bt' (estimator='debiased' estimates every functional)"
+            )
+        for name in self.unused_options:
+            value = given.get(name, OPTIONS[name].default)
+            if not OPTIONS[name].is_default(value):
+                shown = repr(value) if isinstance(value, str | Real) else f"a {type(value).__name__}"
+                raise OptionError(self.why_unused.format(option=name, shown=shown))
 
     def functional_label(self, label: str) -> str:
         """The functional's label with what the estimator assumes.
@@ -109,6 +159,9 @@ BT_RESTRICTED = Estimator(
     needs_all_propensities=True,
     label_suffix="model assumed",
     plan_estimator="bt_restricted",
+    why_bradley_terry="the restricted model has",
+    why_unused="{option}= with estimator='bt_restricted': the restricted estimator is a sum over human labels and has "
+    "no place for verdicts; estimator='debiased' uses them",
 )
 BT_MLE = Estimator(
     "bt_mle",
@@ -116,6 +169,9 @@ BT_MLE = Estimator(
     assumes_bradley_terry=True,
     label_suffix="maximum likelihood",
     why_not_by_group="maximum likelihood scores are no means over prompts, so that groups have no share in them",
+    why_bradley_terry="maximum likelihood estimates",
+    why_unused="{option}={shown} with estimator='bt_mle': it has no first stages and counts every vote, so that "
+    "{option} is not used; leave it out",
 )
 
 _BY_NAME = {estimator.name: estimator for estimator in (DEBIASED, PLUGIN, BT_RESTRICTED, BT_MLE)}
@@ -129,3 +185,31 @@ def estimator_named(name: str) -> Estimator:
     name : {"debiased", "plugin", "bt_restricted", "bt_mle"}
     """
     return _BY_NAME[name]
+
+
+def options_of_fit(given: Mapping[str, object]) -> Options:
+    """Options from what :func:`dmlrank.dml_rank` was called with, which its estimator can use.
+
+    Raises
+    ------
+    OptionError, OptionTypeError
+        If an option cannot be used.
+    """
+    options = read_options(given)
+    estimator_named(options.estimator).check_options(given)
+    return options
+
+
+def options_of_update(options: Options, changes: Mapping[str, object]) -> Options:
+    """The options of an earlier fit with some of them replaced, which its estimator can use.
+
+    What the earlier fit was made with may stay: it is used again when the estimator is changed back.
+
+    Raises
+    ------
+    OptionError, OptionTypeError
+        If there is no such option, or it cannot be used.
+    """
+    changed = change_options(options, changes)
+    estimator_named(changed.estimator).check_options(changes)
+    return changed

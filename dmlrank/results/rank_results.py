@@ -18,6 +18,7 @@ from ..data.graph import Graph
 from ..exceptions import DmlrankWarning, listed
 from ..fit.collect_estimates import collect
 from ..fit.estimates import Diagnostics, Estimates
+from ..fit.estimators import options_of_update
 from ..fit.pipeline import run
 from ..fit.state import Source, Steps
 from ..inference.alternatives import read_alternative
@@ -26,7 +27,7 @@ from ..inference.hausman import RestrictionTest
 from ..inference.hypotheses import HypothesisLike
 from ..inference.wald import t_test, wald_test
 from ..inference.win_probability import WinProbability
-from ..options import Options, changed_options
+from ..options import Options
 from ..planning.contrasts import ContrastsLike
 from ..planning.from_fit import design_fit
 from ..planning.plan import Plan
@@ -864,7 +865,7 @@ class RankResults:
             If the result was loaded without data.
         """
         steps = require_steps(self.estimates, self.steps, "update")
-        made = fit(changed_options(steps.options, changes), steps.source, steps)
+        made = fit(options_of_update(steps.options, changes), steps.source, steps)
         view = self.estimates.scale
         return made if view.natural else made.rescale(view.request, mean=view.mean, anchor=view.anchor)
 

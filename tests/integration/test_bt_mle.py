@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -13,7 +11,7 @@ from scipy.special import expit
 import dmlrank as dr
 from dmlrank.estimation.bt_mle import fit_bradley_terry
 from dmlrank.exceptions import GraphError, OptionError
-from dmlrank.options import UNUSED_BY_BT_MLE
+from dmlrank.fit.estimators import BT_MLE
 
 FORMULA = "winner ~ 1 | model_a + model_b"
 MLE = {"estimator": "bt_mle", "min_labels": 10}
@@ -145,7 +143,7 @@ def test_what_is_not_used_is_refused(single, rank):
         "floor": 0.01,
         "subsample": 100,
     }
-    assert given.keys() == UNUSED_BY_BT_MLE.keys()
+    assert given.keys() == set(BT_MLE.unused_options)
     fitted = rank(single, FORMULA, **MLE)
     for name, value in given.items():
         with pytest.raises(OptionError, match=rf"{name}=.* is not used"):
@@ -155,11 +153,6 @@ def test_what_is_not_used_is_refused(single, rank):
     with pytest.raises(OptionError, match="estimates Bradley-Terry scores"):
         fitted.update(functional="rank_centrality")
     assert fitted.update(functional=dr.functionals.BradleyTerry()).functional == "bt"
-
-
-def test_the_defaults_of_what_is_not_used_are_those_of_the_api():
-    parameters = inspect.signature(dr.dml_rank).parameters
-    assert {name: parameters[name].default for name in UNUSED_BY_BT_MLE} == UNUSED_BY_BT_MLE
 
 
 def test_weights_must_share_one_win(single, rank):

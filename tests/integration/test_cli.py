@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import pathlib
 import subprocess
 import sys
@@ -11,7 +12,8 @@ import pandas as pd
 import pytest
 
 import dmlrank as dr
-from dmlrank.cli.main import main
+from dmlrank.cli.main import PASSED_ON, add_fit_options, main
+from dmlrank.options import OPTIONS
 
 FORMULA = "winner ~ 1 | model_a + model_b"
 
@@ -195,13 +197,18 @@ def test_errors_are_messages_not_tracebacks(csv, capsys, arguments, words):
     assert not shown.out
 
 
-def test_every_plain_option_of_the_api_has_its_word():
-    import inspect
-
-    from dmlrank.cli.main import OPTIONS
-
-    elsewhere = {"formula", "data", "mu", "tune", "categories", "cov_kwds", "env", "unlabelled"}
-    assert set(inspect.signature(dr.dml_rank).parameters) - elsewhere == set(OPTIONS)
+def test_every_option_of_the_table_has_its_word():
+    in_words_of_their_own, python_only = {"tune", "categories", "cov_kwds", "unlabelled"}, {"mu", "env"}
+    assert set(PASSED_ON) == set(OPTIONS) - in_words_of_their_own - python_only
+    command = argparse.ArgumentParser()
+    add_fit_options(command)
+    actions = {action.dest: action for action in command._actions}
+    assert {"tune", "categories", "groups", "unlabelled"} <= actions.keys()
+    for name in PASSED_ON:
+        option, action = OPTIONS[name], actions[name]
+        assert action.default is None, f"what is not given has the API's default, not one of its own: {name}"
+        assert tuple(action.choices or ()) == option.words
+        assert {f"--{name}", f"--{name.replace('_', '-')}"} <= set(action.option_strings)
 
 
 def test_order_repetitions_and_prompts_are_passed_on(battles, csv, capsys):

@@ -1,0 +1,106 @@
+"""The table of options is what the signature, the checks, the readers and the stored description say."""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+import typing
+
+import numpy as np
+import pytest
+
+import dmlrank as dr
+from dmlrank import options as options_module
+from dmlrank.exceptions import OptionError
+from dmlrank.fit.estimators import options_of_fit, options_of_update
+from dmlrank.fit.inputs import Reading
+from dmlrank.options import ESTIMATORS, FIT_OPTIONS, OPTIONS, Options
+
+SIGNATURE = inspect.signature(dr.dml_rank).parameters
+DEFAULTS = {name: option.default for name, option in OPTIONS.items()}
+# Another value of each option that reading depends on.
+READ_ANOTHER_WAY = {
+    "context": "question_id",
+    "propensity": "shown",
+    "position_bias": False,
+    "weights": "weight",
+    "categories": {"draw": "tie"},
+    "cov_kwds": {"groups": "topic"},
+    "missing": "drop",
+    "votes": "first",
+    "unlabelled": object(),
+}
+
+
+def test_the_signature_is_the_table():
+    keywords = [name for name, p in SIGNATURE.items() if p.kind is inspect.Parameter.KEYWORD_ONLY]
+    assert keywords == list(OPTIONS)
+    assert {name: SIGNATURE[name].default for name in keywords} == DEFAULTS
+
+
+def test_words_in_the_signature_are_those_of_the_table():
+    hints = {name: getattr(options_module, str(p.annotation), None) for name, p in SIGNATURE.items()}
+    literal = {name: typing.get_args(hint) for name, hint in hints.items() if typing.get_origin(hint) is typing.Literal}
+    assert len(literal) == 5
+    assert literal == {name: OPTIONS[name].words for name in literal}
+
+
+def test_every_option_is_documented():
+    for name in OPTIONS:
+        assert f"\n    {name} : " in dr.dml_rank.__doc__
+
+
+def test_the_options_of_a_fit_have_a_place_each():
+    assert [option.field or name for name, option in FIT_OPTIONS.items()] == [
+        f.name for f in dataclasses.fields(Options)
+    ]
+
+
+@pytest.mark.parametrize("name", ["estimator", "graph", "missing", "learner", "judge_as", "component", "votes"])
+def test_a_wrong_word_is_refused_wherever_it_is_given(name):
+    with pytest.raises(OptionError, match=f"{name}='wrong'"):
+        options_of_fit(DEFAULTS | {name: "wrong"})
+    with pytest.raises(OptionError, match=f"{name}='wrong'"):
+        options_of_update(options_of_fit(DEFAULTS), {name: "wrong"})
+
+
+def test_what_is_about_the_call_is_no_option_of_an_update():
+    for name in OPTIONS.keys() - FIT_OPTIONS.keys():
+        with pytest.raises(OptionError, match=f"no option '{name}'"):
+            options_of_update(options_of_fit(DEFAULTS), {name: None})
+
+
+def test_reading_depends_on_the_options_that_say_so():
+    assert READ_ANOTHER_WAY.keys() == {name for name, option in OPTIONS.items() if option.is_read}
+    before = Reading.of(options_of_fit(DEFAULTS))
+    for name, value in READ_ANOTHER_WAY.items():
+        changes = {name: value} | ({"cov_type": "cluster"} if name == "cov_kwds" else {})
+        assert Reading.of(options_of_fit(DEFAULTS | changes)) != before, name
+    others = {"functional": "bt", "n_folds": 3, "alpha": 0.1, "rng": 1, "propensity": "marginal", "weights": np.ones(3)}
+    assert Reading.of(options_of_fit(DEFAULTS | others)) == before
+
+
+@pytest.mark.parametrize("name", ESTIMATORS)
+def test_an_estimator_refuses_what_the_table_says_it_does_not_use(name):
+    another = {"judge": "verdict", "n_folds": 3, "propensity": "marginal", "floor": 0.01, "subsample": 7}
+    for option, value in another.items():
+        given = DEFAULTS | {"estimator": name, option: value}
+        if name in OPTIONS[option].used_by:
+            options_of_fit(given)
+        else:
+            with pytest.raises(OptionError, match=f"{option}=.*with estimator='{name}'"):
+                options_of_fit(given)
+
+
+def test_a_stored_result_says_what_the_options_were(draw_battles, rank):
+    battles = draw_battles(np.random.default_rng(0), 120, 3, 3)
+    given = {"context": "prompt", "n_folds": 2, "n_rep": 2, "prompts": "fixed", "position_bias": False, "rng": 9}
+    given |= {"cov_type": "cluster", "cov_kwds": {"groups": "topic"}, "category_weights": "half", "min_labels": 1}
+    result = rank(battles.frame, "winner ~ 1 | model_a + model_b", **given)
+    described = [option for option in FIT_OPTIONS.values() if option.described_as]
+    assert {option.name for option in described} <= given.keys()
+    again = dr.read_json(result.to_json())
+    for option in described:
+        stored = getattr(again.estimates.design, option.described_as)
+        assert stored == getattr(result.steps.options, option.field or option.name)
+        assert stored != option.default
