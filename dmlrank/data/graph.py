@@ -1,4 +1,4 @@
-"""The comparison graph: which pairs of items the scores are built from."""
+"""The comparison graph: which pairs of items the scores are built from, and the inverse of its Laplacian."""
 
 from __future__ import annotations
 
@@ -79,3 +79,38 @@ class Graph:
         both = enough >= max(min_labels, 1)
         np.fill_diagonal(both, False)
         return cls(both)
+
+
+def laplacian_inverse(weights: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Moore-Penrose inverse, (K, K), of the Laplacian of a connected graph with symmetric edge weights, (K, K).
+
+    Examples
+    --------
+    >>> laplacian_inverse(np.array([[0.0, 2.0], [2.0, 0.0]]))
+    array([[ 0.125, -0.125],
+           [-0.125,  0.125]])
+    """
+    return inverse_on_differences(np.diag(weights.sum(axis=1)) - weights, len(weights))
+
+
+def inverse_on_differences(information: NDArray[np.float64], n_items: int) -> NDArray[np.float64]:
+    """Inverse of information about K scores of which only differences are identified, for scores that sum to zero.
+
+    The constants are known to be the null space of the scores' block, so that they are shifted away and projected out.
+    A numerical rank would misjudge it where weights differ by orders of magnitude.
+
+    Parameters
+    ----------
+    information : ndarray, shape (..., D, D)
+        Symmetric; the K scores come first, then parameters that are identified by themselves.
+    n_items : int
+        K.
+    """
+    shifted = information.copy()
+    scores = shifted[..., :n_items, :n_items]
+    scores += np.trace(scores, axis1=-2, axis2=-1)[..., None, None] / n_items**2
+    inverse = np.linalg.inv(shifted)
+    inverse = (inverse + np.swapaxes(inverse, -1, -2)) / 2
+    inverse[..., :n_items, :] -= inverse[..., :n_items, :].mean(axis=-2, keepdims=True)
+    inverse[..., :, :n_items] -= inverse[..., :, :n_items].mean(axis=-1, keepdims=True)
+    return np.asarray(inverse, dtype=np.float64)

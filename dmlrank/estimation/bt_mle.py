@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from scipy.sparse.csgraph import connected_components
 from scipy.special import expit, log_expit
 
+from ..data.graph import laplacian_inverse
 from ..data.preferences import FloatArray, PreferenceData
 from ..exceptions import GraphError, NuisanceError, listed
 from .influence import Influence, InfluenceBlocks
@@ -109,7 +110,7 @@ def fit_bradley_terry(won: FloatArray, items: Sequence[str]) -> BradleyTerryFit:
     polishing = 2
     for _ in range(_MAX_STEPS):
         p = expit(np.subtract.outer(scores, scores))
-        step = _inverse(total * p * p.T) @ (won - total * p).sum(axis=1)
+        step = laplacian_inverse(total * p * p.T) @ (won - total * p).sum(axis=1)
         size, new = 1.0, _log_likelihood(scores + step, won)
         while new < value - 1e-12 * abs(value) and size > 1e-8:
             size /= 2
@@ -123,7 +124,9 @@ def fit_bradley_terry(won: FloatArray, items: Sequence[str]) -> BradleyTerryFit:
         raise NuisanceError(f"the Bradley-Terry likelihood was not maximised in {_MAX_STEPS} Newton steps")
     scores = scores - scores.mean()
     p = expit(np.subtract.outer(scores, scores))
-    return BradleyTerryFit(scores, _inverse(total * p * p.T), float(-2 * _log_likelihood(scores, won) / total.sum()))
+    return BradleyTerryFit(
+        scores, laplacian_inverse(total * p * p.T), float(-2 * _log_likelihood(scores, won) / total.sum())
+    )
 
 
 def likelihood_influence(
@@ -162,15 +165,6 @@ def likelihood_influence(
 
 def _log_likelihood(scores: FloatArray, won: FloatArray) -> float:
     return float((won * log_expit(np.subtract.outer(scores, scores))).sum())
-
-
-def _inverse(weights: FloatArray) -> FloatArray:
-    """Moore-Penrose inverse, (K, K), of the Laplacian of a connected weighted graph."""
-    laplacian = np.diag(weights.sum(axis=1)) - weights
-    mean = np.trace(laplacian) / weights.size
-    # The constants, its null space, are shifted away and taken out again.
-    inverse = np.linalg.inv(laplacian + mean) - 1 / (mean * weights.size)
-    return np.asarray((inverse + inverse.T) / 2)
 
 
 def _check_exists(won: FloatArray, items: Sequence[str]) -> None:

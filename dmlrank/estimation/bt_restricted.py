@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 from scipy.special import expit, logit
 
-from ..data.graph import Graph
+from ..data.graph import Graph, inverse_on_differences
 from ..data.preferences import FloatArray, IntArray, PreferenceData
 from ..exceptions import GraphError, NuisanceError, OptionError
 from ..functionals import BradleyTerry, CategoryWeights
@@ -129,16 +129,10 @@ def information_inverse(amount: FloatArray, position: bool) -> FloatArray:
     items = np.arange(n_items)
     total[:, :n_items, :n_items] = -amount - np.swapaxes(amount, 1, 2)
     total[:, items, items] += won + lost
-    # Constants are the known null space of the scores' block: shifted away, and taken out again.
-    shift = np.trace(total[:, :n_items, :n_items], axis1=1, axis2=2) / n_items**2
-    total[:, :n_items, :n_items] += shift[:, None, None]
     if position:
         total[:, :n_items, n_items] = total[:, n_items, :n_items] = won - lost
         total[:, n_items, n_items] = won.sum(axis=1)
-    inverse = np.linalg.inv(total)
-    inverse[:, :n_items] -= inverse[:, :n_items].mean(axis=1, keepdims=True)
-    inverse[:, :, :n_items] -= inverse[:, :, :n_items].mean(axis=2, keepdims=True)
-    return np.asarray(inverse, dtype=np.float64)
+    return inverse_on_differences(total, n_items)
 
 
 def check_identified(offered: NDArray[np.bool_], position: bool) -> None:

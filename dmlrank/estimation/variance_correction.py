@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Protocol, runtime_checkable
 
 import numpy as np
@@ -42,7 +43,7 @@ class LocalCorrectionCovariance(Protocol):
     """A local score, see :class:`dmlrank.functionals.base.Local`, that knows its correction's covariance."""
 
     def accumulate_at(
-        self, mu: FloatArray, amount: FloatArray, labels: FloatArray, first: IntArray, second: IntArray, n_items: int
+        self, mu: FloatArray, amount: FloatArray, labels: FloatArray, *, first: IntArray, second: IntArray, n_items: int
     ) -> FloatArray:
         """Sum of amount J V J' over given pairs, J at ``mu``, V that of a label with probabilities ``labels``."""
         ...
@@ -136,7 +137,8 @@ def local_variance_correction(
     """
     largest = np.abs(delta).max(axis=1)
     moving = np.flatnonzero(largest > 0)
-    labels, at = mu[moving], (first[moving], second[moving], n_items)
+    labels = mu[moving]
+    covariance_at = partial(score.accumulate_at, first=first[moving], second=second[moving], n_items=n_items)
     step = _STEP * np.where(labels > 0, labels, 1.0).min(axis=1) / largest[moving]
     amount, by = weight[moving] / (2 * step), step[:, None] * delta[moving]
-    return score.accumulate_at(labels + by, amount, labels, *at) - score.accumulate_at(labels - by, amount, labels, *at)
+    return covariance_at(labels + by, amount, labels) - covariance_at(labels - by, amount, labels)

@@ -10,10 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..data.graph import Graph
-from ..data.preferences import PreferenceData
+from ..data.preferences import FloatArray, PreferenceData
 from ..exceptions import DmlrankWarning, GraphError, OptionError, OptionTypeError, listed
 from ..functionals import BradleyTerry, CategoryWeights, Custom, Functional, named
-from ..functionals.base import FloatArray
 
 
 @dataclass(frozen=True, slots=True, eq=False)

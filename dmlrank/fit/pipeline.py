@@ -19,7 +19,7 @@ from ..estimation.one_step import evaluate
 from ..exceptions import DmlrankWarning
 from ..functionals import Custom, Dominance, SoftMin
 from ..functionals.base import is_linear, output_names
-from ..functionals.win_probability import PairShare
+from ..functionals.win_probability import PairWinProbability
 from ..inference.covariance import Covariance, unforeseen_constant
 from ..inference.hausman import RestrictionTest, hausman_test
 from ..nuisance.boosting.tuning import check_tune
@@ -160,7 +160,7 @@ def pair_share(steps: Steps, item: int, opponent: int) -> tuple[float, Covarianc
     if steps.likelihood:
         share = steps.likelihood.share_influence(steps.influence.by_context(), item, opponent)
         return float(share.estimate[0]), covariance_of(steps, share, np.empty((0, 1)))
-    score = PairShare(steps.setup.weights, item, opponent)
+    score = PairWinProbability(steps.setup.weights, item, opponent)
     influences = [
         evaluate(
             [score],

@@ -17,7 +17,7 @@ from ..estimation.one_step import OneStepResult
 from ..estimation.outcome_floor import select_floor
 from ..exceptions import OptionError
 from ..functionals import Borda, BradleyTerry
-from ..functionals.position_effect import FirstAdvantage
+from ..functionals.position_effect import PositionEffect
 from ..nuisance.propensity_model.all_pairs import PairPropensity
 from ..nuisance.propensity_model.estimate import Propensity
 from ..nuisance.training_rows import Folds
@@ -187,7 +187,7 @@ def _scores(setup: Setup, pairs: PairPropensity | None, ordered: bool) -> list[A
 
     Where Bradley-Terry is assumed the first one is the restricted score, and the projection stands at the end.
     """
-    others = [Borda(setup.weights, setup.graph), FirstAdvantage(setup.weights, setup.graph)]
+    others = [Borda(setup.weights, setup.graph), PositionEffect(setup.weights, setup.graph)]
     if pairs is None:
         return [setup.functional, *others]
     return [restricted_score(setup, pairs, ordered), *others, setup.functional]

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from ..data.graph import Graph
 from ..exceptions import OptionError, check_choice
-from .base import CategoryWeights, Functional, Gauge
+from .base import Functional, Gauge
 from .borda import Borda
 from .bradley_terry import BradleyTerry
+from .category_weights import CategoryWeights
 from .custom import Custom
 from .dominance import Dominance
 from .rank_centrality import RankCentrality

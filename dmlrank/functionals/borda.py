@@ -7,8 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..data.graph import Graph
-from .base import CategoryWeights, FloatArray, Gauge, IntArray, require_weights
-from .graph_weights import checked_edge_weights, edge_matrix, symmetric_metric
+from ..data.preferences import FloatArray, IntArray
+from .base import Gauge, symmetric_metric
+from .category_weights import CategoryWeights, require_weights
+from .graph_weights import checked_edge_weights, edge_matrix
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -7,10 +7,12 @@ from functools import lru_cache
 
 import numpy as np
 
-from ..data.graph import Graph
+from ..data.graph import Graph, laplacian_inverse
+from ..data.preferences import FloatArray, IntArray
 from ..exceptions import NuisanceError, OptionError
-from .base import CategoryWeights, FloatArray, Gauge, IntArray, require_weights
-from .graph_weights import checked_edge_weights, edge_matrix, symmetric_metric
+from .base import Gauge, symmetric_metric
+from .category_weights import CategoryWeights, require_weights
+from .graph_weights import checked_edge_weights, edge_matrix
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -104,7 +106,7 @@ class BradleyTerry:
         return np.asarray(change[:, None] * (inverse[first] - inverse[second]))
 
     def accumulate_at(
-        self, mu: FloatArray, amount: FloatArray, labels: FloatArray, first: IntArray, second: IntArray, n_items: int
+        self, mu: FloatArray, amount: FloatArray, labels: FloatArray, *, first: IntArray, second: IntArray, n_items: int
     ) -> FloatArray:
         """Sum of amount J V J' over given pairs, (K, K); see :class:`Local`."""
         edges, weights = self._edges(n_items), require_weights(self.weights, self.name)
@@ -219,24 +221,15 @@ def _project(odds: FloatArray, edges: FloatArray) -> FloatArray:
 
 
 def _laplacian_inverse(edges: FloatArray) -> FloatArray:
-    """Moore-Penrose inverse, (K, K), of the Laplacian of a connected weighted graph.
-
-    The null space is known to be the constants, so that it is shifted away and projected out. A numerical rank would
-    misjudge it where edge weights differ by orders of magnitude. One fit asks for the same inverse many times.
-    """
-    return _inverted(np.ascontiguousarray(edges, dtype=np.float64).tobytes(), len(edges))
+    """L^+, (K, K), of the weighted graph; one fit asks for the same one many times."""
+    return _remembered_inverse(np.ascontiguousarray(edges, dtype=np.float64).tobytes(), len(edges))
 
 
 @lru_cache(maxsize=2)
-def _inverted(content: bytes, n_items: int) -> FloatArray:
-    edges = np.frombuffer(content).reshape(n_items, n_items)
-    laplacian = np.diag(edges.sum(axis=1)) - edges
-    inverse = np.linalg.inv(laplacian + np.trace(laplacian) / edges.size)
-    inverse = (inverse + inverse.T) / 2
-    inverse -= inverse.mean(axis=0)
-    inverse -= inverse.mean(axis=1, keepdims=True)
+def _remembered_inverse(content: bytes, n_items: int) -> FloatArray:
+    inverse = laplacian_inverse(np.frombuffer(content).reshape(n_items, n_items))
     inverse.setflags(write=False)
-    return np.asarray(inverse, dtype=np.float64)
+    return inverse
 
 
 def _refuse_certainty(preference: FloatArray) -> None:

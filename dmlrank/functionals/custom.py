@@ -9,10 +9,12 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ..data.graph import Graph
+from ..data.preferences import FloatArray
 from ..exceptions import OptionError, OptionTypeError, listed
-from .base import CategoryWeights, FloatArray, Gauge
+from .base import Gauge
+from .category_weights import CategoryWeights
+from .differentiability import Probe, check_derivative, check_off_graph, check_smooth, check_values
 from .graph_weights import checked_graph
-from .probing import Probe, check_derivative, check_off_graph, check_smooth, check_values
 
 # Length of a finite-difference step, as a share of the smallest probability.
 _STEP = 1e-4

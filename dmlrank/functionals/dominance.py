@@ -8,13 +8,14 @@ import numpy as np
 from scipy.special import expit
 
 from ..data.graph import Graph
+from ..data.preferences import FloatArray
 from ..exceptions import OptionError
-from .base import CategoryWeights, FloatArray, require_weights
-from .opponents import OpponentScore, checked_sharpness
+from .category_weights import CategoryWeights, require_weights
+from .preference_aggregates import PreferenceAggregate, checked_sharpness
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Dominance(OpponentScore):
+class Dominance(PreferenceAggregate):
     r"""Share of opponents whom an item beats with a preference above ``tau``, smoothly counted.
 
     .. math:: F_j(\mu) = \frac{1}{\deg_j} \sum_k \sigma\{a (s^{sym}_{jk} - \tau)\}

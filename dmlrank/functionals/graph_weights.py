@@ -1,4 +1,4 @@
-"""The comparison graph, weights of its pairs and metrics of scores, as functionals need them: checked arrays."""
+"""Edge weights of the comparison graph, checked: one graph, one weight per pair."""
 
 from __future__ import annotations
 
@@ -61,18 +61,3 @@ def edge_matrix(graph: Graph | None, edge_weights: FloatArray | None, n_items: i
     weighted = np.where(edges, edge_weights, 0.0)
     checked_graph(Graph(weighted > 0), n_items)
     return weighted / weighted.max()
-
-
-def symmetric_metric(metric: FloatArray | None, n_items: int) -> FloatArray:
-    """The symmetric part of a (K, K) metric, the identity where none was given.
-
-    Raises
-    ------
-    OptionError
-        If the shape is another one.
-    """
-    if metric is None:
-        return np.eye(n_items)
-    if metric.shape != (n_items, n_items):
-        raise OptionError(f"metric has shape {metric.shape}, the scores need {(n_items, n_items)}")
-    return (metric + metric.T) / 2

@@ -1,4 +1,4 @@
-"""How much better a model does when it is shown first."""
+"""The position effect: how much better an item does when it is shown first."""
 
 from __future__ import annotations
 
@@ -7,11 +7,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..data.graph import Graph
-from .base import CategoryWeights, FloatArray, IntArray
+from ..data.preferences import FloatArray, IntArray
+from .category_weights import CategoryWeights
 
 
 @dataclass(frozen=True, slots=True)
-class FirstAdvantage:
+class PositionEffect:
     """Mean over the ordered pairs of the graph of s1 - s2: an (n, 1) score, zero where order does not matter.
 
     Parameters
@@ -23,7 +24,7 @@ class FirstAdvantage:
     Examples
     --------
     >>> mu = np.zeros((1, 2, 2, 2)); mu[0, 0, 1] = [0.7, 0.3]; mu[0, 1, 0] = [0.4, 0.6]
-    >>> FirstAdvantage(CategoryWeights.half(2), Graph.all_pairs(2)).value(mu).round(3)
+    >>> PositionEffect(CategoryWeights.half(2), Graph.all_pairs(2)).value(mu).round(3)
     array([[0.1]])
     """
 

@@ -7,9 +7,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..data.graph import Graph
+from ..data.preferences import FloatArray, IntArray
 from ..exceptions import NuisanceError, OptionError, check_choice
-from .base import CategoryWeights, FloatArray, Gauge, IntArray, require_weights
-from .graph_weights import checked_graph, symmetric_metric
+from .base import Gauge, symmetric_metric
+from .category_weights import CategoryWeights, require_weights
+from .graph_weights import checked_graph
 
 
 @dataclass(frozen=True, slots=True, eq=False)

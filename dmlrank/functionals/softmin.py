@@ -7,12 +7,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..data.graph import Graph
-from .base import CategoryWeights, FloatArray, require_weights
-from .opponents import OpponentScore, checked_sharpness
+from ..data.preferences import FloatArray
+from .category_weights import CategoryWeights, require_weights
+from .preference_aggregates import PreferenceAggregate, checked_sharpness
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class SoftMin(OpponentScore):
+class SoftMin(PreferenceAggregate):
     r"""Soft minimum of an item's preferences over its opponents.
 
     .. math:: F_j(\mu) = -\frac{1}{a} \log \frac{1}{\deg_j} \sum_k \exp(-a s^{sym}_{jk})

@@ -1,4 +1,4 @@
-"""The share of comparisons that one item wins against another."""
+"""The win probability of one item against another: the share of their comparisons that it wins."""
 
 from __future__ import annotations
 
@@ -6,11 +6,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .base import CategoryWeights, FloatArray, IntArray
+from ..data.preferences import FloatArray, IntArray
+from .category_weights import CategoryWeights
 
 
 @dataclass(frozen=True, slots=True)
-class PairShare:
+class PairWinProbability:
     """Symmetrised preference for one item over another: an (n, 1) score, linear in ``mu``.
 
     Parameters
@@ -22,7 +23,7 @@ class PairShare:
     Examples
     --------
     >>> mu = np.zeros((1, 2, 2, 2)); mu[0, 0, 1] = [0.7, 0.3]; mu[0, 1, 0] = [0.2, 0.8]
-    >>> PairShare(CategoryWeights.half(2), 0, 1).value(mu)
+    >>> PairWinProbability(CategoryWeights.half(2), 0, 1).value(mu)
     array([[0.75]])
     """
 

@@ -1,11 +1,11 @@
-"""The comparison graph: its pairs, its parts and its sides."""
+"""The comparison graph: its pairs, its parts, its sides and the inverse of its Laplacian."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 
-from dmlrank.data.graph import Graph
+from dmlrank.data.graph import Graph, inverse_on_differences, laplacian_inverse
 
 TRIANGLE_WITH_TAIL = Graph.of([(0, 1), (1, 2), (2, 0), (2, 3)], 4)
 
@@ -82,3 +82,36 @@ def test_an_observed_pair_has_enough_labels_in_both_orders():
 def test_a_pair_without_labels_is_never_observed():
     labelled = np.array([[0, 3, 0], [1, 0, 0], [5, 0, 0]])
     np.testing.assert_array_equal(Graph.observed(labelled, 0).edges, [[0, 1, 0], [1, 0, 0], [0, 0, 0]])
+
+
+def draw_weights(rng, *shape):
+    weights = rng.uniform(0.1, 3.0, size=shape)
+    weights = np.triu(weights, 1)
+    return weights + np.swapaxes(weights, -1, -2)
+
+
+def laplacian(weights):
+    return np.diag(weights.sum(axis=1)) - weights
+
+
+def test_the_laplacian_is_inverted_as_by_its_pseudo_inverse():
+    weights = draw_weights(np.random.default_rng(0), 5, 5)
+    np.testing.assert_allclose(laplacian_inverse(weights), np.linalg.pinv(laplacian(weights)), atol=1e-13)
+
+
+def test_edge_weights_of_any_size_leave_the_null_space_alone():
+    weights = draw_weights(np.random.default_rng(1), 4, 4) * np.geomspace(1e-9, 1e3, 4)
+    weights = np.sqrt(weights * weights.T)
+    inverse = laplacian_inverse(weights)
+    centre = np.eye(4) - 1 / 4
+    np.testing.assert_allclose(inverse.sum(axis=0) / np.abs(inverse).max(), 0, atol=1e-12)
+    np.testing.assert_allclose(inverse @ laplacian(weights), centre, atol=1e-4)
+
+
+def test_scores_beside_another_parameter_are_inverted_context_by_context():
+    rng = np.random.default_rng(2)
+    directions = rng.normal(size=(3, 9, 5))
+    directions[..., :4] -= directions[..., :4].mean(axis=-1, keepdims=True)
+    information = np.swapaxes(directions, 1, 2) @ directions
+    expected = [np.linalg.pinv(part, rcond=1e-10) for part in information]
+    np.testing.assert_allclose(inverse_on_differences(information, 4), expected, atol=1e-12)

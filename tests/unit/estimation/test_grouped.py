@@ -23,7 +23,7 @@ from dmlrank.estimation.grouped import (
 from dmlrank.estimation.influence import Influence, blocks_by_context
 from dmlrank.estimation.one_step import evaluate
 from dmlrank.functionals import Borda, BradleyTerry, CategoryWeights, RankCentrality
-from dmlrank.functionals.position_effect import FirstAdvantage
+from dmlrank.functionals.position_effect import PositionEffect
 from dmlrank.inference.covariance import one_way, robust
 from dmlrank.nuisance.outcome_model.cross_fit import ConstantMu, MirroredMu
 
@@ -33,7 +33,7 @@ SCORES = {
     "bt": lambda weights, graph: BradleyTerry(weights, graph),
     "rank_centrality": lambda weights, graph: RankCentrality(weights, graph),
     "rate": lambda weights, graph: RankCentrality(weights, graph, walk="rate"),
-    "first advantage": lambda weights, graph: FirstAdvantage(weights, graph),
+    "first advantage": lambda weights, graph: PositionEffect(weights, graph),
 }
 WEIGHTS = {"half": CategoryWeights.half(C), "unshared": CategoryWeights((1.0, 0.0, 0.9), (0.0, 1.0, 0.9))}
 

@@ -24,8 +24,8 @@ from dmlrank.functionals import (
     RankCentrality,
     SoftMin,
 )
-from dmlrank.functionals.position_effect import FirstAdvantage
-from dmlrank.functionals.win_probability import PairShare
+from dmlrank.functionals.position_effect import PositionEffect
+from dmlrank.functionals.win_probability import PairWinProbability
 from dmlrank.nuisance.propensity_model.all_pairs import GivenPairs
 
 from ...support import either_order, without_order
@@ -53,8 +53,8 @@ KINDS = {
     "dominance": lambda weights: Dominance(weights, tau=0.55, sharpness=12),
     "softmin": lambda weights: SoftMin(weights, sharpness=12),
     "custom": lambda weights: Custom(gap, outputs=("gap", "product")).bind(weights),
-    "pair_share": lambda weights: PairShare(weights, 0, 2),
-    "first_advantage": lambda weights: FirstAdvantage(weights, Graph.all_pairs(3)),
+    "pair_share": lambda weights: PairWinProbability(weights, 0, 2),
+    "first_advantage": lambda weights: PositionEffect(weights, Graph.all_pairs(3)),
 }
 
 

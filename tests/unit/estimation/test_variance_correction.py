@@ -13,7 +13,7 @@ from dmlrank.estimation.influence import blocks_by_context, blocks_by_group
 from dmlrank.estimation.one_step import evaluate
 from dmlrank.estimation.variance_correction import CorrectionCovariance, pair_variance_scale, variance_correction
 from dmlrank.functionals import Borda, BradleyTerry, CategoryWeights, RankCentrality
-from dmlrank.functionals.position_effect import FirstAdvantage
+from dmlrank.functionals.position_effect import PositionEffect
 
 K, C = 4, 3
 FLIP = [1, 0, 2]
@@ -105,7 +105,7 @@ def test_a_linear_functional_is_as_steep_anywhere(draw_mu):
 
 def test_who_is_steep():
     assert all(isinstance(score, CorrectionCovariance) for score in STEEP.values())
-    assert not isinstance(FirstAdvantage(HALF, RING), CorrectionCovariance)
+    assert not isinstance(PositionEffect(HALF, RING), CorrectionCovariance)
 
 
 def labelled(make_data, rng, mu, pi):

@@ -19,7 +19,8 @@ from dmlrank.functionals import (
     SoftMin,
     named,
 )
-from dmlrank.functionals.graph_weights import edge_matrix, symmetric_metric
+from dmlrank.functionals.base import symmetric_metric
+from dmlrank.functionals.graph_weights import edge_matrix
 
 STEP = 1e-6
 

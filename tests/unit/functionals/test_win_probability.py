@@ -7,8 +7,8 @@ import pytest
 
 from dmlrank.data.graph import Graph
 from dmlrank.functionals import CategoryWeights
-from dmlrank.functionals.position_effect import FirstAdvantage
-from dmlrank.functionals.win_probability import PairShare
+from dmlrank.functionals.position_effect import PositionEffect
+from dmlrank.functionals.win_probability import PairWinProbability
 
 from ...support import without_order
 
@@ -26,12 +26,12 @@ def test_a_share_is_the_mean_of_both_orders(kind):
     weights = getattr(CategoryWeights, kind)(4)
     mu = draw(0)
     expected = (mu[:, 1, 3] @ weights.first + mu[:, 3, 1] @ weights.second) / 2
-    np.testing.assert_allclose(PairShare(weights, 1, 3).value(mu)[:, 0], expected)
+    np.testing.assert_allclose(PairWinProbability(weights, 1, 3).value(mu)[:, 0], expected)
 
 
 def test_shares_of_a_pair_sum_to_one_where_ties_are_halved():
     weights = CategoryWeights.half(4)
-    both = PairShare(weights, 1, 3).value(draw(1)) + PairShare(weights, 3, 1).value(draw(1))
+    both = PairWinProbability(weights, 1, 3).value(draw(1)) + PairWinProbability(weights, 3, 1).value(draw(1))
     np.testing.assert_allclose(both, 1)
 
 
@@ -39,16 +39,16 @@ def test_the_advantage_is_the_mean_gap_over_the_pairs_of_the_graph():
     weights = CategoryWeights.half(4)
     mu = draw(2)
     gaps = [mu[:, j, k, 0] - mu[:, j, k, 1] for j, k in np.argwhere(GRAPH.edges)]
-    np.testing.assert_allclose(FirstAdvantage(weights, GRAPH).value(mu)[:, 0], np.mean(gaps, axis=0))
+    np.testing.assert_allclose(PositionEffect(weights, GRAPH).value(mu)[:, 0], np.mean(gaps, axis=0))
 
 
 def test_there_is_no_advantage_where_the_other_order_is_the_flip():
     mu = draw(3)
-    np.testing.assert_allclose(FirstAdvantage(CategoryWeights.half(4), GRAPH).value(without_order(mu)), 0, atol=1e-15)
+    np.testing.assert_allclose(PositionEffect(CategoryWeights.half(4), GRAPH).value(without_order(mu)), 0, atol=1e-15)
 
 
 @pytest.mark.parametrize(
-    "score", [PairShare(CategoryWeights.half(4), 0, 2), FirstAdvantage(CategoryWeights.half(4), GRAPH)]
+    "score", [PairWinProbability(CategoryWeights.half(4), 0, 2), PositionEffect(CategoryWeights.half(4), GRAPH)]
 )
 def test_both_are_linear(score):
     mu, delta = draw(4), draw(5) - draw(6)

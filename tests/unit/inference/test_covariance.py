@@ -7,12 +7,13 @@ import pytest
 from scipy.linalg import eigh
 from scipy.special import expit
 
+from dmlrank.data.graph import Graph
 from dmlrank.estimation.cross_fitting import GivenMu
 from dmlrank.estimation.influence import Influence, blocks_by_group
 from dmlrank.estimation.one_step import evaluate
 from dmlrank.exceptions import DataError, DmlrankWarning
 from dmlrank.functionals import Borda, CategoryWeights, RankCentrality
-from dmlrank.functionals.base import Gauge, Graph
+from dmlrank.functionals.base import Gauge
 from dmlrank.inference.covariance import Covariance, free_basis, one_way, robust, two_way, two_way_contexts
 
 NO_GAUGE = np.empty((0, 3))

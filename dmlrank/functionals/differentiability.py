@@ -1,4 +1,4 @@
-"""Trying out a function that somebody else has written: is it a functional that can be estimated?"""
+"""Checks that a user's function is a differentiable functional: finite, by context, on the graph, without kinks."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..data.graph import Graph
+from ..data.preferences import FloatArray
 from ..exceptions import GraphError, OptionError
-from .base import FloatArray
 
 Function = Callable[[FloatArray], FloatArray]
 

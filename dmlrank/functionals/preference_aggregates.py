@@ -1,4 +1,4 @@
-"""Scores built from an item's preferences over its opponents one by one, smooth but not linear."""
+"""Smooth aggregates of an item's preferences over its opponents: what dominance and the soft minimum share."""
 
 from __future__ import annotations
 
@@ -8,13 +8,15 @@ from typing import Self
 import numpy as np
 
 from ..data.graph import Graph
+from ..data.preferences import FloatArray
 from ..exceptions import OptionError
-from .base import CategoryWeights, FloatArray, Gauge, require_weights
-from .graph_weights import checked_graph, symmetric_metric
+from .base import Gauge, symmetric_metric
+from .category_weights import CategoryWeights, require_weights
+from .graph_weights import checked_graph
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class OpponentScore:
+class PreferenceAggregate:
     r"""A score :math:`F_j(\mu) = f(s^{sym}_{jk} : k \text{ an opponent of } j)` with gradient :math:`g_{jk}`.
 
     What depends on the gradient alone is here; a child says what f is. The Jacobian of an ordered pair is
