@@ -11,15 +11,14 @@ from __future__ import annotations
 
 import argparse
 import os
-import platform
 import sys
 import time
 
 import lightgbm as lgb
 import numpy as np
 import pandas as pd
-import scipy
 
+import dmlrank as dr
 from dmlrank.nuisance.all_pairs.predict import PairTrees, predict_all_pairs
 from dmlrank.nuisance.boosting.train import BoosterSpec, train_booster
 from dmlrank.nuisance.boosting.tuning import Tune
@@ -98,10 +97,8 @@ def main() -> int:
     parser.add_argument("--rows", type=int, default=400_000, help="stacked rows, which settle the number of contexts")
     parser.add_argument("--repeats", type=int, default=5)
     given = parser.parse_args()
-    print(
-        f"{platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}, numpy {np.__version__}, "
-        f"scipy {scipy.__version__}, LightGBM {lgb.__version__}\n"
-    )
+    dr.show_versions()
+    print(f"{os.cpu_count()} cores\n")
     results = []
     for setting in given.settings:
         n_features, tune = SETTINGS[setting]

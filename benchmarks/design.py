@@ -79,6 +79,7 @@ def label_terms(plan: dr.Plan, mu: np.ndarray) -> np.ndarray:
 def estimates(
     plan: dr.Plan,
     propensity: np.ndarray,
+    *,
     n: int,
     seeds: int,
     seed: int,
@@ -125,7 +126,7 @@ def compare(setting: Setting, functional: str, seeds: int, criterion: str = "A")
     errors, ratios, share = {}, {}, np.sqrt(pool / setting.n)
     predicted = {"plan": plan.std_errors * share, "random": plan.uniform_std_errors * share}
     for number, (how, propensity) in enumerate((("plan", plan.solution.propensity), ("random", uniform))):
-        made = estimates(plan, propensity, setting.n, seeds, seed=number)
+        made = estimates(plan, propensity, n=setting.n, seeds=seeds, seed=number)
         errors[how] = np.square((made - truth) @ rows.T).sum(axis=1)
         ratios[how] = made.std(axis=0) / predicted[how].to_numpy()
     ratio = errors["plan"].mean() / errors["random"].mean()
@@ -231,7 +232,7 @@ def grid(folder: str, seeds: int, share: float = 0.1) -> pd.DataFrame:
         uniform = np.full(plan.solution.propensity.shape, plan.specification.uniform(plan.expected_cost))
         errors = {}
         for number, (how, pi) in enumerate((("plan", plan.solution.propensity), ("random", uniform))):
-            made = estimates(plan, pi, len(pi), seeds, seed=number, labels=labels)
+            made = estimates(plan, pi, n=len(pi), seeds=seeds, seed=number, labels=labels)
             errors[how] = np.square((made - truth) @ plan.specification.criterion.rows.T).sum(axis=1)
         ratio = errors["plan"].mean() / errors["random"].mean()
         spread = [errors[how].std() / errors[how].mean() for how in errors]

@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import platform
 import sys
 import time
 import warnings
@@ -26,11 +25,11 @@ from typing import Any
 import lightgbm as lgb
 import numpy as np
 import pandas as pd
-import scipy
 from numpy.typing import NDArray
 
 import dmlrank as dr
 from dmlrank.exceptions import DmlrankWarning
+from dmlrank.nuisance.boosting.random_search import GRIDS, Grid
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.intp]
@@ -40,18 +39,8 @@ LABELS = np.array(["model_a", "model_b", "tie"])
 N_FOLDS, FLOOR = 2, 0.005
 _DRAWS, _INNER_FOLDS, _NEGATIVES = 2, 3, 10
 _ROWS = 200_000
-# The paper's grid for real data, in LightGBM's names.
-_GRID: dict[str, tuple[float, ...]] = {
-    "num_iterations": (50, 100, 300, 600),
-    "learning_rate": (0.03, 0.07, 0.1),
-    "num_leaves": (15, 31, 63),
-    "min_data_in_leaf": (10, 30, 60, 80),
-    "bagging_fraction": (0.7, 0.9, 1.0),
-    "feature_fraction": (0.7, 0.9, 1.0),
-    "lambda_l1": (0.0, 0.1, 1.0),
-    "lambda_l2": (0.0, 0.1, 0.5, 1.0),
-    "max_depth": (-1, 6, 10, 15),
-}
+# The paper's grid for real data.
+_GRID = GRIDS["real"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -94,6 +83,26 @@ def draw_battles(n: int, n_features: int, n_items: int, rng: np.random.Generator
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class TrainingRows:
+    """Rows of a classifier: features (m, p + 2) with the items last, label (m,), context (m,), weight (m,) or None."""
+
+    features: FloatArray
+    label: IntArray
+    context: IntArray
+    weight: FloatArray | None = None
+
+    def part(self, kept: NDArray[np.bool_]) -> TrainingRows:
+        """Some of the rows."""
+        own = None if self.weight is None else self.weight[kept]
+        return TrainingRows(self.features[kept], self.label[kept], self.context[kept], own)
+
+    def dataset(self) -> lgb.Dataset:
+        """The rows as LightGBM takes them, the items as categories."""
+        n = self.features.shape[1]
+        return lgb.Dataset(self.features, self.label, weight=self.weight, categorical_feature=[n - 2, n - 1])
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Described:
     """What the described pipeline makes: probabilities of all pairs (n, K, K, C), propensities (n,), scores (K,)."""
 
@@ -104,7 +113,7 @@ class Described:
     log_loss: float
 
 
-def described_pipeline(battles: Battles, rng: np.random.Generator, threads: int, grid: Any = None) -> Described:
+def described_pipeline(battles: Battles, rng: np.random.Generator, threads: int, grid: Grid = _GRID) -> Described:
     """The paper's two-stage estimator, step by step."""
     n, n_items = len(battles.x), battles.n_items
     fold = rng.permutation(np.arange(n) % N_FOLDS)
@@ -112,12 +121,13 @@ def described_pipeline(battles: Battles, rng: np.random.Generator, threads: int,
     propensity = np.empty(n)
     for f in range(N_FOLDS):
         learned, held = np.flatnonzero(fold != f), np.flatnonzero(fold == f)
-        rows = _rows(battles.x[learned], battles.first[learned], battles.second[learned])
-        multiclass = {"objective": "multiclass", "num_class": N_CATEGORIES}
-        outcome = _tuned(rows, battles.label[learned], None, learned, multiclass, rng, threads, grid or _GRID)
+        features = _rows(battles.x[learned], battles.first[learned], battles.second[learned])
+        rows = TrainingRows(features, battles.label[learned], learned)
+        multiclass = {"objective": "multiclass", "num_class": N_CATEGORIES, "num_threads": threads}
+        outcome = _tuned(rows, multiclass, grid, rng)
         mu[held] = stacked_probabilities(outcome, battles.x[held], n_items, threads)
-        rows, label, weight, unit = _selection_rows(battles, learned, rng)
-        selection = _tuned(rows, label, weight, unit, {"objective": "binary"}, rng, threads, grid or _GRID)
+        binary = {"objective": "binary", "num_threads": threads}
+        selection = _tuned(_selection_rows(battles, learned, rng), binary, grid, rng)
         shown = _rows(battles.x[held], battles.first[held], battles.second[held])
         propensity[held] = np.asarray(selection.predict(shown, num_threads=threads))
     at = (np.arange(n), battles.first, battles.second)
@@ -161,10 +171,8 @@ def _rows(x: FloatArray, first: IntArray, second: IntArray) -> FloatArray:
     return np.column_stack([x, first, second])
 
 
-def _selection_rows(
-    battles: Battles, kept: IntArray, rng: np.random.Generator
-) -> tuple[FloatArray, IntArray, FloatArray, IntArray]:
-    """Labelled pairs and sampled others of the kept contexts: rows, whether labelled, weights, contexts."""
+def _selection_rows(battles: Battles, kept: IntArray, rng: np.random.Generator) -> TrainingRows:
+    """Labelled pairs and sampled others of the kept contexts; the label says whether the pair was labelled."""
     n_items, n = battles.n_items, len(kept)
     drawn = np.repeat(kept, _NEGATIVES)
     first = rng.integers(n_items, size=len(drawn))
@@ -179,55 +187,37 @@ def _selection_rows(
     )
     weight = np.ones(len(context))
     weight[n:] = n * (n_items * (n_items - 1) - 1) / len(drawn)
-    return rows, (np.arange(len(context)) < n).astype(np.intp), weight, context
+    return TrainingRows(rows, (np.arange(len(context)) < n).astype(np.intp), context, weight)
 
 
-def _tuned(
-    rows: FloatArray,
-    label: IntArray,
-    weight: FloatArray | None,
-    unit: IntArray,
-    objective: dict[str, Any],
-    rng: np.random.Generator,
-    threads: int,
-    grid: dict[str, tuple[float, ...]],
-) -> lgb.Booster:
+def _tuned(rows: TrainingRows, options: dict[str, Any], grid: Grid, rng: np.random.Generator) -> lgb.Booster:
     """Random search scored by log-loss on inner folds of contexts, then a fit to all rows."""
-    fixed = {
-        **objective,
-        "verbosity": -1,
-        "num_threads": threads,
-        "bagging_freq": 1,
-        "seed": int(rng.integers(2**31 - 1)),
-    }
-    units, place = np.unique(unit, return_inverse=True)
-    inner = rng.permutation(np.arange(len(units)) % _INNER_FOLDS)[place]
+    fixed = {**options, "verbosity": -1, "bagging_freq": 1, "seed": int(rng.integers(2**31 - 1))}
+    contexts, place = np.unique(rows.context, return_inverse=True)
+    inner = rng.permutation(np.arange(len(contexts)) % _INNER_FOLDS)[place]
     trials = [{name: values[rng.integers(len(values))] for name, values in grid.items()} for _ in range(_DRAWS)]
 
-    def trained(trial: dict[str, float], kept: NDArray[np.bool_]) -> lgb.Booster:
-        own = None if weight is None else weight[kept]
-        data = lgb.Dataset(
-            rows[kept], label[kept], weight=own, categorical_feature=[rows.shape[1] - 2, rows.shape[1] - 1]
-        )
+    def trained(trial: dict[str, Any], on: TrainingRows) -> lgb.Booster:
         with warnings.catch_warnings():
             # LightGBM notes that the number of rounds stands among the parameters.
             warnings.simplefilter("ignore", UserWarning)
-            return lgb.train({**fixed, **trial}, data)
+            return lgb.train({**fixed, **trial}, on.dataset())
 
-    def loss(trial: dict[str, float]) -> float:
+    def loss(trial: dict[str, Any]) -> float:
         total = 0.0
         for f in range(_INNER_FOLDS):
-            held = inner == f
-            predicted = np.asarray(trained(trial, ~held).predict(rows[held], num_threads=threads))
+            held = rows.part(inner == f)
+            booster = trained(trial, rows.part(inner != f))
+            predicted = np.asarray(booster.predict(held.features, num_threads=options["num_threads"]))
             both = predicted if predicted.ndim == 2 else np.column_stack([1 - predicted, predicted])
-            own = np.ones(held.sum()) if weight is None else weight[held]
-            total -= float(own @ np.log(np.maximum(both[np.arange(len(both)), label[held]], 1e-15)))
+            own = np.ones(len(both)) if held.weight is None else held.weight
+            total -= float(own @ np.log(np.maximum(both[np.arange(len(both)), held.label], 1e-15)))
         return total
 
-    return trained(min(trials, key=loss), np.ones(len(rows), dtype=bool))
+    return trained(min(trials, key=loss), rows)
 
 
-def compare(battles: Battles, seed: int, threads: int) -> dict[str, float | int]:
+def compare(battles: Battles, seed: int, threads: int, grid: Grid = _GRID) -> dict[str, float | int]:
     """Seconds (wall clock and of all cores), log-losses, and the ratio of the times."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DmlrankWarning)
@@ -236,7 +226,7 @@ def compare(battles: Battles, seed: int, threads: int) -> dict[str, float | int]
         fit = dr.dml_rank(formula, frame, functional="bt", graph="complete", n_folds=N_FOLDS, rng=seed, n_jobs=threads)
         fit.summary().as_text()
         middle = time.perf_counter(), time.process_time()
-    described = described_pipeline(battles, np.random.default_rng(seed), threads)
+    described = described_pipeline(battles, np.random.default_rng(seed), threads, grid)
     end = time.perf_counter(), time.process_time()
     own, other = np.subtract(middle, start), np.subtract(end, middle)
     return {
@@ -261,10 +251,8 @@ def main() -> int:
     parser.add_argument("--items", type=int, default=20)
     parser.add_argument("--threads", type=int, default=os.cpu_count() or 1)
     given = parser.parse_args()
-    print(
-        f"{platform.machine()}, {os.cpu_count()} cores, {given.threads} threads, Python {platform.python_version()}, "
-        f"numpy {np.__version__}, scipy {scipy.__version__}, LightGBM {lgb.__version__}\n"
-    )
+    dr.show_versions()
+    print(f"{os.cpu_count()} cores, {given.threads} threads\n")
     results = []
     for seed in given.seeds:
         battles = draw_battles(given.contexts, given.features, given.items, np.random.default_rng(seed))

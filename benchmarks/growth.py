@@ -14,7 +14,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import platform
 import resource
 import subprocess
 import sys
@@ -22,10 +21,8 @@ import time
 import warnings
 from dataclasses import asdict, dataclass
 
-import lightgbm as lgb
 import numpy as np
 import pandas as pd
-import scipy
 
 import dmlrank as dr
 from dmlrank.exceptions import DmlrankWarning
@@ -160,11 +157,8 @@ def main() -> int:
     if given.what == "one":
         print(json.dumps(asdict(measure(Setting(**json.loads(given.setting))))))
         return 0
-    print(
-        f"{platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}, numpy {np.__version__}, "
-        f"scipy {scipy.__version__}, LightGBM {lgb.__version__}\n",
-        flush=True,
-    )
+    dr.show_versions()
+    print(f"{os.cpu_count()} cores\n", flush=True)
     if given.what == "contexts":
         grow("contexts", given.sizes or [8000, 16_000, 32_000, 64_000], given.functionals, 0, 20)
     elif given.what == "items":

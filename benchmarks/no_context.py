@@ -15,7 +15,6 @@ from __future__ import annotations
 import argparse
 import multiprocessing
 import os
-import platform
 import resource
 import sys
 import time
@@ -259,10 +258,8 @@ def main() -> int:
     given = parser.parse_args()
     if given.small:
         given.battles, given.items, given.turns = 20_000, 10, 1
-    print(
-        f"{platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}, numpy {np.__version__}, "
-        f"pandas {pd.__version__}"
-    )
+    dr.show_versions()
+    print(f"{os.cpu_count()} cores\n")
     warnings.simplefilter("ignore", dr.DmlrankWarning)
     if given.small:
         run(given, None)

@@ -286,24 +286,15 @@ def simulate_arena(
 
     Parameters
     ----------
-    n : int
-        Number of prompts.
-    coefficients : int
-        Seed of the arena, apart from the seed of the sample.
-    position_effect, interaction, no_vote, n_judges
-        As in :class:`Arena`.
-    rng : int, numpy.random.Generator or None
-        Seed of the sample.
+    n, rng
+        As in :meth:`Arena.sample`.
+    coefficients, position_effect, interaction, no_vote, n_judges
+        As in :class:`Arena`, which refuses the same values.
 
     Returns
     -------
     pandas.DataFrame
         As :meth:`Arena.sample`.
-
-    Raises
-    ------
-    OptionError, OptionTypeError
-        If a parameter is out of its range or of the wrong kind.
 
     Examples
     --------

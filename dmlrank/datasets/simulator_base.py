@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import KW_ONLY, dataclass, fields
+from typing import ClassVar
 
 import numpy as np
 import pandas as pd
@@ -36,8 +37,9 @@ class Coefficients:
 
 @dataclass(frozen=True, slots=True)
 class Simulator(ABC):
-    """A simulator with its parameters; subclasses say how utilities become category probabilities."""
+    """A simulator with its parameters; subclasses say how utilities become probabilities of C outcomes."""
 
+    n_categories: ClassVar[int]
     coefficients: int = 0
     _: KW_ONLY
     n_items: int = 3
@@ -71,11 +73,6 @@ class Simulator(ABC):
         check_between(self.selection_strength, "selection_strength", 0.0, 1.0)
         check_between(self.propensity_min, "propensity_min", 0.0, 1.0)
         check_between(self.propensity_max, "propensity_max", self.propensity_min, 1.0)
-
-    @property
-    @abstractmethod
-    def n_categories(self) -> int:
-        """Number of outcome categories C."""
 
     @abstractmethod
     def _probabilities(self, X: FloatArray) -> FloatArray:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import KW_ONLY, dataclass, fields
+from typing import ClassVar
 
 import numpy as np
 import pandas as pd
@@ -67,17 +68,13 @@ class Ties(Simulator):
     {'model_0': 0.6, 'model_1': 0.7, 'model_2': 0.2}
     """
 
+    n_categories: ClassVar[int] = 3
     _: KW_ONLY
     min_mass: float = 0.05
     propensity_min: float = 0.05
     tie_level: float = 0.2
     tie_decay: float = 1.2
     tie_wave: float = 0.4
-
-    @property
-    def n_categories(self) -> int:
-        """Number of outcome categories C."""
-        return 3
 
     def _probabilities(self, X: FloatArray) -> FloatArray:
         advantage = self.advantage(X)
@@ -116,15 +113,11 @@ class Bt(Simulator):
     ['model_a', 'model_b']
     """
 
+    n_categories: ClassVar[int] = 2
     _: KW_ONLY
     n_items: int = 4
     n_features: int = 5
     gamma: float = 0.0
-
-    @property
-    def n_categories(self) -> int:
-        """Number of outcome categories C."""
-        return 2
 
     def _probabilities(self, X: FloatArray) -> FloatArray:
         step = np.roll(np.eye(self.n_items), 1, axis=1)

@@ -66,18 +66,18 @@ def test_scores_and_errors_of_the_described_pipeline_are_the_packages_with_its_f
 
 def test_the_selection_rows_of_the_described_pipeline_stand_for_all_pairs(end_to_end, battles):
     kept = np.arange(0, 300, 2)
-    rows, label, weight, unit = end_to_end._selection_rows(battles, kept, np.random.default_rng(2))
-    assert label.sum() == len(kept)
-    assert set(unit) == set(kept)
-    assert weight.sum() == pytest.approx(len(kept) * 12)
+    rows = end_to_end._selection_rows(battles, kept, np.random.default_rng(2))
+    assert rows.label.sum() == len(kept)
+    assert set(rows.context) == set(kept)
+    assert rows.weight.sum() == pytest.approx(len(kept) * 12)
     shown = {(i, battles.first[i], battles.second[i]) for i in kept}
-    negatives = set(zip(unit[label == 0], *rows[label == 0, -2:].T.astype(int), strict=True))
+    others = rows.part(rows.label == 0)
+    negatives = set(zip(others.context, *others.features[:, -2:].T.astype(int), strict=True))
     assert not shown & negatives
 
 
-def test_end_to_end_compares_both(end_to_end, battles, monkeypatch):
-    monkeypatch.setattr(end_to_end, "_GRID", SMALL)
-    row = end_to_end.compare(battles, 0, 1)
+def test_end_to_end_compares_both(end_to_end, battles):
+    row = end_to_end.compare(battles, 0, 1, SMALL)
     constant = -np.log(np.bincount(battles.label) / 300)[battles.label].mean()
     assert row["ratio"] > 0
     assert row["log-loss, dmlrank"] < constant

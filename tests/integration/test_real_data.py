@@ -108,7 +108,7 @@ def test_a_plan_for_a_tenth_of_gpt4s_verdicts_finds_the_full_table(folder, load_
         won[row.model_a] += share / 800
         won[row.model_b] += (1 - share) / 800
     np.testing.assert_allclose(truth, won, rtol=1e-12)
-    made = benchmark.estimates(plan, plan.solution.propensity, 160, seeds=400, seed=0, labels=labels)
+    made = benchmark.estimates(plan, plan.solution.propensity, n=160, seeds=400, seed=0, labels=labels)
     error = made.std(axis=0) / np.sqrt(len(made))
     assert (np.abs(made.mean(axis=0) - truth) < 4 * error).all()
     assert made.std(axis=0).max() < 0.05
