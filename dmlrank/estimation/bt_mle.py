@@ -13,7 +13,8 @@ from scipy.special import expit, log_expit
 from ..data.graph import laplacian_inverse
 from ..data.preferences import FloatArray, PreferenceData
 from ..exceptions import GraphError, NuisanceError, listed
-from .influence import Influence, InfluenceBlocks
+from .influence import Influence
+from .influence_blocks import InfluenceBlocks
 
 _MAX_STEPS = 200
 _NAMED = 5

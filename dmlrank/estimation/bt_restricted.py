@@ -14,11 +14,16 @@ from ..data.graph import Graph, inverse_on_differences
 from ..data.preferences import FloatArray, IntArray, PreferenceData
 from ..exceptions import GraphError, NuisanceError, OptionError
 from ..functionals import BradleyTerry, CategoryWeights
+from ..functionals.protocols import LabelRows
 from ..nuisance.propensity_model.all_pairs import PairPropensity
 from ..nuisance.propensity_model.estimate import Propensity
-from .cross_fitting import MuSource
-from .influence import clip_and_renormalise
-from .one_step import chunk_size
+from .influence_by_context import contexts_at_a_time
+from .nuisance_estimates import NuisanceEstimates
+from .outcome_floor import clip_and_renormalise
+
+# Samples of labels for the test of the model, and what they may cost together in multiplications; never fewer than the
+# second.
+_DRAWS, _FEWEST, _WORK = 1999, 199, 2e10
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -57,27 +62,18 @@ class RestrictedBradleyTerry:
     interior = True
     linear = False
 
-    def by_label(
-        self,
-        mu: FloatArray,
-        contexts: IntArray,
-        place: IntArray,
-        first: IntArray,
-        second: IntArray,
-        y: FloatArray,
-    ) -> tuple[FloatArray, FloatArray]:
+    def by_label(self, mu: FloatArray, contexts: IntArray, labels: LabelRows) -> tuple[FloatArray, FloatArray]:
         """Scores of the contexts, (b, K), and what each label adds to its context's influence, (e, K).
 
         Parameters
         ----------
         mu : ndarray, shape (b, K, K, 2)
-            Floored probabilities.
+            Probabilities clipped at the floor.
         contexts : ndarray of int, shape (b,)
-        place : ndarray of int, shape (e,)
-            Which of the contexts each label belongs to.
-        first, second : ndarray of int, shape (e,)
-        y : ndarray, shape (e, 2)
+        labels : LabelRows
+            Labels of these contexts.
         """
+        place, first, second = labels.place, labels.first, labels.second
         scores, effect = self.projected(mu)
         fitted = _model(scores, effect)
         used = np.where(self._used(), self.pairs.table(contexts), 0.0)
@@ -87,7 +83,7 @@ class RestrictedBradleyTerry:
         along = inverse[place, :n_items, first] - inverse[place, :n_items, second]
         if self.position:
             along = along + inverse[place, :n_items, n_items]
-        residual = (y[:, 0] - fitted[place, first, second]) * self.graph.edges[first, second]
+        residual = (labels.y[:, 0] - fitted[place, first, second]) * self.graph.edges[first, second]
         return scores, along * residual[:, None]
 
     def projected(self, mu: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -193,13 +189,11 @@ def check_restricted_categories(weights: CategoryWeights, categories: Sequence[s
         )
 
 
-# Draws, and what they may cost together in multiplications; never fewer than the second.
-_DRAWS, _FEWEST, _WORK = 1999, 199, 2e10
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class RestrictedResampling:
-    """Labelled cells in an order that the order of the rows does not change.
+    """Samples of labels from the Bradley-Terry model: the distribution of a Wald statistic where the model holds.
+
+    The labelled cells stand in an order that does not depend on the order of the rows.
 
     Attributes
     ----------
@@ -241,13 +235,11 @@ class RestrictedResampling:
             yield float(mean @ np.linalg.lstsq(phi.T @ phi / n**2, mean, rcond=None)[0])
 
 
-def noise_under_restriction(
+def resampling_under_restriction(
     score: RestrictedBradleyTerry,
-    mu: MuSource,
     data: PreferenceData,
-    propensity: FloatArray,
-    floor: float,
-    population: FloatArray | None = None,
+    nuisances: NuisanceEstimates,
+    weight: FloatArray | None = None,
 ) -> RestrictedResampling:
     """How every label moves the difference, and its probability in the model.
 
@@ -256,28 +248,26 @@ def noise_under_restriction(
     Parameters
     ----------
     score : RestrictedBradleyTerry
-    mu : MuSource
     data : PreferenceData
-    propensity : ndarray, shape (m,)
-        pi at the labelled cells.
-    floor : float
-    population : ndarray, shape (n,), optional
-        Weights of the contexts; one when None.
+    nuisances : NuisanceEstimates
+    weight : ndarray, shape (n,), optional
+        Weights of the contexts in the target population; one when None.
     """
     cells = data.cells
     share, moved = np.empty(len(cells)), np.empty((len(cells), data.n_items))
-    for part in mu.parts(chunk_size(data)):
-        table = clip_and_renormalise(part.probabilities(), floor)[part.place]
+    for part in nuisances.mu.parts(contexts_at_a_time(data)):
+        table = clip_and_renormalise(part.probabilities(), nuisances.floor)[part.place]
         place = np.full(data.n_contexts, -1)
         place[part.contexts] = np.arange(len(part.contexts))
         here = np.flatnonzero(place[cells.context] >= 0)
         pairs = place[cells.context[here]], cells.first[here], cells.second[here]
         share[here] = score.fitted(table)[pairs]
         won = np.tile([1.0, 0.0], (len(here), 1))
-        assumed = [score.by_label(table, part.contexts, *pairs, y)[1] for y in (won, won[:, ::-1])]
-        moved[here] = _projection_moves(score, table[pairs], propensity[here], *pairs[1:]) - (assumed[0] - assumed[1])
-    if population is not None:
-        moved *= population[cells.context][:, None]
+        assumed = [score.by_label(table, part.contexts, LabelRows(*pairs, y))[1] for y in (won, won[:, ::-1])]
+        projected = _projection_moves(score, table[pairs], nuisances.propensity[here], *pairs[1:])
+        moved[here] = projected - (assumed[0] - assumed[1])
+    if weight is not None:
+        moved *= weight[cells.context][:, None]
     order = np.lexsort((cells.second, cells.first, data.seed_order[cells.context]))
     return RestrictedResampling(cells.context[order], share[order], moved[order], cells.n_votes[order], data.n_contexts)
 

@@ -1,4 +1,4 @@
-"""Cross-fitting by context: nuisances are never asked about a context they were trained on."""
+"""Sources of mu: probabilities of all pairs in contexts that their model was not trained on."""
 
 from __future__ import annotations
 
@@ -10,44 +10,17 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from ..data.preferences import Cells, FloatArray, IntArray
+from .._utils.log_loss import log_loss
+from ..data.preferences import Cells, FloatArray, IntArray, PreferenceData
 from ..exceptions import DataError
 from ..nuisance.outcome_model.cross_fit import MuModel, on_one_thread
 from ..nuisance.training_rows import Folds
+from .identical_contexts import IdenticalContexts, find_identical_contexts
 
 # Rows that are looked at to see whether contexts repeat.
 _PEEK = 2000
-# Sets of cells whose probabilities are remembered: labels, verdicts, labels by kind.
+# Sets of cells whose probabilities are remembered: labels, verdicts, labels by group.
 _KEPT = 4
-
-
-def assign_folds(unit: IntArray, n_folds: int, rng: np.random.Generator, unit_name: str = "contexts") -> Folds:
-    """Deal units into folds of (nearly) the same number of units.
-
-    Parameters
-    ----------
-    unit : ndarray of int, shape (n,)
-        Contexts of the same unit share a fold; numbered from 0, with gaps or without.
-    n_folds : int
-    rng : Generator
-
-    Raises
-    ------
-    DataError
-        If there are fewer units than folds.
-
-    Examples
-    --------
-    >>> folds = assign_folds(np.array([0, 0, 1, 2]), 3, np.random.default_rng(0))
-    >>> bool(folds.fold[0] == folds.fold[1])
-    True
-    """
-    present = np.bincount(unit) > 0
-    n_units, position = int(present.sum()), (np.cumsum(present) - 1)[unit]
-    if n_units < n_folds:
-        raise DataError(f"{n_units} {unit_name} cannot be dealt into n_folds={n_folds} folds; use fewer folds")
-    fold_of_unit = rng.permutation(np.arange(n_units) % n_folds)
-    return Folds(fold_of_unit[position], unit, n_folds)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -71,7 +44,7 @@ class Part:
 
 
 class MuSource(Protocol):
-    """Out-of-fold preference probabilities of all contexts, in pieces that fit into memory."""
+    """Out-of-fold preference probabilities of all contexts, in parts that fit into memory."""
 
     def chunks(self, size: int) -> Iterator[tuple[IntArray, FloatArray]]:
         """Indices of at most ``size`` contexts, (b,), and their probabilities, (b, K, K, C), until all have come."""
@@ -89,6 +62,31 @@ class MuSource(Protocol):
         """Out-of-fold probabilities of labelled cells, (m, C)."""
         ...
 
+    def by_fold(self) -> MuByFold | None:
+        """The same as one table per fold; None where contexts of one fold may differ."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class MuByFold:
+    """Probabilities that are the same in all contexts of a fold, as they are without features."""
+
+    models: tuple[MuModel, ...]
+    folds: Folds
+    # Groups for the labels that were asked about last: several fits on the same first stages ask about the same ones.
+    _groups: dict[Cells, IdenticalContexts]
+
+    def identical_contexts(self, data: PreferenceData) -> IdenticalContexts:
+        """Groups of contexts with the same fold and the same labels."""
+        if data.cells not in self._groups:
+            self._groups.clear()
+            self._groups[data.cells] = find_identical_contexts(data, self.folds.fold)
+        return self._groups[data.cells]
+
+    def tables(self) -> FloatArray:
+        """Probabilities in the contexts of each fold, (F, K, K, C)."""
+        return np.concatenate([model.predict(np.empty((1, 0))) for model in self.models])
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CrossFittedMu:
@@ -99,6 +97,7 @@ class CrossFittedMu:
     x: FloatArray
     # Answers about whole sets of cells: several steps ask about the same labels and verdicts.
     _known: dict[Cells, FloatArray] = field(default_factory=dict, init=False, repr=False)
+    _groups: dict[Cells, IdenticalContexts] = field(default_factory=dict, init=False, repr=False)
 
     def chunks(self, size: int) -> Iterator[tuple[IntArray, FloatArray]]:
         """Out-of-fold probabilities, fold by fold."""
@@ -142,6 +141,10 @@ class CrossFittedMu:
         self._known[cells] = probabilities
         return probabilities
 
+    def by_fold(self) -> MuByFold | None:
+        """One table per fold without features, else None."""
+        return None if self.x.shape[1] else MuByFold(self.models, self.folds, self._groups)
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class GivenMu:
@@ -168,6 +171,58 @@ class GivenMu:
     def at(self, cells: Cells) -> FloatArray:
         """The given probabilities of labelled cells, (m, C)."""
         return self.mu[cells.context, cells.first, cells.second]
+
+    def by_fold(self) -> MuByFold | None:
+        """None: given probabilities know no folds."""
+        return None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class HeldOutLabels:
+    """Labels beside their out-of-fold probabilities; cells with equal ones may be one, with their mean label.
+
+    Attributes
+    ----------
+    mu : ndarray, shape (r, C)
+        Out-of-fold probabilities, not floored.
+    cells : Cells
+        The r cells with all votes that they stand for.
+    count : ndarray of int, shape (r,)
+        Labelled cells that each stands for.
+    """
+
+    mu: FloatArray
+    cells: Cells
+    count: IntArray
+
+    @property
+    def votes(self) -> FloatArray:
+        """Votes for each category, (r, C)."""
+        return self.cells.n_votes[:, None] * self.cells.y
+
+    @property
+    def log_loss(self) -> float:
+        """Log-loss per vote."""
+        return log_loss(self.mu, self.votes) / float(self.cells.n_votes.sum())
+
+    @classmethod
+    def by_cell(cls, mu: FloatArray, cells: Cells) -> HeldOutLabels:
+        """Every labelled cell by itself, with its probabilities, (m, C)."""
+        return cls(mu, cells, np.ones(len(cells), np.intp))
+
+    @classmethod
+    def by_pair(cls, mu: MuSource, groups: IdenticalContexts, n_items: int) -> HeldOutLabels:
+        """The mean label of each fold's votes on each pair, where mu is the same in all contexts of a fold."""
+        cells, count = groups.by_pair(n_items)
+        return cls(mu.at(cells), cells, count)
+
+    @classmethod
+    def of(cls, mu: MuSource, data: PreferenceData) -> HeldOutLabels:
+        """All labels, by pair where that says the same."""
+        constant = mu.by_fold()
+        if constant is None:
+            return cls.by_cell(mu.at(data.cells), data.cells)
+        return cls.by_pair(mu, constant.identical_contexts(data), data.n_items)
 
 
 def _asked(model: MuModel, x: FloatArray, rows: IntArray) -> FloatArray:

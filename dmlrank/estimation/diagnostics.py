@@ -14,9 +14,9 @@ from ..exceptions import DmlrankWarning
 from ..functionals.base import is_linear
 from ..nuisance.outcome_model.cross_fit import MuModel
 from ..nuisance.smooth.minimise import minimised
-from .cross_fitting import CrossFittedMu, MuSource
-from .grouped import GroupedInfluence
-from .influence import Influence, Labels, clip_and_renormalise
+from .cross_fitting import CrossFittedMu, HeldOutLabels, MuSource
+from .influence import InfluenceFunction
+from .outcome_floor import clip_and_renormalise
 
 # Contexts that a standard error has to rest on.
 _FEW = 10.0
@@ -74,22 +74,18 @@ class Validity:
         return abs(1 - max(self.calibration, 0.0)) * self.spread
 
 
-def effective_contexts(influence: Influence | GroupedInfluence) -> FloatArray:
+def effective_contexts(influence: InfluenceFunction) -> FloatArray:
     """Contexts that the variance of each score rests on, (d,); n where a score does not vary.
 
     Examples
     --------
+    >>> from dmlrank.estimation.influence import Influence
     >>> phi = np.array([[1.0], [-1.0], [0.0], [0.0]])
     >>> nothing = np.zeros((4, 1))
     >>> effective_contexts(Influence(phi, nothing, np.arange(4), np.ones(4), np.ones(4)))
     array([2.])
     """
-    if isinstance(influence, GroupedInfluence):
-        moments = influence.moments()
-        total, fourth = np.diag(moments.second), moments.fourth
-    else:
-        square = np.square(influence.centred)
-        total, fourth = square.sum(axis=0), np.square(square).sum(axis=0)
+    total, fourth = influence.power_sums()
     varying = total > _TINY * max(float(total.max(initial=0.0)), _TINY)
     return np.where(varying, total**2 / np.where(fourth > 0, fourth, 1.0), float(influence.n_contexts))
 
@@ -193,15 +189,15 @@ def remaining_bias(
     return second_order(functional, mu.models, mu.x[some], floor if functional.interior else 0.0)
 
 
-def assess(influence: Influence | GroupedInfluence, bias: FloatArray, labels: Labels) -> Validity:
+def assess(influence: InfluenceFunction, bias: FloatArray, labels: HeldOutLabels) -> Validity:
     """Everything that can be said of a fit's intervals from what it has made.
 
     Parameters
     ----------
-    influence : Influence or GroupedInfluence
+    influence : InfluenceFunction
     bias : ndarray, shape (d,)
         See :func:`remaining_bias`.
-    labels : Labels
+    labels : HeldOutLabels
     """
     mu, count = labels.mu, labels.count
     slope = calibration_slope(mu, labels.cells, count)

@@ -1,92 +1,135 @@
-"""The blocks of a debiased estimate: F(mu) by context, and its correction by context or annotator."""
+"""Influence functions of debiased estimates: F(mu) by context, and its correction by context or annotator."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Protocol, TypeVar
 
 import numpy as np
 
-from ..data.preferences import Cells, FloatArray, IntArray, PreferenceData
+from ..data.preferences import FloatArray, IntArray
+
+T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class InfluenceBlocks:
-    """The votes by the blocks that the correction is kept in: one per context, or one per context and annotator.
+class InfluenceFunction(Protocol):
+    """An estimate of d scores with the influence phi of n contexts on it, however the values are held.
 
-    Attributes
-    ----------
-    context : ndarray of int, shape (q,)
-        Context of each block.
-    entry_block, entry_cell : ndarray of int, shape (e,)
-        A block's votes on one cell.
-    entry_share : ndarray, shape (e,)
-        Their number as a share of the cell's votes.
-    entry_y : ndarray, shape (e, C)
-        Their mean label.
-    own : ndarray of int, shape (n,)
-        The block of each context that is no annotator's, -1 where there is none.
+    :class:`Influence` holds them for every context, :class:`dmlrank.estimation.influence_by_group.GroupedInfluence`
+    once for each group of identical contexts.
     """
-
-    context: IntArray
-    entry_block: IntArray
-    entry_cell: IntArray
-    entry_share: FloatArray
-    entry_y: FloatArray
-    own: IntArray
 
     @property
-    def weight(self) -> FloatArray:
-        """Labelled cells that each block amounts to, shared cells in proportion to the votes, (q,)."""
-        total: FloatArray = np.zeros(len(self.context))
-        np.add.at(total, self.entry_block, self.entry_share)
-        return total
+    def estimate(self) -> FloatArray:
+        """The debiased estimate, (d,)."""
+        ...
+
+    @property
+    def plugin(self) -> FloatArray:
+        """Weighted mean of F(mu), (d,)."""
+        ...
+
+    @property
+    def n_contexts(self) -> int:
+        """Number of contexts, n."""
+        ...
+
+    @property
+    def variance_correction(self) -> FloatArray | None:
+        """See :class:`Influence`, (d, d)."""
+        ...
+
+    @property
+    def subsample_inflation(self) -> float:
+        """What averaging F over a sample adds to the standard errors, as a share."""
+        ...
+
+    @property
+    def value_weight(self) -> FloatArray:
+        """What each context's F(mu) counts, (n,)."""
+        ...
+
+    def second_moment(self) -> FloatArray:
+        """Sum of phi phi' over all contexts, (d, d)."""
+        ...
+
+    def power_sums(self) -> tuple[FloatArray, FloatArray]:
+        """Sums over all contexts of the second and of the fourth powers of phi, (d,) each."""
+        ...
+
+    def sums_by(self, unit: IntArray) -> FloatArray:
+        """Sums of phi over units of contexts, (u, d), for the unit of each context, (n,), numbered from 0."""
+        ...
+
+    def by_context(self) -> Influence:
+        """The same with the values of every context."""
+        ...
+
+    def without_correction(self) -> Influence:
+        """That of the plug-in estimator: F(mu) alone."""
+        ...
+
+    def given_prompts(self) -> Influence:
+        """That of the estimate where the prompts are fixed: the correction alone."""
+        ...
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class JudgeCorrection:
-    """What a judge's verdicts add to the correction: weight (m - mu) at the judged cells.
+class HasCentred(Protocol):
+    """Influence values of every context."""
 
-    Attributes
-    ----------
-    cells : Cells
-        The r judged cells.
-    weight : ndarray, shape (r,)
-        1 / rho, rho = P(the pair is judged | x), times the share of labelled pairs that were judged.
-    m : ndarray, shape (r, C)
-        Probabilities of the labels given x and the verdict, out of fold.
-    label : ndarray of int, shape (m,)
-        Judged cell of every labelled cell, -1 where it was not judged.
+    @property
+    def centred(self) -> FloatArray:
+        """phi, (n, d), with mean zero."""
+        ...
+
+
+class CentredValues:
+    """Sums over the values phi of every context, for classes that hold these as ``centred``, (n, d)."""
+
+    __slots__ = ()
+
+    @property
+    def n_contexts(self: HasCentred) -> int:
+        """Number of contexts, n."""
+        return len(self.centred)
+
+    def second_moment(self: HasCentred) -> FloatArray:
+        """Sum of phi phi' over all contexts, (d, d)."""
+        phi = self.centred
+        return phi.T @ phi
+
+    def power_sums(self: HasCentred) -> tuple[FloatArray, FloatArray]:
+        """Sums over all contexts of the second and of the fourth powers of phi, (d,) each."""
+        square = np.square(self.centred)
+        return square.sum(axis=0), np.square(square).sum(axis=0)
+
+    def sums_by(self: HasCentred, unit: IntArray) -> FloatArray:
+        """Sums of phi over units of contexts, (u, d), for the unit of each context, (n,), numbered from 0."""
+        return unit_sums(self.centred, unit)
+
+    def by_context(self: T) -> T:
+        """Itself: it holds the values of every context."""
+        return self
+
+
+def unit_sums(rows: FloatArray, unit: IntArray) -> FloatArray:
+    """Sums of rows, (n, d), over the units that they belong to, (u, d); units are numbered from 0.
+
+    Examples
+    --------
+    >>> unit_sums(np.array([[1.0], [2.0], [4.0]]), np.array([0, 1, 0]))
+    array([[5.],
+           [2.]])
     """
-
-    cells: Cells
-    weight: FloatArray
-    m: FloatArray
-    label: IntArray
+    total = np.zeros((int(unit.max()) + 1, rows.shape[1]))
+    np.add.at(total, unit, rows)
+    return total
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Labels:
-    """What labels say of mu where it is linear in them: cells with the same mu may be one, with their mean label.
-
-    Attributes
-    ----------
-    mu : ndarray, shape (r, C)
-        Out-of-fold probabilities, not floored.
-    cells : Cells
-        The r cells with all votes that they stand for.
-    count : ndarray of int, shape (r,)
-        Labelled cells that each stands for.
-    """
-
-    mu: FloatArray
-    cells: Cells
-    count: IntArray
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Influence:
-    """The blocks phi_i = a_i + sum of the corrections in context i, not yet centred.
+class Influence(CentredValues):
+    """phi_i = F(mu(x_i)) + the sum of the corrections in context i, before centring, for every context i.
 
     Attributes
     ----------
@@ -115,10 +158,6 @@ class Influence:
     weight: FloatArray
     variance_correction: FloatArray | None = None
     sampled: FloatArray | None = None
-
-    def by_context(self) -> Influence:
-        """The same: it is written out for every context."""
-        return self
 
     @property
     def n_contexts(self) -> int:
@@ -216,78 +255,3 @@ def _as_if_all(influence: Influence) -> FloatArray:
     if influence.sampled is None:
         return influence.value
     return influence.plugin + influence.sampled[:, None] * (influence.value - influence.plugin)
-
-
-def blocks_by_context(data: PreferenceData) -> InfluenceBlocks:
-    """One block per context; it is empty where the context has no label."""
-    cells, everyone = data.cells, np.arange(data.n_contexts)
-    return InfluenceBlocks(everyone, cells.context, np.arange(len(cells)), np.ones(len(cells)), cells.y, everyone)
-
-
-def blocks_by_group(
-    data: PreferenceData, vote_group: IntArray, judged: IntArray | None = None
-) -> tuple[InfluenceBlocks, IntArray]:
-    """One block per context and group, and the group of each block, (q,); -1 for what belongs to the context alone.
-
-    Parameters
-    ----------
-    data : PreferenceData
-    vote_group : ndarray of int, shape (v,)
-        Who gave each vote, numbered from 0.
-    judged : ndarray of int, optional
-        Contexts that have a block of their own beside the groups', as those without a label have.
-    """
-    entries, vote_entry, count = np.unique(
-        np.stack([data.vote_cell, vote_group], axis=1), axis=0, return_inverse=True, return_counts=True
-    )
-    y = np.zeros((len(entries), data.n_categories))
-    np.add.at(y, vote_entry.reshape(-1), data.vote_y)
-    cell, group = entries.T
-    unlabelled = np.setdiff1d(np.arange(data.n_contexts), data.cells.context)
-    unlabelled = unlabelled if judged is None else np.union1d(unlabelled, judged)
-    owners = np.concatenate(
-        [
-            np.stack([data.cells.context[cell], group], axis=1),
-            np.stack([unlabelled, np.full_like(unlabelled, -1)], axis=1),
-        ]
-    )
-    blocks, owner_block = np.unique(owners, axis=0, return_inverse=True)
-    share = count / data.cells.n_votes[cell]
-    own = np.full(data.n_contexts, -1, dtype=np.intp)
-    alone = np.flatnonzero(blocks[:, 1] < 0)
-    own[blocks[alone, 0]] = alone
-    made = InfluenceBlocks(blocks[:, 0], owner_block.reshape(-1)[: len(cell)], cell, share, y / count[:, None], own)
-    return made, blocks[:, 1]
-
-
-def clip_and_renormalise(mu: FloatArray, floor: float) -> FloatArray:
-    """Probabilities with categories below the floor raised to it and rows renormalised.
-
-    Parameters
-    ----------
-    mu : ndarray, shape (n, K, K, C) or (m, C)
-        All pairs of contexts, with a diagonal that stays as it is, or single pairs.
-    floor : float
-    """
-    low = mu < floor
-    items = np.arange(mu.shape[1]) if mu.ndim == 4 else None
-    if items is not None:
-        low[:, items, items] = False
-    if not low.any():
-        return mu
-    lifted = np.maximum(mu, floor)
-    if items is not None:
-        lifted[:, items, items] = mu[:, items, items]
-    # Category by category: a sum over a short last axis takes several times as long.
-    total = lifted[..., 0].copy()
-    for c in range(1, mu.shape[-1]):
-        total += lifted[..., c]
-    total[total <= 0] = 1.0
-    lifted /= total[..., None]
-    return lifted
-
-
-def count_below(mu: FloatArray, floor: float) -> IntArray:
-    """Entries below the floor in each context, (n,), of probabilities (n, K, K, C) with a diagonal of zeros."""
-    n, n_items, _, n_categories = mu.shape
-    return np.count_nonzero((mu < floor).reshape(n, -1), axis=1) - n_items * n_categories * (floor > 0)

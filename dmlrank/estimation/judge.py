@@ -1,4 +1,4 @@
-"""Cross-fitting with a judge: m and mu from labels and verdicts, and what they add to the correction."""
+"""Cross-fitting with a judge: mu from labels and verdicts, P(Y | x, verdict), and the judge's correction."""
 
 from __future__ import annotations
 
@@ -17,15 +17,13 @@ from ..nuisance.boosting.tuning import Tune
 from ..nuisance.judge.two_stage import Tilt, as_shown, chosen_for_soft_labels, human_given_verdict, soft_labels
 from ..nuisance.judge.verdicts import Verdicts
 from ..nuisance.training_rows import Folds, TrainingRows, ordered_cells
-from .cross_fitting import CrossFittedMu, MuSource, Part
-from .influence import JudgeCorrection
-
-_TINY = 1e-12
+from .cross_fitting import CrossFittedMu, HeldOutLabels, MuByFold, MuSource, Part
+from .nuisance_estimates import JudgeCorrection
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class JudgedMu:
-    """First stages with a judge.
+    """mu and m = P(Y | x, verdict) with a judge.
 
     Attributes
     ----------
@@ -50,6 +48,7 @@ def cross_fit_judged(
     verdicts: Verdicts,
     folds: Folds,
     alone: MuSource,
+    *,
     refit: Callable[[Sequence[Cells]], CrossFittedMu] | None,
     rng: np.random.Generator,
 ) -> JudgedMu:
@@ -76,8 +75,8 @@ def cross_fit_judged(
     kept = JudgedMu(alone, given.m, bool(tilts), False)
     if refit is None or not isinstance(alone, CrossFittedMu) or len(tilts) < folds.n_folds or verdicts.labelled.all():
         return kept
-    mu = refit(_soft(data, verdicts, folds, alone, tilts, rng))
-    if log_loss(mu.at(data.cells), data.cells) >= log_loss(alone.at(data.cells), data.cells):
+    mu = refit(_soft(data, verdicts, folds, alone, tilts=tilts, rng=rng))
+    if _loss(mu, data.cells) >= _loss(alone, data.cells):
         return kept
     given = human_given_verdict(data, verdicts, mu.at(verdicts.cells), folds.fold, folds.n_folds)
     return JudgedMu(mu, given.m, any(tilt is not None for tilt in given.tilts), True)
@@ -88,6 +87,7 @@ def _soft(
     verdicts: Verdicts,
     folds: Folds,
     alone: CrossFittedMu,
+    *,
     tilts: Sequence[Tilt],
     rng: np.random.Generator,
 ) -> list[Cells]:
@@ -119,10 +119,9 @@ def judge_correction(verdicts: Verdicts, rho: FloatArray, m: FloatArray) -> Judg
     return JudgeCorrection(verdicts.cells, share / rho, m, verdicts.label)
 
 
-def log_loss(p: FloatArray, cells: Cells) -> float:
-    """Log-loss of probabilities, (m, C), per vote."""
-    votes = cells.n_votes[:, None] * cells.y
-    return -float((votes * np.log(np.maximum(p, _TINY))).sum() / cells.n_votes.sum())
+def _loss(mu: MuSource, cells: Cells) -> float:
+    """Log-loss of the labels."""
+    return HeldOutLabels.by_cell(mu.at(cells), cells).log_loss
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -165,6 +164,10 @@ class FeatureMu:
             found[here] = self._predicted(booster, row[here])
         return found
 
+    def by_fold(self) -> MuByFold | None:
+        """None: verdicts differ between contexts."""
+        return None
+
     def _table(self, booster: lgb.Booster, contexts: IntArray) -> FloatArray:
         data, cells = self.data, self.verdicts.cells
         n_pairs = len(cells) // data.n_contexts
@@ -190,6 +193,7 @@ def fit_with_features(
     data: PreferenceData,
     verdicts: Verdicts,
     folds: Folds,
+    *,
     tune: Tune,
     seeds: Sequence[np.random.SeedSequence],
     n_jobs: int | None,

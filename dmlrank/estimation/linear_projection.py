@@ -7,11 +7,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..data.preferences import FloatArray, IntArray
-from .influence import Influence
+from .influence import CentredValues, Influence
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Projected:
+class Projected(CentredValues):
     """P coefficients of each of K scores with their influence; coordinate p K + k is coefficient p of score k.
 
     Attributes

@@ -1,361 +1,52 @@
-"""The debiased estimator: F(mu) and its correction, in one pass over the probabilities of all pairs."""
+"""The one-step estimator: F(mu) and its correction, from first stages to estimates with their influence."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from ..data.preferences import PreferenceData
+from .influence_blocks import InfluenceBlocks
+from .influence_by_context import CHUNK, evaluate_contexts
+from .influence_by_group import evaluate_groups, groups_suffice
+from .nuisance_estimates import NuisanceEstimates, TargetPopulation
+from .one_step_result import Estimands, OneStepResult
 
-import numpy as np
-from numpy.typing import NDArray
-
-from .._utils.parallel import core_count, in_order
-from .._utils.progress import report
-from ..data.preferences import FloatArray, IntArray, PreferenceData
-from ..functionals.base import Local
-from ..functionals.protocols import LabelScore, Score
-from .cross_fitting import MuSource, Part
-from .influence import Influence, InfluenceBlocks, JudgeCorrection, Labels, clip_and_renormalise, count_below
-from .residuals import Rows, variance_scale_with_judge
-from .variance_correction import (
-    CorrectionCovariance,
-    LocalCorrectionCovariance,
-    knows_correction_covariance,
-    local_variance_correction,
-    variance_correction,
-)
-
-# Doubles in one chunk of mu: a few arrays of this size live at a time, in every thread.
-_CHUNK = 2_000_000
+_EVERY_CONTEXT = TargetPopulation()
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class OneStepResult:
-    """What one pass over the probabilities of all contexts brings.
-
-    Attributes
-    ----------
-    influences : tuple of Influence or GroupedInfluence
-        One per functional.
-    cell_mu : ndarray, shape (m, C)
-        Out-of-fold probabilities at the labelled cells, not floored.
-    n_floored : int
-        Entries of mu (context, ordered pair, category) below the floor, pairs off the graph included.
-    n_entries : int
-        Entries looked at; zero where no functional needs a floor.
-    labels : Labels
-    """
-
-    influences: tuple[Any, ...]
-    cell_mu: FloatArray
-    n_floored: int
-    n_entries: int
-    labels: Labels
-
-
-def evaluate(
-    scores: Sequence[Score | LabelScore],
-    mu: MuSource,
+def one_step(
+    estimands: Estimands,
     data: PreferenceData,
-    propensity: FloatArray,
+    nuisances: NuisanceEstimates,
     blocks: InfluenceBlocks,
-    floor: float,
-    context_weight: FloatArray | None = None,
+    population: TargetPopulation = _EVERY_CONTEXT,
+    *,
     n_jobs: int | None = 1,
-    sample: IntArray | None = None,
-    judged: JudgeCorrection | None = None,
+    chunk: int = CHUNK,
 ) -> OneStepResult:
-    """Evaluate functionals and their corrections in one pass over the probabilities [P eq:debiased_estimator].
+    """Estimate functionals of mu by one step from the first stages [P eq:debiased_estimator].
+
+    Where groups of identical contexts say the same as all contexts, one of each group is evaluated.
 
     Parameters
     ----------
-    scores : sequence of Score or LabelScore
-    mu : MuSource
+    estimands : Estimands
     data : PreferenceData
-    propensity : ndarray, shape (m,)
-        pi at the labelled cells.
+    nuisances : NuisanceEstimates
+        Estimates of mu and of the propensities of labels and verdicts.
     blocks : InfluenceBlocks
         In what blocks the correction is kept.
-    floor : float
-        Categories of mu below it are raised for functionals with a logit or a division, and rows renormalised. The
-        floored mu is used everywhere: in F, in its derivative and in the residual.
-    context_weight : ndarray, shape (n,), optional
-        Weights in the target population, with mean one; one for every context when None.
+    population : TargetPopulation
+        Whose mean is estimated: all contexts, with equal weights, unless something else is said.
     n_jobs : int, optional
         Threads; all cores when None. The numbers do not depend on it.
-    sample : ndarray of int, shape (s,), optional
-        Contexts that F(mu) is averaged over; all when None. Corrections are those of all contexts.
-    judged : JudgeCorrection, optional
-        Verdicts: the correction is along G / rho (m - mu) + S / pi (Y - m), with m = mu where nobody judged.
+    chunk : int
+        Numbers of mu that are held at a time, in every thread.
 
     Notes
     -----
     The correction sum_jk S/pi J_jk (Y - mu_jk) is the directional derivative along delta_jk = S/pi (Y - mu_jk), so no
     Jacobian is ever built. Where order does not matter, the residuals of both orders of a pair add up and stand flipped
     at the other order, and pi is the expected number of labelled orders.
-
-    Contexts come in chunks, equal ones once; nothing of the size of all contexts times all pairs is held.
     """
-    task = _Task.of(scores, mu, data, propensity, blocks, floor, context_weight, judged)
-    wanted = _wanted(task, sample)
-    size = chunk_size(data)
-    results = [_Collected(data.n_contexts, len(blocks.context)) for _ in scores]
-    n_floored = n_entries = done = 0
-    parts = mu.parts(size, wanted)
-    chunks = in_order(
-        lambda part: (part, task.part(part)), parts, core_count(n_jobs), together=lambda part: part.concurrent
-    )
-    for part, chunk in chunks:
-        for own, result in zip(chunk.scores, results, strict=True):
-            result.add(part.contexts, own)
-            if own.variance_correction is not None:
-                result.steepen(own.variance_correction)
-        n_floored += chunk.n_floored
-        n_entries += len(part.contexts) * data.n_items * (data.n_items - 1) * data.n_categories * task.interior
-        done += len(part.contexts)
-        report(done, data.n_contexts, "scores, contexts")
-    for score, result in zip(scores, results, strict=True):
-        if isinstance(score, Local):
-            result.correct(task.local_correction(score))
-            if isinstance(score, LocalCorrectionCovariance):
-                result.steepen(task.local_variance_correction(score))
-    share = None if sample is None else _shares(sample, data.n_contexts)
-    influences = tuple(result.influence(blocks, task.population, share) for result in results)
-    labels = Labels(task.cell_mu, data.cells, np.ones(len(data.cells), np.intp))
-    return OneStepResult(influences, task.cell_mu, n_floored, n_entries, labels)
-
-
-def chunk_size(data: PreferenceData) -> int:
-    """Contexts whose probabilities are held at a time."""
-    return max(1, _CHUNK // (data.n_items**2 * data.n_categories))
-
-
-def _wanted(task: _Task, sample: IntArray | None) -> NDArray[np.bool_] | None:
-    """Contexts whose probabilities are needed: the sample's, and the labelled ones where a score is not local."""
-    if sample is None:
-        return None
-    wanted = np.zeros(task.data.n_contexts, dtype=bool)
-    wanted[sample] = True
-    if not all(isinstance(score, Local) for score in task.scores):
-        wanted[task.rows.context] = True
-    return wanted
-
-
-def _shares(sample: IntArray, n: int) -> FloatArray:
-    shares = np.zeros(n)
-    shares[sample] = n / len(sample)
-    return shares
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _ScoreChunk:
-    """One score in one chunk: values by context, and for scores that are not local corrections by block."""
-
-    value: FloatArray
-    block: IntArray | None = None
-    correction: FloatArray | None = None
-    variance_correction: FloatArray | None = None
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _Chunk:
-    scores: list[_ScoreChunk]
-    n_floored: int
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _Task:
-    """Everything that is known before the pass begins; the pass changes none of it."""
-
-    scores: Sequence[Score | LabelScore]
-    data: PreferenceData
-    blocks: InfluenceBlocks
-    floor: float
-    population: FloatArray
-    cell_mu: FloatArray
-    rows: Rows
-    worth: FloatArray
-    row_bounds: IntArray
-    block_bounds: IntArray
-
-    @classmethod
-    def of(
-        cls,
-        scores: Sequence[Score | LabelScore],
-        mu: MuSource,
-        data: PreferenceData,
-        propensity: FloatArray,
-        blocks: InfluenceBlocks,
-        floor: float,
-        context_weight: FloatArray | None,
-        judged: JudgeCorrection | None,
-    ) -> _Task:
-        cell_mu = mu.at(data.cells)
-        numbers = np.arange(data.n_contexts + 1)
-        rows = Rows.of(data, propensity, blocks, judged, mu, cell_mu, floor)
-        return cls(
-            scores,
-            data,
-            blocks,
-            floor,
-            np.ones(data.n_contexts) if context_weight is None else context_weight,
-            cell_mu,
-            rows,
-            variance_scale_with_judge(cell_mu, data, propensity, judged),
-            np.searchsorted(rows.context, numbers),
-            np.searchsorted(blocks.context, numbers),
-        )
-
-    @property
-    def interior(self) -> bool:
-        """Whether any score needs a floor."""
-        return any(score.interior for score in self.scores)
-
-    def part(self, part: Part) -> _Chunk:
-        """Values, and corrections of scores that are not local, in one chunk of contexts."""
-        raw = part.probabilities()
-        table = clip_and_renormalise(raw, self.floor) if self.interior else raw
-        n_floored = 0
-        if self.interior:
-            n_floored = int(count_below(raw, self.floor) @ np.bincount(part.place, minlength=len(raw)))
-        return _Chunk(
-            [
-                _ScoreChunk(score.value(mu)[part.place]) if isinstance(score, Local) else self._dense(score, mu, part)
-                for score, mu in ((score, table if score.interior else raw) for score in self.scores)
-            ],
-            n_floored,
-        )
-
-    def _dense(self, score: Score | LabelScore, mu: FloatArray, part: Part) -> _ScoreChunk:
-        """Values and corrections from the probabilities of all pairs, a few contexts at a time."""
-        step = chunk_size(self.data)
-        spans = [slice(at, at + step) for at in range(0, len(part.contexts), step)]
-        made = [self._dense_block(score, mu[part.place[span]], part.contexts[span]) for span in spans]
-        known = [own.variance_correction for own in made if own.variance_correction is not None]
-        return _ScoreChunk(
-            np.concatenate([own.value for own in made]),
-            np.concatenate([own.block for own in made if own.block is not None]),
-            np.concatenate([own.correction for own in made if own.correction is not None]),
-            np.sum(known, axis=0) if known else None,
-        )
-
-    def _dense_block(self, score: Score | LabelScore, mu: FloatArray, contexts: IntArray) -> _ScoreChunk:
-        rows, row_place = _within(self.row_bounds, contexts)
-        block, block_place = _within(self.block_bounds, contexts)
-        row = np.searchsorted(block, self.rows.block[rows])
-        if isinstance(score, LabelScore):
-            # Such scores know no verdicts: the rows are the entries of the blocks.
-            labels = (row_place, self.rows.first[rows], self.rows.second[rows])
-            value, added = score.by_label(mu, contexts, *labels, self.rows.target[rows])
-            correction = np.zeros((len(block), added.shape[1]))
-            np.add.at(correction, row, self.blocks.entry_share[rows][:, None] * added)
-            return _ScoreChunk(value, block, correction)
-        base = mu if len(block) == len(contexts) else mu[block_place]
-        delta = np.zeros(base.shape)
-        at = (row, self.rows.first[rows], self.rows.second[rows])
-        np.add.at(delta, at, self.rows.residuals(score, rows))
-        if not self.data.ordered:
-            delta += np.swapaxes(delta, 1, 2)[..., self.data.flip]
-        value, correction = score.value_and_derivative(base, delta)
-        first_block = np.searchsorted(block_place, np.arange(len(contexts)))
-        steeper = None
-        if isinstance(score, CorrectionCovariance) and knows_correction_covariance(
-            score, self.data.n_contexts, self.data.n_items
-        ):
-            whole = delta if len(block) == len(contexts) else _summed(delta, block_place, len(contexts))
-            steeper = (
-                variance_correction(score, mu, whole, self.worth, self.population[contexts]) / self.data.n_contexts
-            )
-        return _ScoreChunk(value[first_block], block, correction, steeper)
-
-    def local_correction(self, score: Local) -> FloatArray:
-        """Corrections by block, (q, d), of a score that needs mu at the labelled and judged pairs only."""
-        rows, n_items, flip = self.rows, self.data.n_items, self.data.flip
-        total: FloatArray | None = None
-        step = max(1, _CHUNK // n_items)
-        for at in range(0, len(rows.block), step):
-            part = slice(at, at + step)
-            first, second = rows.first[part], rows.second[part]
-            mu, residual = rows.of_score(score)[part], rows.residuals(score, part)
-            change = score.derivative_at(mu, residual, first, second, n_items)
-            if not self.data.ordered:
-                change = change + score.derivative_at(mu[:, flip], residual[:, flip], second, first, n_items)
-            if total is None:
-                total = np.zeros((len(self.blocks.context), change.shape[1]))
-            _add_rows(total, rows.block[part], change)
-        return np.zeros((len(self.blocks.context), 0)) if total is None else total
-
-    def local_variance_correction(self, score: LocalCorrectionCovariance) -> FloatArray:
-        """The variance correction of a score that needs mu at the labelled and judged pairs only, (d, d)."""
-        rows, n_items = self.rows, self.data.n_items
-        total: FloatArray | None = None
-        step = max(1, _CHUNK // n_items)
-        for at in range(0, len(rows.block), step):
-            part = slice(at, at + step)
-            first, second = rows.first[part], rows.second[part]
-            weight = self.worth[first, second] * self.population[rows.context[part]] ** 2
-            delta = rows.residuals(score, part)
-            made = local_variance_correction(score, rows.floored[part], delta, weight, first, second, n_items)
-            total = made if total is None else total + made
-        assert total is not None
-        return total / self.data.n_contexts
-
-
-def _add_rows(total: FloatArray, rows: IntArray, amounts: FloatArray) -> None:
-    """Add to rows of a table, some of them several times; plainly where each occurs once, which is much faster."""
-    if len(rows) < 2 or (np.diff(rows) > 0).all():
-        total[rows] += amounts
-    else:
-        np.add.at(total, rows, amounts)
-
-
-class _Collected:
-    """Values by context and corrections by block, filled chunk by chunk."""
-
-    def __init__(self, n_contexts: int, n_blocks: int) -> None:
-        self._shape = (n_contexts, n_blocks)
-        self._value: FloatArray | None = None
-        self._correction: FloatArray | None = None
-        self._variance_correction: FloatArray | None = None
-
-    def add(self, contexts: IntArray, own: _ScoreChunk) -> None:
-        """File the scores of a chunk."""
-        width = own.value.shape[1]
-        if self._value is None:
-            self._value = np.zeros((self._shape[0], width))
-        self._value[contexts] = own.value
-        if own.block is not None:
-            if self._correction is None:
-                self._correction = np.zeros((self._shape[1], width))
-            self._correction[own.block] = own.correction
-
-    def correct(self, correction: FloatArray) -> None:
-        """File the corrections of a local score."""
-        self._correction = correction
-
-    def steepen(self, amount: FloatArray) -> None:
-        """Add a share of the variance correction."""
-        self._variance_correction = amount if self._variance_correction is None else self._variance_correction + amount
-
-    def influence(self, blocks: InfluenceBlocks, weight: FloatArray, sampled: FloatArray | None) -> Influence:
-        """Everything that was filed."""
-        assert self._value is not None
-        assert self._correction is not None
-        value = self._value if sampled is None else np.where(sampled[:, None] > 0, self._value, 0.0)
-        return Influence(
-            value, self._correction, blocks.context, blocks.weight, weight, self._variance_correction, sampled
-        )
-
-
-def _summed(delta: FloatArray, place: IntArray, n_contexts: int) -> FloatArray:
-    """Directions of contexts, (b, K, K, C), from those of their blocks."""
-    total = np.zeros((n_contexts, *delta.shape[1:]))
-    np.add.at(total, place, delta)
-    return total
-
-
-def _within(bounds: IntArray, contexts: IntArray) -> tuple[IntArray, IntArray]:
-    """Rows of the given contexts in a table sorted by context, and the place of each row's context among these."""
-    start, count = bounds[contexts], bounds[contexts + 1] - bounds[contexts]
-    place = np.repeat(np.arange(len(contexts)), count)
-    return np.arange(count.sum()) + (start - (np.cumsum(count) - count))[place], place
+    if groups_suffice(estimands, data, nuisances, blocks, population):
+        return evaluate_groups(estimands, data, nuisances, blocks, population)
+    return evaluate_contexts(estimands, data, nuisances, blocks, population, n_jobs=n_jobs, chunk=chunk)

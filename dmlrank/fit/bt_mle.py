@@ -5,7 +5,8 @@ from __future__ import annotations
 from ..data.preferences import FloatArray, IntArray, PreferenceData
 from ..data.read_clusters import Clusters, read_clusters
 from ..estimation.bt_mle import BradleyTerryFit, fit_bradley_terry, likelihood_influence, won_votes
-from ..estimation.influence import Influence, InfluenceBlocks
+from ..estimation.influence import Influence
+from ..estimation.influence_blocks import InfluenceBlocks
 from ..functionals import Borda
 from ..inference.covariance import Covariance
 from ..options import Options

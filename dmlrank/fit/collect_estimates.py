@@ -6,6 +6,7 @@ from importlib.metadata import version
 
 import numpy as np
 
+from .._utils.log_loss import log_loss
 from ..data.preferences import FloatArray, PreferenceData
 from ..functionals.base import output_names
 from ..inference.simultaneous import critical_value
@@ -103,12 +104,11 @@ def _diagnostics(steps: Steps, given_warnings: tuple[str, ...]) -> Diagnostics:
         return _likelihood_diagnostics(steps, steps.likelihood.log_loss, given_warnings)
     data, first, labels = steps.data, steps.first, steps.evaluated.labels
     position_effect, position_z = position_test(steps)
-    votes = labels.cells.y * labels.cells.n_votes[:, None]
-    share = votes.sum(axis=0) / data.n_votes
-    loss = -(votes * np.log(np.maximum(labels.mu, _TINY))).sum() / data.n_votes
+    share = labels.votes.sum(axis=0) / data.n_votes
+    loss = log_loss(labels.mu, labels.votes, smallest=_TINY) / data.n_votes
     chosen = share[share > 0]
     return Diagnostics(
-        log_loss=float(loss),
+        log_loss=loss,
         log_loss_constant=float(-(chosen * np.log(chosen)).sum()),
         min_propensity=float(_on_graph(steps).min()),
         effective_share=_effective_share(data, steps.propensity),
@@ -127,7 +127,7 @@ def _diagnostics(steps: Steps, given_warnings: tuple[str, ...]) -> Diagnostics:
         warnings=given_warnings,
         floor=first.floor if steps.setup.functional.interior else 0.0,
         subsample=0 if first.sample is None else len(first.sample),
-        subsample_price=first.evaluated.influences[0].subsample_inflation,
+        subsample_price=first.evaluated.target.subsample_inflation,
         **_validity(steps),
     )
 
@@ -151,7 +151,7 @@ def position_test(steps: Steps) -> tuple[float, float]:
     way round are held against those of pairs shown the other way round.
     """
     if steps.data.ordered:
-        influence = steps.influence_of(2)
+        influence = steps.influence_of("position_effect")
         covariance = covariance_of(steps, influence, np.empty((0, 1)))
         effect, error = float(influence.estimate[0]), float(covariance.std_errors[0])
         return effect, effect / error if error > 0 else float("nan")
@@ -165,9 +165,9 @@ def position_test(steps: Steps) -> tuple[float, float]:
     return float(residual.mean()), float(residual.sum() / spread) if both and spread > 0 else float("nan")
 
 
-def _likelihood_diagnostics(steps: Steps, log_loss: float, given_warnings: tuple[str, ...]) -> Diagnostics:
+def _likelihood_diagnostics(steps: Steps, loss: float, given_warnings: tuple[str, ...]) -> Diagnostics:
     return Diagnostics(
-        log_loss=log_loss,
+        log_loss=loss,
         log_loss_constant=float(np.log(2)),
         min_propensity=np.nan,
         effective_share=np.nan,

@@ -11,8 +11,7 @@ import numpy as np
 
 from ..data.preferences import FloatArray
 from ..estimation.bt_restricted import check_restricted_categories
-from ..estimation.grouped import GroupedInfluence
-from ..estimation.influence import Influence, mean_influence
+from ..estimation.influence import InfluenceFunction, mean_influence
 from ..exceptions import OptionError
 from ..functionals import CategoryWeights
 from ..options import OPTIONS, Options, change_options, read_options
@@ -131,17 +130,17 @@ class Estimator:
         if self.needs_all_propensities:
             check_restricted_categories(weights, tuple(categories))
 
-    def estimate(self, influence: Influence | GroupedInfluence) -> FloatArray:
+    def estimate(self, influence: InfluenceFunction) -> FloatArray:
         """The estimate from the influence values of one repetition, (d,)."""
         return influence.estimate if self.is_debiased else influence.plugin
 
-    def average(self, influences: Sequence[Influence | GroupedInfluence]) -> Influence | GroupedInfluence:
+    def average(self, influences: Sequence[InfluenceFunction]) -> InfluenceFunction:
         """The mean over repetitions with other folds, without the correction where the estimator has none."""
         one = len(influences) == 1
         influence = influences[0] if one else mean_influence([influence.by_context() for influence in influences])
         return influence if self.is_debiased else influence.without_correction()
 
-    def estimates(self, influences: Sequence[Influence | GroupedInfluence]) -> FloatArray:
+    def estimates(self, influences: Sequence[InfluenceFunction]) -> FloatArray:
         """The estimates of all repetitions, (R, d)."""
         return np.stack([self.estimate(influence) for influence in influences])
 

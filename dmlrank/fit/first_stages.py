@@ -163,7 +163,8 @@ def cross_fit_mu_with_verdicts(
     n_jobs: int | None,
 ) -> FeatureMu:
     """mu with verdicts among the features, one booster by fold."""
-    return fit_with_features(data, verdicts, folds, tune, seed.child(Draw.JUDGE).spawn(folds.n_folds), n_jobs)
+    seeds = seed.child(Draw.JUDGE).spawn(folds.n_folds)
+    return fit_with_features(data, verdicts, folds, tune=tune, seeds=seeds, n_jobs=n_jobs)
 
 
 def cross_fit_mu_and_judge(
@@ -185,7 +186,7 @@ def cross_fit_mu_and_judge(
             return cross_fit_mu(data, folds, learner, seed=seed, n_jobs=n_jobs, soft=soft, like=like)
 
     rng = np.random.default_rng(seed.child(Draw.JUDGE))
-    return cross_fit_judged(data, verdicts, folds, mu_without_judge, refit, rng)
+    return cross_fit_judged(data, verdicts, folds, mu_without_judge, refit=refit, rng=rng)
 
 
 def label_and_judge_propensities(

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from ..data.preferences import FloatArray, IntArray
 from ..data.read_clusters import Clusters
-from ..estimation.grouped import GroupedInfluence
-from ..estimation.influence import Influence
+from ..estimation.influence import InfluenceFunction
 from ..exceptions import OptionError, check_choice
 from ..inference.covariance import (
-    CentredInfluence,
+    CentredSums,
     Covariance,
     cluster_sums,
     one_way,
@@ -21,14 +20,14 @@ from .state import Steps
 
 
 def covariance_of(
-    steps: Steps, influence: Influence | GroupedInfluence, gauge: FloatArray, estimates: FloatArray | None = None
+    steps: Steps, influence: InfluenceFunction, gauge: FloatArray, estimates: FloatArray | None = None
 ) -> Covariance:
     """Covariance of another score's estimate, of the kind that the fit has.
 
     Parameters
     ----------
     steps : Steps
-    influence : Influence or GroupedInfluence
+    influence : InfluenceFunction
         Of d scores, averaged over repetitions.
     gauge : ndarray, shape (d, g)
         Directions that do not vary.
@@ -46,7 +45,7 @@ def covariance_of(
 
 
 def make_covariance(
-    influence: Influence | GroupedInfluence,
+    influence: InfluenceFunction,
     gauge: FloatArray,
     clusters: Clusters | None,
     *,
@@ -58,7 +57,7 @@ def make_covariance(
 
     Parameters
     ----------
-    influence : Influence or GroupedInfluence
+    influence : InfluenceFunction
         Of d scores, averaged over repetitions.
     gauge : ndarray, shape (d, g)
         Directions that do not vary.
@@ -81,21 +80,15 @@ def make_covariance(
 
 
 def clustered(
-    influence: CentredInfluence | GroupedInfluence,
-    gauge: FloatArray,
-    clusters: Clusters | None,
-    annotator: IntArray | None,
+    influence: CentredSums, gauge: FloatArray, clusters: Clusters | None, annotator: IntArray | None
 ) -> Covariance:
     """Covariance with the independence that the clusters leave."""
     if clusters is None:
         return robust(influence, gauge)
-    if isinstance(influence, GroupedInfluence) and clusters.other is None and annotator is None:
-        return one_way(influence, clusters.prompt, gauge)
-    influence = influence.by_context() if isinstance(influence, GroupedInfluence) else influence
     if annotator is not None:
-        return two_way(influence, clusters.prompt, annotator, gauge)
+        return two_way(influence.by_context(), clusters.prompt, annotator, gauge)
     if clusters.other is not None:
-        return two_way_contexts(influence, clusters.prompt, clusters.other, gauge)
+        return two_way_contexts(influence.by_context(), clusters.prompt, clusters.other, gauge)
     return one_way(influence, clusters.prompt, gauge)
 
 

@@ -11,7 +11,7 @@ from ..data.preferences import FloatArray, IntArray, PreferenceData
 from ..data.read_clusters import Clusters, context_weights, read_clusters
 from ..data.read_votes import read_preferences, with_columns
 from ..estimation.cross_fitting import GivenMu
-from ..estimation.influence import InfluenceBlocks, blocks_by_context, blocks_by_group
+from ..estimation.influence_blocks import InfluenceBlocks, blocks_by_context, blocks_by_group
 from ..nuisance.judge.verdicts import Verdicts, judge_columns, read_verdicts
 from ..nuisance.outcome_model.supplied import checked_mu
 from ..nuisance.propensity_model.supplied import propensity_columns

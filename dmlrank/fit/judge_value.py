@@ -9,10 +9,12 @@ from numpy.typing import NDArray
 from statsmodels.stats.inter_rater import cohens_kappa
 
 from ..data.preferences import FloatArray, IntArray, PreferenceData
-from ..estimation.cross_fitting import CrossFittedMu
-from ..estimation.influence import Influence, blocks_by_context
-from ..estimation.judge import log_loss
-from ..estimation.one_step import evaluate
+from ..estimation.cross_fitting import CrossFittedMu, HeldOutLabels
+from ..estimation.influence import Influence
+from ..estimation.influence_blocks import blocks_by_context
+from ..estimation.nuisance_estimates import NuisanceEstimates
+from ..estimation.one_step import one_step
+from ..estimation.one_step_result import Estimands
 from ..estimation.outcome_floor import select_floor
 from ..inference.covariance import Covariance
 from ..nuisance.judge.verdicts import Verdicts
@@ -104,13 +106,12 @@ def judge_figures(steps: Steps) -> JudgeFigures | None:
 
 def without_judge(steps: Steps) -> tuple[Influence, Covariance]:
     """The estimate of the same fit without its judge: the same folds, propensities and labels."""
-    weight, blocks, o = steps.context_weight, steps.blocks, steps.options
-    made = []
+    o, wanted, made = steps.options, Estimands(steps.setup.functional), []
     for r in steps.repetitions:
         floor = r.floor if r.mu_without_judge is r.mu else _floor(r, steps)
-        scores, source = [steps.setup.functional], r.mu_without_judge
-        passed = evaluate(scores, source, steps.data, r.propensity.cells, blocks, floor, weight, o.n_jobs, r.sample)
-        made.append(passed.influences[0])
+        nuisances = NuisanceEstimates(r.mu_without_judge, r.propensity.cells, floor)
+        passed = one_step(wanted, steps.data, nuisances, steps.blocks, steps.population(r), n_jobs=o.n_jobs)
+        made.append(passed.target)
     influence = steps.estimator.average(made).by_context()
     gauge = steps.setup.functional.gauge(steps.data.n_items).basis
     return influence, covariance_of(steps, influence, gauge, steps.estimator.estimates(made))
@@ -119,7 +120,7 @@ def without_judge(steps: Steps) -> tuple[Influence, Covariance]:
 def _floor(r: Repetition, steps: Steps) -> float:
     if not steps.setup.functional.interior or not isinstance(steps.options.floor, str):
         return r.floor
-    return select_floor(r.mu_without_judge.at(steps.data.cells), steps.data.cells)
+    return select_floor(HeldOutLabels.of(r.mu_without_judge, steps.data))
 
 
 def judge_alone(steps: Steps, verdicts: Verdicts) -> tuple[Influence, Covariance]:
@@ -132,7 +133,7 @@ def judge_alone(steps: Steps, verdicts: Verdicts) -> tuple[Influence, Covariance
     verdicts : Verdicts
         Its verdicts, which are probabilities of the categories.
     """
-    data, o, weight = verdicts.as_votes(steps.data), steps.options, steps.context_weight
+    data, o = verdicts.as_votes(steps.data), steps.options
     blocks, made = blocks_by_context(data), []
     clusters = None if steps.clusters is None else replace(steps.clusters, annotator=None)
     for number, r in enumerate(steps.repetitions):
@@ -142,12 +143,10 @@ def judge_alone(steps: Steps, verdicts: Verdicts) -> tuple[Influence, Covariance
         models = fit_all(data, r.folds, seeds, tune=tune, n_jobs=o.n_jobs, learner=o.learner)
         mu = CrossFittedMu(models, r.folds, data.x)
         functional = steps.setup.functional
-        floor = select_floor(mu.at(data.cells), data.cells) if functional.interior else 0.0
-        made.append(
-            evaluate([functional], mu, data, r.judge_propensity, blocks, floor, weight, o.n_jobs, r.sample).influences[
-                0
-            ]
-        )
+        floor = select_floor(HeldOutLabels.of(mu, data)) if functional.interior else 0.0
+        nuisances = NuisanceEstimates(mu, r.judge_propensity, floor)
+        passed = one_step(Estimands(functional), data, nuisances, blocks, steps.population(r), n_jobs=o.n_jobs)
+        made.append(passed.target)
     influence = steps.estimator.average(made).by_context()
     gauge = steps.setup.functional.gauge(data.n_items).basis
     alone = replace(steps, clusters=clusters, annotator=None)
@@ -253,4 +252,4 @@ def _losses(steps: Steps, verdicts: Verdicts) -> FloatArray:
     cells = steps.data.cells.only(verdicts.label >= 0)
     alone, correction = first.mu_without_judge, first.judge_correction
     given = correction.m[verdicts.label[seen]] if correction is not None else first.mu.at(cells)
-    return np.array([log_loss(alone.at(cells), cells), log_loss(first.mu.at(cells), cells), log_loss(given, cells)])
+    return np.array([HeldOutLabels.by_cell(p, cells).log_loss for p in (alone.at(cells), first.mu.at(cells), given)])

@@ -10,12 +10,13 @@ import numpy as np
 
 from ..data.preferences import FloatArray, IntArray, PreferenceData
 from ..data.read_clusters import Clusters
-from ..estimation.bt_restricted import RestrictedResampling, noise_under_restriction, pairs_needed
-from ..estimation.cross_fitting import MuSource
+from ..estimation.bt_restricted import RestrictedResampling, pairs_needed, resampling_under_restriction
+from ..estimation.cross_fitting import HeldOutLabels, MuSource
 from ..estimation.diagnostics import Validity, assess, remaining_bias, warn_of
-from ..estimation.grouped import GroupedInfluence
-from ..estimation.influence import Influence, Labels, clip_and_renormalise
-from ..estimation.one_step import evaluate
+from ..estimation.influence import Influence, InfluenceFunction
+from ..estimation.one_step import one_step
+from ..estimation.one_step_result import Estimands
+from ..estimation.outcome_floor import clip_and_renormalise
 from ..exceptions import DmlrankWarning
 from ..functionals import Custom, Dominance, SoftMin
 from ..functionals.base import is_linear, output_names
@@ -35,8 +36,6 @@ from .inputs import Reading, columns_of_later_steps, prepare_inputs, read_source
 from .repetition import make_repetition, restricted_score
 from .state import Source, Steps
 
-# Where a fit that assumes Bradley-Terry keeps the projection among its scores.
-_PROJECTION = 3
 # Tells the draws of its test from those of the fit.
 _NOISE = 20
 
@@ -68,8 +67,8 @@ def _with_first_stages(read: PreferenceData, o: Options, source: Source, cache: 
     inputs = prepare_inputs(cache, read, source, o)
     repetitions = tuple(make_repetition(cache, number, inputs, source, o) for number in range(o.n_rep))
     data, setup = inputs.data, inputs.setup
-    targets = tuple(repetition.evaluated.influences[0] for repetition in repetitions)
-    shares = [repetition.evaluated.influences[1] for repetition in repetitions]
+    targets = tuple(repetition.evaluated.target for repetition in repetitions)
+    shares = [repetition.evaluated.influence("win_share") for repetition in repetitions]
     influence = cache.call(average_influence, targets, o.estimator)
     covariance = cache.call(
         scores_covariance,
@@ -115,17 +114,15 @@ def _with_first_stages(read: PreferenceData, o: Options, source: Source, cache: 
     )
 
 
-def average_influence(
-    influences: Sequence[Influence | GroupedInfluence], estimator: str
-) -> Influence | GroupedInfluence:
+def average_influence(influences: Sequence[InfluenceFunction], estimator: str) -> InfluenceFunction:
     """The influence values of the repetitions' mean, as the estimator sees them."""
     return estimator_named(estimator).average(influences)
 
 
 def scores_covariance(
     setup: Setup,
-    influence: Influence | GroupedInfluence,
-    repeated: Sequence[Influence | GroupedInfluence],
+    influence: InfluenceFunction,
+    repeated: Sequence[InfluenceFunction],
     *,
     estimator: str,
     clusters: Clusters | None,
@@ -138,9 +135,9 @@ def scores_covariance(
     Parameters
     ----------
     setup : Setup
-    influence : Influence or GroupedInfluence
+    influence : InfluenceFunction
         Averaged over repetitions.
-    repeated : sequence of Influence or GroupedInfluence
+    repeated : sequence of InfluenceFunction
         Of each repetition.
     estimator, clusters, annotator, prompts, n_items
         See :func:`dmlrank.fit.fit_covariance.make_covariance`.
@@ -161,19 +158,9 @@ def pair_share(steps: Steps, item: int, opponent: int) -> tuple[float, Covarianc
         share = steps.likelihood.share_influence(steps.influence.by_context(), item, opponent)
         return float(share.estimate[0]), covariance_of(steps, share, np.empty((0, 1)))
     score = PairWinProbability(steps.setup.weights, item, opponent)
+    jobs = steps.options.n_jobs
     influences = [
-        evaluate(
-            [score],
-            r.mu,
-            steps.data,
-            r.propensity.cells,
-            steps.blocks,
-            0.0,
-            steps.context_weight,
-            steps.options.n_jobs,
-            r.sample,
-            r.judge_correction,
-        ).influences[0]
+        one_step(Estimands(score), steps.data, r.nuisances, steps.blocks, steps.population(r), n_jobs=jobs).target
         for r in steps.repetitions
     ]
     influence = steps.estimator.average(influences)
@@ -186,12 +173,11 @@ def restriction_test(steps: Steps) -> RestrictionTest:
 
     Where contexts are independent the statistic is held against its distribution in samples of labels from the model.
     """
-    free, restricted = steps.influence_of(_PROJECTION).by_context(), steps.influence.by_context()
+    free, restricted = steps.influence_of("projection").by_context(), steps.influence.by_context()
     free = replace(free, variance_correction=None)
-    gap = replace(restricted, value=free.value - restricted.value, correction=free.correction - restricted.correction)
+    gap = _difference(free, restricted)
     gauge = steps.setup.functional.gauge(steps.data.n_items).basis
-    each = [repetition.evaluated.influences for repetition in steps.repetitions]
-    gaps = [replace(i[0], value=i[-1].value - i[0].value, correction=i[-1].correction - i[0].correction) for i in each]
+    gaps = [_difference(r.evaluated.influence("projection"), r.evaluated.target) for r in steps.repetitions]
     return hausman_test(
         restricted.estimate,
         free.estimate,
@@ -203,13 +189,18 @@ def restriction_test(steps: Steps) -> RestrictionTest:
     )
 
 
+def _difference(free: InfluenceFunction, restricted: InfluenceFunction) -> Influence:
+    """Influence of the projection less that of the restricted estimate."""
+    one, other = free.by_context(), restricted.by_context()
+    return replace(other, value=one.value - other.value, correction=one.correction - other.correction)
+
+
 def _noise_under_restriction(steps: Steps) -> RestrictedResampling:
     """The labels' part in the difference of the two estimates, a mean over repetitions."""
     made = []
     for r in steps.repetitions:
         score = restricted_score(steps.setup, pairs_needed(r.propensity), steps.data.ordered)
-        weight = steps.context_weight
-        made.append(noise_under_restriction(score, r.mu, steps.data, r.propensity.cells, r.floor, weight))
+        made.append(resampling_under_restriction(score, steps.data, r.nuisances, steps.context_weight))
     share, moved = (np.mean([getattr(noise, name) for noise in made], axis=0) for name in ("share", "moved"))
     return replace(made[0], share=share, moved=moved)
 
@@ -232,11 +223,11 @@ def second_order_bias(data: PreferenceData, setup: Setup, mu: MuSource, floor: f
 def assess_validity(
     data: PreferenceData,
     setup: Setup,
-    influence: Influence | GroupedInfluence,
+    influence: InfluenceFunction,
     *,
     covariance: Covariance,
     bias: FloatArray,
-    labels: Labels,
+    labels: HeldOutLabels,
     estimator: str,
 ) -> Validity:
     """Signs that the intervals may not hold, with a warning; the plug-in's are known not to."""

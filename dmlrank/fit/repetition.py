@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from ..data.preferences import FloatArray, IntArray, PreferenceData
 from ..data.read_clusters import Clusters
 from ..estimation.bt_restricted import RestrictedBradleyTerry, pairs_needed
-from ..estimation.cross_fitting import CrossFittedMu, MuSource, assign_folds
-from ..estimation.grouped import IdenticalContexts, evaluate_once, find_identical_contexts
-from ..estimation.influence import InfluenceBlocks, JudgeCorrection
+from ..estimation.cross_fitting import HeldOutLabels, MuSource
+from ..estimation.folds import assign_folds
+from ..estimation.influence_blocks import InfluenceBlocks
 from ..estimation.judge import judge_correction
-from ..estimation.one_step import OneStepResult
+from ..estimation.nuisance_estimates import JudgeCorrection, NuisanceEstimates, TargetPopulation
+from ..estimation.one_step import one_step
+from ..estimation.one_step_result import Estimands, OneStepResult
 from ..estimation.outcome_floor import select_floor
 from ..exceptions import OptionError
 from ..functionals import Borda, BradleyTerry
@@ -92,9 +92,7 @@ def make_repetition(cache: Cache, number: int, inputs: Inputs, source: Source, o
         )
         correction = cache.call(judge_correction, inputs.verdicts, judge_propensity, learnt.m)
         mu = learnt.mu
-    # Without features contexts differ by their labels only.
-    identical = cache.call(find_identical_contexts, data, folds.fold) if not data.x.shape[1] else None
-    floor = cache.call(choose_floor, data, setup, mu, floor=o.floor, identical=identical)
+    floor = cache.call(choose_floor, data, setup, mu, floor=o.floor)
     sample = cache.call(draw_sample, data, o.subsample, seed)
     evaluated = cache.call(
         one_step_estimates,
@@ -103,7 +101,6 @@ def make_repetition(cache: Cache, number: int, inputs: Inputs, source: Source, o
         mu,
         propensity=propensity,
         blocks=inputs.blocks,
-        identical=identical,
         floor=floor,
         context_weight=inputs.context_weight,
         sample=sample,
@@ -129,9 +126,7 @@ def draw_sample(data: PreferenceData, size: int | None, seed: RepetitionSeed) ->
     return np.sort(np.argsort(data.seed_order)[drawn])
 
 
-def choose_floor(
-    data: PreferenceData, setup: Setup, mu: MuSource, *, floor: float | str, identical: IdenticalContexts | None
-) -> float:
+def choose_floor(data: PreferenceData, setup: Setup, mu: MuSource, *, floor: float | str) -> float:
     """The floor of mu: given, or selected by the log-loss of the labels; zero where no functional needs one."""
     if not isinstance(floor, str):
         if floor * data.n_categories >= 1:
@@ -139,10 +134,7 @@ def choose_floor(
         return float(floor)
     if not setup.functional.interior:
         return 0.0
-    # The log-loss is linear in the labels, so that the means of a fold's votes on a pair say all.
-    by_pair = identical is not None and isinstance(mu, CrossFittedMu)
-    cells = identical.by_pair(data.n_items)[0] if identical is not None and by_pair else data.cells
-    return select_floor(mu.at(cells), cells)
+    return select_floor(HeldOutLabels.of(mu, data))
 
 
 def one_step_estimates(
@@ -152,7 +144,6 @@ def one_step_estimates(
     *,
     propensity: Propensity,
     blocks: InfluenceBlocks,
-    identical: IdenticalContexts | None,
     floor: float,
     context_weight: FloatArray | None,
     sample: IntArray | None,
@@ -167,30 +158,17 @@ def one_step_estimates(
     restricted : bool
         Whether the scores are those of the Bradley-Terry model; their projection is then estimated beside them.
     """
-    return evaluate_once(
-        _scores(setup, pairs_needed(propensity) if restricted else None, data.ordered),
-        mu,
-        data,
-        identical,
-        propensity.cells,
-        blocks,
-        floor,
-        context_weight,
-        n_jobs,
-        sample,
-        judged,
-    )
+    estimands = fit_estimands(setup, pairs_needed(propensity) if restricted else None, data.ordered)
+    nuisances = NuisanceEstimates(mu, propensity.cells, floor, judged)
+    return one_step(estimands, data, nuisances, blocks, TargetPopulation(context_weight, sample), n_jobs=n_jobs)
 
 
-def _scores(setup: Setup, pairs: PairPropensity | None, ordered: bool) -> list[Any]:
-    """The functional; the share of comparisons that each model wins; and how much being shown first helps.
-
-    Where Bradley-Terry is assumed the first one is the restricted score, and the projection stands at the end.
-    """
-    others = [Borda(setup.weights, setup.graph), PositionEffect(setup.weights, setup.graph)]
+def fit_estimands(setup: Setup, pairs: PairPropensity | None, ordered: bool) -> Estimands:
+    """What a fit estimates; where Bradley-Terry is assumed the target is the restricted score."""
+    shares, position = Borda(setup.weights, setup.graph), PositionEffect(setup.weights, setup.graph)
     if pairs is None:
-        return [setup.functional, *others]
-    return [restricted_score(setup, pairs, ordered), *others, setup.functional]
+        return Estimands(setup.functional, shares, position)
+    return Estimands(restricted_score(setup, pairs, ordered), shares, position, projection=setup.functional)
 
 
 def restricted_score(setup: Setup, pairs: PairPropensity, ordered: bool) -> RestrictedBradleyTerry:

@@ -12,9 +12,10 @@ from ..data.read_clusters import Clusters
 from ..estimation.bt_mle import BradleyTerryFit
 from ..estimation.cross_fitting import MuSource
 from ..estimation.diagnostics import Validity
-from ..estimation.grouped import GroupedInfluence
-from ..estimation.influence import Influence, InfluenceBlocks, JudgeCorrection
-from ..estimation.one_step import OneStepResult
+from ..estimation.influence import InfluenceFunction
+from ..estimation.influence_blocks import InfluenceBlocks
+from ..estimation.nuisance_estimates import JudgeCorrection, NuisanceEstimates, TargetPopulation
+from ..estimation.one_step_result import EstimandName, OneStepResult
 from ..inference.covariance import Covariance
 from ..nuisance.judge.verdicts import Verdicts
 from ..nuisance.propensity_model.estimate import Propensity
@@ -69,6 +70,11 @@ class Repetition:
     judge_correction: JudgeCorrection | None = None
     judge_propensity: FloatArray | None = None
 
+    @property
+    def nuisances(self) -> NuisanceEstimates:
+        """The first stages as the one-step estimator takes them."""
+        return NuisanceEstimates(self.mu, self.propensity.cells, self.floor, self.judge_correction)
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Steps:
@@ -90,7 +96,7 @@ class Steps:
     blocks : InfluenceBlocks
     annotator : ndarray of int, shape (q,), or None
         The annotator of each block where annotators are clusters.
-    influence : Influence or GroupedInfluence
+    influence : InfluenceFunction
         Of the scores, averaged over repetitions.
     win_share : ndarray, shape (K,)
         The share of comparisons that each model wins against its opponents.
@@ -112,7 +118,7 @@ class Steps:
     context_weight: FloatArray | None
     blocks: InfluenceBlocks
     annotator: IntArray | None
-    influence: Influence | GroupedInfluence
+    influence: InfluenceFunction
     win_share: FloatArray
     covariance: Covariance
     cache: dict[str, CachedStep] = field(repr=False)
@@ -157,6 +163,10 @@ class Steps:
         """The one-step estimates of the first repetition."""
         return self.first.evaluated
 
-    def influence_of(self, score: int) -> Influence | GroupedInfluence:
-        """Influence of one of the scores of the passes, averaged over repetitions, not debiased for the plug-in."""
-        return self.estimator.average([r.evaluated.influences[score] for r in self.repetitions])
+    def population(self, repetition: Repetition) -> TargetPopulation:
+        """The contexts whose mean a repetition estimates."""
+        return TargetPopulation(self.context_weight, repetition.sample)
+
+    def influence_of(self, estimand: EstimandName) -> InfluenceFunction:
+        """Influence of an estimand, averaged over repetitions, not debiased for the plug-in."""
+        return self.estimator.average([r.evaluated.influence(estimand) for r in self.repetitions])

@@ -13,6 +13,7 @@ from ..exceptions import NuisanceError, OptionError
 from .base import Gauge, symmetric_metric
 from .category_weights import CategoryWeights, require_weights
 from .graph_weights import checked_edge_weights, edge_matrix
+from .protocols import OrderedPairs
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -105,10 +106,9 @@ class BradleyTerry:
         inverse = _laplacian_inverse(edges)
         return np.asarray(change[:, None] * (inverse[first] - inverse[second]))
 
-    def accumulate_at(
-        self, mu: FloatArray, amount: FloatArray, labels: FloatArray, *, first: IntArray, second: IntArray, n_items: int
-    ) -> FloatArray:
+    def accumulate_at(self, mu: FloatArray, amount: FloatArray, labels: FloatArray, pairs: OrderedPairs) -> FloatArray:
         """Sum of amount J V J' over given pairs, (K, K); see :class:`Local`."""
+        first, second, n_items = pairs.first, pairs.second, pairs.n_items
         edges, weights = self._edges(n_items), require_weights(self.weights, self.name)
         a, b = np.array(weights.first), np.array(weights.second)
         steep_first, steep_second = self._steepness_at(mu, edges[first, second])

@@ -1,10 +1,48 @@
-"""What the estimator needs of the scores that it evaluates."""
+"""Protocols of scores: what the one-step estimator asks of a functional."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
 from ..data.preferences import FloatArray, IntArray
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class OrderedPairs:
+    """Ordered pairs of items.
+
+    Attributes
+    ----------
+    first, second : ndarray of int, shape (r,)
+        The item shown first, and the item shown second.
+    n_items : int
+        K, all items there are.
+    """
+
+    first: IntArray
+    second: IntArray
+    n_items: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LabelRows:
+    """Labels of some contexts.
+
+    Attributes
+    ----------
+    place : ndarray of int, shape (e,)
+        Which of the contexts each label belongs to.
+    first, second : ndarray of int, shape (e,)
+        The item shown first, and the item shown second.
+    y : ndarray, shape (e, C)
+        Mean labels.
+    """
+
+    place: IntArray
+    first: IntArray
+    second: IntArray
+    y: FloatArray
 
 
 class Score(Protocol):
@@ -33,8 +71,6 @@ class LabelScore(Protocol):
         """Whether ``mu`` has to be floored."""
         ...
 
-    def by_label(
-        self, mu: FloatArray, contexts: IntArray, place: IntArray, first: IntArray, second: IntArray, y: FloatArray
-    ) -> tuple[FloatArray, FloatArray]:
+    def by_label(self, mu: FloatArray, contexts: IntArray, labels: LabelRows) -> tuple[FloatArray, FloatArray]:
         """Scores of the contexts, (b, d), and what each label adds to its context's influence, (e, d)."""
         ...

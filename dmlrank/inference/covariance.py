@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..data.preferences import FloatArray, IntArray
-from ..estimation.grouped import GroupedInfluence
+from ..estimation.influence import unit_sums
 from ..exceptions import DataError, DmlrankWarning
 
 _FEW_CLUSTERS = 30
@@ -33,6 +33,27 @@ class CentredInfluence(Protocol):
     @property
     def block_context(self) -> IntArray:
         """Context of each block, (q,)."""
+        ...
+
+
+class CentredSums(Protocol):
+    """Sums of influence values as covariances want them, whether the values are held by context or by group."""
+
+    @property
+    def n_contexts(self) -> int:
+        """Number of contexts, n."""
+        ...
+
+    def second_moment(self) -> FloatArray:
+        """Sum of phi phi' over all contexts, (d, d)."""
+        ...
+
+    def sums_by(self, unit: IntArray) -> FloatArray:
+        """Sums of phi over units of contexts, (u, d), for the unit of each context, (n,)."""
+        ...
+
+    def by_context(self) -> CentredInfluence:
+        """The same with the values of every context."""
         ...
 
 
@@ -143,30 +164,24 @@ def unforeseen_constant(covariance: Covariance) -> FloatArray | None:
     return np.asarray(largest / np.abs(largest).max())
 
 
-def robust(influence: CentredInfluence | GroupedInfluence, gauge: FloatArray) -> Covariance:
+def robust(influence: CentredSums, gauge: FloatArray) -> Covariance:
     """Contexts are independent: the mean of phi phi', divided by n [P app:cis]."""
-    if isinstance(influence, GroupedInfluence):
-        return _structured(influence.second_moment / influence.n_contexts**2, gauge)
-    phi = influence.centred
-    return _structured(phi.T @ phi / len(phi) ** 2, gauge)
+    return _structured(influence.second_moment() / influence.n_contexts**2, gauge)
 
 
-def one_way(influence: CentredInfluence | GroupedInfluence, group: IntArray, gauge: FloatArray) -> Covariance:
+def one_way(influence: CentredSums, group: IntArray, gauge: FloatArray) -> Covariance:
     """Groups of contexts are independent: sums of phi by group, with the factor G / (G - 1).
 
     Parameters
     ----------
-    influence : CentredInfluence or GroupedInfluence
+    influence : CentredSums
     group : ndarray of int, shape (n,)
         Group of each context.
     gauge : ndarray, shape (g, d)
     """
     n_groups = _count_clusters([group])[0]
-    if isinstance(influence, GroupedInfluence):
-        total, n = influence.sums_by(group), influence.n_contexts
-    else:
-        total, n = _sums(influence.centred, group), len(influence.centred)
-    matrix = total.T @ total * n_groups / (n_groups - 1) / n**2
+    total = influence.sums_by(group)
+    matrix = total.T @ total * n_groups / (n_groups - 1) / influence.n_contexts**2
     return _structured(matrix, gauge, (n_groups,))
 
 
@@ -179,7 +194,7 @@ def cluster_sums(influence: CentredInfluence, group: IntArray | None) -> tuple[F
     if group is None:
         return phi / len(phi), 1.0
     names, group = np.unique(group, return_inverse=True)
-    return _sums(phi, group) / len(phi), len(names) / (len(names) - 1)
+    return unit_sums(phi, group) / len(phi), len(names) / (len(names) - 1)
 
 
 def two_way(influence: CentredInfluence, prompt: IntArray, annotator: IntArray, gauge: FloatArray) -> Covariance:
@@ -249,14 +264,8 @@ def _crossed(
 
 
 def _by_group(rows: FloatArray, group: IntArray) -> FloatArray:
-    total = _sums(rows, group)
+    total = unit_sums(rows, group)
     return total.T @ total
-
-
-def _sums(rows: FloatArray, group: IntArray) -> FloatArray:
-    total = np.zeros((int(group.max()) + 1, rows.shape[1]))
-    np.add.at(total, group, rows)
-    return total
 
 
 def _count_clusters(groups: list[NDArray[np.intp]]) -> tuple[int, ...]:

@@ -9,11 +9,12 @@ import numpy as np
 from scipy.linalg import block_diag
 
 from ..data.preferences import FloatArray, IntArray
+from ..estimation.influence import CentredValues
 from .covariance import Covariance
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Stacked:
+class Stacked(CentredValues):
     """Influence values of several estimates side by side, as the covariances want them.
 
     Attributes

@@ -11,7 +11,7 @@ import numpy as np
 from .._utils.parallel import in_order
 from ..data.graph import Graph
 from ..data.preferences import FloatArray, IntArray
-from ..estimation.influence import clip_and_renormalise
+from ..estimation.outcome_floor import clip_and_renormalise
 from ..functionals import Functional
 from .allocation import propensities_at_multiplier
 

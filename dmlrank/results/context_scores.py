@@ -24,7 +24,7 @@ def fitted_scores(estimates: Estimates, steps: Steps) -> pd.DataFrame:
     if steps.sample is None:
         known, value = np.arange(steps.data.n_contexts), steps.influence.by_context().value
     else:
-        known, value = steps.sample, steps.first.evaluated.influences[0].value
+        known, value = steps.sample, steps.first.evaluated.target.by_context().value
     index = pd.Index([steps.data.context_ids[i] for i in known], name="context", tupleize_cols=False)
     return pd.DataFrame(estimates.scale.of(value[known]), index=index, columns=list(estimates.names))
 

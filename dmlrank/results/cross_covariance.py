@@ -167,7 +167,7 @@ def _between_repetitions(estimates: Sequence[Estimates], steps: Sequence[Steps])
     """Covariance that other deals of folds bring: shared where results have the same deals, else each for itself."""
     each = []
     for e, one in zip(estimates, steps, strict=True):
-        deals = [repetition.evaluated.influences[0].estimate for repetition in one.repetitions]
+        deals = [repetition.evaluated.target.estimate for repetition in one.repetitions]
         each.append(np.stack(deals) * e.scale.factor if len(deals) > 1 else np.zeros((1, len(e.models))))
     several = [(len(deals), one.options.seed) for deals, one in zip(each, steps, strict=True) if len(deals) > 1]
     number = max((count for count, _ in several), default=1)

@@ -336,7 +336,7 @@ def make_groups(
     """Labelled leaderboards of groups from the coefficients on their indicators, with the covariance of these."""
     n_models = len(whole.models)
     design = np.eye(len(found.names))[found.code]
-    wins = project_influence(steps.influence_of(1).by_context(), design, with_blocks=False).estimate.reshape(
+    wins = project_influence(steps.influence_of("win_share").by_context(), design, with_blocks=False).estimate.reshape(
         -1, n_models
     )
     facts = tuple(_facts(steps, found, g, projected, wins[g]) for g in range(len(found.names)))

@@ -68,7 +68,7 @@ def _steps_of_mean(estimates: Estimates, steps: Steps | None, method: str) -> St
 
 def _project(steps: Steps, design: FloatArray, scale: Scale, what: str) -> tuple[Projected, Covariance]:
     """Coefficients on a design, (n, P), in the unit of ``scale``, with their covariance, (P K, P K)."""
-    for one in (steps.influence, *(repetition.evaluated.influences[0] for repetition in steps.repetitions)):
+    for one in (steps.influence, *(repetition.evaluated.target for repetition in steps.repetitions)):
         _check_counted(one.value_weight, design, what)
     fixed = steps.options.prompts == "fixed"
     influence = _in_unit(steps.influence.by_context(), scale)
@@ -87,7 +87,7 @@ def _project(steps: Steps, design: FloatArray, scale: Scale, what: str) -> tuple
         longer = np.kron(every, stretch(alone.matrix, alone.at_least(influence.variance_correction / len(design))))
         joint = replace(joint, matrix=longer @ joint.matrix @ longer.T)
     if len(steps.repetitions) > 1:
-        each = [_in_unit(repetition.evaluated.influences[0].by_context(), scale) for repetition in steps.repetitions]
+        each = [_in_unit(repetition.evaluated.target.by_context(), scale) for repetition in steps.repetitions]
         joint = joint.between_repetitions(
             np.stack([project_influence(one, design, with_blocks=False).estimate for one in each])
         )

@@ -6,8 +6,10 @@ import numpy as np
 import pytest
 
 from dmlrank.data.preferences import Cells
-from dmlrank.estimation.cross_fitting import CrossFittedMu, Folds, GivenMu, assign_folds
+from dmlrank.estimation.cross_fitting import CrossFittedMu, GivenMu
+from dmlrank.estimation.folds import assign_folds
 from dmlrank.exceptions import DataError
+from dmlrank.nuisance.training_rows import Folds
 
 
 class Memory:

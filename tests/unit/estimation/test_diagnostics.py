@@ -12,7 +12,7 @@ from scipy.special import expit, logit, logsumexp
 
 import dmlrank as dr
 from dmlrank.data.preferences import Cells
-from dmlrank.estimation.cross_fitting import CrossFittedMu, Folds, GivenMu
+from dmlrank.estimation.cross_fitting import CrossFittedMu, GivenMu, HeldOutLabels
 from dmlrank.estimation.diagnostics import (
     Validity,
     assess,
@@ -24,10 +24,11 @@ from dmlrank.estimation.diagnostics import (
     second_order,
     warn_of,
 )
-from dmlrank.estimation.influence import Influence, Labels
+from dmlrank.estimation.influence import Influence
 from dmlrank.exceptions import DmlrankWarning
 from dmlrank.functionals import Borda, BradleyTerry, CategoryWeights
 from dmlrank.nuisance.outcome_model.cross_fit import ConstantMu
+from dmlrank.nuisance.training_rows import Folds
 
 DOUBTS = ("the standard error of", "too few labels for this functional", "the fitted probabilities are")
 
@@ -205,7 +206,7 @@ def test_everything_is_assessed():
     rng = np.random.default_rng(10)
     phi, mu, bias = rng.normal(size=(80, 3)), rng.dirichlet(np.ones(3), size=80), np.array([0.1, 0.0, -0.1])
     cells = cells_of(np.eye(3)[rng.integers(3, size=80)])
-    made = assess(influence_of(phi), bias, Labels(mu, cells, np.ones(80, dtype=int)))
+    made = assess(influence_of(phi), bias, HeldOutLabels.by_cell(mu, cells))
     np.testing.assert_array_equal(made.effective_contexts, effective_contexts(influence_of(phi)))
     np.testing.assert_array_equal(made.second_order, bias)
     assert made.calibration == calibration_slope(mu, cells)

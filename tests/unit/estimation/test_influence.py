@@ -6,11 +6,14 @@ import numpy as np
 import pytest
 
 from dmlrank.data.preferences import Cells
-from dmlrank.estimation import one_step as evaluation
-from dmlrank.estimation.cross_fitting import Folds, GivenMu, Part
-from dmlrank.estimation.influence import blocks_by_context, blocks_by_group, clip_and_renormalise
-from dmlrank.estimation.one_step import evaluate
+from dmlrank.estimation.cross_fitting import GivenMu, Part
+from dmlrank.estimation.influence_blocks import blocks_by_context, blocks_by_group
+from dmlrank.estimation.nuisance_estimates import NuisanceEstimates
+from dmlrank.estimation.one_step import one_step
+from dmlrank.estimation.one_step_result import Estimands
+from dmlrank.estimation.outcome_floor import clip_and_renormalise
 from dmlrank.functionals import Borda, BradleyTerry, CategoryWeights, RankCentrality
+from dmlrank.nuisance.training_rows import Folds
 
 K, C = 4, 3
 SCORES = {
@@ -55,7 +58,7 @@ def every_pair(mu, target, data):
 
 
 def estimate(score, mu, data, propensity, floor=0.0):
-    return evaluate([score], mu, data, propensity, blocks_by_context(data), floor).influences[0]
+    return one_step(Estimands(score), data, NuisanceEstimates(mu, propensity, floor), blocks_by_context(data)).target
 
 
 def test_influence_values_have_mean_zero(score, case):
@@ -72,7 +75,7 @@ def test_pieces_by_annotator_sum_to_the_correction_of_the_context(score, case):
     data, mu, propensity, annotator = case
     whole = estimate(score, mu, data, propensity)
     blocks, owner = blocks_by_group(data, annotator)
-    split = evaluate([score], mu, data, propensity, blocks, 0.0).influences[0]
+    split = one_step(Estimands(score), data, NuisanceEstimates(mu, propensity), blocks).target
     assert len(split.correction) > 100
     np.testing.assert_allclose(split.correction_by_context, whole.correction_by_context, atol=1e-13)
     np.testing.assert_array_equal(split.value, whole.value)
@@ -84,7 +87,7 @@ def test_pieces_by_annotator_sum_to_the_correction_of_the_context(score, case):
 def test_a_piece_holds_the_votes_of_one_annotator_on_one_context(case):
     data, mu, propensity, annotator = case
     blocks, owner = blocks_by_group(data, annotator)
-    made = evaluate([SCORES["borda"]], mu, data, propensity, blocks, 0.0).influences[0]
+    made = one_step(Estimands(SCORES["borda"]), data, NuisanceEstimates(mu, propensity), blocks).target
     assert len({*zip(blocks.context, owner, strict=True)}) == len(owner)
     for block in range(len(owner)):
         total = np.zeros(K)
@@ -100,19 +103,18 @@ def test_a_piece_holds_the_votes_of_one_annotator_on_one_context(case):
 
 @pytest.mark.parametrize("by_group", [False, True])
 @pytest.mark.parametrize("chunk", [1, 500])
-def test_chunks_do_not_matter(score, case, monkeypatch, by_group, chunk):
+def test_chunks_do_not_matter(score, case, by_group, chunk):
     data, mu, propensity, annotator = case
     blocks = blocks_by_group(data, annotator)[0] if by_group else blocks_by_context(data)
     folds = Folds(np.arange(40) % 3, np.arange(40), 3)
-    whole = evaluate([score], mu, data, propensity, blocks, 0.02)
-    monkeypatch.setattr(evaluation, "_CHUNK", chunk)
+    whole = one_step(Estimands(score), data, NuisanceEstimates(mu, propensity, 0.02), blocks)
     for source in (mu, Scattered(mu.mu, folds)):
-        parts = evaluate([score], source, data, propensity, blocks, 0.02)
+        parts = one_step(Estimands(score), data, NuisanceEstimates(source, propensity, 0.02), blocks, chunk=chunk)
         for name in ("value", "correction"):
-            one, other = (getattr(passed.influences[0], name) for passed in (whole, parts))
+            one, other = (getattr(passed.target, name) for passed in (whole, parts))
             np.testing.assert_allclose(other, one, rtol=1e-12, atol=1e-12)
         if score.interior:
-            one, other = (passed.influences[0].variance_correction for passed in (whole, parts))
+            one, other = (passed.target.variance_correction for passed in (whole, parts))
             np.testing.assert_allclose(other, one, rtol=1e-6, atol=1e-9 * np.abs(one).max())
         np.testing.assert_array_equal(parts.cell_mu, whole.cell_mu)
         assert (parts.n_floored, parts.n_entries) == (whole.n_floored, whole.n_entries)
@@ -134,12 +136,19 @@ class Scattered:
     def at(self, cells):
         return self.mu[cells.context, cells.first, cells.second]
 
+    def by_fold(self):
+        return None
+
 
 def test_several_scores_in_one_pass_are_those_of_one_pass_each(case):
     data, mu, propensity, _ = case
-    passed = evaluate(list(SCORES.values()), mu, data, propensity, blocks_by_context(data), 0.2)
+    passed = one_step(
+        Estimands(*SCORES.values()), data, NuisanceEstimates(mu, propensity, 0.2), blocks_by_context(data)
+    )
     assert passed.n_floored > 100
-    for score, together in zip(SCORES.values(), passed.influences, strict=True):
+    names = ("target", "win_share", "position_effect", "projection")
+    for score, name in zip(SCORES.values(), names, strict=True):
+        together = passed.influence(name)
         alone = estimate(score, mu, data, propensity, floor=0.2)
         np.testing.assert_array_equal(together.value, alone.value)
         np.testing.assert_array_equal(together.correction, alone.correction)
@@ -152,10 +161,12 @@ def test_the_floored_probabilities_are_used_in_value_derivative_and_residual(cas
     floored = clip_and_renormalise(sharp, 0.05)
     assert (floored != sharp).any()
     for score in (SCORES["bt"], SCORES["rank_centrality"]):
-        made = evaluate([score], GivenMu(sharp), data, propensity, blocks_by_context(data), 0.05)
+        made = one_step(
+            Estimands(score), data, NuisanceEstimates(GivenMu(sharp), propensity, 0.05), blocks_by_context(data)
+        )
         by_hand = estimate(score, GivenMu(floored), data, propensity)
-        np.testing.assert_array_equal(made.influences[0].value, by_hand.value)
-        np.testing.assert_array_equal(made.influences[0].correction, by_hand.correction)
+        np.testing.assert_array_equal(made.target.value, by_hand.value)
+        np.testing.assert_array_equal(made.target.correction, by_hand.correction)
         assert made.n_floored == (sharp[:, ~np.eye(K, dtype=bool)] < 0.05).sum()
         assert made.n_entries == 40 * K * (K - 1) * C
         cells = data.cells
@@ -165,9 +176,10 @@ def test_the_floored_probabilities_are_used_in_value_derivative_and_residual(cas
 def test_borda_needs_no_floor(case):
     data, mu, propensity, _ = case
     floored, plain = (
-        evaluate([SCORES["borda"]], mu, data, propensity, blocks_by_context(data), floor) for floor in (0.2, 0.0)
+        one_step(Estimands(SCORES["borda"]), data, NuisanceEstimates(mu, propensity, floor), blocks_by_context(data))
+        for floor in (0.2, 0.0)
     )
-    np.testing.assert_array_equal(floored.influences[0].correction, plain.influences[0].correction)
+    np.testing.assert_array_equal(floored.target.correction, plain.target.correction)
     assert (floored.n_floored, floored.n_entries) == (0, 0)
 
 
@@ -222,3 +234,15 @@ def test_selection_and_noise_average_out_with_known_propensities_though_mu_is_wr
     error = np.std(estimates, axis=0) / np.sqrt(400)
     assert (np.abs(np.mean(estimates, axis=0) - truth) < 3.5 * error).all()
     assert np.abs(SCORES["borda"].value(wrong).mean(axis=0) - truth).max() > 10 * error.max()
+
+
+def test_estimands_are_found_by_name_whatever_else_was_asked_for(case):
+    data, mu, propensity, _ = case
+    nuisances, blocks = NuisanceEstimates(mu, propensity), blocks_by_context(data)
+    asked = Estimands(SCORES["bt"], projection=SCORES["rate"])
+    passed = one_step(asked, data, nuisances, blocks)
+    for name, score in (("target", SCORES["bt"]), ("projection", SCORES["rate"])):
+        np.testing.assert_array_equal(passed.influence(name).value, estimate(score, mu, data, propensity).value)
+    assert passed.win_share is None
+    with pytest.raises(LookupError, match="position_effect is not among the estimands"):
+        passed.influence("position_effect")

@@ -9,8 +9,10 @@ import pytest
 
 from dmlrank.data.preferences import Cells
 from dmlrank.estimation.cross_fitting import GivenMu
-from dmlrank.estimation.influence import JudgeCorrection, blocks_by_context, blocks_by_group
-from dmlrank.estimation.one_step import evaluate
+from dmlrank.estimation.influence_blocks import blocks_by_context, blocks_by_group
+from dmlrank.estimation.nuisance_estimates import JudgeCorrection, NuisanceEstimates
+from dmlrank.estimation.one_step import one_step
+from dmlrank.estimation.one_step_result import Estimands
 from dmlrank.functionals import Borda, BradleyTerry, CategoryWeights, RankCentrality
 
 WEIGHTS = CategoryWeights.half(3)
@@ -61,7 +63,7 @@ def test_the_formula_written_out(drawn, functional):
     assert 0 < share < 1
     term = judged_of(data, judged, m, rho, share)
     blocks = blocks_by_context(data)
-    got = evaluate([functional], GivenMu(mu), data, pi, blocks, 0.0, judged=term).influences[0]
+    got = one_step(Estimands(functional), data, NuisanceEstimates(GivenMu(mu), pi, judge=term), blocks).target
     for i in range(data.n_contexts):
         total = np.zeros(3)
         for at, (c, j, k) in enumerate(judged):
@@ -84,8 +86,9 @@ def test_without_order_a_verdict_acts_through_both_orders(drawn, functional):
     judged = [(i, 0, 1) for i in range(data.n_contexts)]
     m, pi = rng.dirichlet(np.ones(3), size=len(judged)), rng.uniform(0.3, 1, len(data.cells))
     term = judged_of(data, judged, m, np.ones(len(judged)), 1.0)
-    args = [functional], GivenMu(mu), data, pi, blocks_by_context(data), 0.0
-    got = evaluate(*args, judged=term).influences[0].correction_by_context
+    got = one_step(
+        Estimands(functional), data, NuisanceEstimates(GivenMu(mu), pi, judge=term), blocks_by_context(data)
+    ).target.correction_by_context
     for i in range(data.n_contexts):
         table = mu[i]
         total = np.zeros(3)
@@ -106,8 +109,10 @@ def test_a_judge_that_says_what_mu_says_changes_nothing(drawn, functional):
     m = np.array([mu[pair] for pair in judged])
     pi = np.random.default_rng(3).uniform(0.3, 1, len(data.cells))
     term = judged_of(data, judged, m, np.full(len(judged), 0.7), 0.5)
-    args = [functional], GivenMu(mu), data, pi, blocks_by_context(data), 0.0
-    with_judge, without = (evaluate(*args, judged=one).influences[0] for one in (term, None))
+    nuisances = (NuisanceEstimates(GivenMu(mu), pi, judge=one) for one in (term, None))
+    with_judge, without = (
+        one_step(Estimands(functional), data, one, blocks_by_context(data)).target for one in nuisances
+    )
     np.testing.assert_allclose(with_judge.centred, without.centred, atol=1e-12)
     if without.variance_correction is not None:
         # Up to what the finite differences leave.
@@ -122,10 +127,12 @@ def test_annotators_keep_their_votes_and_verdicts_stay_with_the_prompt(drawn):
     group = rng.integers(4, size=data.n_votes)
     by_group, annotator = blocks_by_group(data, group, term.cells.context)
     for functional in FUNCTIONALS:
-        whole = evaluate([functional], GivenMu(mu), data, pi, blocks_by_context(data), 0.0, judged=term).influences[0]
-        parts = evaluate([functional], GivenMu(mu), data, pi, by_group, 0.0, judged=term).influences[0]
+        whole = one_step(
+            Estimands(functional), data, NuisanceEstimates(GivenMu(mu), pi, judge=term), blocks_by_context(data)
+        ).target
+        parts = one_step(Estimands(functional), data, NuisanceEstimates(GivenMu(mu), pi, judge=term), by_group).target
         np.testing.assert_allclose(parts.centred, whole.centred, atol=1e-12)
-        votes_alone = evaluate([functional], GivenMu(mu), data, pi, by_group, 0.0).influences[0]
+        votes_alone = one_step(Estimands(functional), data, NuisanceEstimates(GivenMu(mu), pi), by_group).target
         nobody = np.isin(parts.block_context, term.cells.context) & (annotator < 0)
         assert np.abs(parts.correction[nobody]).max() > 0
         assert np.abs(votes_alone.correction[nobody]).max() == 0
@@ -186,8 +193,10 @@ def test_pathwise_derivative_with_a_judge_on_the_pair_that_is_shown(make_data, f
     rho = p_pair[x, pair] * p_judged[x, pair]
     told = [(int(i), int(first[i]), int(second[i])) for i in np.flatnonzero(seen)]
     term = judged_of(data, told, p_y[x, pair, f][seen == 1], rho[seen == 1], 1.0 if always else 0.6)
-    influence = evaluate([functional], GivenMu(mu[x]), data, propensity, blocks_by_context(data), 0.0, judged=term)
-    phi = influence.influences[0].value + influence.influences[0].correction_by_context
+    influence = one_step(
+        Estimands(functional), data, NuisanceEstimates(GivenMu(mu[x]), propensity, judge=term), blocks_by_context(data)
+    )
+    phi = influence.target.value + influence.target.correction_by_context
     theta = mass @ phi
     np.testing.assert_allclose(theta, p_x @ functional.value(mu), atol=1e-12)
     for _ in range(3):
@@ -237,7 +246,9 @@ def test_pathwise_derivative_with_a_judge_on_every_pair(make_data, functional):
     m = p_y[x[:, None], orders, f].reshape(-1, 2)
     term = judged_of(data, told, m, np.ones(len(m)), 1.0)
     mu, pi = mu_of(p_f, p_y), chance[context, order]
-    got = evaluate([functional], GivenMu(mu[x]), data, pi, blocks_by_context(data), 0.0, judged=term).influences[0]
+    got = one_step(
+        Estimands(functional), data, NuisanceEstimates(GivenMu(mu[x]), pi, judge=term), blocks_by_context(data)
+    ).target
     phi = got.value + got.correction_by_context
     theta = mass @ phi
     for _ in range(3):

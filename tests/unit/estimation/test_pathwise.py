@@ -12,8 +12,10 @@ from scipy.special import expit
 
 from dmlrank.estimation.bt_restricted import RestrictedBradleyTerry
 from dmlrank.estimation.cross_fitting import GivenMu
-from dmlrank.estimation.influence import blocks_by_context, blocks_by_group
-from dmlrank.estimation.one_step import evaluate
+from dmlrank.estimation.influence_blocks import blocks_by_context, blocks_by_group
+from dmlrank.estimation.nuisance_estimates import NuisanceEstimates
+from dmlrank.estimation.one_step import one_step
+from dmlrank.estimation.one_step_result import Estimands
 from dmlrank.functionals import (
     Borda,
     BradleyTerry,
@@ -88,7 +90,9 @@ def uncentred(score, population, make_data, ordered=True, annotators=False):
     blocks = blocks_by_context(data)
     if annotators:
         blocks, _ = blocks_by_group(data, np.arange(data.n_votes) % 2)
-    made = evaluate([score], GivenMu(population.mu[prompt]), data, propensity, blocks, 0.0).influences[0]
+    made = one_step(
+        Estimands(score), data, NuisanceEstimates(GivenMu(population.mu[prompt]), propensity), blocks
+    ).target
     return made.value + made.correction_by_context
 
 

@@ -13,8 +13,10 @@ import pytest
 
 from dmlrank.data.preferences import Cells
 from dmlrank.estimation.cross_fitting import GivenMu
-from dmlrank.estimation.influence import JudgeCorrection, blocks_by_context, blocks_by_group
-from dmlrank.estimation.one_step import evaluate
+from dmlrank.estimation.influence_blocks import blocks_by_context, blocks_by_group
+from dmlrank.estimation.nuisance_estimates import JudgeCorrection, NuisanceEstimates
+from dmlrank.estimation.one_step import one_step
+from dmlrank.estimation.one_step_result import Estimands
 from dmlrank.functionals import Borda, BradleyTerry, CategoryWeights, Dominance, RankCentrality, SoftMin
 
 from .populations import random_direction, slope
@@ -123,7 +125,9 @@ def uncentred(functional, population, make_data, verdicts=True, annotators=False
     if annotators:
         blocks, _ = blocks_by_group(data, np.arange(data.n_votes) % 2, cells.context)
     judged = JudgeCorrection(cells, weight, given, label)
-    made = evaluate([functional], GivenMu(mu[prompt]), data, propensity, blocks, 0.0, judged=judged).influences[0]
+    made = one_step(
+        Estimands(functional), data, NuisanceEstimates(GivenMu(mu[prompt]), propensity, judge=judged), blocks
+    ).target
     return made.value + made.correction_by_context
 
 

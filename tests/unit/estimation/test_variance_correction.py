@@ -8,9 +8,11 @@ import numpy as np
 import pytest
 
 from dmlrank.data.graph import Graph
-from dmlrank.estimation.cross_fitting import GivenMu
-from dmlrank.estimation.influence import blocks_by_context, blocks_by_group
-from dmlrank.estimation.one_step import evaluate
+from dmlrank.estimation.cross_fitting import GivenMu, HeldOutLabels
+from dmlrank.estimation.influence_blocks import blocks_by_context, blocks_by_group
+from dmlrank.estimation.nuisance_estimates import NuisanceEstimates, TargetPopulation
+from dmlrank.estimation.one_step import one_step
+from dmlrank.estimation.one_step_result import Estimands
 from dmlrank.estimation.variance_correction import CorrectionCovariance, pair_variance_scale, variance_correction
 from dmlrank.functionals import Borda, BradleyTerry, CategoryWeights, RankCentrality
 from dmlrank.functionals.position_effect import PositionEffect
@@ -123,9 +125,9 @@ def shrunken(mu, share=0.5):
 
 
 def variance_correction_of(score, mu, data, propensity):
-    return (
-        evaluate([score], GivenMu(mu), data, propensity, blocks_by_context(data), 0.0).influences[0].variance_correction
-    )
+    return one_step(
+        Estimands(score), data, NuisanceEstimates(GivenMu(mu), propensity), blocks_by_context(data)
+    ).target.variance_correction
 
 
 def test_at_the_true_mu_it_is_zero_on_average_and_elsewhere_what_is_missing_to_the_truth(score, make_data, draw_mu):
@@ -139,7 +141,11 @@ def test_at_the_true_mu_it_is_zero_on_average_and_elsewhere_what_is_missing_to_t
         at_truth.append(variance_correction_of(score, many, data, propensity))
         elsewhere.append(variance_correction_of(score, wrong, data, propensity))
         cells = data.cells
-        worth.append(pair_variance_scale(wrong[cells.context, cells.first, cells.second], data, propensity))
+        worth.append(
+            pair_variance_scale(
+                HeldOutLabels.by_cell(wrong[cells.context, cells.first, cells.second], cells), propensity, data
+            )
+        )
     assert (np.abs(np.mean(at_truth, axis=0)) < 4 * np.std(at_truth, axis=0) / np.sqrt(60) + 1e-12).all()
     towards = 1e-4 * (true - fitted)
     average = np.mean(worth, axis=0)
@@ -170,9 +176,16 @@ def test_the_pass_sums_it_over_contexts_whatever_the_pieces_are(score, make_data
     cells, delta = data.cells, np.zeros(mu.shape)
     at = (cells.context, cells.first, cells.second)
     delta[at] = (cells.y - mu[at]) / propensity[:, None]
-    twin = variance_correction(score, mu, delta, pair_variance_scale(mu[at], data, propensity), weight) / n
+    twin = (
+        variance_correction(
+            score, mu, delta, pair_variance_scale(HeldOutLabels.by_cell(mu[at], cells), propensity, data), weight
+        )
+        / n
+    )
     for blocks in (blocks_by_context(data), blocks_by_group(data, rng.integers(5, size=120))[0]):
-        made = evaluate([score], GivenMu(mu), data, propensity, blocks, 0.0, weight).influences[0]
+        made = one_step(
+            Estimands(score), data, NuisanceEstimates(GivenMu(mu), propensity), blocks, TargetPopulation(weight)
+        ).target
         # The pass takes a difference per labelled pair where the score allows it, another step than the twin has.
         np.testing.assert_allclose(made.variance_correction, twin, rtol=1e-5, atol=1e-10 * np.abs(twin).max())
         assert made.without_correction().variance_correction is None
@@ -218,7 +231,7 @@ def test_worth_of_pairs_in_loops(make_data, draw_mu, ordered):
         spread += sum((cells.y[cell] - mu[cell]) ** 2)
         full += 1 - sum(mu[cell] ** 2)
     expected *= min(spread / full, 1) * (1 if ordered else 4)
-    np.testing.assert_allclose(pair_variance_scale(mu, data, propensity), expected)
+    np.testing.assert_allclose(pair_variance_scale(HeldOutLabels.by_cell(mu, cells), propensity, data), expected)
     if not ordered:
         assert not np.tril(expected).any()
 
@@ -229,5 +242,8 @@ def test_means_of_votes_spread_less_and_are_worth_less(make_data):
     data = make_data(pairs, np.zeros(800), np.ones(800), rng.integers(2, size=800), n_items=2, n_categories=2)
     even = np.full((200, 2), 0.5)
     single = make_data(np.arange(200), np.zeros(200), np.ones(200), np.arange(200) % 2, n_items=2, n_categories=2)
-    ratio = pair_variance_scale(even, data, np.ones(200))[0, 1] / pair_variance_scale(even, single, np.ones(200))[0, 1]
+    ratio = (
+        pair_variance_scale(HeldOutLabels.by_cell(even, data.cells), np.ones(200), data)[0, 1]
+        / pair_variance_scale(HeldOutLabels.by_cell(even, single.cells), np.ones(200), single)[0, 1]
+    )
     assert ratio == pytest.approx(0.25, abs=0.05)

@@ -9,8 +9,11 @@ from scipy.special import expit
 
 from dmlrank.data.graph import Graph
 from dmlrank.estimation.cross_fitting import GivenMu
-from dmlrank.estimation.influence import Influence, blocks_by_group
-from dmlrank.estimation.one_step import evaluate
+from dmlrank.estimation.influence import Influence
+from dmlrank.estimation.influence_blocks import blocks_by_group
+from dmlrank.estimation.nuisance_estimates import NuisanceEstimates
+from dmlrank.estimation.one_step import one_step
+from dmlrank.estimation.one_step_result import Estimands
 from dmlrank.exceptions import DataError, DmlrankWarning
 from dmlrank.functionals import Borda, CategoryWeights, RankCentrality
 from dmlrank.functionals.base import Gauge
@@ -217,7 +220,9 @@ def test_two_way_covariance_is_the_variance_of_estimates_whose_annotators_and_pr
             context, first, second, (rng.random(len(win)) > win).astype(int), n_items=3, n_categories=2, n_contexts=n
         )
         blocks, owner = blocks_by_group(data, annotator)
-        made = evaluate([borda], GivenMu(mu), data, np.full(len(data.cells), 0.5), blocks, 0.0).influences[0]
+        made = one_step(
+            Estimands(borda), data, NuisanceEstimates(GivenMu(mu), np.full(len(data.cells), 0.5)), blocks
+        ).target
         estimates.append(made.estimate)
         gauge = borda.gauge(3).basis
         crossed.append(two_way(made, np.arange(n), owner, gauge).matrix.diagonal())

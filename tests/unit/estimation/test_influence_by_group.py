@@ -10,22 +10,21 @@ import pytest
 import dmlrank as dr
 from dmlrank.data.graph import Graph
 from dmlrank.data.preferences import gather_cells
-from dmlrank.estimation import grouped as by_kind
-from dmlrank.estimation.cross_fitting import CrossFittedMu, Folds
+from dmlrank.estimation.cross_fitting import CrossFittedMu, GivenMu
 from dmlrank.estimation.diagnostics import calibration_slope, effective_contexts, log_spread
-from dmlrank.estimation.grouped import (
-    GroupedInfluence,
-    _ranked,
-    comes_in_kinds,
-    evaluate_kinds,
-    find_identical_contexts,
-)
-from dmlrank.estimation.influence import Influence, blocks_by_context
-from dmlrank.estimation.one_step import evaluate
+from dmlrank.estimation.identical_contexts import _ranked, find_identical_contexts
+from dmlrank.estimation.influence import Influence
+from dmlrank.estimation.influence_blocks import blocks_by_context, blocks_by_group
+from dmlrank.estimation.influence_by_context import CHUNK, evaluate_contexts
+from dmlrank.estimation.influence_by_group import GroupedInfluence, evaluate_groups, groups_suffice
+from dmlrank.estimation.nuisance_estimates import NuisanceEstimates, TargetPopulation
+from dmlrank.estimation.one_step import one_step
+from dmlrank.estimation.one_step_result import Estimands
 from dmlrank.functionals import Borda, BradleyTerry, CategoryWeights, RankCentrality
 from dmlrank.functionals.position_effect import PositionEffect
 from dmlrank.inference.covariance import one_way, robust
 from dmlrank.nuisance.outcome_model.cross_fit import ConstantMu, MirroredMu
+from dmlrank.nuisance.training_rows import Folds
 
 K, C, N_FOLDS = 4, 3, 3
 SCORES = {
@@ -65,16 +64,12 @@ def draw(make_data, draw_mu, ordered=True, several=False, soft=False, weighted=F
     )
 
 
-def both(case, scores, floor=0.05):
-    """The pass by kinds and the pass over all contexts."""
+def both(case, estimands, floor=0.05):
+    """The estimates from groups of identical contexts and those from all contexts."""
     data, mu, propensity, weight = case
-    blocks = blocks_by_context(data)
-    kinds = find_identical_contexts(data, mu.folds.fold)
-    assert comes_in_kinds(scores, data, blocks)
-    assert kinds.same(propensity)
-    assert len(kinds) < data.n_contexts
-    short = evaluate_kinds(scores, mu, data, kinds, propensity, blocks, floor, weight)
-    return short, evaluate(scores, mu, data, propensity, blocks, floor, weight)
+    given = estimands, data, NuisanceEstimates(mu, propensity, floor), blocks_by_context(data), TargetPopulation(weight)
+    assert len(mu.by_fold().identical_contexts(data)) < data.n_contexts
+    return evaluate_groups(*given), evaluate_contexts(*given, n_jobs=1, chunk=CHUNK)
 
 
 CASES = {
@@ -92,15 +87,15 @@ CASES = {
 @pytest.mark.parametrize("weights", WEIGHTS.values(), ids=WEIGHTS)
 @pytest.mark.parametrize("complete", [True, False])
 @pytest.mark.parametrize("score", SCORES.values(), ids=SCORES)
-def test_kinds_give_the_numbers_of_all_contexts(make_data, draw_mu, options, weights, complete, score):
+def test_groups_give_the_numbers_of_all_contexts(make_data, draw_mu, options, weights, complete, score):
     edges = ~np.eye(K, dtype=bool)
     if not complete:
         edges[0, 2] = edges[2, 0] = False
     case = draw(make_data, draw_mu, **options)
-    # The second one has no moments in store.
     one = score(weights, Graph(edges))
-    passed, whole = both(case, [one, one])
-    for made, known in zip(passed.influences, whole.influences, strict=True):
+    passed, whole = both(case, Estimands(one, one))
+    for estimand in ("target", "win_share"):
+        made, known = passed.influence(estimand), whole.influence(estimand)
         assert isinstance(made, GroupedInfluence)
         assert isinstance(known, Influence)
         written = made.by_context()
@@ -111,8 +106,8 @@ def test_kinds_give_the_numbers_of_all_contexts(make_data, draw_mu, options, wei
         phi = known.centred
         # The first advantage is zero where order does not matter, but for rounding.
         tiny = 1e-11 * np.square(phi).sum() + 1e-24
-        np.testing.assert_allclose(made.second_moment, phi.T @ phi, rtol=1e-11, atol=tiny)
-        np.testing.assert_allclose(made.moments().fourth, (phi**4).sum(axis=0), rtol=1e-11, atol=1e-48)
+        np.testing.assert_allclose(made.second_moment(), phi.T @ phi, rtol=1e-11, atol=tiny)
+        np.testing.assert_allclose(made.power_sums()[1], (phi**4).sum(axis=0), rtol=1e-11, atol=1e-48)
         np.testing.assert_allclose(effective_contexts(made), effective_contexts(known), rtol=1e-11)
         assert (made.variance_correction is None) == (known.variance_correction is None)
         if known.variance_correction is not None:
@@ -130,7 +125,7 @@ def test_kinds_give_the_numbers_of_all_contexts(make_data, draw_mu, options, wei
 @pytest.mark.parametrize("options", CASES.values(), ids=CASES)
 def test_what_labels_say_of_mu_is_the_same(make_data, draw_mu, options):
     case = draw(make_data, draw_mu, **options)
-    passed, whole = both(case, [BradleyTerry(CategoryWeights.half(C))], floor=0.15)
+    passed, whole = both(case, Estimands(BradleyTerry(CategoryWeights.half(C))), floor=0.15)
     np.testing.assert_array_equal(passed.cell_mu, whole.cell_mu)
     assert (passed.n_floored, passed.n_entries) == (whole.n_floored, whole.n_entries)
     assert passed.n_floored > 0
@@ -146,10 +141,10 @@ def test_what_labels_say_of_mu_is_the_same(make_data, draw_mu, options):
 
 
 @pytest.mark.parametrize("weighted", [False, True])
-def test_covariances_are_made_from_kinds(make_data, draw_mu, weighted):
+def test_covariances_are_made_from_groups(make_data, draw_mu, weighted):
     case = draw(make_data, draw_mu, several=True, weighted=weighted)
-    passed, whole = both(case, [BradleyTerry(CategoryWeights.half(C))])
-    made, known = passed.influences[0], whole.influences[0]
+    passed, whole = both(case, Estimands(BradleyTerry(CategoryWeights.half(C))))
+    made, known = passed.target, whole.target
     gauge = np.full((1, K), 0.5)
     group = np.random.default_rng(1).integers(40, size=case[0].n_contexts)
     for kind in (lambda one: robust(one, gauge), lambda one: one_way(one, group, gauge)):
@@ -166,15 +161,15 @@ def test_contexts_are_alike_where_fold_pair_and_label_are(make_data):
     second = (first + rng.integers(1, 3, size=n)) % 3
     label, fold = rng.integers(C, size=n), rng.integers(2, size=n + 5)
     data = make_data(np.arange(n), first, second, label, n_items=3, n_categories=C, n_contexts=n + 5)
-    kinds = find_identical_contexts(data, fold)
+    groups = find_identical_contexts(data, fold)
     said = [(fold[i], first[i], second[i], label[i]) if i < n else (fold[i],) for i in range(n + 5)]
-    assert len(kinds) == len(set(said))
-    for kind in range(len(kinds)):
-        assert len({said[i] for i in np.flatnonzero(kinds.of == kind)}) == 1
-    np.testing.assert_array_equal(kinds.count, np.bincount(kinds.of))
-    np.testing.assert_array_equal(kinds.cells.y[kinds.row], data.cells.y)
-    assert (np.diff(kinds.fold) >= 0).all()
-    assert kinds.cells.n_votes.sum() == n
+    assert len(groups) == len(set(said))
+    for group in range(len(groups)):
+        assert len({said[i] for i in np.flatnonzero(groups.group == group)}) == 1
+    np.testing.assert_array_equal(groups.count, np.bincount(groups.group))
+    np.testing.assert_array_equal(groups.cells.y[groups.row], data.cells.y)
+    assert (np.diff(groups.fold) >= 0).all()
+    assert groups.cells.n_votes.sum() == n
 
 
 def test_numbers_far_apart_are_ranked_without_a_table():
@@ -188,13 +183,41 @@ def test_numbers_far_apart_are_ranked_without_a_table():
     np.testing.assert_array_equal(number[shorter[1]], expected)
 
 
-def test_propensities_that_vary_within_a_kind_are_noticed(make_data, draw_mu):
+def test_propensities_that_vary_within_a_group_are_noticed(make_data, draw_mu):
     data, mu, propensity, _ = draw(make_data, draw_mu, several=True)
-    kinds = find_identical_contexts(data, mu.folds.fold)
-    assert kinds.same(propensity)
-    alike = np.flatnonzero(kinds.n_cells > 1)[0]
-    propensity[np.flatnonzero(kinds.row == alike)[0]] *= 1.001
-    assert not kinds.same(propensity)
+    groups = mu.by_fold().identical_contexts(data)
+    assert groups.agree_in(propensity)
+    alike = np.flatnonzero(groups.n_cells > 1)[0]
+    propensity[np.flatnonzero(groups.row == alike)[0]] *= 1.001
+    assert not groups.agree_in(propensity)
+
+
+def test_the_one_step_estimator_groups_contexts_by_itself_where_groups_suffice(make_data, draw_mu):
+    """One vote a context and propensities by pair; each other case differs in one thing that tells contexts apart."""
+    rng = np.random.default_rng(8)
+    n = 600
+    first = rng.integers(K, size=n)
+    second = (first + rng.integers(1, K, size=n)) % K
+    data = make_data(np.arange(n), first, second, rng.integers(C, size=n), n_items=K, n_categories=C, n_contexts=n)
+    folds = Folds(np.arange(n) % N_FOLDS, np.arange(n), N_FOLDS)
+    tables = draw_mu(rng, N_FOLDS, K, C, floor=0.2)
+    mu = CrossFittedMu(tuple(ConstantMu(table) for table in tables), folds, data.x)
+    estimands, blocks = Estimands(Borda(CategoryWeights.half(C))), blocks_by_context(data)
+    nuisances, everyone = NuisanceEstimates(mu, np.full(n, 0.3)), TargetPopulation()
+    made = one_step(estimands, data, nuisances, blocks)
+    assert isinstance(made.target, GroupedInfluence)
+    others = {
+        "propensities": (replace(nuisances, propensity=rng.uniform(0.2, 0.9, n)), blocks, everyone),
+        "given mu": (replace(nuisances, mu=GivenMu(tables[folds.fold])), blocks, everyone),
+        "annotators": (nuisances, blocks_by_group(data, rng.integers(5, size=n))[0], everyone),
+        "sample": (nuisances, blocks, TargetPopulation(sample=np.arange(100))),
+    }
+    for name, case in others.items():
+        assert not groups_suffice(estimands, data, *case), name
+        assert isinstance(one_step(estimands, data, *case).target, Influence), name
+    by_hand = one_step(estimands, data, *others["given mu"]).target
+    np.testing.assert_allclose(made.target.estimate, by_hand.estimate, rtol=1e-12)
+    np.testing.assert_allclose(made.target.by_context().centred, by_hand.centred, rtol=1e-11, atol=1e-12)
 
 
 def test_a_walk_knows_its_derivative_along_single_pairs(draw_mu):
@@ -242,20 +265,16 @@ def battles():
 @pytest.mark.usefixtures("ignore_warnings")
 @pytest.mark.parametrize("functional", ["borda", "bt", "rank_centrality"])
 @pytest.mark.parametrize("options", FITS.values(), ids=FITS)
-def test_a_fit_by_kinds_is_the_fit_of_all_contexts(battles, monkeypatch, functional, options):
-    fits, used = [], []
+def test_a_fit_by_groups_is_the_fit_of_all_contexts(battles, monkeypatch, functional, options):
+    fits = []
     for allowed in (True, False):
-
-        def come(*case, allowed=allowed):
-            used.append(allowed and comes_in_kinds(*case))
-            return used[-1]
-
-        monkeypatch.setattr(by_kind, "comes_in_kinds", come)
+        if not allowed:
+            monkeypatch.setattr(CrossFittedMu, "by_fold", lambda self: None)
         given = {"functional": functional, "min_labels": 1, "rng": 0, "n_jobs": 1} | options
         fits.append(dr.dml_rank("winner ~ 1 | model_a + model_b", battles, **given))
-    assert used[0]
-    assert not used[-1]
     one, other = fits
+    forms = [type(fit.steps.repetitions[0].evaluated.target) for fit in fits]
+    assert forms == [GroupedInfluence, Influence]
     np.testing.assert_allclose(one.params, other.params, rtol=0, atol=1e-12)
     # The finite differences of the variance_correction magnify rounding.
     close = {"borda": 1e-12, "bt": 1e-10, "rank_centrality": 1e-6}[functional]
@@ -277,10 +296,11 @@ def test_a_fit_by_kinds_is_the_fit_of_all_contexts(battles, monkeypatch, functio
 
 
 @pytest.mark.usefixtures("ignore_warnings")
-def test_results_by_kind_are_compared_grouped_and_bootstrapped(battles, monkeypatch):
+def test_results_by_group_are_compared_grouped_and_bootstrapped(battles, monkeypatch):
     answers = []
     for allowed in (True, False):
-        monkeypatch.setattr(by_kind, "comes_in_kinds", lambda *case, allowed=allowed: allowed and comes_in_kinds(*case))
+        if not allowed:
+            monkeypatch.setattr(CrossFittedMu, "by_fold", lambda self: None)
         given = {"min_labels": 1, "rng": 0, "n_jobs": 1}
         borda = dr.dml_rank("winner ~ 1 | model_a + model_b", battles, **given)
         bt = borda.update(functional="bt")

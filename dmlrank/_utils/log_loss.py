@@ -1,0 +1,31 @@
+"""Log-loss of predicted probabilities, the score by which predictions of labels are compared."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+FloatArray = NDArray[np.float64]
+
+# Probabilities below it count as it: a label that was thought impossible costs much, but not everything.
+_SMALLEST = 1e-12
+
+
+def log_loss(p: FloatArray, votes: FloatArray, *, smallest: float = _SMALLEST) -> float:
+    """Log-loss summed over all votes.
+
+    Parameters
+    ----------
+    p : ndarray, shape (m, C)
+        Probabilities of the categories.
+    votes : ndarray, shape (m, C)
+        Votes for each category, or weights of the labels.
+    smallest : float
+        What smaller probabilities count as.
+
+    Examples
+    --------
+    >>> round(log_loss(np.array([[0.5, 0.5], [0.9, 0.1]]), np.array([[1.0, 1.0], [0.0, 1.0]])), 3)
+    3.689
+    """
+    return -float((votes * np.log(np.maximum(p, smallest))).sum())

@@ -1,0 +1,40 @@
+"""Dealing contexts into the folds of cross-fitting."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..data.preferences import IntArray
+from ..exceptions import DataError
+from ..nuisance.training_rows import Folds
+
+
+def assign_folds(unit: IntArray, n_folds: int, rng: np.random.Generator, unit_name: str = "contexts") -> Folds:
+    """Deal units into folds of (nearly) the same number of units.
+
+    Parameters
+    ----------
+    unit : ndarray of int, shape (n,)
+        Contexts of the same unit share a fold; numbered from 0, with gaps or without.
+    n_folds : int
+    rng : Generator
+    unit_name : str
+        What the units are, for the error.
+
+    Raises
+    ------
+    DataError
+        If there are fewer units than folds.
+
+    Examples
+    --------
+    >>> folds = assign_folds(np.array([0, 0, 1, 2]), 3, np.random.default_rng(0))
+    >>> bool(folds.fold[0] == folds.fold[1])
+    True
+    """
+    present = np.bincount(unit) > 0
+    n_units, position = int(present.sum()), (np.cumsum(present) - 1)[unit]
+    if n_units < n_folds:
+        raise DataError(f"{n_units} {unit_name} cannot be dealt into n_folds={n_folds} folds; use fewer folds")
+    fold_of_unit = rng.permutation(np.arange(n_units) % n_folds)
+    return Folds(fold_of_unit[position], unit, n_folds)
