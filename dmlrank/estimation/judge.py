@@ -14,7 +14,7 @@ from ..data.preferences import Cells, FloatArray, IntArray, PreferenceData
 from ..exceptions import DataError, JudgeError
 from ..nuisance.boosting.train import BoosterSpec, train_booster
 from ..nuisance.boosting.tuning import Tune
-from ..nuisance.judge.two_stage import Tilt, as_shown, chosen_for_soft_labels, human_given_verdict, soft_labels
+from ..nuisance.judge.two_stage import Recalibration, as_shown, chosen_for_soft_labels, human_given_verdict, soft_labels
 from ..nuisance.judge.verdicts import Verdicts
 from ..nuisance.training_rows import Folds, TrainingRows, ordered_cells
 from .cross_fitting import CrossFittedMu, HeldOutLabels, MuByFold, MuSource, Part
@@ -54,9 +54,9 @@ def cross_fit_judged(
 ) -> JudgedMu:
     """m and mu, from mu without a judge.
 
-    First m is a tilt of the mu without judge. m of a fold, which saw no label in it, then gives soft labels to judged
-    pairs without label outside that fold, and mu is fitted again to labels and soft labels: the second regression. It
-    is kept if it predicts the held-out labels better. Last, m is made from the mu that is kept.
+    First m is the mu without judge recalibrated by the verdicts. m of a fold, which saw no label in it, then gives soft
+    labels to judged pairs without label outside that fold, and mu is fitted again to labels and soft labels: the second
+    regression. It is kept if it predicts the held-out labels better. Last, m is made from the mu that is kept.
 
     Parameters
     ----------
@@ -70,16 +70,16 @@ def cross_fit_judged(
     rng : Generator
         Chooses cells for soft labels where there are many.
     """
-    given = human_given_verdict(data, verdicts, alone.at(verdicts.cells), folds.fold, folds.n_folds)
-    tilts = [tilt for tilt in given.tilts if tilt is not None]
-    kept = JudgedMu(alone, given.m, bool(tilts), False)
-    if refit is None or not isinstance(alone, CrossFittedMu) or len(tilts) < folds.n_folds or verdicts.labelled.all():
+    given = human_given_verdict(data, verdicts, alone.at(verdicts.cells), folds)
+    fitted = [own for own in given.recalibrations if own is not None]
+    kept = JudgedMu(alone, given.m, bool(fitted), False)
+    if refit is None or not isinstance(alone, CrossFittedMu) or len(fitted) < folds.n_folds or verdicts.labelled.all():
         return kept
-    mu = refit(_soft(data, verdicts, folds, alone, tilts=tilts, rng=rng))
+    mu = refit(_soft(data, verdicts, folds, alone, fitted=fitted, rng=rng))
     if _loss(mu, data.cells) >= _loss(alone, data.cells):
         return kept
-    given = human_given_verdict(data, verdicts, mu.at(verdicts.cells), folds.fold, folds.n_folds)
-    return JudgedMu(mu, given.m, any(tilt is not None for tilt in given.tilts), True)
+    given = human_given_verdict(data, verdicts, mu.at(verdicts.cells), folds)
+    return JudgedMu(mu, given.m, any(own is not None for own in given.recalibrations), True)
 
 
 def _soft(
@@ -88,17 +88,17 @@ def _soft(
     folds: Folds,
     alone: CrossFittedMu,
     *,
-    tilts: Sequence[Tilt],
+    fitted: Sequence[Recalibration],
     rng: np.random.Generator,
 ) -> list[Cells]:
     """Soft labels for the model of each fold, at judged cells outside the fold."""
     chosen = chosen_for_soft_labels(data, verdicts, rng)
     fold, soft = folds.fold[verdicts.cells.context[chosen]], []
-    for held_out, (model, tilt) in enumerate(zip(alone.models, tilts, strict=True)):
+    for held_out, (model, recalibration) in enumerate(zip(alone.models, fitted, strict=True)):
         here = chosen[fold != held_out]
         cells = verdicts.cells
         base = model.at(data.x[cells.context[here]], cells.first[here], cells.second[here])
-        soft.append(soft_labels(data, verdicts, tilt, here, base))
+        soft.append(soft_labels(data, verdicts, recalibration, here, base))
     return soft
 
 

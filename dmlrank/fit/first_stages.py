@@ -214,7 +214,7 @@ def label_and_judge_propensities(
     of_verdicts = _propensities(judged, folds, estimated, seed.child(Draw.JUDGE_PROPENSITY), n_jobs).cells
     within = (verdicts.label >= 0).all() and len(np.unique(verdicts.label)) == len(data.cells)
     if model.word == "estimate" and within:
-        share = labelled_share(data, verdicts, folds.fold, folds.n_folds)
+        share = labelled_share(data, verdicts, folds)
         return floored_and_scaled(of_verdicts[verdicts.label] * share, data), of_verdicts
     return _propensities(data, folds, model, seed.child(Draw.PROPENSITY), n_jobs), of_verdicts
 

@@ -1,4 +1,4 @@
-"""A booster's trees as arrays, read from the text that LightGBM itself saves and loads."""
+"""Trees of a booster as arrays, parsed from the text that LightGBM itself saves and loads."""
 
 from __future__ import annotations
 

@@ -119,7 +119,7 @@ def fixed_parameters(n_classes: int | None, seed: int, n_threads: int) -> dict[s
 
 
 def check_names(names: Iterable[str], option: str) -> None:
-    """Raise where a parameter is settled by the data, or would need held-out rows.
+    """Raise where a parameter follows from the data, or would need held-out rows.
 
     Examples
     --------

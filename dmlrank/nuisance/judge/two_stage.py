@@ -1,4 +1,4 @@
-"""What humans say given a judge's verdict, m = P(Y | x, f), and soft labels for a second regression, mu = E[m | x]."""
+"""Two-stage use of verdicts: m = P(Y | x, verdict), mu recalibrated by verdicts, then soft labels for mu = E[m | x]."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from scipy.special import softmax
 
 from ...data.preferences import Cells, FloatArray, IntArray, PreferenceData
 from ..smooth.minimise import minimised
+from ..training_rows import Folds
 from .verdicts import Verdicts
 
 # Prior precisions, in votes, of what a verdict adds to the scores; stiffest first. Before them comes "nothing".
@@ -26,8 +27,37 @@ _MOST_FEATURES = 50
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Tilt:
-    """A multinomial regression that tilts given probabilities by features.
+class CalibrationRows:
+    """Labels, predictions that know nothing of the features, and the features.
+
+    Attributes
+    ----------
+    base : ndarray, shape (r, C)
+        Predicted probabilities.
+    features : ndarray, shape (r, q)
+    y : ndarray, shape (r, C)
+        Mean labels.
+    weight : ndarray, shape (r,)
+        Votes.
+    """
+
+    base: FloatArray
+    features: FloatArray
+    y: FloatArray
+    weight: FloatArray
+
+    def only(self, kept: NDArray[np.bool_]) -> CalibrationRows:
+        """Some of the rows."""
+        return CalibrationRows(self.base[kept], self.features[kept], self.y[kept], self.weight[kept])
+
+    def loss(self, p: FloatArray) -> float:
+        """Log-loss of probabilities, (r, C)."""
+        return -float(self.weight @ (self.y * np.log(np.maximum(p, _TINY))).sum(axis=1))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Recalibration:
+    """A multinomial regression that recalibrates given probabilities by features.
 
     Attributes
     ----------
@@ -37,6 +67,10 @@ class Tilt:
     slope : ndarray, shape (q, C)
         Coefficients of standardised features.
     centre, scale : ndarray, shape (q,)
+
+    References
+    ----------
+    Cox (1958), Two further applications of a model for binary regression, on recalibration by a regression on log-odds.
     """
 
     stretch: float
@@ -46,35 +80,30 @@ class Tilt:
     scale: FloatArray
 
     def of(self, base: FloatArray, features: FloatArray) -> FloatArray:
-        """Tilted probabilities, (r, C)."""
+        """Recalibrated probabilities, (r, C)."""
         logs = np.log(np.maximum(base, _TINY))
         scores = (1 + self.stretch) * logs + self.level + (features - self.centre) / self.scale @ self.slope
         return np.asarray(softmax(scores, axis=1))
 
 
-def fit_tilt(base: FloatArray, features: FloatArray, y: FloatArray, weight: FloatArray, ridge: float) -> Tilt:
-    """Maximise the log-likelihood of ``y`` less the ridge; with an infinite ridge the base stays as it is.
+def fit_recalibration(rows: CalibrationRows, ridge: float) -> Recalibration:
+    """Maximise the log-likelihood of the labels less the ridge; with an infinite ridge the base stays as it is.
 
     Parameters
     ----------
-    base : ndarray, shape (r, C)
-        Probabilities.
-    features : ndarray, shape (r, q)
-    y : ndarray, shape (r, C)
-        Mean labels.
-    weight : ndarray, shape (r,)
-        Votes.
+    rows : CalibrationRows
     ridge : float
         Prior precision of the coefficients of standardised features, in votes.
 
     Examples
     --------
     >>> base, y = np.full((200, 2), 0.5), np.repeat(np.eye(2), 100, axis=0)
-    >>> tilt = fit_tilt(base, y[:, :1], y, np.ones(200), 1.0)
-    >>> bool(tilt.of(base, y[:, :1])[0, 0] > 0.95)
+    >>> fitted = fit_recalibration(CalibrationRows(base, y[:, :1], y, np.ones(200)), ridge=1.0)
+    >>> bool(fitted.of(base, y[:, :1])[0, 0] > 0.95)
     True
     """
-    logs = np.log(np.maximum(base, _TINY))
+    y, weight, features = rows.y, rows.weight, rows.features
+    logs = np.log(np.maximum(rows.base, _TINY))
     centre, scale = features.mean(axis=0), features.std(axis=0)
     scale = np.where(scale > 1e-9, scale, 1.0)
     z = (features - centre) / scale
@@ -102,57 +131,49 @@ def fit_tilt(base: FloatArray, features: FloatArray, y: FloatArray, weight: Floa
         gradient = np.concatenate([[(residual * logs).sum()], residual.sum(axis=0), (z.T @ residual).reshape(-1)])
         return loss, unit * (gradient + penalty * flat)
 
-    return Tilt(*split(unit * minimised(objective, np.zeros(len(penalty)), tolerance=1e-6)), centre, scale)
+    return Recalibration(*split(unit * minimised(objective, np.zeros(len(penalty)), tolerance=1e-6)), centre, scale)
 
 
-def settle_tilts(
-    base: FloatArray, features: FloatArray, y: FloatArray, weight: FloatArray, fold: IntArray, n_folds: int
-) -> tuple[Tilt | None, ...]:
-    """One tilt per fold, learnt from the other folds; None for all where none lowers the held-out log-loss.
+def select_recalibrations(rows: CalibrationRows, fold: IntArray, n_folds: int) -> tuple[Recalibration | None, ...]:
+    """One recalibration per fold, learnt from the other folds; None for all where none lowers the held-out log-loss.
 
-    The base of a row is out of fold. As in the short-stacking of Ahrens et al. (2025), tilts of a few coefficients are
-    fitted on out-of-fold predictions, so that no first stage is trained within a first stage.
+    The base of a row is out of fold. As in the short-stacking of Ahrens et al. (2025), regressions of a few
+    coefficients are fitted on out-of-fold predictions, so that no first stage is trained within a first stage.
 
     Parameters
     ----------
-    base, features, y, weight
-        As for :func:`fit_tilt`.
+    rows : CalibrationRows
     fold : ndarray of int, shape (r,)
     n_folds : int
     """
-    nothing: tuple[Tilt | None, ...] = (None,) * n_folds
-    told = features.std(axis=0) > 1e-9 if len(features) else np.zeros(0, dtype=bool)
-    if not told.any() or any(not (fold != f).any() for f in range(n_folds)):
-        return nothing
-    best = _loss(base, y, weight)
-    kept, misses = nothing, 0
+    none: tuple[Recalibration | None, ...] = (None,) * n_folds
+    varying = rows.features.std(axis=0) > 1e-9 if len(rows.features) else np.zeros(0, dtype=bool)
+    if not varying.any() or any(not (fold != f).any() for f in range(n_folds)):
+        return none
+    best = rows.loss(rows.base)
+    kept, misses = none, 0
     for ridge in _RIDGES:
-        tilts = tuple(
-            fit_tilt(base[fold != f], features[fold != f], y[fold != f], weight[fold != f], ridge)
-            for f in range(n_folds)
-        )
-        loss = _loss(tilted(tilts, base, features, fold), y, weight)
+        fitted = tuple(fit_recalibration(rows.only(fold != f), ridge) for f in range(n_folds))
+        loss = rows.loss(recalibrated(fitted, rows.base, rows.features, fold))
         if loss < best:
-            best, kept, misses = loss, tilts, 0
-        elif kept is not nothing:
+            best, kept, misses = loss, fitted, 0
+        elif kept is not none:
             misses += 1
             if misses > 1:
                 break
     return kept
 
 
-def tilted(tilts: Sequence[Tilt | None], base: FloatArray, features: FloatArray, fold: IntArray) -> FloatArray:
-    """Probabilities, (r, C), tilted by each row's own fold's tilt."""
+def recalibrated(
+    fitted: Sequence[Recalibration | None], base: FloatArray, features: FloatArray, fold: IntArray
+) -> FloatArray:
+    """Probabilities, (r, C), recalibrated by what the fold of each row has learnt."""
     out = base.copy()
-    for f, tilt in enumerate(tilts):
+    for f, recalibration in enumerate(fitted):
         here = np.flatnonzero(fold == f)
-        if tilt is not None and len(here):
-            out[here] = tilt.of(base[here], features[here])
+        if recalibration is not None and len(here):
+            out[here] = recalibration.of(base[here], features[here])
     return out
-
-
-def _loss(p: FloatArray, y: FloatArray, weight: FloatArray) -> float:
-    return -float(weight @ (y * np.log(np.maximum(p, _TINY))).sum(axis=1))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -161,19 +182,17 @@ class HumanGivenVerdict:
 
     Attributes
     ----------
-    tilts : tuple of Tilt or None
+    recalibrations : tuple of Recalibration or None
         By fold; None where the verdicts do not help.
     m : ndarray, shape (r, C)
         Out-of-fold m of the judged cells, in the data's orientation.
     """
 
-    tilts: tuple[Tilt | None, ...]
+    recalibrations: tuple[Recalibration | None, ...]
     m: FloatArray
 
 
-def human_given_verdict(
-    data: PreferenceData, verdicts: Verdicts, base: FloatArray, fold: IntArray, n_folds: int
-) -> HumanGivenVerdict:
+def human_given_verdict(data: PreferenceData, verdicts: Verdicts, base: FloatArray, folds: Folds) -> HumanGivenVerdict:
     """Regress labels on out-of-fold mu and verdicts, both of the pair as shown.
 
     Parameters
@@ -182,24 +201,18 @@ def human_given_verdict(
     verdicts : Verdicts
     base : ndarray, shape (r, C)
         Out-of-fold mu at the judged cells.
-    fold : ndarray of int, shape (n,)
-    n_folds : int
+    folds : Folds
     """
     cells = verdicts.cells
     seen = np.flatnonzero(verdicts.label >= 0)
     judged = verdicts.label[seen]
     turned = cells.flipped
     shown = as_shown(base, turned, data.flip)
-    tilts = settle_tilts(
-        shown[judged],
-        verdicts.features[judged],
-        as_shown(data.cells.y[seen], turned[judged], data.flip),
-        data.cells.n_votes[seen].astype(float),
-        fold[cells.context[judged]],
-        n_folds,
-    )
-    m = tilted(tilts, shown, verdicts.features, fold[cells.context])
-    return HumanGivenVerdict(tilts, as_shown(m, turned, data.flip))
+    labels = as_shown(data.cells.y[seen], turned[judged], data.flip)
+    rows = CalibrationRows(shown[judged], verdicts.features[judged], labels, data.cells.n_votes[seen].astype(float))
+    fitted = select_recalibrations(rows, folds.fold[cells.context[judged]], folds.n_folds)
+    m = recalibrated(fitted, shown, verdicts.features, folds.fold[cells.context])
+    return HumanGivenVerdict(fitted, as_shown(m, turned, data.flip))
 
 
 def as_shown(p: FloatArray, turned: NDArray[np.bool_], flip: IntArray) -> FloatArray:
@@ -210,7 +223,7 @@ def as_shown(p: FloatArray, turned: NDArray[np.bool_], flip: IntArray) -> FloatA
 def soft_labels(
     data: PreferenceData,
     verdicts: Verdicts,
-    tilt: Tilt,
+    recalibration: Recalibration,
     chosen: IntArray,
     base: FloatArray,
 ) -> Cells:
@@ -220,15 +233,15 @@ def soft_labels(
     ----------
     data : PreferenceData
     verdicts : Verdicts
-    tilt : Tilt
+    recalibration : Recalibration
     chosen : ndarray of int, shape (s,)
         Judged cells.
     base : ndarray, shape (s, C)
-        mu there, of the model that the tilt belongs to.
+        mu there, of the model that is recalibrated.
     """
     cells = verdicts.cells
     turned = cells.flipped[chosen]
-    m = as_shown(tilt.of(as_shown(base, turned, data.flip), verdicts.features[chosen]), turned, data.flip)
+    m = as_shown(recalibration.of(as_shown(base, turned, data.flip), verdicts.features[chosen]), turned, data.flip)
     context, first, second = cells.context[chosen], cells.first[chosen], cells.second[chosen]
     return Cells(context, first, second, m, np.ones(len(chosen), dtype=np.intp), turned)
 
@@ -244,10 +257,11 @@ def chosen_for_soft_labels(data: PreferenceData, verdicts: Verdicts, rng: np.ran
     return np.sort(rng.choice(free, most, replace=False))
 
 
-def labelled_share(data: PreferenceData, verdicts: Verdicts, fold: IntArray, n_folds: int) -> FloatArray:
-    """P(human label | judged, x, f) at the labelled cells, (m,): the pair's share, tilted by verdict and features.
+def labelled_share(data: PreferenceData, verdicts: Verdicts, folds: Folds) -> FloatArray:
+    """P(human label | judged, x, f) at the labelled cells, (m,): the pair's share, recalibrated by verdict
+    and features.
 
-    Where the tilt does not lower the held-out log-loss, labels were drawn among the judged pairs without looking at
+    Where the features do not lower the held-out log-loss, labels were drawn among the judged pairs without looking at
     either, and the pair's share is what is left. All labelled cells have been judged. Of many features the leading
     principal components are used.
     """
@@ -259,19 +273,19 @@ def labelled_share(data: PreferenceData, verdicts: Verdicts, fold: IntArray, n_f
     own = ((n_labelled + 20 * share) / (n_judged + 20))[pair]
     own = np.clip(own, 1e-6, 1 - 1e-6)
     base = np.stack([own, 1 - own], axis=1)
-    features = np.hstack([verdicts.features, leading(data.x)[cells.context]])
+    features = np.hstack([verdicts.features, leading_components(data.x)[cells.context]])
     y = np.stack([labelled, ~labelled], axis=1).astype(float)
-    rows = fold[cells.context]
-    tilts = settle_tilts(base, features, y, np.ones(len(y)), rows, n_folds)
-    return tilted(tilts, base, features, rows)[verdicts.label, 0]
+    fold = folds.fold[cells.context]
+    fitted = select_recalibrations(CalibrationRows(base, features, y, np.ones(len(y))), fold, folds.n_folds)
+    return recalibrated(fitted, base, features, fold)[verdicts.label, 0]
 
 
-def leading(x: FloatArray) -> FloatArray:
+def leading_components(x: FloatArray) -> FloatArray:
     """Standardised features, (n, p), missing ones at the mean; of more than 50 the leading principal components.
 
     Examples
     --------
-    >>> leading(np.arange(400.0).reshape(2, 200)).shape, leading(np.ones((3, 2))).tolist()
+    >>> leading_components(np.arange(400.0).reshape(2, 200)).shape, leading_components(np.ones((3, 2))).tolist()
     ((2, 50), [[0.0, 0.0], [0.0, 0.0], [0.0, 0.0]])
     """
     known = ~np.isnan(x)

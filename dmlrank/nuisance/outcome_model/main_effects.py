@@ -1,4 +1,4 @@
-"""Main effects of every item, smooth in the context: a contextual Bradley-Terry model with ties."""
+"""Smooth main effects: a contextual Bradley-Terry model with ties, as a penalised likelihood."""
 
 from __future__ import annotations
 

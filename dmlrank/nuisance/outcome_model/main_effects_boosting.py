@@ -1,4 +1,4 @@
-"""The default learner: smooth main effects of every item, then boosted trees on what these leave."""
+"""The default outcome model: smooth main effects of every item, then boosted trees on what these leave."""
 
 from __future__ import annotations
 

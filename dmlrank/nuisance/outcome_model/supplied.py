@@ -1,4 +1,4 @@
-"""Ready preference probabilities, checked at the door."""
+"""Supplied outcome model: preference probabilities of the user, checked."""
 
 from __future__ import annotations
 

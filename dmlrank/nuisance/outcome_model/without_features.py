@@ -1,4 +1,4 @@
-"""Preference probabilities without context: pair frequencies shrunk to a main-effects fit, all from counts."""
+"""Outcome model without features: pair frequencies shrunk to a main-effects fit by empirical Bayes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ...data.preferences import FloatArray
 # Prior precision of an item effect: far below one vote's information, enough to keep a model without a win finite.
 _RIDGE = 0.1
 _MAX_STEPS = 100
-# Pseudo-votes that the main effects are worth, from "trust the pair's own votes" to "main effects only".
+# Pseudo-votes that the main effects count for, from "trust the pair's own votes" to "main effects only".
 _STRENGTHS = np.concatenate([2.0 ** np.arange(-1, 14), [1e6]])
 
 

@@ -1,4 +1,4 @@
-"""Propensities of all pairs of a context: what an estimator needs whose information depends on them."""
+"""Propensities of all pairs of a context, for estimators whose information depends on them."""
 
 from __future__ import annotations
 

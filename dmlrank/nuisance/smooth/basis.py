@@ -109,21 +109,21 @@ class SmoothBasis:
         own = x if features is None else x[:, features]
         seen = np.isfinite(own)
         centre = np.where(seen, own, 0.0).sum(axis=0) / np.maximum(seen.sum(axis=0), 1)
-        filled = np.where(seen, own, centre)
-        spread = filled.std(axis=0)
+        imputed = np.where(seen, own, centre)
+        spread = imputed.std(axis=0)
         varying = np.flatnonzero(spread > _TINY * np.maximum(np.abs(centre), 1e-300))
         missing = tuple(int(f) for f in used[~seen.all(axis=0)])
         centres = np.zeros(x.shape[1])
         centres[used] = centre
         if len(varying) > _MOST_FEATURES:
-            return cls((), centres, missing, _loadings(filled, centre, spread, varying))
-        low, high = filled.min(axis=0), filled.max(axis=0)
-        between = ((filled > low) & (filled < high)).any(axis=0)
+            return cls((), centres, missing, _loadings(imputed, centre, spread, varying))
+        low, high = imputed.min(axis=0), imputed.max(axis=0)
+        between = ((imputed > low) & (imputed < high)).any(axis=0)
         curved = [f for f in varying if between[f]]
         smooth = len(varying) + _CURVES * len(curved) <= _MOST_SPLINE_COLUMNS
         columns: list[tuple[int, _Columns]] = []
         for f in varying:
-            made = _spline(filled[:, f]) if smooth and f in curved else None
+            made = _spline(imputed[:, f]) if smooth and f in curved else None
             columns.append((int(used[f]), made or _Linear(float(centre[f]), float(spread[f]))))
         return cls(tuple(columns), centres, missing)
 
@@ -190,9 +190,9 @@ def _spline(feature: FloatArray) -> _Spline | None:
     return _Spline(knots, mean, whitening @ turn * weight)
 
 
-def _loadings(filled: FloatArray, centre: FloatArray, spread: FloatArray, varying: IntArray) -> FloatArray:
+def _loadings(imputed: FloatArray, centre: FloatArray, spread: FloatArray, varying: IntArray) -> FloatArray:
     """What takes centred features to their leading principal components, standardised by the largest, (p, c)."""
-    scaled = (filled[:, varying] - centre[varying]) / spread[varying]
+    scaled = (imputed[:, varying] - centre[varying]) / spread[varying]
     values, axes = np.linalg.eigh(scaled.T @ scaled / len(scaled))
     leading = slice(-1, -_COMPONENTS - 1, -1)
     loadings = np.zeros((len(centre), min(_COMPONENTS, len(varying))))
