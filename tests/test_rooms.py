@@ -65,6 +65,16 @@ def test_the_root_holds_only_what_users_and_every_room_need():
     assert {path.stem for path in PACKAGE.glob("*.py")} == {"__init__", "_version", "api", "exceptions", "options"}
 
 
+def test_below_data_there_are_only_arrays():
+    """Names enter in data/ and leave in results: between them nothing is joined by the rows of a frame."""
+    for room in ("nuisance", "estimation", "functionals"):
+        for path in (PACKAGE / room).rglob("*.py"):
+            nodes = list(ast.walk(ast.parse(path.read_text(encoding="utf-8"))))
+            named = [alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names]
+            named += [node.module or "" for node in nodes if isinstance(node, ast.ImportFrom) and not node.level]
+            assert not {"pandas", "narwhals"} & {name.split(".")[0] for name in named}, f"{path.name} imports pandas"
+
+
 def test_no_two_files_of_one_name():
     names = collections.Counter(path.stem for path in PACKAGE.rglob("*.py"))
     assert [name for name, number in names.items() if number > 1 and name not in SHARED_NAMES] == []

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import pandas as pd
 
-from ..data.arrow import arrow_module
+from ..data.frames import arrow_module
 from ..exceptions import DataError, OptionError, nearest
 from ..report.table import Summary
 

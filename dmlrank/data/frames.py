@@ -1,9 +1,11 @@
-"""Any frame at the door: the columns that are needed, as one pandas frame with plain numpy types."""
+"""Reading data frames of any kind (pandas, polars, Arrow, DuckDB): named columns with plain numpy types."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from decimal import Decimal
+from types import ModuleType
 from typing import Any
 
 import narwhals as nw
@@ -12,8 +14,7 @@ import pandas as pd
 from narwhals.exceptions import DuplicateError
 from numpy.typing import NDArray
 
-from ..exceptions import ColumnError, DataError, FrameTypeError, listed, nearest
-from .arrow import frame_columns, is_relation, relation_columns, relation_length, relation_names, series_of
+from ..exceptions import ColumnError, DataError, FrameTypeError, MissingExtraError, listed, nearest
 
 # What pandas calls an object column of nothing but numbers, and whole numbers beyond which floats are not exact.
 _NUMBERS = ("integer", "floating", "mixed-integer-float", "decimal", "boolean")
@@ -21,7 +22,7 @@ _EXACT = 2**53
 # Cells that are looked at to see whether the values of a column recur.
 _PEEK = 1000
 
-# Kinds of columns that patsy would take for a category per value.
+# Types of columns that patsy would take for a category per value.
 _TIMES = {
     "datetime64": "timestamp",
     "datetime": "timestamp",
@@ -43,8 +44,8 @@ def column_names(data: Any) -> list[str]:
     DataError
         If a name stands for more than one column, or there are no rows.
     """
-    frame = None if is_relation(data) else _eager(data)
-    names = pd.Index(relation_names(data) if frame is None else [str(name) for name in frame.columns])
+    frame = None if _is_relation(data) else _eager(data)
+    names = pd.Index(_relation_names(data) if frame is None else [str(name) for name in frame.columns])
     if not names.is_unique:
         raise _several(names)
     if frame is not None:
@@ -66,9 +67,9 @@ def take_columns(data: Any, names: Sequence[str]) -> pd.DataFrame:
     DataError
         If there are no rows, or a DuckDB relation cannot be read.
     """
-    if is_relation(data):
-        columns = relation_columns(data, names) if names else []
-        n_rows = len(columns[0]) if names else relation_length(data)
+    if _is_relation(data):
+        columns = _relation_columns(data, names) if names else []
+        n_rows = len(columns[0]) if names else _relation_length(data)
     else:
         frame = _eager(data)
         known, n_rows = [str(name) for name in frame.columns], len(frame)
@@ -109,7 +110,7 @@ def plain_column(column: pd.Series) -> pd.Series:
     [1.0, nan]
     """
     if isinstance(column.dtype, pd.ArrowDtype):
-        plain = series_of(column.array.__arrow_array__())
+        plain = _series_of(column.array.__arrow_array__())
         column = pd.Series(plain.array, index=column.index, name=column.name)
     dtype = column.dtype
     if isinstance(dtype, pd.CategoricalDtype):
@@ -134,6 +135,26 @@ def as_array(value: Any) -> NDArray[Any]:
         return value
     column = plain_column(pd.Series(list(value) if isinstance(value, np.ndarray) else value))
     return stack_vectors(column) if is_vector_column(column) else np.asarray(column)
+
+
+def arrow_module(kind: str) -> ModuleType:
+    """pyarrow, which reading ``kind`` needs.
+
+    Raises
+    ------
+    MissingExtraError
+        If it is not installed.
+
+    Examples
+    --------
+    >>> arrow_module("a parquet file").__name__
+    'pyarrow'
+    """
+    try:
+        import pyarrow
+    except ImportError:
+        raise MissingExtraError(f"reading {kind} needs pyarrow: pip install 'dmlrank[arrow]'") from None
+    return pyarrow
 
 
 def name_of(value: object) -> str:
@@ -248,7 +269,7 @@ def _eager_columns(frame: nw.DataFrame[Any], places: Sequence[int]) -> list[pd.S
     if not places:
         return []
     if frame.implementation.is_polars() or frame.implementation.is_pyarrow():
-        return frame_columns(frame, places)
+        return _frame_columns(frame, places)
     table = frame.select(nw.nth(*places)).to_pandas()
     return [table.iloc[:, place] for place in range(len(places))]
 
@@ -288,3 +309,84 @@ def _numbers(column: pd.Series) -> NDArray[Any]:
     filled = np.full(len(column), np.nan if exact else None, dtype=float if exact else object)
     filled[~missing] = known
     return filled
+
+
+def _frame_columns(frame: nw.DataFrame[Any], places: Sequence[int]) -> list[pd.Series]:
+    """Columns of an eager polars or pyarrow frame, by place, as pandas Series.
+
+    A polars Categorical becomes strings: the order of its levels is that in which the process has met them. An Enum
+    and an Arrow dictionary are categories in the order in which they were declared.
+    """
+    arrow_module(f"a {frame.implementation.value} frame")
+    columns = [frame[:, place] for place in places]
+    if frame.implementation.is_polars():
+        columns = [c.cast(nw.String) if c.dtype == nw.Categorical else c for c in columns]
+    return [_series_of(column.to_arrow()) for column in columns]
+
+
+def _is_relation(data: Any) -> bool:
+    """Whether a caller's frame is a DuckDB relation, which is a query and holds no rows."""
+    kind = type(data)
+    return kind.__name__ == "DuckDBPyRelation" and kind.__module__.lstrip("_").startswith("duckdb")
+
+
+def _relation_columns(relation: Any, names: Sequence[str]) -> list[pd.Series]:
+    """Columns of a DuckDB relation, read by one query, in the order of its rows.
+
+    Raises
+    ------
+    DataError
+        If the connection is told not to keep the order of rows, or the query fails.
+    """
+    arrow_module("a DuckDB relation")
+    quoted = ", ".join('"' + name.replace('"', '""') + '"' for name in names)
+    with _own_errors():
+        _check_order(relation)
+        table = relation.project(quoted).to_arrow_table()
+    return [_series_of(table.column(place)) for place in range(len(names))]
+
+
+def _relation_names(relation: Any) -> list[str]:
+    """Names of the columns of a DuckDB relation; no row is read."""
+    with _own_errors():
+        return list(relation.columns)
+
+
+def _relation_length(relation: Any) -> int:
+    """Number of rows of a DuckDB relation."""
+    with _own_errors():
+        ((n_rows,),) = relation.aggregate("count(*)").fetchall()
+    return int(n_rows)
+
+
+def _series_of(column: Any) -> pd.Series:
+    """An Arrow array as a pandas Series; whole numbers beside missing ones stay exact."""
+    kind = column.type
+    if hasattr(kind, "index_type") and str(kind.index_type).startswith("uint"):
+        # Older releases of pyarrow cannot turn unsigned codes of a dictionary into pandas.
+        pa = arrow_module("a dictionary")
+        column = column.cast(pa.dictionary(pa.int64(), kind.value_type, ordered=kind.ordered))
+    return pd.Series(column.to_pandas(integer_object_nulls=True)).rename(None)
+
+
+def _check_order(relation: Any) -> None:
+    # Asked of an empty selection, so that no row is computed for it.
+    ((_, kept),) = relation.limit(0).aggregate("count(*), current_setting('preserve_insertion_order')").fetchall()
+    if not kept:
+        raise DataError(
+            "the DuckDB connection has preserve_insertion_order = false, so its rows have no order to keep; set it to "
+            "true, or hand over relation.to_arrow_table()"
+        )
+
+
+@contextmanager
+def _own_errors() -> Iterator[None]:
+    """DuckDB's errors as one of ours, others as they are."""
+    try:
+        yield
+    except DataError:
+        raise
+    except Exception as error:
+        if not type(error).__module__.lstrip("_").startswith("duckdb"):
+            raise
+        raise DataError(f"the DuckDB relation cannot be read: {error}") from None

@@ -29,6 +29,9 @@ from .outcomes import ComparedItems, Outcomes, read_labels, read_probabilities
 from .preferences import IntArray, PreferenceData, first_rows, gather_cells
 from .unlabelled import append_unlabelled, rows_below
 
+# What to do about a frame that is not the same at every reading.
+_STEADY = "; hand over one that stays as it is, for a DuckDB relation relation.to_arrow_table()"
+
 
 def read_preferences(
     formula: str,
@@ -229,23 +232,31 @@ def with_columns(data: PreferenceData, frame: Any, unlabelled: Any, names: Seque
     known = data.columns
     wanted = known.available if names is None else names
     new = [name for name in dict.fromkeys(wanted) if name in known.available and name not in known]
-    if not new:
-        return data
-    table = take_columns(frame, [*known, *new])
+    return replace(data, columns=known.joined(_read_again(data, frame, unlabelled, new))) if new else data
+
+
+def check_same_rows(data: PreferenceData, frame: Any, unlabelled: Any) -> None:
+    """Raise :class:`DataError` unless the frames have the rows that the data were read from, in the same order."""
+    _read_again(data, frame, unlabelled, ())
+
+
+def _read_again(data: PreferenceData, frame: Any, unlabelled: Any, names: Sequence[str]) -> Columns:
+    """The columns of the data and others, from another reading of the frames."""
+    known = data.columns
+    table = take_columns(frame, [*known, *names])
     if unlabelled is not None:
         has = column_names(unlabelled)
         table = rows_below(table, take_columns(unlabelled, [name for name in table.columns if name in has]))
-    changed = [f"{len(table)} rows in place of {data.n_rows}"] if len(table) != data.n_rows else []
-    if not changed:
-        again = Columns(known.available, table).only(data.row_index)
-        changed = [f"column {name!r} differs" for name in known.differing(again)]
+    if len(table) != data.n_rows:
+        raise DataError(f"the frame has {len(table)} rows; when it was read it had {data.n_rows}{_STEADY}")
+    again = Columns(known.available, table).only(data.row_index)
+    changed = known.differing(again)
     if changed:
         raise DataError(
-            f"the frame has other rows than when it was read, or has them in another order ({changed[0]}), so that "
-            f"{listed(new)} cannot be joined to what was read; hand over a frame whose rows stay as they are, such as "
-            f"relation.to_arrow_table() for a DuckDB relation"
+            f"the frame has other values of {listed(changed)} than when it was read, or its rows in another order"
+            f"{_STEADY}"
         )
-    return replace(data, columns=known.joined(again))
+    return again
 
 
 def _kept_columns(rows: Rows) -> Columns:

@@ -855,7 +855,8 @@ class RankResults:
 
         Another functional, estimator, floor, covariance of the same folds or level trains nothing anew. Another
         ``context``, ``categories``, ``missing``, ``votes``, ``unlabelled``, column of propensities or clusters reads
-        the frame again, as it is then.
+        the frame again, as it is then. Another judge or ``propensity_formula``, or another function of prompts, reads
+        only the columns that it lacks, and is refused if the frame's rows have changed or moved since the fit.
 
         Raises
         ------

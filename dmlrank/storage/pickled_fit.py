@@ -24,7 +24,8 @@ import patsy.builtins
 from ..data.formula.features import FeatureMap, caller_environment
 from ..data.formula.parse import names_in, parse_formula
 from ..data.frames import column_names, take_columns
-from ..exceptions import DmlrankError, DmlrankWarning, StorageError
+from ..data.read_votes import check_same_rows
+from ..exceptions import DataError, DmlrankError, DmlrankWarning, StorageError
 from ..fit.inputs import Reading, read_source
 from ..fit.state import Source, Steps
 from ..options import Options
@@ -98,7 +99,7 @@ def store_steps(steps: Steps) -> StoredSteps:
     ------
     StorageError
         If a function of the formula or an option cannot be stored, because it is a lambda, or defined in a function or
-        in the script that was started.
+        in the script that was started; or the frame is not as it was when the fit read it.
     """
     source, names = steps.source, _formula_names(steps.source)
     for name, value in names.items():
@@ -106,6 +107,10 @@ def store_steps(steps: Steps) -> StoredSteps:
     for item in fields(Options):
         _dump(getattr(steps.options, item.name), f"the option {item.name}")
     frame = take_columns(source.data, column_names(source.data))
+    try:
+        check_same_rows(steps.data, frame, steps.options.unlabelled)
+    except DataError as error:
+        raise StorageError(f"the data cannot be stored: {error}") from None
     reading = _dump((source.formula, frame, names, steps.options), "the data frame")
     return StoredSteps(reading, _dump(steps, "a step of the fit"))
 

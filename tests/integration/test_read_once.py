@@ -1,0 +1,124 @@
+"""The user's frame is read once in a fit: rows that come in another order the next time change nothing."""
+
+from __future__ import annotations
+
+import duckdb
+import numpy as np
+import pandas as pd
+import pytest
+
+import dmlrank as dr
+from dmlrank.exceptions import DataError, StorageError
+
+pytestmark = pytest.mark.filterwarnings("ignore::dmlrank.exceptions.DmlrankWarning")
+
+FORMULA = "winner ~ C(category) + length | model_a + model_b"
+OPTIONS = {"context": "question_id", "n_folds": 2, "rng": 0, "min_labels": 1}
+
+
+def constant_shares(features, labels, weights, rng):
+    """A learner that predicts the labels' shares, whatever the order of the rows."""
+    shares = np.bincount(labels, weights, minlength=labels.max() + 1) / weights.sum()
+    return lambda rows: np.tile(shares, (len(rows), 1))
+
+
+@pytest.fixture(scope="module")
+def battles():
+    frame = dr.datasets.simulate_arena(n=400, no_vote=0.0, rng=0)
+    rng = np.random.default_rng(1)
+    frame["verdict"] = np.where(rng.random(400) < 0.7, frame["winner"], "tie")
+    frame.loc[frame.index % 3 == 0, "winner"] = None
+    frame["site"] = rng.choice([f"s{i}" for i in range(40)], 400)
+    frame["hardness"] = frame["category"].map({name: i % 2 for i, name in enumerate(sorted(set(frame["category"])))})
+    return frame
+
+
+@pytest.fixture
+def restless(battles):
+    """A query without an order of its own: its rows come otherwise at every reading."""
+    relation = duckdb.connect().from_df(battles).query("t", "SELECT * FROM t ORDER BY random()")
+    first, second = (relation.to_arrow_table()["question_id"].to_pylist() for _ in range(2))
+    assert first != second
+    return relation
+
+
+def by_context(contexts, models):
+    """Propensities that depend on the context: a shift of its rows against each other would show."""
+    sizes = contexts["length"].to_numpy(dtype=float)
+    level = 0.02 + 0.05 * (sizes - sizes.min()) / np.ptp(sizes)
+    return np.tile(level[:, None, None], (1, len(models), len(models)))
+
+
+def judge_by_context(contexts, models):
+    """Verdicts of a function: probabilities that depend on the context."""
+    first = contexts["category"].astype(str).str.len().to_numpy() / 50
+    shares = np.stack([0.3 + first, 0.4 - first, np.full(len(contexts), 0.3)], axis=1)
+    return np.tile(shares[:, None, None, :], (1, len(models), len(models), 1))
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"judge": "verdict"},
+        {"judge": judge_by_context},
+        {"propensity": by_context},
+        {"propensity": by_context, "judge": {"gpt": "verdict", "rule": judge_by_context}},
+        {"cov_type": "cluster", "cov_kwds": {"groups": "site"}},
+        {"weights": "length"},
+    ],
+)
+def test_verdicts_functions_clusters_and_weights_stay_with_their_rows(battles, restless, options):
+    given = {"learner": constant_shares, "propensity": "marginal"} | OPTIONS | options
+    expected, found = (dr.dml_rank(FORMULA, data, **given) for data in (battles, restless))
+    np.testing.assert_allclose(found.params, expected.params, rtol=1e-8)
+    np.testing.assert_allclose(found.bse, expected.bse, rtol=1e-8)
+
+
+def test_groups_of_a_feature_are_those_of_the_fit(battles, restless):
+    given = OPTIONS | {"learner": constant_shares, "propensity": "marginal"}
+    expected, found = (dr.dml_rank(FORMULA, data, **given).by("category") for data in (battles, restless))
+    np.testing.assert_allclose(found.params, expected.params, rtol=1e-8)
+    expected, found = (dr.dml_rank(FORMULA, data, **given).project("~ length") for data in (battles, restless))
+    np.testing.assert_allclose(found.params, expected.params, rtol=1e-6)
+
+
+def test_selection_features_stay_with_their_rows(battles, restless):
+    def selection(data):
+        result = dr.dml_rank(
+            "winner ~ 1 | model_a + model_b", data, propensity_formula="~ length", learner=constant_shares, **OPTIONS
+        )
+        found = result.steps.data
+        return pd.Series(found.by_context("length"), index=found.context_ids).sort_index()
+
+    pd.testing.assert_series_equal(selection(restless), selection(battles), check_names=False)
+
+
+def test_a_later_reading_of_other_rows_is_refused(battles, restless, tmp_path):
+    result = dr.dml_rank(FORMULA, restless, learner=constant_shares, propensity="marginal", **OPTIONS)
+    for later in (lambda: result.by("hardness"), lambda: result.update(judge="verdict")):
+        with pytest.raises(DataError, match=r"in another order.* relation.to_arrow_table\(\)"):
+            later()
+    with pytest.raises(StorageError, match="another order"):
+        result.save(tmp_path / "fit.pkl", with_data=True)
+
+
+def test_a_later_reading_of_the_same_rows_is_joined(battles):
+    given = OPTIONS | {"learner": constant_shares, "propensity": "marginal"}
+    result = dr.dml_rank("winner ~ C(category) | model_a + model_b", battles, **given)
+    assert result.by("hardness").groups == ["0", "1"]
+    result = dr.dml_rank(FORMULA, battles, **given)
+    later, at_once = result.update(judge="verdict"), dr.dml_rank(FORMULA, battles, judge="verdict", **given)
+    np.testing.assert_array_equal(later.params, at_once.params)
+    assert later.steps.data is result.steps.data
+
+
+def test_a_check_reads_probabilities_and_unsteady_rows(battles, restless):
+    expected, found = (dr.check(FORMULA, data, context="question_id", min_labels=1) for data in (battles, restless))
+    pd.testing.assert_frame_equal(
+        found.labels.sort_values("label", ignore_index=True), expected.labels.sort_values("label", ignore_index=True)
+    )
+    share = np.random.default_rng(0).uniform(size=len(battles))
+    soft = battles.assign(p_a=share, p_b=1 - share)
+    shown = dr.check("p_a + p_b ~ 1 | model_a + model_b", soft, context="question_id")
+    assert shown.labels["label"].tolist() == ["p_a", "p_b"]
+    assert "p_a = first wins" in str(shown)
