@@ -95,17 +95,18 @@ def propensities_at_multiplier(
 
 
 def kkt_residual(
-    information: FloatArray, cost: FloatArray, lower: FloatArray, found: Allocation, *, rows: int = ROWS
+    information: FloatArray, cost: FloatArray, lower: FloatArray, found: Allocation, *, cells: int = 50_000
 ) -> float:
     """Largest relative violation of the Karush-Kuhn-Tucker conditions information / pi^2 = lambda cost + nu.
 
-    At floors and at ones the conditions are one-sided.
+    At floors and at ones the conditions are one-sided. About ``cells`` cells are looked at together: a dozen arrays of
+    this size stay in the processor's cache, which is several times as fast as arrays of whole blocks of contexts.
     """
     if np.isinf(found.multiplier):
         return 0.0
     worst = 0.0
     cost = np.broadcast_to(cost, information.shape)
-    for block in _blocks(len(information), rows):
+    for block in _blocks(len(information), max(1, cells // information.shape[1])):
         price = found.multiplier * cost[block]
         if found.context_multiplier is not None:
             price = price + found.context_multiplier[block, None]
@@ -131,9 +132,10 @@ def _block_of(cost: FloatArray, block: slice, shape: tuple[int, ...]) -> FloatAr
 def _at_level(rate: FloatArray, lower: FloatArray, level: FloatArray | float) -> FloatArray:
     """clip(level rate) between the floors and one, (b, m); at level infinity, one wherever a label tells anything."""
     with np.errstate(invalid="ignore"):
-        raised = np.asarray(level)[..., None] * rate
-    np.nan_to_num(raised, copy=False, nan=0.0)  # a label that tells nothing, at an infinite level
-    return np.clip(raised, lower, 1.0)
+        scaled = np.asarray(level)[..., None] * rate
+    if not np.isfinite(level).all():
+        scaled[np.isnan(scaled)] = 0.0  # a label that tells nothing
+    return np.clip(scaled, lower, 1.0, out=scaled)
 
 
 def _budget_level(

@@ -73,6 +73,7 @@ def optimise(
     lower: FloatArray,
     budget: float,
     information: FloatArray | None = None,
+    certify: bool = True,
     max_steps: int | None = None,
     rows: int = ROWS,
 ) -> Optimum:
@@ -89,13 +90,15 @@ def optimise(
     budget : float
     information : ndarray, shape (n, m), optional
         Of a label of each cell to an A criterion, where that is known already.
+    certify : bool
+        Whether to compute the violation of the optimality conditions where no search needs it; it is NaN otherwise.
     max_steps : int, optional
         Most steps of an iterative minimisation; 300 for a determinant, 6000 where labels inform each other when None.
     rows : int
         Contexts whose temporary arrays live at a time in an allocation.
     """
 
-    programme = _Programme(problem, criterion, between_covariance, lower, budget, rows)
+    programme = _Programme(problem, criterion, between_covariance, lower, budget, certify, rows)
     if problem.interdependent:
         return programme.interdependent(max_steps or _INTERDEPENDENT_STEPS)
     if criterion.kind == "A":
@@ -112,6 +115,7 @@ class _Programme:
     between_covariance: FloatArray
     lower: FloatArray
     budget: float
+    certify: bool
     rows: int
 
     def sigma(self, propensity: FloatArray) -> FloatArray:
@@ -125,14 +129,14 @@ class _Programme:
 
     def residual(self, information: FloatArray, found: Allocation) -> float:
         """Violation of the optimality conditions."""
-        return kkt_residual(information, self.problem.cost, self.lower, found, rows=self.rows)
+        return kkt_residual(information, self.problem.cost, self.lower, found)
 
     def a_optimal(self, information: FloatArray | None) -> Optimum:
         """The smallest sum of variances."""
         if information is None:
             information = self.problem.label_information(self.criterion.metric(self.between_covariance))
         found = self.allocate(information)
-        residual = self.residual(information, found)
+        residual = self.residual(information, found) if self.certify else np.nan
         del information
         return Optimum(found, self.sigma(found.propensity), residual, 1)
 
@@ -161,6 +165,8 @@ class _Programme:
                 break
             past = [*past[1 - _HISTORY :], (_log(inverse), _log(plain))]
             inverse = _extrapolated(past) if len(past) > 1 else plain
+        if not self.certify:
+            return Optimum(found, sigma, np.nan, step)
         return Optimum(found, sigma, self.residual(problem.label_information(criterion.metric(sigma)), found), step)
 
     def interdependent(self, max_steps: int) -> Optimum:

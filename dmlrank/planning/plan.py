@@ -19,7 +19,7 @@ from ..options import check_alpha, resolve_seed
 from ..plotting.heat_maps import heat_map
 from ..report.table import Summary
 from .plan_summary import expected_labels, plan_summary
-from .power import max_width, power_of, predicted_precision, required_std_error, smallest_budget
+from .power import cheapest_solution, max_width, power_of, predicted_precision, required_std_error
 from .robustness import Regret, regret_of
 from .sampling import PlanHeader, draw_cells, sample_frame, tasks_json
 from .specification import PlanSolution, PlanSpecification, solve
@@ -51,7 +51,11 @@ class Plan:
     @classmethod
     def within(cls, specification: PlanSpecification, budget: float) -> Plan:
         """The optimal plan of a specification within a budget."""
-        solution = solve(specification, budget)
+        return cls.of(specification, solve(specification, budget))
+
+    @classmethod
+    def of(cls, specification: PlanSpecification, solution: PlanSolution) -> Plan:
+        """The plan that a solution of a specification is."""
         return cls(specification.problem.pairs.table(solution.propensity), specification, solution)
 
     @property
@@ -206,7 +210,7 @@ class Plan:
             reached = excess(solution)
             return self._too_few(f"makes the widest interval {reached * wanted:.4g} wide, not {wanted:g}", reached)
 
-        return Plan.within(self.specification, smallest_budget(self.specification, self.budget, excess, explain))
+        return Plan.of(self.specification, cheapest_solution(self.specification, self.budget, excess, explain))
 
     def for_power(
         self, first: str, second: str, power: float = 0.8, alpha: float = 0.05, difference: float | None = None
@@ -256,7 +260,7 @@ class Plan:
                 reached,
             )
 
-        return Plan.within(self.specification, smallest_budget(self.specification, self.budget, excess, explain))
+        return Plan.of(self.specification, cheapest_solution(self.specification, self.budget, excess, explain))
 
     def at(self, contexts: object) -> FloatArray:
         """Propensities of the same rule in other contexts, (n, K, K).

@@ -88,13 +88,13 @@ def required_std_error(difference: float, power: float, alpha: float) -> float:
     return abs(difference) / float(distance)
 
 
-def smallest_budget(
+def cheapest_solution(
     specification: PlanSpecification,
     start: float,
     excess: Callable[[PlanSolution], float],
     explain: Callable[[PlanSolution], str],
-) -> float:
-    """The smallest budget with ``excess(solution) <= 1``, to four figures.
+) -> PlanSolution:
+    """The solution of the smallest budget with ``excess(solution) <= 1``, to four figures.
 
     Parameters
     ----------
@@ -119,11 +119,13 @@ def smallest_budget(
         else None
     )
 
-    def log_excess(log_budget: float) -> float:
-        solution = solve(specification, float(np.exp(log_budget)), information=information)
-        return float(np.log(excess(solution)))
+    def solution_at(log_budget: float, certify: bool = True) -> PlanSolution:
+        return solve(specification, float(np.exp(log_budget)), information=information, certify=certify)
 
-    everything = solve(specification, problem.total_cost, information=information)
+    def log_excess(log_budget: float) -> float:
+        return float(np.log(excess(solution_at(log_budget, certify=False))))
+
+    everything = solve(specification, problem.total_cost, information=information, certify=False)
     if excess(everything) > 1:
         raise OptionError(explain(everything))
     top = float(np.log(everything.expected_cost))
@@ -131,11 +133,11 @@ def smallest_budget(
     if specification.min_propensity is not None:
         least = float(np.log(specification.min_propensity * problem.total_cost))
         if log_excess(least) <= 0:
-            return float(np.exp(least))
+            return solution_at(least)
     low = max(min(float(np.log(start)), top) - 0.7, least)
     while log_excess(low) <= 0:
         top, low = low, max(low - 1.5, least)
     found = float(brentq(log_excess, low, top, xtol=_CLOSE / 4)) if log_excess(top) < 0 else top
     while log_excess(found) > 0:
         found += _CLOSE / 2
-    return float(np.exp(found))
+    return solution_at(found)

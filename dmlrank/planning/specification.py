@@ -135,7 +135,8 @@ class PlanSolution:
         n times the covariance of the estimates: for the plan, for the plan before exploration is mixed in, and for the
         uniform one of the same cost.
     kkt_residual : float
-        Largest relative violation of the Karush-Kuhn-Tucker conditions, before exploration is mixed in.
+        Largest relative violation of the Karush-Kuhn-Tucker conditions, before exploration is mixed in; NaN where the
+        solution is a step of a search and was not certified.
     multiplier : float
         What one more unit of budget would take off the objective, times n; zero where the budget is slack.
     n_steps : int
@@ -163,6 +164,7 @@ def solve(
     budget: float,
     *,
     information: FloatArray | None = None,
+    certify: bool = True,
     max_steps: int | None = None,
     rows: int = ROWS,
 ) -> PlanSolution:
@@ -174,7 +176,7 @@ def solve(
     budget : float
     information : ndarray, shape (n, m), optional
         Of a label of each cell to an A criterion, where that is known already.
-    max_steps, rows
+    certify, max_steps, rows
         As for :func:`dmlrank.planning.criteria.optimise`.
     """
     problem, floor = specification.problem, specification.floor(budget)
@@ -185,6 +187,7 @@ def solve(
         lower=np.full((1, 1), floor),
         budget=budget,
         information=information,
+        certify=certify,
         max_steps=max_steps,
         rows=rows,
     )

@@ -333,6 +333,11 @@ def test_for_width_finds_the_smallest_budget(mu, one_pair, criterion):
     assert wanted * (1 - 1e-3) < reached <= wanted
     assert wider.budget > 20
     assert plan.for_width(reached * 1.2).budget < wider.budget
+    # The search itself certifies nothing; what it ends with is certified as any plan is.
+    assert (
+        wider.kkt_residual
+        == dr.design(mu, "bt", budget=wider.budget, one_pair=one_pair, criterion=criterion).kkt_residual
+    )
     tight = plan.for_width(wanted, method="none")
     assert tight.predicted(method="none")["width"].max() == pytest.approx(wanted, rel=1e-3)
     assert tight.budget < wider.budget
