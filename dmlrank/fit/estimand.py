@@ -114,15 +114,7 @@ def comparison_graph(data: PreferenceData, graph: Any, min_labels: int) -> Graph
         return Graph.observed(data.pair_counts(), min_labels, data.ordered)
     else:
         edges = np.asarray(graph)
-    shape = (data.n_items, data.n_items)
-    if edges.shape != shape or edges.dtype != bool:
-        raise OptionTypeError(
-            f"graph= has shape {edges.shape} and type {edges.dtype}; allowed: 'observed', 'complete', or a symmetric "
-            f"boolean array (models, models) = {shape}"
-        )
-    if not (edges == edges.T).all() or edges.diagonal().any():
-        raise GraphError("graph= is not symmetric with an empty diagonal: a pair is compared or it is not")
-    return Graph(edges)
+    return given_graph(edges, data.n_items, option="graph=", words="'observed', 'complete'")
 
 
 def set_up(
@@ -137,15 +129,9 @@ def set_up(
     """Bind the functional to the graph and the weights that the options ask for."""
     compared = comparison_graph(data, graph, min_labels)
     weights = _category_weights(category_weights, data)
-    if not data.ordered and not weights.mirrored:
-        raise OptionError(
-            f"position_bias=False needs category weights that mirror (second = first with the wins exchanged); "
-            f"these do not: {weights.first} and {weights.second}"
-        )
-    bound = chosen_functional(functional).bind(weights, compared, _edge_weights(edge_weights, data, compared))
-    if isinstance(bound, Custom):
-        bound = bound if data.ordered else bound.without_order()
-        bound.examine(data.n_items)
+    bound = bind_functional(
+        functional, weights, compared, edge_weights=_edge_weights(edge_weights, data, compared), ordered=data.ordered
+    )
     counts = data.pair_counts()
     enough = Graph.observed(counts, min_labels, data.ordered).edges
     n_left_out = int(np.triu((counts + counts.T > 0) & ~compared.edges).sum())
@@ -195,6 +181,88 @@ def _warn_of_graph(
         )
 
 
+def bind_functional(
+    functional: Any, weights: CategoryWeights, graph: Graph, *, edge_weights: FloatArray | None, ordered: bool
+) -> Functional:
+    """The functional that ``functional=`` stands for, bound to weights and graph; a fit's and a plan's.
+
+    Parameters
+    ----------
+    functional : str, Functional or callable
+    weights : CategoryWeights
+    graph : Graph
+    edge_weights : ndarray, shape (K, K), or None
+    ordered : bool
+        Whether the order of a pair matters.
+
+    Raises
+    ------
+    OptionError, OptionTypeError
+        If it cannot be used with these.
+    """
+    if not ordered and not weights.mirrored:
+        raise OptionError(
+            f"position_bias=False needs category weights that mirror (second = first with the wins exchanged); "
+            f"these do not: {weights.first} and {weights.second}"
+        )
+    bound = chosen_functional(functional).bind(weights, graph, edge_weights)
+    if isinstance(bound, Custom):
+        bound = bound if ordered else bound.without_order()
+        bound.examine(len(graph.edges))
+    return bound
+
+
+def given_graph(edges: NDArray[Any], n_items: int, *, option: str, words: str) -> Graph:
+    """A graph from the caller's array, checked; a fit's and a plan's.
+
+    Parameters
+    ----------
+    edges : ndarray
+    n_items : int
+    option : str
+        In errors: how the option is called.
+    words : str
+        In errors: what is allowed beside an array.
+    """
+    shape = (n_items, n_items)
+    if edges.shape != shape or edges.dtype != bool:
+        raise OptionTypeError(
+            f"{option} has shape {edges.shape} and type {edges.dtype}; allowed: {words}, or a symmetric boolean array "
+            f"(models, models) = {shape}"
+        )
+    if not (edges == edges.T).all() or edges.diagonal().any():
+        raise GraphError(f"{option} is not symmetric with an empty diagonal: a pair is compared or it is not")
+    return Graph(edges)
+
+
+def given_category_weights(weights: Any, n_categories: int, *, numbers: str, counted: str) -> CategoryWeights:
+    """Category weights that are no word, checked; a fit's and a plan's.
+
+    Parameters
+    ----------
+    weights : CategoryWeights or two sequences of n_categories numbers
+    n_categories : int
+    numbers : str
+        In errors: what two sequences hold.
+    counted : str
+        In errors: what has how many categories.
+    """
+    if not isinstance(weights, CategoryWeights):
+        try:
+            first, second = weights
+            weights = CategoryWeights(tuple(first), tuple(second))
+        except (TypeError, ValueError) as error:
+            if isinstance(error, OptionError):
+                raise
+            raise OptionTypeError(
+                f"category_weights is a {type(weights).__name__}; allowed: 'half', 'paper', CategoryWeights, or two "
+                f"sequences with {numbers}"
+            ) from None
+    if weights.n_categories != n_categories:
+        raise OptionError(f"category_weights has {weights.n_categories} categories, {counted}")
+    return weights
+
+
 def chosen_functional(functional: Any) -> Functional:
     """The functional that ``functional=`` stands for, not yet bound."""
     if isinstance(functional, str):
@@ -216,23 +284,12 @@ def chosen_functional(functional: Any) -> Functional:
 def _category_weights(weights: Any, data: PreferenceData) -> CategoryWeights:
     if isinstance(weights, str):
         return CategoryWeights.for_categories(data.categories, weights)
-    if not isinstance(weights, CategoryWeights):
-        try:
-            first, second = weights
-            weights = CategoryWeights(tuple(first), tuple(second))
-        except (TypeError, ValueError) as error:
-            if isinstance(error, OptionError):
-                raise
-            raise OptionTypeError(
-                f"category_weights is a {type(weights).__name__}; allowed: 'half', 'paper', CategoryWeights, or two "
-                f"sequences with one number per category {data.categories}"
-            ) from None
-    if weights.n_categories != data.n_categories:
-        raise OptionError(
-            f"category_weights has {weights.n_categories} categories, the data have {data.n_categories}: "
-            f"{data.categories}"
-        )
-    return weights
+    return given_category_weights(
+        weights,
+        data.n_categories,
+        numbers=f"one number per category {data.categories}",
+        counted=f"the data have {data.n_categories}: {data.categories}",
+    )
 
 
 def _edge_weights(edge_weights: Any, data: PreferenceData, graph: Graph) -> FloatArray | None:

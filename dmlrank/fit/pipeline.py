@@ -10,19 +10,13 @@ import numpy as np
 
 from ..data.preferences import FloatArray, IntArray, PreferenceData
 from ..data.read_clusters import Clusters
-from ..estimation.bt_restricted import RestrictedResampling, pairs_needed, resampling_under_restriction
 from ..estimation.cross_fitting import HeldOutLabels, MuSource
 from ..estimation.diagnostics import Validity, assess, remaining_bias, warn_of
-from ..estimation.influence import Influence, InfluenceFunction
-from ..estimation.one_step import one_step
-from ..estimation.one_step_result import Estimands
-from ..estimation.outcome_floor import clip_and_renormalise
+from ..estimation.influence import InfluenceFunction
 from ..exceptions import DmlrankWarning
 from ..functionals import Custom, Dominance, SoftMin
 from ..functionals.base import is_linear, output_names
-from ..functionals.win_probability import PairWinProbability
 from ..inference.covariance import Covariance, unforeseen_constant
-from ..inference.hausman import RestrictionTest, hausman_test
 from ..nuisance.boosting.tuning import check_tune
 from ..nuisance.outcome_model.user_learners import check_learner
 from ..nuisance.propensity_model.supplied import check_propensity
@@ -31,13 +25,10 @@ from .bt_mle import maximum_likelihood
 from .cache import Cache
 from .estimand import Setup
 from .estimators import estimator_named
-from .fit_covariance import covariance_of, make_covariance
+from .fit_covariance import make_covariance
 from .inputs import Reading, columns_of_later_steps, prepare_inputs, read_source
-from .repetition import make_repetition, restricted_score
+from .repetition import make_repetition
 from .state import Source, Steps
-
-# Tells the draws of its test from those of the fit.
-_NOISE = 20
 
 
 def run(options: Options, source: Source, previous: Steps | None = None) -> Steps:
@@ -150,68 +141,6 @@ def scores_covariance(
         fixed_prompts=prompts == "fixed",
         estimates=estimator_named(estimator).estimates(repeated) if len(repeated) > 1 else None,
     )
-
-
-def pair_share(steps: Steps, item: int, opponent: int) -> tuple[float, Covariance]:
-    """Share of comparisons that ``item`` wins against ``opponent``, estimated as the scores are."""
-    if steps.likelihood:
-        share = steps.likelihood.share_influence(steps.influence.by_context(), item, opponent)
-        return float(share.estimate[0]), covariance_of(steps, share, np.empty((0, 1)))
-    score = PairWinProbability(steps.setup.weights, item, opponent)
-    jobs = steps.options.n_jobs
-    influences = [
-        one_step(Estimands(score), steps.data, r.nuisances, steps.blocks, steps.population(r), n_jobs=jobs).target
-        for r in steps.repetitions
-    ]
-    influence = steps.estimator.average(influences)
-    each = steps.estimator.estimates(influences)
-    return float(influence.estimate[0]), covariance_of(steps, influence, np.empty((0, 1)), each)
-
-
-def restriction_test(steps: Steps) -> RestrictionTest:
-    """The restricted estimate against the projection of the same fit, with the covariance that the fit has.
-
-    Where contexts are independent the statistic is held against its distribution in samples of labels from the model.
-    """
-    free, restricted = steps.influence_of("projection").by_context(), steps.influence.by_context()
-    free = replace(free, variance_correction=None)
-    gap = _difference(free, restricted)
-    gauge = steps.setup.functional.gauge(steps.data.n_items).basis
-    gaps = [_difference(r.evaluated.influence("projection"), r.evaluated.target) for r in steps.repetitions]
-    return hausman_test(
-        restricted.estimate,
-        free.estimate,
-        covariance=covariance_of(steps, free, gauge),
-        difference=covariance_of(steps, gap, gauge, steps.estimator.estimates(gaps)),
-        names=steps.data.items,
-        null=_noise_under_restriction(steps) if steps.clusters is None else None,
-        rng=np.random.default_rng(np.random.SeedSequence([steps.options.seed, _NOISE])),
-    )
-
-
-def _difference(free: InfluenceFunction, restricted: InfluenceFunction) -> Influence:
-    """Influence of the projection less that of the restricted estimate."""
-    one, other = free.by_context(), restricted.by_context()
-    return replace(other, value=one.value - other.value, correction=one.correction - other.correction)
-
-
-def _noise_under_restriction(steps: Steps) -> RestrictedResampling:
-    """The labels' part in the difference of the two estimates, a mean over repetitions."""
-    made = []
-    for r in steps.repetitions:
-        score = restricted_score(steps.setup, pairs_needed(r.propensity), steps.data.ordered)
-        made.append(resampling_under_restriction(score, steps.data, r.nuisances, steps.context_weight))
-    share, moved = (np.mean([getattr(noise, name) for noise in made], axis=0) for name in ("share", "moved"))
-    return replace(made[0], share=share, moved=moved)
-
-
-def scores_at(steps: Steps, x: FloatArray) -> FloatArray:
-    """Scores in new contexts, (n, K), from the mean of all learners' probabilities."""
-    if steps.likelihood:
-        return np.tile(steps.likelihood.scores, (len(x), 1))
-    mu = np.mean([repetition.mu.average(x) for repetition in steps.repetitions], axis=0)
-    functional = steps.setup.functional
-    return functional.value(clip_and_renormalise(mu, steps.first.floor) if functional.interior else mu)
 
 
 def second_order_bias(data: PreferenceData, setup: Setup, mu: MuSource, floor: float) -> FloatArray:

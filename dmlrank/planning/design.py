@@ -12,8 +12,8 @@ from .._utils.parallel import core_count
 from ..data.graph import Graph
 from ..data.preferences import FloatArray
 from ..exceptions import OptionError, OptionTypeError, check_choice
-from ..fit.estimand import chosen_functional
-from ..functionals import CategoryWeights, Custom, Functional
+from ..fit.estimand import bind_functional
+from ..functionals import CategoryWeights, Functional
 from ..functionals.base import output_names
 from ..options import PROMPTS, check_whole
 from .bt_restricted import RestrictedDesignProblem
@@ -157,17 +157,13 @@ def design(
     ids = read_names(contexts, n, "contexts", range(n))
     check_mu(table, names, ids, position_bias)
     category = read_weights(category_weights, n_categories)
-    if not position_bias and not category.mirrored:
-        raise OptionError(
-            f"position_bias=False needs category weights that mirror (second = first with the wins exchanged); these "
-            f"do not: {category.first} and {category.second}"
-        )
-    bound = chosen_functional(functional).bind(
-        category, read_graph(graph, n_items), None if edge_weights is None else np.asarray(edge_weights, dtype=float)
+    bound = bind_functional(
+        functional,
+        category,
+        read_graph(graph, n_items),
+        edge_weights=None if edge_weights is None else np.asarray(edge_weights, dtype=float),
+        ordered=position_bias,
     )
-    if isinstance(bound, Custom):
-        bound = bound if position_bias else bound.without_order()
-        bound.examine(n_items)
     identifiers = np.empty(n, dtype=object)
     identifiers[:] = ids
     specification = specify(

@@ -12,7 +12,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from ..data.graph import Graph
 from ..data.preferences import FloatArray
-from ..exceptions import GraphError, NuisanceError, OptionError, OptionTypeError, check_choice, listed
+from ..exceptions import NuisanceError, OptionError, OptionTypeError, check_choice, listed
+from ..fit.estimand import given_category_weights, given_graph
 from ..functionals import CategoryWeights
 from .contrasts import ContrastsLike
 from .problem import Pairs
@@ -215,33 +216,17 @@ def read_weights(weights: str | CategoryWeights | Sequence[Sequence[float]], n_c
         if weights not in schemes:
             raise OptionError(f"category_weights={weights!r} is not known; allowed: 'half', 'paper', CategoryWeights")
         return schemes[weights](n_categories)
-    if not isinstance(weights, CategoryWeights):
-        try:
-            first, second = weights
-        except (TypeError, ValueError):
-            raise OptionTypeError(
-                f"category_weights is a {type(weights).__name__}; allowed: 'half', 'paper', CategoryWeights, or two "
-                f"sequences with {n_categories} numbers"
-            ) from None
-        weights = CategoryWeights(tuple(first), tuple(second))
-    if weights.n_categories != n_categories:
-        raise OptionError(f"category_weights has {weights.n_categories} categories, mu has {n_categories}")
-    return weights
+    return given_category_weights(
+        weights, n_categories, numbers=f"{n_categories} numbers", counted=f"mu has {n_categories}"
+    )
 
 
 def read_graph(graph: Graph | ArrayLike | None, n_items: int) -> Graph:
     """The graph of the pairs that count: a Graph, a symmetric boolean array, or every pair."""
     if graph is None or (isinstance(graph, str) and graph == "complete"):
         return Graph.all_pairs(n_items)
-    edges: NDArray[np.bool_] = graph.edges if isinstance(graph, Graph) else np.asarray(graph)
-    if edges.shape != (n_items, n_items) or edges.dtype != bool:
-        raise OptionTypeError(
-            f"graph has shape {edges.shape} and type {edges.dtype}; allowed: 'complete', a Graph, or a symmetric "
-            f"boolean array {(n_items, n_items)}"
-        )
-    if not (edges == edges.T).all() or edges.diagonal().any():
-        raise GraphError("graph is not symmetric with an empty diagonal: a pair is compared or it is not")
-    return Graph(edges)
+    edges = graph.edges if isinstance(graph, Graph) else np.asarray(graph)
+    return given_graph(edges, n_items, option="graph", words="'complete', a Graph")
 
 
 def read_context_weights(weights: ArrayLike | None, n_contexts: int) -> FloatArray | None:

@@ -9,7 +9,7 @@ from ..data.formula.features import new_features
 from ..data.frames import column_names, require_columns, take_columns
 from ..data.preferences import FloatArray
 from ..fit.estimates import Estimates, Scale
-from ..fit.pipeline import scores_at
+from ..fit.post_estimation import scores_at
 from ..fit.state import Steps
 
 

@@ -11,7 +11,7 @@ import pandas as pd
 from ..data.preferences import IntArray
 from ..exceptions import GraphError, OptionError, check_choice, listed
 from ..fit.estimates import Estimates
-from ..fit.pipeline import pair_share, restriction_test
+from ..fit.post_estimation import pair_share, restriction_test
 from ..fit.state import Steps
 from ..inference.alternatives import read_alternative
 from ..inference.compact_letters import letter_groups

@@ -10,7 +10,7 @@ from scipy.stats import chi2
 import dmlrank as dr
 from dmlrank.estimation.bt_restricted import RestrictedResampling
 from dmlrank.exceptions import DataNotStoredError, GraphError, NuisanceError, OptionError
-from dmlrank.fit.pipeline import _noise_under_restriction
+from dmlrank.fit.post_estimation import restriction_null
 
 from ..support import either_order, true_first_stages, without_order
 
@@ -131,7 +131,7 @@ def test_what_a_label_moves_is_what_another_outcome_would_have_changed(rank, bat
         return free.influence - result.influence + mean
 
     changed = gap(after) - gap(res)
-    noise, data = _noise_under_restriction(res.steps), res.steps.data
+    noise, data = restriction_null(res.steps), res.steps.data
     expected, found = np.zeros_like(changed), 0
     names = list(data.items)
     for row in last:

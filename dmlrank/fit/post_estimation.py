@@ -1,0 +1,85 @@
+"""Post-estimation: what is estimated further from the first stages of a fit."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from ..data.preferences import FloatArray
+from ..estimation.bt_restricted import RestrictedResampling, pairs_needed, resampling_under_restriction
+from ..estimation.influence import Influence, InfluenceFunction
+from ..estimation.one_step import one_step
+from ..estimation.one_step_result import Estimands
+from ..estimation.outcome_floor import clip_and_renormalise
+from ..functionals.win_probability import PairWinProbability
+from ..inference.covariance import Covariance
+from ..inference.hausman import RestrictionTest, hausman_test
+from .fit_covariance import covariance_of
+from .repetition import restricted_score
+from .state import Steps
+
+# Tells the draws of the restriction test from those of the fit.
+_NULL = 20
+
+
+def pair_share(steps: Steps, item: int, opponent: int) -> tuple[float, Covariance]:
+    """Share of comparisons that ``item`` wins against ``opponent``, estimated as the scores are."""
+    if steps.likelihood:
+        share = steps.likelihood.share_influence(steps.influence.by_context(), item, opponent)
+        return float(share.estimate[0]), covariance_of(steps, share, np.empty((0, 1)))
+    score = PairWinProbability(steps.setup.weights, item, opponent)
+    jobs = steps.options.n_jobs
+    influences = [
+        one_step(Estimands(score), steps.data, r.nuisances, steps.blocks, steps.population(r), n_jobs=jobs).target
+        for r in steps.repetitions
+    ]
+    influence = steps.estimator.average(influences)
+    each = steps.estimator.estimates(influences)
+    return float(influence.estimate[0]), covariance_of(steps, influence, np.empty((0, 1)), each)
+
+
+def restriction_test(steps: Steps) -> RestrictionTest:
+    """The restricted estimate against the projection of the same fit, with the covariance that the fit has.
+
+    Where contexts are independent the statistic is held against its distribution in samples of labels from the model.
+    """
+    free, restricted = steps.influence_of("projection").by_context(), steps.influence.by_context()
+    free = replace(free, variance_correction=None)
+    gap = _difference(free, restricted)
+    gauge = steps.setup.functional.gauge(steps.data.n_items).basis
+    gaps = [_difference(r.evaluated.influence("projection"), r.evaluated.target) for r in steps.repetitions]
+    return hausman_test(
+        restricted.estimate,
+        free.estimate,
+        covariance=covariance_of(steps, free, gauge),
+        difference=covariance_of(steps, gap, gauge, steps.estimator.estimates(gaps)),
+        names=steps.data.items,
+        null=restriction_null(steps) if steps.clusters is None else None,
+        rng=np.random.default_rng(np.random.SeedSequence([steps.options.seed, _NULL])),
+    )
+
+
+def _difference(free: InfluenceFunction, restricted: InfluenceFunction) -> Influence:
+    """Influence of the projection less that of the restricted estimate."""
+    one, other = free.by_context(), restricted.by_context()
+    return replace(other, value=one.value - other.value, correction=one.correction - other.correction)
+
+
+def restriction_null(steps: Steps) -> RestrictedResampling:
+    """The labels' part in the difference of the two estimates, a mean over repetitions."""
+    made = []
+    for r in steps.repetitions:
+        score = restricted_score(steps.setup, pairs_needed(r.propensity), steps.data.ordered)
+        made.append(resampling_under_restriction(score, steps.data, r.nuisances, steps.context_weight))
+    share, moved = (np.mean([getattr(noise, name) for noise in made], axis=0) for name in ("share", "moved"))
+    return replace(made[0], share=share, moved=moved)
+
+
+def scores_at(steps: Steps, x: FloatArray) -> FloatArray:
+    """Scores in new contexts, (n, K), from the mean of all learners' probabilities."""
+    if steps.likelihood:
+        return np.tile(steps.likelihood.scores, (len(x), 1))
+    mu = np.mean([repetition.mu.average(x) for repetition in steps.repetitions], axis=0)
+    functional = steps.setup.functional
+    return functional.value(clip_and_renormalise(mu, steps.first.floor) if functional.interior else mu)
