@@ -57,19 +57,19 @@ class BradleyTerryFit:
         return replace(influence, value=np.full((len(influence.value), 1), p), correction=change[:, None])
 
 
-def won_votes(data: PreferenceData, worth: Sequence[float], edges: NDArray[np.bool_]) -> FloatArray:
+def won_votes(data: PreferenceData, first_weights: Sequence[float], edges: NDArray[np.bool_]) -> FloatArray:
     """Votes that each item won against each other one, (K, K), in whichever order the two were shown.
 
     Parameters
     ----------
     data : PreferenceData
-    worth : sequence of C floats
+    first_weights : sequence of C floats
         What each category counts for the item shown first; the item shown second gets the rest of one.
     edges : ndarray of bool, shape (K, K)
         Pairs whose votes count.
     """
     cells, n_items = data.cells, data.n_items
-    won = cells.n_votes * (cells.y @ np.asarray(worth))
+    won = cells.n_votes * (cells.y @ np.asarray(first_weights))
     pair = cells.first * n_items + cells.second
     first, all_votes = (np.bincount(pair, weights=w, minlength=n_items**2) for w in (won, cells.n_votes))
     first, all_votes = (table.reshape(n_items, n_items) for table in (first, all_votes))
@@ -133,7 +133,7 @@ def fit_bradley_terry(won: FloatArray, items: Sequence[str]) -> BradleyTerryFit:
 def likelihood_influence(
     fitted: BradleyTerryFit,
     data: PreferenceData,
-    worth: Sequence[float],
+    first_weights: Sequence[float],
     edges: NDArray[np.bool_],
     blocks: InfluenceBlocks,
 ) -> Influence:
@@ -143,7 +143,7 @@ def likelihood_influence(
     ----------
     fitted : BradleyTerryFit
     data : PreferenceData
-    worth, edges
+    first_weights, edges
         As for :func:`won_votes`.
     blocks : InfluenceBlocks
 
@@ -155,7 +155,7 @@ def likelihood_influence(
     cell = blocks.entry_cell
     first, second = data.cells.first[cell], data.cells.second[cell]
     votes = blocks.entry_share * data.cells.n_votes[cell] * edges[first, second]
-    residual = votes * (blocks.entry_y @ np.asarray(worth) - fitted.table[first, second])
+    residual = votes * (blocks.entry_y @ np.asarray(first_weights) - fitted.table[first, second])
     score = np.zeros((len(blocks.context), data.n_items))
     np.add.at(score, (blocks.entry_block, first), residual)
     np.add.at(score, (blocks.entry_block, second), -residual)

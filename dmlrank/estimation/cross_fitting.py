@@ -218,7 +218,7 @@ class HeldOutLabels:
 
     @classmethod
     def of(cls, mu: MuSource, data: PreferenceData) -> HeldOutLabels:
-        """All labels, by pair where that says the same."""
+        """All labels, by pair where mu is the same in all contexts of a fold: its log-loss is linear in the labels."""
         constant = mu.by_fold()
         if constant is None:
             return cls.by_cell(mu.at(data.cells), data.cells)

@@ -5,13 +5,13 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 
 from ..data.preferences import Cells, FloatArray, IntArray
 from ..exceptions import DmlrankWarning
 from ..functionals.base import is_linear
+from ..functionals.protocols import Score
 from ..nuisance.outcome_model.cross_fit import MuModel
 from ..nuisance.smooth.minimise import minimised
 from .cross_fitting import CrossFittedMu, HeldOutLabels, MuSource
@@ -32,19 +32,6 @@ _MOST_CELLS = 200_000
 _TINY = 1e-12
 # Floor where none was asked for: a functional with a logit has to stay finite.
 _SMALLEST = 1e-4
-
-
-class Curved(Protocol):
-    """What the second-order term needs of a functional."""
-
-    @property
-    def interior(self) -> bool:
-        """Whether it has a logit or a division."""
-        ...
-
-    def value(self, mu: FloatArray) -> FloatArray:
-        """F(mu), (n, d)."""
-        ...
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -137,7 +124,7 @@ def _centred_log(mu: FloatArray) -> FloatArray:
     return np.asarray(log_mu - log_mu.mean(axis=1, keepdims=True))
 
 
-def second_order(functional: Curved, models: Sequence[MuModel], x: FloatArray, floor: float) -> FloatArray:
+def second_order(functional: Score, models: Sequence[MuModel], x: FloatArray, floor: float) -> FloatArray:
     """Bias from the curvature of F at a noisy mu, (d,): minus half the mean of D2F along mu's sampling error, twice.
 
     The one-step estimator's remainder is -1/2 E D2F(mu)[error, error]. The sampling variance of mu is estimated by the
@@ -146,7 +133,7 @@ def second_order(functional: Curved, models: Sequence[MuModel], x: FloatArray, f
 
     Parameters
     ----------
-    functional : Curved
+    functional : Score
     models : sequence of MuModel
         One per fold, each trained without it.
     x : ndarray, shape (b, p)
@@ -165,13 +152,13 @@ def second_order(functional: Curved, models: Sequence[MuModel], x: FloatArray, f
 
 
 def remaining_bias(
-    functional: Curved, mu: MuSource, order: IntArray, n_scores: int, floor: float, n_items: int
+    functional: Score, mu: MuSource, order: IntArray, *, n_scores: int, floor: float, n_items: int
 ) -> FloatArray:
     """The second-order term where it is known, (d,): zero for linear functionals, NaN for given probabilities.
 
     Parameters
     ----------
-    functional : Curved
+    functional : Score
     mu : MuSource
     order : ndarray of int, shape (n,)
         Contexts in an order that does not depend on that of the data.
@@ -190,7 +177,7 @@ def remaining_bias(
 
 
 def assess(influence: InfluenceFunction, bias: FloatArray, labels: HeldOutLabels) -> Validity:
-    """Everything that can be said of a fit's intervals from what it has made.
+    """What speaks for and against the intervals of a fit.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Cross-fitting with a judge: mu from labels and verdicts, P(Y | x, verdict), and the judge's correction."""
+"""mu with a judge: verdicts as soft labels and in the correction (two-stage), or as features of boosters."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def cross_fit_judged(
     data: PreferenceData,
     verdicts: Verdicts,
     folds: Folds,
-    alone: MuSource,
+    without_judge: MuSource,
     *,
     refit: Callable[[Sequence[Cells]], CrossFittedMu] | None,
     rng: np.random.Generator,
@@ -63,20 +63,25 @@ def cross_fit_judged(
     data : PreferenceData
     verdicts : Verdicts
     folds : Folds
-    alone : MuSource
+    without_judge : MuSource
         mu fitted to the labels.
     refit : callable or None
         Fits mu with soft labels by fold; None where mu stays as it is.
     rng : Generator
         Chooses cells for soft labels where there are many.
     """
-    given = human_given_verdict(data, verdicts, alone.at(verdicts.cells), folds)
+    given = human_given_verdict(data, verdicts, without_judge.at(verdicts.cells), folds)
     fitted = [own for own in given.recalibrations if own is not None]
-    kept = JudgedMu(alone, given.m, bool(fitted), False)
-    if refit is None or not isinstance(alone, CrossFittedMu) or len(fitted) < folds.n_folds or verdicts.labelled.all():
+    kept = JudgedMu(without_judge, given.m, bool(fitted), False)
+    if (
+        refit is None
+        or not isinstance(without_judge, CrossFittedMu)
+        or len(fitted) < folds.n_folds
+        or verdicts.labelled.all()
+    ):
         return kept
-    mu = refit(_soft(data, verdicts, folds, alone, fitted=fitted, rng=rng))
-    if _loss(mu, data.cells) >= _loss(alone, data.cells):
+    mu = refit(_soft(data, verdicts, folds, without_judge, fitted=fitted, rng=rng))
+    if _loss(mu, data.cells) >= _loss(without_judge, data.cells):
         return kept
     given = human_given_verdict(data, verdicts, mu.at(verdicts.cells), folds)
     return JudgedMu(mu, given.m, any(own is not None for own in given.recalibrations), True)
@@ -86,7 +91,7 @@ def _soft(
     data: PreferenceData,
     verdicts: Verdicts,
     folds: Folds,
-    alone: CrossFittedMu,
+    without_judge: CrossFittedMu,
     *,
     fitted: Sequence[Recalibration],
     rng: np.random.Generator,
@@ -94,7 +99,7 @@ def _soft(
     """Soft labels for the model of each fold, at judged cells outside the fold."""
     chosen = chosen_for_soft_labels(data, verdicts, rng)
     fold, soft = folds.fold[verdicts.cells.context[chosen]], []
-    for held_out, (model, recalibration) in enumerate(zip(alone.models, fitted, strict=True)):
+    for held_out, (model, recalibration) in enumerate(zip(without_judge.models, fitted, strict=True)):
         here = chosen[fold != held_out]
         cells = verdicts.cells
         base = model.at(data.x[cells.context[here]], cells.first[here], cells.second[here])
@@ -105,7 +110,7 @@ def _soft(
 def judge_correction(verdicts: Verdicts, rho: FloatArray, m: FloatArray) -> JudgeCorrection:
     """What the verdicts add to the correction.
 
-    Each label weighs 1 / pi whether a judge saw its pair or not, so that the verdicts' term stands for the labelled
+    Each label weighs 1 / pi whether its pair was judged or not, so that the verdicts' term stands for the labelled
     pairs that were judged: it is multiplied by their share, which is one where all of them were.
 
     Parameters

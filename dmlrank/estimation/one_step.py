@@ -24,7 +24,7 @@ def one_step(
 ) -> OneStepResult:
     """Estimate functionals of mu by one step from the first stages [P eq:debiased_estimator].
 
-    Where groups of identical contexts say the same as all contexts, one of each group is evaluated.
+    Where identical contexts come in groups that give the same estimates, one context of each group is evaluated.
 
     Parameters
     ----------
@@ -35,7 +35,7 @@ def one_step(
     blocks : InfluenceBlocks
         In what blocks the correction is kept.
     population : TargetPopulation
-        Whose mean is estimated: all contexts, with equal weights, unless something else is said.
+        Whose mean is estimated: by default all contexts, with equal weights.
     n_jobs : int, optional
         Threads; all cores when None. The numbers do not depend on it.
     chunk : int

@@ -19,7 +19,7 @@ class Residuals:
     """Residuals weight (target - expected), each at one pair of one context, (e,), sorted by context.
 
     The target of a block's votes on a cell is their mean label, that of a verdict is m. Expected is mu, or m for votes
-    where a judge saw the pair.
+    where the pair was judged.
 
     Attributes
     ----------

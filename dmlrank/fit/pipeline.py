@@ -146,7 +146,9 @@ def scores_covariance(
 def second_order_bias(data: PreferenceData, setup: Setup, mu: MuSource, floor: float) -> FloatArray:
     """What the functional's curvature leaves of the bias, (d,), from how far the folds' models are apart."""
     n_scores = len(output_names(setup.functional, data.items))
-    return remaining_bias(setup.functional, mu, np.argsort(data.seed_order), n_scores, floor, data.n_items)
+    return remaining_bias(
+        setup.functional, mu, np.argsort(data.seed_order), n_scores=n_scores, floor=floor, n_items=data.n_items
+    )
 
 
 def assess_validity(

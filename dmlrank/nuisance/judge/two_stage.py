@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import softmax
 
+from ..._utils.log_loss import log_loss
 from ...data.preferences import Cells, FloatArray, IntArray, PreferenceData
 from ..smooth.minimise import minimised
 from ..training_rows import Folds
@@ -52,7 +53,7 @@ class CalibrationRows:
 
     def loss(self, p: FloatArray) -> float:
         """Log-loss of probabilities, (r, C)."""
-        return -float(self.weight @ (self.y * np.log(np.maximum(p, _TINY))).sum(axis=1))
+        return log_loss(p, self.weight[:, None] * self.y)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -181,7 +181,7 @@ def test_the_second_order_term_is_known_of_fitted_models_and_zero_of_linear_func
     given = GivenMu(fitted.average(np.zeros((4, 1))))
 
     def of(score, source):
-        return remaining_bias(score, source, np.arange(4), 2, 0.01, 2)
+        return remaining_bias(score, source, np.arange(4), n_scores=2, floor=0.01, n_items=2)
 
     assert np.isnan(of(BradleyTerry(weights), given)).all()
     np.testing.assert_array_equal(of(Borda(weights), given), 0)
@@ -196,7 +196,7 @@ def test_without_features_the_second_order_term_needs_one_context(draw_mu):
     folds = Folds(np.zeros(9, dtype=int), np.arange(9), 1)
     fitted = CrossFittedMu(tuple(ConstantMu(table) for table in tables), folds, np.empty((9, 0)))
     score = BradleyTerry(CategoryWeights.half(2))
-    made = remaining_bias(score, fitted, np.arange(9), 2, 0.01, 2)
+    made = remaining_bias(score, fitted, np.arange(9), n_scores=2, floor=0.01, n_items=2)
     expected = second_order(score, fitted.models, np.empty((9, 0)), 0.01)
     np.testing.assert_allclose(made, expected, rtol=1e-12)
     assert np.abs(expected).max() > 0
