@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 from scipy.stats import chi2
 
+from .._utils.number_text import p_value_clause
 from ..data.preferences import FloatArray
 from ..exceptions import OptionError
 from .covariance import Covariance
@@ -52,7 +53,7 @@ class RestrictionTest:
     n_draws: int = 0
 
     def __str__(self) -> str:
-        p = "< 0.001" if self.pvalue < 0.001 else f"= {self.pvalue:.3f}"
+        p = p_value_clause(self.pvalue)
         how = f"{self.n_draws:,} samples from the model" if self.n_draws else "chi-squared"
         return (
             f"Test of the restriction: chi2({self.df}) = {self.statistic:.2f}, p {p} ({how})\n"

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
+from .._utils.number_text import p_value_clause
 from ..data.graph import Graph
 from .cost import Cost
 from .counts import OrderTest, PositionEffect, Repeats
@@ -181,17 +182,13 @@ def _pairs(check: Check) -> str:
 
 def _order(check: Check) -> str:
     test = check.order
-    return f"balanced within pairs: chi2 = {test.statistic:.1f}, df = {test.df}, p = {_p(test.p_value)}"
+    return f"balanced within pairs: chi2 = {test.statistic:.1f}, df = {test.df}, p {p_value_clause(test.p_value)}"
 
 
 def _position(check: Check) -> str:
     effect = check.position
-    adjusted = f"; both orders weighted alike {effect.adjusted:.3f}, p = {_p(effect.p_value)} against 1/2"
+    adjusted = f"; both orders weighted alike {effect.adjusted:.3f}, p {p_value_clause(effect.p_value)} against 1/2"
     return f"wins {effect.share:.3f}, ties one half" + (adjusted if np.isfinite(effect.p_value) else "")
-
-
-def _p(p_value: float) -> str:
-    return f"{p_value:.3f}" if p_value >= 0.001 else "<0.001"
 
 
 def _cost(check: Check) -> str:

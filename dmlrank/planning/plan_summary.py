@@ -10,8 +10,8 @@ from collections.abc import Sequence
 import numpy as np
 import pandas as pd
 
+from .._utils.number_text import decimals
 from ..data.preferences import FloatArray
-from ..report.fit_summary import decimals
 from ..report.table import Summary
 from .power import predicted_precision
 from .specification import PlanSolution, PlanSpecification

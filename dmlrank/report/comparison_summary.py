@@ -2,86 +2,98 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
 
 import pandas as pd
 
-from .fit_summary import decimals, functional_unit
-from .groups_summary import compared
+from .._utils.number_text import decimals, p_value_clause, score_text
+from ..fit.estimates import Estimates
+from .fit_summary import functional_unit
 from .table import Summary
 
+# Reversals that the notes name.
+_SHOWN = 3
 
-def comparison_summary(comparison: Any, reversals: pd.DataFrame | None) -> Summary:
+
+def comparison_summary(
+    names: Sequence[str],
+    results: Sequence[Estimates],
+    ranks: pd.DataFrame,
+    *,
+    rank_changes: pd.DataFrame,
+    reversals: pd.DataFrame | str,
+    alpha: float,
+) -> Summary:
     """Score, standard error and rank of every model (rows) in every result (columns).
 
     Parameters
     ----------
-    comparison : Comparison
-    reversals : DataFrame or None
-        Pairs in another order, where there is a covariance between the results.
+    names : sequence of str
+        Of the R results.
+    results : sequence of Estimates
+    ranks, rank_changes : DataFrame
+        A row per model, a column per result; missing where a result does not have the model.
+    reversals : DataFrame or str
+        Pairs in another order with their adjusted p-values, or why the results have no joint covariance.
+    alpha : float
+        One minus the joint level.
     """
-    models, columns, heads = comparison.models, [], []
-    ranks, changes = comparison.ranks, comparison.rank_changes
-    for number, (name, result) in enumerate(zip(comparison.names, comparison.results, strict=True)):
-        errors = result.estimates.covariance.std_errors
-        digits = decimals(errors, fewest=3 if result.estimates.scale.natural else 1)
-        scores = dict(zip(result.models, zip(result.estimates.estimate, errors, strict=True), strict=True))
-        columns.append([_score(scores.get(model), digits) for model in models])
-        columns.append([_rank(ranks.loc[model, name], changes.loc[model, name], number) for model in models])
+    models, columns, heads = list(ranks.index), [], []
+    for name, result in zip(names, results, strict=True):
+        errors = result.covariance.std_errors
+        digits = decimals(errors, fewest=3 if result.scale.natural else 1)
+        both = zip(result.estimate, errors, strict=True)
+        scores = dict(zip(result.models, (score_text(*one, digits) for one in both), strict=True))
+        columns.append([scores.get(model, "") for model in models])
+        columns.append([_rank(*one) for one in zip(ranks[name], rank_changes[name], strict=True)])
         heads += [(name, 1), ("rank", 1)]
     rows = tuple((model, *(column[place] for column in columns)) for place, model in enumerate(models))
-    notes = _notes(comparison, reversals)
-    return Summary("Results Side by Side", _header(comparison), tuple(heads), rows, notes)
+    notes = (*_notes(names, results), _tested(reversals, alpha))
+    return Summary("Results Side by Side", _header(names, results), tuple(heads), rows, notes)
 
 
-def _header(comparison: Any) -> tuple[tuple[str, str, str, str], ...]:
+def _header(names: Sequence[str], results: Sequence[Estimates]) -> tuple[tuple[str, str, str, str], ...]:
     lines = []
-    for name, result in zip(comparison.names, comparison.results, strict=True):
-        e = result.estimates
+    for name, e in zip(names, results, strict=True):
         cov = f"cluster ({', '.join(e.design.clusters)})" if e.design.clusters else "robust"
         size = f"{e.design.n_contexts:,} contexts, {e.design.n_votes:,} votes, {len(e.models)} models, {cov}"
         lines.append((f"{name}:", functional_unit(e) + (f", {e.part}" if e.part else ""), f"{e.estimator}:", size))
     return tuple(lines)
 
 
-def _score(entry: tuple[float, float] | None, digits: int) -> str:
-    return "" if entry is None else f"{entry[0]:.{digits}f} ({entry[1]:.{digits}f})"
-
-
-def _rank(rank: Any, change: Any, column: int) -> str:
+def _rank(rank: int, change: int) -> str:
     if pd.isna(rank):
         return ""
-    if column == 0 or pd.isna(change) or change == 0:
-        return str(rank)
-    return f"{rank} ({change:+d})"
+    return str(rank) if pd.isna(change) or change == 0 else f"{rank} ({change:+d})"
 
 
-def _notes(comparison: Any, reversals: pd.DataFrame | None) -> tuple[str, ...]:
-    names = comparison.names
+def _notes(names: Sequence[str], results: Sequence[Estimates]) -> list[str]:
     notes = [
         f"Score (standard error), and rank; in brackets the places gained (+) or lost (-) against {names[0]}, among "
         f"the models that both have."
     ]
-    if len({functional_unit(result.estimates) for result in comparison.results}) > 1:
+    if len({functional_unit(result) for result in results}) > 1:
         notes[0] += " Scores of different functionals have different units: compare ranks."
-    invalid = [
-        n for n, r in zip(names, comparison.results, strict=True) if not r.estimates.estimated_by.valid_intervals
-    ]
+    invalid = [n for n, r in zip(names, results, strict=True) if not r.estimated_by.valid_intervals]
     if invalid:
         notes.append(f"Plug-in estimates are not debiased, and their standard errors not valid: {', '.join(invalid)}.")
-    if reversals is None:
-        return (*notes, f"No tests between the results: {comparison.joint_or_reason}.")
-    level = comparison.joint.alpha
-    shown = reversals[reversals["p_adjusted"] <= level]
-    counted = f"{len(reversals)} pairs of models are in another order in two of the results"
+    return notes
+
+
+def _tested(reversals: pd.DataFrame | str, alpha: float) -> str:
+    if isinstance(reversals, str):
+        return f"No tests between the results: {reversals}."
     if not len(reversals):
-        return (*notes, "No two results order a pair of models differently.")
-    records: list[Any] = list(shown.head(3).itertuples())
+        return "No two results order a pair of models differently."
+    shown = reversals[reversals["p_adjusted"] <= alpha]
+    columns = ["model", "other", "above_in", "below_in", "p_adjusted"]
     found = "; ".join(
-        f"{row.model} is above {row.other} in {row.above_in} and below in {row.below_in}, adjusted P "
-        f"{compared(row.p_adjusted)}"
-        for row in records
+        f"{model} is above {other} in {above_in} and below in {below_in}, adjusted P {p_value_clause(p)}"
+        for model, other, above_in, below_in, p in shown[columns].head(_SHOWN).to_numpy(dtype=object)
     )
-    rest = f" and {len(shown) - 3} more" if len(shown) > 3 else ""
+    rest = f" and {len(shown) - _SHOWN} more" if len(shown) > _SHOWN else ""
     claim = f"shown for {len(shown)}: {found}{rest}" if len(shown) else "shown for none of them"
-    return (*notes, f"{counted}; that both orders are real, at joint level {100 * (1 - level):g} %, is {claim}.")
+    return (
+        f"{len(reversals)} pairs of models are in another order in two of the results; that both orders are real, at "
+        f"joint level {100 * (1 - alpha):g} %, is {claim}."
+    )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from .._utils.number_text import p_value_clause
 from ..fit.estimates import Estimates
 from ..inference.ranks import Separation, units_needed
 from ..inference.resampling import differences
@@ -34,13 +35,11 @@ def first_place(results: Estimates, separation: Separation) -> list[str]:
     names = f"{results.models[first]} - {results.models[rival]}"
     claim = f"{names} = {gap:.{digits}f}"
     if not open_to:
-        p = float(separation.p_above[first, others].max())
-        return [
-            f"First place is settled: {claim}; above every other model, largest adjusted p {_p(p)} (stepping down)."
-        ]
-    p = float(separation.p_single[first, rival])
+        p = p_value_clause(float(separation.p_above[first, others].max()), figures=2)
+        return [f"First place is settled: {claim}; above every other model, largest adjusted p {p} (stepping down)."]
+    p = p_value_clause(float(separation.p_single[first, rival]), figures=2)
     needed = _needed(results, separation, gap, float(pair.std_error[0]))
-    return [f"First place is open: {claim}, adjusted p {_p(p)}.{needed}"]
+    return [f"First place is open: {claim}, adjusted p {p}.{needed}"]
 
 
 def _needed(results: Estimates, separation: Separation, gap: float, std_error: float) -> str:
@@ -75,7 +74,3 @@ def _rounded(number: float) -> int:
     digits = int(np.floor(np.log10(max(number, 1.0))))
     step = 10 ** max(digits - 1, 0)
     return max(1, round(number / step) * step)
-
-
-def _p(p: float) -> str:
-    return "< 0.001" if p < 0.001 else f"= {p:.2f}" if p >= 0.1 else f"= {p:.2g}"

@@ -1,4 +1,4 @@
-"""What the summary of a fit says."""
+"""The summary table of a fit."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from scipy.stats import norm
 
+from .._utils.number_text import decimals
 from ..data.preferences import FloatArray
 from ..fit.estimates import Diagnostics, Estimates
 from ..inference.compact_letters import letter_groups, shortened
@@ -60,7 +61,7 @@ def _header(results: Estimates) -> tuple[tuple[str, str, str, str], ...]:
         ("Prompts:", f"{prompts}, weighted" if design.weighted else prompts),
     ]
     right = [
-        ("Cov. Type:", _cov_type(results)),
+        ("Cov. Type:", covariance_words(results)),
         ("Clusters:", _clusters(results)),
         ("No. Contexts:", f"{design.n_contexts:,}{ids}"),
         ("No. Votes:", f"{design.n_votes:,} ({design.n_unlabelled:,} contexts unlabelled)"),
@@ -103,7 +104,8 @@ def _fraction(weight: float) -> str:
     return _FRACTIONS.get(weight, f"{weight:g}")
 
 
-def _cov_type(results: Estimates) -> str:
+def covariance_words(results: Estimates) -> str:
+    """What is taken to be independent."""
     names = results.design.clusters
     return f"cluster ({', '.join(names)})" if names else "robust (contexts independent)"
 
@@ -149,18 +151,6 @@ def rank_set(best: int, worst: int) -> str:
     ('1-3', '2')
     """
     return str(best) if best == worst else f"{best}-{worst}"
-
-
-def decimals(std_errors: FloatArray, fewest: int = 3) -> int:
-    """Digits after the point so that the smallest standard error shows two figures, at most six.
-
-    Examples
-    --------
-    >>> decimals(np.array([0.00096, 0.02]))
-    5
-    """
-    positive = std_errors[std_errors > 0]
-    return int(np.clip(1 - np.floor(np.log10(positive.min())), fewest, 6)) if len(positive) else fewest
 
 
 def standardised(distance: FloatArray, std_errors: FloatArray) -> FloatArray:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from typing import Protocol
 
 import numpy as np
-import pandas as pd
+from statsmodels.stats.contrast import ContrastResults
 
+from .._utils.number_text import decimals, p_value_clause, p_value_text, score_text
+from ..data.preferences import FloatArray
+from ..fit.estimates import Estimates
 from ..inference.ranks import ranks_of
-from .fit_summary import decimals, functional_unit
+from .fit_summary import covariance_words, functional_unit
 from .table import Summary
 
 # Independent labels that a group needs for each free score until the chi-squared distribution of the test of equality
@@ -16,68 +20,104 @@ from .table import Summary
 _PER_SCORE = 25
 
 
-def group_summary(groups: Any, equal: Any, by_model: pd.DataFrame | None) -> Summary:
+class GroupSize(Protocol):
+    """What the table says of the size of a group."""
+
+    @property
+    def name(self) -> str:
+        """Name of the group."""
+        ...
+
+    @property
+    def n_contexts(self) -> int:
+        """Its contexts."""
+        ...
+
+    @property
+    def n_votes(self) -> int:
+        """Its votes."""
+        ...
+
+    @property
+    def n_independent(self) -> int:
+        """Its labelled contexts, or clusters where these are fewer."""
+        ...
+
+    @property
+    def smallest_pair(self) -> int:
+        """Votes on its least labelled pair."""
+        ...
+
+    @property
+    def unseen(self) -> tuple[str, ...]:
+        """Models without a vote in it."""
+        ...
+
+
+def group_summary(
+    fit: Estimates,
+    groups: Sequence[GroupSize],
+    scores: FloatArray,
+    *,
+    std_errors: FloatArray,
+    variable: str,
+    equal: ContrastResults | str,
+    p_equal: Sequence[float] | None,
+    note: str,
+) -> Summary:
     """Rank, score and standard error of every model (rows) in every group (columns).
 
     Parameters
     ----------
-    groups : GroupResults
+    fit : Estimates
+        Over all prompts.
+    groups : sequence of GroupSize
+        The G groups.
+    scores, std_errors : ndarray, shape (K, G)
+    variable : str
+        What the groups are groups of.
     equal : ContrastResults or str
         The test of the same scores in every group, or why there is none.
-    by_model : DataFrame or None
-        The same for each model.
+    p_equal : sequence of K floats, or None
+        Adjusted p-values of the same for each model.
+    note : str
+        What the reader has to know of the joint covariance, or nothing.
     """
-    e, facts = groups.estimates, groups.facts
-    scores, errors = groups.params.to_numpy(), groups.bse.to_numpy()
-    digits = decimals(errors.ravel(), fewest=3 if e.scale.natural else 1)
-    columns = [_column(e.estimate, e.covariance.std_errors, digits)]
-    columns += [_column(scores[:, g], errors[:, g], digits) for g in range(len(facts))]
-    heads = ["all", *(fact.name for fact in facts)]
-    if by_model is not None:
-        columns.append([p_value(p) for p in by_model["p_holm"]])
+    digits = decimals(std_errors.ravel(), fewest=3 if fit.scale.natural else 1)
+    columns = [_column(fit.estimate, fit.covariance.std_errors, digits)]
+    columns += [_column(scores[:, g], std_errors[:, g], digits) for g in range(len(groups))]
+    heads = ["all", *(group.name for group in groups)]
+    if p_equal is not None:
+        columns.append([p_value_text(p) for p in p_equal])
         heads.append("P equal")
-    order = np.argsort(-e.estimate, kind="stable")
-    rows = tuple((e.models[j], *(column[j] for column in columns)) for j in order)
-    title = f"Scores by {groups.variable}"
-    return Summary(title, _header(groups), tuple((head, 1) for head in heads), rows, _notes(groups, equal))
-
-
-def _header(groups: Any) -> tuple[tuple[str, str, str, str], ...]:
-    e, facts = groups.estimates, groups.facts
-    smallest = min(facts, key=lambda fact: fact.n_contexts)
-    cov = f"cluster ({', '.join(e.design.clusters)})" if e.design.clusters else "robust (contexts independent)"
-    return (
-        ("Functional:", functional_unit(e), "Cov. Type:", cov),
-        ("Groups:", f"{len(facts)} of {groups.variable}", "No. Contexts:", f"{e.design.n_contexts:,}"),
-        ("Estimator:", e.estimator, "Smallest group:", f"{smallest.name}, {smallest.n_contexts:,} contexts"),
+    order = np.argsort(-fit.estimate, kind="stable")
+    rows = tuple((fit.models[j], *(column[j] for column in columns)) for j in order)
+    smallest = min(groups, key=lambda group: group.n_contexts)
+    header = (
+        ("Functional:", functional_unit(fit), "Cov. Type:", covariance_words(fit)),
+        ("Groups:", f"{len(groups)} of {variable}", "No. Contexts:", f"{fit.design.n_contexts:,}"),
+        ("Estimator:", fit.estimator, "Smallest group:", f"{smallest.name}, {smallest.n_contexts:,} contexts"),
     )
+    notes = (*_notes(fit, groups, equal), *([f"{note.capitalize()}."] if note else []))
+    return Summary(f"Scores by {variable}", header, tuple((head, 1) for head in heads), rows, notes)
 
 
-def _column(scores: Any, errors: Any, digits: int) -> list[str]:
-    ranks = ranks_of(scores)
-    return [
-        f"{rank}. {score:.{digits}f} ({error:.{digits}f})"
-        for rank, score, error in zip(ranks, scores, errors, strict=True)
-    ]
+def _column(scores: FloatArray, std_errors: FloatArray, digits: int) -> list[str]:
+    shown = zip(ranks_of(scores), scores, std_errors, strict=True)
+    return [f"{rank}. {score_text(score, error, digits)}" for rank, score, error in shown]
 
 
-def p_value(p: float) -> str:
-    """A p-value as tables show it."""
-    return "n/a" if np.isnan(p) else f"{p:.3f}" if p >= 0.0005 else "<.001"
-
-
-def _notes(groups: Any, equal: Any) -> tuple[str, ...]:
-    e, facts = groups.estimates, groups.facts
-    sizes = ", ".join(f"{fact.name} {fact.n_contexts:,} contexts ({fact.n_votes:,} votes)" for fact in facts)
+def _notes(fit: Estimates, groups: Sequence[GroupSize], equal: ContrastResults | str) -> list[str]:
+    sizes = ", ".join(f"{group.name} {group.n_contexts:,} contexts ({group.n_votes:,} votes)" for group in groups)
     if isinstance(equal, str):
         test = f"No test of the same scores in every group: {equal}."
     else:
         test = (
             f"The same scores in every group: chi2({equal.df_denom:g}) = {float(equal.statistic):.1f}, "
-            f"P {compared(float(equal.pvalue))}. P equal: the same for one model, Holm over the models."
+            f"P {p_value_clause(float(equal.pvalue))}. P equal: the same for one model, Holm over the models."
         )
-        least = min(facts, key=lambda fact: fact.n_independent)
-        needed = _PER_SCORE * e.covariance.basis.shape[1]
+        least = min(groups, key=lambda group: group.n_independent)
+        needed = _PER_SCORE * fit.covariance.basis.shape[1]
         if least.n_independent < needed:
             test += (
                 f" With fewer than {needed} labelled prompts or clusters in a group ({least.name}: "
@@ -85,23 +125,16 @@ def _notes(groups: Any, equal: Any) -> tuple[str, ...]:
             )
     notes = [
         "Rank, score and (standard error) by group. Scores of all groups come from one fit; the mean of the groups by "
-        f"their share is the score over all prompts. {e.reason.capitalize()}, in every group.",
+        f"their share is the score over all prompts. {fit.reason.capitalize()}, in every group.",
         test,
         f"Groups: {sizes}.",
     ]
-    thin = [f"{fact.name} ({', '.join(fact.unseen)})" for fact in facts if fact.unseen]
+    thin = [f"{group.name} ({', '.join(group.unseen)})" for group in groups if group.unseen]
     if thin:
         notes.append(
             f"Models without a vote in a group, whose score there is what the learner guesses: {'; '.join(thin)}."
         )
-    bare = [fact.name for fact in facts if fact.smallest_pair == 0]
+    bare = [group.name for group in groups if group.smallest_pair == 0]
     if bare:
         notes.append(f"Groups in which some compared pair has no vote: {', '.join(bare)}; its part is the learner's.")
-    if groups.joint.covariance.note:
-        notes.append(f"{groups.joint.covariance.note.capitalize()}.")
-    return tuple(notes)
-
-
-def compared(p: float) -> str:
-    """A p-value after "P"."""
-    return f"= {p:.3f}" if p >= 0.0005 else "< .001"
+    return notes

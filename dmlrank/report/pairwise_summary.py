@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
+from .._utils.number_text import decimals, p_value_text
 from ..inference.alternatives import Alternative
 from ..inference.pairwise import PairTests
 from ..plotting.intervals import Intervals, difference_plot
 from ..plotting.style import literal
 from ..plotting.win_matrix import win_matrix
-from .fit_summary import decimals
 from .table import Summary
 
 if TYPE_CHECKING:
@@ -173,5 +173,5 @@ def _cells(row: Any, tested: bool, digits: int) -> tuple[str, ...]:
     if not tested:
         return (name, gap, "0", "n/a", "", "", "", "")
     limits = (f"{limit:.{digits}f}" if np.isfinite(limit) else "inf" if limit > 0 else "-inf" for limit in row[-2:])
-    p, adjusted = (f"{value:.3f}" if value >= 0.0005 else "<.001" for value in (row.p_value, row.p_adjusted))
+    p, adjusted = p_value_text(row.p_value), p_value_text(row.p_adjusted)
     return (name, gap, f"{row.std_error:.{digits}f}", f"{row.statistic:.2f}", p, adjusted, *limits)

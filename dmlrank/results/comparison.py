@@ -200,7 +200,15 @@ class Comparison:
 
     def summary(self) -> Summary:
         """Scores, standard errors and ranks side by side, rank changes against the first column marked."""
-        return comparison_summary(self, None if isinstance(self.joint_or_reason, str) else self.reversals())
+        joint = self.joint_or_reason
+        return comparison_summary(
+            self.names,
+            [result.estimates for result in self.results],
+            self.ranks,
+            rank_changes=self.rank_changes,
+            reversals=joint if isinstance(joint, str) else self.reversals(),
+            alpha=self.results[0].estimates.alpha if isinstance(joint, str) else joint.alpha,
+        )
 
     def plot(self, ax: Axes | None = None) -> Axes:
         """Bump chart: a line per model through its ranks in the results; needs matplotlib."""

@@ -234,7 +234,16 @@ class GroupResults(Generic[Result]):
             equal = self.test_equal()
         except (HypothesisError, OptionError) as error:
             equal = str(error)
-        return group_summary(self, equal, self.equal_by_model() if len(self) > 1 else None)
+        return group_summary(
+            self.estimates,
+            self.facts,
+            self.params.to_numpy(),
+            std_errors=self.bse.to_numpy(),
+            variable=self.variable,
+            equal=equal,
+            p_equal=self.equal_by_model()["p_holm"].tolist() if len(self) > 1 else None,
+            note=self.joint.covariance.note,
+        )
 
     def plot(self, ax: Axes | None = None, alpha: float | None = None) -> Axes:
         """Forest plot of the scores by group with intervals simultaneous over all of them; needs matplotlib."""

@@ -189,7 +189,14 @@ class Projection:
 
     def summary(self) -> Summary:
         """Coefficients and standard errors of every model, and the tests of the terms."""
-        return projection_summary(self, self.test_terms())
+        return projection_summary(
+            self.estimates,
+            self.params,
+            self.bse,
+            formula=self.design.formula,
+            terms=self.test_terms(),
+            note=self.joint.covariance.note,
+        )
 
     def plot(
         self,

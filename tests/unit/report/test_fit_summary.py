@@ -11,7 +11,8 @@ import pandas as pd
 import pytest
 
 import dmlrank as dr
-from dmlrank.report.fit_summary import decimals, rank_set, tie_weight
+from dmlrank._utils.number_text import decimals
+from dmlrank.report.fit_summary import rank_set, tie_weight
 
 
 def battles(names=("alpha", "beta", "gamma"), n=600, seed=0, labels=("model_a", "model_b", "tie")):

@@ -1,0 +1,35 @@
+"""How numbers are written, and that it is written once."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from dmlrank._utils.number_text import p_value_clause, p_value_text
+
+PACKAGE = Path(__file__).parents[3] / "dmlrank"
+
+
+@pytest.mark.parametrize(
+    ("p", "text", "clause", "short"),
+    [
+        (1.0, "1.000", "= 1.000", "= 1.00"),
+        (0.1, "0.100", "= 0.100", "= 0.10"),
+        (0.01234, "0.012", "= 0.012", "= 0.012"),
+        (0.0005, "0.001", "= 0.001", "= 0.0005"),
+        (0.00049, "<.001", "< 0.001", "< 0.001"),
+        (0.0, "<.001", "< 0.001", "< 0.001"),
+    ],
+)
+def test_p_values(p, text, clause, short):
+    assert p_value_text(p) == text
+    assert p_value_clause(p) == clause
+    assert p_value_clause(p, figures=2) == short
+
+
+def test_no_other_module_cuts_small_p_values_by_itself():
+    for path in PACKAGE.rglob("*.py"):
+        written = re.search(r'"(?:= |< ?)0?\.001', path.read_text(encoding="utf-8"))
+        assert path.stem == "number_text" or written is None, path.name
