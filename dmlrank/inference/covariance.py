@@ -100,9 +100,7 @@ class Covariance:
         The covariance of the averaged influence values plus the covariance of the repetitions' estimates over R: what
         another deal of folds would change is noise, too.
         """
-        spread = estimates - estimates.mean(axis=0)
-        added = spread.T @ spread / (len(spread) - 1) / len(spread)
-        return replace(self, matrix=self.matrix + added)
+        return replace(self, matrix=self.matrix + covariance_of_mean(estimates))
 
     def at_least(self, variance_correction: FloatArray) -> Covariance:
         """The larger, direction by direction, of this covariance and the one with the correction, (d, d), added.
@@ -119,6 +117,20 @@ class Covariance:
         gains, directions = np.linalg.eigh((moved + moved.T) / 2)
         sides = root @ (directions * np.sqrt(np.maximum(gains, 0.0)))
         return replace(self, matrix=_inside(self.matrix + self.basis @ (sides @ sides.T) @ self.basis.T, self.basis))
+
+
+def covariance_of_mean(estimates: FloatArray) -> FloatArray:
+    """Covariance, (d, d), of the mean of R independent estimates, (R, d); zero where there is one.
+
+    Examples
+    --------
+    >>> covariance_of_mean(np.array([[0.0], [2.0]]))
+    array([[1.]])
+    """
+    if len(estimates) == 1:
+        return np.zeros((estimates.shape[1], estimates.shape[1]))
+    deviation = estimates - estimates.mean(axis=0)
+    return np.asarray(deviation.T @ deviation / (len(deviation) - 1) / len(deviation))
 
 
 def _root(matrix: FloatArray) -> FloatArray | None:

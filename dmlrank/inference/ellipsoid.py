@@ -12,7 +12,9 @@ from scipy.stats import chi2
 
 from ..exceptions import HypothesisError, OptionError, listed
 from ..plotting.regions import ellipse_plot
-from .covariance import Covariance, FloatArray
+from .covariance import FloatArray
+from .hypotheses import LinearHypothesis
+from .wald import NamedEstimates
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -137,41 +139,34 @@ class Ellipsoid:
 
 
 def confidence_ellipsoid(
-    estimate: FloatArray,
-    covariance: Covariance,
-    matrix: FloatArray,
-    *,
-    names: Sequence[str],
-    reason: str,
-    alpha: float,
+    estimates: NamedEstimates, contrasts: LinearHypothesis, alpha: float, *, scores: bool = False
 ) -> Ellipsoid:
-    """The joint region of some scores, or of linear combinations of them.
+    """The joint region of d linear combinations of scores, less their hypothetical values.
 
     Parameters
     ----------
-    estimate : ndarray, shape (K,)
-    covariance : Covariance
+    estimates : NamedEstimates
         Of all K scores.
-    matrix : ndarray, shape (d, K)
-        Rows of the unit matrix for scores themselves.
-    names : sequence of str
-        What the d combinations are called.
-    reason : str
-        What the functional fixes, for errors.
+    contrasts : LinearHypothesis
+        Matrix (d, K): rows of the unit matrix for scores themselves.
     alpha : float
         One minus the level.
+    scores : bool
+        Whether the combinations are scores themselves.
 
     Raises
     ------
     HypothesisError
         If the combinations are all fixed by the functional, or do not vary in the data.
     """
+    covariance, matrix, about = estimates.covariance, contrasts.matrix, listed(contrasts.labels)
     left, sizes, _ = np.linalg.svd(matrix @ covariance.basis, full_matrices=False)
     basis = left[:, sizes > _FIXED * np.linalg.norm(matrix, axis=1).max()]
     cov = matrix @ covariance.matrix @ matrix.T
     if basis.shape[1] == 0:
-        raise HypothesisError(f"{listed(names)}: fixed whatever the data say, so there is no region: {reason}")
+        raise HypothesisError(f"{about}: fixed whatever the data say, so there is no region: {estimates.reason}")
     spectrum = np.linalg.eigvalsh(basis.T @ cov @ basis)
     if spectrum[0] <= 1e-14 * spectrum[-1] or spectrum[-1] <= 0:
-        raise HypothesisError(f"{listed(names)}: some combination of these scores does not vary in the data")
-    return Ellipsoid(tuple(names), matrix @ estimate, cov, basis, float(chi2.ppf(1 - alpha, basis.shape[1])))
+        raise HypothesisError(f"{about}: some combination of these scores does not vary in the data")
+    center = matrix @ estimates.estimate - contrasts.value
+    return Ellipsoid(contrasts.labels, center, cov, basis, float(chi2.ppf(1 - alpha, basis.shape[1])), scores)

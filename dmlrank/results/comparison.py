@@ -1,4 +1,4 @@
-"""Leaderboards side by side, and what may be claimed between them."""
+"""Comparison of results: scores and ranks side by side, and tests between results."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from ..inference.ranks import ranks_of
 from ..plotting.rank_charts import bump_chart
 from ..report.comparison_summary import comparison_summary
 from ..report.table import Summary
-from .cross_covariance import Member, joint_estimates
+from .cross_covariance import NamedResult, joint_estimates
 from .joint_estimates import JointEstimates
 from .lookup import require_models
 from .rank_results import RankResults
@@ -172,8 +172,8 @@ class Comparison:
         Berger (1982), Multiparameter hypothesis testing and acceptance sampling, Technometrics 24.
         """
         joint = self.joint
-        turned = self._turned()
-        if not turned:
+        reversed_pairs = self._reversed_pairs()
+        if not reversed_pairs:
             return pd.DataFrame(columns=_REVERSAL)
         first, second = self._differences()
         tests = compare_differences(
@@ -189,7 +189,7 @@ class Comparison:
         place = {name: number for number, name in enumerate(joint.names)}
         at = {pair: number for number, pair in enumerate(zip(first.tolist(), second.tolist(), strict=True))}
         rows = []
-        for model, other, above, below in turned:
+        for model, other, above, below in reversed_pairs:
             up = at[place[f"{above}: {model}"], place[f"{above}: {other}"]]
             down = at[place[f"{below}: {other}"], place[f"{below}: {model}"]]
             gaps = (tests.estimate[up], -tests.estimate[down])
@@ -227,7 +227,7 @@ class Comparison:
     def _table(self, columns: Sequence[pd.Series]) -> pd.DataFrame:
         return pd.DataFrame(dict(zip(self.names, columns, strict=True)), index=self.models)
 
-    def _turned(self) -> list[tuple[str, str, str, str]]:
+    def _reversed_pairs(self) -> list[tuple[str, str, str, str]]:
         """Model, other, the result that has it above, and the result that has it below the other."""
         found = []
         for (a, one), (b, two) in combinations(zip(self.names, self.results, strict=True), 2):
@@ -301,7 +301,7 @@ def compare(*results: RankResults, **named: RankResults) -> Comparison:
     if len(given) < 2:
         raise OptionError(f"compare needs at least two results, and got {len(given)}")
     names = (*automatic_names([one.estimates for one in results], tuple(named)), *named)
-    members = [Member(name, one.estimates, one.steps) for name, one in zip(names, given, strict=True)]
+    members = [NamedResult(name, one.estimates, one.steps) for name, one in zip(names, given, strict=True)]
     return Comparison(names, tuple(given), joint_estimates(members))
 
 
@@ -324,10 +324,12 @@ def automatic_names(estimates: Sequence[Estimates], taken: Sequence[str] = ()) -
     for trait in _TRAITS[1:]:
         if len({*names, *taken}) == len(names) + len(taken):
             break
-        said = [trait(e) for e in estimates]
-        if len(set(said)) > 1:
+        shown = [trait(e) for e in estimates]
+        if len(set(shown)) > 1:
             twice = {name for name in names if names.count(name) > 1 or name in taken}
-            extended = [f"{n}, {w}" if n in twice and w and w not in n else n for n, w in zip(names, said, strict=True)]
+            extended = [
+                f"{n}, {w}" if n in twice and w and w not in n else n for n, w in zip(names, shown, strict=True)
+            ]
             names = extended
     counts: dict[str, int] = dict.fromkeys(taken, 1)
     unique = []

@@ -14,20 +14,24 @@ from ..exceptions import DmlrankWarning
 from ..fit.estimates import Estimates
 from ..fit.fit_covariance import clustered
 from ..fit.state import Steps
+from ..inference.covariance import covariance_of_mean
 from ..inference.joint_covariance import stack, with_blocks
 from .joint_estimates import JointEstimates
 
+# Sorts before every name.
+_NO_ANNOTATOR = "\x00"
+
 
 @dataclass(frozen=True, slots=True)
-class Member:
-    """A result among others: its name, its numbers, and its steps while it is live."""
+class NamedResult:
+    """One of the results to compare: its name, its estimates, and its steps while it has its data."""
 
     name: str
     estimates: Estimates
     steps: Steps | None
 
 
-def joint_estimates(members: Sequence[Member]) -> JointEstimates | str:
+def joint_estimates(members: Sequence[NamedResult]) -> JointEstimates | str:
     """Scores of all results with one covariance, or the reason why there is none.
 
     The diagonal blocks are the results' own covariances; what lies between two results comes from their influence
@@ -35,20 +39,20 @@ def joint_estimates(members: Sequence[Member]) -> JointEstimates | str:
     """
     steps = []
     for member in members:
-        reason = _not_joinable(member)
+        reason = _why_no_covariance(member)
         if reason or member.steps is None:
             return reason
         steps.append(member.steps)
     orders = [np.arange(steps[0].data.n_contexts)]
     for member, other in zip(members[1:], steps[1:], strict=True):
-        matched = _matched(steps[0], other)
+        matched = _match_contexts(steps[0], other)
         if isinstance(matched, str):
             return f"{members[0].name!r} and {member.name!r} have no joint covariance: {matched}"
         orders.append(matched)
-    return _together(members, steps, orders)
+    return _stacked_estimates(members, steps, orders)
 
 
-def _not_joinable(member: Member) -> str:
+def _why_no_covariance(member: NamedResult) -> str:
     """Why a result has no covariance with others, or nothing."""
     if not member.estimates.estimated_by.valid_intervals:
         return f"{member.name!r} is a plug-in estimate, whose intervals are not valid, and neither are tests with it"
@@ -62,7 +66,7 @@ def _not_joinable(member: Member) -> str:
     return ""
 
 
-def _matched(first: Steps, other: Steps) -> IntArray | str:
+def _match_contexts(first: Steps, other: Steps) -> IntArray | str:
     """Where the first result's contexts stand in the other one, (n,), or why they are not the same."""
     if first.options.prompts != other.options.prompts:
         return "one is about new prompts, the other about these alone; give both the same prompts="
@@ -70,7 +74,7 @@ def _matched(first: Steps, other: Steps) -> IntArray | str:
     if own != its:
         shown = " and ".join(f"clusters of {', '.join(names)}" if names else "none" for names in (own, its))
         return f"their clusters differ ({shown}); update one of them with the cov_type= and cov_kwds= of the other"
-    order = _order(first, other)
+    order = _match_order(first, other)
     if isinstance(order, str) or first.clusters is None or other.clusters is None:
         return order
     for a, b in ((first.clusters.prompt, other.clusters.prompt), (first.clusters.other, other.clusters.other)):
@@ -82,7 +86,7 @@ def _matched(first: Steps, other: Steps) -> IntArray | str:
     return order
 
 
-def _order(first: Steps, other: Steps) -> IntArray | str:
+def _match_order(first: Steps, other: Steps) -> IntArray | str:
     a, b = first.data, other.data
     n = len(a.context_ids)
     if first.options.context != other.options.context:
@@ -115,7 +119,9 @@ def _same_partition(one: IntArray, two: IntArray) -> bool:
     return pairs == len(np.unique(one)) == len(np.unique(two))
 
 
-def _together(members: Sequence[Member], steps: Sequence[Steps], orders: Sequence[IntArray]) -> JointEstimates:
+def _stacked_estimates(
+    members: Sequence[NamedResult], steps: Sequence[Steps], orders: Sequence[IntArray]
+) -> JointEstimates:
     estimates = [member.estimates for member in members]
     centred, corrections, contexts, annotators = [], [], [], []
     for e, one, order in zip(estimates, steps, orders, strict=True):
@@ -130,8 +136,8 @@ def _together(members: Sequence[Member], steps: Sequence[Steps], orders: Sequenc
         annotators.append(_annotators(one))
     labels = np.unique(np.concatenate(annotators), return_inverse=True)[1] if steps[0].annotator is not None else None
     if labels is not None:
-        nobody = np.concatenate(annotators) == _NOBODY
-        labels = np.where(nobody, -1, labels)
+        unknown = np.concatenate(annotators) == _NO_ANNOTATOR
+        labels = np.where(unknown, -1, labels)
     gauge = block_diag(*(one.setup.functional.gauge(one.data.n_items).basis for one in steps))
     with warnings.catch_warnings():
         # Few clusters: the fits have said so.
@@ -151,34 +157,23 @@ def _together(members: Sequence[Member], steps: Sequence[Steps], orders: Sequenc
     )
 
 
-_NOBODY = "\x00"
-
-
 def _annotators(steps: Steps) -> list[str]:
     """Name of the annotator of each block, for data sets code them each for itself."""
     if steps.annotator is None or steps.clusters is None:
         return []
     name = steps.clusters.names[-1]
     known = sorted(set(steps.data.columns.texts(name)))
-    return [known[code] if code >= 0 else _NOBODY for code in steps.annotator]
+    return [known[code] if code >= 0 else _NO_ANNOTATOR for code in steps.annotator]
 
 
 def _between_repetitions(estimates: Sequence[Estimates], steps: Sequence[Steps]) -> FloatArray:
-    """Covariance that other deals of folds bring: shared where results have the same deals, else each for itself."""
-    each = []
+    """Covariance that other folds bring, shared by results that have the same folds, else each for itself."""
+    by_result = []
     for e, one in zip(estimates, steps, strict=True):
-        deals = [repetition.evaluated.target.estimate for repetition in one.repetitions]
-        each.append(np.stack(deals) * e.scale.factor if len(deals) > 1 else np.zeros((1, len(e.models))))
-    several = [(len(deals), one.options.seed) for deals, one in zip(each, steps, strict=True) if len(deals) > 1]
+        repeated = [repetition.evaluated.target.estimate for repetition in one.repetitions]
+        by_result.append(np.stack(repeated) * e.scale.factor if len(repeated) > 1 else np.zeros((1, len(e.models))))
+    several = [(len(e), one.options.seed) for e, one in zip(by_result, steps, strict=True) if len(e) > 1]
     number = max((count for count, _ in several), default=1)
     if len(set(several)) == 1:
-        return _spread(np.hstack([np.broadcast_to(deals, (number, deals.shape[1])) for deals in each]))
-    return np.asarray(block_diag(*(_spread(deals) for deals in each)))
-
-
-def _spread(deals: FloatArray) -> FloatArray:
-    """Covariance of the mean of repetitions, (d, d), from their estimates, (R, d)."""
-    if len(deals) == 1:
-        return np.zeros((deals.shape[1], deals.shape[1]))
-    off = deals - deals.mean(axis=0)
-    return np.asarray(off.T @ off / (len(deals) - 1) / len(deals))
+        return covariance_of_mean(np.hstack([np.broadcast_to(e, (number, e.shape[1])) for e in by_result]))
+    return np.asarray(block_diag(*(covariance_of_mean(e) for e in by_result)))

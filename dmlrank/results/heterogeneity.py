@@ -69,7 +69,7 @@ def _steps_of_mean(estimates: Estimates, steps: Steps | None, method: str) -> St
 def _project(steps: Steps, design: FloatArray, scale: Scale, what: str) -> tuple[Projected, Covariance]:
     """Coefficients on a design, (n, P), in the unit of ``scale``, with their covariance, (P K, P K)."""
     for one in (steps.influence, *(repetition.evaluated.target for repetition in steps.repetitions)):
-        _check_counted(one.value_weight, design, what)
+        _check_weights(one.value_weight, design, what)
     fixed = steps.options.prompts == "fixed"
     influence = _in_unit(steps.influence.by_context(), scale)
     gauge = steps.setup.functional.gauge(influence.value.shape[1]).basis
@@ -84,8 +84,8 @@ def _project(steps: Steps, design: FloatArray, scale: Scale, what: str) -> tuple
         )
         alone = clustered(overall, gauge, steps.clusters, steps.annotator)
     if influence.variance_correction is not None:
-        longer = np.kron(every, stretch(alone.matrix, alone.at_least(influence.variance_correction / len(design))))
-        joint = replace(joint, matrix=longer @ joint.matrix @ longer.T)
+        stretched = np.kron(every, stretch(alone.matrix, alone.at_least(influence.variance_correction / len(design))))
+        joint = replace(joint, matrix=stretched @ joint.matrix @ stretched.T)
     if len(steps.repetitions) > 1:
         each = [_in_unit(repetition.evaluated.target.by_context(), scale) for repetition in steps.repetitions]
         joint = joint.between_repetitions(
@@ -94,7 +94,7 @@ def _project(steps: Steps, design: FloatArray, scale: Scale, what: str) -> tuple
     return projected, joint
 
 
-def _check_counted(weight: FloatArray, design: FloatArray, what: str) -> None:
+def _check_weights(weight: FloatArray, design: FloatArray, what: str) -> None:
     """Raise where weights, or the sample of ``subsample=``, leave nothing to a column of the design."""
     rank = np.linalg.matrix_rank(np.sqrt(weight)[:, None] * design / np.sqrt(np.square(design).mean(axis=0)))
     lacking = design.shape[1] - int(rank)

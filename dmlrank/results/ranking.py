@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -17,14 +16,14 @@ from ..inference.alternatives import read_alternative
 from ..inference.compact_letters import letter_groups
 from ..inference.ellipsoid import Ellipsoid, confidence_ellipsoid
 from ..inference.hausman import RestrictionTest
-from ..inference.hypotheses import HypothesisLike, read_hypothesis
+from ..inference.hypotheses import HypothesisLike, LinearHypothesis
 from ..inference.pairwise import METHODS, compare_differences
 from ..inference.ranks import rank_bounds, ranks_of, separate_each
 from ..inference.win_probability import WinProbability, win_probability
 from ..report.fit_summary import NOT_VALID, functional_unit
 from ..report.pairwise_summary import PairwiseResults, pairwise_results
 from .critical_values import level_or_default, separation_of_models, t_statistic_draws
-from .lookup import estimate_index, model_index, names_or_all, require_models, require_steps
+from .lookup import estimate_index, model_index, named_estimates, names_or_all, require_models, require_steps
 
 
 def compare_models(
@@ -121,21 +120,17 @@ def confidence_region(
     contrasts: HypothesisLike | None = None,
 ) -> Ellipsoid:
     """The joint confidence region of scores, or of contrasts of them, see :meth:`RankResults.ellipsoid`."""
-    e = estimates
+    e, named = estimates, named_estimates(estimates)
     if contrasts is not None:
         if models is not None:
             raise OptionError("models= and contrasts= both say what the region is about; give one of them")
-        read = read_hypothesis(contrasts, e.names)
-        region = confidence_ellipsoid(
-            e.estimate, e.covariance, read.matrix, names=read.labels, reason=e.reason, alpha=alpha
-        )
-        return replace(region, center=region.center - read.value, scores=False)
+        return confidence_ellipsoid(named, named.hypothesis(contrasts), alpha)
     chosen = names_or_all(models, e.names)
     places = [estimate_index(e, name) for name in chosen]
     if len(set(places)) < len(places) or not places:
         raise OptionError(f"models names every score of the region once, at least one; got {listed(chosen)}")
-    rows = np.eye(len(e.names))[places]
-    return confidence_ellipsoid(e.estimate, e.covariance, rows, names=chosen, reason=e.reason, alpha=alpha)
+    rows = LinearHypothesis(np.eye(len(e.names))[places], np.zeros(len(places)), tuple(chosen))
+    return confidence_ellipsoid(named, rows, alpha, scores=True)
 
 
 def hausman_test(estimates: Estimates, steps: Steps | None) -> RestrictionTest:

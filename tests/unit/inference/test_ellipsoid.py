@@ -9,16 +9,33 @@ from scipy.stats import chi2
 
 from dmlrank.exceptions import HypothesisError, OptionError
 from dmlrank.inference.covariance import Covariance, free_basis
-from dmlrank.inference.ellipsoid import confidence_ellipsoid as region_of
+from dmlrank.inference.ellipsoid import confidence_ellipsoid as confidence_region
+from dmlrank.inference.hypotheses import LinearHypothesis
+from dmlrank.inference.wald import NamedEstimates
 
 NAMES = ["a", "b", "c", "d"]
+
+
+def region_of(estimate, covariance, rows, names, alpha, scores=False):
+    """The region of linear combinations of scores."""
+    chosen = LinearHypothesis(rows, np.zeros(len(rows)), tuple(names))
+    named = NamedEstimates(estimate, covariance, NAMES, "they sum to a constant")
+    return confidence_region(named, chosen, alpha, scores=scores)
 
 
 def confidence_ellipsoid(estimate, covariance, names, selected, alpha):
     """The region of scores, by their places."""
     rows = np.eye(len(estimate))[list(selected)]
-    chosen = [names[j] for j in selected]
-    return region_of(estimate, covariance, rows, names=chosen, reason="they sum to a constant", alpha=alpha)
+    return region_of(estimate, covariance, rows, [names[j] for j in selected], alpha, scores=True)
+
+
+def test_what_a_hypothesis_says_is_subtracted(summed):
+    estimate, covariance = summed
+    row, named = np.array([[1.0, -1.0, 0.0, 0.0]]), NamedEstimates(*summed, NAMES, "they sum to a constant")
+    region = confidence_region(named, LinearHypothesis(row, np.array([0.1]), ("a - b",)), 0.05)
+    np.testing.assert_allclose(region.center, row @ estimate - 0.1)
+    np.testing.assert_allclose(region.cov, row @ covariance.matrix @ row.T)
+    assert not region.scores
 
 
 @pytest.fixture
@@ -125,7 +142,7 @@ def test_scores_that_are_fixed_or_do_not_vary_have_no_region():
 def test_contrasts_are_invariant_to_how_they_are_written(summed):
     estimate, covariance = summed
     differences = np.array([[1.0, -1, 0, 0], [0, 1, -1, 0], [0, 0, 1, -1]])
-    by_differences = region_of(estimate, covariance, differences, names=["ab", "bc", "cd"], reason="", alpha=0.05)
+    by_differences = region_of(estimate, covariance, differences, names=["ab", "bc", "cd"], alpha=0.05)
     scores = confidence_ellipsoid(estimate, covariance, NAMES, range(4), 0.05)
     assert by_differences.df == scores.df == 3
     for point in np.random.default_rng(4).multivariate_normal(estimate, 4 * covariance.matrix, size=200):
@@ -135,13 +152,15 @@ def test_contrasts_are_invariant_to_how_they_are_written(summed):
 def test_redundant_contrasts_do_not_count_twice(summed):
     estimate, covariance = summed
     twice = np.array([[1.0, -1, 0, 0], [2.0, -2, 0, 0]])
-    region = region_of(estimate, covariance, twice, names=["ab", "2ab"], reason="", alpha=0.05)
+    region = region_of(estimate, covariance, twice, names=["ab", "2ab"], alpha=0.05)
     assert region.df == 1
-    interval = region_of(estimate, covariance, twice[:1], names=["ab"], reason="", alpha=0.05)
+    interval = region_of(estimate, covariance, twice[:1], names=["ab"], alpha=0.05)
     assert region.radius2 == interval.radius2
     assert region.volume == pytest.approx(np.sqrt(5) * interval.volume)
-    with pytest.raises(HypothesisError, match="'sum': fixed whatever the data say, so there is no region: a reason"):
-        region_of(estimate, covariance, np.ones((1, 4)), names=["sum"], reason="a reason", alpha=0.05)
+    with pytest.raises(
+        HypothesisError, match="'sum': fixed whatever the data say, so there is no region: they sum to a constant"
+    ):
+        region_of(estimate, covariance, np.ones((1, 4)), names=["sum"], alpha=0.05)
 
 
 def test_the_outline_lies_on_the_surface(summed):
