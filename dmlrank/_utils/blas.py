@@ -16,8 +16,8 @@ FloatArray = NDArray[np.float64]
 PRODUCT = 65_536 * 4
 
 
-def product(a: FloatArray, b: FloatArray) -> FloatArray:
-    """a @ b for tall a, (n, q), and small b, (q, m).
+def product(a: FloatArray, b: FloatArray, limit: int = PRODUCT) -> FloatArray:
+    """a @ b for tall a, (n, q), and small b, (q, m), in blocks of at most ``limit`` multiplications.
 
     Examples
     --------
@@ -25,14 +25,14 @@ def product(a: FloatArray, b: FloatArray) -> FloatArray:
     array([3., 3., 3.])
     """
     made = np.empty((len(a), b.shape[1]))
-    step = max(1, PRODUCT // max(b.size, 1))
+    step = max(1, limit // max(b.size, 1))
     for at in range(0, len(a), step):
         np.matmul(a[at : at + step], b, out=made[at : at + step])
     return made
 
 
-def gathered(a: FloatArray, b: FloatArray) -> FloatArray:
-    """a' b for tall a, (n, q), and b, (n, m).
+def gathered(a: FloatArray, b: FloatArray, limit: int = PRODUCT) -> FloatArray:
+    """a' b for tall a, (n, q), and b, (n, m), in blocks of at most ``limit`` multiplications.
 
     Examples
     --------
@@ -40,7 +40,7 @@ def gathered(a: FloatArray, b: FloatArray) -> FloatArray:
     array([6., 6.])
     """
     made = np.zeros((a.shape[1], b.shape[1]))
-    step = max(1, PRODUCT // max(made.size, 1))
+    step = max(1, limit // max(made.size, 1))
     for at in range(0, len(a), step):
         made += a[at : at + step].T @ b[at : at + step]
     return made

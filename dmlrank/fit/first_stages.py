@@ -20,13 +20,17 @@ from ..nuisance.outcome_model.cross_fit import MuModel, fit_all
 from ..nuisance.outcome_model.user_learners import is_own
 from ..nuisance.propensity_model.estimate import (
     Propensity,
-    column_propensity,
     estimate_propensity,
     floored_and_scaled,
-    given_propensity,
     marginal_propensity,
 )
-from ..nuisance.propensity_model.supplied import propensity_columns, propensity_table, selection_features
+from ..nuisance.propensity_model.supplied import (
+    column_propensity,
+    given_propensity,
+    propensity_columns,
+    propensity_table,
+    selection_features,
+)
 from ..nuisance.training_rows import Folds
 from ..options import Options
 from .state import Source

@@ -196,12 +196,14 @@ def ordered_cells(data: PreferenceData, kept: NDArray[np.bool_]) -> IntArray:
     return inside[np.argsort(data.seed_order[data.cells.context[inside]], kind="stable")]
 
 
-def stack_rows(x: FloatArray, context: IntArray, first: IntArray, second: IntArray) -> FloatArray:
-    """Rows [x, first, second], (r, p + 2)."""
+def stack_rows(
+    x: FloatArray, context: IntArray, first: IntArray, second: IntArray, *, block: int = _BLOCK
+) -> FloatArray:
+    """Rows [x, first, second], (r, p + 2), gathered ``block`` at a time."""
     rows = np.empty((len(context), x.shape[1] + 2), dtype=x.dtype)
     # In blocks: x[context] as a whole would be a second matrix of this size.
-    for at in range(0, len(context), _BLOCK):
-        block = slice(at, at + _BLOCK)
-        rows[block, :-2] = x[context[block]]
+    for at in range(0, len(context), block):
+        part = slice(at, at + block)
+        rows[part, :-2] = x[context[part]]
     rows[:, -2], rows[:, -1] = first, second
     return rows

@@ -1,19 +1,16 @@
-"""Propensities pi of the labelled cells: estimated by cross-fitting, marginal or given."""
+"""Estimated propensities pi of the labelled cells: cross-fitted, or the marginal rates of the pairs."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from numbers import Real
 
 import lightgbm as lgb
 import numpy as np
 
 from ..._utils.parallel import in_order
 from ..._utils.progress import report
-from ...data.graph import Graph
 from ...data.preferences import Cells, FloatArray, IntArray, PreferenceData
-from ...exceptions import NuisanceError
 from ..all_pairs.predict import PairTrees
 from ..boosting.parameters import Settings
 from ..boosting.train import (
@@ -67,93 +64,6 @@ def marginal_propensity(data: PreferenceData) -> Propensity:
     rates = data.pair_counts() / data.n_contexts
     every = rates if data.ordered else rates + rates.T
     return Propensity(rates[data.cells.first, data.cells.second], "marginal", pairs=GivenPairs(every[None]))
-
-
-def given_propensity(data: PreferenceData, values: FloatArray, graph: Graph, zeros_allowed: bool = False) -> Propensity:
-    """Use an array (n, K, K) of known propensities unchanged.
-
-    With ``zeros_allowed`` a pair on the comparison graph may have propensity 0 where it has no label.
-
-    Raises
-    ------
-    NuisanceError
-        If the shape is wrong, or a value on the comparison graph or at a label is not in (0, 1] ((0, 2] where order
-        does not matter: there it is the expected number of labelled orders, the same for both orders of a pair).
-    """
-    shape = (data.n_contexts, data.n_items, data.n_items)
-    if values.shape != shape:
-        raise NuisanceError(
-            f"propensity= has shape {values.shape}; needed is (contexts, models, models) = {shape}, in the order of "
-            f"first appearance and of the models' names"
-        )
-    cells = data.cells
-    needed = np.broadcast_to(graph.edges, shape).copy()
-    needed[cells.context, cells.first, cells.second] = True
-    most = 1 if data.ordered else 2
-    wrong = ~((values > 0) & (values <= most)) & needed
-    if zeros_allowed:
-        wrong &= values != 0
-        wrong[cells.context, cells.first, cells.second] |= values[cells.context, cells.first, cells.second] == 0
-    if wrong.any():
-        i, j, k = (int(place[0]) for place in np.nonzero(wrong))
-        raise NuisanceError(
-            f"propensity= is {values[i, j, k]} in context {data.context_ids[i]!r} for {data.items[j]!r} before "
-            f"{data.items[k]!r} ({int(wrong.sum())} such entries); a ranked or labelled pair needs one in (0, {most}]"
-        )
-    uneven = ~np.isclose(values, np.swapaxes(values, 1, 2)) & needed
-    if not data.ordered and uneven.any():
-        i, j, k = (int(place[0]) for place in np.nonzero(uneven))
-        raise NuisanceError(
-            f"propensity= differs by order in context {data.context_ids[i]!r} for {data.items[j]!r} and "
-            f"{data.items[k]!r} ({values[i, j, k]} and {values[i, k, j]}); with position_bias=False it is the expected "
-            f"number of labelled orders of the pair, such as pi + pi.transpose(0, 2, 1)"
-        )
-    at_cells = values[cells.context, cells.first, cells.second].astype(float)
-    return Propensity(at_cells, "given", pairs=GivenPairs(np.where(needed, values, 0.0)))
-
-
-def column_propensity(data: PreferenceData, column: str) -> Propensity:
-    """Use a column that holds the propensity of each row's own pair (ordered, where order matters).
-
-    Raises
-    ------
-    NuisanceError
-        If a labelled row's value is not in (0, 1] ((0, 2] where order does not matter), or the votes of one pair in
-        one context disagree.
-    """
-    raw = data.columns[column][data.vote_row]
-    try:
-        votes = raw.astype(float)
-    except (TypeError, ValueError):
-        odd = next(value for value in raw if not isinstance(value, Real))
-        raise NuisanceError(f"propensity column {column!r} is not numeric, for example {odd!r}") from None
-    most = 1 if data.ordered else 2
-    wrong = ~((votes > 0) & (votes <= most))
-    if wrong.any():
-        row = int(data.row_index[data.vote_row[np.flatnonzero(wrong)[0]]])
-        raise NuisanceError(
-            f"propensity column {column!r} is {votes[wrong][0]} in row {row} ({int(wrong.sum())} such labelled rows); "
-            f"a propensity lies in (0, {most}]"
-        )
-    pair_of_cell = _pair_places(data.cells)
-    low, high = (np.full(len(data.cells), fill) for fill in (np.inf, -np.inf))
-    np.minimum.at(low, pair_of_cell[data.vote_cell], votes)
-    np.maximum.at(high, pair_of_cell[data.vote_cell], votes)
-    low, high = low[pair_of_cell], high[pair_of_cell]
-    apart = high - low > 1e-9 * high
-    if apart.any():
-        cell = int(np.flatnonzero(apart)[0])
-        raise NuisanceError(
-            f"propensity column {column!r} has different values ({low[cell]}, {high[cell]}) for votes on the same pair "
-            f"in context {data.context_ids[data.cells.context[cell]]!r}; a pair has one propensity per context"
-        )
-    return Propensity(high, "given")
-
-
-def _pair_places(cells: Cells) -> IntArray:
-    """A number for every (context, pair), (m,): equal for the two orders of a pair where they are one."""
-    places = np.stack([cells.context, cells.first, cells.second], axis=1)
-    return np.unique(places, axis=0, return_inverse=True)[1].reshape(-1)
 
 
 def estimate_propensity(

@@ -1,0 +1,66 @@
+"""Labelled cells as rows: votes of the kept contexts, in an order that that of the data does not change."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import numpy as np
+import pytest
+
+from dmlrank.nuisance.training_rows import ordered_cells, outcome_rows, stack_rows
+
+
+@pytest.fixture
+def votes():
+    rng = np.random.default_rng(0)
+    first = rng.integers(4, size=300)
+    second = (first + rng.integers(1, 4, size=300)) % 4
+    return np.column_stack([rng.integers(60, size=300), first, second, rng.integers(3, size=300)])
+
+
+def test_rows_are_the_votes_of_the_kept_contexts(make_data, votes):
+    x = np.random.default_rng(1).normal(size=(60, 2))
+    data = make_data(*votes.T, n_items=4, n_categories=3, x=x)
+    kept, unit = np.arange(60) % 3 > 0, np.arange(60) // 2
+    rows = outcome_rows(data, kept, unit)
+    weights = Counter()
+    for features, label, weight, its_unit in zip(rows.features, rows.label, rows.weight, rows.unit, strict=True):
+        context = int(np.flatnonzero(x[:, 0] == features[0])[0])
+        assert features[1] == x[context, 1]
+        assert its_unit == context // 2
+        weights[(context, *features[2:].astype(int), label)] += weight
+    assert weights == pytest.approx(Counter(tuple(vote) for vote in votes.tolist() if kept[vote[0]]))
+
+
+def test_order_of_rows_is_that_of_the_identifiers(make_data, votes):
+    rng = np.random.default_rng(2)
+    x, place = rng.normal(size=(60, 2)), rng.permutation(60)
+    data = make_data(*votes.T, n_items=4, n_categories=3, x=x)
+    moved = votes.copy()
+    moved[:, 0] = place[votes[:, 0]]
+    x_moved = np.empty_like(x)
+    x_moved[place] = x
+    order = np.empty(60, dtype=int)
+    order[place] = np.arange(60)
+    shuffled = make_data(*moved[rng.permutation(300)].T, n_items=4, n_categories=3, x=x_moved, order=order)
+    everything = np.ones(60, dtype=bool)
+    rows, same = (outcome_rows(d, everything, d.seed_order) for d in (data, shuffled))
+    for name in ("features", "label", "weight", "unit"):
+        np.testing.assert_array_equal(getattr(rows, name), getattr(same, name))
+    cells = ordered_cells(shuffled, everything)
+    assert (np.diff(order[shuffled.cells.context[cells]]) >= 0).all()
+
+
+def test_stacked_rows():
+    x = np.array([[1.0, 2.0], [3.0, 4.0]])
+    rows = stack_rows(x, np.array([1, 0]), np.array([5, 6]), np.array([7, 8]))
+    np.testing.assert_array_equal(rows, [[3, 4, 5, 7], [1, 2, 6, 8]])
+
+
+def test_stacked_rows_are_gathered_in_blocks_and_keep_their_precision():
+    rng = np.random.default_rng(9)
+    x, context = rng.normal(size=(5, 4)).astype(np.float32), rng.integers(5, size=11)
+    first, second = rng.integers(9, size=(2, 11))
+    rows = stack_rows(x, context, first, second, block=3)
+    assert rows.dtype == np.float32
+    np.testing.assert_array_equal(rows, np.column_stack([x[context], first, second]))
