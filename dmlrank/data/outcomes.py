@@ -99,6 +99,18 @@ def exchange_wins(y: NDArray[np.float64], where: NDArray[np.bool_]) -> NDArray[n
     return np.where(where[:, None], y[:, exchanged_wins(y.shape[1])], y)
 
 
+def in_other_order(table: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Of every pair, (..., K, K, C), what the pair shown the other way round has, in this pair's categories.
+
+    Examples
+    --------
+    >>> mu = np.zeros((2, 2, 2)); mu[0, 1], mu[1, 0] = [0.7, 0.3], [0.4, 0.6]
+    >>> in_other_order(mu)[0, 1].tolist()
+    [0.6, 0.4]
+    """
+    return np.swapaxes(table, -3, -2)[..., exchanged_wins(table.shape[-1])]
+
+
 def read_labels(
     winner: Coded,
     pairs: ComparedItems,

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from .._utils.parallel import core_count, in_order
 from .._utils.progress import report
+from ..data.outcomes import in_other_order
 from ..data.preferences import FloatArray, IntArray, PreferenceData
 from ..functionals.base import Local
 from ..functionals.protocols import LabelRows, LabelScore, OrderedPairs, Score
@@ -206,7 +207,7 @@ class _Task:
         at = (row, self.residuals.first[rows], self.residuals.second[rows])
         np.add.at(delta, at, self.residuals.weighted(rows, score.interior))
         if not self.data.ordered:
-            delta += np.swapaxes(delta, 1, 2)[..., self.data.flip]
+            delta += in_other_order(delta)
         value, correction = score.value_and_derivative(base, delta)
         first_block = np.searchsorted(block_place, np.arange(len(contexts)))
         added_variance = None

@@ -10,6 +10,7 @@ import numpy as np
 from scipy import sparse
 
 from .._utils.progress import report
+from ..data.outcomes import in_other_order
 from ..data.preferences import FloatArray, IntArray, PreferenceData
 from ..functionals.base import AlongPairs, Local
 from ..functionals.protocols import LabelScore, OrderedPairs, Score
@@ -81,7 +82,7 @@ class GroupedResiduals:
         size = shape[0] * n_items**2
         columns = [np.bincount(place, amount * self.residual[:, c], size) for c in range(n_categories)]
         total: FloatArray = np.stack(columns, axis=-1).astype(float).reshape(shape)
-        return total if self.flip is None else total + np.swapaxes(total, 1, 2)[..., self.flip]
+        return total if self.flip is None else total + in_other_order(total)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

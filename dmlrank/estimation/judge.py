@@ -10,11 +10,12 @@ import lightgbm as lgb
 import numpy as np
 from numpy.typing import NDArray
 
+from ..data.outcomes import exchange_wins, in_other_order
 from ..data.preferences import Cells, FloatArray, IntArray, PreferenceData
 from ..exceptions import DataError, JudgeError
 from ..nuisance.boosting.train import BoosterSpec, train_booster
 from ..nuisance.boosting.tuning import Tune
-from ..nuisance.judge.two_stage import Recalibration, as_shown, chosen_for_soft_labels, human_given_verdict, soft_labels
+from ..nuisance.judge.two_stage import Recalibration, chosen_for_soft_labels, human_given_verdict, soft_labels
 from ..nuisance.judge.verdicts import Verdicts
 from ..nuisance.training_rows import Folds, TrainingRows, ordered_cells
 from .cross_fitting import CrossFittedMu, HeldOutLabels, MuByFold, MuSource, Part
@@ -180,7 +181,7 @@ class FeatureMu:
         place = np.repeat(np.arange(len(contexts)), n_pairs)
         table = np.zeros((len(contexts), data.n_items, data.n_items, data.n_categories))
         table[place, cells.first[rows], cells.second[rows]] = self._predicted(booster, rows)
-        return table if data.ordered else table + np.swapaxes(table, 1, 2)[..., data.flip]
+        return table if data.ordered else table + in_other_order(table)
 
     def _rows(self, context: IntArray, first: IntArray, second: IntArray) -> IntArray:
         """Judged cells of pairs, found among the sorted ones."""
@@ -191,7 +192,7 @@ class FeatureMu:
     def _predicted(self, booster: lgb.Booster, rows: IntArray) -> FloatArray:
         stacked = _stacked(self.data, self.verdicts, rows)
         found = np.asarray(booster.predict(stacked, num_threads=self.n_jobs or 0))
-        return as_shown(found, self.verdicts.cells.flipped[rows], self.data.flip)
+        return exchange_wins(found, self.verdicts.cells.flipped[rows])
 
 
 def fit_with_features(
@@ -228,7 +229,7 @@ def _training_rows(data: PreferenceData, verdicts: Verdicts, folds: Folds, kept:
     """A row per category that was chosen in a labelled cell of the kept contexts, of the pair as shown."""
     cells, inside = data.cells, ordered_cells(data, kept)
     judged = verdicts.label[inside]
-    y = as_shown(cells.y[inside], verdicts.cells.flipped[judged], data.flip)
+    y = exchange_wins(cells.y[inside], verdicts.cells.flipped[judged])
     place, label = np.nonzero(y)
     context = cells.context[inside[place]]
     weight = y[place, label] * cells.n_votes[inside[place]]

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from statsmodels.stats.inter_rater import cohens_kappa
 
+from ..data.outcomes import exchange_wins
 from ..data.preferences import FloatArray, IntArray, PreferenceData
 from ..estimation.cross_fitting import CrossFittedMu, HeldOutLabels
 from ..estimation.influence import Influence
@@ -183,7 +184,7 @@ def _winners(verdicts: Verdicts, data: PreferenceData, judge: int) -> tuple[IntA
     votes = np.stack([votes[:, 0], votes[:, 1], votes[:, 2:].sum(axis=1)], axis=1)
     np.add.at(tally, verdicts.label[seen], votes)
     shares = verdicts.shares[judge]
-    shares = np.where(verdicts.cells.flipped[:, None], shares[:, [1, 0, 2]], shares)
+    shares = exchange_wins(shares, verdicts.cells.flipped)
     both = (tally.sum(axis=1) > 0) & ~np.isnan(shares).any(axis=1)
     return _plurality(tally[both]), _plurality(shares[both])
 
@@ -232,7 +233,7 @@ def _position(verdicts: Verdicts) -> FloatArray:
 
 def _human_position(verdicts: Verdicts, data: PreferenceData) -> FloatArray:
     cells, label = data.cells, verdicts.label
-    y = np.where(cells.flipped[:, None], cells.y[:, data.flip], cells.y)
+    y = exchange_wins(cells.y, cells.flipped)
     y = np.stack([y[:, 0], y[:, 1], y[:, 2:].sum(axis=1)], axis=1) * cells.n_votes[:, None]
     seen = [(label >= 0) & judged[np.maximum(label, 0)] for judged in _known(verdicts)]
     return np.stack(

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ..data.graph import Graph
+from ..data.outcomes import in_other_order
 from ..data.preferences import FloatArray
 from ..exceptions import OptionError, OptionTypeError, listed
 from .base import Gauge
@@ -247,8 +248,7 @@ class Custom:
         """What the function sees: ``mu``, or the mean of both orders of a pair where these are one."""
         if not self.mirrored:
             return mu
-        flip = [1, 0, *range(2, mu.shape[-1])]
-        return np.asarray((mu + np.swapaxes(mu, 1, 2)[..., flip]) / 2)
+        return np.asarray((mu + in_other_order(mu)) / 2)
 
     def _differences(self, mu: FloatArray, delta: FloatArray) -> FloatArray:
         """The derivative along ``delta`` from two calls of the function."""

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ..data.graph import Graph
+from ..data.outcomes import in_other_order
 from ..data.preferences import FloatArray
 from ..exceptions import NuisanceError, OptionError, OptionTypeError, check_choice, listed
 from ..fit.estimand import given_category_weights, given_graph
@@ -93,7 +94,6 @@ def check_mu(
         Contexts that are looked at together.
     """
     off_diagonal = ~np.eye(mu.shape[1], dtype=bool)
-    flip = np.array([1, 0, *range(2, mu.shape[3])])
     for at in range(0, len(mu), rows):
         table = np.asarray(mu[at : at + rows], dtype=float)
         total = (table.reshape(-1, table.shape[3]) @ np.ones(table.shape[3])).reshape(table.shape[:3])
@@ -102,7 +102,7 @@ def check_mu(
             faults.append((np.asarray(~((table >= 0) & (table <= 1)).all(axis=-1)), "is not a probability"))
         faults.append((~np.asarray(np.abs(total - 1) <= _CLOSE), "does not sum to one over the categories"))
         if not ordered:
-            apart = np.abs(table - np.swapaxes(table, 1, 2)[..., flip]).max(axis=-1) > _CLOSE
+            apart = np.abs(table - in_other_order(table)).max(axis=-1) > _CLOSE
             faults.append((apart, "is not the flip of the other order (position_bias=False)"))
         for fault, what in faults:
             fault &= off_diagonal

@@ -10,6 +10,7 @@ import lightgbm as lgb
 import numpy as np
 from numpy.typing import NDArray
 
+from ...data.outcomes import exchange_wins, exchanged_wins
 from ...data.preferences import FloatArray, IntArray
 from ..training_rows import LabelledRows
 from .parameters import Parameter
@@ -96,15 +97,12 @@ class BinnedCells:
     back : ndarray of bool, shape (r,)
         Whether the row is in the other order.
     weight : ndarray, shape (r,)
-    flip : ndarray of int, shape (C,)
-        The categories with the two wins exchanged.
     """
 
     dataset: lgb.Dataset
     place: IntArray
     back: NDArray[np.bool_]
     weight: FloatArray
-    flip: IntArray
 
     @classmethod
     def of(
@@ -117,13 +115,13 @@ class BinnedCells:
         """Bin labelled cells, whose contexts, (m,), have features ``x``, (n, p)."""
         first, second, y, weight = cells.first, cells.second, cells.y, cells.weight
         chosen, label = np.nonzero(y)
-        flip = np.array([1, 0, *range(2, y.shape[1])])
+        flip = exchanged_wins(y.shape[1])
         place, back = np.tile(chosen, 2), np.repeat([False, True], len(chosen))
         one, other = np.where(back, second[place], first[place]), np.where(back, first[place], second[place])
         dataset, order = binned_rows(x, context[place], one, other, parameters)
         dataset.set_label(np.concatenate([label, flip[label]])[order])
         share = np.tile(weight[chosen] * y[chosen, label], 2)
-        return cls(dataset, place[order], back[order], share[order], flip)
+        return cls(dataset, place[order], back[order], share[order])
 
     def part(self, cells: IntArray, scores: FloatArray, mirrored: bool, n_threads: int) -> lgb.Dataset:
         """Some cells, (c,) in ascending order, with scores to start from, (c, C): as shown, or half in each order."""
@@ -131,7 +129,7 @@ class BinnedCells:
         member[cells] = True
         rows = np.flatnonzero(member[self.place] & (mirrored | ~self.back))
         begin = scores[np.searchsorted(cells, self.place[rows])]
-        begin = np.where(self.back[rows][:, None], begin[:, self.flip], begin)
+        begin = exchange_wins(begin, self.back[rows])
         made = some_rows(self.dataset, rows, n_threads)
         made.set_weight(self.weight[rows] / 2 if mirrored else self.weight[rows])
         made.set_init_score(begin)

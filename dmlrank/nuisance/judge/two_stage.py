@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from scipy.special import softmax
 
 from ..._utils.log_loss import log_loss
+from ...data.outcomes import exchange_wins
 from ...data.preferences import Cells, FloatArray, IntArray, PreferenceData
 from ..smooth.minimise import minimised
 from ..training_rows import Folds
@@ -208,17 +209,12 @@ def human_given_verdict(data: PreferenceData, verdicts: Verdicts, base: FloatArr
     seen = np.flatnonzero(verdicts.label >= 0)
     judged = verdicts.label[seen]
     turned = cells.flipped
-    shown = as_shown(base, turned, data.flip)
-    labels = as_shown(data.cells.y[seen], turned[judged], data.flip)
+    shown = exchange_wins(base, turned)
+    labels = exchange_wins(data.cells.y[seen], turned[judged])
     rows = CalibrationRows(shown[judged], verdicts.features[judged], labels, data.cells.n_votes[seen].astype(float))
     fitted = select_recalibrations(rows, folds.fold[cells.context[judged]], folds.n_folds)
     m = recalibrated(fitted, shown, verdicts.features, folds.fold[cells.context])
-    return HumanGivenVerdict(fitted, as_shown(m, turned, data.flip))
-
-
-def as_shown(p: FloatArray, turned: NDArray[np.bool_], flip: IntArray) -> FloatArray:
-    """Probabilities, (r, C), flipped in the rows that are ``turned``; its own inverse."""
-    return np.where(turned[:, None], p[:, flip], p)
+    return HumanGivenVerdict(fitted, exchange_wins(m, turned))
 
 
 def soft_labels(
@@ -242,7 +238,7 @@ def soft_labels(
     """
     cells = verdicts.cells
     turned = cells.flipped[chosen]
-    m = as_shown(recalibration.of(as_shown(base, turned, data.flip), verdicts.features[chosen]), turned, data.flip)
+    m = exchange_wins(recalibration.of(exchange_wins(base, turned), verdicts.features[chosen]), turned)
     context, first, second = cells.context[chosen], cells.first[chosen], cells.second[chosen]
     return Cells(context, first, second, m, np.ones(len(chosen), dtype=np.intp), turned)
 

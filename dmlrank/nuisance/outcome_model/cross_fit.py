@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..._utils.progress import report
+from ...data.outcomes import in_other_order
 from ...data.preferences import Cells, FloatArray, IntArray, PreferenceData
 from ..all_pairs.predict import PairTrees, predict_all_pairs
 from ..boosting.train import BoosterSpec, train_booster
@@ -83,7 +84,7 @@ class MirroredMu:
     def predict(self, x: FloatArray) -> FloatArray:
         """Category probabilities, (n, K, K, C), with mu_kj the flip of mu_jk."""
         mu = self.model.predict(x)
-        return (mu + np.swapaxes(mu, 1, 2)[..., self.flip]) / 2
+        return (mu + in_other_order(mu)) / 2
 
     def at(self, x: FloatArray, first: IntArray, second: IntArray) -> FloatArray:
         """Category probabilities, (r, C)."""
@@ -180,7 +181,7 @@ def fit_mu(
     if counts is None:
         counts = _vote_counts(data, kept.astype(np.intp), 2)[1]
     if not data.ordered:
-        counts = counts + np.swapaxes(counts, 0, 1)[..., data.flip]
+        counts = counts + in_other_order(counts)
     model: MuModel
     if np.count_nonzero(counts.sum(axis=(0, 1))) <= 1:
         model = ConstantMu(_shares(counts))

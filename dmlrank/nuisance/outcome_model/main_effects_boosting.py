@@ -10,6 +10,7 @@ import numpy as np
 from scipy.special import softmax
 
 from ..._utils.progress import report
+from ...data.outcomes import exchanged_wins
 from ...data.preferences import Cells, FloatArray, IntArray, PreferenceData
 from ..all_pairs.predict import PairTrees, predict_all_pairs, softmax_in_place
 from ..boosting.binning import BinnedCells, binning
@@ -73,7 +74,7 @@ class SmoothBoostedMu:
             if self.stage.mirrored:
                 added /= 2
                 back = np.swapaxes(added, 1, 2)
-                for category, flipped in enumerate(_flip(added)):
+                for category, flipped in enumerate(exchanged_wins(added.shape[-1])):
                     scores[..., category] += back[..., flipped]
             scores += added
         mu = softmax_in_place(scores)
@@ -94,7 +95,7 @@ class SmoothBoostedMu:
             return np.asarray(booster.predict(stacked, raw_score=True, num_threads=self.n_jobs or 0))
 
         shown = scores(first, second)
-        return (shown + scores(second, first)[:, _flip(shown)]) / 2 if self.stage.mirrored else shown
+        return (shown + scores(second, first)[:, exchanged_wins(shown.shape[-1])]) / 2 if self.stage.mirrored else shown
 
 
 def fit_smooth_boosted(
@@ -226,8 +227,3 @@ def _dataset(
     """Some cells, with the scores of the main effects to start from."""
     rows = cells.rows
     return binned.part(cells.number, fitted.main.at(rows.columns, rows.first, rows.second), mirrored, n_threads)
-
-
-def _flip(scores: FloatArray) -> IntArray:
-    """The categories with the two wins exchanged, (C,)."""
-    return np.array([1, 0, *range(2, scores.shape[-1])])

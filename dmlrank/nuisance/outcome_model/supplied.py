@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from ...data.outcomes import in_other_order
 from ...data.preferences import FloatArray, PreferenceData
 from ...exceptions import NuisanceError, OptionTypeError
 
@@ -39,7 +40,7 @@ def checked_mu(mu: Any, data: PreferenceData) -> FloatArray:
     off = ~(np.abs(table.sum(axis=-1) - 1) <= _SUM) & pairs
     _refuse(off, "does not sum to one over the categories", table, data)
     if not data.ordered:
-        apart = np.abs(table - np.swapaxes(table, 1, 2)[..., data.flip]).max(axis=-1) > _SUM
+        apart = np.abs(table - in_other_order(table)).max(axis=-1) > _SUM
         _refuse(apart & pairs, "is not the flip of the other order (position_bias=False)", table, data)
     if table[:, ~pairs].any():
         table = np.where(pairs[:, :, None], table, 0.0)
