@@ -15,6 +15,7 @@ from types import SimpleNamespace
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 os.environ.setdefault("MKL_NUM_THREADS", "1")
+os.environ.setdefault("MPLBACKEND", "Agg")
 
 import duckdb
 import numpy as np
@@ -42,6 +43,21 @@ BENCHMARKS = pathlib.Path(__file__).parents[1] / "benchmarks"
 def pytest_xdist_auto_num_workers(config):
     """One process for files that are named, because every worker imports all libraries again; else all cores."""
     return 0 if any(".py" in argument for argument in config.args) else None
+
+
+@pytest.fixture(autouse=True)
+def figures_closed():
+    """No figure outlives the test that drew it."""
+    yield
+    if "matplotlib.pyplot" in sys.modules:
+        sys.modules["matplotlib.pyplot"].close("all")
+
+
+@pytest.fixture(scope="session")
+def arena_result():
+    """A fit of simulated battles without features, whose questions the prompts are."""
+    battles = dr.datasets.simulate_arena(n=2500, rng=0)
+    return dr.dml_rank("winner ~ 1 | model_a + model_b", battles, functional="bt", context="question_id", rng=0)
 
 
 @pytest.fixture(scope="session")

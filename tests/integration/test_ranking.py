@@ -24,9 +24,8 @@ NASTY = ("gpt-4-0314", "01-ai/yi (34b)", "a - b", 'say "hi"', "模型", "x = y, 
 
 
 @pytest.fixture(scope="module")
-def result():
-    battles = dr.datasets.simulate_arena(n=2500, rng=0)
-    return dr.dml_rank("winner ~ 1 | model_a + model_b", battles, functional="bt", context="question_id", rng=0)
+def result(arena_result):
+    return arena_result
 
 
 @pytest.fixture(scope="module")

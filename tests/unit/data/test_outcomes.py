@@ -1,4 +1,4 @@
-"""Labels to categories: every spelling, the tie rule, names, numbers, and what is refused."""
+"""Outcomes: labels in every spelling, preferences in [0, 1], columns of probabilities, and what is refused."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ import pandas as pd
 import pytest
 
 from dmlrank.data.columns import Coded
-from dmlrank.data.outcomes import MEANINGS, ComparedItems, read_labels
-from dmlrank.exceptions import OptionError, OutcomeError
+from dmlrank.data.outcomes import MEANINGS, ComparedItems, read_labels, read_probabilities
+from dmlrank.exceptions import MissingDataError, OptionError, OutcomeError
 
 SPELLINGS = {
     "first": ["model_a", "a", "A", "left", "first", "Model A", "model-1", "response_a", "assistant_a", "answer_a"],
@@ -19,18 +19,21 @@ SPELLINGS = {
 }
 
 
-def outcomes(labels, first="x", second="y", categories=None, dtype=object):
-    n = len(labels)
+def outcomes(values, first="x", second="y", dtype=None, **options):
+    """What a column of values about two models, in rows numbered from 10, is read as."""
+    n = len(values)
     names, item = np.unique(
         [[side] * n if isinstance(side, str) else side for side in (first, second)], return_inverse=True
     )
-    column = pd.Series(labels, dtype=dtype)
+    if any(isinstance(value, str) for value in values):
+        dtype = object
+    column = pd.Series(values, index=range(10, 10 + n), name="winner", dtype=dtype)
     pairs = ComparedItems(*item.reshape(2, n), [str(name) for name in names])
-    return read_labels(Coded.of(column), pairs, lambda: column, categories)
+    return read_labels(Coded.of(column), pairs, lambda: column, **options)
 
 
-def read_as(labels, **options):
-    result = outcomes(labels, **options)
+def read_as(labels, dtype=object, **options):
+    result = outcomes(labels, dtype=dtype, **options)
     return [result.categories[code] for code in result.y.argmax(axis=1)]
 
 
@@ -136,3 +139,139 @@ def test_a_meaning_that_does_not_exist():
 
 def test_meanings_for_labels_that_do_not_occur_are_ignored():
     assert read_as(["tie", "a"], categories={"no vote": "both_bad"}) == ["tie", "first"]
+
+
+def test_numbers_between_zero_and_one_are_preferences():
+    found = outcomes([0.25, 1.0, 0.0])
+    assert (found.kind, found.categories) == ("preferences", ("first", "second"))
+    np.testing.assert_array_equal(found.y, [[0.25, 0.75], [1, 0], [0, 1]])
+    assert found.labels == (("1", "first"), ("0", "second"))
+
+
+def test_zeros_and_ones_alone_are_labels():
+    for values in ([1, 0, 0], [1.0, 0.0], [True, False]):
+        assert outcomes(values).kind == "labels"
+    assert outcomes([0.5, 1.0, 0.0], categories={0.5: "tie"}).kind == "labels"
+    assert outcomes([0.5, 1.0, 0.0], categories={0.75: "tie"}).kind == "preferences"
+
+
+def test_versions_are_names_of_models():
+    found = outcomes([3.5, 4.5], first=["3.5", "3.5"], second=["4.5", "4.5"])
+    assert found.kind == "labels"
+    np.testing.assert_array_equal(found.y, np.eye(2))
+
+
+def test_rounding_is_no_mistake():
+    found = outcomes([1 + 1e-9, -1e-9, 0.5])
+    np.testing.assert_array_equal(found.y, [[1, 0], [0, 1], [0.5, 0.5]])
+
+
+@pytest.mark.parametrize(
+    ("values", "options", "fragments"),
+    [
+        ([0.5, 1.2, 0.0], {}, ["'winner' is 1.2 in row 11 (1 such rows)", "lie in [0, 1]", "categories={1.2: 'tie'}"]),
+        ([0.5, -0.2, -1.0], {}, ["is -0.2 in row 11 (2 such rows)"]),
+        ([37.5, 80.0, 0.0], {}, ["is 37.5 in row 10", "divide percentages by 100"]),
+        ([0.5, np.inf], {}, ["is inf in row 11"]),
+        ([1, 2, 3], {}, ["unknown winner labels '1', '2', '3'", "preferences between"]),
+        (["?", 0.25], {}, ["unknown winner labels '?', '0.25'"]),
+        ([0.5, 0.25], {"categories": {0.5: "tie"}}, ["unknown winner label '0.25'"]),
+        ([0.5, 1.0], {"categories": {"0.5": "tie"}}, ["has the label '0.5', the data have 0.5"]),
+    ],
+)
+def test_numbers_that_are_no_preferences(values, options, fragments):
+    with pytest.raises(OutcomeError) as caught:
+        outcomes(values, **options)
+    for fragment in fragments:
+        assert fragment in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("columns", "categories", "order"),
+    [
+        (["p_a", "p_b"], ("first", "second"), [0, 1]),
+        (["p_b", "p_a"], ("first", "second"), [1, 0]),
+        (["model_a", "model_b", "tie"], ("first", "second", "tie"), [0, 1, 2]),
+        (["prob_tie", "prob_model_b", "prob_model_a"], ("first", "second", "tie"), [2, 1, 0]),
+        (["winner_model_a", "winner_model_b", "winner_tie"], ("first", "second", "tie"), [0, 1, 2]),
+        (["P left", "P right", "P draw"], ("first", "second", "tie"), [0, 1, 2]),
+        (["p_a", "p_tie", "p_bothbad", "p_b"], ("first", "second", "both_good", "both_bad"), [0, 3, 1, 2]),
+        (["a", "b", "both_good", "both_bad", "tie"], ("first", "second", "both_good", "both_bad", "tie"), range(5)),
+    ],
+)
+def test_columns_are_known_by_their_names(columns, categories, order):
+    rows = np.random.default_rng(0).dirichlet(np.ones(len(columns)), size=4)
+    found = read_probabilities(pd.DataFrame(rows, columns=columns))
+    assert (found.kind, found.categories) == ("probabilities", categories)
+    np.testing.assert_allclose(found.y, rows[:, list(order)], rtol=1e-15)
+    np.testing.assert_allclose(found.y.sum(axis=1), 1, rtol=1e-15)
+
+
+def test_columns_of_other_names_need_a_meaning():
+    table = pd.DataFrame({"u": [0.5], "v": [0.25], "p_tie": [0.25]})
+    found = read_probabilities(table, {"u": "second", "v": "first", "p_tie": "both_bad"})
+    assert found.categories == ("first", "second", "both_bad")
+    np.testing.assert_array_equal(found.y, [[0.25, 0.5, 0.25]])
+    assert found.labels == (("u", "second"), ("v", "first"), ("p_tie", "both_bad"))
+
+
+def test_a_category_that_never_has_a_probability_is_left_out():
+    table = pd.DataFrame({"p_a": [0, 0], "p_b": [1, 1], "p_tie": [0, 0]})
+    assert read_probabilities(table).categories == ("first", "second")
+
+
+@pytest.mark.parametrize(
+    ("columns", "options", "error", "fragments"),
+    [
+        ({"p_a": 0.5, "p_c": 0.5}, {}, OutcomeError, ["columns 'p_c'", "did you mean", "categories={'p_c': 'tie'}"]),
+        ({"p_a": 0.5, "p_tie": 0.5}, {}, OutcomeError, ["probability that the second item wins", "p_tie = tie"]),
+        ({"p_a": 0.5, "p_b": 0.3, "b": 0.2}, {}, OutcomeError, ["'p_b', 'b' left of ~ stand for one category"]),
+        ({"p_a": 0.5, "p_b": 0.4}, {}, OutcomeError, ["row 7 sums to 0.9: p_a = 0.5, p_b = 0.4 (2 such rows)"]),
+        ({"p_a": 1.5, "p_b": -0.5}, {}, OutcomeError, ["row 7 has a negative one: p_a = 1.5, p_b = -0.5"]),
+        ({"p_a": np.inf, "p_b": 0.0}, {}, OutcomeError, ["row 7 sums to inf"]),
+        ({"p_a": "0.5", "p_b": 0.5}, {}, OutcomeError, ["column 'p_a' is '0.5' in row 7"]),
+        ({"p_a": 0.5, "u": 0.5}, {"categories": {"u": "draw"}}, OptionError, ["'draw'", "allowed are 'first'"]),
+    ],
+)  # fmt: skip
+def test_columns_that_are_no_probabilities(columns, options, error, fragments):
+    with pytest.raises(error) as caught:
+        read_probabilities(pd.DataFrame(columns, index=[7, 9]), **options)
+    for fragment in fragments:
+        assert fragment in str(caught.value)
+
+
+@pytest.fixture
+def soft(votes):
+    """The votes with probabilities in place of labels; nobody has judged q5."""
+    p = np.random.default_rng(0).dirichlet([1, 1, 1], size=9)
+    p[votes["question"] == "q5"] = np.nan
+    return votes.assign(p_a=p[:, 0], p_b=p[:, 1], p_tie=p[:, 2])
+
+
+def test_a_row_without_any_probability_is_not_labelled(read, soft):
+    data = read(soft, outcome="p_a + p_b + p_tie", context=["question"])
+    assert (data.outcome_kind, data.n_votes, data.n_unlabelled, data.n_dropped) == ("probabilities", 8, 1, 0)
+    mean = soft.groupby(["question", "a", "b"])[["p_a", "p_b", "p_tie"]].mean().dropna()
+    for i, j, k, y in zip(data.cells.context, data.cells.first, data.cells.second, data.cells.y, strict=True):
+        np.testing.assert_allclose(y, mean.loc[(data.context_ids[i], data.items[j], data.items[k])], rtol=1e-12)
+
+
+def test_a_row_with_some_of_its_probabilities(read, soft):
+    soft.loc[3, "p_tie"] = np.nan
+    for missing in ("raise", "keep"):
+        with pytest.raises(MissingDataError, match="'p_tie' in 1 of 9 rows; pass missing='drop'"):
+            read(soft, outcome="p_a + p_b + p_tie", context=["question"], missing=missing)
+    data = read(soft, outcome="p_a + p_b + p_tie", context=["question"], missing="drop")
+    assert (data.n_votes, data.n_unlabelled, data.n_dropped) == (7, 1, 1)
+
+
+def test_rows_are_numbered_as_in_the_callers_frame(read, soft):
+    soft.loc[6, "p_a"] += 0.5
+    soft["length"] = soft["length"].mask(soft["question"] == "q1")
+    with pytest.raises(OutcomeError, match=r"row 6 sums to 1\.5"):
+        read(soft, "length", outcome="p_a + p_b + p_tie", context=["question"], missing="drop")
+
+
+def test_probabilities_are_no_features(read, soft):
+    with pytest.raises(ValueError, match="'p_tie' is the outcome or an item column"):
+        read(soft, "p_tie", outcome="p_a + p_b + p_tie")

@@ -98,6 +98,12 @@ class Population:
         return np.array(rows).T
 
 
+def data_of(population, votes, make_data):
+    """Preference data whose contexts are the atoms; ``votes`` are context, first, second and label of each."""
+    K, C = population.n_items, population.n_categories
+    return make_data(*votes, n_items=K, n_categories=C, n_contexts=len(population.atoms))
+
+
 def random_direction(rng, probability):
     """A bounded score of a saturated submodel: mean zero under the population."""
     score = rng.uniform(-1, 1, size=len(probability))

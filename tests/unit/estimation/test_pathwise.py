@@ -31,7 +31,7 @@ from dmlrank.functionals.win_probability import PairWinProbability
 from dmlrank.nuisance.propensity_model.all_pairs import GivenPairs
 
 from ...support import either_order, without_order
-from .populations import Population, random_direction, slope
+from .populations import Population, data_of, random_direction, slope
 
 N_PROMPTS, N_ITEMS = 2, 3
 DIRECTIONS = 8
@@ -67,16 +67,7 @@ def drawn_mu(rng, n_categories):
 
 
 def as_data(population, make_data, ordered=True):
-    context, first, second, label = population.votes()
-    data = make_data(
-        context,
-        first,
-        second,
-        label,
-        n_items=N_ITEMS,
-        n_categories=population.n_categories,
-        n_contexts=len(population.atoms),
-    )
+    data = data_of(population, population.votes(), make_data)
     return data if ordered else data.unordered()
 
 

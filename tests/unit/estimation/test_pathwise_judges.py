@@ -19,7 +19,7 @@ from dmlrank.estimation.one_step import one_step
 from dmlrank.estimation.one_step_result import Estimands
 from dmlrank.functionals import Borda, BradleyTerry, CategoryWeights, Dominance, RankCentrality, SoftMin
 
-from .populations import random_direction, slope
+from .populations import data_of, random_direction, slope
 
 N_PROMPTS, N_ITEMS, N_VERDICTS = 2, 3, 2
 DIRECTIONS = 8
@@ -44,7 +44,7 @@ class JudgedPopulation:
     """
 
     def __init__(self, rng, n_categories, several):
-        self.n_categories = n_categories
+        self.n_items, self.n_categories = N_ITEMS, n_categories
         pairs = list(itertools.permutations(range(N_ITEMS), 2))
         patterns = [(), *((pair,) for pair in pairs)]
         if several:
@@ -105,15 +105,7 @@ def uncentred(functional, population, make_data, verdicts=True, annotators=False
     _, rho, asked, m, mu = population.counted(population.probability)
     prompt = population.prompt
     context, first, second, _, category = population.said(labelled_only=True)
-    data = make_data(
-        context,
-        first,
-        second,
-        category,
-        n_items=N_ITEMS,
-        n_categories=population.n_categories,
-        n_contexts=len(population.atoms),
-    )
+    data = data_of(population, (context, first, second, category), make_data)
     i, j, k, v, c = population.said()
     given = m[prompt[i], j, k, v]
     cells = Cells(i, j, k, given, np.ones(len(i), dtype=int), np.zeros(len(i), dtype=bool))

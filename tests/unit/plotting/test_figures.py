@@ -15,12 +15,6 @@ plt = pytest.importorskip("matplotlib.pyplot")
 PACKAGE = Path(__file__).parents[3] / "dmlrank"
 
 
-@pytest.fixture(autouse=True)
-def closed_figures():
-    yield
-    plt.close("all")
-
-
 def intervals(*estimates, names=("a", "b$")):
     estimate = np.array(estimates)
     return Intervals(names, estimate, estimate - 0.1, estimate + 0.2, "score")

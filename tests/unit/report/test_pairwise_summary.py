@@ -6,27 +6,16 @@ import dataclasses
 import re
 import string
 
-import matplotlib as mpl
 import numpy as np
 import pytest
-
-import dmlrank as dr
-from dmlrank.inference.compact_letters import shortened
-
-mpl.use("Agg")
 from matplotlib import pyplot as plt
+
+from dmlrank.inference.compact_letters import shortened
 
 
 @pytest.fixture(scope="module")
-def result():
-    battles = dr.datasets.simulate_arena(n=2500, rng=0)
-    return dr.dml_rank("winner ~ 1 | model_a + model_b", battles, functional="bt", context="question_id", rng=0)
-
-
-@pytest.fixture(autouse=True)
-def close_figures():
-    yield
-    plt.close("all")
+def result(arena_result):
+    return arena_result
 
 
 def one_line(summary):
