@@ -1,4 +1,4 @@
-"""What a fit would take: a count of its trees, and the time of a few trees on random numbers of the same size."""
+"""Computational cost of a fit: its number of trees, and its time by that of a few trees on random numbers."""
 
 from __future__ import annotations
 
@@ -9,21 +9,22 @@ import lightgbm as lgb
 import numpy as np
 
 from ..data.preferences import PreferenceData
+from ..nuisance.boosting.binning import BINS
+from ..nuisance.boosting.early_stopping import TREES
+from ..nuisance.boosting.train import MANY_ROWS
+from ..nuisance.boosting.tuning import CONFIGURATIONS, INNER_FOLDS
+from ..nuisance.propensity_model.estimate import NEGATIVES_PER_POSITIVE
+from ..nuisance.propensity_model.pair_choice import DRAWN_PER_SHOWN
+from ..nuisance.smooth.basis import CURVES, MOST_SPLINE_COLUMNS
+from ..nuisance.smooth.penalty import MANY
 
-# The work of tune="cv" for propensities where prompts have several labelled pairs: rows from which a sample settles it
-# for all folds, configurations, inner folds, and rounds for a thousand labels, with those that early stopping waits
-# for, a mean over configurations some of which are soon given up. On simulated arenas rounds grow like the fourth root
-# of the labels.
-_MANY_ROWS = 40_000
-_CONFIGURATIONS = 4
-_INNER_FOLDS = 3
+# Rounds of tune="cv" for propensities where prompts have several labelled pairs, for a thousand labels, with those that
+# early stopping waits for: a mean over configurations some of which are soon given up. On simulated arenas rounds grow
+# like the fourth root of the labels.
 _ROUNDS = 20
-# That of the default learner of mu: rounds of all stages together, with those waited for, labels from which a sample
-# and one fold settle these, columns of effects per feature and at most, evaluations of their likelihood, and seconds
-# per number in these.
+# The work of the default learner of mu: rounds of all stages together, with those waited for, evaluations of the
+# likelihood of the main effects, and seconds per number in these.
 _MU_ROUNDS = 45
-_MANY = 20_000
-_CURVES, _MOST_COLUMNS = 5, 128
 _EVALUATIONS = 60
 _PER_NUMBER = 8e-9
 # That of pairs' shares, where prompts have one labelled pair: rounds, evaluations of the likelihood, and seconds per
@@ -31,16 +32,12 @@ _PER_NUMBER = 8e-9
 _SHARE_ROUNDS = 15
 _SHARE_EVALUATIONS = 25
 _PER_ITEM_NUMBER = 3e-10
-# Sampled unlabelled pairs for each labelled one, in the training of propensities, and pairs drawn for each shown one.
-_NEGATIVES, _DRAWN = 10, 5
 # What one tree's part in the scores of all pairs of a context costs, in walks of one row down a tree; by
 # benchmarks/all_pairs.py.
 _WALKS, _WALKS_PER_PAIR = 3.0, 0.01
 _PROBE_ROWS = (500, 2000)
 _PROBE_ROUNDS = 4
 _PROBE_TRIES = 3
-_PROBE_LEAVES = 15
-_BINS = 63
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,23 +108,23 @@ def estimate_cost(size: FitSize) -> Cost:
     -----
     Per fold, mu has main effects, and up to three boosters that grow C trees a round on its share of the cells in both
     orders, as long as trees help; with many cells one fold and a sample settle how. Where prompts have one labelled
-    pair, the shares of pairs have effects of the items, and boosters of one tree a round on that share and five drawn
-    pairs for each. Elsewhere the propensity's booster grows one tree a round on that share and ten sampled pairs for
-    each, tuned with 4 configurations on 3 inner folds, once for all folds where rows are many. The time of a round,
+    pair, the shares of pairs have effects of the items, and boosters of one tree a round on that share and some drawn
+    pairs for each. Elsewhere the propensity's booster grows one tree a round on that share and some sampled pairs for
+    each, tuned with a few configurations on inner folds, once for all folds where rows are many. The time of a round,
     a + b rows columns trees, and of a prediction are measured on random numbers within the call.
     """
     numbers = size.n_contexts * size.n_items * (size.n_items - 1) * size.n_categories
     kept = size.n_cells * (size.n_folds - 1) / size.n_folds
-    contrast = _DRAWN if size.one_pair else min(_NEGATIVES, size.n_items * (size.n_items - 1))
+    contrast = DRAWN_PER_SHOWN if size.one_pair else min(NEGATIVES_PER_POSITIVE, size.n_items * (size.n_items - 1))
     selection_rows = kept * (1 + contrast)
     megabytes = size.n_contexts * size.n_features * 8 / 1e6
     if size.n_features == 0:
         # Counts and one pass over one table for all contexts: about 50 million numbers a second.
         return Cost(0.2 + numbers / 5e7, 0, int(kept), numbers, megabytes)
     fixed, per_number, per_leaf_visit = _probe(size.n_features + 2)
-    columns = 1 + min(_CURVES * size.n_features, _MOST_COLUMNS)
+    columns = 1 + min(CURVES * size.n_features, MOST_SPLINE_COLUMNS)
     # Cells that settle how the effects and their boosters are trained, and on how many folds.
-    sampled, settling = (kept, size.n_folds) if size.n_cells <= _MANY else (kept * _MANY / size.n_cells, 1)
+    sampled, settling = (kept, size.n_folds) if size.n_cells <= MANY else (kept * MANY / size.n_cells, 1)
     again = 0 if settling == size.n_folds else size.n_folds
     fitted = (settling * sampled + again * kept) * columns
     seconds = 0.2 + fitted * _EVALUATIONS * _PER_NUMBER
@@ -142,11 +139,11 @@ def estimate_cost(size: FitSize) -> Cost:
         grown += [(settling * rounds, sampled * (1 + contrast), 1), (again * rounds, selection_rows, 1)]
     else:
         rounds = _ROUNDS * max(size.n_cells / 1000, 1.0) ** 0.25
-        # An inner fold trains on two thirds of the rows.
-        tuned = min(selection_rows, _MANY_ROWS) * 2 / 3
-        tunings = 1 if selection_rows > _MANY_ROWS else size.n_folds
+        # An inner fold trains on the others' rows.
+        tuned = min(selection_rows, MANY_ROWS) * (INNER_FOLDS - 1) / INNER_FOLDS
+        tunings = 1 if selection_rows > MANY_ROWS else size.n_folds
         grown += [
-            (tunings * _CONFIGURATIONS * _INNER_FOLDS * rounds, tuned, 1),
+            (tunings * len(CONFIGURATIONS) * INNER_FOLDS * rounds, tuned, 1),
             (size.n_folds * rounds, selection_rows, 1),
         ]
     for n_rounds, rows, per_round in grown:
@@ -163,12 +160,12 @@ def _probe(n_columns: int) -> tuple[float, float, float]:
     Time of the processor, and the shortest of a few tries each: other work on the machine only ever adds.
     """
     rng = np.random.default_rng(0)
-    settings = {"objective": "binary", "num_leaves": _PROBE_LEAVES, "extra_trees": True, "num_threads": 1}
+    settings = {"objective": "binary", "num_leaves": TREES["num_leaves"], "extra_trees": True, "num_threads": 1}
     settings |= {"verbosity": -1, "seed": 0}
     rounds, visits = [], []
     for n_rows in _PROBE_ROWS:
         rows = rng.normal(size=(n_rows, n_columns))
-        data = lgb.Dataset(rows, rng.integers(2, size=n_rows), params={"verbosity": -1, "max_bin": _BINS}).construct()
+        data = lgb.Dataset(rows, rng.integers(2, size=n_rows), params={"verbosity": -1, "max_bin": BINS}).construct()
         tries = []
         for _ in range(_PROBE_TRIES):
             start = time.process_time()

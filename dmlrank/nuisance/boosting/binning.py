@@ -16,7 +16,7 @@ from ..training_rows import LabelledRows
 from .parameters import Parameter
 
 # Bins of a feature. Finer thresholds left the held-out log-loss as it was and took up to half of the time.
-_BINS = 63
+BINS = 63
 # Items are categories; those beyond the number of bins would be taken together.
 _ITEM_BINS = 255
 
@@ -29,7 +29,7 @@ def bins(n_features: int, n_item_columns: int) -> dict[str, Parameter]:
     >>> bins(2, 2)
     {'max_bin_by_feature': '63,63,255,255'}
     """
-    widths = [_BINS] * n_features + [_ITEM_BINS] * n_item_columns
+    widths = [BINS] * n_features + [_ITEM_BINS] * n_item_columns
     return {"max_bin_by_feature": ",".join(map(str, widths))}
 
 

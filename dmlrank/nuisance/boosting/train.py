@@ -21,7 +21,7 @@ _LARGE = 2_000_000
 # Numbers between which folds are trained at the same time.
 _SIDE_BY_SIDE = (200_000, 20_000_000)
 # Rows from which hyperparameters are selected on a sample of so many.
-_MANY = 40_000
+MANY_ROWS = 40_000
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -159,7 +159,7 @@ def train_booster(
 
 def a_sample_is_enough(rows: BinnedRows, tune: Tune) -> bool:
     """Whether hyperparameters are selected on a sample of the rows."""
-    return len(rows.label) > _MANY and isinstance(tune, str)
+    return len(rows.label) > MANY_ROWS and isinstance(tune, str)
 
 
 def select_settings(rows: BinnedRows, spec: BoosterSpec, rng: np.random.Generator) -> Settings:
@@ -167,7 +167,7 @@ def select_settings(rows: BinnedRows, spec: BoosterSpec, rng: np.random.Generato
     sample = rows
     if a_sample_is_enough(rows, spec.tune):
         units, place = np.unique(rows.unit, return_inverse=True)
-        sample = rows.only(rng.permutation(len(units))[place] < len(units) * _MANY / len(rows.label))
+        sample = rows.only(rng.permutation(len(units))[place] < len(units) * MANY_ROWS / len(rows.label))
     fixed = spec.fixed(sample, int(rng.integers(2**31 - 1)))
     return tuned_settings(spec.tune, sample.dataset, sample.unit, fixed, rng)
 

@@ -17,11 +17,11 @@ from .random_search import InnerFolds, RandomSearch, best_draw
 
 Tune = str | Mapping[str, Parameter] | RandomSearch | None
 
-_INNER_FOLDS = 3
+INNER_FOLDS = 3
 # Rows from which one inner fold says enough.
 _ENOUGH = 10_000
 
-_CONFIGURATIONS: tuple[Mapping[str, Parameter], ...] = (
+CONFIGURATIONS: tuple[Mapping[str, Parameter], ...] = (
     {"extra_trees": True, "num_leaves": 6, "min_data_in_leaf": 10, "lambda_l2": 1.0},
     TREES,
     {"extra_trees": True, "num_leaves": 31, "min_data_in_leaf": 20, "lambda_l2": 10.0},
@@ -79,7 +79,7 @@ def tuned_settings(
     if isinstance(tune, Mapping):
         return as_settings(tune)
     search = RandomSearch() if tune == "random" else tune
-    n_folds = search.n_folds if isinstance(search, RandomSearch) else _INNER_FOLDS
+    n_folds = search.n_folds if isinstance(search, RandomSearch) else INNER_FOLDS
     if tune is None or len(np.unique(unit)) < 2 * n_folds:
         return Settings()
     folds = _inner_folds(unit, rng, n_folds)
@@ -88,11 +88,11 @@ def tuned_settings(
     used = folds if len(unit) < _ENOUGH else folds[:1]
     best: list[float] = []
     chosen = Settings()
-    for done, configuration in enumerate(_CONFIGURATIONS, start=1):
+    for done, configuration in enumerate(CONFIGURATIONS, start=1):
         losses = _trial(configuration, train, used, fixed, best)
         if not best or min(losses) < min(best):
             best, chosen = losses, Settings(configuration, int(np.argmin(losses)) + 1)
-        report(done, len(_CONFIGURATIONS), "tuning, configurations", minor=True)
+        report(done, len(CONFIGURATIONS), "tuning, configurations", minor=True)
     return chosen
 
 
@@ -118,7 +118,7 @@ def _trial(
     return losses
 
 
-def _inner_folds(unit: NDArray[np.intp], rng: np.random.Generator, n_folds: int = _INNER_FOLDS) -> InnerFolds:
+def _inner_folds(unit: NDArray[np.intp], rng: np.random.Generator, n_folds: int = INNER_FOLDS) -> InnerFolds:
     units, position = np.unique(unit, return_inverse=True)
     fold = rng.permutation(np.arange(len(units)) % n_folds)[position]
     return [(np.flatnonzero(fold != f), np.flatnonzero(fold == f)) for f in range(n_folds)]

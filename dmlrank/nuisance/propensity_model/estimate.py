@@ -35,7 +35,7 @@ from .all_pairs import (
 from .floor_and_scale import FloorAndScale
 from .pair_choice import PairShares, fit_pair_shares
 
-_NEGATIVES_PER_POSITIVE = 10
+NEGATIVES_PER_POSITIVE = 10
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -225,7 +225,7 @@ def _draw_pairs(
     contexts: IntArray, n_labelled: IntArray, n_pairs: int, rng: np.random.Generator
 ) -> tuple[IntArray, IntArray]:
     """Contexts and pair codes to stand for the unlabelled: every pair where they are few, else a sample."""
-    draws = _NEGATIVES_PER_POSITIVE * np.maximum(1, n_labelled[contexts])
+    draws = NEGATIVES_PER_POSITIVE * np.maximum(1, n_labelled[contexts])
     if draws.mean() >= n_pairs:
         return np.repeat(contexts, n_pairs), np.tile(np.arange(n_pairs), len(contexts))
     return np.repeat(contexts, draws), rng.integers(n_pairs, size=draws.sum())

@@ -26,7 +26,7 @@ _PRIORS = (1.0, 3.0, 10.0, 30.0, 100.0, 300.0)
 # Prior precisions of the curves that are tried, from stiff to free.
 _RIDGES = (1000.0, 300.0, 100.0, 30.0, 10.0, 3.0, 1.0)
 # Pairs drawn as contrast to every pair shown.
-_DRAWN = 5
+DRAWN_PER_SHOWN = 5
 # Numbers in the tables of all pairs that are held at a time.
 _CHUNK = 2_000_000
 
@@ -224,7 +224,7 @@ class _NoiseContrast:
         """Draw for all cells."""
         rows, n_items = cells.rows, cells.n_items
         share = _overall(cells, prior)
-        drawn = np.repeat(cells.number, _DRAWN)
+        drawn = np.repeat(cells.number, DRAWN_PER_SHOWN)
         pair = rng.choice(n_items**2, size=len(drawn), p=share.reshape(-1))
         cell = np.concatenate([cells.number, drawn])
         first = np.concatenate([rows.first, pair // n_items])
@@ -233,12 +233,12 @@ class _NoiseContrast:
         shown = (order < len(rows)).astype(np.intp)
         dataset.set_label(shown)
         with np.errstate(divide="ignore"):
-            log_drawn = np.log(_DRAWN * share)
+            log_drawn = np.log(DRAWN_PER_SHOWN * share)
         return cls(dataset, cell[order], first[order], second[order], shown, log_drawn, cells.x.shape[1] + 2)
 
     def size(self, cells: FoldCells) -> int:
         """Numbers in the matrix of some cells."""
-        return len(cells.rows) * (1 + _DRAWN) * self.width
+        return len(cells.rows) * (1 + DRAWN_PER_SHOWN) * self.width
 
     def part(self, fitted: FoldEffects[PairChoiceEffects], cells: FoldCells, n_threads: int) -> lgb.Dataset:
         """The rows of some cells, with the log-odds of being shown, not drawn, to start from."""
@@ -287,7 +287,7 @@ def _select_trees(
         for fitted, seed in zip(fits, seeds, strict=False):
             training = contrast.part(fitted, fitted.training, n_threads)
             held_out = contrast.part(fitted, fitted.held, n_threads) if len(fitted.held.rows) else None
-            weight = float(len(fitted.held.rows) * (1 + _DRAWN))
+            weight = float(len(fitted.held.rows) * (1 + DRAWN_PER_SHOWN))
             trials.append(TrialFold.of(parameters_of(None, tried, seed, n_threads), training, held_out, weight))
         made = boost_together(trials, unboosted, workers, best)
         if best is None or made.loss < best.loss:

@@ -16,10 +16,10 @@ from ...data.preferences import FloatArray, IntArray
 _KNOTS = 6
 _DEGREE = 3
 # Columns of a spline beside its straight line.
-_CURVES = _KNOTS + _DEGREE - 3
+CURVES = _KNOTS + _DEGREE - 3
 # Columns up to which continuous features get splines, features up to which each gets a column of its own, and the
 # number of principal components that stand for more features than that.
-_MOST_SPLINE_COLUMNS = 128
+MOST_SPLINE_COLUMNS = 128
 _MOST_FEATURES = 256
 _COMPONENTS = 64
 # Points at which curvature is integrated.
@@ -120,7 +120,7 @@ class SmoothBasis:
         low, high = imputed.min(axis=0), imputed.max(axis=0)
         between = ((imputed > low) & (imputed < high)).any(axis=0)
         curved = [f for f in varying if between[f]]
-        smooth = len(varying) + _CURVES * len(curved) <= _MOST_SPLINE_COLUMNS
+        smooth = len(varying) + CURVES * len(curved) <= MOST_SPLINE_COLUMNS
         columns: list[tuple[int, _Columns]] = []
         for f in varying:
             made = _spline(imputed[:, f]) if smooth and f in curved else None
@@ -146,7 +146,7 @@ class SmoothBasis:
     def straight(self) -> IntArray:
         """Features that have a straight line only, because curves for all would be too many columns."""
         lines = [f for f, columns in self.columns if isinstance(columns, _Linear)]
-        return np.array(lines if len(lines) * (1 + _CURVES) > _MOST_SPLINE_COLUMNS else [], dtype=np.intp)
+        return np.array(lines if len(lines) * (1 + CURVES) > MOST_SPLINE_COLUMNS else [], dtype=np.intp)
 
     def of(self, x: FloatArray) -> FloatArray:
         """Columns, (n, q), of features ``x``, (n, p)."""

@@ -103,7 +103,7 @@ def tell(callbacks, losses):
 )
 def test_a_configuration_is_given_up_when_it_is_stale_or_behind(train, monkeypatch, curves, rounds, chosen):
     seen, todo = [], iter(curves)
-    monkeypatch.setattr(tuning, "_CONFIGURATIONS", tuple({"num_leaves": 2 + at} for at in range(len(curves))))
+    monkeypatch.setattr(tuning, "CONFIGURATIONS", tuple({"num_leaves": 2 + at} for at in range(len(curves))))
     monkeypatch.setattr(tuning.lgb, "cv", lambda *_, callbacks, **__: seen.append(tell(callbacks, next(todo))))
     settings = tuned_settings("cv", train, np.arange(300), FIXED, np.random.default_rng(0))
     assert seen == rounds
@@ -129,8 +129,8 @@ def test_cv_takes_the_configuration_and_the_round_with_the_smallest_loss(train, 
 
     monkeypatch.setattr(tuning.lgb, "cv", cv)
     settings = tuned_settings("cv", train, np.arange(300), FIXED, np.random.default_rng(0))
-    assert settings == Settings(tuning._CONFIGURATIONS[2], 3)
-    assert len(seen) == len(tuning._CONFIGURATIONS)
+    assert settings == Settings(tuning.CONFIGURATIONS[2], 3)
+    assert len(seen) == len(tuning.CONFIGURATIONS)
     assert all(folds is seen[0][1] for _, folds in seen)
     assert all(parameters["objective"] == "binary" for parameters, _ in seen)
 
@@ -148,7 +148,7 @@ def test_inner_folds_keep_units_whole_and_cover_every_row(train, monkeypatch):
 
 
 def test_rounds_are_those_of_an_outside_cross_validation(train, monkeypatch):
-    monkeypatch.setattr(tuning, "_CONFIGURATIONS", ({"num_leaves": 4, "learning_rate": 0.2},))
+    monkeypatch.setattr(tuning, "CONFIGURATIONS", ({"num_leaves": 4, "learning_rate": 0.2},))
     unit = np.arange(300) // 2
     settings = tuned_settings("cv", train, unit, FIXED, np.random.default_rng(3))
     folds, n_rounds = tuning._inner_folds(unit, np.random.default_rng(3)), settings.rounds + 15

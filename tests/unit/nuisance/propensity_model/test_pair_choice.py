@@ -185,12 +185,14 @@ def test_trees_start_from_the_log_odds_of_being_shown(draw):
     fitted = smooth.fits[1]
     part = contrast.part(fitted, fitted.held, 1)
     rows = np.flatnonzero(np.isin(contrast.cell, fitted.held.number))
-    assert part.num_data() == len(rows) == len(fitted.held.rows) * (1 + selection_shares._DRAWN)
+    assert part.num_data() == len(rows) == len(fitted.held.rows) * (1 + selection_shares.DRAWN_PER_SHOWN)
     first, second = contrast.first[rows], contrast.second[rows]
     x = cells.x[cells.context[contrast.cell[rows]]]
     shown = fitted.main.log_at(fitted.basis.of(x), first, second)
     drawn = pair_shares(cells.rows.first, cells.rows.second, K, 3.0)[first, second]
-    np.testing.assert_allclose(part.get_init_score(), shown - np.log(selection_shares._DRAWN * drawn), rtol=1e-6)
+    np.testing.assert_allclose(
+        part.get_init_score(), shown - np.log(selection_shares.DRAWN_PER_SHOWN * drawn), rtol=1e-6
+    )
     p = 1 / (1 + np.exp(-part.get_init_score()))
     expected = -np.log(np.where(contrast.shown[rows] == 1, p, 1 - p)).sum()
     assert contrast.loss(fitted) == pytest.approx(expected, rel=1e-6)
