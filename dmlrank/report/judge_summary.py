@@ -1,17 +1,19 @@
-"""The report on judges: agreement, position, what they bought, as frames and as text."""
+"""The report on judges: their agreement with humans, their position effect and what they add, as frames and a table."""
 
 from __future__ import annotations
 
-import textwrap
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
+from ..data.preferences import FloatArray
 from ..fit.judge_value import JudgeFigures
+from .table import Summary
 
-_WIDTH = 94
+_HEADS = ("pairs", "agree", "kappa", "decided", "agree dec.", "kappa dec.", "first", "second", "tie")
+_COLUMNS = tuple((head, 1) for head in _HEADS)
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -101,26 +103,27 @@ class JudgeReport:
     def __repr__(self) -> str:
         return self.as_text()
 
+    def _repr_html_(self) -> str:
+        return self.summary().as_html()
+
     def as_text(self) -> str:
         """The report as plain text."""
+        return self.summary().as_text()
+
+    def summary(self) -> Summary:
+        """The table of the report; it has ``as_text()``, ``as_html()``, ``as_latex()`` and the like."""
         f = self.figures
-        lines = ["Judges".center(_WIDTH).rstrip(), "=" * _WIDTH]
-        lines.append(
-            f"{'':<24}{'pairs':>9}{'agree':>8}{'kappa':>8}{'decided':>9}{'agree':>8}{'kappa':>8}"
-            f"{'first':>7}{'second':>7}{'tie':>6}"
-        )
-        lines.append("-" * _WIDTH)
+        rows = []
         for at, name in enumerate(f.names):
-            shown = name if len(name) <= 23 else name[:22] + "."
-            whole, decided = (
-                f"{f.compared[at, part]:>9,}{f.agreement[at, part]:>8.3f}{f.kappa[at, part]:>8.3f}" for part in (0, 1)
+            counted = (
+                cell
+                for part in (0, 1)
+                for cell in (f"{f.compared[at, part]:,}", f"{f.agreement[at, part]:.3f}", f"{f.kappa[at, part]:.3f}")
             )
-            lines.append(f"{shown:<24}{whole}{decided}{_shares(f.position[at])}")
-            lines.append(f"{'  humans there':<74}{_shares(f.human_position[at])}")
-        lines.append("=" * _WIDTH)
-        for sentence in self._notes():
-            lines.extend(textwrap.wrap(sentence, _WIDTH))
-        return "\n".join(lines)
+            rows.append((name, *counted, *_shares(f.position[at])))
+            rows.append(("  humans there", *[""] * 6, *_shares(f.human_position[at])))
+        header = (("Judged pairs:", f"{f.n_verdicts:,}", "Without a human label:", f"{f.n_unlabelled:,}"),)
+        return Summary("Judges", header, _COLUMNS, tuple(rows), tuple(self._notes()), row_head="judge")
 
     def _notes(self) -> list[str]:
         f = self.figures
@@ -141,8 +144,6 @@ class JudgeReport:
         return notes
 
 
-def _shares(shares: np.ndarray) -> str:
-    if np.isnan(shares).any():
-        return f"{'':>20}"
-    first, second, tie = shares
-    return f"{first:>7.2f}{second:>7.2f}{tie:>6.2f}"
+def _shares(shares: FloatArray) -> tuple[str, ...]:
+    """Shares of verdicts for the first answer, for the second, and of ties."""
+    return ("",) * 3 if np.isnan(shares).any() else tuple(f"{share:.2f}" for share in shares)

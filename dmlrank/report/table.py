@@ -37,6 +37,8 @@ class Summary:
     rows : tuple of tuple of str
         Name and cells, the best model first.
     notes : tuple of str
+    row_head : str
+        What the rows are, as the head of their names in CSV.
     """
 
     title: str
@@ -44,6 +46,7 @@ class Summary:
     columns: tuple[tuple[str, int], ...]
     rows: tuple[tuple[str, ...], ...]
     notes: tuple[str, ...]
+    row_head: str = "model"
 
     def __str__(self) -> str:
         return self.as_text()
@@ -152,7 +155,7 @@ class Summary:
         """The rows of the table, as shown, as CSV with a line of heads."""
         out = io.StringIO()
         writer = csv.writer(out, lineterminator="\n")
-        writer.writerow(["model", *self._flat_heads()])
+        writer.writerow([self.row_head, *self._flat_heads()])
         writer.writerows(self.rows)
         return out.getvalue()
 

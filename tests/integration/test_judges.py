@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import warnings
 from dataclasses import replace
 
@@ -224,7 +225,11 @@ def test_the_report_says_what_the_data_say(battles, fitted):
     assert report.position.loc["verdict", "human_second"] == pytest.approx((labelled["winner"] == "model_b").mean())
     np.testing.assert_allclose(report.variance_ratio, (fitted.bse / report.without["std_error"]) ** 2)
     assert report.worth > 100
-    assert "more human votes" in str(report)
+    assert "more human votes" in " ".join(str(report).split())
+    assert str(report) == report.summary().as_text()
+    shown = pd.read_csv(io.StringIO(report.summary().as_csv()), index_col="judge")
+    assert shown.loc["verdict", "agree"] == pytest.approx(row["agreement"], abs=5e-4)
+    assert shown.loc["verdict", "kappa dec."] == pytest.approx(row["kappa_decided"], abs=5e-4)
     assert "Verdicts of verdict on" in fitted.summary().as_text()
 
 
