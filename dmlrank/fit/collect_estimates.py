@@ -14,7 +14,7 @@ from ..nuisance.outcome_model.cross_fit import ConstantMu
 from ..nuisance.outcome_model.main_effects_boosting import SmoothBoostedMu
 from ..nuisance.outcome_model.user_learners import learner_name
 from ..nuisance.propensity_model.estimate import Propensity
-from .estimates import Design, Diagnostics, Estimates
+from .estimates import Diagnostics, Estimates, FitDescription
 from .fit_covariance import covariance_of
 from .judge_value import judge_figures
 from .state import Steps
@@ -42,18 +42,18 @@ def collect(steps: Steps, given_warnings: tuple[str, ...]) -> Estimates:
         reason=gauge.reason,
         fixed=gauge.fixed,
         graph=steps.setup.graph,
-        design=_design(steps),
+        description=_description(steps),
         diagnostics=_diagnostics(steps, given_warnings),
         outputs=() if names == data.items else names,
         judge=judge_figures(steps),
     )
 
 
-def _design(steps: Steps) -> Design:
+def _description(steps: Steps) -> FitDescription:
     data, o, weights = steps.data, steps.options, steps.setup.weights
     votes = data.pair_votes()
     ties = zip(data.categories[2:], weights.first[2:], weights.second[2:], strict=True)
-    return Design(
+    return FitDescription(
         formula=steps.source.formula,
         outcome=steps.source.formula.split("~")[0].strip(),
         context=o.context,

@@ -97,8 +97,11 @@ class Diagnostics:
 
 
 @dataclass(frozen=True, slots=True)
-class Design:
-    """What the fit was made from: the counts and choices of the summary's header."""
+class FitDescription:
+    """The description of a fit: the counts and options that its summary's header shows.
+
+    Options stand here under the name that :attr:`dmlrank.options.Option.described_as` gives them.
+    """
 
     formula: str
     outcome: str
@@ -208,7 +211,7 @@ class Estimates:
     reason: str
     fixed: NDArray[np.bool_]
     graph: Graph
-    design: Design
+    description: FitDescription
     diagnostics: Diagnostics
     scale: Scale = Scale()
     part: str = ""

@@ -55,8 +55,8 @@ def comparison_summary(
 def _header(names: Sequence[str], results: Sequence[Estimates]) -> tuple[tuple[str, str, str, str], ...]:
     lines = []
     for name, e in zip(names, results, strict=True):
-        cov = f"cluster ({', '.join(e.design.clusters)})" if e.design.clusters else "robust"
-        size = f"{e.design.n_contexts:,} contexts, {e.design.n_votes:,} votes, {len(e.models)} models, {cov}"
+        cov = f"cluster ({', '.join(e.description.clusters)})" if e.description.clusters else "robust"
+        size = f"{e.description.n_contexts:,} contexts, {e.description.n_votes:,} votes, {len(e.models)} models, {cov}"
         lines.append((f"{name}:", functional_unit(e) + (f", {e.part}" if e.part else ""), f"{e.estimator}:", size))
     return tuple(lines)
 

@@ -44,8 +44,8 @@ def first_place(results: Estimates, separation: Separation) -> list[str]:
 
 def _needed(results: Estimates, separation: Separation, gap: float, std_error: float) -> str:
     """What would close it, where prompts are what the standard error comes from."""
-    design = results.design
-    if not gap > 0 or design.prompts == "fixed":
+    description = results.description
+    if not gap > 0 or description.prompts == "fixed":
         return ""
     unit, number = _unit(results)
     more = units_needed(gap, std_error, number, separation.critical, _POWER)
@@ -55,10 +55,10 @@ def _needed(results: Estimates, separation: Separation, gap: float, std_error: f
 
 def _unit(results: Estimates) -> tuple[str, int]:
     """What is independent, in words, and how many of them there are."""
-    names, counts = results.design.clusters, results.covariance.n_clusters
+    names, counts = results.description.clusters, results.covariance.n_clusters
     if not names:
-        prompts = "prompts" if results.design.context else "rows"
-        return f"{prompts} like these", results.design.n_contexts
+        prompts = "prompts" if results.description.context else "rows"
+        return f"{prompts} like these", results.description.n_contexts
     more = "" if len(names) == 1 else f", with {names[1]} in proportion,"
     return f"clusters of {names[0]}{more}", counts[0]
 

@@ -46,28 +46,28 @@ def build_summary(results: Estimates, alpha: float, critical: float, separation:
 
 
 def _header(results: Estimates) -> tuple[tuple[str, str, str, str], ...]:
-    design, diagnostics = results.design, results.diagnostics
-    ids = f" ({', '.join(design.context)})" if design.context else " (rows)"
+    description, diagnostics = results.description, results.diagnostics
+    ids = f" ({', '.join(description.context)})" if description.context else " (rows)"
     n_models = len(results.models)
-    prompts = "these, fixed" if design.prompts == "fixed" else "new ones like these"
+    prompts = "these, fixed" if description.prompts == "fixed" else "new ones like these"
     propensity = f" ({diagnostics.min_propensity:.3g})" if diagnostics.min_propensity > 0 else ""
     left = [
-        ("Dep. Variable:", design.outcome),
+        ("Dep. Variable:", description.outcome),
         ("Functional:", functional_unit(results)),
-        ("Edge weights:", design.edge_weights),
-        ("Tie weight:", tie_weight(design.tie_weights)),
+        ("Edge weights:", description.edge_weights),
+        ("Tie weight:", tie_weight(description.tie_weights)),
         ("Estimator:", _estimator(results)),
-        ("Learner:", design.learner),
-        ("Prompts:", f"{prompts}, weighted" if design.weighted else prompts),
+        ("Learner:", description.learner),
+        ("Prompts:", f"{prompts}, weighted" if description.weighted else prompts),
     ]
     right = [
         ("Cov. Type:", covariance_words(results)),
         ("Clusters:", _clusters(results)),
-        ("No. Contexts:", f"{design.n_contexts:,}{ids}"),
-        ("No. Votes:", f"{design.n_votes:,} ({design.n_unlabelled:,} contexts unlabelled)"),
+        ("No. Contexts:", f"{description.n_contexts:,}{ids}"),
+        ("No. Votes:", f"{description.n_votes:,} ({description.n_unlabelled:,} contexts unlabelled)"),
         ("Models, pairs compared:", f"{n_models}, {results.graph.n_edges} of {n_models * (n_models - 1) // 2}"),
-        ("Smallest pair:", f"{design.smallest_pair:,} votes"),
-        ("Propensity (min):", f"{design.propensity}{propensity}"),
+        ("Smallest pair:", f"{description.smallest_pair:,} votes"),
+        ("Propensity (min):", f"{description.propensity}{propensity}"),
     ]
     return tuple((*a, *b) for a, b in zip(left, right, strict=True))
 
@@ -80,7 +80,7 @@ def functional_unit(results: Estimates) -> str:
 def _estimator(results: Estimates) -> str:
     if not results.estimated_by.has_first_stages:
         return f"{results.estimator} (assumes Bradley-Terry)"
-    folds = f"{results.estimator}, {results.design.n_folds} folds x {results.design.n_rep}"
+    folds = f"{results.estimator}, {results.description.n_folds} folds x {results.description.n_rep}"
     return folds if results.estimated_by.valid_intervals else f"{folds} (CI not valid)"
 
 
@@ -106,12 +106,12 @@ def _fraction(weight: float) -> str:
 
 def covariance_words(results: Estimates) -> str:
     """What is taken to be independent."""
-    names = results.design.clusters
+    names = results.description.clusters
     return f"cluster ({', '.join(names)})" if names else "robust (contexts independent)"
 
 
 def _clusters(results: Estimates) -> str:
-    pairs = zip(results.covariance.n_clusters, results.design.clusters, strict=True)
+    pairs = zip(results.covariance.n_clusters, results.description.clusters, strict=True)
     return ", ".join(f"{count:,} {name}" for count, name in pairs) or "none"
 
 
@@ -164,7 +164,7 @@ def two_sided(z: FloatArray) -> FloatArray:
 
 
 def _notes(results: Estimates, alpha: float, critical: float, separation: Separation | None) -> tuple[str, ...]:
-    design, d = results.design, results.diagnostics
+    description, d = results.description, results.diagnostics
     notes = [_meaning(results), _interval_note(results, alpha, critical, separation)]
     notes += first_place(results, separation) if separation else []
     if results.part:
@@ -184,7 +184,8 @@ def _notes(results: Estimates, alpha: float, critical: float, separation: Separa
     notes += _outcome_note(d.outcome_kind, d.labels)
     notes += _judge_note(results)
     notes.append(
-        f"{_first_stages(results)} Rows dropped: {design.n_dropped:,}. Seed {design.seed}. {_trouble(d.warnings)}"
+        f"{_first_stages(results)} Rows dropped: {description.n_dropped:,}. Seed {description.seed}. "
+        f"{_trouble(d.warnings)}"
     )
     return tuple(notes)
 
@@ -206,7 +207,7 @@ def _judge_note(results: Estimates) -> list[str]:
 def _position(results: Estimates) -> str:
     z = results.diagnostics.position_z
     known = f"z = {z:.2f}" if np.isfinite(z) else "not testable"
-    return f"Position effect {known}" if results.design.ordered else f"Order ignored (test: {known})"
+    return f"Position effect {known}" if results.description.ordered else f"Order ignored (test: {known})"
 
 
 def _first_stages(results: Estimates) -> str:
@@ -263,7 +264,7 @@ def _meaning(results: Estimates) -> str:
     if not results.of_models:
         return f"Outputs of a functional of one's own{_unit(results)}; {results.reason}. z tests {_against(results)}."
     opponents = f"the other {n_models - 1}" if results.graph.complete else "a model's own opponents"
-    ties = tie_weight(results.design.tie_weights)
+    ties = tie_weight(results.description.tie_weights)
     win = f"win = share won against {opponents}" + (f", ties {ties}" if ties != "no ties" else "")
     return f"{scale}{_unit(results)}; {results.reason}. z tests {_against(results)}. {win}."
 

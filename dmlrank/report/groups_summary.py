@@ -95,7 +95,7 @@ def group_summary(
     smallest = min(groups, key=lambda group: group.n_contexts)
     header = (
         ("Functional:", functional_unit(fit), "Cov. Type:", covariance_words(fit)),
-        ("Groups:", f"{len(groups)} of {variable}", "No. Contexts:", f"{fit.design.n_contexts:,}"),
+        ("Groups:", f"{len(groups)} of {variable}", "No. Contexts:", f"{fit.description.n_contexts:,}"),
         ("Estimator:", fit.estimator, "Smallest group:", f"{smallest.name}, {smallest.n_contexts:,} contexts"),
     )
     notes = (*_notes(fit, groups, equal), *([f"{note.capitalize()}."] if note else []))

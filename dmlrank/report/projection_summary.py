@@ -42,7 +42,7 @@ def projection_summary(
     rows = tuple((fit.models[j], *(column[j] for column in cells)) for j in order)
     header = (
         ("Functional:", functional_unit(fit), "Cov. Type:", covariance_words(fit)),
-        ("Projected on:", formula, "No. Contexts:", f"{fit.design.n_contexts:,}"),
+        ("Projected on:", formula, "No. Contexts:", f"{fit.description.n_contexts:,}"),
     )
     heads = tuple((str(name), 1) for name in coefficients.index)
     notes = (*_notes(fit, terms), *([f"{note.capitalize()}."] if note else []))

@@ -32,30 +32,30 @@ def tidy_frame(results: Estimates, critical: float) -> pd.DataFrame:
 
 def glance_frame(results: Estimates, critical: float, alpha: float) -> pd.DataFrame:
     """One row about the fit as a whole."""
-    design, diagnostics = results.design, results.diagnostics
+    description, diagnostics = results.description, results.diagnostics
     row = {
         "functional": results.functional,
         "estimator": results.estimator,
-        "nobs": design.n_contexts,
-        "nvotes": design.n_votes,
-        "ncomparisons": design.n_comparisons,
-        "n_unlabelled": design.n_unlabelled,
-        "n_dropped": design.n_dropped,
+        "nobs": description.n_contexts,
+        "nvotes": description.n_votes,
+        "ncomparisons": description.n_comparisons,
+        "n_unlabelled": description.n_unlabelled,
+        "n_dropped": description.n_dropped,
         "n_models": len(results.models),
         "n_pairs": results.graph.n_edges,
-        "learner": design.learner,
-        "n_folds": design.n_folds,
-        "propensity": design.propensity,
+        "learner": description.learner,
+        "n_folds": description.n_folds,
+        "propensity": description.propensity,
         "min_propensity": diagnostics.min_propensity,
         "log_loss": diagnostics.log_loss,
         "log_loss_constant": diagnostics.log_loss_constant,
-        "cov_type": design.cov_type,
-        "n_clusters": min(results.covariance.n_clusters, default=design.n_contexts),
+        "cov_type": description.cov_type,
+        "n_clusters": min(results.covariance.n_clusters, default=description.n_contexts),
         "critical": critical,
         "alpha": alpha,
         "scale": results.scale.name,
-        "seed": design.seed,
-        "version": design.version,
+        "seed": description.seed,
+        "version": description.version,
     }
     return pd.DataFrame([row])
 

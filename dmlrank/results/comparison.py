@@ -35,14 +35,14 @@ _TRAITS: tuple[Callable[[Estimates], str], ...] = (
     lambda e: e.functional if e.estimated_by.has_first_stages else e.estimator,
     lambda e: "" if e.estimated_by in (DEBIASED, BT_MLE) else e.estimator,
     lambda e: e.part,
-    lambda e: "" if e.design.edge_weights == "equal" else f"{e.design.edge_weights} edges",
+    lambda e: "" if e.description.edge_weights == "equal" else f"{e.description.edge_weights} edges",
     lambda e: e.functional_label,
-    lambda e: e.design.learner,
-    lambda e: e.design.propensity,
-    lambda e: ", ".join(e.design.clusters) or e.design.cov_type,
+    lambda e: e.description.learner,
+    lambda e: e.description.propensity,
+    lambda e: ", ".join(e.description.clusters) or e.description.cov_type,
     lambda e: e.scale.name,
-    lambda e: e.design.formula,
-    lambda e: f"{e.design.n_votes:,} votes",
+    lambda e: e.description.formula,
+    lambda e: f"{e.description.n_votes:,} votes",
 )
 
 _REVERSAL = ["model", "other", "above_in", "below_in", "gap_above", "gap_below", "p_value", "p_adjusted"]

@@ -94,9 +94,9 @@ def t_statistic_draws(estimates: Estimates, steps: Steps | None, bootstrap: str 
         If a bootstrap is asked for without steps.
     """
     if bootstrap is None:
-        return normal_draws(estimates.covariance, estimates.design.seed)
+        return normal_draws(estimates.covariance, estimates.description.seed)
     live = require_steps(estimates, steps, f"bootstrap={bootstrap!r}")
-    return multiplier_bootstrap(live, bootstrap, estimates.scale.factor, estimates.design.seed)
+    return multiplier_bootstrap(live, bootstrap, estimates.scale.factor, estimates.description.seed)
 
 
 def separation_of_models(

@@ -153,7 +153,7 @@ def _stacked_estimates(
         covariance=replace(joint, matrix=matrix, basis=basis),
         reason="; ".join(dict.fromkeys(f"{m.name}: {m.estimates.reason}" for m in members)),
         alpha=estimates[0].alpha,
-        seed=estimates[0].design.seed,
+        seed=estimates[0].description.seed,
     )
 
 

@@ -49,7 +49,7 @@ class GroupFacts:
     share : float
         p_g, its (weighted) share of the contexts.
     n_contexts, n_unlabelled, n_comparisons, n_votes, smallest_pair : int
-        As in :class:`dmlrank.fit.estimates.Design`, within the group; ``smallest_pair`` may be zero.
+        As in :class:`dmlrank.fit.estimates.FitDescription`, within the group; ``smallest_pair`` may be zero.
     n_clusters : tuple of int
         Clusters that have a part in it, one number per way.
     unseen : tuple of str
@@ -286,8 +286,8 @@ def group_estimates(
     fact, n_models = facts[group], len(whole.models)
     place = slice(group * n_models, (group + 1) * n_models)
     covariance = joint.covariance
-    design = replace(
-        whole.design,
+    description = replace(
+        whole.description,
         n_contexts=fact.n_contexts,
         n_unlabelled=fact.n_unlabelled,
         n_comparisons=fact.n_comparisons,
@@ -303,7 +303,7 @@ def group_estimates(
             covariance.matrix[place, place], whole.covariance.basis, fact.n_clusters, covariance.note
         ),
         judge=None,
-        design=design,
+        description=description,
         diagnostics=replace(whole.diagnostics, effective_contexts=fact.effective_contexts, second_order=float("nan")),
         part=f"{variable} = {fact.name}",
     )

@@ -75,7 +75,7 @@ class JointEstimates:
             covariance=covariance,
             reason=fit.reason,
             alpha=fit.alpha,
-            seed=fit.design.seed,
+            seed=fit.description.seed,
         )
 
     @property

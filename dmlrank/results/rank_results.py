@@ -129,17 +129,17 @@ class RankResults:
     @property
     def nobs(self) -> int:
         """Number of contexts, labelled or not."""
-        return self.estimates.design.n_contexts
+        return self.estimates.description.n_contexts
 
     @property
     def ncomparisons(self) -> int:
         """Number of labelled (context, ordered pair) cells."""
-        return self.estimates.design.n_comparisons
+        return self.estimates.description.n_comparisons
 
     @property
     def nvotes(self) -> int:
         """Number of votes."""
-        return self.estimates.design.n_votes
+        return self.estimates.description.n_votes
 
     @property
     def functional(self) -> str:
@@ -154,7 +154,7 @@ class RankResults:
     @property
     def cov_type(self) -> str:
         """Kind of covariance."""
-        return self.estimates.design.cov_type
+        return self.estimates.description.cov_type
 
     @property
     def graph(self) -> Graph:
@@ -790,8 +790,8 @@ class RankResults:
         part = f" ({e.part})" if e.part else ""
         known = f"first {e.models[int(np.argmax(e.estimate))]!r}" if e.of_models else f"outputs {listed(e.names, 3)}"
         return (
-            f"<RankResults: {e.functional}, {len(e.models)} models, {e.design.n_contexts:,} contexts, "
-            f"{e.design.n_votes:,} votes{part}; {known}>"
+            f"<RankResults: {e.functional}, {len(e.models)} models, {e.description.n_contexts:,} contexts, "
+            f"{e.description.n_votes:,} votes{part}; {known}>"
         )
 
     def _repr_html_(self) -> str:

@@ -134,8 +134,8 @@ def test_one_group_of_all_prompts_is_the_fit(fitted, functional, kind):
     np.testing.assert_allclose(view.plugin, results.plugin)
     np.testing.assert_allclose(view.estimates.shares, results.estimates.shares)
     assert (view.nobs, view.nvotes, view.ncomparisons) == (results.nobs, results.nvotes, results.ncomparisons)
-    assert view.estimates.design.n_unlabelled == results.estimates.design.n_unlabelled
-    assert view.estimates.design.smallest_pair == results.estimates.design.smallest_pair
+    assert view.estimates.description.n_unlabelled == results.estimates.description.n_unlabelled
+    assert view.estimates.description.smallest_pair == results.estimates.description.smallest_pair
 
 
 @pytest.mark.parametrize("functional", ["borda", "bt", "rank_centrality"])

@@ -35,8 +35,8 @@ def words(check):
 def test_counts_are_those_of_a_fit(frame, found, rank):
     fit = rank(frame, FORMULA, tune={"n_estimators": 2}, n_folds=2, min_labels=5)
     assert (found.n_contexts, found.n_votes, found.n_comparisons) == (fit.nobs, fit.nvotes, fit.ncomparisons)
-    assert found.n_unlabelled == fit.estimates.design.n_unlabelled == 25
-    assert found.categories == fit.estimates.design.categories
+    assert found.n_unlabelled == fit.estimates.description.n_unlabelled == 25
+    assert found.categories == fit.estimates.description.categories
     assert list(found.models.index) == fit.models
     np.testing.assert_array_equal(found.graph.edges, fit.graph.edges)
     assert (found.n_rows, found.n_dropped) == (len(frame), 0)

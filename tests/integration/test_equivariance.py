@@ -150,7 +150,7 @@ def test_renaming_models_with_smooth_effects(long_battles, rank, no_trees, names
     called, frame = {f"m{j}": name for j, name in enumerate(names)}, long_battles.frame
     renamed = frame.assign(model_a=frame["model_a"].map(called), model_b=frame["model_b"].map(called))
     expected, results = (rank(f, FORMULA, position_bias=position_bias, **SMOOTH) for f in (frame, renamed))
-    assert expected.estimates.design.learner == "smooth effects"
+    assert expected.estimates.description.learner == "smooth effects"
     assert_same(results, expected, np.argsort(names), tolerance=1e-6)
 
 

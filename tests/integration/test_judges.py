@@ -142,7 +142,7 @@ def test_a_verdict_on_every_pair_of_every_prompt():
     true = mu[at.context, at.first, at.second]
     assert np.square(learnt - true).mean() < 0.7 * np.square(before - true).mean()
     features = result.update(judge_as="features")
-    assert features.estimates.design.learner == "lightgbm, with verdicts"
+    assert features.estimates.description.learner == "lightgbm, with verdicts"
     assert ((features.params - truth).abs() < 5 * features.bse).all()
     with pytest.raises(dr.DmlrankError, match="which new prompts do not have"):
         features.predict(pd.DataFrame({"x0": [0.5], "x1": [0.5]}))

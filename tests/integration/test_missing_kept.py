@@ -64,7 +64,7 @@ def test_missing_features_are_nan_to_the_learner(battles, rank, features):
 def test_everything_at_once(battles, rank):
     formula = "winner ~ x + topic + text(text, 3) + code + place + e | model_a + model_b"
     kept = rank(battles, formula, missing="keep", **QUICK)
-    assert (kept.nobs, kept.estimates.design.n_dropped) == (150, 0)
+    assert (kept.nobs, kept.estimates.description.n_dropped) == (150, 0)
     np.testing.assert_allclose(np.isnan(kept.steps.data.x).mean(axis=0), 1 / 8, atol=0.01)
     dropped = rank(battles, formula, missing="drop", **QUICK)
     assert dropped.nobs < 0.4 * 150

@@ -45,7 +45,7 @@ def test_chatbot_arena_agrees_with_its_published_ranking(folder, arena, function
 
 def test_chatbot_arena_averages_repeated_prompts(arena):
     assert (arena.nobs, arena.nvotes, arena.ncomparisons) == (26_910, 26_919, 26_910)
-    assert arena.estimates.design.categories == ("first", "second", "both_good", "both_bad")
+    assert arena.estimates.description.categories == ("first", "second", "both_good", "both_bad")
 
 
 def test_by_default_pairs_with_few_labels_are_left_out_and_borda_warns(folder):

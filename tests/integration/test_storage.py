@@ -96,7 +96,7 @@ def test_floats_come_back_to_the_last_bit(results):
     ):
         assert one.tobytes() == np.ascontiguousarray(other).tobytes()
     assert read.diagnostics == e.diagnostics
-    assert read.design == e.design
+    assert read.description == e.description
 
 
 def test_names_of_any_kind(frame, rank):
@@ -147,8 +147,8 @@ def changed(text, **entries):
         ({"estimates__covariance__matrix": [[1, 2], [3]]}, "rows of different lengths"),
         ({"estimates__covariance__matrix": [[-1, 0, 0, 0]] * 4}, "not the covariance of anything"),
         ({"estimates__covariance__basis": [[1.0]]}, "covariance.basis"),
-        ({"estimates__design__seed": 1.5}, "needed is a whole number"),
-        ({"estimates__design__tie_weights": [["tie", 0.5]]}, "has 2 entries; needed are 3"),
+        ({"estimates__description__seed": 1.5}, "needed is a whole number"),
+        ({"estimates__description__tie_weights": [["tie", 0.5]]}, "has 2 entries; needed are 3"),
         ({"estimates__graph": 3}, "needed is an object"),
     ],
 )

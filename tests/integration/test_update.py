@@ -73,7 +73,7 @@ def assert_equal(one, other):
     assert one.estimates.critical == other.estimates.critical
     # What is not known is NaN on both sides.
     np.testing.assert_equal(asdict(one.diagnostics), asdict(other.diagnostics))
-    assert one.estimates.design == other.estimates.design
+    assert one.estimates.description == other.estimates.description
     assert one.summary().as_text() == other.summary().as_text()
 
 
@@ -136,7 +136,7 @@ def test_there_and_back_again(results):
 
 def test_back_to_robust_drops_the_clusters(results):
     clustered = quietly(results.update, **CHANGES["one-way clusters"])
-    assert clustered.estimates.design.clusters == ("topic",)
+    assert clustered.estimates.description.clusters == ("topic",)
     assert_equal(clustered.update(cov_type="robust"), results)
 
 

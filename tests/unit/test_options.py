@@ -101,6 +101,6 @@ def test_a_stored_result_says_what_the_options_were(draw_battles, rank):
     assert {option.name for option in described} <= given.keys()
     again = dr.read_json(result.to_json())
     for option in described:
-        stored = getattr(again.estimates.design, option.described_as)
+        stored = getattr(again.estimates.description, option.described_as)
         assert stored == getattr(result.steps.options, option.field or option.name)
         assert stored != option.default

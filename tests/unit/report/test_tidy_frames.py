@@ -93,9 +93,9 @@ def test_augment_has_a_row_per_cell(frame, results):
 
 def test_augment_shows_the_first_stages(results):
     rows = results.augment()
-    names = [f"prob_{name}" for name in results.estimates.design.categories]
+    names = [f"prob_{name}" for name in results.estimates.description.categories]
     np.testing.assert_allclose(rows[names].sum(axis=1), 1)
-    means = rows[[f"mean_{name}" for name in results.estimates.design.categories]].to_numpy()
+    means = rows[[f"mean_{name}" for name in results.estimates.description.categories]].to_numpy()
     loss = -(rows["n_votes"].to_numpy()[:, None] * means * np.log(rows[names].to_numpy())).sum() / results.nvotes
     assert loss == pytest.approx(results.diagnostics.log_loss)
     np.testing.assert_allclose(rows["weight"] * rows["propensity"], 1)

@@ -92,7 +92,7 @@ def test_every_fold_has_the_model_that_one_would_fit_by_hand(battles, rank):
         hand = LogisticRegression(C=0.3, max_iter=500, tol=1e-8).fit(x, category, sample_weight=count)
         here = data.x[folds.fold == held_out]
         np.testing.assert_allclose(model.predict(here), ask_by_hand(hand, here), atol=2e-3)
-    assert result.estimates.design.learner == "LogisticRegression"
+    assert result.estimates.description.learner == "LogisticRegression"
     assert "LogisticRegression" in result.summary().as_text()
 
 
@@ -274,7 +274,7 @@ def test_a_function_learns_from_the_other_folds(battles, rank):
     for held_out, model in enumerate(result.steps.mu.models):
         total = votes[fold[data.cells.context] != held_out].sum(axis=0)
         np.testing.assert_allclose(model.predict(data.x[:1])[0, 0, 1], total / total.sum())
-    assert result.estimates.design.learner == "shares"
+    assert result.estimates.description.learner == "shares"
     assert result.predict(battles[["x0", "x1"]].iloc[:3]).shape == (3, K)
 
 
