@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import lightgbm as lgb
 import numpy as np
@@ -24,6 +24,14 @@ _CONTEXTS, _FEW_CONTEXTS = 256, 32
 _ROWS = 200_000
 # Numbers in such a stack, where rows are long.
 _NUMBERS = 8_000_000
+
+
+class RowPredictor(Protocol):
+    """A LightGBM booster, or what predicts like one."""
+
+    def predict(self, data: FloatArray, /, *, raw_score: bool = False, **options: Any) -> Any:
+        """Predictions or scores, (r,) or (r, C), for rows."""
+        ...
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -51,12 +59,12 @@ class PairTrees:
         None where rows have to be stacked for the booster.
     """
 
-    booster: Any
+    booster: RowPredictor
     n_items: int
     prepared: Prepared | None
 
     @classmethod
-    def of(cls, booster: Any, n_items: int) -> PairTrees:
+    def of(cls, booster: RowPredictor, n_items: int) -> PairTrees:
         """Prepare a booster whose last two features are the codes of the first and the second item.
 
         Boosters with linear models in their leaves or with objectives other than the multiclass and the binary one are
@@ -82,12 +90,12 @@ class PairTrees:
         sums = sums_of_rectangles(leaves, trees.value * trees.link.scale, trees.link.n_outputs)
         return cls(booster, n_items, Prepared(trees, branches, sums))
 
-    def __reduce__(self) -> tuple[Callable[[Any, int], PairTrees], tuple[Any, int]]:
+    def __reduce__(self) -> tuple[Callable[[RowPredictor, int], PairTrees], tuple[RowPredictor, int]]:
         return PairTrees.of, (self.booster, self.n_items)
 
 
 def predict_all_pairs(
-    booster: lgb.Booster | PairTrees,
+    booster: RowPredictor | PairTrees,
     x: FloatArray,
     n_items: int,
     *,
@@ -208,7 +216,13 @@ def distinct_rows(x: FloatArray) -> tuple[IntArray, IntArray]:
 
 
 def _from_stacked_rows(
-    booster: Any, x: FloatArray, n_items: int, *, raw_score: bool, offset: FloatArray | None, n_jobs: int | None
+    booster: RowPredictor,
+    x: FloatArray,
+    n_items: int,
+    *,
+    raw_score: bool,
+    offset: FloatArray | None,
+    n_jobs: int | None,
 ) -> FloatArray:
     distinct, place = distinct_rows(as_read(x))
     n_pairs = n_items * n_items - n_items
@@ -231,7 +245,7 @@ def _from_stacked_rows(
 
 
 def _stacked(
-    booster: Any, x: FloatArray, items: tuple[IntArray, IntArray], raw_score: bool, n_jobs: int | None
+    booster: RowPredictor, x: FloatArray, items: tuple[IntArray, IntArray], raw_score: bool, n_jobs: int | None
 ) -> FloatArray:
     n, pairs = len(x), len(items[0])
     rows = np.empty((n, pairs, x.shape[1] + 2), dtype=x.dtype)

@@ -12,7 +12,7 @@ from scipy.special import softmax
 from ..._utils.log_loss import log_loss
 from ...data.outcomes import exchange_wins
 from ...data.preferences import Cells, FloatArray, IntArray, PreferenceData
-from ..smooth.minimise import minimised
+from ..smooth.minimise import MULTINOMIAL_CURVATURE, PenalisedSearch
 from ..training_rows import Folds
 from .verdicts import Verdicts
 
@@ -20,7 +20,6 @@ from .verdicts import Verdicts
 _RIDGES = (1000.0, 300.0, 100.0, 30.0, 10.0, 3.0, 1.0)
 # Relative to these: how far the first regression's log-odds may be stretched, and the categories' levels.
 _STRETCH, _LEVEL = 1.0, 0.1
-_CURVATURE = 0.15
 _TINY = 1e-12
 # Soft labels that the second regression learns from, per human label, and at least.
 _SOFT_PER_LABEL, _SOFT_LEAST = 10, 20_000
@@ -114,26 +113,27 @@ def fit_recalibration(rows: CalibrationRows, ridge: float) -> Recalibration:
     power = np.concatenate(
         [[np.square(logs - logs.mean(axis=1, keepdims=True)).sum(axis=1).mean()], np.ones(len(penalty) - 1)]
     )
-    unit = 1 / np.sqrt(_CURVATURE * weight.sum() * power + penalty)
+    unit = 1 / np.sqrt(MULTINOMIAL_CURVATURE * weight.sum() * power + penalty)
 
     y_total = y.sum(axis=1)
 
     def split(flat: FloatArray) -> tuple[float, FloatArray, FloatArray]:
         return float(flat[0]), flat[1 : 1 + n_categories], flat[1 + n_categories :].reshape(q, n_categories)
 
-    def objective(steps: FloatArray) -> tuple[float, FloatArray]:
-        flat = unit * steps
+    def loss(flat: FloatArray) -> tuple[float, FloatArray]:
         stretch, level, slope = split(flat)
         scores = (1 + stretch) * logs + level + z @ slope
         scores -= scores.max(axis=1, keepdims=True)
         share = np.exp(scores)
         total = share.sum(axis=1)
-        loss = float(weight @ (np.log(total) * y_total - (y * scores).sum(axis=1))) + float(penalty @ flat**2) / 2
+        value = float(weight @ (np.log(total) * y_total - (y * scores).sum(axis=1)))
         residual = weight[:, None] * (share * (y_total / total)[:, None] - y)
         gradient = np.concatenate([[(residual * logs).sum()], residual.sum(axis=0), (z.T @ residual).reshape(-1)])
-        return loss, unit * (gradient + penalty * flat)
+        return value, gradient
 
-    return Recalibration(*split(unit * minimised(objective, np.zeros(len(penalty)), tolerance=1e-6)), centre, scale)
+    search = PenalisedSearch(loss, penalty, unit, tolerance=1e-6)
+    search.advance()
+    return Recalibration(*split(search.flat), centre, scale)
 
 
 def select_recalibrations(rows: CalibrationRows, fold: IntArray, n_folds: int) -> tuple[Recalibration | None, ...]:

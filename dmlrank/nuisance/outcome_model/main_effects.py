@@ -11,7 +11,7 @@ from scipy.special import logsumexp
 
 from ..._utils.blas import PRODUCT, product
 from ...data.preferences import FloatArray, IntArray
-from ..smooth.minimise import PenalisedSearch
+from ..smooth.minimise import MULTINOMIAL_CURVATURE, PenalisedSearch
 from ..training_rows import LabelledRows
 
 # Penalties relative to the ridge of an item's curves: how strong an item is on average is nearly free; how prone it is
@@ -19,8 +19,6 @@ from ..training_rows import LabelledRows
 _LEVEL = 0.1
 _CLOSENESS = 0.1
 _TIE_ITEM = 10.0
-# Curvature of a multinomial log-likelihood in a score, for scaling the steps.
-_CURVATURE = 0.15
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -192,7 +190,7 @@ class MainEffectsLikelihood:
             pair,
             sign,
             _flat(penalty),
-            _CURVATURE * _flat(precision) + 1e-3,
+            MULTINOMIAL_CURVATURE * _flat(precision) + 1e-3,
             _flat(free) > 0,
         )
 

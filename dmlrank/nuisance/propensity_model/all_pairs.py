@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 
 from ...data.preferences import FloatArray, IntArray
-from ..all_pairs.predict import predict_all_pairs
+from ..all_pairs.predict import PairTrees, RowPredictor, predict_all_pairs
 from ..training_rows import stack_rows
 from .pair_choice import PairShares, pair_entries
 
@@ -39,7 +39,7 @@ class AnyLabel:
     """P(a context has any label | x): a booster, or one number where there is nothing to learn."""
 
     share: float
-    booster: Any = None
+    booster: RowPredictor | None = None
 
     def predict(self, x: FloatArray, n_jobs: int | None) -> FloatArray:
         """The probability in contexts with features ``x``, (b,)."""
@@ -91,7 +91,7 @@ class BoostedSelection:
     ordered : bool
     """
 
-    booster: Any
+    booster: RowPredictor | PairTrees | None
     any_label: AnyLabel | None
     ordered: bool
 
@@ -111,7 +111,8 @@ class BoostedSelection:
             return pair_entries(lambda own: self.table(own, n_items, n_jobs), x, first, second, n_items=n_items)
         orders = [(first, second)] if self.ordered else [(first, second), (second, first)]
         rows = (stack_rows(x, np.arange(len(x)), a, b) for a, b in orders)
-        return np.sum([self.booster.predict(both, num_threads=n_jobs or 0) for both in rows], axis=0)
+        booster = self.booster.booster if isinstance(self.booster, PairTrees) else self.booster
+        return np.sum([booster.predict(both, num_threads=n_jobs or 0) for both in rows], axis=0)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

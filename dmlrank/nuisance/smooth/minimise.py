@@ -13,6 +13,8 @@ _MAX_STEPS = 200
 # Share of the decrease that the slope promises which a step has to bring (Armijo).
 _SUFFICIENT = 1e-4
 _SHORTEST = 1e-10
+# Curvature of a multinomial log-likelihood in a score, for scaling the steps.
+MULTINOMIAL_CURVATURE = 0.15
 # Decrease of a penalised log-likelihood that a further step has to promise.
 _TOLERANCE = 1e-3
 
@@ -109,9 +111,19 @@ class PenalisedSearch:
         About the coefficients' standard errors; zero for those that stay where they are.
     start : ndarray, shape (d,), optional
         Zero when None.
+    tolerance : float, optional
+        Decrease that a further step has to promise; one that is small beside any standard error when None.
     """
 
-    def __init__(self, loss: Objective, penalty: FloatArray, unit: FloatArray, start: FloatArray | None) -> None:
+    def __init__(
+        self,
+        loss: Objective,
+        penalty: FloatArray,
+        unit: FloatArray,
+        start: FloatArray | None = None,
+        *,
+        tolerance: float | None = None,
+    ) -> None:
         begin = np.zeros(len(penalty)) if start is None else start
 
         def objective(steps: FloatArray) -> tuple[float, FloatArray]:
@@ -120,7 +132,7 @@ class PenalisedSearch:
             return value + float((penalty * flat**2).sum()) / 2, unit * (gradient + penalty * flat)
 
         self._begin, self._unit = begin, unit
-        self._search = LBFGS(objective, np.zeros(len(penalty)), _TOLERANCE)
+        self._search = LBFGS(objective, np.zeros(len(penalty)), _TOLERANCE if tolerance is None else tolerance)
 
     @property
     def flat(self) -> FloatArray:
