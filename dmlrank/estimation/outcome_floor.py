@@ -8,7 +8,7 @@ from .._utils.log_loss import log_loss
 from ..data.preferences import FloatArray, IntArray
 from .cross_fitting import HeldOutLabels
 
-_FLOORS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.03, 0.04, 0.05, 0.07, 0.1)
+FLOORS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.03, 0.04, 0.05, 0.07, 0.1)
 
 
 def select_floor(labels: HeldOutLabels) -> float:
@@ -31,7 +31,7 @@ def select_floor(labels: HeldOutLabels) -> float:
     >>> select_floor(HeldOutLabels.by_cell(np.tile([0.999, 0.001], (100, 1)), cells))
     0.1
     """
-    allowed = [floor for floor in _FLOORS if floor * labels.mu.shape[1] < 0.5]
+    allowed = [floor for floor in FLOORS if floor * labels.mu.shape[1] < 0.5]
     return min(allowed, key=lambda floor: log_loss(clip_and_renormalise(labels.mu, floor), labels.votes))
 
 

@@ -32,7 +32,7 @@ def test_it_has_the_smallest_log_loss_of_its_grid(n_categories, overconfidence):
     mu, cells = draw(0, n_categories)
     predicted = mu**overconfidence / (mu**overconfidence).sum(axis=1, keepdims=True)
     losses = {}
-    for level in floor._FLOORS:
+    for level in floor.FLOORS:
         if level * n_categories >= 0.5:
             continue
         losses[level] = 0.0

@@ -21,7 +21,7 @@ K, C = 4, 3
 FLIP = [1, 0, 2]
 HALF = CategoryWeights.half(C)
 RING = Graph.of([(0, 1), (1, 2), (2, 3), (0, 3), (0, 2)], K)
-STEEP = {
+CURVED = {
     "bt": BradleyTerry(HALF),
     "bt on a graph": BradleyTerry(HALF, RING),
     "rank_centrality": RankCentrality(HALF),
@@ -29,7 +29,7 @@ STEEP = {
 }
 
 
-@pytest.fixture(params=STEEP.values(), ids=STEEP)
+@pytest.fixture(params=CURVED.values(), ids=CURVED)
 def score(request):
     return request.param
 
@@ -48,8 +48,8 @@ def jacobian(score, mu, j, k):
     return np.stack(columns, axis=1)
 
 
-def second_moment(score, mu, labels, worth, ordered):
-    """Sum over pairs of worth J V J', J at ``mu``, V at ``labels``, of one context."""
+def second_moment(score, mu, labels, scale, ordered):
+    """Sum over pairs of scale J V J', J at ``mu``, V at ``labels``, of one context."""
     total = np.zeros((K, K))
     for j in range(K):
         for k in range(K):
@@ -59,7 +59,7 @@ def second_moment(score, mu, labels, worth, ordered):
             jac = jacobian(score, mu, j, k)
             if not ordered:
                 jac = jac + jacobian(score, mu, k, j)[:, FLIP]
-            total += worth[j, k] * jac @ (np.diag(p) - np.outer(p, p)) @ jac.T
+            total += scale[j, k] * jac @ (np.diag(p) - np.outer(p, p)) @ jac.T
     return total
 
 
@@ -71,18 +71,18 @@ def test_it_is_the_derivative_of_the_second_moment(score, draw_mu, ordered):
     delta = rng.normal(size=mu.shape) * ~np.eye(K, dtype=bool)[:, :, None]
     delta -= delta.mean(axis=-1, keepdims=True) * ~np.eye(K, dtype=bool)[:, :, None]
     delta *= 30
-    worth, population = rng.uniform(1, 5, size=(K, K)), rng.uniform(0.5, 1.5, size=n)
+    scale, population = rng.uniform(1, 5, size=(K, K)), rng.uniform(0.5, 1.5, size=n)
     if not ordered:
         mu, delta = (mu + mirror(mu)) / 2, delta + mirror(delta)
-        worth = np.triu(worth, 1)
+        scale = np.triu(scale, 1)
     step = 1e-5
     twin = np.zeros((K, K))
     for i in range(n):
         at, along = mu[i : i + 1], delta[i : i + 1]
-        ends = [second_moment(score, at + sign * step * along, at, worth, ordered) for sign in (1, -1)]
+        ends = [second_moment(score, at + sign * step * along, at, scale, ordered) for sign in (1, -1)]
         twin += population[i] ** 2 * (ends[0] - ends[1]) / (2 * step)
-    # The worth of an unordered pair counts both orders through which its label acts.
-    made = variance_correction(score, mu, delta, worth * (1 if ordered else 4), population)
+    # The scale of an unordered pair counts both orders through which its label acts.
+    made = variance_correction(score, mu, delta, scale * (1 if ordered else 4), population)
     np.testing.assert_allclose(made, twin, rtol=1e-4, atol=1e-4 * np.abs(twin).max())
     assert np.abs(twin).max() > 0.1
 
@@ -97,7 +97,7 @@ def test_a_context_without_labels_adds_nothing(score, draw_mu):
     np.testing.assert_allclose(both, one, rtol=1e-12)
 
 
-def test_a_linear_functional_is_as_steep_anywhere(draw_mu):
+def test_a_linear_functional_has_none(draw_mu):
     rng = np.random.default_rng(2)
     mu = draw_mu(rng, 5, K, C)
     delta = 10 * rng.normal(size=mu.shape) * ~np.eye(K, dtype=bool)[:, :, None]
@@ -105,8 +105,8 @@ def test_a_linear_functional_is_as_steep_anywhere(draw_mu):
     np.testing.assert_allclose(made, 0, atol=1e-8)
 
 
-def test_who_is_steep():
-    assert all(isinstance(score, CorrectionCovariance) for score in STEEP.values())
+def test_scores_that_know_the_covariance_of_their_correction():
+    assert all(isinstance(score, CorrectionCovariance) for score in CURVED.values())
     assert not isinstance(PositionEffect(HALF, RING), CorrectionCovariance)
 
 
@@ -135,20 +135,20 @@ def test_at_the_true_mu_it_is_zero_on_average_and_elsewhere_what_is_missing_to_t
     true = draw_mu(rng, 1, K, C, floor=0.4)
     fitted = shrunken(true)
     many, wrong = np.repeat(true, 300, axis=0), np.repeat(fitted, 300, axis=0)
-    at_truth, elsewhere, worth = [], [], []
+    at_truth, elsewhere, scale = [], [], []
     for _ in range(60):
         data, propensity = labelled(make_data, rng, many, 0.5)
         at_truth.append(variance_correction_of(score, many, data, propensity))
         elsewhere.append(variance_correction_of(score, wrong, data, propensity))
         cells = data.cells
-        worth.append(
+        scale.append(
             pair_variance_scale(
                 HeldOutLabels.by_cell(wrong[cells.context, cells.first, cells.second], cells), propensity, data
             )
         )
     assert (np.abs(np.mean(at_truth, axis=0)) < 4 * np.std(at_truth, axis=0) / np.sqrt(60) + 1e-12).all()
     towards = 1e-4 * (true - fitted)
-    average = np.mean(worth, axis=0)
+    average = np.mean(scale, axis=0)
     ends = [second_moment(score, fitted + sign * towards, fitted, average, True) for sign in (1, -1)]
     missing = (ends[0] - ends[1]) / 2e-4
     error = np.std(elsewhere, axis=0) / np.sqrt(60)
@@ -160,11 +160,11 @@ def test_where_mu_is_shrunken_the_log_odds_are_steeper_than_they_look(make_data)
     rng = np.random.default_rng(9)
     true = np.broadcast_to(np.where(np.eye(K, dtype=bool)[:, :, None], 0.0, [0.8, 0.1, 0.1]), (300, K, K, C))
     data, propensity = labelled(make_data, rng, true, 0.5)
-    added = np.diag(variance_correction_of(STEEP["bt"], shrunken(true), data, propensity))
+    added = np.diag(variance_correction_of(CURVED["bt"], shrunken(true), data, propensity))
     assert (added > 0).all()
 
 
-def test_the_pass_sums_it_over_contexts_whatever_the_pieces_are(score, make_data, draw_mu):
+def test_the_pass_sums_it_over_contexts_whatever_the_blocks_are(score, make_data, draw_mu):
     rng = np.random.default_rng(4)
     n = 30
     context, first = rng.integers(n, size=120), rng.integers(K, size=120)
@@ -200,7 +200,7 @@ def test_borda_has_none(make_data, draw_mu):
 
 @pytest.mark.parametrize("name", ["bt", "rank_centrality"])
 def test_items_under_other_codes(name, make_data, draw_mu):
-    score = STEEP[name]
+    score = CURVED[name]
     rng, code = np.random.default_rng(6), np.array([2, 0, 3, 1])
     mu = draw_mu(rng, 20, K, C)
     data, _ = labelled(make_data, rng, mu, 0.5)
@@ -215,7 +215,7 @@ def test_items_under_other_codes(name, make_data, draw_mu):
 
 
 @pytest.mark.parametrize("ordered", [True, False])
-def test_worth_of_pairs_in_loops(make_data, draw_mu, ordered):
+def test_variance_scale_of_pairs_in_loops(make_data, draw_mu, ordered):
     rng = np.random.default_rng(7)
     n, votes = 15, 60
     context, first = rng.integers(n, size=votes), rng.integers(K, size=votes)
@@ -236,7 +236,7 @@ def test_worth_of_pairs_in_loops(make_data, draw_mu, ordered):
         assert not np.tril(expected).any()
 
 
-def test_means_of_votes_spread_less_and_are_worth_less(make_data):
+def test_means_of_votes_spread_less(make_data):
     rng = np.random.default_rng(8)
     pairs = np.repeat(np.arange(200), 4)
     data = make_data(pairs, np.zeros(800), np.ones(800), rng.integers(2, size=800), n_items=2, n_categories=2)
