@@ -13,6 +13,7 @@ from .._utils.number_text import p_value_clause
 from ..data.preferences import FloatArray
 from ..exceptions import OptionError
 from .covariance import Covariance
+from .z_tests import z_statistics
 
 # Variance of a difference, as a share of the free estimate's, below which both estimates are the same thing.
 _SAME = 1e-9
@@ -94,7 +95,7 @@ def hausman_test(
     along = (axes[:, kept].T @ difference.basis.T @ gap) / np.sqrt(spectrum[kept])
     statistic, df = float(along @ along), int(kept.sum())
     errors = difference.std_errors
-    z = np.divide(gap, errors, out=np.full(len(gap), np.nan), where=errors > 0)
+    z = z_statistics(gap, errors)
     columns = {
         "restricted": restricted,
         "unrestricted": unrestricted,

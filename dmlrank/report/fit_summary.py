@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from scipy.stats import norm
 
 from .._utils.number_text import decimals
-from ..data.preferences import FloatArray
 from ..fit.estimates import Diagnostics, Estimates
 from ..inference.compact_letters import letter_groups, shortened
 from ..inference.ranks import Separation, rank_bounds, ranks_of
+from ..inference.z_tests import two_sided_p_values, z_statistics
 from .first_place import first_place
 from .table import Summary
 
@@ -118,8 +117,8 @@ def _clusters(results: Estimates) -> str:
 def _rows(results: Estimates, critical: float, separation: Separation | None) -> tuple[tuple[str, ...], ...]:
     std_errors = results.covariance.std_errors
     distance, distance_error = results.against_neutral()
-    z = standardised(distance, distance_error)
-    p = two_sided(z)
+    z = z_statistics(distance, distance_error)
+    p = two_sided_p_values(z)
     digits = decimals(std_errors, fewest=3 if results.scale.natural else 1)
     standing = _standing(results, separation) if separation else [()] * len(results.names)
     rows = []
@@ -151,16 +150,6 @@ def rank_set(best: int, worst: int) -> str:
     ('1-3', '2')
     """
     return str(best) if best == worst else f"{best}-{worst}"
-
-
-def standardised(distance: FloatArray, std_errors: FloatArray) -> FloatArray:
-    """Distances in standard errors; NaN where the standard error is zero."""
-    return np.divide(distance, std_errors, out=np.full(len(distance), np.nan), where=std_errors > 0)
-
-
-def two_sided(z: FloatArray) -> FloatArray:
-    """Two-sided normal p-values."""
-    return 2 * norm.sf(np.abs(z))
 
 
 def _notes(results: Estimates, alpha: float, critical: float, separation: Separation | None) -> tuple[str, ...]:

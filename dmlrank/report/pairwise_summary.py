@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
 
 from .._utils.number_text import decimals, p_value_text
+from ..data.preferences import FloatArray
 from ..inference.alternatives import Alternative
 from ..inference.pairwise import PairTests
 from ..plotting.intervals import Intervals, difference_plot
@@ -19,6 +21,7 @@ from .table import Summary
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+_NUMBERS = ["estimate", "std_error", "statistic", "p_value", "p_adjusted", "conf_low", "conf_high"]
 _METHODS = {
     "max-t": "single-step max-t over these differences; family-wise error held, intervals hold jointly",
     "step-down": "step-down max-t over these differences; family-wise error held, the intervals are those of the "
@@ -93,8 +96,9 @@ class PairwiseResults:
         heads = ("diff", "std err", "z", "P", "adj. P", interval)
         std_errors = frame["std_error"].to_numpy()
         digits = decimals(std_errors, fewest=3 if np.median(std_errors) < 1 else 1)
-        records: list[Any] = list(frame.itertuples(index=False))
-        rows = tuple(_cells(row, row.std_error > 0, digits) for row in records)
+        names = frame["first"] + " - " + frame["second"]
+        numbers = frame[_NUMBERS].to_numpy(dtype=float)
+        rows = tuple(_cells(*one, digits) for one in zip(names, numbers, strict=True))
         columns = tuple((head, 1 + head.startswith("[")) for head in heads)
         return Summary("Tests of Differences of Scores", header, columns, rows, self._notes(int((~tested).sum())))
 
@@ -140,19 +144,10 @@ class PairwiseResults:
         return {"noninferiority": [-delta], "equivalence": [-delta, delta]}.get(self.side, [delta])
 
 
-def pairwise_results(tests: PairTests, names: tuple[str, ...], **about: Any) -> PairwiseResults:
-    """Labelled tests.
-
-    Parameters
-    ----------
-    tests : PairTests
-    names : tuple of str
-        All K models, in the order of the scores.
-    about
-        The other attributes of :class:`PairwiseResults`.
-    """
+def pairwise_frame(tests: PairTests, names: Sequence[str]) -> pd.DataFrame:
+    """The tests under the names of all K models, which are in the order of the scores: a row per difference."""
     labels = np.array(names, dtype=object)
-    frame = pd.DataFrame(
+    return pd.DataFrame(
         {
             "first": labels[tests.first],
             "second": labels[tests.second],
@@ -165,13 +160,14 @@ def pairwise_results(tests: PairTests, names: tuple[str, ...], **about: Any) -> 
             "conf_high": tests.high,
         }
     )
-    return PairwiseResults(frame, critical=tests.critical, **about)
 
 
-def _cells(row: Any, tested: bool, digits: int) -> tuple[str, ...]:
-    name, gap = f"{row.first} - {row.second}", f"{row.estimate:.{digits}f}"
-    if not tested:
-        return (name, gap, "0", "n/a", "", "", "", "")
-    limits = (f"{limit:.{digits}f}" if np.isfinite(limit) else "inf" if limit > 0 else "-inf" for limit in row[-2:])
-    p, adjusted = p_value_text(row.p_value), p_value_text(row.p_adjusted)
-    return (name, gap, f"{row.std_error:.{digits}f}", f"{row.statistic:.2f}", p, adjusted, *limits)
+def _cells(name: str, numbers: FloatArray, digits: int) -> tuple[str, ...]:
+    """The cells of one difference, from its numbers in the order of the frame, (7,)."""
+    gap, error, z, p, adjusted, low, high = numbers
+    if not error > 0:
+        return (name, f"{gap:.{digits}f}", "0", "n/a", "", "", "", "")
+    # An infinite limit is written inf or -inf.
+    shown = (f"{number:.{digits}f}" for number in (gap, error))
+    limits = (f"{limit:.{digits}f}" for limit in (low, high))
+    return (name, *shown, f"{z:.2f}", p_value_text(p), p_value_text(adjusted), *limits)

@@ -10,20 +10,20 @@ import pandas as pd
 from ..data.preferences import FloatArray
 from ..fit.estimates import Estimates
 from ..fit.state import Steps
-from .fit_summary import standardised, two_sided
+from ..inference.z_tests import two_sided_p_values, z_statistics
 
 
 def tidy_frame(results: Estimates, critical: float) -> pd.DataFrame:
     """One row per model: term, estimate, std_error, statistic, p_value, conf_low, conf_high."""
     std_errors = results.covariance.std_errors
-    z = standardised(*results.against_neutral())
+    z = z_statistics(*results.against_neutral())
     return pd.DataFrame(
         {
             "term": list(results.names),
             "estimate": results.estimate,
             "std_error": std_errors,
             "statistic": z,
-            "p_value": two_sided(z),
+            "p_value": two_sided_p_values(z),
             "conf_low": results.estimate - critical * std_errors,
             "conf_high": results.estimate + critical * std_errors,
         }

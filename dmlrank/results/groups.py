@@ -22,8 +22,9 @@ from ..inference.covariance import Covariance
 from ..inference.hypotheses import HypothesisLike, LinearHypothesis
 from ..inference.multiple_testing import holm
 from ..inference.simultaneous import critical_value
+from ..inference.z_tests import z_statistics
 from ..plotting.intervals import Intervals, grouped_forest_plot
-from ..report.fit_summary import functional_unit, standardised
+from ..report.fit_summary import functional_unit
 from ..report.groups_summary import group_summary
 from ..report.table import Summary
 from .context_variables import ContextGroups
@@ -226,7 +227,7 @@ class GroupResults(Generic[Result]):
         each = [
             group_estimates(self.estimates, self.joint, self.facts, g, variable=self.variable) for g in range(len(self))
         ]
-        return self.joint.tidy(np.concatenate([standardised(*one.against_neutral()) for one in each]), alpha, method)
+        return self.joint.tidy(np.concatenate([z_statistics(*one.against_neutral()) for one in each]), alpha, method)
 
     def summary(self) -> Summary:
         """Rank, score and standard error of every model in every group, and the tests of equality."""

@@ -18,7 +18,7 @@ from ..inference.hypotheses import HypothesisLike, LinearHypothesis
 from ..inference.resampling import NormalDraws, normal_draws
 from ..inference.simultaneous import critical_value
 from ..inference.wald import NamedEstimates, t_test, wald_test
-from ..report.fit_summary import two_sided
+from ..inference.z_tests import two_sided_p_values
 from .critical_values import level_or_default
 
 
@@ -199,7 +199,7 @@ class JointEstimates:
                 "estimate": self.estimate,
                 "std_error": self.covariance.std_errors,
                 "statistic": z,
-                "p_value": two_sided(z),
+                "p_value": two_sided_p_values(z),
                 "conf_low": limits["lower"].to_numpy(),
                 "conf_high": limits["upper"].to_numpy(),
             }

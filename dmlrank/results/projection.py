@@ -15,9 +15,10 @@ from ..exceptions import ColumnError, HypothesisError, OptionError, listed, near
 from ..fit.estimates import Estimates
 from ..inference.hypotheses import HypothesisLike, LinearHypothesis
 from ..inference.simultaneous import critical_value_of
+from ..inference.z_tests import z_statistics
 from ..plotting.regions import Bands, band_plot
 from ..plotting.style import literal
-from ..report.fit_summary import functional_unit, standardised
+from ..report.fit_summary import functional_unit
 from ..report.projection_summary import projection_summary
 from ..report.table import Summary
 from .context_variables import ContextDesign
@@ -100,7 +101,7 @@ class Projection:
         Intervals are simultaneous over all of them. A coefficient is tested against zero; the constant against the
         score of a model as good as the others where there is one, otherwise not.
         """
-        z = standardised(self.joint.estimate - self._null(), self.joint.covariance.std_errors)
+        z = z_statistics(self.joint.estimate - self._null(), self.joint.covariance.std_errors)
         return self.joint.tidy(z, alpha, method)
 
     def test_terms(self) -> pd.DataFrame:

@@ -27,13 +27,14 @@ from ..inference.hausman import RestrictionTest
 from ..inference.hypotheses import HypothesisLike
 from ..inference.wald import t_test, wald_test
 from ..inference.win_probability import WinProbability
+from ..inference.z_tests import two_sided_p_values, z_statistics
 from ..options import Options
 from ..planning.contrasts import ContrastsLike
 from ..planning.from_fit import design_fit
 from ..planning.plan import Plan
 from ..planning.validate import PlanOptions
 from ..plotting.intervals import forest_plot
-from ..report.fit_summary import build_summary, standardised, two_sided
+from ..report.fit_summary import build_summary
 from ..report.judge_summary import JudgeReport
 from ..report.pairwise_summary import PairwiseResults
 from ..report.table import Summary
@@ -109,12 +110,12 @@ class RankResults:
 
         The summary's notes say what is tested and why a statistic is missing.
         """
-        return self._series(standardised(*self.estimates.against_neutral()), "tvalues")
+        return self._series(z_statistics(*self.estimates.against_neutral()), "tvalues")
 
     @property
     def pvalues(self) -> pd.Series:
         """Two-sided p-values of :attr:`tvalues`, each for itself."""
-        return self._series(two_sided(self.tvalues.to_numpy()), "pvalues")
+        return self._series(two_sided_p_values(self.tvalues.to_numpy()), "pvalues")
 
     @property
     def plugin(self) -> pd.Series:

@@ -21,7 +21,7 @@ from ..inference.pairwise import METHODS, compare_differences
 from ..inference.ranks import rank_bounds, ranks_of, separate_each
 from ..inference.win_probability import WinProbability, win_probability
 from ..report.fit_summary import NOT_VALID, functional_unit
-from ..report.pairwise_summary import PairwiseResults, pairwise_results
+from ..report.pairwise_summary import PairwiseResults, pairwise_frame
 from .critical_values import level_or_default, separation_of_models, t_statistic_draws
 from .lookup import estimate_index, model_index, named_estimates, names_or_all, require_models, require_steps
 
@@ -56,13 +56,13 @@ def compare_models(
     tests = compare_differences(
         e.estimate, e.covariance, draws, first, second, method=method, alternative=alternative, alpha=level
     )
-    return pairwise_results(
-        tests,
-        e.models,
+    return PairwiseResults(
+        pairwise_frame(tests, e.models),
         method=method,
         side=side,
         delta=margin,
         alpha=level,
+        critical=tests.critical,
         against=against,
         models=tuple(e.models[j] for j in chosen),
         functional=functional_unit(e),
