@@ -1,4 +1,4 @@
-"""What all tests share: battles as arrays and frames, fits without warnings, scripts of benchmarks/."""
+"""What all tests share: battles as arrays and frames, fits without warnings, a guard of the global generator."""
 
 from __future__ import annotations
 
@@ -43,6 +43,14 @@ BENCHMARKS = pathlib.Path(__file__).parents[1] / "benchmarks"
 def pytest_xdist_auto_num_workers(config):
     """One process for files that are named, because every worker imports all libraries again; else all cores."""
     return 0 if any(".py" in argument for argument in config.args) else None
+
+
+@pytest.fixture(autouse=True)
+def global_generator_left_alone():
+    """Fail a test after which numpy's global generator is in another state, and so any later test might be."""
+    before = _state()
+    yield
+    assert _state() == before, "the test used or seeded numpy's global generator"
 
 
 @pytest.fixture(autouse=True)
