@@ -12,7 +12,7 @@ from patsy import ModelDesc
 
 from ..data.columns import value_codes
 from ..data.formula.features import FeatureMap, check_features, fit_features, locate_names
-from ..data.formula.parse import names_in, parse_formula
+from ..data.formula.parse import names_in, one_sided, parse_formula
 from ..data.frames import kind_of_time, require_columns
 from ..data.preferences import FloatArray, IntArray, first_rows
 from ..data.read_votes import with_columns
@@ -135,12 +135,11 @@ def read_design(steps: Steps, formula: str) -> ContextDesign:
     DataError, MissingDataError
         If a column varies within a context or is missing.
     """
-    text = formula.strip() if isinstance(formula, str) else ""
-    if not text.startswith("~") or "|" in text or not text[1:].strip():
+    text = one_sided(formula)
+    if text is None:
         raise FormulaError(
             f"project({formula!r}): needed is '~ functions of the prompt', such as '~ C(category) + length'"
         )
-    text = text[1:].strip()
     available = steps.data.columns.available
     formula_of_fit = parse_formula(steps.source.formula)
     roles = (*formula_of_fit.outcomes, formula_of_fit.first, formula_of_fit.second)

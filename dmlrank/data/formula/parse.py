@@ -103,6 +103,18 @@ def parse_formula(formula: str) -> Formula:
     return Formula(left[0], features, first, second)
 
 
+def one_sided(formula: object) -> str | None:
+    """The features in ``"~ features"``; None where something else stands there.
+
+    Examples
+    --------
+    >>> one_sided("~ C(category) + score"), one_sided("winner ~ score")
+    ('C(category) + score', None)
+    """
+    text = formula.strip() if isinstance(formula, str) else ""
+    return text[1:].strip() or None if text.startswith("~") and "|" not in text else None
+
+
 @lru_cache(_REMEMBERED)
 def terms_of(features: str) -> tuple[Term, ...]:
     """Terms of the features; patsy takes its time over many, and they are asked for more than once."""

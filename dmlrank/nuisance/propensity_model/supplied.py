@@ -9,7 +9,7 @@ import numpy as np
 from patsy import EvalEnvironment
 
 from ...data.formula.features import check_features, fit_features, locate_names
-from ...data.formula.parse import names_in
+from ...data.formula.parse import names_in, one_sided
 from ...data.graph import Graph
 from ...data.preferences import Cells, FloatArray, IntArray, PreferenceData
 from ...exceptions import DataError, FormulaError, MissingDataError, NuisanceError, OptionTypeError, listed
@@ -238,7 +238,7 @@ def _matched(what: str, have: list[Any], needed: list[Any]) -> list[int]:
 
 def _features_of(formula: str) -> str:
     """The features in ``"~ features"``."""
-    text = formula.strip()
-    if not text.startswith("~") or "|" in text or not text[1:].strip():
+    features = one_sided(formula)
+    if features is None:
         raise FormulaError(f"propensity_formula={formula!r}; needed is '~ features', such as '~ C(category) + score'")
-    return text[1:].strip()
+    return features

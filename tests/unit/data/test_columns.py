@@ -1,0 +1,56 @@
+"""Columns taken once: cells by name, rows kept together, and columns of a later reading held against them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+
+from dmlrank.data.columns import Coded, Columns, value_codes
+from dmlrank.exceptions import DataError
+
+TABLE = {"topic": ["b", None, "a", "b"], "length": [3, 1, 2, 3], "e": [[1.0, 2.0], [0.0, 0.0], [1.0, 2.0], [-0.0, 0.0]]}
+
+
+@pytest.mark.parametrize("make", [pd.DataFrame, pl.DataFrame])
+def test_the_named_columns_of_any_frame_are_taken(make):
+    columns = Columns.read(make(TABLE), ["length", "topic"])
+    assert columns.available == ("topic", "length", "e")
+    assert columns.names == ("length", "topic")
+    assert "e" not in columns
+    assert columns["length"].tolist() == [3, 1, 2, 3]
+    assert columns.missing("topic").tolist() == [False, True, False, False]
+    assert columns.table().columns.tolist() == ["topic", "length"]
+    assert columns.identifiers(["topic", "length"])[2] == ("a", 2)
+
+
+def test_rows_stay_together():
+    columns = Columns.of(TABLE).only(np.array([2, 0]))
+    assert columns["topic"].tolist() == ["a", "b"]
+    assert columns["length"].tolist() == [2, 3]
+    assert columns.table(["length"], np.array([1])).index.tolist() == [1]
+
+
+def test_a_later_reading_is_held_against_the_first():
+    first, again = Columns.of({"topic": TABLE["topic"]}), Columns.of(TABLE)
+    assert first.differing(again) == []
+    assert first.joined(again).names == ("topic", "length", "e")
+    assert first.differing(again.only(np.array([1, 0, 2, 3]))) == ["topic"]
+    # Vectors are not compared.
+    assert Columns.of({"e": TABLE["e"]}).differing(again.only(np.array([3, 2, 1, 0]))) == []
+
+
+def test_codes_are_equal_where_values_are():
+    columns = Columns.of(TABLE)
+    assert columns.coded("topic").codes.tolist() == [0, -1, 1, 0]
+    assert columns.value_codes("e").tolist() == [0, 1, 0, 1]
+    assert columns.sorted_codes("length").tolist() == [2, 0, 1, 2]
+    assert value_codes(np.empty((3, 0))).tolist() == [0, 0, 0]
+    with pytest.raises(DataError, match="column 'e' holds"):
+        columns.coded("e")
+
+
+def test_places_of_names():
+    coded = Coded.of(pd.Series([1.0, 2.0, np.nan, 3.0]))
+    assert coded.places({"1": 5, "3": 0}).tolist() == [5, -1, -1, 0]
