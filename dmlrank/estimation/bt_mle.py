@@ -1,4 +1,4 @@
-"""Parametric Bradley-Terry by maximum likelihood, and what each vote tells of it."""
+"""Parametric Bradley-Terry by maximum likelihood, and the influence of each vote on its scores."""
 
 from __future__ import annotations
 
