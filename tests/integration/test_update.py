@@ -7,6 +7,7 @@ import warnings
 from dataclasses import FrozenInstanceError, asdict
 
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.naive_bayes import GaussianNB
 
@@ -18,6 +19,7 @@ from dmlrank.nuisance.boosting import train as lightgbm
 from dmlrank.nuisance.boosting.random_search import RandomSearch
 from dmlrank.nuisance.outcome_model import cross_fit as learners
 from dmlrank.nuisance.propensity_model import all_pairs as selection_tables
+from dmlrank.options import FIT_OPTIONS
 
 TREES = {"n_estimators": 6, "num_leaves": 4, "min_data_in_leaf": 5}
 FORMULA = "winner ~ x0 + x1 | model_a + model_b"
@@ -111,8 +113,25 @@ CHANGES = {
     "random search": {"tune": RandomSearch(n_draws=2, grid={"num_trees": [2, 4], "num_leaves": [3, 4]})},
     "rng": {"rng": 4},
     "given mu": {"mu": np.full((N_PROMPTS, 4, 4, 4), 0.25)},
+    "repetitions": {"n_rep": 2},
+    "order does not matter": {"position_bias": False},
+    "fixed prompts": {"prompts": "fixed"},
+    "sample": {"subsample": 100},
+    "first votes": {"votes": "first"},
+    "weights": {"weights": np.linspace(0.5, 1.5, N_PROMPTS)},
+    "selection": {"propensity_formula": "~ x0"},
+    "largest component of models compared": {"component": "largest", "min_comparisons": 1},
+    "missing rows dropped": {"missing": "drop"},
+    "threads": {"n_jobs": 2},
+    "unlabelled": {"unlabelled": pd.DataFrame({"prompt": ["new", "newer"], "x0": [0.1, 0.2], "x1": [0.3, 0.4]})},
     "categories": {"categories": {"both_good": "tie", "both_bad": "tie", "model_a": "first", "model_b": "second"}},
 }
+
+
+def test_every_option_is_updated_here():
+    """Judges are changed where there are some, in test_judges."""
+    changed = {name for changes in CHANGES.values() for name in changes}
+    assert changed == FIT_OPTIONS.keys() - {"judge", "judge_as"}
 
 
 @pytest.mark.parametrize("changes", CHANGES.values(), ids=CHANGES)
