@@ -1,4 +1,4 @@
-"""A functional of one's own: a function of mu, with a derivative from two calls of it."""
+"""Custom functionals: a user's function of mu, with a derivative from two calls of it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Groups by letters: two models share one where the data cannot tell them apart."""
+"""The compact letter display: two models share a letter where the data cannot tell them apart."""
 
 from __future__ import annotations
 

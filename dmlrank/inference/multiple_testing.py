@@ -1,4 +1,4 @@
-"""p-values for many hypotheses at once: from joint draws of their t statistics, or from the p-values alone."""
+"""Multiple testing: adjusted p-values from joint draws of t statistics (max-t), or from the p-values alone."""
 
 from __future__ import annotations
 

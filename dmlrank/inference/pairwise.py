@@ -1,4 +1,4 @@
-"""Tests of many differences of scores at once."""
+"""Pairwise comparisons: tests of many differences of scores as one family."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Confidence sets for ranks, from directional tests of all differences."""
+"""Confidence sets for ranks, from step-down tests of all differences in both directions."""
 
 from __future__ import annotations
 

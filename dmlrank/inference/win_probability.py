@@ -1,4 +1,4 @@
-"""A win share with an interval that stays between 0 and 1."""
+"""A win probability with a confidence interval that stays between 0 and 1."""
 
 from __future__ import annotations
 

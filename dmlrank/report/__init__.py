@@ -1,1 +1,1 @@
-"""What a person reads: summaries, frames and plots."""
+"""What a person reads: summary tables and tidy frames."""
