@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from dmlrank.functionals import RankCentrality
-from dmlrank.nuisance.outcome_model import main_effects_boosting as smooth_boosting
+from dmlrank.nuisance.outcome_model import main_effects_boosting
 
 N_ITEMS = 4
 FUNCTIONALS = {"borda": "borda", "bt": "bt", "rank_centrality": "rank_centrality", "rate": RankCentrality(walk="rate")}
@@ -129,7 +129,9 @@ def test_shuffling_rows_with_annotators_and_tuned_boosters(long_battles, rank):
 def no_trees(monkeypatch):
     """The default learner without trees: their random thresholds and item sets depend on the items' codes."""
     monkeypatch.setattr(
-        smooth_boosting, "_select_stage", lambda *_: (smooth_boosting.BoostingStage(smooth_boosting.TREES, True), [])
+        main_effects_boosting,
+        "_select_stage",
+        lambda *_: (main_effects_boosting.BoostingStage(main_effects_boosting.TREES, True), []),
     )
 
 

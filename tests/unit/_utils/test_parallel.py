@@ -9,11 +9,11 @@ import lightgbm as lgb
 import numpy as np
 import pytest
 
-from dmlrank._utils import parallel as module
+from dmlrank._utils import parallel
 from dmlrank._utils.parallel import Workers, in_order
 from dmlrank.nuisance.boosting import train as lightgbm
 from dmlrank.nuisance.boosting.train import workers_at
-from dmlrank.nuisance.smooth import penalty as smooth_effects
+from dmlrank.nuisance.smooth import penalty
 
 
 @pytest.mark.parametrize("n", [1, 3])
@@ -32,7 +32,7 @@ def test_two_are_at_work_together():
 
 @pytest.mark.parametrize(("tasks", "n"), [(range(3), 1), (range(1), 4), ([], 4)])
 def test_one_worker_or_one_task_needs_no_threads(monkeypatch, tasks, n):
-    monkeypatch.setattr(module, "ThreadPoolExecutor", None)
+    monkeypatch.setattr(parallel, "ThreadPoolExecutor", None)
     assert list(in_order(lambda number: threading.current_thread(), tasks, n)) == [threading.main_thread()] * len(tasks)
 
 
@@ -76,7 +76,7 @@ def test_errors_reach_the_caller_in_their_place():
 
 
 def test_the_package_has_one_home_of_thread_pools():
-    package = pathlib.Path(module.__file__).parents[1]
+    package = pathlib.Path(parallel.__file__).parents[1]
     users = [path.name for path in package.rglob("*.py") if "ThreadPoolExecutor" in path.read_text(encoding="utf-8")]
     assert users == ["parallel.py"]
 
@@ -89,7 +89,7 @@ def test_folds_are_trained_at_once_where_that_pays():
 @pytest.mark.parametrize("many", [20_000, 200])
 def test_folds_at_once_give_the_numbers_of_folds_in_turn(rank, draw_battles, monkeypatch, many):
     monkeypatch.setattr(lightgbm, "_SIDE_BY_SIDE", (0, 20_000_000))
-    monkeypatch.setattr(smooth_effects, "MANY", many)
+    monkeypatch.setattr(penalty, "MANY", many)
     frame = draw_battles(np.random.default_rng(0), 500, 4).frame
     formula = "winner ~ x0 + x1 | model_a + model_b"
     results = [rank(frame, formula, functional="bt", n_jobs=n_jobs) for n_jobs in (1, 2)]
@@ -110,10 +110,10 @@ def test_boosters_and_their_data_ask_for_as_many_threads(rank, draw_battles, mon
     """Whatever is large enough for threads of LightGBM's own, and whether one fold settles everything or all do."""
     monkeypatch.setattr(lightgbm, "_SIDE_BY_SIDE", (0, 20_000_000))
     # Else our threads keep the complaint to themselves.
-    monkeypatch.setattr(module, "_quiet", lambda: None)
+    monkeypatch.setattr(parallel, "_quiet", lambda: None)
     frame = draw_battles(np.random.default_rng(0), 400, 4).frame
     for many in (20_000, 200):
-        monkeypatch.setattr(smooth_effects, "MANY", many)
+        monkeypatch.setattr(penalty, "MANY", many)
         for large in (0, 1500, 3000, 10**9):
             monkeypatch.setattr(lightgbm, "_LARGE", large)
             rank(frame, "winner ~ x0 + x1 | model_a + model_b", functional="borda", n_folds=2, n_jobs=2)

@@ -6,7 +6,7 @@ import lightgbm as lgb
 import numpy as np
 import pytest
 
-from dmlrank.nuisance.boosting import early_stopping as boosting
+from dmlrank.nuisance.boosting import early_stopping
 from dmlrank.nuisance.boosting.early_stopping import TREES, BoostingPath, TrialFold, boost_together, parameters_of
 
 
@@ -47,7 +47,7 @@ def test_where_the_first_rounds_gain_nothing_it_ends_early():
 
 
 def test_it_ends_at_the_most_rounds(monkeypatch):
-    monkeypatch.setattr(boosting, "MAX_ROUNDS", 8)
+    monkeypatch.setattr(early_stopping, "MAX_ROUNDS", 8)
     assert boosted([1 - 0.01 * number for number in range(50)]).rounds == 8
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dmlrank.nuisance.outcome_model import cross_fit as learners
+from dmlrank.nuisance.outcome_model import cross_fit
 from dmlrank.nuisance.outcome_model.cross_fit import BoosterMu, ConstantMu, fit_mu, on_one_thread
 from dmlrank.nuisance.outcome_model.without_features import shrunken_frequencies
 
@@ -36,7 +36,7 @@ def no_booster(monkeypatch):
     def refuse(*_, **__):
         raise AssertionError("a booster was trained")
 
-    monkeypatch.setattr(learners, "train_booster", refuse)
+    monkeypatch.setattr(cross_fit, "train_booster", refuse)
 
 
 def test_a_fold_with_one_category_predicts_it(draw, no_booster):

@@ -9,7 +9,7 @@ from scipy.optimize import approx_fprime, minimize
 from scipy.special import expit, logsumexp, softmax
 
 from dmlrank.nuisance.outcome_model.main_effects import MainEffects, MainEffectsLikelihood
-from dmlrank.nuisance.smooth import minimise as descent
+from dmlrank.nuisance.smooth import minimise
 from dmlrank.nuisance.training_rows import LabelledRows
 
 K = 4
@@ -18,7 +18,7 @@ K = 4
 @pytest.fixture
 def exact(monkeypatch):
     """Minimise until nothing is left to gain."""
-    monkeypatch.setattr(descent, "_TOLERANCE", 1e-15)
+    monkeypatch.setattr(minimise, "_TOLERANCE", 1e-15)
 
 
 def fit_main_effects(rows, n_items, ordered, ridge, start=None):
@@ -226,7 +226,7 @@ def test_the_loose_search_is_as_good_as_the_exact_one(monkeypatch):
         return problem.loss(flat)[0] + (problem.penalty * flat**2).sum() / 2
 
     loose = fit_main_effects(rows, K, True, 1.0)[1]
-    monkeypatch.setattr(descent, "_TOLERANCE", 1e-15)
+    monkeypatch.setattr(minimise, "_TOLERANCE", 1e-15)
     best = penalised(fit_main_effects(rows, K, True, 1.0)[1])
     assert 0 <= penalised(loose) - best < 0.01
 

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 from scipy.special import softmax
 
-from dmlrank.nuisance.outcome_model import main_effects_boosting as smooth_boosting
+from dmlrank.nuisance.outcome_model import main_effects_boosting
 from dmlrank.nuisance.outcome_model.cross_fit import BoosterMu, fit_all
 from dmlrank.nuisance.outcome_model.main_effects import MainEffectsLikelihood
 from dmlrank.nuisance.outcome_model.main_effects_boosting import _MODEL, _RIDGES, fit_smooth_boosted
-from dmlrank.nuisance.smooth import penalty as smooth_effects
+from dmlrank.nuisance.smooth import penalty
 from dmlrank.nuisance.smooth.basis import SmoothBasis
 from dmlrank.nuisance.smooth.penalty import split
 from dmlrank.nuisance.training_rows import Folds, labelled_cells
@@ -149,8 +149,8 @@ def test_labels_of_a_fold_do_not_reach_its_own_main_effects(draw):
 
 def test_every_booster_learns_from_the_other_folds_alone(draw, monkeypatch):
     """With the ridge and the stage selected by one fold, labels of another reach no model of that other fold."""
-    monkeypatch.setattr(smooth_effects, "MANY", 100)
-    monkeypatch.setattr(smooth_effects, "sampled", lambda cells, rng: cells.only(np.flatnonzero(cells.fold != 1)))
+    monkeypatch.setattr(penalty, "MANY", 100)
+    monkeypatch.setattr(penalty, "sampled", lambda cells, rng: cells.only(np.flatnonzero(cells.fold != 1)))
     data, other = draw(8, jump=2.0), draw(8, jump=2.0)
     fold = dealt(data)
     here = fold[other.cells.context] == 1
@@ -183,7 +183,7 @@ def test_the_ridge_is_the_first_from_stiff_to_free_that_the_next_does_not_beat(d
 def test_many_labels_are_selected_by_one_fold_and_a_sample(draw, monkeypatch):
     data = draw(10, 900, jump=2.0)
     few = fitted(data)
-    monkeypatch.setattr(smooth_effects, "MANY", 500)
+    monkeypatch.setattr(penalty, "MANY", 500)
     many = fitted(data)
     assert len(many) == FOLDS
     assert all(model.trees is not None for model in many)
@@ -251,7 +251,7 @@ def test_auto_is_this_learner_and_anything_else_is_lightgbm_alone(draw):
         return fit_all(data, Folds(dealt(data), unit, FOLDS), seeds(), tune=tune, n_jobs=1, learner=learner)
 
     quick = {"n_estimators": 2}
-    assert all(isinstance(model, smooth_boosting.SmoothBoostedMu) for model in models("auto", "cv"))
+    assert all(isinstance(model, main_effects_boosting.SmoothBoostedMu) for model in models("auto", "cv"))
     for learner, tune in (("auto", quick), ("lightgbm", quick)):
         assert all(isinstance(model, BoosterMu) for model in models(learner, tune))
     assert all(isinstance(model, BoosterMu) for model in models("lightgbm", "cv"))
@@ -270,7 +270,7 @@ def test_where_features_are_too_many_the_ones_that_matter_get_curves(draw):
     assert smooth.screened
     assert smooth.loss < lines.loss
     for fitted in smooth.fits:
-        assert fitted.basis.width == smooth_effects.SCREENED * 7
+        assert fitted.basis.width == penalty.SCREENED * 7
         assert {0, 1} & {f for f, _ in fitted.basis.columns}
 
 

@@ -21,7 +21,7 @@ from sklearn.svm import SVC, LinearSVC
 
 import dmlrank as dr
 from dmlrank.exceptions import NuisanceError, OptionError, OptionTypeError
-from dmlrank.nuisance.outcome_model import user_learners as classifiers
+from dmlrank.nuisance.outcome_model import user_learners
 from dmlrank.nuisance.outcome_model.cross_fit import ConstantMu, fit_mu
 from dmlrank.nuisance.outcome_model.user_learners import check_learner, fit_learner, learner_name
 from dmlrank.nuisance.training_rows import TrainingRows
@@ -283,10 +283,10 @@ def test_long_predictions_come_in_chunks(rows, monkeypatch):
     x = rows.features[:50, :-2]
     expected = whole.predict(x[np.r_[0:50, 0:50]])
     asked = []
-    chunked = classifiers.RowsMu(
+    chunked = user_learners.RowsMu(
         lambda part: asked.append(len(part)) or whole.predictor(part), K, C, one_hot=True, name="chunked"
     )
-    monkeypatch.setattr(classifiers, "_NUMBERS", 1000)
+    monkeypatch.setattr(user_learners, "_NUMBERS", 1000)
     np.testing.assert_allclose(chunked.predict(x[np.r_[0:50, 0:50]]), expected, rtol=1e-12)
     assert max(asked) * (2 + 2 * K) <= 1000
     assert sum(asked) == 50 * K * (K - 1)

@@ -8,9 +8,9 @@ import statsmodels.api as sm
 from scipy.optimize import approx_fprime, minimize
 from scipy.special import logsumexp
 
-from dmlrank.nuisance.propensity_model import conditional_logit as selection_effects
+from dmlrank.nuisance.propensity_model import conditional_logit
 from dmlrank.nuisance.propensity_model.conditional_logit import PairChoiceEffects, PairChoiceLikelihood, pair_shares
-from dmlrank.nuisance.smooth import minimise as descent
+from dmlrank.nuisance.smooth import minimise
 from dmlrank.nuisance.training_rows import LabelledRows
 
 K = 4
@@ -19,7 +19,7 @@ K = 4
 @pytest.fixture
 def exact(monkeypatch):
     """Minimise until nothing is left to gain."""
-    monkeypatch.setattr(descent, "_TOLERANCE", 1e-15)
+    monkeypatch.setattr(minimise, "_TOLERANCE", 1e-15)
 
 
 def rows_of(columns, first, second):
@@ -82,8 +82,8 @@ def test_shares_follow_the_formula_and_the_table_holds_those_of_every_pair(n_ite
 @pytest.mark.parametrize(("chunk", "large"), [(250_000, 10**8), (60, 10**8), (60, 0)])
 def test_the_gradient_equals_finite_differences(monkeypatch, chunk, large):
     """All rows at once, or in chunks, by one thread or two; rows with equal columns among them."""
-    monkeypatch.setattr(selection_effects, "_CHUNK", chunk)
-    monkeypatch.setattr(selection_effects, "_LARGE", large)
+    monkeypatch.setattr(conditional_logit, "_CHUNK", chunk)
+    monkeypatch.setattr(conditional_logit, "_LARGE", large)
     rows, truth = draw(1, 50)
     rows.columns[30:] = rows.columns[:20]
     problem = PairChoiceLikelihood.of(rows, truth.share, workers=2)

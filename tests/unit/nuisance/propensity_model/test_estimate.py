@@ -9,7 +9,7 @@ import pytest
 import dmlrank as dr
 from dmlrank.nuisance.boosting import train as lightgbm
 from dmlrank.nuisance.boosting.train import BinnedRows
-from dmlrank.nuisance.propensity_model import estimate as module
+from dmlrank.nuisance.propensity_model import estimate as estimate_module
 from dmlrank.nuisance.propensity_model.estimate import (
     estimate_propensity,
     marginal_propensity,
@@ -48,7 +48,7 @@ def knowing(monkeypatch):
         assert spec.n_classes is None
         return Stub(any_probability if spec.n_items is None else pair_probability)
 
-    monkeypatch.setattr(module, "train_booster", train)
+    monkeypatch.setattr(estimate_module, "train_booster", train)
 
 
 @pytest.fixture
@@ -116,7 +116,7 @@ def test_many_pairs_per_context_are_not_normalised(draw, knowing):
 
 def test_where_every_context_is_labelled_once_the_pairs_of_a_context_sum_to_one_before_the_floor(draw, monkeypatch):
     data = draw(n_pairs=1, labelled=150)
-    monkeypatch.setattr(module, "train_booster", lambda *_: Stub(lambda rows: np.full(len(rows), 0.3)))
+    monkeypatch.setattr(estimate_module, "train_booster", lambda *_: Stub(lambda rows: np.full(len(rows), 0.3)))
     result = estimate(data)
     floored, _ = written_out(data, np.full(len(data.cells), 1 / 12))
     np.testing.assert_allclose(result.cells, floored, rtol=1e-12)
@@ -138,7 +138,7 @@ def test_held_out_folds_are_not_learnt_from(draw, monkeypatch):
         learned.append(set(rows.unit.tolist()))
         return Stub(lambda features: np.full(len(features), 0.5))
 
-    monkeypatch.setattr(module, "train_booster", train)
+    monkeypatch.setattr(estimate_module, "train_booster", train)
     estimate(data)
     everyone = set(range(150))
     assert len(learned) == 6

@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 
 from dmlrank._utils import parallel
-from dmlrank.nuisance.boosting import train as lightgbm
-from dmlrank.nuisance.propensity_model import pair_choice as selection_shares
+from dmlrank.nuisance.boosting import train
+from dmlrank.nuisance.propensity_model import pair_choice
 from dmlrank.nuisance.propensity_model.conditional_logit import pair_shares
 from dmlrank.nuisance.propensity_model.estimate import estimate_propensity
 from dmlrank.nuisance.propensity_model.pair_choice import fit_pair_shares
-from dmlrank.nuisance.smooth import penalty as smooth_effects
+from dmlrank.nuisance.smooth import penalty
 from dmlrank.nuisance.training_rows import Folds
 
 K = 4
@@ -115,7 +115,7 @@ def test_many_features_with_two_that_matter(draw):
     data, truth = draw(5, 1500, n_features=40)
     models = fit_pair_shares(data, dealt(data), generators(), 1)
     for model in models:
-        assert model.basis.width == smooth_effects.SCREENED * 7
+        assert model.basis.width == penalty.SCREENED * 7
         assert 0 in {f for f, _ in model.basis.columns}
     assert divergence(truth, tables(data, models)) < 0.5 * divergence(truth, pairs_only(data))
 
@@ -144,8 +144,8 @@ def test_the_order_of_contexts_changes_no_bit(make_data, draw):
 
 def test_the_effects_of_every_fold_are_learnt_from_the_other_folds_alone(make_data, draw, monkeypatch):
     """With everything selected by one fold, pairs of another reach no effects of that other fold."""
-    monkeypatch.setattr(smooth_effects, "MANY", 100)
-    monkeypatch.setattr(smooth_effects, "sampled", lambda cells, rng: cells.only(np.flatnonzero(cells.fold != 1)))
+    monkeypatch.setattr(penalty, "MANY", 100)
+    monkeypatch.setattr(penalty, "sampled", lambda cells, rng: cells.only(np.flatnonzero(cells.fold != 1)))
     data, _ = draw(8, 300)
     fold, cells = dealt(data), data.cells
     here = fold[cells.context] == 1
@@ -161,7 +161,7 @@ def test_the_effects_of_every_fold_are_learnt_from_the_other_folds_alone(make_da
 def test_many_labels_are_selected_by_one_fold_and_a_sample(draw, monkeypatch):
     data, truth = draw(9, 1500, jump=2.0)
     few = tables(data, fit_pair_shares(data, dealt(data), generators(), 1))
-    monkeypatch.setattr(smooth_effects, "MANY", 800)
+    monkeypatch.setattr(penalty, "MANY", 800)
     models = fit_pair_shares(data, dealt(data), generators(), 1)
     assert len({model.trees.booster.num_trees() for model in models}) == 1
     assert np.abs(models[0].effects.first - models[1].effects.first).max() > 1e-3
@@ -169,8 +169,8 @@ def test_many_labels_are_selected_by_one_fold_and_a_sample(draw, monkeypatch):
 
 
 def test_many_labels_without_effects(draw, monkeypatch):
-    monkeypatch.setattr(smooth_effects, "MANY", 200)
-    monkeypatch.setattr(selection_shares, "_flat_loss", lambda cells, trials, prior: prior - 1e6)
+    monkeypatch.setattr(penalty, "MANY", 200)
+    monkeypatch.setattr(pair_choice, "_flat_loss", lambda cells, trials, prior: prior - 1e6)
     data, _ = draw(10, 400)
     for model in fit_pair_shares(data, dealt(data), generators(), 1):
         assert not model.effects.importance.any()
@@ -179,20 +179,18 @@ def test_many_labels_without_effects(draw, monkeypatch):
 def test_trees_start_from_the_log_odds_of_being_shown(draw):
     """What a row starts from is the log of how much likelier its pair is to be shown than to be drawn."""
     data, _ = draw(11, 300)
-    cells = selection_shares._shown(data, dealt(data))
-    smooth = selection_shares._model(3.0, 1).select(cells, range(FOLDS))
-    contrast = selection_shares._NoiseContrast.of(cells, 3.0, np.random.default_rng(0), 1)
+    cells = pair_choice._shown(data, dealt(data))
+    smooth = pair_choice._model(3.0, 1).select(cells, range(FOLDS))
+    contrast = pair_choice._NoiseContrast.of(cells, 3.0, np.random.default_rng(0), 1)
     fitted = smooth.fits[1]
     part = contrast.part(fitted, fitted.held, 1)
     rows = np.flatnonzero(np.isin(contrast.cell, fitted.held.number))
-    assert part.num_data() == len(rows) == len(fitted.held.rows) * (1 + selection_shares.DRAWN_PER_SHOWN)
+    assert part.num_data() == len(rows) == len(fitted.held.rows) * (1 + pair_choice.DRAWN_PER_SHOWN)
     first, second = contrast.first[rows], contrast.second[rows]
     x = cells.x[cells.context[contrast.cell[rows]]]
     shown = fitted.main.log_at(fitted.basis.of(x), first, second)
     drawn = pair_shares(cells.rows.first, cells.rows.second, K, 3.0)[first, second]
-    np.testing.assert_allclose(
-        part.get_init_score(), shown - np.log(selection_shares.DRAWN_PER_SHOWN * drawn), rtol=1e-6
-    )
+    np.testing.assert_allclose(part.get_init_score(), shown - np.log(pair_choice.DRAWN_PER_SHOWN * drawn), rtol=1e-6)
     p = 1 / (1 + np.exp(-part.get_init_score()))
     expected = -np.log(np.where(contrast.shown[rows] == 1, p, 1 - p)).sum()
     assert contrast.loss(fitted) == pytest.approx(expected, rel=1e-6)
@@ -245,10 +243,10 @@ def test_propensities_are_any_labels_times_shares(draw, ordered):
 
 def test_boosters_and_their_data_ask_for_as_many_threads(draw, monkeypatch, capfd):
     """LightGBM would complain, in threads in which it is let."""
-    monkeypatch.setattr(lightgbm, "_SIDE_BY_SIDE", (0, 20_000_000))
+    monkeypatch.setattr(train, "_SIDE_BY_SIDE", (0, 20_000_000))
     monkeypatch.setattr(parallel, "_quiet", lambda: None)
     data, _ = draw(16, 300, jump=2.0)
     for large in (1, 300 * 6 * 4 - 1, 10**9):
-        monkeypatch.setattr(lightgbm, "_LARGE", large)
+        monkeypatch.setattr(train, "_LARGE", large)
         fit_pair_shares(data, dealt(data), generators(), 2)
     assert "num_threads" not in capfd.readouterr().out

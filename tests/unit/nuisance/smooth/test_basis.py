@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.interpolate import BSpline
 
-from dmlrank.nuisance.smooth import basis as splines
+from dmlrank.nuisance.smooth import basis as basis_module
 from dmlrank.nuisance.smooth.basis import SmoothBasis
 
 
@@ -131,8 +131,8 @@ def test_many_features_get_straight_lines(x):
 
 def test_very_many_features_give_principal_components(monkeypatch):
     """Their twin: the leading left singular vectors of the standardised features."""
-    monkeypatch.setattr(splines, "_MOST_FEATURES", 10)
-    monkeypatch.setattr(splines, "_COMPONENTS", 5)
+    monkeypatch.setattr(basis_module, "_MOST_FEATURES", 10)
+    monkeypatch.setattr(basis_module, "_COMPONENTS", 5)
     rng = np.random.default_rng(5)
     x = rng.normal(size=(200, 3)) @ rng.normal(size=(3, 14)) + 0.3 * rng.normal(size=(200, 14)) + 4
     x[:, 6] = 2.0
