@@ -175,7 +175,7 @@ def _terms(feature_map: FeatureMap, constant: bool) -> tuple[tuple[str, tuple[in
             if name != "Intercept"
         ]
         owner = dict(zip(coded, kept, strict=True))
-    for start, term in feature_map.plain:
+    for start, term in feature_map.numeric:
         owner |= {start + offset: term.variable for offset in range(term.width)}
     for column in range(len(feature_map.names)):
         places.setdefault(owner[column], []).append(column + constant)

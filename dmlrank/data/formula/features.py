@@ -27,7 +27,7 @@ from ...exceptions import (
     nearest,
 )
 from ..frames import is_vector_column, require_columns, stack_vectors
-from .numeric_terms import Plain, common_type, plain_terms, write
+from .numeric_terms import NumericTerm, common_type, numeric_terms, write
 from .parse import names_in, terms_of
 from .transforms import KNOWN_ONLY, text
 
@@ -76,8 +76,8 @@ class FeatureMap:
     names : tuple of str
         Names of the p columns of X.
     info : patsy DesignInfo or None
-        What codes all terms but the plain ones.
-    plain : tuple of (int, Plain)
+        What codes all terms but the numeric ones.
+    numeric : tuple of (int, NumericTerm)
         Terms that are numbers as they stand, with their first column of X.
     coded : ndarray of int
         Columns of X that patsy makes.
@@ -87,14 +87,14 @@ class FeatureMap:
     variables: tuple[str, ...]
     names: tuple[str, ...]
     info: Any
-    plain: tuple[tuple[int, Plain], ...] = ()
+    numeric: tuple[tuple[int, NumericTerm], ...] = ()
     coded: NDArray[np.intp] | None = None
 
     def transform(self, table: pd.DataFrame) -> NDArray[np.float64]:
         """X, (n, p), of further contexts, with the transforms fitted before."""
         require_columns(self.variables, list(table.columns), "newdata")
         columns = {name: table[name] for name in self.variables}
-        for _, term in self.plain:
+        for _, term in self.numeric:
             columns[term.variable] = self._numbers(columns[term.variable], term.variable, term.width)
         for factor, fitted in self.info.factor_infos.items() if self.info is not None else ():
             if fitted.type == "numerical" and factor.name() in columns:
@@ -106,10 +106,10 @@ class FeatureMap:
 
         X is in single precision where it consists of numbers that were handed in so: learners see the same numbers.
         """
-        plain = [columns[term.variable] for _, term in self.plain]
-        dtype = np.float64 if self.info is not None or not plain else common_type(plain)
+        numeric = [columns[term.variable] for _, term in self.numeric]
+        dtype = np.float64 if self.info is not None or not numeric else common_type(numeric)
         x = np.empty((n_rows, len(self.names)), dtype)
-        for (start, term), column in zip(self.plain, plain, strict=True):
+        for (start, term), column in zip(self.numeric, numeric, strict=True):
             write(term, column, x[:, start : start + term.width])
         if self.info is not None:
             values = {name: _values(columns[name]) for name in _variables(self.info.factor_infos, columns)}
@@ -214,8 +214,8 @@ def fit_features(
         Fitted transforms.
     """
     terms = terms_of(features)
-    plain = plain_terms(terms, columns)
-    rest = [term for term in terms if term not in plain]
+    uncoded = numeric_terms(terms, columns)
+    rest = [term for term in terms if term not in uncoded]
     info = None
     if any(term.factors for term in rest):
         data = {name: _values(columns[name]) for name in _variables([f for t in rest for f in t.factors], columns)}
@@ -223,7 +223,7 @@ def fit_features(
             _check_category(name, data[name], n_rows)
         with _own_errors(features, FormulaError):
             info = patsy.incr_dbuilder(ModelDesc([], rest), lambda: iter([data]), environment, NA_action=_KeepRows())
-    names, starts, coded = _arranged(terms, plain, info)
+    names, starts, coded = _arranged(terms, uncoded, info)
     feature_map = FeatureMap(features, tuple(columns), names, info, starts, coded)
     return feature_map.matrix(columns, n_rows, FormulaError), feature_map
 
@@ -259,26 +259,26 @@ def check_features(x: NDArray[np.float64], names: Sequence[str], keep_missing: b
 
 
 def _arranged(
-    terms: Sequence[Term], plain: Mapping[Term, Plain], info: Any
-) -> tuple[tuple[str, ...], tuple[tuple[int, Plain], ...], NDArray[np.intp]]:
-    """Names of the columns of X, where each plain term starts, and the columns that patsy makes.
+    terms: Sequence[Term], uncoded: Mapping[Term, NumericTerm], info: Any
+) -> tuple[tuple[str, ...], tuple[tuple[int, NumericTerm], ...], NDArray[np.intp]]:
+    """Names of the columns of X, where each numeric term starts, and the columns that patsy makes.
 
     The order is patsy's: terms without numbers, then the others by the numbers they have in common, in order of
     appearance.
     """
     fitted = info.factor_infos if info is not None else {}
     coded = [term for term in info.term_slices if term.factors] if info is not None else []
-    numeric = {factor for term in plain for factor in term.factors}
+    numeric = {factor for term in uncoded for factor in term.factors}
     numeric |= {factor for factor, about in fitted.items() if about.type == "numerical"}
     shared = [numeric.intersection(term.factors) for term in terms]
     place = {term: shared.index(numbers) if numbers else -1 for term, numbers in zip(terms, shared, strict=True)}
     names: list[str] = []
-    starts: list[tuple[int, Plain]] = []
+    starts: list[tuple[int, NumericTerm]] = []
     columns: list[int] = []
-    for term in sorted([*coded, *plain], key=lambda term: place[term]):
-        if term in plain:
-            starts.append((len(names), plain[term]))
-            names += plain[term].names
+    for term in sorted([*coded, *uncoded], key=lambda term: place[term]):
+        if term in uncoded:
+            starts.append((len(names), uncoded[term]))
+            names += uncoded[term].names
         else:
             own = info.column_names[info.term_slices[term]]
             columns += range(len(names), len(names) + len(own))

@@ -18,7 +18,7 @@ from .parse import names_in
 
 
 @dataclass(frozen=True, slots=True)
-class Plain:
+class NumericTerm:
     """A term that is one column of numbers, or one column or array of vectors.
 
     Attributes
@@ -41,7 +41,7 @@ class Plain:
         return [self.label] if self.width == 1 else [f"{self.label}[{place}]" for place in range(self.width)]
 
 
-def plain_terms(terms: Sequence[Term], columns: Mapping[str, Any]) -> dict[Term, Plain]:
+def numeric_terms(terms: Sequence[Term], columns: Mapping[str, Any]) -> dict[Term, NumericTerm]:
     """The terms that are numbers as they stand and have no part in another term.
 
     Booleans, texts and categories are patsy's to code.
@@ -52,7 +52,7 @@ def plain_terms(terms: Sequence[Term], columns: Mapping[str, Any]) -> dict[Term,
         alone = _alone(term.factors[0].code) if len(term.factors) == 1 else ()
         layout = numeric_layout(columns[alone[0]]) if alone else None
         if layout and uses[term.factors[0]] == 1:
-            found[term] = Plain(alone[0], term.factors[0].name(), layout[0])
+            found[term] = NumericTerm(alone[0], term.factors[0].name(), layout[0])
     return found
 
 
@@ -79,8 +79,8 @@ def common_type(columns: Iterable[Any]) -> type[np.floating[Any]]:
     return np.float32 if all(layout is not None and layout[1] == np.float32 for layout in layouts) else np.float64
 
 
-def write(term: Plain, column: Any, out: NDArray[Any]) -> None:
-    """Write a plain term into its columns of X, (n, width).
+def write(term: NumericTerm, column: Any, out: NDArray[Any]) -> None:
+    """Write a numeric term into its columns of X, (n, width).
 
     Raises
     ------
