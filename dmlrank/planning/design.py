@@ -13,6 +13,7 @@ from ..data.graph import Graph
 from ..data.preferences import FloatArray
 from ..exceptions import OptionError, OptionTypeError, check_choice
 from ..fit.estimand import bind_functional
+from ..fit.estimators import estimator_named
 from ..functionals import CategoryWeights, Functional
 from ..functionals.base import output_names
 from ..options import PROMPTS, check_whole
@@ -147,9 +148,7 @@ def design(
         explore=explore,
     )
     check_choice(estimator, ("debiased", "bt_restricted"), "estimator")
-    functional = (
-        "bt" if estimator == "bt_restricted" and isinstance(functional, str) and functional == "borda" else functional
-    )
+    functional = estimator_named(estimator).functional(functional)
     table = mu_array(mu)
     n, n_items, n_categories = len(table), table.shape[1], table.shape[3]
     width = len(str(n_items - 1))
@@ -239,7 +238,7 @@ def specify(
         fixed_prompts=prompts == "fixed",
         n_jobs=core_count(n_jobs),
     )
-    if estimator == "bt_restricted":
+    if estimator_named(estimator).needs_all_propensities:
         problem = RestrictedDesignProblem.of(problem)
     names = replace(names, outputs=output_names(functional, names.models))
     scores, between_covariance = problem.score_moments()
