@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import warnings
+
 from ..data.preferences import FloatArray, IntArray
 from ..data.read_clusters import Clusters
 from ..estimation.influence import InfluenceFunction
-from ..exceptions import OptionError, check_choice
+from ..exceptions import DmlrankWarning, OptionError, check_choice
 from ..inference.covariance import (
     CentredSums,
     Covariance,
@@ -65,18 +67,36 @@ def make_covariance(
     annotator : ndarray of int, shape (q,), or None
         The annotator of each block where annotators are clusters.
     fixed_prompts : bool
-        Whether the labels alone are random.
+        Whether the labels alone are random; see Notes.
     estimates : ndarray, shape (R, d), optional
         The estimates of several repetitions, whose spread is added.
+
+    Notes
+    -----
+    With fixed prompts the variance that counts is that of the labels, E Var(phi | x). The spread of phi - g(x) is never
+    below it, whatever g is: it adds the spread of E(phi | x) - g(x) over prompts. With g = F(mu), the fitted mu, this
+    is the covariance of the correction, hardly too large where mu is good. Where mu predicts worse than a constant, as
+    it may out of fold on a few dozen prompts, it exceeds the covariance for new prompts, which has g constant. So the
+    smaller of the two is taken, direction by direction.
     """
+    covariance = _corrected(clustered(influence, gauge, clusters, annotator), influence)
     if fixed_prompts:
         influence = influence.given_prompts()
-    covariance = clustered(influence, gauge, clusters, annotator)
-    if influence.variance_correction is not None:
-        covariance = covariance.at_least(influence.variance_correction / influence.n_contexts)
+        with warnings.catch_warnings():
+            # Few clusters: the covariance for new prompts has said so.
+            warnings.simplefilter("ignore", DmlrankWarning)
+            given = _corrected(clustered(influence, gauge, clusters, annotator), influence)
+        covariance = given.at_most(covariance.matrix)
     if estimates is not None and len(estimates) > 1:
         covariance = covariance.between_repetitions(estimates)
     return covariance
+
+
+def _corrected(covariance: Covariance, influence: InfluenceFunction) -> Covariance:
+    """The covariance with the variance correction, where there is one."""
+    if influence.variance_correction is None:
+        return covariance
+    return covariance.at_least(influence.variance_correction / influence.n_contexts)
 
 
 def clustered(

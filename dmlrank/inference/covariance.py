@@ -118,6 +118,27 @@ class Covariance:
         sides = root @ (directions * np.sqrt(np.maximum(gains, 0.0)))
         return replace(self, matrix=_inside(self.matrix + self.basis @ (sides @ sides.T) @ self.basis.T, self.basis))
 
+    def at_most(self, other: FloatArray) -> Covariance:
+        """The smaller, direction by direction, of this covariance and another one, (d, d), of the same estimate.
+
+        For two covariances that are both too large, if anything. Directions are those in which the two are
+        proportional; the result exceeds neither in any of them.
+
+        Examples
+        --------
+        >>> wide, narrow = np.diag([4.0, 1.0]), np.diag([1.0, 3.0])
+        >>> np.diag(Covariance(wide, np.eye(2)).at_most(narrow).matrix).round(9).tolist()
+        [1.0, 1.0]
+        """
+        root = _root(self.reduced)
+        if root is None:
+            return self
+        back = np.linalg.inv(root)
+        ratio = back @ self.basis.T @ other @ self.basis @ back.T
+        ratios, directions = np.linalg.eigh((ratio + ratio.T) / 2)
+        sides = root @ (directions * np.sqrt(np.clip(ratios, 0.0, 1.0)))
+        return replace(self, matrix=_inside(self.basis @ (sides @ sides.T) @ self.basis.T, self.basis))
+
 
 def covariance_of_mean(estimates: FloatArray) -> FloatArray:
     """Covariance, (d, d), of the mean of R independent estimates, (R, d); zero where there is one.

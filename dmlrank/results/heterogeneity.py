@@ -74,18 +74,28 @@ def _project(steps: Steps, design: FloatArray, scale: Scale, what: str) -> tuple
     influence = _in_unit(steps.influence.by_context(), scale)
     gauge = steps.setup.functional.gauge(influence.value.shape[1]).basis
     every = np.eye(design.shape[1])
-    projected = project_influence(influence, design, fixed, with_blocks=steps.annotator is not None)
-    overall = influence.given_prompts() if fixed else influence
-    with warnings.catch_warnings():
-        # Few clusters: the fit has said so.
-        warnings.simplefilter("ignore", DmlrankWarning)
-        joint = clustered(
-            projected, np.asarray(np.kron(every, gauge), dtype=np.float64), steps.clusters, steps.annotator
-        )
-        alone = clustered(overall, gauge, steps.clusters, steps.annotator)
-    if influence.variance_correction is not None:
-        stretched = np.kron(every, stretch(alone.matrix, alone.at_least(influence.variance_correction / len(design))))
-        joint = replace(joint, matrix=stretched @ joint.matrix @ stretched.T)
+
+    def covariance(fixed: bool) -> tuple[Projected, Covariance]:
+        projected = project_influence(influence, design, fixed, with_blocks=steps.annotator is not None)
+        overall = influence.given_prompts() if fixed else influence
+        with warnings.catch_warnings():
+            # Few clusters: the fit has said so.
+            warnings.simplefilter("ignore", DmlrankWarning)
+            joint = clustered(
+                projected, np.asarray(np.kron(every, gauge), dtype=np.float64), steps.clusters, steps.annotator
+            )
+            alone = clustered(overall, gauge, steps.clusters, steps.annotator)
+        if influence.variance_correction is not None:
+            stretched = np.kron(
+                every, stretch(alone.matrix, alone.at_least(influence.variance_correction / len(design)))
+            )
+            joint = replace(joint, matrix=stretched @ joint.matrix @ stretched.T)
+        return projected, joint
+
+    projected, joint = covariance(fixed)
+    if fixed:
+        # Never larger than for new prompts, as the fit's.
+        joint = joint.at_most(covariance(False)[1].matrix)
     if len(steps.repetitions) > 1:
         each = [_in_unit(repetition.evaluated.target.by_context(), scale) for repetition in steps.repetitions]
         joint = joint.between_repetitions(

@@ -312,3 +312,17 @@ def test_the_larger_of_two_has_the_same_numbers_under_other_names(within_gauge):
 def test_without_a_positive_variance_in_every_direction_nothing_is_compared(within_gauge):
     flat = Covariance(semidefinite(np.random.default_rng(3), within_gauge.basis, rank=2), within_gauge.basis)
     assert flat.at_least(np.eye(4)) is flat
+
+
+def test_the_smaller_of_two_exceeds_neither_and_reaches_one_in_every_shared_direction(within_gauge):
+    rng = np.random.default_rng(5)
+    basis = within_gauge.basis
+    other = semidefinite(rng, basis) * 0.8
+    smaller = within_gauge.at_most(other)
+    for larger in (within_gauge.matrix, other):
+        spectrum = np.linalg.eigvalsh(basis.T @ (larger - smaller.matrix) @ basis)
+        assert spectrum[0] > -1e-10 * spectrum[-1]
+    total = np.linalg.eigvals(np.linalg.solve(basis.T @ within_gauge.matrix @ basis, basis.T @ other @ basis)).real
+    made = np.linalg.eigvals(np.linalg.solve(within_gauge.reduced, smaller.reduced)).real
+    np.testing.assert_allclose(np.sort(made), np.sort(np.minimum(total, 1)), rtol=1e-8)
+    np.testing.assert_allclose(within_gauge.at_most(within_gauge.matrix * 3).matrix, within_gauge.matrix, atol=1e-12)
