@@ -7,10 +7,14 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.stats import norm
 from statsmodels.stats.multitest import multipletests
 
 from ..data.preferences import FloatArray, IntArray
 from .resampling import Contrasts, TStatisticDraws
+
+# With fewer draws than these further out, a quantile or a share of the draws is not known.
+_FEWEST_BEYOND = 10
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -63,14 +67,61 @@ def max_t_draws(draws: TStatisticDraws, contrasts: Contrasts, absolute: bool) ->
     return step_down(draws, contrasts, np.zeros(len(nothing)), absolute=absolute, counted=nothing)[0].max_t
 
 
-def single_step(t: FloatArray, p: FloatArray, maxima: FloatArray, normal: bool) -> FloatArray:
-    """Share of draws whose largest t statistic reaches each t, (m,).
+def max_t_critical_value(maxima: FloatArray, alpha: float, tail: float, number: int, normal: bool = True) -> float:
+    """Critical value of a family of tests from draws of its max-t statistic.
 
-    Under normality the exact share lies between the p-value itself and Bonferroni's, so no draw can put it outside:
-    where no draw reaches t, it is Bonferroni's.
+    Under normality the exact value lies between that of one test and Bonferroni's, so that no draw can put it outside;
+    where fewer than ten draws lie further out, it is Bonferroni's. Draws of a bootstrap have no such upper bound.
+
+    Parameters
+    ----------
+    maxima : ndarray, shape (draws,)
+    alpha : float
+        Family-wise error.
+    tail : float
+        Error beyond each limit of a test for itself at this level: half of alpha where both sides can err.
+    number : int
+        Tests of the family.
+    normal : bool
+        Whether every t statistic is standard normal.
+
+    Examples
+    --------
+    >>> draws = np.abs(np.random.default_rng(0).standard_normal((1000, 2))).max(axis=1)
+    >>> round(max_t_critical_value(draws, 1e-9, 5e-10, 2), 3) == round(float(norm.isf(2.5e-10)), 3)
+    True
     """
-    share = _share(len(maxima) - np.searchsorted(np.sort(maxima), t.astype(maxima.dtype), side="left"), len(maxima))
-    return np.clip(share, p, bonferroni(p)) if normal else np.maximum(share, p)
+    single = float(norm.isf(tail))
+    if not normal:
+        return max(float(np.quantile(maxima, 1 - alpha)), single)
+    bound = float(norm.isf(tail / number))
+    if alpha * len(maxima) < _FEWEST_BEYOND:
+        return bound
+    return float(np.clip(np.quantile(maxima, 1 - alpha), single, bound))
+
+
+def max_t_p_values(t: FloatArray, p: FloatArray, maxima: FloatArray, normal: bool = True) -> FloatArray:
+    """p-values adjusted by single-step max-t, (m,): below alpha where t is beyond :func:`max_t_critical_value`.
+
+    Parameters
+    ----------
+    t, p : ndarray, shape (m,)
+        t statistics, large against the hypothesis, and their p-values each for itself.
+    maxima : ndarray, shape (draws,)
+        Draws of the largest t statistic.
+    normal : bool
+        Whether every t statistic is standard normal.
+    """
+    ordered = np.sort(maxima)
+    last = len(ordered) - 1
+    # The inverse of numpy's quantile, which interpolates between draws.
+    share = 1 - np.interp(t.astype(ordered.dtype), ordered, np.arange(last + 1) / last)
+    if not normal:
+        return np.maximum(np.maximum(share, 1 / (last + 2)), p)
+    bounds = bonferroni(p)
+    sparse = _FEWEST_BEYOND / (last + 1)
+    share = np.where(share < sparse, np.minimum(sparse, bounds), share)
+    return np.clip(share, p, bounds)
 
 
 def step_down(

@@ -10,7 +10,15 @@ from scipy.stats import norm
 from ..data.preferences import FloatArray, IntArray
 from .alternatives import Alternative
 from .covariance import Covariance
-from .multiple_testing import benjamini_hochberg, bonferroni, holm, max_t_draws, single_step, step_down
+from .multiple_testing import (
+    benjamini_hochberg,
+    bonferroni,
+    holm,
+    max_t_critical_value,
+    max_t_draws,
+    max_t_p_values,
+    step_down,
+)
 from .resampling import Contrasts, TStatisticDraws, differences
 
 METHODS = ("max-t", "step-down", "holm", "fdr_bh", "bonferroni", "none")
@@ -100,9 +108,8 @@ def _adjusted(
     tail, number = alternative.tail(alpha), len(p)
     if method in ("none", "fdr_bh"):
         return benjamini_hochberg(p) if method == "fdr_bh" else p, float(norm.isf(tail))
-    bound = float(norm.isf(tail / number))
     if method in ("bonferroni", "holm"):
-        return (holm if method == "holm" else bonferroni)(p), bound
+        return (holm if method == "holm" else bonferroni)(p), float(norm.isf(tail / number))
     absolute = alternative.side in ("two-sided", "equivalence")
     t = alternative.evidence(z)
     if method == "step-down":
@@ -110,6 +117,5 @@ def _adjusted(
         adjusted, maxima = stepped[0].p_adjusted, stepped[0].max_t
     else:
         maxima = max_t_draws(draws, contrasts, absolute)
-        adjusted = single_step(t, p, maxima, draws.normal)
-    critical = float(np.quantile(maxima, 1 - alpha))
-    return adjusted, float(np.clip(critical, norm.isf(tail), bound)) if draws.normal else critical
+        adjusted = max_t_p_values(t, p, maxima, draws.normal)
+    return adjusted, max_t_critical_value(maxima, alpha, tail, number, draws.normal)

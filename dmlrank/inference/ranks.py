@@ -10,7 +10,7 @@ from scipy.stats import norm
 
 from ..data.preferences import FloatArray, IntArray
 from .covariance import Covariance
-from .multiple_testing import single_step, step_down
+from .multiple_testing import max_t_critical_value, max_t_p_values, step_down
 from .resampling import TStatisticDraws, differences
 
 
@@ -77,9 +77,10 @@ def separate(estimate: FloatArray, covariance: Covariance, draws: TStatisticDraw
     stepped = step_down(draws, ordered, t, p=norm.sf(t), counted=t > 0)[0]
     p_above[ordered.first, ordered.second] = stepped.p_adjusted
     size = np.abs(t[: len(contrasts.first)])
-    adjusted = single_step(size, 2 * norm.sf(size), stepped.max_t, draws.normal)
+    adjusted = max_t_p_values(size, 2 * norm.sf(size), stepped.max_t, draws.normal)
     p_single[ordered.first, ordered.second] = np.tile(adjusted, 2)
-    return Separation(p_above, p_single, float(np.quantile(stepped.max_t, 1 - alpha)), alpha)
+    critical = max_t_critical_value(stepped.max_t, alpha, alpha, len(t), draws.normal)
+    return Separation(p_above, p_single, critical, alpha)
 
 
 def separate_each(

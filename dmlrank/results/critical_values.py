@@ -9,7 +9,7 @@ from ..exceptions import OptionError
 from ..fit.estimates import Estimates
 from ..fit.fit_covariance import multiplier_bootstrap
 from ..fit.state import Steps
-from ..inference.multiple_testing import max_t_draws
+from ..inference.multiple_testing import max_t_critical_value, max_t_draws
 from ..inference.ranks import Separation, separate
 from ..inference.resampling import TStatisticDraws, differences, normal_draws
 from ..inference.simultaneous import critical_value
@@ -74,7 +74,8 @@ def _bootstrap_critical_value(
     if not len(contrasts.first):
         return critical_value(covariance, alpha, "none")
     draws = t_statistic_draws(estimates, steps, bootstrap)
-    return float(np.quantile(max_t_draws(draws, contrasts, absolute=True), 1 - alpha))
+    maxima = max_t_draws(draws, contrasts, absolute=True)
+    return max_t_critical_value(maxima, alpha, alpha / 2, len(contrasts.first), draws.normal)
 
 
 def t_statistic_draws(estimates: Estimates, steps: Steps | None, bootstrap: str | None = None) -> TStatisticDraws:

@@ -12,7 +12,15 @@ from statsmodels.stats.multitest import multipletests
 
 from dmlrank.inference.alternatives import SIDES, Alternative
 from dmlrank.inference.covariance import Covariance, free_basis
-from dmlrank.inference.multiple_testing import benjamini_hochberg, bonferroni, holm, max_t_draws, single_step, step_down
+from dmlrank.inference.multiple_testing import (
+    benjamini_hochberg,
+    bonferroni,
+    holm,
+    max_t_critical_value,
+    max_t_draws,
+    max_t_p_values,
+    step_down,
+)
 from dmlrank.inference.pairwise import METHODS, compare_differences
 from dmlrank.inference.resampling import NormalDraws, differences, normal_draws
 
@@ -146,9 +154,12 @@ def test_far_out_p_values_are_bounded_where_no_draw_reaches():
     t = np.array([9.0, 2.0])
     p = 2 * norm.sf(t)
     maxima = np.abs(np.random.default_rng(0).standard_normal((2, 1000))).max(axis=0)
-    adjusted = single_step(t, p, maxima, normal=True)
+    adjusted = max_t_p_values(t, p, maxima, normal=True)
     assert adjusted[0] == 2 * p[0]
-    assert single_step(t, p, maxima, normal=False)[0] == 1 / 1001
+    assert max_t_p_values(t, p, maxima, normal=False)[0] == 1 / 1001
+    critical = max_t_critical_value(maxima, 1e-9, 5e-10, 2)
+    assert norm.isf(5e-10) < critical == norm.isf(2.5e-10)
+    assert max_t_critical_value(maxima, 1e-9, 5e-10, 2, normal=False) == norm.isf(5e-10)
     assert p[1] < adjusted[1] < 2 * p[1] + 1e-12
 
 

@@ -10,7 +10,7 @@ from scipy.stats import norm
 
 from dmlrank.exceptions import OptionError
 from dmlrank.inference.covariance import Covariance, free_basis
-from dmlrank.inference.simultaneous import critical_value, critical_value_of
+from dmlrank.inference.simultaneous import critical_value, critical_value_of, simultaneous_p_values
 
 # Three standard errors of a quantile from 100,000 draws are about 0.02 at these levels.
 TOLERANCE = 0.025
@@ -98,6 +98,32 @@ def test_smaller_alpha_is_further_out_and_every_value_lies_between_pointwise_and
     for alpha, value in zip(alphas[:-1], values, strict=False):
         assert critical_value(covariance, alpha, "none") < value
         assert value < critical_value(covariance, alpha, "bonferroni") + TOLERANCE
+
+
+@pytest.mark.parametrize("alpha", [1e-4, 1e-5, 1e-7, 1e-9, 1e-15, 1e-30])
+def test_where_draws_run_out_values_lie_between_pointwise_and_bonferroni(alpha):
+    root = np.random.default_rng(0).normal(size=(5, 5))
+    covariance = Covariance(root @ root.T, np.eye(5))
+    single, joint, bound = (critical_value(covariance, alpha, method) for method in ("none", "max-t", "bonferroni"))
+    assert single < joint <= bound < np.inf
+    assert single == pytest.approx(norm.isf(alpha / 2))
+    assert critical_value_of(covariance, np.eye(5), alpha) == pytest.approx(joint, rel=1e-12)
+
+
+def test_adjusted_p_values_are_below_alpha_exactly_beyond_the_critical_value():
+    root = np.random.default_rng(2).normal(size=(4, 4))
+    covariance = Covariance(root @ root.T, np.eye(4))
+    for alpha in (0.7, 0.3, 0.05, 0.013, 1e-3, 1.5e-4, 1e-5, 1e-9):
+        critical = critical_value(covariance, alpha)
+        z = critical * np.array([1 - 1e-5, -(1 - 1e-5), 1 + 1e-5, -(1 + 1e-5)])
+        np.testing.assert_array_equal(simultaneous_p_values(covariance, z) < alpha, [False, False, True, True])
+
+
+def test_adjusted_p_values_of_independent_scores_are_sidaks_and_what_is_fixed_takes_no_part():
+    covariance = Covariance(np.diag([1.0, 4.0, 0.0, 9.0]), np.eye(4)[:, [0, 1, 3]])
+    z = np.array([2.0, -2.5, np.nan, 0.5])
+    expected = 1 - (1 - 2 * norm.sf(np.abs(z))) ** 3
+    np.testing.assert_allclose(simultaneous_p_values(covariance, z), expected, atol=4e-3)
 
 
 def test_the_same_every_time_and_the_same_in_other_units():
