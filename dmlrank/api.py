@@ -200,6 +200,7 @@ def dml_rank(
         Prompts are independent, or clusters of them are.
     cov_kwds : mapping, optional
         ``{"groups": column}`` with clusters of prompts, or ``{"groups": [prompt, annotator]}`` for two-way clustering.
+        The word ``"context"`` stands for the prompts themselves where no column has this name.
     missing : {"raise", "drop", "keep"}
         What to do with rows that miss a needed value: an error, leave them out (counted in the summary), or keep them.
         Kept numbers, categories, texts and vectors are NaN to LightGBM, which learns where to send them; ``center``,

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from ..exceptions import DataError
+from ..exceptions import DataError, listed
 from .frames import column_names, each_vector, is_vector_column, name_of, take_columns
 
 IntArray = NDArray[np.intp]
@@ -122,11 +122,11 @@ class Columns:
 
     def sorted_codes(self, name: str) -> IntArray:
         """Place of each cell's text among all texts, sorted, (rows,): whatever the order of the rows."""
-        return pd.factorize(self._table[name].astype(str), sort=True)[0]
+        return pd.factorize(identity_texts(self._table[name]), sort=True)[0]
 
     def texts(self, name: str) -> NDArray[np.object_]:
         """The cells of a column as text, (rows,)."""
-        return self._table[name].astype(str).to_numpy(dtype=object)
+        return identity_texts(self._table[name]).to_numpy(dtype=object)
 
     def numbers(self, name: str) -> NDArray[np.float64]:
         """The cells of a column as floats, (rows,); NaN where a cell is no number."""
@@ -157,6 +157,61 @@ class Columns:
         """Columns with the same name, vectors aside, that are not equal in every row."""
         shared = [name for name in self if name in others and not is_vector_column(self._table[name])]
         return [name for name in shared if not self._table[name].equals(others._table[name])]
+
+
+def identity_texts(column: pd.Series) -> pd.Series:
+    """The values of a column of names or identifiers as texts, (rows,): equal texts for equal values only.
+
+    Raises
+    ------
+    DataError
+        If two values, such as the number 1 and the text '1', have the same text.
+
+    Examples
+    --------
+    >>> identity_texts(pd.Series([1, 1.0, "b"], dtype=object)).tolist()
+    ['1', '1', 'b']
+    """
+    if isinstance(column.dtype, pd.CategoricalDtype):
+        check_identity(column.name, column.cat.categories)
+        return column.astype(str)
+    if not _is_mixed(column):
+        return column.astype(str)
+    coded = Coded.of(column)
+    check_identity(column.name, coded.levels)
+    names = np.array([*map(name_of, coded.levels), "nan"], dtype=object)
+    return pd.Series(names[coded.codes], index=column.index, name=column.name)
+
+
+def check_identity(where: object, levels: Iterable[Any]) -> None:
+    """Raise :class:`DataError` where two different values have the same text.
+
+    Parameters
+    ----------
+    where : str or sequence of str
+        The column or columns that hold them, for the error.
+    levels : iterable
+        Different values.
+    """
+    values, seen = list(levels), dict[str, Any]()
+    if not _is_mixed(pd.Series(values, dtype=object)):
+        return
+    for level in values:
+        for text in (name_of(level), str(level)):
+            other = seen.setdefault(text, level)
+            if other is not level and other != level:
+                columns = [where] if isinstance(where, str) else list(where) if isinstance(where, tuple) else [where]
+                both = f"columns {listed(columns)} hold" if len(columns) > 1 else f"column {columns[0]!r} holds"
+                raise DataError(
+                    f"{both} {other!r} ({type(other).__name__}) and {level!r} ({type(level).__name__}), two values "
+                    f"that read the same; if they are one, give them one type, such as "
+                    f"data[{columns[0]!r}].astype(str); if not, rename one of them"
+                )
+
+
+def _is_mixed(column: pd.Series) -> bool:
+    """Whether a column holds values of several types, numbers among texts for example."""
+    return column.dtype == object and pd.api.types.infer_dtype(column, skipna=True) in ("mixed", "mixed-integer")
 
 
 def check_names(table: pd.DataFrame, columns: Iterable[str]) -> dict[str, Coded]:

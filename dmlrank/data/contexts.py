@@ -11,7 +11,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from ..exceptions import DataError, DmlrankWarning
-from .columns import Coded, Columns, value_codes
+from .columns import Coded, Columns, identity_texts, value_codes
 from .formula.features import FeatureNames
 from .formula.parse import Formula
 from .frames import is_vector_column
@@ -87,7 +87,7 @@ def find_contexts(rows: Rows) -> tuple[IntArray, IntArray, IntArray]:
     n = len(rows.table)
     if not rows.context:
         return np.arange(n), np.arange(n), np.arange(n)
-    ids = rows.table[list(rows.context)].astype(str)
+    ids = pd.DataFrame({name: identity_texts(rows.table[name]) for name in rows.context})
     row_context = np.asarray(ids.groupby(list(rows.context), sort=False).ngroup(), dtype=np.intp)
     first_row = first_rows(row_context)
     by_id = ids.iloc[first_row].reset_index(drop=True).sort_values(list(rows.context)).index.to_numpy()

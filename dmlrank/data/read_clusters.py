@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,6 +10,9 @@ import numpy as np
 
 from ..exceptions import DataError, OptionError
 from .preferences import FloatArray, IntArray, PreferenceData
+
+# What stands for the contexts among the columns of clusters.
+_CONTEXTS = "context"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -41,7 +45,7 @@ def read_clusters(data: PreferenceData, groups: tuple[str, ...], context: tuple[
     data : PreferenceData
         Read with the grouping columns.
     groups : tuple of str
-        At most two columns; ``"context"`` stands for the contexts themselves.
+        At most two columns; ``"context"`` stands for the contexts themselves where no column has this name.
     context : tuple of str
         Columns that identify a context, for the advice in errors.
 
@@ -55,7 +59,7 @@ def read_clusters(data: PreferenceData, groups: tuple[str, ...], context: tuple[
     by_context: dict[str, IntArray] = {}
     by_vote: dict[str, IntArray] = {}
     for name in groups:
-        rows = _row_codes(data, name)
+        rows = _row_codes(data, name, context)
         if data.varying_context(rows) is None:
             by_context[name] = rows[data.first_row]
         else:
@@ -115,8 +119,13 @@ def context_weights(data: PreferenceData, weights: Any) -> FloatArray | None:
     return values / values.mean()
 
 
-def _row_codes(data: PreferenceData, name: str) -> IntArray:
-    if name == "context":
+def cluster_columns(groups: Sequence[str], available: Sequence[str]) -> tuple[str, ...]:
+    """The columns that clusters are read from: all that are named, ``"context"`` only where there is such a column."""
+    return tuple(name for name in groups if name != _CONTEXTS or name in available)
+
+
+def _row_codes(data: PreferenceData, name: str, context: tuple[str, ...]) -> IntArray:
+    if name == _CONTEXTS and (name not in data.columns.available or context == (name,)):
         return data.row_context
     # By value, not by appearance: folds must not depend on the order of the rows.
     return data.columns.sorted_codes(name)

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from patsy import EvalEnvironment
 
 from ..exceptions import ColumnError, DataError, MissingDataError, listed, nearest
-from .columns import Columns, check_names
+from .columns import Columns, check_identity, check_names
 from .contexts import Rows, check_constant, find_contexts, identifiers, warn_of_repeats
 from .formula.features import FeatureMap, check_features, fit_features, locate_names
 from .formula.parse import names_in, parse_formula
@@ -348,7 +348,9 @@ def _later_votes(rows: Rows, row_context: IntArray) -> NDArray[np.bool_]:
 def _items(rows: Rows) -> tuple[str, ...]:
     """Names of the items, in the order of the Categorical where both columns share one, else sorted."""
     names = (rows.formula.first, rows.formula.second)
-    present = {name_of(level) for name in names for level in rows.roles[name].levels}
+    found = [level for name in names for level in rows.roles[name].levels]
+    check_identity(names, dict.fromkeys(found))
+    present = {name_of(level) for level in found}
     columns = [rows.table[name] for name in names]
     levels = [column.cat.categories for column in columns if isinstance(column.dtype, pd.CategoricalDtype)]
     if len(levels) == 2:

@@ -6,9 +6,10 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from ..data.formula.parse import parse_formula
+from ..data.frames import column_names
 from ..data.graph import Graph
 from ..data.preferences import FloatArray, IntArray, PreferenceData
-from ..data.read_clusters import Clusters, context_weights, read_clusters
+from ..data.read_clusters import Clusters, cluster_columns, context_weights, read_clusters
 from ..data.read_votes import read_preferences, with_columns
 from ..estimation.cross_fitting import GivenMu
 from ..estimation.influence_blocks import InfluenceBlocks, blocks_by_context, blocks_by_group
@@ -89,7 +90,7 @@ class Reading(NamedTuple):
             o.votes,
             o.unlabelled,
             o.position_bias,
-            tuple(name for name in o.groups if name != "context"),
+            o.groups,
             o.propensity_column,
             o.weights_column,
         )
@@ -109,7 +110,10 @@ def read_source(source: Source, reading: Reading, *, columns_along: tuple[str, .
         missing=reading.missing,
         votes=reading.votes,
         unlabelled=reading.unlabelled,
-        groups=(*reading.groups, *([reading.weights] if reading.weights else [])),
+        groups=(
+            *cluster_columns(reading.groups, column_names(source.data)),
+            *([reading.weights] if reading.weights else []),
+        ),
         propensity=reading.propensity,
         also=columns_along,
     )

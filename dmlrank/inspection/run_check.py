@@ -15,10 +15,10 @@ from patsy import EvalEnvironment
 
 from ..data.contexts import repeated_values
 from ..data.formula.parse import names_in, parse_formula
-from ..data.frames import name_of
+from ..data.frames import column_names, name_of
 from ..data.graph import Graph
 from ..data.preferences import FloatArray, PreferenceData
-from ..data.read_clusters import Clusters, read_clusters
+from ..data.read_clusters import Clusters, cluster_columns, read_clusters
 from ..data.read_votes import count_missing, preferences_of, take_rows
 from ..exceptions import DmlrankWarning
 from ..functionals import CategoryWeights
@@ -41,7 +41,7 @@ def inspect_data(
     n_folds: int,
 ) -> Check:
     """Look at data as a fit would read them; parameters are those of :func:`dmlrank.check`."""
-    columns = [name for name in groups if name != "context"]
+    columns = cluster_columns(groups, column_names(data))
     features = names_in(parse_formula(formula).features).values
     rows = take_rows(formula, data, environment, context=context, groups=columns, also=features)
     lacking = count_missing(rows)

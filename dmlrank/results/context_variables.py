@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 from patsy import ModelDesc
 
-from ..data.columns import value_codes
+from ..data.columns import check_identity, value_codes
 from ..data.formula.features import FeatureMap, check_features, fit_features, locate_names
 from ..data.formula.parse import names_in, one_sided, parse_formula
 from ..data.frames import kind_of_time, require_columns
@@ -18,6 +18,7 @@ from ..data.preferences import FloatArray, IntArray, first_rows
 from ..data.read_votes import with_columns
 from ..exceptions import DataError, FormulaError, MissingDataError, OptionError, listed
 from ..fit.state import Steps
+from .lookup import joined_names
 
 _MOST_GROUPS = 100
 
@@ -31,13 +32,16 @@ class ContextGroups:
     variable : str
         The column, or columns joined by commas.
     names : tuple of str
-        Of the G groups, in order.
+        Of the G groups, in order, all different.
+    values : tuple of tuple of str
+        Of each group, one for every column.
     code : ndarray of int, shape (n,)
         Group of each context.
     """
 
     variable: str
     names: tuple[str, ...]
+    values: tuple[tuple[str, ...], ...]
     code: IntArray
 
 
@@ -113,9 +117,9 @@ def read_groups(steps: Steps, columns: Sequence[str]) -> ContextGroups:
         place = {value: code for code, value in enumerate(known)}
         coded.append((known, column.map(place).to_numpy(dtype=np.intp)))
     places, code = np.unique(np.stack([codes for _, codes in coded], axis=1), axis=0, return_inverse=True)
-    names = tuple(", ".join(str(known[at]) for (known, _), at in zip(coded, row, strict=True)) for row in places)
+    values = tuple(tuple(str(known[at]) for (known, _), at in zip(coded, row, strict=True)) for row in places)
     _check_function_of_features(steps, columns, code.reshape(-1, 1).astype(float), "by()")
-    return ContextGroups(", ".join(columns), names, code.reshape(-1))
+    return ContextGroups(", ".join(columns), tuple(joined_names(values, ", ")), values, code.reshape(-1))
 
 
 def read_design(steps: Steps, formula: str) -> ContextDesign:
@@ -207,6 +211,7 @@ def _context_table(steps: Steps, columns: Sequence[str], what: str) -> pd.DataFr
             codes = data.columns.coded(name).codes
         except DataError:
             raise DataError(f"{what}: {name!r} holds vectors or lists; needed are numbers or labels") from None
+        check_identity(name, data.columns.coded(name).levels)
         context = data.varying_context(codes)
         if context is not None:
             raise DataError(f"{what}: {name!r} varies within context {context!r}; groups are groups of prompts")

@@ -47,6 +47,8 @@ class GroupFacts:
     Attributes
     ----------
     name : str
+    values : tuple of str
+        Of the columns that make the groups.
     share : float
         p_g, its (weighted) share of the contexts.
     n_contexts, n_unlabelled, n_comparisons, n_votes, smallest_pair : int
@@ -62,6 +64,7 @@ class GroupFacts:
     """
 
     name: str
+    values: tuple[str, ...]
     share: float
     n_contexts: int
     n_unlabelled: int
@@ -139,7 +142,8 @@ class GroupResults(Generic[Result]):
 
     def __getitem__(self, group: object) -> Result:
         """The leaderboard of a group, a :class:`RankResults` without data; several columns as a tuple."""
-        name = ", ".join(map(str, group)) if isinstance(group, tuple) else str(group)
+        values = tuple(map(str, group)) if isinstance(group, tuple) else (str(group),)
+        name = next((fact.name for fact in self.facts if fact.values == values), ", ".join(values))
         if name not in self.groups:
             raise UnknownModelError(
                 f"no group {name!r} of {self.variable}{nearest(name, self.groups)} (groups: {listed(self.groups, 25)})"
@@ -370,6 +374,7 @@ def _facts(steps: Steps, found: ContextGroups, group: int, projected: Projected,
     effective = square**2 / np.maximum((phi**4).sum(axis=0), 1e-300)
     return GroupFacts(
         name=found.names[group],
+        values=found.values[group],
         share=float(weight[inside].sum() / weight.sum()),
         n_contexts=int(inside.sum()),
         n_unlabelled=int(inside.sum()) - len(labelled),

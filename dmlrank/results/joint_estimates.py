@@ -20,6 +20,7 @@ from ..inference.simultaneous import critical_value
 from ..inference.wald import NamedEstimates, t_test, wald_test
 from ..inference.z_tests import two_sided_p_values
 from .critical_values import level_or_default
+from .lookup import joined_names
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -80,8 +81,11 @@ class JointEstimates:
 
     @property
     def names(self) -> list[str]:
-        """``block: model``, the names that hypotheses use."""
-        return [f"{block}: {model}" for block, model in zip(self.blocks, self.models, strict=True)]
+        """``block: model``, the names that hypotheses use.
+
+        Where two would be the same, names that hold ``": "`` stand in quotes.
+        """
+        return joined_names(list(zip(self.blocks, self.models, strict=True)), ": ")
 
     @property
     def named(self) -> NamedEstimates:

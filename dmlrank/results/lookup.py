@@ -51,6 +51,32 @@ def names_or_all(names: Sequence[str] | None, known: Sequence[str]) -> list[str]
     return list(known) if names is None else [names] if isinstance(names, str) else list(names)
 
 
+def joined_names(parts: Sequence[Sequence[object]], separator: str) -> list[str]:
+    """Names made of parts, all different where the parts are.
+
+    Where two names would be the same, parts that hold the separator stand in quotes.
+
+    Examples
+    --------
+    >>> joined_names([("a", "b"), ("a", "c")], ", ")
+    ['a, b', 'a, c']
+    >>> joined_names([("a, b", "c"), ("a", "b, c")], ", ")
+    ["'a, b', c", "a, 'b, c'"]
+    """
+    texts = [tuple(map(str, each)) for each in parts]
+    ways = (
+        lambda part: part,
+        lambda part: repr(part) if separator in part else part,
+        repr,
+    )
+    names: list[str] = []
+    for way in ways:
+        names = [separator.join(map(way, each)) for each in texts]
+        if len(set(names)) == len(set(texts)):
+            break
+    return names
+
+
 def require_models(estimates: Estimates, method: str, why: str = "is about an order of models") -> None:
     """Check that the estimates are scores of the models.
 
