@@ -98,3 +98,14 @@ def test_no_module_reaches_into_what_another_keeps_to_itself():
             if isinstance(node, ast.ImportFrom) and node.level:
                 reached += [f"{path.name}: {a.name}" for a in node.names if re.match(r"_[^_]", a.name)]
     assert reached == []
+
+
+def test_every_module_stands_in_the_picture_and_every_module_named_exists():
+    text = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    picture = text.split("```")[1]
+    named = set(re.findall(r"([\w]+)\.py", picture))
+    modules = {path.stem for path in PACKAGE.rglob("*.py")} - {"__init__", "__main__", "_version"}
+    assert named == modules
+    for path in re.findall(r"`([\w/]+\.py)`", text.split("## Where to change what")[1]):
+        found = (ROOT / path).exists() or (PACKAGE / path).exists() or any(PACKAGE.rglob(path))
+        assert found, f"{path} is named in docs/architecture.md and does not exist"
