@@ -11,6 +11,7 @@ __all__ = [
     "DataNotStoredError",
     "DmlrankError",
     "DmlrankWarning",
+    "FileWriteError",
     "FormulaError",
     "FrameTypeError",
     "GraphError",
@@ -65,6 +66,10 @@ class MissingDataError(DataError):
 
 class StorageError(DataError):
     """A result cannot be stored, or a file does not hold one."""
+
+
+class FileWriteError(StorageError, OSError):
+    """A file cannot be written; what stood there before still does."""
 
 
 class GraphError(DataError):

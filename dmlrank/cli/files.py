@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 import pandas as pd
 
+from .._utils.atomic_write import errors_of, write_file, written_beside
 from ..data.frames import arrow_module
 from ..exceptions import DataError, OptionError, nearest
 from ..report.table import Summary
@@ -15,6 +16,7 @@ from ..report.table import Summary
 if TYPE_CHECKING:
     import pyarrow as pa
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 FORMATS = {
     ".csv": "csv",
@@ -84,14 +86,14 @@ def write_summary(summary: Summary, *, html: str | None, latex: str | None, mark
         (markdown, summary.as_markdown),
     ):
         if path:
-            Path(path).write_text(written(), encoding="utf-8")
+            write_file(path, written())
 
 
 def write_figure(shown: Plottable, path: str) -> None:
     """Write the figure of ``shown.plot()``, in the format that the path's ending names."""
-    figure = shown.plot().get_figure(root=True)
-    assert figure is not None
-    figure.savefig(path)
+    with written_beside(path) as beside, errors_of(path):
+        # Axes of a figure of their own, so that no release of matplotlib is asked for the root of a figure in another.
+        cast("Figure", shown.plot().figure).savefig(beside)
 
 
 def _read(path: str, file_format: str) -> pd.DataFrame | pa.Table:

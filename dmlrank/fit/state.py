@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Self
 
 from patsy import EvalEnvironment
 
@@ -162,6 +162,10 @@ class Steps:
     def evaluated(self) -> OneStepResult:
         """The one-step estimates of the first repetition."""
         return self.first.evaluated
+
+    def __deepcopy__(self, memo: dict[int, object]) -> Self:
+        # Nothing changes the steps of a fit, and learners of all kinds and patsy's transforms cannot be copied.
+        return self
 
     def population(self, repetition: Repetition) -> TargetPopulation:
         """The contexts whose mean a repetition estimates."""

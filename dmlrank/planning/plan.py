@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
 
+from .._utils.atomic_write import write_file
 from ..data.preferences import FloatArray
 from ..exceptions import NuisanceError, OptionError
 from ..inference.hypotheses import HypothesisLike, read_hypothesis
@@ -371,6 +372,8 @@ class Plan:
         ------
         OptionError
             If the path ends otherwise.
+        FileWriteError
+            If the file cannot be written; what stood there before still does.
         """
         kind = Path(path).suffix.lower()
         if kind not in (".csv", ".json"):
@@ -378,7 +381,7 @@ class Plan:
         seed = resolve_seed(rng)
         rows = self.sample(seed)
         if kind == ".csv":
-            rows.to_csv(path, index=False)
+            write_file(path, rows.to_csv(index=False))
         else:
             header: PlanHeader = {
                 "criterion": self.specification.criterion.kind,
@@ -387,7 +390,7 @@ class Plan:
                 "position_bias": self.position_bias,
                 "seed": seed,
             }
-            Path(path).write_text(tasks_json(rows, self.specification.names, header), encoding="utf-8")
+            write_file(path, tasks_json(rows, self.specification.names, header))
         return rows
 
     def _errors(self, sigma: FloatArray, name: str) -> pd.Series:
@@ -412,6 +415,13 @@ class Plan:
             f"even labelling {each} of all {n:,} contexts {what}; about {int(np.ceil(n * excess**2)):,} contexts like "
             f"these would, labelled alike"
         )
+
+    def __copy__(self) -> Plan:
+        return Plan(self.propensity, self.specification, self.solution)
+
+    def __deepcopy__(self, memo: dict[int, object]) -> Plan:
+        # Nothing changes what a plan was made from, and what predicts in further contexts holds a fit.
+        return Plan(self.propensity.copy(), self.specification, self.solution)
 
     def __reduce__(self) -> tuple[type[Plan], tuple[FloatArray, PlanSpecification, PlanSolution]]:
         # What predicts in further contexts holds a fit's data and learners; a stored plan does without.

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import copy
 import os
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
 import numpy as np
@@ -14,6 +14,7 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 from statsmodels.stats.contrast import ContrastResults
 
+from .._utils.atomic_write import write_file
 from ..data.graph import Graph
 from ..exceptions import DmlrankWarning, listed
 from ..fit.collect_estimates import collect
@@ -813,9 +814,15 @@ class RankResults:
         Raises
         ------
         StorageError
-            If something that the fit uses cannot be stored, such as a lambda in the formula; nothing is written then.
+            If something that the fit uses cannot be stored, such as a lambda in the formula.
+        FileWriteError
+            If the file cannot be written.
         DataNotStoredError
             If ``with_data=True`` and the result was itself loaded without data.
+
+        Notes
+        -----
+        The file is written beside and renamed: where anything fails, what stood at ``path`` still does.
         """
         stored = (self.estimates, store_steps(require_steps(self.estimates, self.steps, "save"))) if with_data else None
         write_pickle(path, self if stored is None else Rebuilt(type(self), stored))
@@ -833,6 +840,11 @@ class RankResults:
         path : path-like, optional
             Where to write; None returns the text.
 
+        Raises
+        ------
+        FileWriteError
+            If the file cannot be written; what stood there before still does.
+
         Examples
         --------
         >>> import dmlrank as dr
@@ -843,8 +855,14 @@ class RankResults:
         text = to_text(self.estimates)
         if path is None:
             return text
-        Path(path).write_text(text, encoding="utf-8")
+        write_file(path, text)
         return None
+
+    def __copy__(self) -> Self:
+        return type(self)(self.estimates, self.steps)
+
+    def __deepcopy__(self, memo: dict[int, object]) -> Self:
+        return type(self)(copy.deepcopy(self.estimates, memo), copy.deepcopy(self.steps, memo))
 
     def __reduce__(self) -> tuple[type[RankResults], tuple[Estimates]]:
         return type(self), (self.estimates,)

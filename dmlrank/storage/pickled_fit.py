@@ -15,12 +15,12 @@ import types
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, fields
-from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
 import patsy.builtins
 
+from .._utils.atomic_write import write_file
 from ..data.formula.features import FeatureMap, caller_environment
 from ..data.formula.parse import names_in, parse_formula
 from ..data.frames import column_names, take_columns
@@ -68,8 +68,8 @@ class Rebuilt:
 
 
 def write_pickle(path: str | os.PathLike[str], result: object) -> None:
-    """Write a result to a file; nothing is written where it cannot be pickled."""
-    Path(path).write_bytes(pickle.dumps(result))
+    """Write a result to a file; where it cannot be pickled or written, the file is as it was."""
+    write_file(path, pickle.dumps(result))
 
 
 def read_pickle(path: str | os.PathLike[str], kind: type[T]) -> T:

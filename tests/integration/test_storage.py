@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
+import copy
 import json
 import math
+import os
+import pathlib
 import pickle
+import signal
 import subprocess
 import sys
 import textwrap
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -15,9 +21,14 @@ import patsy
 import pytest
 
 import dmlrank as dr
-from dmlrank.exceptions import DataNotStoredError, StorageError
+from dmlrank.exceptions import DataNotStoredError, OptionTypeError, StorageError
 from dmlrank.nuisance.boosting import train as lightgbm
 from dmlrank.storage.json_format import from_text, to_text
+
+try:
+    import resource
+except ImportError:  # Windows has none
+    resource = None
 
 FORMULA = "winner ~ x0 + x1 | model_a + model_b"
 TREES = {"tune": {"n_estimators": 4, "num_leaves": 4}, "n_folds": 2}
@@ -150,6 +161,25 @@ def changed(text, **entries):
         ({"estimates__description__seed": 1.5}, "needed is a whole number"),
         ({"estimates__description__tie_weights": [["tie", 0.5]]}, "has 2 entries; needed are 3"),
         ({"estimates__graph": 3}, "needed is an object"),
+        ({"estimates__alpha": 10**400}, "a number of 401 digits"),
+        ({"estimates__critical": "Infinity"}, "in their range"),
+        ({"estimates__neutral": "NaN"}, "neutral is nan; needed is a finite number"),
+        ({"estimates__scale__factor": -1.0}, "in their range"),
+        ({"estimates__scale__anchor": ["m9", 0.0]}, "scale.anchor is 'm9'"),
+        ({"estimates__plugin": ["Infinity", 0, 0, 0]}, "infinite"),
+        ({"estimates__estimate": [[[0.5]], [[0.5]]]}, "lists in lists in lists"),
+        ({"estimates__description__n_votes": -1}, "is -1; needed is a whole number of at least 0"),
+        ({"estimates__description__n_votes": 10**30}, "larger than any count"),
+        ({"estimates__description__n_contexts": 0}, "at least one context"),
+        ({"estimates__description__cov_type": "robst"}, "did you mean 'robust'"),
+        ({"estimates__diagnostics__mu_floored": -3}, "needed is a whole number of at least 0"),
+        ({"estimates__covariance__n_clusters": [4]}, "n_clusters has 1 entries"),
+        ({"estimates__covariance__basis": [[1.0], [1.0], [0.0], [0.0]]}, "orthonormal"),
+        ({"estimates__covariance__matrix": (np.eye(4) + np.eye(4, k=1)).tolist()}, "not the covariance of anything"),
+        ({"estimates__covariance__matrix": (np.ones((4, 4)) - np.eye(4)).tolist()}, "not the covariance of anything"),
+        ({"estimates__covariance__matrix": np.diag([1, 1, 1, -1e-6]).tolist()}, "not the covariance of anything"),
+        ({"estimates__graph__edges": np.triu(np.ones((4, 4), bool), 1).tolist()}, "is no graph"),
+        ({"estimates__graph__edges": np.ones((4, 4), bool).tolist()}, "is no graph"),
     ],
 )
 def test_json_that_is_no_result(results, entries, words):
@@ -157,10 +187,151 @@ def test_json_that_is_no_result(results, entries, words):
         dr.read_json(changed(results.to_json(), **entries))
 
 
-@pytest.mark.parametrize("text", ["{", "{}", '{"format": NaN', "{" * 3000])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "{",
+        "{}",
+        '{"format": NaN',
+        "{" * 3000,
+        '{"a":' * 200_000,
+        '{"a": 1' + "0" * 5000 + "}",
+        '{"a": ' + "[" * 200_000,
+    ],
+    ids=["brace", "empty", "open", "braces", "deep", "digits", "brackets"],
+)
 def test_garbage_is_refused(text):
     with pytest.raises(StorageError):
         dr.read_json(text)
+
+
+def test_what_is_neither_a_path_nor_a_text_is_refused(monkeypatch, results):
+    for other in (None, 3, b"{}"):
+        with pytest.raises(OptionTypeError, match="needed is the path of a file, or the JSON text"):
+            dr.read_json(other)
+    with pytest.raises(StorageError, match="cannot be read as text"):
+        dr.read_json("a\0b")
+    text = results.to_json()
+    monkeypatch.setattr("dmlrank.storage.json_format._LARGEST", len(text) - 1)
+    with pytest.raises(StorageError, match=r"a result has .* at most"):
+        dr.read_json(text)
+
+
+ODD = [None, True, -1, 0, 1.5, 10**30, 10**400, "NaN", "Infinity", "x", [], {}, [[]], [[[1]]], [1, 2]]
+
+
+def entries_of(content, path=()):
+    yield path
+    if isinstance(content, dict):
+        for name, entry in content.items():
+            yield from entries_of(entry, (*path, name))
+    elif isinstance(content, list) and content:
+        yield from entries_of(content[0], (*path, 0))
+
+
+def with_entry(text, path, value):
+    place = content = json.loads(text)
+    for name in path[:-1]:
+        place = place[name]
+    place[path[-1]] = value
+    return json.dumps(content)
+
+
+def test_any_entry_of_any_kind_is_refused_or_answers(results, ignore_warnings):
+    text = results.update(functional="bt").rescale("elo", anchor={"m1": 1000}).to_json()
+    paths = [path for path in entries_of(json.loads(text)) if path]
+    for number, path in enumerate(paths):
+        for value in ODD[number % 3 :: 3]:
+            try:
+                read = dr.read_json(with_entry(text, path, value))
+            except StorageError:
+                continue
+            assert read.summary().as_text()
+            assert dr.read_json(read.to_json()).to_json() == read.to_json()
+
+
+def test_variances_that_are_rounding_noise_come_back(rank, ignore_warnings):
+    rng = np.random.default_rng(0)
+    a = rng.integers(3, size=60)
+    b = (a + rng.integers(1, 3, size=60)) % 3
+    data = pd.DataFrame({"winner": 0.5, "model_a": [f"m{i}" for i in a], "model_b": [f"m{i}" for i in b]})
+    options = {"position_bias": False, "min_labels": 1, "propensity": "marginal", "graph": "complete"}
+    result = dr.dml_rank(
+        "winner ~ 1 | model_a + model_b", data, functional="rank_centrality", rng=0, n_jobs=1, **options
+    )
+    assert dr.read_json(result.to_json()).cov_params().equals(result.cov_params())
+
+
+def test_half_of_a_surrogate_pair_in_a_name(results, tmp_path):
+    odd = replace(results, estimates=replace(results.estimates, models=("half \ud800", "m1", "m2", "m3")))
+    odd.to_json(tmp_path / "half.json")
+    assert dr.read_json(tmp_path / "half.json").estimates.models == odd.estimates.models
+
+
+# --- copies -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy])
+def test_copies_keep_data_and_learners(results, copied, frame, trained):
+    again = copied(results)
+    assert again is not results
+    answers_the_same(again, results, frame.head(5))
+    same(again.update(functional="bt"), results.update(functional="bt"))
+    pair = copied(dr.compare(one=results, other=results.update(functional="bt")))
+    assert pair.results[0].predict().equals(results.predict())
+    assert not trained
+    plan = copied(results.design(40))
+    assert plan.at(frame.drop_duplicates("prompt").head(3)).shape == (3, 4, 4)
+
+
+def test_a_deep_copy_has_numbers_of_its_own(results):
+    again = copy.deepcopy(results)
+    assert not np.shares_memory(again.estimates.estimate, results.estimates.estimate)
+    assert again.steps is results.steps
+
+
+# --- a write that fails -------------------------------------------------------------------------------------------
+
+
+def fails_to_write(write, path):
+    """What stands at a path after a write in a process whose files may have no more than 1,000 bytes."""
+    before = path.read_bytes()
+    child = os.fork()
+    if not child:
+        with contextlib.suppress(BaseException):
+            signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+            resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))
+            try:
+                write(path)
+            except dr.exceptions.FileWriteError as error:
+                os._exit(0 if "cannot be written: File too large" in str(error) else 2)
+        os._exit(1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    return path.read_bytes() == before and list(path.parent.iterdir()) == [path]
+
+
+@pytest.mark.skipif(resource is None, reason="limits of a process are Unix's")
+@pytest.mark.parametrize("how", ["json", "save", "data", "export.csv", "export.json"])
+def test_a_full_disk_leaves_the_old_file(results, tmp_path, how):
+    plan = results.design(40)
+    writes = {
+        "json": results.to_json,
+        "save": results.save,
+        "data": lambda path: results.save(path, with_data=True),
+        "export.csv": lambda path: plan.export(path, rng=0),
+        "export.json": lambda path: plan.export(path, rng=0),
+    }
+    path = tmp_path / f"old{pathlib.Path(how).suffix}"
+    writes[how](path)
+    assert fails_to_write(writes[how], path)
+
+
+def test_files_that_cannot_be_written(results, tmp_path):
+    for write in (results.to_json, results.save):
+        with pytest.raises(StorageError, match=r"cannot be written: No such file or directory; there is no folder"):
+            write(tmp_path / "none" / "file")
+        with pytest.raises(OSError, match="is a folder; needed is the name of a file"):
+            write(tmp_path)
 
 
 def test_files_that_are_not_there_or_no_text(tmp_path):
