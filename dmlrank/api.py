@@ -181,7 +181,8 @@ def dml_rank(
         number per prompt in order of first appearance. The scores are E[w F(mu(X))] / E[w].
     categories : mapping, optional
         ``{label: meaning}`` for labels that are not known, with the meanings first, second, both_good, both_bad, tie;
-        ``{column: meaning}`` for columns of probabilities. ``{0.5: "tie"}`` makes a tie of a preference of one half.
+        ``{column: meaning}`` for columns of probabilities. ``{0.5: "tie"}`` makes ties
+        of one half where the other labels are 0 and 1.
     category_weights : {"half", "paper"}, CategoryWeights or two sequences of C numbers
         What each category counts for the first and for the second item. "half": every tie one half; "paper": both good
         counts as a win for both, both bad for none.
@@ -274,18 +275,24 @@ def check(
     missing: Missing = "raise",
     cov_kwds: Mapping[str, Any] | None = None,
     n_folds: int = 5,
+    position_bias: bool = True,
+    graph: str | Graph | ArrayLike = "observed",
+    edge_weights: str | ArrayLike = "equal",
+    votes: Votes = "mean",
     env: int | Mapping[str, Any] | EvalEnvironment | None = None,
 ) -> Check:
-    """Look at data before a fit: labels, graph, repeats, balance, clusters, missing values, cost.
+    """Look at data before a fit: labels, names, graph, repeats, balance, clusters, missing values, size.
 
-    Nothing is trained on the data. What a fit would stumble over, such as a graph that does not connect the models, is
-    reported with advice and not raised; what cannot be read at all (a formula, a column, an unknown label) is an error,
-    as in a fit.
+    Nothing is trained on the data. What a fit would stumble over, such as a graph that does not connect the models, a
+    model against itself or an unknown label, is reported with advice and not raised; what cannot be read at all (a
+    formula, a column, labels none of which is known) is an error, as in a fit.
 
     Parameters
     ----------
-    formula, data, context, categories, min_labels, missing, cov_kwds, n_folds, env
-        As for :func:`dml_rank`. Rows with missing values are left out and counted, unless ``missing="keep"``.
+    formula, data, context, categories, min_labels, missing, cov_kwds, n_folds, position_bias, graph, edge_weights, \
+votes, env
+        As for :func:`dml_rank`. Rows with missing values are left out and counted, unless ``missing="keep"``; so are
+        rows that a fit refuses.
 
     Returns
     -------
@@ -316,6 +323,10 @@ def check(
         missing=read_option("missing", missing),
         groups=read_option("cov_kwds", cov_kwds),
         n_folds=int(read_option("n_folds", n_folds)),
+        position_bias=bool(read_option("position_bias", position_bias)),
+        graph=read_option("graph", graph),
+        edge_weights=read_option("edge_weights", edge_weights),
+        votes=read_option("votes", votes),
     )
 
 

@@ -23,7 +23,7 @@ _Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
 # Options of the API that are passed on as they are, in its own words.
 PASSED_ON = tuple(name for name, option in OPTIONS.items() if option.argument is not None)
 # Those that a check takes.
-CHECKED = ("context", "min_labels", "missing", "n_folds")
+CHECKED = ("context", "min_labels", "missing", "n_folds", "position_bias", "graph", "edge_weights", "votes")
 _DEMO_FORMULA = "winner ~ C(category) + length | model_a + model_b"
 _FUNCTIONALS = ("bt", "borda", "rank_centrality")
 

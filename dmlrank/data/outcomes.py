@@ -17,7 +17,8 @@ from .frames import name_of
 # What rounding may add to or take from a probability.
 _ROUNDING = 1e-6
 _PREFIXES = ("p_", "pr_", "prob_", "probability_", "winner_")
-
+# What a label that cannot be read is taken for.
+_UNKNOWN = "unknown"
 
 MEANINGS = ("first", "second", "both_good", "both_bad", "tie")
 
@@ -215,6 +216,37 @@ def read_outcome_columns(
     return read_labels(check_names(table, names)[names[0]], pairs, lambda: table[names[0]], categories)
 
 
+def unknown_labels(
+    winner: Coded, pairs: ComparedItems, categories: Mapping[Any, str] | None = None
+) -> NDArray[np.bool_]:
+    """Votes whose label :func:`read_labels` cannot read, (v,); parameters are those of that function.
+
+    Examples
+    --------
+    >>> labels, pairs = pd.Series(["model_a", "1-0"]), ComparedItems(np.array([0, 0]), np.array([1, 1]), ["x", "y"])
+    >>> unknown_labels(Coded.of(labels), pairs)
+    array([False,  True])
+    """
+    meanings = _read_levels(winner, pairs, categories)
+    return np.array([meaning == _UNKNOWN for meaning in meanings], dtype=bool)[winner.codes]
+
+
+def third_models(winner: Coded, pairs: ComparedItems, categories: Mapping[Any, str] | None = None) -> NDArray[np.bool_]:
+    """Votes whose label names a model that was not compared, (v,); parameters are those of :func:`read_labels`."""
+    by_name = np.array([meaning is None for meaning in _read_levels(winner, pairs, categories)], dtype=bool)
+    won = winner.places({name: place for place, name in enumerate(pairs.names)})
+    return by_name[winner.codes] & (won != pairs.first) & (won != pairs.second)
+
+
+def _read_levels(winner: Coded, pairs: ComparedItems, categories: Mapping[Any, str] | None) -> list[str | None]:
+    """The meaning of every level, as :func:`_level_meanings` has it; preferences are all known."""
+    given, levels, items = _checked(categories), list(winner.levels), pairs.present()
+    others = [level for level in levels if level not in given]
+    if len(others) == len(levels) and _is_preference(others, items):
+        return [MEANINGS[0]] * len(levels)
+    return _level_meanings(levels, given, items)
+
+
 def is_category(name: str) -> bool:
     """Whether a column's name says whose probability it holds.
 
@@ -263,8 +295,9 @@ def _preference_shares(winner: pd.Series) -> NDArray[np.float64]:
         hint = "; divide percentages by 100" if 1 < p[outside].max() <= 100 and p.min() >= 0 else ""
         raise OutcomeError(
             f"the outcome {winner.name!r} is {value:g} in row {row} ({int(outside.sum())} such rows): numbers other "
-            f"than 0 and 1 are read as preferences for the item shown first, which lie in [0, 1]{hint}; numbers that "
-            f"are labels need categories={{{value:g}: 'tie'}}"
+            f"than 0 and 1 are read as preferences for the item shown first, which lie in [0, 1]{hint}; where the "
+            f"numbers are labels, say what each means with categories={{number: meaning}}, each meaning one of "
+            f"{listed(MEANINGS)}"
         )
     p = np.clip(p, 0.0, 1.0)
     return np.stack([p, 1 - p], axis=1)
@@ -325,8 +358,8 @@ def _column_meanings(names: Sequence[str], given: Mapping[Any, str]) -> list[str
         words = [f"p_{word}" for word in _KNOWN]
         raise OutcomeError(
             f"the columns {listed(unknown)} left of ~ stand for no known category{nearest(unknown[0], words)} (known: "
-            f"model_a, model_b, tie, both_good, both_bad, also as p_a, p_b, p_tie, prob_...); pass "
-            f"categories={{{unknown[0]!r}: 'tie'}}"
+            f"model_a, model_b, tie, both_good, both_bad, also as p_a, p_b, p_tie, prob_...); say what they hold with "
+            f"{_mapping(unknown)}, each meaning one of {listed(MEANINGS)}"
         )
     read = [meaning for meaning in meanings.values() if meaning is not None]
     for meaning in ("first", "second"):
@@ -370,13 +403,18 @@ def _checked(categories: Mapping[Any, str] | None) -> dict[Any, str]:
 
 def _meanings(levels: list[Any], given: dict[Any, str], items: set[str]) -> list[str | None]:
     """The meaning of every distinct label; None where the label is the winning model's name."""
+    meanings = _level_meanings(levels, given, items)
+    unknown = [level for level, meaning in zip(levels, meanings, strict=True) if meaning == _UNKNOWN]
+    if unknown:
+        raise OutcomeError(_explain_unknown(unknown, levels, items, given))
+    return _good_ties(levels, meanings, given)
+
+
+def _level_meanings(levels: list[Any], given: dict[Any, str], items: set[str]) -> list[str | None]:
+    """The meaning of every distinct label, ``_UNKNOWN`` where there is none, None where it is a model's name."""
     others = [level for level in levels if level not in given]
     known = _NUMBERS if all(_is_number(level) and level in (0, 1) for level in others) else _KNOWN
-    meanings = [_meaning(level, given, known, items) for level in levels]
-    unknown = [level for level, meaning in zip(levels, meanings, strict=True) if meaning == "unknown"]
-    if unknown:
-        raise OutcomeError(_unknown_labels(unknown, levels, items))
-    return _good_ties(levels, meanings, given)
+    return [_meaning(level, given, known, items) for level in levels]
 
 
 def _good_ties(levels: list[Any], meanings: list[Any], given: Mapping[Any, str]) -> list[Any]:
@@ -398,7 +436,7 @@ def _meaning(level: Any, given: dict[Any, str], known: Mapping[Any, str], items:
                 f"first, pass categories={{{level!r}: {meaning!r}}}, if it is the model, rename the model"
             )
         return None
-    return meaning or "unknown"
+    return meaning or _UNKNOWN
 
 
 def _check_spelling(given: dict[Any, str], levels: list[Any], others: list[Any]) -> None:
@@ -423,13 +461,33 @@ def _sides(won: IntArray, pairs: ComparedItems, votes: NDArray[np.bool_]) -> Int
     return np.asarray(won != first, dtype=np.intp)
 
 
-def _unknown_labels(unknown: list[Any], levels: list[Any], items: set[str]) -> str:
-    hint = nearest(unknown[0], [*_KNOWN, *items])
+def _explain_unknown(unknown: list[Any], levels: list[Any], items: set[str], given: Mapping[Any, str]) -> str:
+    """What to tell of labels without a meaning: which are known, and which meanings ``categories=`` may give them."""
+    if given and all(_is_number(level) for level in levels) and any(0 < float(level) < 1 for level in unknown):
+        return (
+            f"categories names {listed(given)}, so that the outcome is read as labels, and {listed(unknown)} are no "
+            f"known labels; leave categories out and all numbers are read as preferences in [0, 1] (0.5 is half a win "
+            f"for both), or give every label a meaning: {listed(MEANINGS)}"
+        )
+    hint = nearest(unknown[0], [*_KNOWN, *items]) if isinstance(unknown[0], str) else ""
     return (
-        f"unknown winner label{'s' * (len(unknown) > 1)} {listed(unknown)}{hint} (labels found: {listed(levels)}; "
-        f"known: model_a, model_b, tie, tie (bothbad), both_good, a model's name, or numbers 1 and 0 and preferences "
-        f"between); map others with categories={{{unknown[0]!r}: 'tie'}}"
+        f"unknown winner label{'s' * (len(unknown) > 1)} {listed(unknown)}{hint} (labels found: {listed(levels)}); "
+        f"known are model_a, model_b, tie, tie (bothbad), both_good, a model's name, the numbers 1 and 0, and "
+        f"preferences between these; say what others mean with {_mapping(unknown)}, each meaning "
+        f"one of {listed(MEANINGS)}"
     )
+
+
+def _mapping(labels: Sequence[Any]) -> str:
+    """``categories={label: ..., label: ...}`` with the labels as Python writes them.
+
+    Examples
+    --------
+    >>> _mapping([1, "pa"])
+    "categories={1: ..., 'pa': ...}"
+    """
+    shown = [label.item() if isinstance(label, np.generic) else label for label in labels[:5]]
+    return "categories={" + ", ".join(f"{label!r}: ..." for label in shown) + "}"
 
 
 def _folded(level: Any) -> Any:

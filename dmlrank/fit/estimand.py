@@ -86,7 +86,7 @@ def explain_disconnected(data: PreferenceData, parts: list[NDArray[np.intp]], mi
     if looser:
         advice.append(f"min_labels={looser[0]} would connect them")
     if data.ordered and Graph.observed(counts, min_labels, ordered=False).connected:
-        advice.append("so would position_bias=False, if order does not matter")
+        advice.append("position_bias=False, where order does not matter, would connect them")
     advice.append("graph='complete' extrapolates")
     return (
         f"the comparisons do not connect the models: {len(parts)} components {shown} "
@@ -290,6 +290,15 @@ def _category_weights(weights: Any, data: PreferenceData) -> CategoryWeights:
         numbers=f"one number per category {data.categories}",
         counted=f"the data have {data.n_categories}: {data.categories}",
     )
+
+
+def check_edge_weights(edge_weights: Any, data: PreferenceData, graph: Graph) -> None:
+    """Raise where edge weights that are no word cannot be used on a connected graph."""
+    if isinstance(edge_weights, str) or not graph.connected:
+        return
+    weights = CategoryWeights.for_categories(data.categories, "half")
+    given = _edge_weights(edge_weights, data, graph)
+    bind_functional("bt", weights, graph, edge_weights=given, ordered=data.ordered).gauge(data.n_items)
 
 
 def _edge_weights(edge_weights: Any, data: PreferenceData, graph: Graph) -> FloatArray | None:

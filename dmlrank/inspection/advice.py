@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from ..data.preferences import PreferenceData
 from ..exceptions import listed
@@ -18,7 +20,7 @@ _NAMED = 5
 
 
 def find_problems(
-    found: Check, read: PreferenceData, missing: str, n_folds: int, notices: tuple[str, ...]
+    found: Check, read: PreferenceData, graph: Any, *, missing: str, n_folds: int, notices: tuple[str, ...]
 ) -> Iterator[str]:
     """Sentences about what a fit would stumble over, the gravest first.
 
@@ -26,6 +28,8 @@ def find_problems(
     ----------
     found : Check
     read : PreferenceData
+    graph : str, Graph or array
+        As the fit would be given it.
     missing : str
         What the fit would do with missing values.
     n_folds : int
@@ -34,11 +38,13 @@ def find_problems(
     """
     if len(found.components) > 1:
         parts = found.graph.components()
-        yield _sentence(explain_disconnected(read, parts, found.min_labels, "observed"))
+        ordered = read if found.position_bias else read.unordered()
+        yield _sentence(explain_disconnected(ordered, parts, found.min_labels, graph))
     yield from _missing(found, missing)
     if found.n_contexts < n_folds:
         yield f"{found.n_contexts} contexts cannot be dealt into n_folds={n_folds} folds; use fewer folds."
     yield from (_sentence(notice) for notice in notices)
+    yield from _similar_models(found)
     yield from _pairs(found)
     yield from _labels(found)
     yield from _repeats(found)
@@ -66,7 +72,16 @@ def _missing(found: Check, missing: str) -> Iterator[str]:
         )
 
 
+def _similar_models(found: Check) -> Iterator[str]:
+    for names in found.similar_models:
+        yield (
+            f"Are {' and '.join(map(repr, names))} the same model? The names differ in blanks, letter case or Unicode "
+            f"form only, and are ranked as {len(names)} models; write them alike in the data if they are one."
+        )
+
+
 def _pairs(found: Check) -> Iterator[str]:
+    each = "an order" if found.position_bias else "all"
     thin = found.pairs[(found.pairs["contexts"] > 0) & ~found.pairs["compared"]]
     if len(thin):
         least = thin.sort_values("contexts", ascending=False).head(_NAMED)
@@ -75,8 +90,14 @@ def _pairs(found: Check) -> Iterator[str]:
         )
         yield (
             f"{len(thin)} of {len(found.pairs)} pairs have labels, but fewer than min_labels={found.min_labels} "
-            f"contexts in an order and are left out ({shown}{'; ...' if len(thin) > _NAMED else ''}); a smaller "
+            f"contexts in {each} and are left out ({shown}{'; ...' if len(thin) > _NAMED else ''}); a smaller "
             f"min_labels keeps them, .pairs lists them all."
+        )
+    weak = found.pairs["compared"] & (_fewest(found) < found.min_labels)
+    if weak.any():
+        yield (
+            f"The graph has {int(weak.sum())} pairs with fewer than min_labels={found.min_labels} contexts in {each}: "
+            f"their part in the scores is what the learner extrapolates, without a correction by labels."
         )
     if not found.graph.complete and len(found.components) == 1:
         yield (
@@ -84,8 +105,14 @@ def _pairs(found: Check) -> Iterator[str]:
             f"schedule; functional='bt' does not."
         )
     one_order = found.order.one_order
-    if one_order:
+    if one_order and found.position_bias:
         yield f"Pairs shown in one order only: {one_order}; without labels in the other order a pair is not compared."
+
+
+def _fewest(found: Check) -> pd.Series:
+    """Contexts of each pair that ``min_labels`` is held against."""
+    pairs = found.pairs
+    return pairs[["shown_first", "shown_second"]].min(axis=1) if found.position_bias else pairs["contexts"]
 
 
 def _labels(found: Check) -> Iterator[str]:
@@ -101,7 +128,7 @@ def _labels(found: Check) -> Iterator[str]:
         won = found.labels["read_as"].isin([meaning, "the model that wins"])
         if not won.any():
             yield f"No label says that the {name} wins: is every label read as it is meant (.labels)?"
-    if set(found.labels["label"]) <= {"0", "1"}:
+    if set(found.labels["label"]) <= {"0", "1"} and len(found.labels):
         yield "The labels are the numbers 1 and 0, read as: 1 = the model shown first wins; pass categories= if not."
 
 
@@ -125,8 +152,12 @@ def _order(found: Check) -> Iterator[str]:
     if found.order.p_value < _SURELY:
         yield (
             f"Display order is not balanced within pairs (chi2 = {found.order.statistic:.1f}, df = {found.order.df}, "
-            f"p = {found.order.p_value:.2g}): a display effect would count for some models. Scores treat both orders "
-            f"of a pair apart, so that this costs precision, not validity."
+            f"p = {found.order.p_value:.2g}): a display effect would count for some models. "
+            + (
+                "Scores treat both orders of a pair apart, so that this costs precision, not validity."
+                if found.position_bias
+                else "With position_bias=False it is mixed into the scores."
+            )
         )
     if found.position.p_value < _SURELY:
         yield (

@@ -28,9 +28,14 @@ class Check:
     context : tuple of str
         Columns that identify a context; empty where every row is one.
     min_labels : int
-    n_rows, n_dropped, n_contexts, n_unlabelled, n_votes, n_comparisons : int
-        Rows read, rows that miss a needed value, contexts (labelled or not), contexts without a label, votes, and
-        labelled (context, ordered pair) cells.
+    position_bias : bool
+        Whether showing a pair the other way round makes it another pair.
+    edge_weights : str
+        How pairs are weighted: ``"equal"``, ``"counts"`` or ``"given"``.
+    n_rows, n_dropped, n_unreadable, n_contexts, n_unlabelled, n_votes, n_comparisons : int
+        Rows read, rows that miss a needed value, rows that a fit refuses (a model against itself, unknown labels,
+        winners that were not compared), contexts (labelled or not), contexts without a label, votes, and labelled
+        (context, ordered pair) cells.
     features : tuple of str
         Names of the p features.
     categories : tuple of str
@@ -45,7 +50,8 @@ class Check:
         win_share compared``. ``shown_first`` counts contexts with ``first`` shown first, ``p_balanced`` is an exact
         test that both orders are as frequent, ``win_share`` is that of ``first``.
     graph : Graph
-        Pairs with at least ``min_labels`` labelled contexts in both orders; it may be disconnected.
+        Pairs that a fit would use: those with at least ``min_labels`` labelled contexts (in both orders where order
+        matters), or those that ``graph=`` names; it may be disconnected.
     components : tuple of tuple of str
         Models of every connected component, the largest first.
     order : OrderTest
@@ -57,8 +63,10 @@ class Check:
         By grouping column: ``clusters smallest median largest`` and ``of``, what is counted.
     missing : Series
         Rows that miss a needed value, by column.
+    similar_models : list of tuple of str
+        Models whose names differ by blanks, letter case or Unicode form only.
     cost : Cost
-        Size of a fit, and an estimate of its time.
+        Size of a fit.
     problems : tuple of str
         What is wrong or worth knowing, with advice; empty where nothing is.
     """
@@ -66,8 +74,11 @@ class Check:
     formula: str
     context: tuple[str, ...]
     min_labels: int
+    position_bias: bool
+    edge_weights: str
     n_rows: int
     n_dropped: int
+    n_unreadable: int
     n_contexts: int
     n_unlabelled: int
     n_votes: int
@@ -83,6 +94,7 @@ class Check:
     position: PositionEffect
     repeats: Repeats
     same_prompt: dict[str, int]
+    similar_models: list[tuple[str, ...]]
     clusters: pd.DataFrame
     missing: pd.Series
     cost: Cost
@@ -135,7 +147,7 @@ def facts(check: Check) -> list[tuple[str, str]]:
     shown = ", ".join(check.features[:6]) + (", ..." if p > 6 else "")
     lines = [
         ("Formula:", check.formula),
-        ("Rows:", f"{check.n_rows:,}" + (f", {check.n_dropped:,} of them miss a value" if check.n_dropped else "")),
+        ("Rows:", _rows(check)),
         ("Contexts:", f"{check.n_contexts:,} ({ids}), {check.n_unlabelled:,} without a label"),
         ("Votes:", f"{check.n_votes:,} on {check.n_comparisons:,} comparisons{_repeats(check)}"),
         ("Labels:", "; ".join(_label(*row) for row in check.labels[["label", "read_as", "votes"]].to_numpy())),
@@ -150,8 +162,13 @@ def facts(check: Check) -> list[tuple[str, str]]:
         lines.append(("Clusters:", f"{row['clusters']:,} {name} ({sizes})"))
     lacking = check.missing[check.missing > 0]
     lines.append(("Missing values:", ", ".join(f"{name} {count:,}" for name, count in lacking.items()) or "none"))
-    lines.append(("Cost:", _cost(check)))
+    lines.append(("Size of a fit:", _size(check)))
     return lines
+
+
+def _rows(check: Check) -> str:
+    missing = f", {check.n_dropped:,} of them miss a value" if check.n_dropped else ""
+    return f"{check.n_rows:,}{missing}" + (f", {check.n_unreadable:,} cannot be read" if check.n_unreadable else "")
 
 
 def _label(label: str, read_as: str, votes: int) -> str:
@@ -173,11 +190,13 @@ def _repeats(check: Check) -> str:
 def _pairs(check: Check) -> str:
     labelled = check.pairs["contexts"] > 0
     thin = int((labelled & ~check.pairs["compared"]).sum())
-    left_out = f"; {thin} with too few labels (min_labels={check.min_labels} in each order)" if thin else ""
+    each = " in each order" if check.position_bias else ""
+    left_out = f"; {thin} with too few labels (min_labels={check.min_labels}{each})" if thin else ""
     never = f"; {int((~labelled).sum())} never shown" if not labelled.all() else ""
     smallest = check.pairs.loc[check.pairs["compared"], "contexts"].min()
     least = f"; the smallest has {smallest:,} contexts" if np.isfinite(smallest) else ""
-    return f"{check.graph.n_edges} of {len(check.pairs)}{left_out}{never}{least}"
+    weighted = "" if check.edge_weights == "equal" else f"; edge weights: {check.edge_weights}"
+    return f"{check.graph.n_edges} of {len(check.pairs)}{left_out}{never}{least}{weighted}"
 
 
 def _order(check: Check) -> str:
@@ -191,18 +210,12 @@ def _position(check: Check) -> str:
     return f"wins {effect.share:.3f}, ties one half" + (adjusted if np.isfinite(effect.p_value) else "")
 
 
-def _cost(check: Check) -> str:
-    cost = check.cost
-    seconds = cost.seconds
-    size = (
-        "less than 1 s"
-        if seconds < 1
-        else f"about {seconds:.0f} s"
-        if seconds < 120
-        else f"about {seconds / 60:.0f} min"
+def _size(check: Check) -> str:
+    size = check.cost
+    return (
+        f"{size.training_rows:,} comparisons to learn from in each fold, {size.probabilities:,} probabilities, "
+        f"{size.megabytes:,.1f} MB of features"
     )
-    trees = f"{cost.trees:,} trees on up to {cost.training_rows:,} rows" if cost.trees else "no trees"
-    return f"{trees}, {cost.probabilities:,} probabilities; {size} on one thread (an estimate, within a factor of 3)"
 
 
 def _shown_models(check: Check) -> pd.DataFrame:

@@ -20,12 +20,15 @@ from ..data.graph import Graph
 from ..data.preferences import FloatArray, PreferenceData
 from ..data.read_clusters import Clusters, cluster_columns, read_clusters
 from ..data.read_votes import count_missing, preferences_of, take_rows
+from ..data.unreadable import readable_rows
 from ..exceptions import DmlrankWarning
+from ..fit.estimand import check_edge_weights, comparison_graph
 from ..functionals import CategoryWeights
 from .advice import find_problems
 from .check import Check
-from .cost import FitSize, estimate_cost
+from .cost import Cost
 from .counts import balance_p_values, cluster_sizes, count_repeats, order_test, position_effect, win_shares
+from .similar_names import similar_names
 
 
 def inspect_data(
@@ -39,20 +42,43 @@ def inspect_data(
     missing: str,
     groups: Sequence[str],
     n_folds: int,
+    position_bias: bool,
+    graph: Any,
+    edge_weights: Any,
+    votes: str,
 ) -> Check:
     """Look at data as a fit would read them; parameters are those of :func:`dmlrank.check`."""
     columns = cluster_columns(groups, column_names(data))
     features = names_in(parse_formula(formula).features).values
     rows = take_rows(formula, data, environment, context=context, groups=columns, also=features)
     lacking = count_missing(rows)
+    readable, unreadable = readable_rows(rows, categories)
     kept = "keep" if missing == "keep" else "drop"
     with _notices() as notices:
-        read = preferences_of(rows, environment, categories=categories, missing=kept)
+        read = preferences_of(readable, environment, categories=categories, missing=kept, votes=votes)
     clusters = read_clusters(read, tuple(groups), tuple(context))
+    compared = _read_graph(read, position_bias=position_bias, graph=graph, min_labels=min_labels)
+    check_edge_weights(edge_weights, read, compared)
     found = _found(
-        read, clusters, lacking, formula=formula, context=tuple(context), min_labels=min_labels, n_folds=n_folds
+        read,
+        clusters,
+        lacking,
+        formula=formula,
+        context=tuple(context),
+        min_labels=min_labels,
+        n_folds=n_folds,
+        position_bias=position_bias,
+        graph=compared,
+        edge_weights=edge_weights if isinstance(edge_weights, str) else "given",
+        n_unreadable=len(rows.table) - len(readable.table),
     )
-    return replace(found, problems=tuple(find_problems(found, read, missing, n_folds, tuple(notices))))
+    problems = find_problems(found, read, graph, missing=missing, n_folds=n_folds, notices=tuple(notices))
+    return replace(found, problems=(*unreadable, *problems))
+
+
+def _read_graph(read: PreferenceData, *, position_bias: bool, graph: Any, min_labels: int) -> Graph:
+    """The pairs that a fit would use."""
+    return comparison_graph(read if position_bias else read.unordered(), graph, min_labels)
 
 
 @contextmanager
@@ -78,18 +104,24 @@ def _found(
     context: tuple[str, ...],
     min_labels: int,
     n_folds: int,
+    position_bias: bool,
+    graph: Graph,
+    edge_weights: str,
+    n_unreadable: int,
 ) -> Check:
     """Everything but the problems."""
     counts, worth = read.pair_counts(), np.array(CategoryWeights.half(read.n_categories).first)
     total, square = win_shares(read.cells, worth, read.n_items)
-    graph = Graph.observed(counts, min_labels)
     parts = graph.components()
     return Check(
         formula=formula,
         context=context,
         min_labels=min_labels,
+        position_bias=position_bias,
+        edge_weights=edge_weights,
         n_rows=read.n_rows,
-        n_dropped=read.n_dropped,
+        n_dropped=read.n_dropped - n_unreadable,
+        n_unreadable=n_unreadable,
         n_contexts=read.n_contexts,
         n_unlabelled=read.n_unlabelled,
         n_votes=read.n_votes,
@@ -107,7 +139,8 @@ def _found(
         same_prompt=_same_prompt(read),
         clusters=_clusters(groups),
         missing=pd.Series(lacking, name="missing", dtype=int),
-        cost=estimate_cost(FitSize.of(read, n_folds)),
+        similar_models=similar_names(read.items),
+        cost=Cost.of(read, n_folds),
         problems=(),
     )
 

@@ -169,7 +169,7 @@ BAD_DATA = {
         lambda: changed(pa=0.5, p_b=0.5),
         {},
         OutcomeError,
-        ["columns 'pa'", "categories={'pa': 'tie'}"],
+        ["columns 'pa'", "categories={'pa': ...}"],
     ),
     "probabilities that do not add up": (
         "p_a + p_b ~ 1 | model_a + model_b",

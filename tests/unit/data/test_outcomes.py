@@ -102,7 +102,7 @@ def test_given_meanings_come_before_everything_known():
     ("labels", "options", "fragments"),
     [
         (["modle_a", "tie"], {}, ["label 'modle_a'; did you mean 'model_a'?", "labels found: 'modle_a', 'tie'"]),
-        (["?", "!", "tie"], {}, ["unknown winner labels '?', '!'", "categories={'?': 'tie'}"]),
+        (["?", "!", "tie"], {}, ["unknown winner labels '?', '!'", "categories={'?': ..., '!': ...}, each meaning"]),
         ([1, 2, 3], {}, ["unknown winner labels '1', '2', '3'", "numbers 1 and 0"]),
         ([1, 0, 0.5], {"categories": {0.5: "tie", 7: "tie"}}, []),
         (["1", "0"], {}, ["unknown winner labels '1', '0'"]),
@@ -169,13 +169,17 @@ def test_rounding_is_no_mistake():
 @pytest.mark.parametrize(
     ("values", "options", "fragments"),
     [
-        ([0.5, 1.2, 0.0], {}, ["'winner' is 1.2 in row 11 (1 such rows)", "lie in [0, 1]", "categories={1.2: 'tie'}"]),
+        (
+            [0.5, 1.2, 0.0],
+            {},
+            ["'winner' is 1.2 in row 11 (1 such", "lie in [0, 1]", "categories={number: meaning}"],
+        ),
         ([0.5, -0.2, -1.0], {}, ["is -0.2 in row 11 (2 such rows)"]),
         ([37.5, 80.0, 0.0], {}, ["is 37.5 in row 10", "divide percentages by 100"]),
         ([0.5, np.inf], {}, ["is inf in row 11"]),
-        ([1, 2, 3], {}, ["unknown winner labels '1', '2', '3'", "preferences between"]),
+        ([1, 2, 3], {}, ["unknown winner labels '1', '2', '3'", "preferences between", "{1: ..., 2: ..., 3: ...}"]),
         (["?", 0.25], {}, ["unknown winner labels '?', '0.25'"]),
-        ([0.5, 0.25], {"categories": {0.5: "tie"}}, ["unknown winner label '0.25'"]),
+        ([0.5, 0.25], {"categories": {0.5: "tie"}}, ["categories names '0.5'", "leave categories out"]),
         ([0.5, 1.0], {"categories": {"0.5": "tie"}}, ["has the label '0.5', the data have 0.5"]),
     ],
 )
@@ -184,6 +188,14 @@ def test_numbers_that_are_no_preferences(values, options, fragments):
         outcomes(values, **options)
     for fragment in fragments:
         assert fragment in str(caught.value)
+
+
+@pytest.mark.parametrize("labels", [[1, 2, 0], ["1-0", "0-1"], ["pa", "pb"], ["win", "loss"]])
+def test_the_advice_for_unknown_labels_guesses_no_meaning(labels):
+    with pytest.raises(OutcomeError) as caught:
+        outcomes(labels)
+    assert "'tie'}" not in str(caught.value)
+    assert "each meaning one of 'first', 'second', 'both_good', 'both_bad', 'tie'" in str(caught.value)
 
 
 @pytest.mark.parametrize(
@@ -223,7 +235,7 @@ def test_a_category_that_never_has_a_probability_is_left_out():
 @pytest.mark.parametrize(
     ("columns", "options", "error", "fragments"),
     [
-        ({"p_a": 0.5, "p_c": 0.5}, {}, OutcomeError, ["columns 'p_c'", "did you mean", "categories={'p_c': 'tie'}"]),
+        ({"p_a": 0.5, "p_c": 0.5}, {}, OutcomeError, ["columns 'p_c'", "did you mean", "categories={'p_c': ...}"]),
         ({"p_a": 0.5, "p_tie": 0.5}, {}, OutcomeError, ["probability that the second item wins", "p_tie = tie"]),
         ({"p_a": 0.5, "p_b": 0.3, "b": 0.2}, {}, OutcomeError, ["'p_b', 'b' left of ~ stand for one category"]),
         ({"p_a": 0.5, "p_b": 0.4}, {}, OutcomeError, ["row 7 sums to 0.9: p_a = 0.5, p_b = 0.4 (2 such rows)"]),
