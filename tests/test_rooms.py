@@ -109,3 +109,16 @@ def test_every_module_stands_in_the_picture_and_every_module_named_exists():
     for path in re.findall(r"`([\w/]+\.py)`", text.split("## Where to change what")[1]):
         found = (ROOT / path).exists() or (PACKAGE / path).exists() or any(PACKAGE.rglob(path))
         assert found, f"{path} is named in docs/architecture.md and does not exist"
+
+
+def test_warnings_are_given_in_one_way():
+    """Others would not reach the diagnostics of a fit, and what replaces filters replaces those of all threads."""
+    for path in PACKAGE.rglob("*.py"):
+        if path.name != "warning_collection.py":
+            modules = {
+                alias.name
+                for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+                if isinstance(node, ast.Import)
+                for alias in node.names
+            }
+            assert "warnings" not in modules, f"{path.name}: use dmlrank._utils.warning_collection"

@@ -12,6 +12,8 @@ from typing import TypeVar
 import lightgbm as lgb
 import numpy as np
 
+from .warning_collection import with_callers_collection
+
 T = TypeVar("T")
 R = TypeVar("R")
 
@@ -67,7 +69,7 @@ class Workers:
         try:
             for task in tasks:
                 if not inline and (together is None or together(task)):
-                    waiting.append(self._threads().submit(work, task))
+                    waiting.append(self._threads().submit(with_callers_collection(work), task))
                     if len(waiting) > self.n:
                         yield waiting.popleft().result()
                 else:

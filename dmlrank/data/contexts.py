@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -10,7 +9,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from ..exceptions import DataError, DmlrankWarning
+from .._utils.warning_collection import warn
+from ..exceptions import DataError
 from .columns import Coded, Columns, identity_texts, value_codes
 from .formula.features import FeatureNames
 from .formula.parse import Formula
@@ -140,10 +140,9 @@ def warn_of_repeats(rows: Rows) -> None:
         return
     for name, count in repeated_values(rows.table[list(rows.names.columns)]).items():
         if count:
-            warnings.warn(
+            warn(
                 f"{count} rows repeat a value of {name!r}: are these the same prompt? Every row is taken as a context "
                 f"of its own; pass context= with the column that identifies prompts",
-                DmlrankWarning,
                 stacklevel=5,
             )
             return

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
+from .._utils.warning_collection import warn
 from ..data.preferences import Cells, FloatArray, IntArray
-from ..exceptions import DmlrankWarning
 from ..functionals.base import is_linear
 from ..functionals.protocols import Score
 from ..nuisance.outcome_model.cross_fit import MuModel
@@ -205,29 +204,26 @@ def warn_of(validity: Validity, std_errors: FloatArray, models: Sequence[str], n
             if interior
             else "pairs with few labels can be left out (min_labels=) or count less (edge_weights='counts')"
         )
-        warnings.warn(
+        warn(
             f"the standard error of {models[least]!r} rests on the equivalent of "
             f"{validity.effective_contexts[least]:.0f} of {n_contexts:,} prompts: a few labels with rare outcomes or "
             f"small propensities decide it, and its interval may be far too short; {advice}",
-            DmlrankWarning,
             stacklevel=2,
         )
     ratio = np.abs(validity.second_order) / np.where(std_errors > 0, std_errors, np.inf)
     if np.nanmax(ratio, initial=0.0) > _LARGE:
         worst = int(np.nanargmax(ratio))
-        warnings.warn(
+        warn(
             f"too few labels for this functional: the error of the fitted probabilities biases {models[worst]!r} by an "
             f"estimated {validity.second_order[worst]:+.3g}, {ratio[worst]:.1f} standard errors; functional="
             f"'borda' has no such bias",
-            DmlrankWarning,
             stacklevel=2,
         )
     # NaN compares false: without a slope there is nothing to say.
     if validity.moved > _MOVED and not _SLOPES[0] <= validity.calibration <= _SLOPES[1]:
         how = "too extreme" if validity.calibration < 1 else "too close to even"
-        warnings.warn(
+        warn(
             f"the fitted probabilities are {how}: their calibration slope is {validity.calibration:.2f} where 1 is "
             f"right; another learner or more labels may be needed",
-            DmlrankWarning,
             stacklevel=2,
         )

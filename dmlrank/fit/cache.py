@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ParamSpec, TypeVar
 
-from ..exceptions import DmlrankWarning
+from .._utils.warning_collection import collected_warnings, warn
 from ..nuisance.boosting.random_search import RandomSearch
 
 P = ParamSpec("P")
@@ -108,16 +107,14 @@ class Cache:
         if known is not None and _same(known.arguments, sources):
             self.made[place] = known
             for message in known.warnings:
-                warnings.warn(message, DmlrankWarning, stacklevel=2)
+                warn(message, stacklevel=2)
             result: T = known.result
             return result
-        with warnings.catch_warnings(record=True) as caught:
-            warnings.simplefilter("always")
+        with collected_warnings() as given:
             result = function(*arguments, **named)
-        own = tuple(str(w.message) for w in caught if issubclass(w.category, DmlrankWarning))
-        self.made[place] = CachedStep(sources, result, own)
-        for w in caught:
-            warnings.warn_explicit(w.message, w.category, w.filename, w.lineno)
+        self.made[place] = CachedStep(sources, result, tuple(given))
+        for message in given:
+            warn(message, stacklevel=2)
         return result
 
 

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from .._utils.warning_collection import warn
 from ..data.graph import Graph
 from ..data.preferences import FloatArray, PreferenceData
-from ..exceptions import DmlrankWarning, GraphError, OptionError, OptionTypeError, listed
+from ..exceptions import GraphError, OptionError, OptionTypeError, listed
 from ..functionals import BradleyTerry, CategoryWeights, Custom, Functional, named
 
 
@@ -166,17 +166,15 @@ def _warn_of_graph(
 ) -> None:
     """Warn where scores are extrapolated, or opponents differ by schedule."""
     if n_extrapolated:
-        warnings.warn(
+        warn(
             f"{n_extrapolated} of {graph.n_edges} pairs on the graph have fewer than {min_labels} labelled contexts"
             f"{' in an order' if data.ordered else ''}: their scores lean on the learner alone",
-            DmlrankWarning,
             stacklevel=2,
         )
     if functional.name == "borda" and not graph.complete:
-        warnings.warn(
+        warn(
             f"borda on an incomplete graph ({graph.n_edges} of {data.n_items * (data.n_items - 1) // 2} pairs) mixes "
             f"skill with schedule: models faced different opponents; functional='bt' does not",
-            DmlrankWarning,
             stacklevel=2,
         )
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import warnings
-
+from .._utils.warning_collection import collected_warnings
 from ..data.preferences import FloatArray, IntArray
 from ..data.read_clusters import Clusters
 from ..estimation.influence import InfluenceFunction
-from ..exceptions import DmlrankWarning, OptionError, check_choice
+from ..exceptions import OptionError, check_choice
 from ..inference.covariance import (
     CentredSums,
     Covariance,
@@ -82,9 +81,8 @@ def make_covariance(
     covariance = _corrected(clustered(influence, gauge, clusters, annotator), influence)
     if fixed_prompts:
         influence = influence.given_prompts()
-        with warnings.catch_warnings():
+        with collected_warnings():
             # Few clusters: the covariance for new prompts has said so.
-            warnings.simplefilter("ignore", DmlrankWarning)
             given = _corrected(clustered(influence, gauge, clusters, annotator), influence)
         covariance = given.at_most(covariance.matrix)
     if estimates is not None and len(estimates) > 1:

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
 
+from .._utils.warning_collection import warn
 from ..data.preferences import FloatArray, IntArray, PreferenceData
 from ..data.read_clusters import Clusters
 from ..estimation.cross_fitting import HeldOutLabels, MuSource
 from ..estimation.diagnostics import Validity, assess, remaining_bias, warn_of
 from ..estimation.influence import InfluenceFunction
-from ..exceptions import DmlrankWarning
 from ..functionals import Custom, Dominance, SoftMin
 from ..functionals.base import is_linear, output_names
 from ..inference.covariance import Covariance, unforeseen_constant
@@ -181,10 +180,9 @@ def check_rank(setup: Setup, covariance: Covariance, items: tuple[str, ...]) -> 
         names = output_names(setup.functional, items)
         shown = " ".join(f"{c:+.3g}*{n}" for c, n in zip(constant, names, strict=True) if abs(c) > 1e-6)
         hint = "; if that is so whatever the data are, say it with Custom(fixed=...)"
-        warnings.warn(
+        warn(
             f"the covariance is numerically singular: {shown} does not vary in these data, so that joint tests and "
             f"regions that involve it are not to be trusted"
             f"{hint if isinstance(setup.functional, Custom) else ' (few pairs and no features, for example)'}",
-            DmlrankWarning,
             stacklevel=2,
         )

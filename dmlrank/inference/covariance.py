@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass, replace
 from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from .._utils.warning_collection import warn
 from ..data.preferences import FloatArray, IntArray
 from ..estimation.influence import unit_sums
-from ..exceptions import DataError, DmlrankWarning
+from ..exceptions import DataError
 
 _FEW_CLUSTERS = 30
 _ROUNDING = 1e-10
@@ -307,10 +307,9 @@ def _count_clusters(groups: list[NDArray[np.intp]]) -> tuple[int, ...]:
         raise DataError("clustered standard errors need at least two clusters; the grouping column has one value")
     if min(counts) < _FEW_CLUSTERS:
         hint = "; bootstrap='webb' in conf_int, t_test_pairwise and ranks allows for it" if len(groups) == 1 else ""
-        warnings.warn(
+        warn(
             f"only {min(counts)} clusters: clustered standard errors are too small on average below {_FEW_CLUSTERS}"
             f"{hint}",
-            DmlrankWarning,
             stacklevel=6,
         )
     return counts

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -13,6 +11,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from patsy import EvalEnvironment
 
+from .._utils.warning_collection import collected_warnings
 from ..data.contexts import repeated_values
 from ..data.formula.parse import names_in, parse_formula
 from ..data.frames import column_names, name_of
@@ -21,7 +20,6 @@ from ..data.preferences import FloatArray, PreferenceData
 from ..data.read_clusters import Clusters, cluster_columns, read_clusters
 from ..data.read_votes import count_missing, preferences_of, take_rows
 from ..data.unreadable import readable_rows
-from ..exceptions import DmlrankWarning
 from ..fit.estimand import check_edge_weights, comparison_graph
 from ..functionals import CategoryWeights
 from .advice import find_problems
@@ -54,7 +52,7 @@ def inspect_data(
     lacking = count_missing(rows)
     readable, unreadable = readable_rows(rows, categories)
     kept = "keep" if missing == "keep" else "drop"
-    with _notices() as notices:
+    with collected_warnings() as notices:
         read = preferences_of(readable, environment, categories=categories, missing=kept, votes=votes)
     clusters = read_clusters(read, tuple(groups), tuple(context))
     compared = _read_graph(read, position_bias=position_bias, graph=graph, min_labels=min_labels)
@@ -79,20 +77,6 @@ def inspect_data(
 def _read_graph(read: PreferenceData, *, position_bias: bool, graph: Any, min_labels: int) -> Graph:
     """The pairs that a fit would use."""
     return comparison_graph(read if position_bias else read.unordered(), graph, min_labels)
-
-
-@contextmanager
-def _notices() -> Iterator[list[str]]:
-    """Our own warnings given meanwhile, as sentences; others are given as they are."""
-    notices: list[str] = []
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always", DmlrankWarning)
-        yield notices
-    for warning in caught:
-        if issubclass(warning.category, DmlrankWarning):
-            notices.append(str(warning.message))
-        else:
-            warnings.warn_explicit(warning.message, warning.category, warning.filename, warning.lineno)
 
 
 def _found(

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
+from .._utils.warning_collection import warn
 from ..data.preferences import FloatArray
-from ..exceptions import DmlrankWarning, OptionError
+from ..exceptions import OptionError
 from .allocation import ROWS
 from .criteria import Criterion, optimise
 from .problem import DesignProblem
@@ -192,10 +192,9 @@ def solve(
         rows=rows,
     )
     if best.kkt_residual > _CERTAIN:
-        warnings.warn(
+        warn(
             f"the plan violates the optimality conditions by {best.kkt_residual:.1e} (relative; its kkt_residual): it "
             f"is feasible, but not certified as optimal",
-            DmlrankWarning,
             stacklevel=2,
         )
     propensity, sigma, explore = best.allocation.propensity, best.sigma, specification.explore

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.linalg import block_diag
 
+from .._utils.warning_collection import collected_warnings
 from ..data.preferences import FloatArray, IntArray
-from ..exceptions import DmlrankWarning
 from ..fit.estimates import Estimates
 from ..fit.fit_covariance import clustered
 from ..fit.state import Steps
@@ -139,9 +138,8 @@ def _stacked_estimates(
         unknown = np.concatenate(annotators) == _NO_ANNOTATOR
         labels = np.where(unknown, -1, labels)
     gauge = block_diag(*(one.setup.functional.gauge(one.data.n_items).basis for one in steps))
-    with warnings.catch_warnings():
+    with collected_warnings():
         # Few clusters: the fits have said so.
-        warnings.simplefilter("ignore", DmlrankWarning)
         joint = clustered(stack(centred, corrections, contexts), gauge, steps[0].clusters, labels)
     matrix = with_blocks(joint.matrix + _between_repetitions(estimates, steps), [e.covariance for e in estimates])
     basis = block_diag(*(e.covariance.basis for e in estimates))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Generic, TypeVar
@@ -13,9 +12,10 @@ from numpy.typing import NDArray
 from scipy.stats import chi2
 from statsmodels.stats.contrast import ContrastResults
 
+from .._utils.warning_collection import warn
 from ..data.preferences import FloatArray
 from ..estimation.linear_projection import Projected, project_influence
-from ..exceptions import DataError, DmlrankWarning, HypothesisError, OptionError, UnknownModelError, listed, nearest
+from ..exceptions import DataError, HypothesisError, OptionError, UnknownModelError, listed, nearest
 from ..fit.estimates import Estimates
 from ..fit.state import Steps
 from ..inference.covariance import Covariance
@@ -413,17 +413,15 @@ def _check_sizes(found: ContextGroups, facts: Sequence[GroupFacts]) -> None:
         )
     small = [f"{fact.name!r} ({fact.n_independent})" for fact in facts if fact.n_independent < _FEW]
     if small:
-        warnings.warn(
+        warn(
             f"groups of {found.variable} with fewer than {_FEW} labelled prompts or clusters: {', '.join(small)}; "
             f"their standard errors are too small on average",
-            DmlrankWarning,
             stacklevel=5,
         )
     unseen = [f"{listed(fact.unseen, 5)} in {fact.name!r}" for fact in facts if fact.unseen]
     if unseen:
-        warnings.warn(
+        warn(
             f"no votes on {'; '.join(unseen)}: these scores are what the learner makes of other groups, without a "
             f"correction, and their intervals are too short",
-            DmlrankWarning,
             stacklevel=5,
         )

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import numpy as np
 
+from .._utils.warning_collection import collected_warnings
 from ..data.preferences import FloatArray
 from ..estimation.influence import Influence
 from ..estimation.linear_projection import Projected, project_influence
-from ..exceptions import DmlrankWarning, OptionError
+from ..exceptions import OptionError
 from ..fit.estimates import Estimates, Scale
 from ..fit.fit_covariance import clustered
 from ..fit.state import Steps
@@ -78,9 +78,8 @@ def _project(steps: Steps, design: FloatArray, scale: Scale, what: str) -> tuple
     def covariance(fixed: bool) -> tuple[Projected, Covariance]:
         projected = project_influence(influence, design, fixed, with_blocks=steps.annotator is not None)
         overall = influence.given_prompts() if fixed else influence
-        with warnings.catch_warnings():
+        with collected_warnings():
             # Few clusters: the fit has said so.
-            warnings.simplefilter("ignore", DmlrankWarning)
             joint = clustered(
                 projected, np.asarray(np.kron(every, gauge), dtype=np.float64), steps.clusters, steps.annotator
             )

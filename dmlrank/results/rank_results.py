@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import os
-import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Self
@@ -15,8 +14,9 @@ from numpy.typing import ArrayLike, NDArray
 from statsmodels.stats.contrast import ContrastResults
 
 from .._utils.atomic_write import write_file
+from .._utils.warning_collection import collected_warnings, warn
 from ..data.graph import Graph
-from ..exceptions import DmlrankWarning, listed
+from ..exceptions import listed
 from ..fit.collect_estimates import collect
 from ..fit.estimates import Diagnostics, Estimates
 from ..fit.estimators import options_of_update
@@ -939,14 +939,9 @@ class RankResults:
 
 def fit(options: Options, source: Source, previous: Steps | None = None) -> RankResults:
     """Carry out a fit; its warnings are given once, at the line that asked for it, and kept in the diagnostics."""
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always", DmlrankWarning)
+    with collected_warnings() as given:
         steps = run(options, source, previous)
-    own = [str(w.message) for w in caught if issubclass(w.category, DmlrankWarning)]
-    results = RankResults(collect(steps, tuple(own)), steps)
-    for warning in caught:
-        if issubclass(warning.category, DmlrankWarning):
-            warnings.warn(str(warning.message), DmlrankWarning, stacklevel=3)
-        else:
-            warnings.warn_explicit(warning.message, warning.category, warning.filename, warning.lineno)
+    results = RankResults(collect(steps, tuple(given)), steps)
+    for message in given:
+        warn(message, stacklevel=3)
     return results

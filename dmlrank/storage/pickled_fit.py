@@ -12,7 +12,6 @@ import io
 import os
 import pickle
 import types
-import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, fields
 from typing import Any, TypeVar
@@ -21,11 +20,12 @@ import numpy as np
 import patsy.builtins
 
 from .._utils.atomic_write import write_file
+from .._utils.warning_collection import collected_warnings
 from ..data.formula.features import FeatureMap, caller_environment
 from ..data.formula.parse import names_in, parse_formula
 from ..data.frames import column_names, take_columns
 from ..data.read_votes import check_same_rows
-from ..exceptions import DataError, DmlrankError, DmlrankWarning, StorageError
+from ..exceptions import DataError, DmlrankError, StorageError
 from ..fit.inputs import Reading, read_source
 from ..fit.state import Source, Steps
 from ..options import Options
@@ -132,9 +132,8 @@ def revive(version: int, reading: bytes, steps: bytes) -> Steps:
             f"something that the formula or an option uses cannot be imported any more: {error}"
         ) from None
     source = Source(formula, frame, caller_environment(names, depth=0))
-    with warnings.catch_warnings():
+    with collected_warnings():
         # They were given when the fit was made, and are kept with it.
-        warnings.simplefilter("ignore", DmlrankWarning)
         try:
             read = read_source(source, Reading.of(options))
         except DmlrankError as error:

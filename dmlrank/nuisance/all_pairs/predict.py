@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -11,8 +10,8 @@ import lightgbm as lgb
 import numpy as np
 
 from ..._utils.parallel import core_count, in_order
+from ..._utils.warning_collection import warn
 from ...data.preferences import FloatArray, IntArray
-from ...exceptions import DmlrankWarning
 from .context_splits import Branches, branches_taken, evaluate_items
 from .parse_trees import Link, Trees, UnreadableTreesError, as_read, read_trees
 from .rectangles import RectangleSum, scores_by_first, sums_of_rectangles
@@ -79,10 +78,9 @@ class PairTrees:
             trees = read_trees(booster)
         except UnreadableTreesError as reason:
             if isinstance(booster, lgb.Booster):
-                warnings.warn(
+                warn(
                     f"all pairs are predicted from stacked rows, which is many times slower than summing trees: the "
                     f"booster cannot be taken apart, because {reason}",
-                    DmlrankWarning,
                     stacklevel=2,
                 )
             return cls(booster, n_items, None)

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
-from dmlrank.exceptions import DmlrankWarning
+from dmlrank._utils import warning_collection
 from dmlrank.fit import first_stages
 from dmlrank.fit.cache import Cache
 
@@ -32,7 +32,7 @@ def called(first, second=None, *, named=None, n_jobs=None):
 
 
 def warn(number):
-    warnings.warn(f"number {number}", DmlrankWarning, stacklevel=2)
+    warning_collection.warn(f"number {number}", stacklevel=2)
     warnings.warn("of someone else", UserWarning, stacklevel=2)
     return [number]
 
@@ -103,7 +103,7 @@ def test_own_warnings_are_given_again():
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         first.call(warn, 3)
-    assert [str(w.message) for w in caught] == ["number 3", "of someone else"]
+    assert [str(w.message) for w in caught] == ["of someone else", "number 3"]
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         Cache(first.made).call(warn, 3)
