@@ -136,6 +136,7 @@ def add_design_options(command: argparse.ArgumentParser) -> None:
     command.add_argument("--min-propensity", type=float, metavar="P", help="smallest propensity of a pair")
     command.add_argument("--one-pair", action="store_true", help="at most one label for a prompt")
     command.add_argument("--explore", type=float, default=0.0, metavar="SHARE", help="share of a uniform plan mixed in")
+    command.add_argument("--from-scratch", action="store_true", help="leave the labels of the file out of account")
     command.add_argument("--new", dest="prompts_file", metavar="FILE", help="prompts to plan for (default: the fit's)")
     command.add_argument("--out", metavar="OUT", help="write what to label, with propensities: .csv or .json")
     command.add_argument("--plot", metavar="OUT", help="write the heat map of labels (needs matplotlib)")
@@ -153,6 +154,7 @@ def _design(given: argparse.Namespace) -> None:
         one_pair=given.one_pair,
         explore=given.explore,
         newdata=read_frame(given.prompts_file) if given.prompts_file else None,
+        from_scratch=given.from_scratch,
     )
     if given.out:
         plan.export(given.out, given.rng)

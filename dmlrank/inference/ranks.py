@@ -6,11 +6,12 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.optimize import brentq
 from scipy.stats import norm
 
 from ..data.preferences import FloatArray, IntArray
 from .covariance import Covariance
-from .multiple_testing import max_t_critical_value, max_t_p_values, step_down
+from .multiple_testing import max_t_critical_value, max_t_draws, max_t_p_values, step_down
 from .resampling import TStatisticDraws, differences
 
 
@@ -140,14 +141,46 @@ def ranks_of(scores: FloatArray) -> IntArray:
     return 1 + (scores[None, :] > scores[:, None]).sum(axis=1)
 
 
-def units_needed(difference: float, std_error: float, n_units: int, critical: float, power: float = 0.8) -> float:
-    """How many more independent units would make this difference exceed ``critical`` standard errors with ``power``.
+def critical_value_of_differences(covariance: Covariance, draws: TStatisticDraws, alpha: float) -> float:
+    """Single-step critical value of all differences of scores; NaN where none varies.
 
-    The standard error is taken to shrink with the square root of their number.
+    What :func:`separate` compares a single difference with first, before it steps down.
+    """
+    contrasts = differences(covariance, *np.triu_indices(len(covariance.matrix), 1))
+    contrasts = contrasts.take(contrasts.usable)
+    if not len(contrasts.first):
+        return float("nan")
+    maxima = max_t_draws(draws, contrasts, absolute=True)
+    # Both directions of a pair are claims of their own, each of which can err at one limit only.
+    return max_t_critical_value(maxima, alpha, alpha, 2 * len(contrasts.first), draws.normal)
+
+
+def power_of(difference: float, std_error: float, critical: float) -> float:
+    """Probability that an estimated difference is more than ``critical`` standard errors away from zero.
 
     Examples
     --------
-    >>> round(float(units_needed(0.2, 0.1, 100, 1.96)))  # (1.96 + 0.84)^2 / 2^2 times 100 units, less 100
-    96
+    >>> round(power_of(2.8, 1.0, 1.96), 2)
+    0.8
     """
-    return n_units * (((critical + norm.ppf(power)) * std_error / difference) ** 2 - 1)
+    return float(norm.cdf(difference / std_error - critical) + norm.cdf(-difference / std_error - critical))
+
+
+def smallest_gap(std_error: float, critical: float, power: float = 0.8) -> float:
+    """The smallest true difference that an estimate with this standard error shows with the power.
+
+    Parameters
+    ----------
+    std_error : float
+    critical : float
+        Critical value of the test, in standard errors.
+    power : float
+        Above that of no difference.
+
+    Examples
+    --------
+    >>> round(smallest_gap(1.0, 1.96), 2)         # 1.96 + 0.84
+    2.8
+    """
+    reach = 40.0 + critical
+    return std_error * float(brentq(lambda z: power_of(z, 1.0, critical) - power, 0.0, reach, xtol=1e-12))

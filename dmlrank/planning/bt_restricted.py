@@ -68,7 +68,7 @@ class RestrictedDesignProblem(DesignProblem):
             if self.pairs.ordered:
                 # z has a last coordinate of one: the position effect.
                 length += 2 * (gram[:, first, n_items] - gram[:, second, n_items]) + own[:, n_items, None]
-            scale = 1.0 if self.context_weight is None else np.square(self.context_weight[part])[:, None]
+            scale = self._squared_weight(part)[:, None]
             made[part] = scale * np.square(propensity[part]) * self.pairs.take(weight) * np.maximum(length, 0)
 
         self.map_chunks(one)
@@ -81,8 +81,7 @@ class RestrictedDesignProblem(DesignProblem):
 
         def one(part: slice, mu: FloatArray) -> FloatArray:
             inverse = self._inverse(part, self._label_weights(mu), table[part])[:, :n_items, :n_items]
-            scale = np.ones(len(mu)) if self.context_weight is None else np.square(self.context_weight[part])
-            return np.asarray(np.einsum("n,njk->jk", scale, inverse))
+            return np.asarray(np.einsum("n,njk->jk", self._squared_weight(part), inverse))
 
         return np.asarray(sum(self.map_chunks(one)) / self.n_contexts)
 
@@ -106,6 +105,12 @@ class RestrictedDesignProblem(DesignProblem):
         unused = GivenPairs(np.zeros((1, n_items, n_items)))
         fitted = RestrictedBradleyTerry(functional, functional.graph, unused, self.pairs.ordered).fitted(mu)
         return np.asarray(fitted * (1 - fitted))
+
+    def _squared_weight(self, part: slice) -> FloatArray:
+        """Squared weights of contexts, (b,), times the squared unit."""
+        if self.context_weight is None:
+            return np.full(part.stop - part.start, self.unit**2)
+        return np.square(self.unit * self.context_weight[part])
 
     def _inverse(self, part: slice, weight: FloatArray, propensity: FloatArray) -> FloatArray:
         # A pair without order is one label, counted where its first item stands first.

@@ -10,6 +10,7 @@ import scipy.linalg
 from ..data.preferences import FloatArray
 from ..exceptions import OptionError
 from .allocation import ROWS, Allocation, allocate, kkt_residual
+from .earlier_labels import EarlierLabels
 from .problem import DesignProblem
 
 _TOLERANCE = 1e-6
@@ -57,18 +58,70 @@ class Criterion:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Optimum:
-    """An optimal allocation, the Sigma it leads to, (K, K), and how far it is from the optimality conditions."""
+    """An optimal allocation, where it leads to, and how far it is from the optimality conditions.
+
+    Attributes
+    ----------
+    allocation : Allocation
+    sigma : ndarray, shape (K, K)
+        n times the covariance of the scores.
+    metric : ndarray, shape (K, K)
+        Derivative of the objective by what labelling adds to Sigma, at the optimum.
+    kkt_residual : float
+    n_steps : int
+    """
 
     allocation: Allocation
     sigma: FloatArray
+    metric: FloatArray
     kkt_residual: float
     n_steps: int
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Precision:
+    """How precise the scores become: from what labelling adds to their covariance to an objective.
+
+    Attributes
+    ----------
+    criterion : Criterion
+    between_covariance : ndarray, shape (K, K)
+        Covariance of the scores between contexts, the part of Sigma that no plan changes.
+    earlier : EarlierLabels or None
+        Labels that are there already.
+    """
+
+    criterion: Criterion
+    between_covariance: FloatArray
+    earlier: EarlierLabels | None = None
+
+    @property
+    def linear(self) -> bool:
+        """Whether the objective is linear in what labelling adds, so that one allocation is the optimum."""
+        return self.criterion.kind == "A" and self.earlier is None
+
+    def sigma(self, labelling: FloatArray) -> FloatArray:
+        """n times the covariance of the scores, (K, K), from what labelling adds to it, (K, K)."""
+        if self.earlier is None:
+            return self.between_covariance + labelling
+        return self.earlier.combined(self.between_covariance, labelling)
+
+    def objective(self, labelling: FloatArray) -> float:
+        """The criterion's value."""
+        return self.criterion.objective(self.sigma(labelling))
+
+    def metric(self, labelling: FloatArray) -> FloatArray:
+        """Derivative of the objective by what labelling adds, (K, K)."""
+        metric = self.criterion.metric(self.sigma(labelling))
+        if self.earlier is None:
+            return metric
+        slope = self.earlier.slope(self.between_covariance, labelling)
+        return np.asarray(slope @ metric @ slope.T)
+
+
 def optimise(
     problem: DesignProblem,
-    criterion: Criterion,
-    between_covariance: FloatArray,
+    precision: Precision,
     *,
     lower: FloatArray,
     budget: float,
@@ -82,14 +135,12 @@ def optimise(
     Parameters
     ----------
     problem : DesignProblem
-    criterion : Criterion
-    between_covariance : ndarray, shape (K, K)
-        Covariance of the scores between contexts, the part of Sigma that no plan changes.
+    precision : Precision
     lower : ndarray, shape (1, m or 1)
         Floors.
     budget : float
     information : ndarray, shape (n, m), optional
-        Of a label of each cell to an A criterion, where that is known already.
+        Of a label of each cell, where the objective is linear and that is known already.
     certify : bool
         Whether to compute the violation of the optimality conditions where no search needs it; it is NaN otherwise.
     max_steps : int, optional
@@ -98,12 +149,12 @@ def optimise(
         Contexts whose temporary arrays live at a time in an allocation.
     """
 
-    programme = _Programme(problem, criterion, between_covariance, lower, budget, certify, rows)
+    programme = _Programme(problem, precision, lower, budget, certify, rows)
     if problem.interdependent:
         return programme.interdependent(max_steps or _INTERDEPENDENT_STEPS)
-    if criterion.kind == "A":
-        return programme.a_optimal(information)
-    return programme.d_optimal(max_steps or _STEPS)
+    if precision.linear:
+        return programme.in_one_step(information)
+    return programme.in_steps(max_steps or _STEPS)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -111,16 +162,15 @@ class _Programme:
     """The convex programme of a plan: its objective and its constraints; see :func:`optimise`."""
 
     problem: DesignProblem
-    criterion: Criterion
-    between_covariance: FloatArray
+    precision: Precision
     lower: FloatArray
     budget: float
     certify: bool
     rows: int
 
-    def sigma(self, propensity: FloatArray) -> FloatArray:
-        """n times the covariance of the scores, (K, K), for propensities that broadcast to (n, m)."""
-        return self.between_covariance + self.problem.labelling_covariance(propensity)
+    def labelling(self, propensity: FloatArray) -> FloatArray:
+        """What labelling adds to Sigma, (K, K), for propensities that broadcast to (n, m)."""
+        return self.problem.labelling_covariance(propensity)
 
     def allocate(self, information: FloatArray) -> Allocation:
         """The best propensities for labels with this information, (n, m)."""
@@ -131,74 +181,84 @@ class _Programme:
         """Violation of the optimality conditions."""
         return kkt_residual(information, self.problem.cost, self.lower, found)
 
-    def a_optimal(self, information: FloatArray | None) -> Optimum:
-        """The smallest sum of variances."""
+    def in_one_step(self, information: FloatArray | None) -> Optimum:
+        """The optimum of a linear objective: the smallest sum of variances of an estimate from these labels alone."""
+        metric = self.precision.metric(self.precision.between_covariance)
         if information is None:
-            information = self.problem.label_information(self.criterion.metric(self.between_covariance))
+            information = self.problem.label_information(metric)
         found = self.allocate(information)
         residual = self.residual(information, found) if self.certify else np.nan
         del information
-        return Optimum(found, self.sigma(found.propensity), residual, 1)
+        return Optimum(found, self.precision.sigma(self.labelling(found.propensity)), metric, residual, 1)
 
-    def d_optimal(self, max_steps: int) -> Optimum:
-        """The smallest log determinant, by majorise-minimise: log det is concave in Sigma, its tangent lies above it.
+    def in_steps(self, max_steps: int) -> Optimum:
+        """The optimum of a concave objective, by majorise-minimise: its tangent lies above it.
 
-        Every step is an A criterion and lowers the objective. Where it is stationary it is optimal, for log det
-        Sigma(pi) is convex in pi. Steps are extrapolated, and an extrapolation that does not lower the objective is
-        dropped. The propensities of a step meet the conditions for the inverse X that it began with; where Sigma of the
-        step has the inverse G, every label's information differs by no more than the eigenvalues of G against X do.
+        The log determinant is concave in Sigma, and Sigma in what labelling adds. Every step is an A criterion and
+        lowers the objective. Where it is stationary it is optimal, for the objective is convex in pi. What labelling
+        adds is extrapolated from step to step, on the logarithmic scale, and an extrapolation that does not lower the
+        objective is dropped.
         """
-        problem, criterion = self.problem, self.criterion
-        sigma = self.sigma(np.full((1, 1), min(1.0, self.budget / problem.total_cost)))
-        _check_regular(criterion, sigma)
-        inverse = plain = criterion.inverse(sigma)
+        problem, precision = self.problem, self.precision
+        start = self.labelling(np.full((1, 1), min(1.0, self.budget / problem.total_cost)))
+        if precision.criterion.kind == "D":
+            _check_regular(precision.criterion, precision.sigma(start))
+        basis = _varying(start)
+        state = plain = basis.T @ start @ basis
         best, past = np.inf, list[tuple[FloatArray, FloatArray]]()
         for step in range(1, max_steps + 1):  # noqa: B007
-            found = self.allocate(problem.label_information(criterion.rows.T @ inverse @ criterion.rows))
-            sigma = self.sigma(found.propensity)
-            objective = criterion.objective(sigma)
-            if objective > best + 1e-12 * max(1.0, abs(best)) and inverse is not plain:
-                inverse, past = plain, []
+            metric = precision.metric(basis @ state @ basis.T)
+            found = self.allocate(problem.label_information(metric))
+            labelling = self.labelling(found.propensity)
+            objective = precision.objective(labelling)
+            if objective > best + 1e-12 * max(1.0, abs(best)) and state is not plain:
+                state, past = plain, []
                 continue
-            best, plain = min(best, objective), criterion.inverse(sigma)
-            if np.abs(np.log(scipy.linalg.eigh(plain, inverse, eigvals_only=True))).max() <= _TOLERANCE:
+            best, plain = min(best, objective), basis.T @ labelling @ basis
+            if np.abs(np.log(scipy.linalg.eigh(plain, state, eigvals_only=True))).max() <= _TOLERANCE:
                 break
-            past = [*past[1 - _HISTORY :], (_log(inverse), _log(plain))]
-            inverse = _extrapolated(past) if len(past) > 1 else plain
-        if not self.certify:
-            return Optimum(found, sigma, np.nan, step)
-        return Optimum(found, sigma, self.residual(problem.label_information(criterion.metric(sigma)), found), step)
+            past = [*past[1 - _HISTORY :], (_log(state), _log(plain))]
+            state = _extrapolated(past) if len(past) > 1 else plain
+        metric, sigma = precision.metric(labelling), precision.sigma(labelling)
+        residual = self.residual(problem.label_information(metric), found) if self.certify else np.nan
+        return Optimum(found, sigma, metric, residual, step)
 
     def interdependent(self, max_steps: int) -> Optimum:
         """The optimum where labels of a context inform each other, by majorise-minimise in cycles of three steps.
 
-        D adds the tangent of log det to each step.
+        Where the objective is not linear in what labelling adds, each step has its tangent.
         """
-        problem, criterion = self.problem, self.criterion
+        problem, precision = self.problem, self.precision
         cap = 1 / len(problem.pairs) if problem.one_pair else 1.0
         start = np.full((problem.n_contexts, len(problem.pairs)), min(cap, self.budget / problem.total_cost))
 
-        def information(propensity: FloatArray, sigma: FloatArray) -> FloatArray:
-            return problem.label_information(criterion.metric(sigma), propensity)
+        def information(propensity: FloatArray, labelling: FloatArray) -> FloatArray:
+            return problem.label_information(precision.metric(labelling), propensity)
 
-        def step(propensity: FloatArray, sigma: FloatArray) -> Allocation:
-            return self.allocate(information(propensity, sigma))
+        def step(propensity: FloatArray, labelling: FloatArray) -> Allocation:
+            return self.allocate(information(propensity, labelling))
 
-        found = step(start, self.sigma(start))
-        sigma = self.sigma(found.propensity)
+        found = step(start, self.labelling(start))
+        labelling = self.labelling(found.propensity)
         cycle, residual = 0, np.inf
         while cycle < max(1, max_steps // 3) and residual >= _STATIONARY:
             cycle += 1
-            once = step(found.propensity, sigma)
-            twice = step(once.propensity, self.sigma(once.propensity))
+            once = step(found.propensity, labelling)
+            twice = step(once.propensity, self.labelling(once.propensity))
             leap = _squared_step(found.propensity, once.propensity, twice.propensity, self.lower)
             # From wherever the leap has led, a step is feasible again; it counts if it is lower than without the leap.
-            further, plain = step(leap, self.sigma(leap)), self.sigma(twice.propensity)
-            leapt = self.sigma(further.propensity)
-            better = criterion.objective(leapt) < criterion.objective(plain)
-            found, sigma = (further, leapt) if better else (twice, plain)
-            residual = self.residual(information(found.propensity, sigma), found)
-        return Optimum(found, sigma, residual, 3 * cycle)
+            further, plain = step(leap, self.labelling(leap)), self.labelling(twice.propensity)
+            leapt = self.labelling(further.propensity)
+            better = precision.objective(leapt) < precision.objective(plain)
+            found, labelling = (further, leapt) if better else (twice, plain)
+            residual = self.residual(information(found.propensity, labelling), found)
+        return Optimum(found, precision.sigma(labelling), precision.metric(labelling), residual, 3 * cycle)
+
+
+def _varying(matrix: FloatArray) -> FloatArray:
+    """Orthonormal columns, (K, r), of the directions in which a covariance, (K, K), has variance."""
+    values, vectors = np.linalg.eigh(matrix)
+    return np.asarray(vectors[:, values > 1e-12 * values[-1]], dtype=np.float64)
 
 
 def _squared_step(start: FloatArray, once: FloatArray, twice: FloatArray, lower: FloatArray) -> FloatArray:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -19,9 +19,10 @@ from ..functionals.base import output_names
 from ..options import PROMPTS, check_whole
 from .bt_restricted import RestrictedDesignProblem
 from .contrasts import ContrastsLike, make_criterion
+from .earlier_labels import EarlierLabels
 from .plan import Plan
 from .problem import DesignProblem, Pairs
-from .specification import PlanNames, PlanSpecification
+from .specification import ALPHA, PlanNames, PlanSpecification
 from .validate import (
     PlanOptions,
     check_mu,
@@ -181,6 +182,43 @@ def design(
     return Plan.within(specification, options.budget)
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class PlannedFit:
+    """What a plan takes from the fit that it is for.
+
+    Attributes
+    ----------
+    estimate : ndarray, shape (K,)
+        The fit's scores, in its unit.
+    plugin : ndarray, shape (K,), or None
+        Means of F(mu) over the fit's prompts in its unit, less its shift; None where the plan is for these prompts.
+    unit : float
+        What natural scores are multiplied by.
+    earlier : EarlierLabels or None
+        What the labels that the fit has know already; None for a plan from scratch.
+    alpha : float
+    seed : int
+    predict : callable
+        Probabilities of further contexts from a frame of them.
+    """
+
+    estimate: FloatArray
+    plugin: FloatArray | None
+    unit: float
+    earlier: EarlierLabels | None
+    alpha: float
+    seed: int
+    predict: Callable[[object], FloatArray]
+
+    def scores(self, mean: FloatArray) -> FloatArray:
+        """The scores of the plan's prompts, (K,), from the means of F(mu) over them, (K,).
+
+        For the fit's own prompts they are its estimates. New prompts differ from these by what F(mu) says, and mu is as
+        far off there as on the fit's own.
+        """
+        return self.estimate if self.plugin is None else self.estimate + mean - self.plugin
+
+
 def bound_graph(functional: Functional, n_items: int) -> Graph:
     """The pairs that a bound functional uses: those of its graph that have a weight."""
     graph = getattr(functional, "graph", None) or Graph.all_pairs(n_items)
@@ -201,7 +239,7 @@ def specify(
     floor: float,
     n_jobs: int | None,
     estimator: str = "debiased",
-    predict: Callable[[object], FloatArray] | None = None,
+    fit: PlannedFit | None = None,
 ) -> PlanSpecification:
     """The specification of a plan for a bound functional and checked probabilities.
 
@@ -216,8 +254,8 @@ def specify(
     options : PlanOptions
     position_bias, weights, prompts, floor, n_jobs, estimator
         As for :func:`design`.
-    predict : callable, optional
-        Probabilities of further contexts from a frame of them.
+    fit : PlannedFit, optional
+        The fit that the plan is for; None where probabilities are all that is known.
     """
     if not hasattr(functional, "information") or not hasattr(functional, "accumulate"):
         raise OptionTypeError(f"a plan for {functional.name!r} needs its methods information and accumulate")
@@ -236,12 +274,15 @@ def specify(
         one_pair=bool(options.one_pair),
         context_weight=read_context_weights(weights, len(mu)),
         fixed_prompts=prompts == "fixed",
+        unit=1.0 if fit is None else fit.unit,
         n_jobs=core_count(n_jobs),
     )
     if estimator_named(estimator).needs_all_propensities:
         problem = RestrictedDesignProblem.of(problem)
     names = replace(names, outputs=output_names(functional, names.models))
     scores, between_covariance = problem.score_moments()
+    if fit is not None:
+        scores = fit.scores(scores)
     gauge = functional.gauge(len(names.models)).basis
     criterion, contrasts, labels = make_criterion(
         options.criterion, options.contrasts, list(names.scores), scores, gauge
@@ -258,5 +299,8 @@ def specify(
         min_propensity=options.min_propensity,
         explore=options.explore,
         names=names,
-        predict=predict,
+        predict=None if fit is None else fit.predict,
+        earlier=None if fit is None else fit.earlier,
+        alpha=ALPHA if fit is None else fit.alpha,
+        seed=0 if fit is None else fit.seed,
     )

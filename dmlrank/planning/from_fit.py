@@ -10,8 +10,10 @@ from ..data.formula.parse import parse_formula
 from ..data.frames import column_names, require_columns, take_columns
 from ..data.preferences import FloatArray
 from ..exceptions import DataError, OptionError, listed
+from ..fit.estimates import Estimates
 from ..fit.state import Steps
-from .design import bound_graph, specify
+from .design import PlannedFit, bound_graph, specify
+from .earlier_labels import EarlierLabels
 from .plan import Plan
 from .specification import PlanNames
 from .validate import PlanOptions
@@ -20,8 +22,13 @@ from .validate import PlanOptions
 _CHUNK = 2_000_000
 
 
-def design_fit(steps: Steps, newdata: object, options: PlanOptions) -> Plan:
-    """The plan for a fit's prompts, or for new ones where ``newdata`` is a frame of them."""
+def design_fit(
+    estimates: Estimates, steps: Steps, newdata: object, options: PlanOptions, from_scratch: bool = False
+) -> Plan:
+    """The plan for a fit's prompts, or for new ones where ``newdata`` is a frame of them.
+
+    Its labels are added to those of the fit, unless it is ``from_scratch``.
+    """
     if not steps.estimator.has_first_stages:
         raise OptionError(
             "design needs probabilities of every pair on every prompt, which estimator='bt_mle' has none of; "
@@ -51,9 +58,27 @@ def design_fit(steps: Steps, newdata: object, options: PlanOptions) -> Plan:
         floor=steps.repetitions[0].floor,
         n_jobs=fit_options.n_jobs,
         estimator=steps.estimator.plan_estimator,
-        predict=lambda frame: _new_mu(steps, frame)[0],
+        fit=PlannedFit(
+            estimate=estimates.estimate,
+            plugin=None if newdata is None else estimates.plugin - estimates.scale.shift,
+            unit=estimates.scale.factor,
+            earlier=None if from_scratch else _earlier_labels(estimates, len(ids), newdata is None),
+            alpha=estimates.alpha,
+            seed=estimates.description.seed,
+            predict=lambda frame: _new_mu(steps, frame)[0],
+        ),
     )
     return Plan.within(specification, options.budget)
+
+
+def _earlier_labels(estimates: Estimates, n_contexts: int, own_prompts: bool) -> EarlierLabels | None:
+    """What the fit's labels know of the scores that the plan is for; None where that is nothing."""
+    if not estimates.estimated_by.valid_intervals:
+        return None
+    if not own_prompts and estimates.description.prompts == "fixed":
+        # The scores of the new prompts alone, on which the fit has no label.
+        return None
+    return EarlierLabels(estimates.covariance.matrix * n_contexts, own_prompts)
 
 
 def _own_mu(steps: Steps) -> FloatArray:

@@ -16,11 +16,12 @@ from .._utils.atomic_write import write_file
 from ..data.preferences import FloatArray
 from ..exceptions import NuisanceError, OptionError
 from ..inference.hypotheses import HypothesisLike, read_hypothesis
+from ..inference.ranks import power_of, smallest_gap
 from ..options import check_alpha, resolve_seed
 from ..plotting.heat_maps import heat_map
 from ..report.table import Summary
 from .plan_summary import expected_labels, plan_summary
-from .power import cheapest_solution, max_width, power_of, predicted_precision, required_std_error
+from .power import cheapest_solution, max_width, pair_critical_value, predicted_precision
 from .robustness import Regret, regret_of
 from .sampling import PlanHeader, draw_cells, sample_frame, tasks_json
 from .specification import PlanSolution, PlanSpecification, solve
@@ -125,7 +126,7 @@ class Plan:
         return pd.DataFrame(sigma / self.specification.problem.n_contexts, index=self.names, columns=self.names)
 
     def predicted(
-        self, hypothesis: HypothesisLike | None = None, alpha: float = 0.05, method: str = "max-t"
+        self, hypothesis: HypothesisLike | None = None, alpha: float | None = None, method: str = "max-t"
     ) -> pd.DataFrame:
         """What the plan will know, beside the uniform plan of the same cost.
 
@@ -133,8 +134,8 @@ class Plan:
         ----------
         hypothesis : optional
             Combinations of scores, as for :meth:`RankResults.t_test`. None: the plan's contrasts, or all scores.
-        alpha : float
-            One minus the level of the intervals.
+        alpha : float, optional
+            One minus the level of the intervals; the fit's where a fit made the plan, else 0.05.
         method : {"max-t", "bonferroni", "none"}
             Whether they hold for all rows at once, or each for itself.
 
@@ -162,23 +163,61 @@ class Plan:
             rows, labels = specification.contrasts, specification.contrast_labels
         else:
             rows, labels = np.eye(len(self.names)), self.names
-        level = check_alpha(alpha)
+        level = self._alpha(alpha)
         return predicted_precision(specification, self.solution, rows, labels, alpha=level, method=method)
 
-    def power(self, first: str, second: str, alpha: float = 0.05, difference: float | None = None) -> float:
-        """Power of the two-sided z test that two models score the same.
+    def power(
+        self,
+        first: str,
+        second: str,
+        alpha: float | None = None,
+        difference: float | None = None,
+        method: str = "max-t",
+    ) -> float:
+        """Power to show that two models differ.
 
         Parameters
         ----------
         first, second : str
-        alpha : float
+        alpha : float, optional
+            Error of the test; the fit's where a fit made the plan, else 0.05.
         difference : float, optional
-            Their true difference; what the probabilities say when None.
+            Their true difference; the fit's estimate, or what the probabilities say, when None. An estimate that is
+            itself uncertain gives a power that is: :meth:`smallest_gap` asks for none.
+        method : {"max-t", "bonferroni", "none"}
+            Whether the test is one of all pairs, with the family-wise error held, as in the summary of a fit and in
+            :meth:`RankResults.t_test_pairwise`; ``"none"``: of this pair alone, chosen before there were data.
         """
         gap, error = self._gap(first, second, difference)
-        return power_of(gap, error, check_alpha(alpha))
+        return power_of(gap, error, pair_critical_value(self.specification, self.solution, self._alpha(alpha), method))
 
-    def for_width(self, width: float, alpha: float = 0.05, method: str = "max-t") -> Plan:
+    def smallest_gap(
+        self, first: str, second: str, power: float = 0.8, alpha: float | None = None, *, method: str = "max-t"
+    ) -> float:
+        """The smallest true difference of two models that the plan shows with the power.
+
+        Parameters
+        ----------
+        first, second, alpha, method
+            As for :meth:`power`.
+        power : float
+            Between ``alpha`` and 1.
+
+        Examples
+        --------
+        >>> import dmlrank as dr
+        >>> ties = dr.datasets.Ties()
+        >>> plan = dr.design(ties.mu(ties.features(500, rng=0)), budget=600)
+        >>> gap = plan.smallest_gap("model_0", "model_1")
+        >>> round(plan.power("model_0", "model_1", difference=gap), 6)
+        0.8
+        """
+        level = self._alpha(alpha)
+        _check_power(power, level)
+        critical = pair_critical_value(self.specification, self.solution, level, method)
+        return smallest_gap(self._error_of(self._row(first, second), self.solution), critical, power)
+
+    def for_width(self, width: float, alpha: float | None = None, method: str = "max-t") -> Plan:
         """The plan with the smallest budget whose widest interval is no wider than ``width``.
 
         Parameters
@@ -192,7 +231,7 @@ class Plan:
         Raises
         ------
         OptionError
-            If labelling everything does not reach it; the message says how many contexts would.
+            If labelling everything does not reach it, or the labels that the fit has already do.
 
         Examples
         --------
@@ -202,7 +241,7 @@ class Plan:
         >>> float(plan.for_width(0.2).predicted()["width"].max().round(3))
         0.2
         """
-        wanted, level = check_positive(width, "width"), check_alpha(alpha)
+        wanted, level = check_positive(width, "width"), self._alpha(alpha)
 
         def excess(solution: PlanSolution) -> float:
             return max_width(self.specification, solution, level, method) / wanted
@@ -214,16 +253,23 @@ class Plan:
         return Plan.of(self.specification, cheapest_solution(self.specification, self.budget, excess, explain))
 
     def for_power(
-        self, first: str, second: str, power: float = 0.8, alpha: float = 0.05, difference: float | None = None
+        self,
+        first: str,
+        second: str,
+        power: float = 0.8,
+        alpha: float | None = None,
+        difference: float | None = None,
+        *,
+        method: str = "max-t",
     ) -> Plan:
-        """The plan with the smallest budget that separates two models with the given power.
+        """The plan with the smallest budget that shows the difference of two models with the given power.
 
-        What the plan is optimal for does not change: to spend all on this pair, make it with
-        ``contrasts=(first, second)``.
+        The budget is for labels in addition to those of the fit, where a fit made the plan. What the plan is optimal
+        for does not change: to spend all on this pair, make it with ``contrasts=(first, second)``.
 
         Parameters
         ----------
-        first, second, alpha, difference
+        first, second, alpha, difference, method
             As for :meth:`power`.
         power : float
             Between ``alpha`` and 1.
@@ -231,7 +277,7 @@ class Plan:
         Raises
         ------
         OptionError
-            If labelling everything does not reach it; the message says how many contexts would.
+            If labelling everything does not reach it, or the labels that the fit has already do.
 
         Examples
         --------
@@ -242,23 +288,22 @@ class Plan:
         0.9
         """
         gap, _ = self._gap(first, second, difference)
-        level = check_alpha(alpha)
-        if not level < check_positive(power, "power") < 1:
-            raise OptionError(f"power={power!r}; needed is a number between alpha={level:g} and 1")
+        level = self._alpha(alpha)
+        _check_power(power, level)
         if gap == 0:
             raise OptionError(f"{first!r} and {second!r} score the same, which no test separates; give difference=")
-        needed = required_std_error(gap, power, level)
         row = self._row(first, second)
 
         def excess(solution: PlanSolution) -> float:
-            return self._error_of(row, solution) / needed
+            critical = pair_critical_value(self.specification, solution, level, method)
+            return smallest_gap(self._error_of(row, solution), critical, power) / abs(gap)
 
         def explain(solution: PlanSolution) -> str:
-            reached = excess(solution)
-            has = power_of(gap, reached * needed, level)
+            critical = pair_critical_value(self.specification, solution, level, method)
+            has = power_of(gap, self._error_of(row, solution), critical)
             return self._too_few(
                 f"separates {first!r} and {second!r} (difference {gap:.3g}) with power {has:.2f}, not {power:g}",
-                reached,
+                excess(solution),
             )
 
         return Plan.of(self.specification, cheapest_solution(self.specification, self.budget, excess, explain))
@@ -286,7 +331,7 @@ class Plan:
             raise OptionError("costs or weights are given by context, so that the rule is known in the plan's own only")
         if mu.shape[1:] != problem.mu.shape[1:]:
             raise NuisanceError(f"mu has shape {mu.shape}, the plan was made from {problem.mu.shape}")
-        metric, explore = specification.criterion.metric(self.solution.unmixed_sigma), specification.explore
+        metric, explore = self.solution.metric, specification.explore
         lower = np.full((1, 1), self.solution.floor)
         made = replace(problem, mu=mu).propensities_at(metric, lower, self.solution.multiplier)
         if explore:
@@ -311,9 +356,9 @@ class Plan:
         """
         return regret_of(self.specification, self.solution, mu)
 
-    def summary(self, alpha: float = 0.05) -> Summary:
+    def summary(self, alpha: float | None = None) -> Summary:
         """The table for a report: cost, predicted errors beside the uniform plan's, expected labels by model."""
-        return plan_summary(self.specification, self.solution, check_alpha(alpha))
+        return plan_summary(self.specification, self.solution, self._alpha(alpha))
 
     def plot(self, ax: Axes | None = None) -> Axes:
         """Heat map of the expected number of labels by pair; needs matplotlib."""
@@ -397,6 +442,9 @@ class Plan:
         variances = np.maximum(np.diag(sigma), 0) / self.specification.problem.n_contexts
         return pd.Series(np.sqrt(variances), index=self.names, name=name)
 
+    def _alpha(self, alpha: float | None) -> float:
+        return self.specification.alpha if alpha is None else check_alpha(alpha)
+
     def _row(self, first: str, second: str) -> FloatArray:
         return read_hypothesis((first, second), self.names).matrix[0]
 
@@ -411,10 +459,10 @@ class Plan:
 
     def _too_few(self, what: str, excess: float) -> str:
         n, each = len(self.propensity), "one pair" if self.specification.problem.one_pair else "every pair"
-        return (
-            f"even labelling {each} of all {n:,} contexts {what}; about {int(np.ceil(n * excess**2)):,} contexts like "
-            f"these would, labelled alike"
-        )
+        failed = f"even labelling {each} of all {n:,} contexts {what}"
+        if self.specification.earlier is not None:
+            return f"{failed}; plan for more prompts (newdata=)"
+        return f"{failed}; about {int(np.ceil(n * excess**2)):,} contexts like these would, labelled alike"
 
     def __copy__(self) -> Plan:
         return Plan(self.propensity, self.specification, self.solution)
@@ -430,3 +478,8 @@ class Plan:
     def __repr__(self) -> str:
         size = f"{len(self.propensity):,} contexts, {len(self.models)} models"
         return f"<Plan: {self.specification.criterion.kind}-optimal, {size}, cost {self.expected_cost:,.6g}>"
+
+
+def _check_power(power: float, alpha: float) -> None:
+    if not alpha < check_positive(power, "power") < 1:
+        raise OptionError(f"power={power!r}; needed is a number between alpha={alpha:g} and 1")

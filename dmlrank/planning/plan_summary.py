@@ -103,8 +103,11 @@ def _header(specification: PlanSpecification, solution: PlanSolution) -> tuple[t
 
 
 def _notes(specification: PlanSpecification, solution: PlanSolution, level: str) -> tuple[str, ...]:
+    counted = "from the planned labels alone"
+    if specification.earlier is not None:
+        counted = "from the labels that the fit has and the planned ones together"
     notes = [
-        f"Predicted from these probabilities, for an estimate from the planned labels alone. uniform: standard errors "
+        f"Predicted from these probabilities, for an estimate {counted}. uniform: standard errors "
         f"if all pairs are labelled alike at the same cost; ratio: to them. {level} width: full width of simultaneous "
         f"intervals (max-t). labels: expected number with the model.",
         f"Optimality conditions hold up to {solution.kkt_residual:.1e} (relative), with propensities of at least "

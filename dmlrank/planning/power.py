@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -10,9 +11,11 @@ from scipy.optimize import brentq
 from scipy.stats import norm
 
 from ..data.preferences import FloatArray
-from ..exceptions import OptionError
+from ..exceptions import OptionError, check_choice
 from ..inference.covariance import Covariance, free_basis
-from ..inference.simultaneous import critical_value
+from ..inference.ranks import critical_value_of_differences
+from ..inference.resampling import normal_draws
+from ..inference.simultaneous import METHODS, critical_value
 from .specification import PlanSolution, PlanSpecification, solve
 
 # Relative precision of a budget that is searched for.
@@ -70,22 +73,25 @@ def max_width(specification: PlanSpecification, solution: PlanSolution, alpha: f
     return float(2 * critical_value(covariance, alpha, method) * covariance.std_errors.max())
 
 
-def power_of(difference: float, std_error: float, alpha: float) -> float:
-    """Power of the two-sided z test of no difference.
+def pair_critical_value(specification: PlanSpecification, solution: PlanSolution, alpha: float, method: str) -> float:
+    """Critical value of the test that two of the scores are equal.
 
-    Examples
-    --------
-    >>> round(power_of(2.8, 1.0, 0.05), 2)
-    0.8
+    Parameters
+    ----------
+    specification : PlanSpecification
+    solution : PlanSolution
+    alpha : float
+    method : {"max-t", "bonferroni", "none"}
+        Whether the family-wise error of all pairs is held, as a summary and ``t_test_pairwise`` hold it, or that of one
+        pair, which was chosen before there were data.
     """
-    critical = norm.ppf(1 - alpha / 2)
-    return float(norm.cdf(difference / std_error - critical) + norm.cdf(-difference / std_error - critical))
-
-
-def required_std_error(difference: float, power: float, alpha: float) -> float:
-    """The standard error at which the two-sided z test of no difference has the power, which is above alpha."""
-    distance = brentq(lambda z: power_of(z, 1.0, alpha) - power, 0.0, 40.0, xtol=1e-12)
-    return abs(difference) / float(distance)
+    check_choice(method, METHODS, "method")
+    n_scores = len(specification.scores)
+    if method != "max-t":
+        n_pairs = n_scores * (n_scores - 1) // 2 if method == "bonferroni" else 1
+        return float(norm.ppf(1 - alpha / (2 * n_pairs)))
+    covariance = contrast_covariance(specification, solution.sigma, np.eye(n_scores))
+    return critical_value_of_differences(covariance, normal_draws(covariance, specification.seed), alpha)
 
 
 def cheapest_solution(
@@ -109,13 +115,13 @@ def cheapest_solution(
     Raises
     ------
     OptionError
-        If labelling everything is not enough.
+        If labelling everything is not enough, or the labels that are there are.
     """
-    problem, criterion = specification.problem, specification.criterion
+    problem = specification.problem
     # The information of a label does not depend on the budget, unless the criterion looks at all of Sigma.
     information = (
-        problem.label_information(criterion.metric(specification.between_covariance))
-        if criterion.kind == "A" and not problem.interdependent
+        problem.label_information(specification.precision.metric(specification.between_covariance))
+        if specification.precision.linear and not problem.interdependent
         else None
     )
 
@@ -128,6 +134,12 @@ def cheapest_solution(
     everything = solve(specification, problem.total_cost, information=information, certify=False)
     if excess(everything) > 1:
         raise OptionError(explain(everything))
+    earlier = specification.earlier
+    if earlier is not None and excess(replace(everything, sigma=earlier.alone(specification.between_covariance))) <= 1:
+        raise OptionError(
+            "the labels that the fit has reach that without any further one; ask for more, or plan for an estimate "
+            "from new labels alone (from_scratch=True)"
+        )
     top = float(np.log(everything.expected_cost))
     least = -np.inf
     if specification.min_propensity is not None:

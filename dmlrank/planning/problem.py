@@ -78,6 +78,8 @@ class DesignProblem:
         Weight of each context in the target population, with mean one.
     fixed_prompts : bool
         Whether the scores of these contexts alone are wanted, not of contexts like them.
+    unit : float
+        What scores are multiplied by where they are shown, such as Elo points per log-odds.
     n_jobs : int
         Threads.
     chunk_size : int
@@ -92,6 +94,7 @@ class DesignProblem:
     one_pair: bool
     context_weight: FloatArray | None
     fixed_prompts: bool
+    unit: float = 1.0
     n_jobs: int = 1
     chunk_size: int = 4_000_000
 
@@ -129,7 +132,7 @@ class DesignProblem:
 
     def score_moments(self) -> tuple[FloatArray, FloatArray]:
         """Mean score and covariance of the scores between contexts, (K,) and (K, K); zero where contexts are fixed."""
-        value = np.concatenate(self.map_chunks(lambda _, mu: self.functional.value(mu)))
+        value = self.unit * np.concatenate(self.map_chunks(lambda _, mu: self.functional.value(mu)))
         weight = np.ones(len(value)) if self.context_weight is None else self.context_weight
         mean = weight @ value / len(value)
         spread = weight[:, None] * (value - mean)
@@ -170,9 +173,9 @@ class DesignProblem:
         return propensities_at_multiplier(information, self.cost, lower, multiplier, self.one_pair)
 
     def _scale(self, part: slice) -> FloatArray | float:
-        """Squared weights of contexts; where order does not matter, J_jk + J_kj flip = 2 J_jk, so that M counts 4."""
-        order = 1.0 if self.pairs.ordered else 4.0
-        return order if self.context_weight is None else order * np.square(self.context_weight[part])[:, None]
+        """Squared weights and unit; where order does not matter, J_jk + J_kj flip = 2 J_jk, so that M counts 4."""
+        scale = self.unit**2 * (1.0 if self.pairs.ordered else 4.0)
+        return scale if self.context_weight is None else scale * np.square(self.context_weight[part])[:, None]
 
 
 def blockwise_cost(propensity: FloatArray, cost: FloatArray, rows: int = 4096) -> float:

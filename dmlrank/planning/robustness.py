@@ -74,6 +74,11 @@ def regret_of(specification: PlanSpecification, solution: PlanSolution, mu: Arra
         raise OptionError(
             "regret is about labels whose worths do not depend on each other; those of estimator='bt_restricted' do"
         )
+    if specification.earlier is not None:
+        raise OptionError(
+            "regret is about an estimate from the planned labels alone, and this plan adds to those of a fit; make it "
+            "with design(..., from_scratch=True)"
+        )
     table = mu_array(mu)
     if table.shape != problem.mu.shape:
         raise NuisanceError(f"mu has shape {table.shape}, the plan was made from {problem.mu.shape}")

@@ -12,9 +12,12 @@ from .._utils.warning_collection import warn
 from ..data.preferences import FloatArray
 from ..exceptions import OptionError
 from .allocation import ROWS
-from .criteria import Criterion, optimise
+from .criteria import Criterion, Precision, optimise
+from .earlier_labels import EarlierLabels
 from .problem import DesignProblem
 
+# One minus the level of intervals and tests where no fit has one.
+ALPHA = 0.05
 # Without min_propensity= no pair gets less than this share of what the uniform plan would give it.
 _FLOOR = 0.1
 # A larger violation of the optimality conditions is warned of.
@@ -62,7 +65,7 @@ class PlanSpecification:
     contrasts : ndarray, shape (J, K)
         The target contrasts, with ``contrast_labels``; none where all scores are wanted.
     scores : ndarray, shape (K,)
-        Mean of F(mu).
+        The fit's estimates where a fit made the plan, else the mean of F(mu).
     between_covariance : ndarray, shape (K, K)
         Its covariance over contexts.
     full_covariance : ndarray, shape (K, K)
@@ -73,6 +76,12 @@ class PlanSpecification:
     names : PlanNames
     predict : callable, optional
         Probabilities, (n, K, K, C), of further contexts from a frame of them, where a fit made the plan.
+    earlier : EarlierLabels or None
+        Labels that are there already, to which those of the plan are added.
+    alpha : float
+        One minus the level of intervals and tests, unless another one is asked for.
+    seed : int
+        Of the draws behind critical values.
     """
 
     problem: DesignProblem
@@ -87,6 +96,14 @@ class PlanSpecification:
     explore: float
     names: PlanNames
     predict: Callable[[object], FloatArray] | None = None
+    earlier: EarlierLabels | None = None
+    alpha: float = ALPHA
+    seed: int = 0
+
+    @property
+    def precision(self) -> Precision:
+        """How precise the scores become by labelling."""
+        return Precision(self.criterion, self.between_covariance, self.earlier)
 
     @property
     def max_uniform(self) -> float:
@@ -140,6 +157,8 @@ class PlanSolution:
     multiplier : float
         What one more unit of budget would take off the objective, times n; zero where the budget is slack.
     n_steps : int
+    metric : ndarray, shape (K, K)
+        Derivative of the objective by what labelling adds to ``unmixed_sigma``.
     """
 
     budget: float
@@ -152,6 +171,7 @@ class PlanSolution:
     kkt_residual: float
     multiplier: float
     n_steps: int
+    metric: FloatArray
 
     @property
     def slack(self) -> bool:
@@ -175,15 +195,14 @@ def solve(
     specification : PlanSpecification
     budget : float
     information : ndarray, shape (n, m), optional
-        Of a label of each cell to an A criterion, where that is known already.
+        Of a label of each cell, where the objective is linear and that is known already.
     certify, max_steps, rows
         As for :func:`dmlrank.planning.criteria.optimise`.
     """
-    problem, floor = specification.problem, specification.floor(budget)
+    problem, floor, precision = specification.problem, specification.floor(budget), specification.precision
     best = optimise(
         problem,
-        specification.criterion,
-        specification.between_covariance,
+        precision,
         lower=np.full((1, 1), floor),
         budget=budget,
         information=information,
@@ -201,7 +220,7 @@ def solve(
     if explore:
         # Both plans meet floor and budget, so that their mixture does.
         propensity = (1 - explore) * propensity + explore * specification.uniform(budget)
-        sigma = specification.between_covariance + problem.labelling_covariance(propensity)
+        sigma = precision.sigma(problem.labelling_covariance(propensity))
     cost = problem.expected_cost(propensity)
     return PlanSolution(
         budget=budget,
@@ -210,8 +229,9 @@ def solve(
         propensity=propensity,
         sigma=sigma,
         unmixed_sigma=best.sigma,
-        uniform_sigma=specification.between_covariance + specification.full_covariance / specification.uniform(cost),
+        uniform_sigma=precision.sigma(specification.full_covariance / specification.uniform(cost)),
         kkt_residual=best.kkt_residual,
         multiplier=best.allocation.multiplier,
         n_steps=best.n_steps,
+        metric=best.metric,
     )

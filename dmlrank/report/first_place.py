@@ -1,4 +1,4 @@
-"""The sentence on first place: whether it is open, and what it would take to close it."""
+"""The sentence on first place: whether it is open, and how large a gap more prompts would show."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import numpy as np
 
 from .._utils.number_text import p_value_clause
 from ..fit.estimates import Estimates
-from ..inference.ranks import Separation, units_needed
+from ..inference.ranks import Separation, smallest_gap
 from ..inference.resampling import differences
 
 _POWER = 0.8
-# Beyond, a number would only feign knowledge.
-_MOST = 1e7
+# How many times the prompts of the fit the sentence looks at.
+_TIMES = (1, 2, 10)
 
 
 def first_place(results: Estimates, separation: Separation) -> list[str]:
@@ -38,39 +38,31 @@ def first_place(results: Estimates, separation: Separation) -> list[str]:
         p = p_value_clause(float(separation.p_above[first, others].max()), figures=2)
         return [f"First place is settled: {claim}; above every other model, largest adjusted p {p} (stepping down)."]
     p = p_value_clause(float(separation.p_single[first, rival]), figures=2)
-    needed = _needed(results, separation, gap, float(pair.std_error[0]))
-    return [f"First place is open: {claim}, adjusted p {p}.{needed}"]
+    shown = _gaps_shown(results, separation, float(pair.std_error[0]), digits)
+    return [f"First place is open: {claim}, adjusted p {p}.{shown}"]
 
 
-def _needed(results: Estimates, separation: Separation, gap: float, std_error: float) -> str:
-    """What would close it, where prompts are what the standard error comes from."""
-    description = results.description
-    if not gap > 0 or description.prompts == "fixed":
+def _gaps_shown(results: Estimates, separation: Separation, std_error: float, digits: int) -> str:
+    """The true gaps that so many prompts would show, where prompts are what the standard error comes from.
+
+    How many prompts the *estimated* gap would need is no number to plan with: it goes with the inverse square of an
+    estimate that is indistinguishable from zero.
+    """
+    if results.description.prompts == "fixed":
         return ""
     unit, number = _unit(results)
-    more = units_needed(gap, std_error, number, separation.critical, _POWER)
-    count = f"about {_rounded(more):,}" if more < _MOST else f"more than {_MOST:,.0f}"
-    return f" If that gap is real, {count} more {unit} would separate them with power {_POWER:.2f}."
+    gap = smallest_gap(std_error, separation.critical, _POWER)
+    now, twice, many = (f"{gap / np.sqrt(times):.{digits}f}" for times in _TIMES)
+    return (
+        f" With power {_POWER:.2f}, these {number:,} {unit} show a true gap of {now} or more, {number:,} more like "
+        f"them one of {twice}, {(_TIMES[-1] - 1) * number:,} more one of {many}."
+    )
 
 
 def _unit(results: Estimates) -> tuple[str, int]:
     """What is independent, in words, and how many of them there are."""
     names, counts = results.description.clusters, results.covariance.n_clusters
     if not names:
-        prompts = "prompts" if results.description.context else "rows"
-        return f"{prompts} like these", results.description.n_contexts
+        return "prompts" if results.description.context else "rows", results.description.n_contexts
     more = "" if len(names) == 1 else f", with {names[1]} in proportion,"
     return f"clusters of {names[0]}{more}", counts[0]
-
-
-def _rounded(number: float) -> int:
-    """Two significant figures.
-
-    Examples
-    --------
-    >>> _rounded(1537.2), _rounded(0.4)
-    (1500, 1)
-    """
-    digits = int(np.floor(np.log10(max(number, 1.0))))
-    step = 10 ** max(digits - 1, 0)
-    return max(1, round(number / step) * step)

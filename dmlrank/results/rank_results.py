@@ -666,10 +666,13 @@ class RankResults:
         one_pair: bool = False,
         explore: float = 0.0,
         newdata: object = None,
+        from_scratch: bool = False,
     ) -> Plan:
         """What to label next: the plan that makes the scores most precise for a budget.
 
-        Functional, graph, category weights, position bias and floor are the fit's, probabilities its learners'.
+        Its labels are added to those that the fit has: what they know already, verdicts of judges included, is counted
+        in what the plan predicts and in where it spends. Functional, graph, category weights, position bias, floor,
+        ``alpha`` and the unit of the scores are the fit's, probabilities its learners'.
 
         Parameters
         ----------
@@ -678,11 +681,14 @@ class RankResults:
         newdata : frame, optional
             The prompts to plan for, a row each, with the formula's feature columns and, where the fit has it, the
             column that identifies a prompt. None: the prompts of the fit, out of fold.
+        from_scratch : bool
+            Whether the fit's labels are left out of account: a plan for an estimate from the planned labels alone.
 
         Returns
         -------
         Plan
-            Predicted standard errors are those of an estimate from the planned labels alone, prompts independent.
+            Predicted standard errors are those of an estimate from the fit's labels and the planned ones together, new
+            prompts independent. An annotator's or cluster's effect on several new labels is not foreseen.
 
         Raises
         ------
@@ -709,7 +715,8 @@ class RankResults:
             one_pair=one_pair,
             explore=explore,
         )
-        return design_fit(require_steps(self.estimates, self.steps, "design"), newdata, options)
+        steps = require_steps(self.estimates, self.steps, "design")
+        return design_fit(self.estimates, steps, newdata, options, from_scratch)
 
     # --- summaries, frames and plots ----------------------------------------------------------------------------------
 

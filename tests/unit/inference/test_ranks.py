@@ -10,7 +10,15 @@ from scipy.stats import norm
 
 from dmlrank.inference.compact_letters import letter_groups
 from dmlrank.inference.covariance import Covariance, free_basis
-from dmlrank.inference.ranks import rank_bounds, ranks_of, separate, separate_each, units_needed
+from dmlrank.inference.ranks import (
+    critical_value_of_differences,
+    power_of,
+    rank_bounds,
+    ranks_of,
+    separate,
+    separate_each,
+    smallest_gap,
+)
 from dmlrank.inference.resampling import NormalDraws, differences, normal_draws
 
 
@@ -117,11 +125,20 @@ def test_sets_hold_the_true_ranks_with_ties_and_near_ties(spread):
         assert joint / n_sets <= 0.9 + 3 * 0.015
 
 
-def test_further_units_give_the_power_that_is_promised():
-    gap, error, n, critical = 0.2, 0.11, 300, 2.8
-    more = units_needed(gap, error, n, critical)
-    shrunk = error * np.sqrt(n / (n + more))
-    assert norm.sf(critical - gap / shrunk) == pytest.approx(0.8)
+def test_the_smallest_gap_is_shown_with_the_power_that_is_promised():
+    for critical in (1.96, 3.1):
+        gap = smallest_gap(0.11, critical, 0.9)
+        assert norm.sf(critical - gap / 0.11) == pytest.approx(0.9, abs=1e-6)
+        assert power_of(gap, 0.11, critical) == pytest.approx(0.9)
+        assert power_of(-gap, 0.11, critical) == pytest.approx(0.9)
+
+
+def test_the_critical_value_of_differences_is_the_separations():
+    for k in (2, 5):
+        covariance = draw_covariance(np.random.default_rng(k), k)
+        draws = normal_draws(covariance, 3)
+        found = critical_value_of_differences(covariance, draws, 0.1)
+        assert found == separate(np.arange(len(covariance.matrix)), covariance, draws, 0.1).critical
 
 
 # --- letters -------------------------------------------------------------------------------------------------------

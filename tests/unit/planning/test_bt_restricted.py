@@ -134,7 +134,7 @@ def test_a_fit_plans_for_its_own_estimator():
     battles = sim.sample(300, rng=0)
     known = true_first_stages(sim, battles) | {"floor": 0.0, "functional": "bt", "estimator": "bt_restricted"}
     res = dr.dml_rank("winner ~ x0 + x1 | model_a + model_b", battles, context="question_id", **known)
-    plan = res.design(budget=200)
+    plan = res.design(budget=200, from_scratch=True)
     expected = dr.design(known["mu"], "bt", estimator="bt_restricted", budget=200, floor=0.0)
     np.testing.assert_allclose(plan.std_errors, expected.std_errors, rtol=1e-6)
 

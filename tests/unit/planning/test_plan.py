@@ -352,7 +352,10 @@ def test_for_power_finds_the_smallest_budget(mu):
     assert more.power(*pair) >= wanted
     row = more.predicted(pair)
     distance = abs(row["score"].item()) / row["std_error"].item()
-    assert more.power(*pair) == pytest.approx(norm.sf(1.959964 - distance) + norm.cdf(-1.959964 - distance), rel=1e-6)
+    alone = norm.sf(1.959964 - distance) + norm.cdf(-1.959964 - distance)
+    assert more.power(*pair, method="none") == pytest.approx(alone, rel=1e-6)
+    assert more.power(*pair, method="bonferroni") < more.power(*pair) < alone
+    assert plan.for_power(*pair, power=wanted, method="none").budget < more.budget
     gap = 1.5 * abs(row["score"].item())
     assert plan.for_power(*pair, power=wanted, difference=gap).budget < more.budget
 

@@ -129,7 +129,7 @@ def fitted(rank):
 
 def test_a_fit_plans_for_its_own_prompts_with_its_own_probabilities(fitted):
     battles, fit = fitted
-    plan = fit.design(300, one_pair=True)
+    plan = fit.design(300, one_pair=True, from_scratch=True)
     steps = fit.steps
     mu = np.empty((400, 3, 3, 3))
     for contexts, table in steps.mu.chunks(50):
@@ -147,7 +147,7 @@ def test_a_fit_plans_for_new_prompts(fitted):
     new = pd.DataFrame({"question_id": [f"n{i}" for i in range(50)]}).assign(
         x0=np.linspace(0, 1, 50), x1=np.linspace(1, 0, 50)
     )
-    plan = fit.design(80, newdata=new, contrasts=("model_0", "model_1"))
+    plan = fit.design(80, newdata=new, contrasts=("model_0", "model_1"), from_scratch=True)
     mu = fit.steps.mu.average(new[["x0", "x1"]].to_numpy())
     floor = fit.steps.repetitions[0].floor
     expected = dr.design(mu, "bt", budget=80, contrasts=("model_0", "model_1"), floor=floor)

@@ -113,7 +113,7 @@ def test_regions_of_pairs_are_drawn(result):
 # --- first place ---------------------------------------------------------------------------------------------------
 
 
-def test_first_place_is_open_with_the_number_of_prompts_that_would_close_it(result):
+def test_first_place_is_open_with_the_gaps_that_more_prompts_would_show(result):
     text = one_line(result.summary())
     found = re.search(r"First place is open: (\S+) - (\S+) = ([\d.]+), adjusted p = ([\d.]+)\.", text)
     first, second, gap, p = found.groups()
@@ -121,22 +121,30 @@ def test_first_place_is_open_with_the_number_of_prompts_that_would_close_it(resu
     assert (first, second) == (row["first"], row["second"])
     assert float(gap) == pytest.approx(row["estimate"], abs=5e-4)
     assert float(p) == pytest.approx(row["p_adjusted"], abs=6e-3)
-    more = int(re.search(r"about ([\d,]+) more prompts like these would separate", text)[1].replace(",", ""))
-    critical = result.t_test_pairwise().critical
-    needed = result.nobs * (((critical + 0.8416) * row["std_error"] / row["estimate"]) ** 2 - 1)
-    assert more == pytest.approx(needed, rel=0.06)
+    claim = (
+        r"With power 0\.80, these ([\d,]+) prompts show a true gap of ([\d.]+) or more, ([\d,]+) more like them one of "
+        r"([\d.]+), ([\d,]+) more one of ([\d.]+)\."
+    )
+    now, first_gap, more, second_gap, most, third_gap = (
+        float(number.replace(",", "")) for number in re.search(claim, text).groups()
+    )
+    assert (now, more, most) == (result.nobs, result.nobs, 9 * result.nobs)
+    smallest = (result.t_test_pairwise().critical + 0.8416) * row["std_error"]
+    assert [first_gap, second_gap, third_gap] == pytest.approx(
+        [smallest, smallest / np.sqrt(2), smallest / np.sqrt(10)], abs=2e-3
+    )
 
 
 def test_first_place_is_settled_where_it_is(result):
     text = one_line(result.summary(alpha=0.95))
     assert re.search(r"First place is settled: \S+ - \S+ = [\d.]+; above every other model", text)
-    assert "more prompts" not in text
+    assert "show a true gap" not in text
 
 
 def test_fixed_prompts_promise_nothing_and_the_plug_in_says_nothing(result):
     text = one_line(result.update(prompts="fixed").summary(alpha=0.001))
     assert "First place is open" in text
-    assert "would separate" not in text
+    assert "show a true gap" not in text
     assert "First place" not in one_line(result.update(estimator="plugin").summary())
 
 

@@ -1,0 +1,156 @@
+"""How many more labels: one definition, one number, whether the summary or a plan is asked."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.special import expit
+
+import dmlrank as dr
+from dmlrank.exceptions import OptionError
+
+FORMULA = "winner ~ 1 | model_a + model_b"
+MODELS = np.array(["a", "b", "c", "d"])
+
+
+def votes(n, gap, seed):
+    """One vote a prompt on a random ordered pair; a is ``gap`` log-odds better than b, the others are far behind."""
+    rng = np.random.default_rng(seed)
+    skill = np.array([gap, 0.0, -0.8, -1.2])
+    first = rng.integers(4, size=n)
+    second = (first + rng.integers(1, 4, size=n)) % 4
+    wins = rng.random(n) < expit(skill[first] - skill[second])
+    return pd.DataFrame(
+        {
+            "question_id": [f"q{seed}-{i}" for i in range(n)],
+            "model_a": MODELS[first],
+            "model_b": MODELS[second],
+            "winner": np.where(wins, "model_a", "model_b"),
+        }
+    )
+
+
+def fit(rows, **options):
+    given = {"context": "question_id", "functional": "bt", "rng": 0, "propensity": "marginal", "min_labels": 5}
+    return dr.dml_rank(FORMULA, rows, **(given | options))
+
+
+def claimed(result):
+    """The gaps that the summary names: with these prompts, as many more, nine times as many more; None if settled."""
+    text = " ".join(result.summary().as_text().split())
+    found = re.search(
+        r"show a true gap of ([\d.]+) or more, [\d,]+ more like them one of ([\d.]+), [\d,]+ more one of"
+        r" ([\d.]+)\.",
+        text,
+    )
+    return None if found is None else np.array([float(number) for number in found.groups()])
+
+
+@pytest.fixture(scope="module")
+def result():
+    return fit(votes(1200, 0.1, 0))
+
+
+def test_the_claim_holds_where_the_true_z_is_one():
+    """At a true z of one the claims hardly vary, and gaps of that size are shown as often as they say."""
+    n = 500
+    claims = [claimed(fit(votes(n, 0.22, seed))) for seed in range(25)]
+    claims = np.array([claim for claim in claims if claim is not None])
+    assert len(claims) > 15
+    # The gap that the estimated difference needs more prompts for ranges over orders of magnitude; the claim does not.
+    assert (claims.max(axis=0) / claims.min(axis=0) < 1.4).all()
+    gap = claims[:, 1].mean()
+    shown = [fit(votes(2 * n, gap, 1000 + seed)).ranks().loc["b", "lower"] == 2 for seed in range(80)]
+    # The single-step critical value promises 0.80; stepping down and a bound on the variance move it a little.
+    assert 0.80 - 0.12 < np.mean(shown) < 0.80 + 0.12
+
+
+@pytest.mark.parametrize("scale", [None, "elo"])
+def test_a_fit_and_its_plan_say_the_same_of_a_difference(result, scale):
+    res = result if scale is None else result.rescale(scale, mean=1000)
+    row = res.t_test("a - b")
+    for newdata in (None, votes(300, 0.1, 7)[["question_id"]]):
+        plan = res.design(200, newdata=newdata)
+        predicted = plan.predicted("a - b").iloc[0]
+        # New prompts have the mean mu of all folds, whose bt scores are not the mean of the folds' scores.
+        assert predicted["score"] == pytest.approx(row.effect.item(), rel=1e-9 if newdata is None else 0.01)
+        assert predicted["std_error"] < row.sd.item()
+        assert plan.power("a", "b") == plan.power("a", "b", difference=predicted["score"])
+    np.testing.assert_allclose(res.design(200).predicted()["score"], res.params, rtol=1e-9)
+
+
+def test_the_plan_differs_from_the_plug_in_as_the_fit_does():
+    """With a learner that shrinks hard, the plug-in's difference is not the fit's; the plan's is."""
+    rows = votes(600, 0.5, 3)
+    even = np.broadcast_to(np.where(np.eye(4)[:, :, None] > 0, 0.0, 0.5), (600, 4, 4, 2))
+    res = fit(rows, mu=np.ascontiguousarray(even))
+    assert abs(res.plugin["a"] - res.plugin["d"]) < 1e-9
+    assert res.design(100).predicted("a - d")["score"].item() == pytest.approx(res.params["a"] - res.params["d"])
+
+
+def test_summary_and_plan_agree_on_what_as_many_prompts_again_would_show(result):
+    """The summary extrapolates the fit's standard error, the plan predicts: the same question, the same answer."""
+    new = votes(1200, 0.1, 8)[["question_id"]]
+    plan = result.design(1200, newdata=new, one_pair=True)
+    first, second = result.params.nlargest(2).index
+    again = claimed(result)[1]
+    assert plan.smallest_gap(first, second) == pytest.approx(again, rel=0.12)
+    assert plan.power(first, second, difference=again) == pytest.approx(0.8, abs=0.1)
+    # The critical value is the summary's: that of all differences.
+    gap, error = plan.smallest_gap(first, second), plan.predicted((first, second))["std_error"].item()
+    assert gap / error - 0.8416 == pytest.approx(result.t_test_pairwise().critical, rel=0.03)
+    labels = plan.for_power(first, second, difference=again).expected_cost
+    assert labels == pytest.approx(1200, rel=0.3)
+
+
+def test_labels_already_bought_are_counted(result):
+    own = result.design(0.01)
+    np.testing.assert_allclose(own.std_errors, result.bse, rtol=1e-3)
+    more, alone = result.design(300), result.design(300, from_scratch=True)
+    assert (more.std_errors < result.bse).all()
+    assert (more.std_errors < alone.std_errors).all()
+    first, second = result.params.nlargest(2).index
+    wanted = {"difference": claimed(result)[0] * 0.8}
+    assert more.for_power(first, second, **wanted).budget < alone.for_power(first, second, **wanted).budget
+    with pytest.raises(OptionError, match="without any further one"):
+        more.for_power(first, second, difference=claimed(result)[0] * 1.05)
+    with pytest.raises(OptionError, match="from_scratch=True"):
+        more.regret(np.zeros((1200, 4, 4, 2)))
+
+
+def test_verdicts_of_a_judge_are_counted():
+    rows = votes(800, 0.3, 4)
+    rows["verdict"] = rows["winner"]
+    rows.loc[::2, "winner"] = None
+    human, judged = fit(rows), fit(rows, judge="verdict")
+    assert (judged.bse < human.bse).all()
+    assert (judged.design(200).std_errors < human.design(200).std_errors).all()
+
+
+def test_a_plan_spends_where_the_fit_knows_least():
+    """Half of all votes are on a and b already: a plan for all scores that knows them labels other pairs more."""
+    rows = pd.concat([votes(600, 0.3, 5), votes(4000, 0.3, 6).query("model_a in ['a', 'b'] and model_b in ['a', 'b']")])
+    res = fit(rows)
+    labels = [plan.propensity.sum(axis=0) for plan in (res.design(300), res.design(300, from_scratch=True))]
+    share = [(table[0, 1] + table[1, 0]) / table.sum() for table in labels]
+    assert share[0] < 0.7 * share[1]
+
+
+@pytest.mark.parametrize("criterion", ["A", "D"])
+@pytest.mark.parametrize("own", [True, False])
+def test_the_plan_is_optimal_for_all_labels_together(result, criterion, own):
+    """No plan nearby does better for the covariance of the combined estimate."""
+    newdata = None if own else votes(400, 0.1, 9)[["question_id"]]
+    plan = result.design(400, criterion=criterion, newdata=newdata)
+    assert plan.kkt_residual < 1e-4
+    specification, rng = plan.specification, np.random.default_rng(0)
+    objective = specification.precision.objective
+    best = objective(specification.problem.labelling_covariance(plan.solution.propensity))
+    assert best == pytest.approx(plan.objective, rel=1e-9)
+    for _ in range(10):
+        other = plan.solution.propensity * np.exp(0.3 * rng.normal(size=plan.solution.propensity.shape[1]))
+        other = np.clip(other * plan.expected_cost / specification.problem.expected_cost(other), 1e-6, 1)
+        assert objective(specification.problem.labelling_covariance(other)) > best
