@@ -1,88 +1,21 @@
-"""LightGBM's parameters: their aliases, those of every booster, and which are not the user's to set."""
+"""LightGBM's parameters: those of every booster, and the user's, checked."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from numbers import Real
 
 import lightgbm as lgb
 import numpy as np
 
-from ...exceptions import OptionError, nearest
+from ...exceptions import OptionError
+from .parameter_names import ROUND_NAMES, check_names
 
 Parameter = float | int | str | bool
 
-# All names that LightGBM takes for a parameter ("Parameters" in its documentation). Its own table in Python is private;
-# a test compares the two.
-ALIASES: Mapping[str, tuple[str, ...]] = {
-    "num_iterations": (
-        "n_estimators",
-        "num_iterations",
-        "num_iteration",
-        "num_boost_round",
-        "num_round",
-        "num_rounds",
-        "nrounds",
-        "num_tree",
-        "num_trees",
-        "n_iter",
-        "max_iter",
-    ),
-    "bagging_fraction": ("bagging_fraction", "subsample", "sub_row", "bagging"),
-    "bagging_freq": ("bagging_freq", "subsample_freq"),
-    "max_bin": ("max_bin", "max_bins"),
-    "max_bin_by_feature": ("max_bin_by_feature",),
-    "min_data_in_bin": ("min_data_in_bin",),
-    "bin_construct_sample_cnt": ("bin_construct_sample_cnt", "subsample_for_bin"),
-    "data_random_seed": ("data_random_seed", "data_seed"),
-    "enable_bundle": ("enable_bundle", "is_enable_bundle", "bundle"),
-    "use_missing": ("use_missing",),
-    "zero_as_missing": ("zero_as_missing",),
-    "feature_pre_filter": ("feature_pre_filter",),
-    "forcedbins_filename": ("forcedbins_filename",),
-    "objective": ("objective", "objective_type", "app", "application", "loss"),
-    "num_class": ("num_class", "num_classes"),
-    "linear_tree": ("linear_tree", "linear_trees"),
-    "categorical_feature": (
-        "categorical_feature",
-        "cat_feature",
-        "categorical_column",
-        "cat_column",
-        "categorical_features",
-    ),
-    "early_stopping_round": ("early_stopping_round", "early_stopping_rounds", "early_stopping", "n_iter_no_change"),
-}
-
-
-def names_of(*parameters: str) -> tuple[str, ...]:
-    """All names of some parameters.
-
-    Examples
-    --------
-    >>> names_of("bagging_freq")
-    ('bagging_freq', 'subsample_freq')
-    """
-    return tuple(name for parameter in parameters for name in ALIASES[parameter])
-
-
-ROUND_NAMES = names_of("num_iterations")
-BAGGING_NAMES = names_of("bagging_fraction")
-BAGGING_FREQUENCY_NAMES = names_of("bagging_freq")
-# Parameters of the bins that all trials of a search share.
-BIN_NAMES = names_of(
-    "max_bin",
-    "max_bin_by_feature",
-    "min_data_in_bin",
-    "bin_construct_sample_cnt",
-    "data_random_seed",
-    "enable_bundle",
-    "use_missing",
-    "zero_as_missing",
-    "feature_pre_filter",
-    "forcedbins_filename",
-)
-_KNOWN_FROM_DATA = names_of("objective", "num_class", "linear_tree", "categorical_feature")
-_STOPPING = names_of("early_stopping_round")
+_LARGEST = 1e300
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,45 +51,38 @@ def fixed_parameters(n_classes: int | None, seed: int, n_threads: int) -> dict[s
     }
 
 
-def check_names(names: Iterable[str], option: str) -> None:
-    """Raise where a parameter follows from the data, or would need held-out rows.
-
-    Examples
-    --------
-    >>> check_names(["num_leaves", "lambda_l2"], "tune")
-    """
-    given = set(names)
-    for name in _KNOWN_FROM_DATA:
-        if name in given:
-            raise OptionError(f"{option}: {name!r} is settled by the data and cannot be set")
-    for name in _STOPPING:
-        if name in given:
-            raise OptionError(f"{option}: {name!r} needs held-out rows; tune='cv' stops early, nothing else does")
-
-
-def check_values(parameters: Mapping[str, Parameter], option: str) -> None:
-    """Raise where LightGBM does not know a parameter or refuses its value.
+def check_parameters(parameters: Mapping[str, Parameter], option: str) -> None:
+    """Raise where a parameter is not the user's to set, or LightGBM refuses its value.
 
     A misspelt parameter would be ignored without a word, and a bad value found after everything else was done.
 
     Examples
     --------
-    >>> check_values({"num_leaves": 4}, "tune")
+    >>> check_parameters({"num_leaves": 4}, "tune")
     """
-    known = _known_names()
-    for name in parameters:
-        if known and name not in known:
-            raise OptionError(f"{option}: LightGBM has no parameter {name!r}{nearest(name, known)}")
-    settings = {"objective": "binary", "verbosity": -1, **as_settings(parameters).parameters}
+    check_names(parameters, option, known_names())
+    for name, value in parameters.items():
+        # LightGBM reads one text of all parameters: a value with a blank would be further parameters.
+        number = isinstance(value, Real | np.bool_) and -_LARGEST <= value <= _LARGEST
+        if not number and not (isinstance(value, str) and re.fullmatch(r"[\w.+-]+", value)):
+            raise OptionError(f"{option}: {name}={value!r}; needed is a finite number, True or False, or a word")
+    for n_classes in (None, 3):
+        _try(parameters, option, n_classes)
+
+
+def _try(parameters: Mapping[str, Parameter], option: str, n_classes: int | None) -> None:
+    """Raise where LightGBM refuses to grow two trees with these parameters on a few rows."""
+    settings = {**fixed_parameters(n_classes, 0, 1), **as_settings(parameters).parameters}
     try:
-        data = lgb.Dataset(np.arange(40.0).reshape(20, 2), np.arange(20) % 2, params=settings).construct()
-        lgb.Booster(settings, data)
-    except (lgb.basic.LightGBMError, TypeError, ValueError) as error:
+        rows = np.arange(120.0).reshape(60, 2)
+        data = lgb.Dataset(rows, np.arange(60) % (n_classes or 2), params=settings).construct()
+        lgb.train(settings, data, num_boost_round=2)
+    except (lgb.basic.LightGBMError, TypeError, ValueError, OverflowError) as error:
         raise OptionError(f"{option}: LightGBM refuses {dict(parameters)}: {str(error).split(' at /')[0]}") from None
 
 
-def _known_names() -> set[str]:
-    """LightGBM's names of parameters; empty where its release does not tell, so that names go unchecked there."""
+def known_names() -> set[str]:
+    """LightGBM's names of parameters; empty where its release does not tell."""
     table: dict[str, list[str]] = getattr(getattr(lgb.basic, "_ConfigAliases", None), "_get_all_param_aliases", dict)()
     return {name for names in table.values() for name in names}
 

@@ -14,16 +14,8 @@ from numpy.typing import NDArray
 
 from ..._utils.progress import report
 from ...exceptions import OptionError, OptionTypeError, check_choice, listed
-from .parameters import (
-    BAGGING_FREQUENCY_NAMES,
-    BAGGING_NAMES,
-    BIN_NAMES,
-    ROUND_NAMES,
-    Parameter,
-    Settings,
-    as_settings,
-    check_names,
-)
+from .parameter_names import BAGGING_FREQUENCY_NAMES, BAGGING_NAMES, BIN_NAMES, ROUND_NAMES, check_names
+from .parameters import Parameter, Settings, as_settings, check_parameters, known_names
 
 InnerFolds = list[tuple[NDArray[np.intp], NDArray[np.intp]]]
 Grid = Mapping[str, Sequence[Parameter]]
@@ -173,7 +165,7 @@ def _own_grid(grid: Any) -> dict[str, tuple[Parameter, ...]]:
             f"RandomSearch: grid is a {type(grid).__name__}; needed is one of {listed(GRIDS)} or a mapping such as "
             f"{{'num_leaves': [4, 8, 16]}}"
         )
-    check_names(grid, "RandomSearch: grid")
+    check_names(grid, "RandomSearch: grid", known_names())
     for name, values in grid.items():
         if isinstance(values, str) or not isinstance(values, Sequence | np.ndarray) or not len(values):
             raise OptionError(f"RandomSearch: grid has {name!r}: {values!r}; needed is a list with at least one value")
@@ -187,7 +179,18 @@ def _own_grid(grid: Any) -> dict[str, tuple[Parameter, ...]]:
     for count in grid[rounds[0]] if rounds else ():
         if isinstance(count, bool) or not isinstance(count, Integral) or int(count) < 1:
             raise OptionError(f"RandomSearch: {rounds[0]} has {count!r}; needed are whole numbers of at least 1")
-    return {name: tuple(dict.fromkeys(values)) for name, values in grid.items()}
+    own = {name: tuple(_plain(value) for value in values) for name, values in grid.items()}
+    # Every value once, beside the first ones of the others.
+    base = {name: values[0] for name, values in own.items()}
+    for name, values in own.items():
+        for value in values:
+            check_parameters(_with_bagging({**base, name: value}), "RandomSearch: grid")
+    return {name: tuple(dict.fromkeys(values)) for name, values in own.items()}
+
+
+def _plain(value: Any) -> Any:
+    """A number of Python's where it is one of numpy's."""
+    return value.item() if isinstance(value, np.generic) else value
 
 
 def _among(known: Iterable[str], names: Iterable[str]) -> list[str]:

@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 from ..._utils.progress import report
 from ...exceptions import OptionError, OptionTypeError, check_choice
 from .early_stopping import JUMPS, MAX_ROUNDS, PATIENCE, TREES, WARM_UP
-from .parameters import ROUND_NAMES, Parameter, Settings, as_settings, check_names, check_values
+from .parameter_names import ROUND_NAMES
+from .parameters import Parameter, Settings, as_settings, check_parameters
 from .random_search import InnerFolds, RandomSearch, best_draw
 
 Tune = str | Mapping[str, Parameter] | RandomSearch | None
@@ -38,10 +39,11 @@ def check_tune(tune: Tune) -> None:
     """
     if isinstance(tune, Mapping):
         rounds = [tune[name] for name in ROUND_NAMES if name in tune]
-        if len(rounds) > 1 or any(not isinstance(r, int | np.integer) or r < 1 for r in rounds):
+        if len(rounds) > 1 or any(
+            isinstance(r, bool) or not isinstance(r, int | np.integer) or not 1 <= r < 2**31 for r in rounds
+        ):
             raise OptionError(f"tune: the number of rounds is one whole number of at least 1, not {rounds}")
-        check_names(tune, "tune")
-        check_values(tune, "tune")
+        check_parameters(tune, "tune")
     elif isinstance(tune, str):
         check_choice(tune, ["cv", "random"], "tune")
     elif tune is RandomSearch:

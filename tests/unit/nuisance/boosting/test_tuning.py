@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 from dataclasses import FrozenInstanceError
 from types import SimpleNamespace
@@ -13,7 +14,8 @@ from lightgbm.callback import EarlyStopException
 
 from dmlrank.exceptions import OptionError, OptionTypeError
 from dmlrank.nuisance.boosting import tuning
-from dmlrank.nuisance.boosting.parameters import ALIASES, Settings
+from dmlrank.nuisance.boosting.parameter_names import ALIASES, SETTABLE
+from dmlrank.nuisance.boosting.parameters import Settings
 from dmlrank.nuisance.boosting.random_search import GRIDS, RandomSearch
 from dmlrank.nuisance.boosting.tuning import check_tune, tuned_settings
 
@@ -320,3 +322,61 @@ def test_no_alias_of_the_installed_lightgbm_is_missing():
 def test_every_alias_of_what_follows_from_the_data_is_refused(name):
     with pytest.raises(OptionError, match=f"{name!r} is settled by the data"):
         check_tune({name: 1})
+
+
+@pytest.mark.parametrize(
+    "tune",
+    [
+        {"monotone_constraints": [1, 1]},
+        {"mc": "1,1"},
+        {"interaction_constraints": "[0,99]"},
+        {"feature_contri": [1.0]},
+        {"max_bin_by_feature": [15]},
+        {"forced_splits": "splits.json"},
+        {"cegb_penalty_feature_coupled": [1.0]},
+        {"num_leaves": "4 monotone_constraints=1,1"},
+        {"lambda_l2": "1\tinteraction_constraints=[0,99]"},
+    ],
+    ids=repr,
+)
+def test_what_is_tied_to_the_columns_never_reaches_lightgbm(tune, monkeypatch):
+    """A vector of the wrong length ends the process (SIGABRT, SIGSEGV)."""
+    monkeypatch.setattr(lgb, "Dataset", lambda *_, **__: pytest.fail("LightGBM was asked"))
+    with pytest.raises(OptionError, match=r"is tied to the columns|needed is a finite number"):
+        check_tune(tune)
+    with pytest.raises(OptionError, match=r"is tied to the columns|needed is a finite number"):
+        RandomSearch(grid={name: [value] for name, value in tune.items()})
+
+
+def test_parameters_of_lightgbm_are_settable_or_refused_with_a_reason():
+    for name in lgb.basic._ConfigAliases._get_all_param_aliases():
+        if name not in SETTABLE:
+            with pytest.raises(OptionError, match=f"{name!r} (is tied|is settled|is what|needs held-out|does not say)"):
+                check_tune({name: 1})
+
+
+@pytest.mark.parametrize("value", [None, [], {}, [1, 2], object(), "", "a b", float("nan"), float("inf"), 1j, b"4"])
+@pytest.mark.parametrize("name", SETTABLE)
+def test_every_parameter_with_a_value_of_a_wrong_kind_is_our_error(name, value):
+    with pytest.raises(OptionError):
+        check_tune({name: value})
+
+
+@pytest.mark.parametrize("value", [-1, 10**12, 10**400, -1e300, "fast"])
+@pytest.mark.parametrize("name", SETTABLE)
+def test_every_parameter_with_a_wrong_value_is_our_error_or_none(name, value):
+    with contextlib.suppress(OptionError):
+        check_tune({name: value})
+
+
+@pytest.mark.parametrize(
+    ("grid", "message"),
+    [
+        ({"num_leaves": [4, 1]}, "grid: LightGBM refuses .*'num_leaves': 1"),
+        ({"num_leafs": [4]}, "grid: LightGBM has no parameter 'num_leafs'; did you mean 'num_leaf'"),
+        ({"metric": ["auc"]}, "grid: 'metric' does not say how trees are grown"),
+    ],
+)
+def test_values_of_a_grid_are_checked_when_it_is_made(grid, message):
+    with pytest.raises(OptionError, match=message):
+        RandomSearch(grid=grid)
