@@ -134,10 +134,13 @@ def identifiers(rows: Rows, first_row: IntArray) -> NDArray[np.object_]:
     return ids
 
 
-def warn_of_repeats(rows: Rows) -> None:
-    """Without ``context=``, equal texts or vectors are most likely one prompt that was used more than once."""
+def warn_of_repeats(rows: Rows) -> bool:
+    """Without ``context=``, equal texts or vectors are most likely one prompt that was used more than once.
+
+    Returns whether there was something to warn of.
+    """
     if rows.context or not len(rows.names.columns):
-        return
+        return False
     for name, count in repeated_values(rows.table[list(rows.names.columns)]).items():
         if count:
             warn(
@@ -145,7 +148,8 @@ def warn_of_repeats(rows: Rows) -> None:
                 f"of its own; pass context= with the column that identifies prompts",
                 stacklevel=5,
             )
-            return
+            return True
+    return False
 
 
 def repeated_values(table: pd.DataFrame) -> dict[str, int]:

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from .columns import Columns
 from .formula.features import FeatureMap
 from .outcomes import exchange_wins, exchanged_wins
+from .shared_texts import SharedTexts
 
 IntArray = NDArray[np.intp]
 FloatArray = NDArray[np.float64]
@@ -109,6 +110,8 @@ class PreferenceData:
         Later votes on a context and pair that were left out.
     n_added : int
         Contexts that only the frame of unlabelled ones has.
+    shared_texts : SharedTexts or None
+        Contexts that share a text, where some do.
     """
 
     items: tuple[str, ...]
@@ -132,6 +135,7 @@ class PreferenceData:
     outcome_kind: str = "labels"
     n_votes_dropped: int = 0
     n_added: int = 0
+    shared_texts: SharedTexts | None = None
 
     @property
     def flip(self) -> IntArray:

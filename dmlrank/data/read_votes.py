@@ -27,6 +27,7 @@ from .frames import (
 )
 from .outcomes import ComparedItems, Outcomes, read_labels, read_probabilities
 from .preferences import IntArray, PreferenceData, first_rows, gather_cells
+from .shared_texts import find_shared_texts
 from .unlabelled import append_unlabelled, rows_below
 
 # What to do about a frame that is not the same at every reading.
@@ -166,7 +167,9 @@ def preferences_of(
         if missing != "drop" or not incomplete.any():
             break
         rows = rows.only(~incomplete[row_context])
-    warn_of_repeats(rows)
+    shared = find_shared_texts(rows.formula.features, _feature_columns(rows, first_row))
+    if warn_of_repeats(rows) and shared is not None:
+        shared = replace(shared, is_known=True)
     if votes == "first":
         again = _later_votes(rows, row_context)
         rows, row_context = replace(rows.only(~again), n_later_votes=int(again.sum())), row_context[~again]
@@ -202,6 +205,7 @@ def preferences_of(
         n_dropped=rows.n_rows - len(rows.table) - rows.n_later_votes,
         n_votes_dropped=rows.n_later_votes,
         n_added=int((rows.index[first_row] >= rows.n_own).sum()),
+        shared_texts=shared,
     )
 
 
@@ -311,11 +315,15 @@ def _missing_message(rows: Rows, holes: dict[str, NDArray[np.bool_]]) -> str:
 
 
 def _features(rows: Rows, first_row: IntArray, environment: EvalEnvironment) -> tuple[NDArray[np.float64], FeatureMap]:
+    return fit_features(rows.formula.features, _feature_columns(rows, first_row), len(first_row), environment)
+
+
+def _feature_columns(rows: Rows, first_row: IntArray) -> dict[str, Any]:
+    """What the features read, a value per context."""
     columns: dict[str, Any] = {name: rows.table[name].iloc[first_row] for name in rows.names.columns}
     # Where every row is a context of its own, there is nothing to choose and nothing to copy.
     alone = len(first_row) == len(rows.table)
-    columns |= {name: array if alone else array[first_row] for name, array in rows.arrays.items()}
-    return fit_features(rows.formula.features, columns, len(first_row), environment)
+    return columns | {name: array if alone else array[first_row] for name, array in rows.arrays.items()}
 
 
 def _check_something_known(

@@ -13,7 +13,7 @@ from ..options import Options
 from .cache import Cache
 from .estimand import Setup, comparison_graph, restrict_items, set_up_likelihood
 from .fit_covariance import clustered
-from .inputs import dropped_items, influence_blocks
+from .inputs import dropped_items, influence_blocks, warn_of_dependence
 from .state import Source, Steps
 
 
@@ -25,6 +25,7 @@ def maximum_likelihood(read: PreferenceData, o: Options, source: Source, cache: 
     graph = own.call(comparison_graph, data, words, 1)
     setup = own.call(set_up_likelihood, data, graph, o.category_weights)
     clusters = own.call(read_clusters, data, o.groups, o.context)
+    own.call(warn_of_dependence, data, clusters, o.context)
     blocks, annotator = own.call(influence_blocks, data, clusters)
     fitted = own.call(maximise, data, setup)
     influence = own.call(scores_influence, data, setup, fitted, blocks)

@@ -11,6 +11,7 @@ from ..data.graph import Graph
 from ..data.preferences import FloatArray, IntArray, PreferenceData
 from ..data.read_clusters import Clusters, cluster_columns, context_weights, read_clusters
 from ..data.read_votes import read_preferences, with_columns
+from ..data.shared_texts import warn_of_shared_texts
 from ..estimation.cross_fitting import GivenMu
 from ..estimation.influence_blocks import InfluenceBlocks, blocks_by_context, blocks_by_group
 from ..nuisance.judge.verdicts import Verdicts, judge_columns, read_verdicts
@@ -142,6 +143,7 @@ def prepare_inputs(cache: Cache, read: PreferenceData, source: Source, o: Option
     )
     estimator.check_outcomes(setup.weights, data.categories)
     clusters = cache.call(read_clusters, data, o.groups, o.context)
+    cache.call(warn_of_dependence, data, clusters, o.context)
     weight = cache.call(context_weights, data, o.weights)
     verdicts = cache.call(
         take_verdicts,
@@ -165,6 +167,12 @@ def prepare_inputs(cache: Cache, read: PreferenceData, source: Source, o: Option
         annotator=annotator,
         given_mu=cache.call(supplied_mu, data, o.mu),
     )
+
+
+def warn_of_dependence(data: PreferenceData, clusters: Clusters | None, context: tuple[str, ...]) -> None:
+    """Warn where contexts share a text and no cluster holds them."""
+    groups = [] if clusters is None else [group for group in (clusters.prompt, clusters.other) if group is not None]
+    warn_of_shared_texts(data.shared_texts, groups, context)
 
 
 def dropped_items(read: PreferenceData, data: PreferenceData) -> tuple[str, ...]:

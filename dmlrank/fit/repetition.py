@@ -6,6 +6,7 @@ import numpy as np
 
 from ..data.preferences import FloatArray, IntArray, PreferenceData
 from ..data.read_clusters import Clusters
+from ..data.shared_texts import join_shared
 from ..estimation.bt_restricted import RestrictedBradleyTerry, pairs_needed
 from ..estimation.cross_fitting import HeldOutLabels, MuSource
 from ..estimation.folds import assign_folds
@@ -112,8 +113,8 @@ def make_repetition(cache: Cache, number: int, inputs: Inputs, source: Source, o
 
 
 def make_folds(data: PreferenceData, clusters: Clusters | None, *, n_folds: int, seed: RepetitionSeed) -> Folds:
-    """Deal contexts, or clusters of them, into folds."""
-    unit = data.seed_order if clusters is None else clusters.prompt
+    """Deal contexts, or clusters of them, into folds; contexts that share a text share a fold."""
+    unit = join_shared(data.seed_order if clusters is None else clusters.prompt, data.shared_texts, n_folds)
     what = "contexts" if clusters is None else f"clusters of {clusters.names[0]!r}"
     return assign_folds(unit, n_folds, np.random.default_rng(seed.child(Draw.FOLDS)), what)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -47,7 +47,7 @@ def find_problems(
     yield from _similar_models(found)
     yield from _pairs(found)
     yield from _labels(found)
-    yield from _repeats(found)
+    yield from _repeats(found, () if read.shared_texts is None else read.shared_texts.names)
     yield from _order(found)
     for name, row in found.clusters.iterrows():
         if row["clusters"] < _FEW_CLUSTERS:
@@ -132,9 +132,10 @@ def _labels(found: Check) -> Iterator[str]:
         yield "The labels are the numbers 1 and 0, read as: 1 = the model shown first wins; pass categories= if not."
 
 
-def _repeats(found: Check) -> Iterator[str]:
+def _repeats(found: Check, shared: Sequence[str]) -> Iterator[str]:
+    """Repeated values, but for those of shared texts, which are warned of already."""
     for name, count in found.same_prompt.items():
-        if found.context:
+        if found.context and name not in shared:
             yield (
                 f"{count:,} contexts repeat a value of {name!r} under another {listed(found.context)}: if these are "
                 f"the same prompt, its votes are not independent; context={name!r} would join them, clusters would too."

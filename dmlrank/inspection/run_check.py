@@ -21,6 +21,7 @@ from ..data.read_clusters import Clusters, cluster_columns, read_clusters
 from ..data.read_votes import count_missing, preferences_of, take_rows
 from ..data.unreadable import readable_rows
 from ..fit.estimand import check_edge_weights, comparison_graph
+from ..fit.inputs import warn_of_dependence
 from ..functionals import CategoryWeights
 from .advice import find_problems
 from .check import Check
@@ -54,7 +55,8 @@ def inspect_data(
     kept = "keep" if missing == "keep" else "drop"
     with collected_warnings() as notices:
         read = preferences_of(readable, environment, categories=categories, missing=kept, votes=votes)
-    clusters = read_clusters(read, tuple(groups), tuple(context))
+        clusters = read_clusters(read, tuple(groups), tuple(context))
+        warn_of_dependence(read, clusters, tuple(context))
     compared = _read_graph(read, position_bias=position_bias, graph=graph, min_labels=min_labels)
     check_edge_weights(edge_weights, read, compared)
     found = _found(
@@ -189,7 +191,9 @@ def _same_prompt(read: PreferenceData) -> dict[str, int]:
     repeated = repeated_values(
         read.context_table([name for name in read.feature_map.variables if name in read.columns])
     )
-    return {name: count for name, count in repeated.items() if count}
+    found = {name: count for name, count in repeated.items() if count}
+    shared = read.shared_texts
+    return found if shared is None else found | dict.fromkeys(shared.names, shared.n_repeats)
 
 
 def _clusters(groups: Clusters | None) -> pd.DataFrame:

@@ -146,6 +146,26 @@ def names_in(features: str) -> Names:
     return Names(tuple(values), tuple(name for name in calls if name not in values), tuple(alone))
 
 
+@lru_cache(_REMEMBERED)
+def read_by_functions(features: str) -> frozenset[str]:
+    """Names in the features that a function reads, such as text(); C() only says that a column is a category.
+
+    Examples
+    --------
+    >>> sorted(read_by_functions("text(prompt, 2) + C(topic) + length"))
+    ['prompt']
+    """
+    factors = dict.fromkeys(factor for term in terms_of(features) for factor in term.factors)
+    found = set()
+    for factor in factors:
+        for node in ast.walk(_parse(factor.code, features)):
+            if isinstance(node, ast.Call) and getattr(node.func, "id", None) not in ("C", "Q"):
+                inside = [part for argument in node.args for part in ast.walk(argument)]
+                found |= {part.id for part in inside if isinstance(part, ast.Name)}
+                found |= {quoted for part in inside if (quoted := _quoted(part)) is not None}
+    return frozenset(found)
+
+
 def _parse(code: str, features: str) -> ast.expr:
     try:
         return ast.parse(code, mode="eval").body

@@ -1,0 +1,142 @@
+"""Texts that stand under several contexts: found, warned of, and never split over folds."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import dmlrank as dr
+from dmlrank.data.shared_texts import SharedTexts, find_shared_texts, join_shared
+
+TEXT = "winner ~ text(prompt, 20) | model_a + model_b"
+
+
+def battles(n=999, n_texts=170, seed=0):
+    """Every text prefers models in its own way, and stands under many identifiers."""
+    rng = np.random.default_rng(seed)
+    letters = np.array(list("abcdefghijklmnopqrstuvwxyz"))
+    words = ["".join(letters[rng.integers(26, size=6)]) for _ in range(2 * n_texts)]
+    of_context = rng.integers(n_texts, size=n)
+    strength = 2 * rng.normal(size=(n_texts, 3))
+    a = rng.integers(3, size=n)
+    b = (a + rng.integers(1, 3, size=n)) % 3
+    gap = strength[of_context, a] - strength[of_context, b]
+    won = rng.random(n) < 1 / (1 + np.exp(-gap))
+    vectors = rng.normal(size=(n_texts, 8))
+    return pd.DataFrame(
+        {
+            "winner": np.where(won, "model_a", "model_b"),
+            "model_a": np.array(["m0", "m1", "m2"])[a],
+            "model_b": np.array(["m0", "m1", "m2"])[b],
+            "id": np.arange(n),
+            "prompt": [f"{words[2 * t]} {words[2 * t + 1]}" for t in of_context],
+            "vector": [vectors[t] for t in of_context],
+        }
+        | {f"e{k}": vectors[of_context, k] for k in range(6)}
+    )
+
+
+@pytest.fixture(scope="module")
+def data():
+    return battles()
+
+
+FORMULAS = {
+    "text": TEXT,
+    "vectors": "winner ~ vector | model_a + model_b",
+    "array": "winner ~ array | model_a + model_b",
+    "numbers": "winner ~ e0 + e1 + e2 + e3 + e4 + e5 | model_a + model_b",
+    "function": "winner ~ size(prompt) | model_a + model_b",
+}
+
+
+@pytest.fixture(autouse=True)
+def quiet(ignore_warnings):
+    """Results keep their warnings."""
+
+
+def repeats_told(result):
+    return [text for text in result.diagnostics.warnings if "repeat a value of" in text]
+
+
+def fit(data, formula=TEXT, **options):
+    env = {"array": np.stack(list(data["vector"])), "size": lambda column: column.str.len() * 1.0}
+    settings = {"context": "id", "tune": None, "propensity": "marginal", "min_labels": 1, "env": env} | options
+    settings |= {"rng": 0, "n_jobs": 1}
+    return dr.dml_rank(formula, data, **settings)
+
+
+@pytest.mark.parametrize("kind", FORMULAS)
+def test_contexts_with_one_text_are_warned_of_and_share_a_fold(data, kind):
+    repeats = len(data) - data["prompt"].nunique()
+    result = fit(data, FORMULAS[kind])
+    (told,) = repeats_told(result)
+    assert told.startswith(f"{repeats} of 999 contexts repeat a value of")
+    assert "under another 'id'" in told
+    folds = pd.Series(result.steps.repetitions[0].folds.fold).groupby(data["prompt"].to_numpy()).nunique()
+    assert folds.max() == 1
+
+
+def test_check_says_it_once(data):
+    found = dr.check(TEXT, data, context="id", min_labels=1)
+    told = [problem for problem in found.problems if "repeat a value of 'prompt'" in problem]
+    assert len(told) == 1
+    assert "context='prompt' joins them" in told[0]
+    assert found.same_prompt == {"prompt": 999 - data["prompt"].nunique()}
+
+
+def test_what_the_advice_says_stops_the_warning(data):
+    assert not repeats_told(fit(data, context="prompt"))
+    assert not repeats_told(fit(data, cov_type="cluster", cov_kwds={"groups": "prompt"}))
+
+
+def test_without_context_the_repeats_are_warned_of_too(data):
+    (told,) = repeats_told(fit(data, context=None))
+    assert "context='prompt' joins them" in told
+
+
+def test_held_out_labels_are_not_those_of_the_same_text(data):
+    """Dealt by identifier, a text is learnt from its copies: its log-loss was 0.67 where that of a new text is 0.76."""
+    losses = [
+        fit(table, FORMULAS["vectors"], tune={"n_estimators": 50}).diagnostics.log_loss
+        for table in (data, data.assign(id=data["prompt"]))
+    ]
+    assert losses[0] == pytest.approx(losses[1], rel=0.08)
+
+
+def test_the_deal_does_not_depend_on_the_order_of_the_rows(data):
+    shuffled = data.sample(frac=1, random_state=1)
+    one, other = fit(data, FORMULAS["vectors"]), fit(shuffled, FORMULAS["vectors"])
+    np.testing.assert_allclose(one.params, other.params, atol=1e-10)
+
+
+def test_contexts_of_their_own_are_dealt_as_ever(data):
+    alone = data.drop_duplicates("prompt").reset_index(drop=True)
+    result = fit(alone)
+    assert not repeats_told(result)
+    assert result.steps.data.shared_texts is None
+    assert len(np.unique(result.steps.repetitions[0].folds.unit)) == len(alone)
+
+
+@pytest.mark.parametrize(
+    ("features", "columns"),
+    [
+        ("C(topic)", {"topic": pd.Series(list("abcab") * 20)}),
+        ("lower(topic)", {"topic": pd.Series(list("abcab") * 20)}),
+        ("length", {"length": pd.Series(np.round(np.random.default_rng(0).normal(size=200), 1))}),
+        ("flags", {"flags": np.eye(4)[np.arange(200) % 4]}),
+        ("whole", {"whole": pd.Series([np.arange(3) + i % 60 for i in range(200)])}),
+        ("text(prompt, 2)", {"prompt": pd.Series([f"text {i}" for i in range(200)])}),
+        ("text(prompt, 2)", {"prompt": pd.Series([f"text {i}" for i in range(100)] + [None] * 20)}),
+    ],
+)
+def test_what_is_no_text_or_never_repeated_is_left_alone(features, columns):
+    assert find_shared_texts(features, columns) is None
+
+
+def test_units_with_a_text_in_common_become_one():
+    shared = SharedTexts(("prompt",), "prompt", np.array([0, 1, 2, 1, 3, 4, 5, 6]))
+    assert join_shared(np.array([0, 0, 1, 1, 2, 3, 4, 5]), shared, 2).tolist() == [0, 0, 0, 0, 2, 3, 4, 5]
+    # One joint unit of half of the contexts would be more than a fold of three.
+    assert join_shared(np.array([0, 0, 1, 1, 2, 3, 4, 5]), shared, 3).tolist() == [0, 0, 1, 1, 2, 3, 4, 5]
