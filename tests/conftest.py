@@ -26,7 +26,7 @@ import pyarrow.parquet
 import pytest
 
 import dmlrank as dr
-from dmlrank.cli.files import read_frame
+from dmlrank.cli.read_files import read_frame
 from dmlrank.data.columns import Columns
 from dmlrank.data.formula.features import FeatureMap
 from dmlrank.data.preferences import PreferenceData, first_rows, gather_cells

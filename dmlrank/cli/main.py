@@ -3,21 +3,30 @@
 from __future__ import annotations
 
 import argparse
+import math
+import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, TypeAlias
 
 from .. import datasets
+from .._utils.atomic_write import write_file
 from .._version import __version__
 from ..api import check, dml_rank, read_json
-from ..exceptions import DmlrankError, OptionError
+from ..exceptions import DmlrankError, FileWriteError, OptionError
 from ..inference.simultaneous import METHODS
 from ..options import OPTIONS, Option
 from ..planning.contrasts import Against, Top
+from ..report.table import Summary
 from ..results.comparison import Comparison, named_results
-from .files import FORMATS, names_of_files, read_frame, read_verdicts, write_figure, write_summary
+from ..results.rank_results import RankResults
+from .arguments import CommandParser
+from .column_roles import ColumnRoles
+from .read_files import FORMATS, Frame, read_frames
+from .write_files import check_outputs, names_of_files, write_figure, write_outputs, write_table
 
-_Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
+_Commands: TypeAlias = "argparse._SubParsersAction[CommandParser]"
 
 
 # Options of the API that are passed on as they are, in its own words.
@@ -26,6 +35,12 @@ PASSED_ON = tuple(name for name, option in OPTIONS.items() if option.argument is
 CHECKED = ("context", "min_labels", "missing", "n_folds", "position_bias", "graph", "edge_weights", "votes")
 _DEMO_FORMULA = "winner ~ C(category) + length | model_a + model_b"
 _FUNCTIONALS = ("bt", "borda", "rank_centrality")
+# Options that name a file to write.
+_WRITTEN = ("csv", "pairs", "ranks", "reversals", "json", "html", "latex", "markdown", "plot", "out")
+# What a shell reports of a process that Ctrl-C or a closed pipe has ended.
+_INTERRUPTED, _BROKEN_PIPE = 130, 141
+
+_Writers: TypeAlias = list[tuple[str | None, Callable[[str], object]]]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -39,20 +54,43 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Returns
     -------
     int
-        0, or 2 after an error, whose message is on standard error.
+        0; 2 after an error, whose message is on standard error; 130 after Ctrl-C; 141 where the reader of standard
+        output is gone, as ``head`` is after its lines.
     """
     given = _parser().parse_args(arguments)
     try:
-        return int(given.run(given) or 0)
+        given.run(given)
+        sys.stdout.flush()
     except DmlrankError as error:
-        print(f"dmlrank: {error}", file=sys.stderr)
-        return 2
+        return _failed(str(error))
+    except KeyboardInterrupt:
+        print("dmlrank: interrupted; files that were not written yet are as they were", file=sys.stderr)
+        return _INTERRUPTED
+    except OSError as error:
+        _drop_output()
+        return _BROKEN_PIPE if isinstance(error, BrokenPipeError) else _failed(f"nothing can be printed: {error}")
+    return 0
+
+
+def _failed(why: str) -> int:
+    print(f"dmlrank: {why}", file=sys.stderr)
+    return 2
+
+
+def _drop_output() -> None:
+    """Send what is left to be printed nowhere, so that the end of the process does not try again."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="dmlrank", description="Rank models from pairwise preferences.")
+    parser = argparse.ArgumentParser(
+        prog="dmlrank",
+        description="Rank models from pairwise preferences.",
+        epilog=f"Files end with {', '.join(FORMATS)}, perhaps compressed (.gz .bz2 .xz); - is standard input. In csv, "
+        "models, prompts, clusters and labels are read as text, other columns as numbers where every cell is one.",
+    )
     parser.add_argument("--version", action="version", version=f"dmlrank {__version__}")
-    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    commands = parser.add_subparsers(required=True, metavar="COMMAND", parser_class=CommandParser)
     for add_command in (_add_demo, _add_check, _add_fit, _add_design, _add_compare):
         add_command(commands)
     return parser
@@ -79,7 +117,8 @@ def _add_check(commands: _Commands) -> None:
 
 
 def _check(given: argparse.Namespace) -> None:
-    print(check(given.formula, read_frame(given.file), env={}, **_options(given, CHECKED)))
+    roles = _roles(given.formula, given)
+    print(check(given.formula, _frames(given, given.file, roles)["file"], env={}, **_options(given, CHECKED)))
 
 
 def _add_fit(commands: _Commands) -> None:
@@ -99,22 +138,20 @@ def _add_fit(commands: _Commands) -> None:
 
 
 def _fit(given: argparse.Namespace) -> None:
-    results = dml_rank(given.formula, read_frame(given.file), env={}, **_fit_options(given))
-    if given.csv:
-        results.tidy(method=given.method).to_csv(given.csv, index=False)
-    if given.pairs:
-        results.t_test_pairwise().result_frame.to_csv(given.pairs, index=False)
-    if given.ranks:
-        results.ranks().to_csv(given.ranks, index_label="model")
+    _check_outputs(given, [given.file])
+    results = _fitted(given.formula, given.file, given)
     summary = results.summary()
-    write_summary(summary, html=given.html, latex=given.latex, markdown=given.markdown)
-    if given.json:
-        results.to_json(given.json)
-    if given.plot:
-        write_figure(results, given.plot)
-    print(summary)
-    if results.judge is not None:
-        print(f"\n{results.judge}")
+    _show(
+        summary if results.judge is None else f"{summary}\n\n{results.judge}",
+        [
+            (given.csv, lambda path: write_table(path, results.tidy(method=given.method))),
+            (given.pairs, lambda path: write_table(path, results.t_test_pairwise().result_frame)),
+            (given.ranks, lambda path: write_table(path, results.ranks(), "model")),
+            *_pages(given, summary),
+            (given.json, results.to_json),
+            (given.plot, lambda path: write_figure(path, results)),
+        ],
+    )
 
 
 def _add_design(commands: _Commands) -> None:
@@ -143,8 +180,11 @@ def add_design_options(command: argparse.ArgumentParser) -> None:
 
 
 def _design(given: argparse.Namespace) -> None:
-    options = _fit_options(given)
-    results = dml_rank(given.formula, read_frame(given.file), env={}, **options)
+    further = [given.prompts_file] if given.prompts_file else []
+    _check_outputs(given, [given.file, *further])
+    roles = _roles(given.formula, given)
+    frames = _frames(given, given.file, roles, new=given.prompts_file)
+    results = dml_rank(given.formula, frames["file"], env={}, **_fit_options(given, frames))
     plan = results.design(
         given.budget,
         given.criterion,
@@ -153,14 +193,16 @@ def _design(given: argparse.Namespace) -> None:
         min_propensity=given.min_propensity,
         one_pair=given.one_pair,
         explore=given.explore,
-        newdata=read_frame(given.prompts_file) if given.prompts_file else None,
+        newdata=frames.get("new"),
         from_scratch=given.from_scratch,
     )
-    if given.out:
-        plan.export(given.out, given.rng)
-    if given.plot:
-        write_figure(plan, given.plot)
-    print(plan.summary(results.estimates.alpha))
+    _show(
+        plan.summary(results.estimates.alpha),
+        [
+            (given.out, lambda path: plan.export(path, given.rng)),
+            (given.plot, lambda path: write_figure(path, plan)),
+        ],
+    )
 
 
 def _contrasts(given: argparse.Namespace) -> Top | Against | list[str] | None:
@@ -191,6 +233,7 @@ def _add_compare(commands: _Commands) -> None:
 
 
 def _compare(given: argparse.Namespace) -> None:
+    _check_outputs(given, given.inputs)
     if "~" in given.inputs[0]:
         found = _compared_functionals(given)
     else:
@@ -201,15 +244,16 @@ def _compare(given: argparse.Namespace) -> None:
                 f"compare needs two or more stored results (fit --json), or a formula and a file; got {paths}"
             )
         found = named_results(given.names or names_of_files(paths), [read_json(path) for path in paths])
-    if given.csv:
-        found.tidy().to_csv(given.csv, index=False)
-    if given.reversals:
-        found.reversals().to_csv(given.reversals, index=False)
     summary = found.summary()
-    write_summary(summary, html=given.html, latex=given.latex, markdown=given.markdown)
-    if given.plot:
-        write_figure(found, given.plot)
-    print(summary)
+    _show(
+        summary,
+        [
+            (given.csv, lambda path: write_table(path, found.tidy())),
+            (given.reversals, lambda path: write_table(path, found.reversals())),
+            *_pages(given, summary),
+            (given.plot, lambda path: write_figure(path, found)),
+        ],
+    )
 
 
 def _compared_functionals(given: argparse.Namespace) -> Comparison:
@@ -222,7 +266,7 @@ def _compared_functionals(given: argparse.Namespace) -> Comparison:
     names = given.names or functionals
     given.functional = functionals[0]
     formula, file = given.inputs
-    results = [dml_rank(formula, read_frame(file), env={}, **_fit_options(given))]
+    results = [_fitted(formula, file, given)]
     results += [results[0].update(functional=functional) for functional in functionals[1:]]
     return named_results(names, results)
 
@@ -238,14 +282,16 @@ def _refuse_fit_options(given: argparse.Namespace) -> None:
 def add_options(command: argparse.ArgumentParser, names: Sequence[str]) -> None:
     """A formula, a file, and some options."""
     command.add_argument("formula", metavar="FORMULA", help="'winner ~ features | model_a + model_b'")
-    command.add_argument("file", metavar="FILE", help=", ".join(FORMATS))
+    command.add_argument("file", metavar="FILE", help=f"{', '.join(FORMATS)}, perhaps with .gz; - is standard input")
     add_keywords(command, names)
 
 
 def add_keywords(command: argparse.ArgumentParser, names: Sequence[str]) -> None:
     """Options by name, groups and categories."""
     for name in names:
-        command.add_argument(f"--{name}", f"--{name.replace('_', '-')}", **_described(OPTIONS[name]))
+        # The dashed spelling, which help shows, and the API's.
+        spellings = dict.fromkeys([f"--{name.replace('_', '-')}", f"--{name}"])
+        command.add_argument(*spellings, **_described(OPTIONS[name]))
     command.add_argument(
         "--groups", nargs="+", metavar="COLUMN", help="cov_kwds groups: prompt, or prompt and annotator"
     )
@@ -297,16 +343,90 @@ def _tables(what: str) -> dict[str, str]:
     return {"html": f"{what} as HTML", "latex": f"{what} as LaTeX (needs booktabs)", "markdown": f"{what} as Markdown"}
 
 
-def _fit_options(given: argparse.Namespace) -> dict[str, Any]:
+def _check_outputs(given: argparse.Namespace, inputs: Sequence[str]) -> None:
+    """Raise before a fit where a file that a command is to write cannot be written."""
+    further = [given.unlabelled] if given.unlabelled else []
+    read = [*inputs, *further, *_judge_files(given.judge_file or ()).values()]
+    check_outputs({name: getattr(given, name) for name in _WRITTEN if hasattr(given, name)}, read)
+
+
+def _pages(given: argparse.Namespace, summary: Summary) -> _Writers:
+    """What writes a summary in every format that is asked for."""
+    made: dict[str, Callable[[], str]] = {
+        "html": summary.as_html,
+        "latex": summary.as_latex,
+        "markdown": summary.as_markdown,
+    }
+    return [(getattr(given, name), partial(_write_page, text=text)) for name, text in made.items()]
+
+
+def _write_page(path: str, text: Callable[[], str]) -> None:
+    write_file(path, text())
+
+
+def _show(shown: object, writers: _Writers) -> None:
+    """Write files and print; files that cannot be written are named at the end, when everything else is done."""
+    failed = write_outputs(writers)
+    print(shown)
+    if failed:
+        raise FileWriteError("; ".join(failed))
+
+
+def _fitted(formula: str, file: str, given: argparse.Namespace) -> RankResults:
+    """The fit of a file."""
+    frames = _frames(given, file, _roles(formula, given))
+    return dml_rank(formula, frames["file"], env={}, **_fit_options(given, frames))
+
+
+def _roles(formula: str, given: argparse.Namespace) -> ColumnRoles:
+    """What the columns of files without types hold, by formula and options."""
+    return ColumnRoles.of_fit(
+        formula,
+        context=given.context or (),
+        groups=given.groups or (),
+        judge=getattr(given, "judge", None) or (),
+        propensity_formula=getattr(given, "propensity_formula", None),
+    )
+
+
+def _frames(given: argparse.Namespace, file: str, roles: ColumnRoles, new: str | None = None) -> dict[str, Frame]:
+    """All frames of a command: ``file``, ``unlabelled``, ``new``, and verdicts by ``judge NAME``."""
+    paths, of = {"file": file}, {"file": roles}
+    for key, path in (("unlabelled", getattr(given, "unlabelled", None)), ("new", new)):
+        if path:
+            paths[key], of[key] = path, roles
+    for name, path in _judge_files(getattr(given, "judge_file", None) or ()).items():
+        paths[f"judge {name}"], of[f"judge {name}"] = path, roles.of_verdicts
+    return read_frames(paths, of)
+
+
+def _judge_files(files: Sequence[str]) -> dict[str, str]:
+    """Files of verdicts by the name of their judge; the name is empty where there is one file without.
+
+    Raises
+    ------
+    OptionError
+        If there are several files and not each has a name of its own.
+    """
+    named = [text.partition("=") for text in files]
+    if len(files) == 1 and not named[0][1]:
+        return {"": files[0]}
+    if not all(equals for _, equals, _ in named) or len({name for name, _, _ in named}) < len(named):
+        raise OptionError(f"--judge-file takes one file, or several as NAME=FILE with different names; got {files}")
+    return {name: path for name, _, path in named}
+
+
+def _fit_options(given: argparse.Namespace, frames: dict[str, Frame]) -> dict[str, Any]:
     options = _options(given, PASSED_ON)
     if given.tune:
         options["tune"] = None if given.tune == "none" else given.tune
-    if given.unlabelled:
-        options["unlabelled"] = read_frame(given.unlabelled)
-    if given.judge_file:
+    if "unlabelled" in frames:
+        options["unlabelled"] = frames["unlabelled"]
+    verdicts = {key.removeprefix("judge "): frame for key, frame in frames.items() if key.startswith("judge ")}
+    if verdicts:
         if given.judge:
             raise OptionError("verdicts are in columns (--judge) or in files (--judge-file), not in both")
-        options["judge"] = read_verdicts(given.judge_file)
+        options["judge"] = verdicts[""] if set(verdicts) == {""} else verdicts
     return options
 
 
@@ -316,12 +436,19 @@ def _options(given: argparse.Namespace, names: Sequence[str]) -> dict[str, Any]:
     if given.groups:
         options["cov_kwds"] = {"groups": given.groups}
     if given.categories:
-        options["categories"] = dict(_label_and_meaning(pair) for pair in given.categories)
+        options["categories"] = {
+            label: meaning for pair in given.categories for label, meaning in _labels_and_meaning(pair)
+        }
     return options
 
 
-def _label_and_meaning(pair: str) -> tuple[str, str]:
+def _labels_and_meaning(pair: str) -> list[tuple[object, str]]:
+    """The label as text and, where it is one, as the number that it is in the data."""
     label, equals, meaning = pair.rpartition("=")
     if not equals:
         raise OptionError(f"--categories takes LABEL=MEANING, such as 'skipped=tie'; read was {pair!r}")
-    return label, meaning
+    try:
+        number = float(label)
+    except ValueError:
+        number = math.nan
+    return [(label, meaning), (number, meaning)] if math.isfinite(number) else [(label, meaning)]

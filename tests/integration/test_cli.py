@@ -3,6 +3,11 @@
 from __future__ import annotations
 
 import argparse
+import errno
+import gzip
+import io
+import json
+import os
 import pathlib
 import subprocess
 import sys
@@ -12,7 +17,9 @@ import pandas as pd
 import pytest
 
 import dmlrank as dr
-from dmlrank.cli.main import PASSED_ON, add_fit_options, main
+from dmlrank.cli.column_roles import ColumnRoles
+from dmlrank.cli.main import PASSED_ON, _parser, add_fit_options, main
+from dmlrank.cli.read_files import read_frame
 from dmlrank.options import OPTIONS
 
 FORMULA = "winner ~ 1 | model_a + model_b"
@@ -309,3 +316,318 @@ def test_every_option_of_a_plan_has_its_word():
     words = {action.dest for action in parser._actions}
     assert set(inspect.signature(dr.RankResults.design).parameters) - {"self", "newdata"} <= words
     assert "prompts_file" in words
+
+
+# --- text is read as text -----------------------------------------------------------------------------------------
+
+
+NAMES = {
+    "versions": ["4.1", "4.10", "4.100"],
+    "zeros": ["001", "01", "1"],
+    "long": ["12345678901234567890", "12345678901234567891", "12345678901234567892"],
+    "exponents": ["1e10", "10e9", "100e8"],
+    "words": ["None", "null", "NA"],
+    "truth": ["True", "TRUE", "true"],
+    "dates": ["2024-01-01", "2024-01-02", "inf"],
+}
+ENDS = ("", "0", ".0", "00", "1", "01", "x")
+
+
+def battles_of(models, prompts, n=360):
+    rng = np.random.default_rng(0)
+    a = rng.integers(3, size=n)
+    b = (a + rng.integers(1, 3, size=n)) % 3
+    won = rng.random(n) < 0.6
+    names = np.array(models, dtype=object)
+    return pd.DataFrame(
+        {
+            "winner": np.where(won, "model_a", "model_b"),
+            "model_a": names[a],
+            "model_b": names[b],
+            "q": np.array(prompts, dtype=object)[np.arange(n) // 3 % len(prompts)],
+            "length": rng.normal(size=n)[np.arange(n) // 3 % len(prompts)] * 1e3 / 3,
+        }
+    )
+
+
+def written_as(frame, kind, folder):
+    path = folder / f"battles.{kind}"
+    if "csv" in kind or "tsv" in kind:
+        frame.to_csv(path, index=False, sep="\t" if "tsv" in kind else ",")
+    elif kind == "json":
+        path.write_text(json.dumps(frame.to_dict(orient="records")))
+    else:
+        path.write_text("\n".join(json.dumps(row) for row in frame.to_dict(orient="records")))
+    return str(path)
+
+
+def fitted(path, folder, *words):
+    out = folder / "fit.json"
+    formula = "winner ~ length | model_a + model_b"
+    options = ["--rng", "0", "--min-labels", "1", "--propensity", "marginal", "--tune", "none", "--n-folds", "2"]
+    assert main(["fit", formula, path, *options, "--json", str(out), *words]) == 0
+    return dr.read_json(out)
+
+
+def from_frame(frame, **options):
+    fixed = {"rng": 0, "min_labels": 1, "propensity": "marginal", "tune": None, "n_folds": 2}
+    return dr.dml_rank("winner ~ length | model_a + model_b", frame, **fixed, **options)
+
+
+@pytest.mark.parametrize("kind", ["csv", "tsv", "csv.gz", "json", "jsonl"])
+@pytest.mark.parametrize("names", NAMES.values(), ids=NAMES)
+def test_text_gives_the_same_bits_as_from_the_frame(names, kind, tmp_path, capsys, ignore_warnings):
+    frame = battles_of(names, list(dict.fromkeys(f"{name}{end}" for name in names for end in ENDS)))
+    read = fitted(
+        written_as(frame, kind, tmp_path), tmp_path, "--context", "q", "--cov-type", "cluster", "--groups", "q"
+    )
+    expected = from_frame(frame, context="q", cov_type="cluster", cov_kwds={"groups": "q"})
+    assert read.to_json() == expected.to_json()
+
+
+def test_floats_and_whole_numbers_of_csv_are_exact(tmp_path, capsys, ignore_warnings):
+    frame = battles_of(["a", "b", "c"], range(90)).astype({"q": "int64"})
+    assert fitted(written_as(frame, "csv", tmp_path), tmp_path, "--context", "q").to_json() == (
+        from_frame(frame, context="q").to_json()
+    )
+
+
+def test_a_large_csv_has_one_spelling_of_each_name(tmp_path):
+    path = tmp_path / "large.csv"
+    rows = ["model_a,1.0,2.50"] * 300_000 + ["model_b,beta,1.0"] * 300_000
+    path.write_text("\n".join(["winner,model_a,model_b", *rows]))
+    read = read_frame(str(path), ColumnRoles.of_fit(FORMULA))
+    assert [sorted(read[name].unique()) for name in ("model_a", "model_b")] == [["1.0", "beta"], ["1.0", "2.50"]]
+
+
+@pytest.mark.parametrize("kind", ["csv", "jsonl"])
+@pytest.mark.parametrize("word", ["None", "null", "NA", "nan"])
+def test_words_for_nothing_are_labels_as_in_the_api(word, kind, tmp_path, capsys, ignore_warnings):
+    frame = battles_of(["a", "b", "c"], range(360))
+    frame.loc[::4, "winner"] = word
+    assert main(["fit", FORMULA, written_as(frame, kind, tmp_path)]) == 2
+    assert f"unknown winner label '{word}'" in capsys.readouterr().err
+    frame["winner"] = frame["winner"].where(frame["winner"] != word)
+    path = written_as(frame.astype(object).where(frame.notna(), None), kind, tmp_path)
+    assert fitted(path, tmp_path).estimates.description.n_votes == 270
+
+
+def test_a_numeric_label_is_named_by_its_text(tmp_path, capsys, ignore_warnings):
+    frame = battles_of(["a", "b", "c"], range(360))
+    frame["winner"] = np.random.default_rng(1).choice([1, 0, 0.5], len(frame))
+    for kind in ("csv", "jsonl"):
+        read = fitted(written_as(frame, kind, tmp_path), tmp_path, "--categories", "0.5=tie")
+        assert read.to_json() == from_frame(frame, categories={0.5: "tie"}).to_json()
+
+
+def test_winners_that_are_names_of_models(tmp_path, capsys, ignore_warnings):
+    frame = battles_of(["4.1", "4.10", "3.5"], range(360))
+    frame["winner"] = frame["model_a"].where(frame["winner"] == "model_a", frame["model_b"])
+    assert fitted(written_as(frame, "csv", tmp_path), tmp_path).to_json() == from_frame(frame).to_json()
+
+
+def test_features_are_numbers_where_every_cell_is_one():
+    read = ColumnRoles(names=("q",)).typed(
+        pd.DataFrame(
+            {
+                "q": ["1", "01", None],
+                "whole": ["1", "-2", "30"],
+                "holes": ["1", "NA", None],
+                "floats": ["0.1", "1e-3", "inf"],
+                "zeros": ["001", "2", "3"],
+                "long": ["1", "2", "12345678901234567890"],
+                "truth": ["True", "False", "True"],
+                "text": ["NA", "1", "x"],
+                "empty": [None, None, None],
+            },
+            dtype=object,
+        )
+    )
+    assert [column.dtype.kind for _, column in read.items()] == list("OiffOObOf")
+    assert read["q"].tolist() == ["1", "01", None]
+    assert read["floats"].tolist() == [0.1, 1e-3, np.inf]
+    assert read["text"].tolist() == ["NA", "1", "x"]
+
+
+def test_a_feature_that_names_something_is_not_read_as_fewer_numbers(tmp_path, capsys):
+    frame = battles_of(["a", "b", "c"], ["1", "1.0", "2"])
+    call = ["fit", "winner ~ q | model_a + model_b", written_as(frame, "csv", tmp_path), "--context", "q"]
+    assert main(call) == 2
+    assert "as names '1' and '1.0' are two, as numbers one" in capsys.readouterr().err
+
+
+def test_verdicts_in_csv_are_about_prompts_with_numbers_in_parquet(tmp_path, capsys, ignore_warnings):
+    frame = battles_of(["a", "b", "c"], range(120)).astype({"q": "int64"})
+    verdicts = frame.drop_duplicates(["q", "model_a", "model_b"])[["q", "model_a", "model_b", "winner"]]
+    frame.loc[frame["q"] % 3 == 0, "winner"] = None
+    frame.to_parquet(tmp_path / "battles.parquet")
+    verdicts.to_parquet(tmp_path / "verdicts.parquet")
+    (tmp_path / "other").mkdir()
+    written_as(frame, "csv", tmp_path)
+    for kind in ("csv", "jsonl"):
+        os.replace(written_as(verdicts, kind, tmp_path / "other"), tmp_path / f"verdicts.{kind}")
+    shown = set()
+    for battles, kind in (("parquet", "csv"), ("csv", "jsonl"), ("csv", "csv"), ("parquet", "parquet")):
+        files = str(tmp_path / f"battles.{battles}"), "--judge-file", str(tmp_path / f"verdicts.{kind}")
+        shown.add(fitted(files[0], tmp_path, "--context", "q", *files[1:]).to_json())
+    assert len(shown) == 1
+
+
+@pytest.mark.parametrize("kind", ["csv", "tsv", "csv.gz", "json", "jsonl", "parquet", "feather"])
+def test_standard_input_is_read_by_its_beginning(kind, tmp_path, capsys, monkeypatch, ignore_warnings):
+    frame = battles_of(["a", "b", "c"], range(120)).astype({"q": "str"})
+    path = tmp_path / f"battles.{kind}"
+    if kind in ("parquet", "feather"):
+        (frame.to_parquet if kind == "parquet" else frame.to_feather)(path)
+    else:
+        written_as(frame, kind, tmp_path)
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(path.read_bytes())))
+    assert fitted("-", tmp_path, "--context", "q").to_json() == from_frame(frame, context="q").to_json()
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"")))
+    assert main(["fit", FORMULA, "-"]) == 2
+    assert "standard input is empty" in capsys.readouterr().err
+    assert main(["fit", FORMULA, "-", "--unlabelled", "-"]) == 2
+    assert "stands for one file" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "words"),
+    [
+        ("a.json", b"{}\n[1]", "needed are objects"),
+        ("a.json", b"[]", "it holds nothing"),
+        ("a.json", b'{"winner": {"0": "x"}, "model_a": {"0": "y"}}', "orient='records'"),
+        ("a.jsonl", b'{"a": 1}\nnonsense', "line 2"),
+        ("a.json", b"[" * 100_000, "cannot be read as JSON"),
+        ("a.csv", b"a,b\n1,2,3\n", "cannot be read as csv"),
+        ("a.csv", b"\xff\xfe\x00", "cannot be read as csv"),
+        ("a.csv", b"", "cannot be read as csv"),
+        ("a.csv.gz", b"winner,model_a", "cannot be read as csv"),
+        ("a.csv.gz", gzip.compress(b"winner,model_a,model_b" * 99)[:-9], "cannot be read as csv"),
+        ("a.csv.xz", b"winner,model_a", "cannot be read as csv"),
+        ("a.csv", b"winner,model_a,model_b,model_a\nx,y,z,y\n", "several columns named 'model_a'"),
+        ("a.parquet.gz", gzip.compress(b"PAR1"), "cannot be read as parquet"),
+    ],
+)
+def test_files_that_are_not_what_their_names_say(name, content, words, tmp_path, capsys):
+    (tmp_path / name).write_bytes(content)
+    assert main(["fit", FORMULA, str(tmp_path / name)]) == 2
+    assert words in capsys.readouterr().err
+    assert main(["fit", FORMULA, str(tmp_path)]) == 2
+    assert "is a folder; needed is a file" in capsys.readouterr().err
+
+
+# --- files that are written, and how a command ends ---------------------------------------------------------------
+
+
+@pytest.mark.parametrize("option", ["csv", "pairs", "ranks", "html", "latex", "markdown", "json", "plot"])
+def test_files_that_cannot_be_written_are_found_before_the_fit(csv, tmp_path, capsys, monkeypatch, option):
+    monkeypatch.setattr("dmlrank.cli.main.dml_rank", lambda *_, **__: pytest.fail("a fit was made"))
+    ending = ".png" if option == "plot" else ".x"
+    for path, words in (
+        (tmp_path / "none" / f"out{ending}", "there is no folder"),
+        (tmp_path, "is a folder; needed is the name of a file"),
+    ):
+        assert main(["fit", FORMULA, csv, f"--{option}", str(path)]) == 2
+        shown = capsys.readouterr().err
+        assert shown.startswith(f"dmlrank: --{option}: '{path}'")
+        assert words in shown
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--csv", "FILE"], "is a file that is read; it would be overwritten"),
+        (["--csv", "out.x", "--html", "./out.x"], "name one file"),
+        (["--plot", "out.pgn"], "the ending names the format, one of .eps"),
+        (["--plot", "out"], "the ending names the format"),
+    ],
+)
+def test_outputs_that_cannot_be_meant(csv, tmp_path, capsys, monkeypatch, words, message):
+    monkeypatch.chdir(tmp_path)
+    before = pathlib.Path(csv).read_bytes()
+    assert main(["fit", FORMULA, csv, *[csv if word == "FILE" else word for word in words]]) == 2
+    assert message in capsys.readouterr().err
+    assert pathlib.Path(csv).read_bytes() == before
+    assert main(["design", FORMULA, csv, "--budget", "9", "--out", "plan.txt"]) == 2
+    assert "a plan is written as .csv or .json" in capsys.readouterr().err
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["battles.csv"]
+
+
+def test_a_disk_that_fills_during_the_fit_leaves_the_summary_and_the_other_files(csv, tmp_path, capsys, monkeypatch):
+    def fails(*_, **__):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(pathlib.Path, "write_bytes", fails)
+    out = tmp_path / "out.png"
+    assert main(["fit", FORMULA, csv, "--rng", "0", "--csv", str(tmp_path / "out.csv"), "--plot", str(out)]) == 2
+    shown = capsys.readouterr()
+    assert "Nonparametric Ranking Results" in shown.out
+    assert "out.csv' cannot be written: No space left on device" in shown.err
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["battles.csv", "out.png"]
+
+
+def test_ctrl_c_ends_with_130(csv, capsys, monkeypatch):
+    def interrupted(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("dmlrank.cli.main.dml_rank", interrupted)
+    assert main(["fit", FORMULA, csv]) == 130
+    shown = capsys.readouterr()
+    assert "interrupted" in shown.err
+    assert not shown.out
+
+
+@pytest.mark.skipif(os.name != "posix", reason="pipes and devices are Unix's")
+def test_a_reader_that_leaves_and_a_full_device(csv, tmp_path):
+    call = [sys.executable, "-W", "ignore", "-m", "dmlrank.cli", "check", FORMULA, csv]
+    read, write = os.pipe()
+    os.close(read)
+    gone = subprocess.run(call, stdout=write, stderr=subprocess.PIPE, text=True, check=False)
+    os.close(write)
+    assert (gone.returncode, gone.stderr) == (141, "")
+    if os.path.exists("/dev/full"):
+        with open("/dev/full", "w") as full:
+            ended = subprocess.run(call, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+        assert ended.returncode == 2
+        assert ended.stderr.splitlines() == ["dmlrank: nothing can be printed: [Errno 28] No space left on device"]
+
+
+# --- words in any order -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["--context", "q", "r", "FORMULA", "b.csv", "--rng", "3"],
+        ["FORMULA", "--context", "q", "r", "b.csv", "--rng", "3"],
+        ["FORMULA", "--rng", "3", "--context", "q", "r", "b.csv"],
+        ["--rng", "3", "--cont", "q", "r", "FORMULA", "b.csv"],
+        ["FORMULA", "b.csv", "--context", "q", "r", "--rng=3"],
+        ["--context", "q", "r", "--rng", "3", "--", "FORMULA", "b.csv"],
+    ],
+)
+def test_formula_and_file_stand_anywhere(words):
+    given = _parser().parse_args(["fit", *[FORMULA if word == "FORMULA" else word for word in words]])
+    assert (given.formula, given.file, given.context, given.rng) == (FORMULA, "b.csv", ["q", "r"], 3)
+
+
+def test_files_of_other_commands_stand_anywhere():
+    given = _parser().parse_args(["compare", "--names", "a", "b", "one.json", "two.json"])
+    assert (given.inputs, given.names) == (["one.json", "two.json"], ["a", "b"])
+    given = _parser().parse_args(["compare", "--names", "a", "b", FORMULA, "b.csv"])
+    assert (given.inputs, given.names) == ([FORMULA, "b.csv"], ["a", "b"])
+    given = _parser().parse_args(["fit", FORMULA, "--judge-file", "v.csv", "w.csv", "-"])
+    assert (given.file, given.judge_file) == ("-", ["v.csv", "w.csv"])
+    given = _parser().parse_args(["design", "--budget", "-1", "--contrasts", "a - b", FORMULA, "b.csv"])
+    assert (given.budget, given.contrasts, given.file) == (-1, ["a - b"], "b.csv")
+
+
+@pytest.mark.parametrize("command", ["demo", "check", "fit", "design", "compare"])
+def test_help_shows_every_option_once(command, capsys):
+    with pytest.raises(SystemExit):
+        main([command, "--help"])
+    shown = capsys.readouterr().out
+    described = [line.split()[0].rstrip(",") for line in shown.splitlines() if line.startswith("  --")]
+    assert len({option.replace("_", "-") for option in described}) == len(described)
+    assert "--min_labels" not in shown
+    assert ("--min-labels" in shown) == (command != "demo")

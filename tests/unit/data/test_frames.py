@@ -13,7 +13,7 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
-from dmlrank.cli.files import read_frame
+from dmlrank.cli.read_files import read_frame
 from dmlrank.data.columns import check_names
 from dmlrank.data.frames import (
     as_array,

@@ -1,0 +1,195 @@
+"""Columns by role: which hold names, labels or numbers, for files whose cells have no type (csv)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from ..data.formula.parse import Formula, names_in, one_sided, parse_formula
+from ..data.frames import name_of
+from ..data.outcomes import is_category
+from ..exceptions import DataError
+
+# A number as csv files have it. One that begins with a zero, such as 007, is a name.
+_NUMBER = re.compile(r"[+-]?(?:(?:0|[1-9]\d*)(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?|[+-]?(?:inf|infinity)", re.IGNORECASE)
+_WHOLE = re.compile(r"[+-]?\d+")
+# What stands for a missing number, in a column of numbers only: in a column of text these are words.
+_NO_NUMBER = frozenset(
+    ("NA", "N/A", "n/a", "#N/A", "#NA", "<NA>", "NULL", "null", "None", "NaN", "nan", "-NaN", "-nan")
+)
+_NAN = frozenset(("NaN", "nan"))
+_TRUTH = {"True": True, "TRUE": True, "true": True, "False": False, "FALSE": False, "false": False}
+_INT64 = np.iinfo(np.int64)
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnRoles:
+    """What the columns of a file hold; columns without a role are numbers where every cell is one, else text.
+
+    Attributes
+    ----------
+    names : tuple of str
+        Columns of names and identifiers: models, prompts, clusters.
+    labels : tuple of str
+        Columns of labels: numbers where every cell is one and none is the name of a model, else text.
+    models : tuple of str
+        Those of the names that are models.
+    features : tuple of str
+        Columns that features use.
+    is_of_verdicts : bool
+        Whether it is a file of verdicts, whose other columns are labels, too, unless they hold probabilities.
+    """
+
+    names: tuple[str, ...] = ()
+    labels: tuple[str, ...] = ()
+    models: tuple[str, ...] = ()
+    features: tuple[str, ...] = ()
+    is_of_verdicts: bool = False
+
+    @classmethod
+    def of_fit(
+        cls,
+        formula: str,
+        *,
+        context: Sequence[str] = (),
+        groups: Sequence[str] = (),
+        judge: Sequence[str] = (),
+        propensity_formula: str | None = None,
+    ) -> ColumnRoles:
+        """The roles that a formula and the options of a fit give.
+
+        Raises
+        ------
+        FormulaError
+            If the formula cannot be read.
+
+        Examples
+        --------
+        >>> roles = ColumnRoles.of_fit("winner ~ length | model_a + model_b", context=["question_id"])
+        >>> roles.names, roles.labels, roles.features
+        (('model_a', 'model_b', 'question_id'), ('winner',), ('length',))
+        """
+        parsed = parse_formula(formula)
+        models = (parsed.first, parsed.second)
+        verdicts = () if judge and all(is_category(name) for name in judge) else tuple(judge)
+        further = one_sided(propensity_formula) if propensity_formula else None
+        features = names_in(parsed.features).values + (names_in(further).values if further else ())
+        return cls((*models, *context, *groups), _labels(parsed, verdicts), models, features)
+
+    @property
+    def of_verdicts(self) -> ColumnRoles:
+        """The roles of a file of verdicts on the same prompts and models."""
+        return ColumnRoles(self.names, self.labels[:1], self.models, is_of_verdicts=True)
+
+    def typed(self, cells: pd.DataFrame) -> pd.DataFrame:
+        """The columns of a file as what they are.
+
+        Parameters
+        ----------
+        cells : DataFrame of str
+            The file's cells as they stand; empty ones are missing.
+
+        Raises
+        ------
+        DataError
+            If a column is a feature and names something, and two of its names are the same number.
+        """
+        return pd.DataFrame({name: self._typed(cells, name) for name in cells.columns}, index=cells.index)
+
+    def _typed(self, cells: pd.DataFrame, name: str) -> pd.Series:
+        column = cells[name]
+        if name in self.names:
+            return _named_feature(column) if name in self.features else _as_text(column)
+        if name in self.labels or (self.is_of_verdicts and not is_category(name)):
+            found = [cells[model] for model in self.models if model in cells.columns]
+            return _labels_of(column, found)
+        return numbers_or_text(column, _NO_NUMBER)
+
+
+def numbers_or_text(column: pd.Series, missing: Iterable[str] = _NO_NUMBER) -> pd.Series:
+    """A column of strings as whole numbers, floats or truth values where every cell is one; else as it stands.
+
+    Floats are those that Python reads, to the last bit. A whole number beyond 64 bits, or that begins with a zero, is
+    text, and so is the whole column.
+
+    Parameters
+    ----------
+    column : Series of str
+        Missing where a cell is empty.
+    missing : iterable of str
+        Words that stand for a missing cell among numbers.
+
+    Examples
+    --------
+    >>> numbers_or_text(pd.Series(["1", "2.5", "NA"])).tolist(), numbers_or_text(pd.Series(["01", "2"])).tolist()
+    ([1.0, 2.5, nan], ['01', '2'])
+    """
+    codes, levels = pd.factorize(column)
+    words = [str(level).strip() for level in levels]
+    absent = np.array([word in missing or not word for word in words] + [True])
+    known = [word for word, gone in zip(words, absent, strict=False) if not gone]
+    holes = absent[codes]
+    if known and all(word in _TRUTH for word in known):
+        values: list[object] = [None if gone else _TRUTH[w] for w, gone in zip(words, absent, strict=False)]
+        made = np.array([*values, None], dtype=object)[codes]
+        return pd.Series(made if holes.any() else made.astype(bool), index=column.index, name=column.name)
+    if not all(_NUMBER.fullmatch(word) for word in known):
+        return _as_text(column)
+    if known and all(_WHOLE.fullmatch(word) for word in known):
+        whole = [0 if gone else int(w) for w, gone in zip(words, absent, strict=False)]
+        if min(whole) < _INT64.min or max(whole) > _INT64.max:
+            return _as_text(column)
+        if not holes.any():
+            return pd.Series(np.array([*whole, 0])[codes], index=column.index, name=column.name)
+    floats = np.array([np.nan if gone else float(w) for w, gone in zip(words, absent, strict=False)] + [np.nan])
+    return pd.Series(floats[codes], index=column.index, name=column.name)
+
+
+def _labels(formula: Formula, verdicts: tuple[str, ...]) -> tuple[str, ...]:
+    return verdicts if formula.probabilities else (formula.outcome, *verdicts)
+
+
+def _labels_of(column: pd.Series, models: Sequence[pd.Series]) -> pd.Series:
+    """Labels as numbers where all are numbers and none but 0 and 1 is a model's name; else as text."""
+    numbers = numbers_or_text(column, _NAN)
+    if numbers.dtype.kind not in "iuf":
+        return numbers
+    named = set().union(*(found.dropna().unique() for found in models))
+    words = column.dropna().unique()
+    return _as_text(column) if any(word in named and float(word) not in (0, 1) for word in words) else numbers
+
+
+def _named_feature(column: pd.Series) -> pd.Series:
+    """A column that names something and is a feature, too: its numbers, if no two names are the same number."""
+    numbers = numbers_or_text(column)
+    if numbers.dtype.kind in "iuf" and numbers.nunique() < column.nunique():
+        seen = pd.DataFrame({"word": column, "number": numbers}).drop_duplicates().dropna()
+        one, other, *_ = seen.loc[seen["number"].duplicated(keep=False)].sort_values("number")["word"]
+        raise DataError(
+            f"column {column.name!r} names something and is a feature: as names {one!r} and {other!r} are two, as "
+            f"numbers one; put the names into a column of their own"
+        )
+    return numbers
+
+
+def _as_text(column: pd.Series) -> pd.Series:
+    """The cells as Python strings, None where missing."""
+    values = column.astype(object)
+    return values.where(values.notna(), None)
+
+
+def whole_numbers_as_text(column: pd.Series) -> pd.Series:
+    """Names that are whole numbers as csv files have them: as text; other columns as they are.
+
+    Examples
+    --------
+    >>> whole_numbers_as_text(pd.Series([3, 12])).tolist()
+    ['3', '12']
+    """
+    if column.dtype.kind in "iu" or pd.api.types.infer_dtype(column, skipna=True) == "integer":
+        return column.astype(object).map(name_of, na_action="ignore").astype(object)
+    return column

@@ -1,0 +1,203 @@
+"""Reading frames from files of the command line and from standard input: csv, JSON, parquet, Arrow IPC."""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import io
+import json
+import lzma
+import sys
+import zlib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any, TypeAlias
+
+import pandas as pd
+
+from ..data.frames import arrow_module
+from ..exceptions import DataError, OptionError, nearest
+from .column_roles import ColumnRoles, whole_numbers_as_text
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+Frame: TypeAlias = "pd.DataFrame | pa.Table"
+
+STANDARD_INPUT = "-"
+FORMATS = {
+    ".csv": "csv",
+    ".tsv": "csv with tabs",
+    ".json": "JSON",
+    ".jsonl": "JSON",
+    ".ndjson": "JSON",
+    ".parquet": "parquet",
+    ".feather": "Arrow IPC",
+    ".arrow": "Arrow IPC",
+}
+_COMPRESSED = {".gz": gzip.decompress, ".bz2": bz2.decompress, ".xz": lzma.decompress}
+# What compressed and Arrow files begin with.
+_MARKS = {b"\x1f\x8b": ".gz", b"BZh": ".bz2", b"\xfd7zXZ\x00": ".xz"}
+_ARROW_MARKS = {b"PAR1": "parquet", b"ARROW1": "Arrow IPC"}
+
+
+def read_frames(paths: Mapping[str, str], roles: Mapping[str, ColumnRoles]) -> dict[str, Frame]:
+    """Frames of several files that share names, each with its roles.
+
+    Cells of csv have no type. Where one of the files is csv, names that are whole numbers in the others become text.
+
+    Raises
+    ------
+    DataError, MissingExtraError
+        As :func:`read_frame` does.
+    OptionError
+        If standard input is named twice.
+    """
+    if list(paths.values()).count(STANDARD_INPUT) > 1:
+        raise OptionError("'-', standard input, stands for one file; name the others")
+    read = {key: _read(path, roles[key]) for key, path in paths.items()}
+    if len({typed for _, typed in read.values()}) < 2:
+        return {key: frame for key, (frame, _) in read.items()}
+    return {key: _with_text_names(frame, roles[key].names) for key, (frame, _) in read.items()}
+
+
+def read_frame(path: str, roles: ColumnRoles | None = None) -> Frame:
+    """A frame from a file: pandas for csv and JSON, a pyarrow Table for parquet and Arrow IPC (feather).
+
+    Parameters
+    ----------
+    path : str
+        Its ending names the kind, before it perhaps ``.gz``, ``.bz2`` or ``.xz``; ``-`` is standard input, whose kind
+        its first bytes tell.
+    roles : ColumnRoles, optional
+        What the columns of a csv file hold.
+
+    Raises
+    ------
+    DataError
+        If the file does not exist, its kind is not known, or it cannot be read as what its name says.
+    MissingExtraError
+        If its kind needs pyarrow, which is not installed.
+    """
+    return _read(path, roles or ColumnRoles())[0]
+
+
+def known_file(path: str) -> bool:
+    """Whether a word is the name of a file that can be read, by its ending, or standard input."""
+    return path == STANDARD_INPUT or _endings(path)[0] in FORMATS
+
+
+def _read(path: str, roles: ColumnRoles) -> tuple[Frame, bool]:
+    """The frame, and whether its cells have types of their own."""
+    kind, compression = _endings(path)
+    shown = "standard input" if path == STANDARD_INPUT else repr(path)
+    if path != STANDARD_INPUT:
+        if Path(path).is_dir():
+            raise DataError(f"{path!r} is a folder; needed is a file: {', '.join(FORMATS)}")
+        if kind not in FORMATS:
+            raise DataError(
+                f"{path!r} is of an unknown kind; readable are {', '.join(FORMATS)}{nearest(kind, FORMATS)}"
+            )
+        if not Path(path).exists():
+            raise DataError(f"there is no file {path!r}")
+    file_format = FORMATS.get(kind, "a file")
+    try:
+        content = sys.stdin.buffer.read() if path == STANDARD_INPUT else Path(path).read_bytes()
+        if path == STANDARD_INPUT:
+            compression = next((ending for mark, ending in _MARKS.items() if content.startswith(mark)), "")
+        if compression:
+            content = _COMPRESSED[compression](content)
+        if path == STANDARD_INPUT:
+            file_format = _format_of(content)
+        return _parsed(content, file_format, roles), not file_format.startswith("csv")
+    except (DataError, ImportError):
+        raise
+    except (ValueError, OSError, EOFError, RecursionError, zlib.error, lzma.LZMAError) as error:
+        raise DataError(f"{shown} cannot be read as {file_format}: {error}") from None
+
+
+def _endings(path: str) -> tuple[str, str]:
+    """The ending that names the kind, and that of a compression, or nothing.
+
+    Examples
+    --------
+    >>> _endings("battles.csv.gz"), _endings("battles.jsonl")
+    (('.csv', '.gz'), ('.jsonl', ''))
+    """
+    last = Path(path).suffix.lower()
+    if last in _COMPRESSED:
+        return Path(Path(path).stem).suffix.lower(), last
+    return last, ""
+
+
+def _format_of(content: bytes) -> str:
+    """What standard input holds, by its beginning."""
+    for mark, kind in _ARROW_MARKS.items():
+        if content.startswith(mark):
+            return kind
+    start = content[:4096].removeprefix(b"\xef\xbb\xbf").lstrip()
+    if not start:
+        raise DataError("standard input is empty; needed is csv, JSON, parquet or Arrow IPC")
+    if start[:1] in (b"{", b"["):
+        return "JSON"
+    head = start.split(b"\n", 1)[0]
+    return "csv with tabs" if b"\t" in head and b"," not in head else "csv"
+
+
+def _parsed(content: bytes, file_format: str, roles: ColumnRoles) -> Frame:
+    if file_format.startswith("csv"):
+        return roles.typed(_cells(io.BytesIO(content), "\t" if "tabs" in file_format else ","))
+    if file_format == "JSON":
+        return _records(content.decode("utf-8-sig"))
+    arrow_module(f"{file_format} files")
+    from pyarrow import BufferReader, feather, parquet
+
+    file = BufferReader(content)
+    return parquet.read_table(file) if file_format == "parquet" else feather.read_table(file)
+
+
+def _cells(file: IO[bytes], separator: str) -> pd.DataFrame:
+    """The cells of a csv file as they stand, empty ones missing, and its first row as names of the columns."""
+    table = pd.read_csv(
+        file, sep=separator, header=None, dtype=str, keep_default_na=False, na_values=[""], encoding="utf-8-sig"
+    )
+    head = [f"Unnamed: {place}" if pd.isna(name) else name for place, name in enumerate(table.iloc[0])]
+    twice = [name for name in head if head.count(name) > 1]
+    if twice:
+        raise ValueError(f"there are several columns named {twice[0]!r}; every column needs a name of its own")
+    return table.iloc[1:].set_axis(head, axis=1).reset_index(drop=True)
+
+
+def _records(text: str) -> pd.DataFrame:
+    """The objects of a JSON array, or of lines of JSON, as rows; nothing is turned into another type."""
+    if text.lstrip().startswith("["):
+        records = json.loads(text)
+    else:
+        # Not splitlines(): a JSON string may hold a line separator such as U+2028 as it is.
+        records = [_line(line, number) for number, line in enumerate(text.split("\n"), start=1) if line.strip()]
+    odd = next((record for record in records if not isinstance(record, dict)), None)
+    if not records or odd is not None:
+        found = "nothing" if not records else f"a {type(odd).__name__}"
+        raise ValueError(f"needed are objects, a row each, in an array or one per line; it holds {found}")
+    if len(records) == 1 and all(isinstance(entry, dict) for entry in records[0].values()):
+        raise ValueError("it holds one object of columns; needed is an object per row (pandas: orient='records')")
+    return pd.DataFrame(records, dtype=object)
+
+
+def _line(line: str, number: int) -> Any:
+    try:
+        return json.loads(line)
+    except ValueError as error:
+        raise ValueError(f"line {number}: {error}") from None
+
+
+def _with_text_names(frame: Frame, names: Sequence[str]) -> Frame:
+    """A frame in which names that are whole numbers are text, as they are in csv."""
+    if isinstance(frame, pd.DataFrame):
+        return frame.assign(**{name: whole_numbers_as_text(frame[name]) for name in names if name in frame.columns})
+    pa = arrow_module("an Arrow table")
+    for name in names:
+        place = frame.schema.get_field_index(name)
+        if place >= 0 and pa.types.is_integer(frame.schema.field(place).type):
+            frame = frame.set_column(place, name, frame.column(place).cast(pa.string()))
+    return frame

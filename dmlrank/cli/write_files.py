@@ -1,0 +1,113 @@
+"""Files that the command line writes: checked before a fit, written beside and renamed after it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol, cast
+
+import pandas as pd
+
+from .._utils.atomic_write import check_writable, errors_of, write_file, written_beside
+from ..exceptions import DmlrankError, FileWriteError, MissingExtraError, OptionError, nearest
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+_PLANS = (".csv", ".json")
+
+
+class Plottable(Protocol):
+    """Anything with a figure: a result, a comparison, a plan."""
+
+    def plot(self) -> Axes: ...
+
+
+def check_outputs(outputs: Mapping[str, str | None], inputs: Iterable[str]) -> None:
+    """Raise, before anything is computed, where a file could not be written at the end.
+
+    Parameters
+    ----------
+    outputs : mapping
+        The path of each option, or None.
+    inputs : iterable of str
+        Files that are read.
+
+    Raises
+    ------
+    FileWriteError
+        If a path is a folder, or no file can be made in its folder.
+    OptionError
+        If a path is that of two options or of a file that is read, or its ending names no format.
+    MissingExtraError
+        If a figure needs matplotlib, which is not installed.
+    """
+    given = {option: path for option, path in outputs.items() if path is not None}
+    for option, path in given.items():
+        if option == "plot":
+            _check_figure(path)
+        if option == "out" and Path(path).suffix.lower() not in _PLANS:
+            raise OptionError(f"--out {path!r}: a plan is written as .csv or .json")
+        with suppress(OSError):
+            if any(os.path.samefile(path, read) for read in inputs if os.path.exists(read)):
+                raise OptionError(f"--{option} {path!r} is a file that is read; it would be overwritten")
+        twice = [other for other, same in given.items() if other != option and _same_file(same, path)]
+        if twice:
+            raise OptionError(f"--{option} and --{twice[0]} name one file, {path!r}; needed are two")
+        try:
+            check_writable(path)
+        except FileWriteError as error:
+            raise FileWriteError(f"--{option}: {error}") from None
+
+
+def write_outputs(writers: Iterable[tuple[str | None, Callable[[str], object]]]) -> list[str]:
+    """Write to every path that is given; what went wrong, so that what was computed is still shown."""
+    failed = []
+    for path, write in writers:
+        if path is not None:
+            try:
+                write(path)
+            except DmlrankError as error:
+                failed.append(str(error))
+    return failed
+
+
+def write_table(path: str, table: pd.DataFrame, index_label: str | None = None) -> None:
+    """Write a table as csv, its index in a column of this name where one is given."""
+    write_file(path, table.to_csv(index=index_label is not None, index_label=index_label))
+
+
+def write_figure(path: str, shown: Plottable) -> None:
+    """Write the figure of ``shown.plot()``, in the format that the path's ending names."""
+    # Not get_figure(root=True), which matplotlib has since 3.10: these axes are in a figure of their own.
+    figure = cast("Figure", shown.plot().figure)
+    with written_beside(path) as beside, errors_of(path):
+        figure.savefig(beside)
+
+
+def names_of_files(paths: list[str]) -> list[str]:
+    """Names of stored results: those of their files, or their whole paths where these repeat."""
+    stems = [Path(path).stem for path in paths]
+    return stems if len(set(stems)) == len(stems) else list(paths)
+
+
+def _check_figure(path: str) -> None:
+    try:
+        from matplotlib.backend_bases import FigureCanvasBase
+    except ImportError:
+        raise MissingExtraError("plots need matplotlib: pip install 'dmlrank[plot]'") from None
+    known = [f".{ending}" for ending in FigureCanvasBase.get_supported_filetypes()]
+    ending = Path(path).suffix.lower()
+    if ending not in known and not Path(path).is_dir():
+        raise OptionError(
+            f"--plot {path!r}: the ending names the format, one of {' '.join(known)}{nearest(ending, known)}"
+        )
+
+
+def _same_file(one: str, other: str) -> bool:
+    # What is no file, such as /dev/null, may be written to twice.
+    paths = os.path.realpath(one), os.path.realpath(other)
+    return paths[0] == paths[1] and (os.path.isfile(paths[0]) or not os.path.exists(paths[0]))
