@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
@@ -14,7 +13,8 @@ from numpy.typing import NDArray
 from scipy.sparse import coo_matrix
 from scipy.sparse.csgraph import connected_components
 
-from ..exceptions import DmlrankWarning, listed
+from .._utils.warning_collection import warn
+from ..exceptions import listed
 from .columns import value_codes
 from .formula.parse import read_by_functions
 from .frames import each_vector, is_vector_column
@@ -144,7 +144,7 @@ def warn_of_shared_texts(shared: SharedTexts | None, groups: Sequence[IntArray],
         Columns that identify a context.
     """
     if shared is not None and not shared.is_known and not any(shared.within(group) for group in groups):
-        warnings.warn(explain_shared_texts(shared, context), DmlrankWarning, stacklevel=2)
+        warn(explain_shared_texts(shared, context), stacklevel=2)
 
 
 def explain_shared_texts(shared: SharedTexts, context: tuple[str, ...]) -> str:
