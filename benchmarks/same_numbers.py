@@ -28,18 +28,20 @@ Numbers = dict[str, Any]
 
 def of_result(result: Any) -> Numbers:
     """Every number that a result shows."""
-    pairwise = result.t_test_pairwise().result_frame
-    shown = {
+    shown: Numbers = {
         "params": result.params.to_numpy(),
         "cov": result.cov_params().to_numpy(),
         "plugin": result.plugin.to_numpy(),
         "influence": result.influence,
-        "conf_int": result.conf_int().to_numpy(),
         "tidy": result.tidy().select_dtypes("number").to_numpy(dtype=float),
-        "pairwise": pairwise.select_dtypes("number").to_numpy(dtype=float),
         "augment": result.augment().select_dtypes("number").to_numpy(dtype=float),
         "summary": result.summary().as_text(),
     }
+    if not result.estimates.has_intervals:
+        return shown
+    pairwise = result.t_test_pairwise().result_frame
+    shown["conf_int"] = result.conf_int().to_numpy()
+    shown["pairwise"] = pairwise.select_dtypes("number").to_numpy(dtype=float)
     if result.names == result.models:
         shown["ranks"] = result.ranks().to_csv()
     return shown

@@ -16,9 +16,11 @@ __all__ = [
     "FrameTypeError",
     "GraphError",
     "HypothesisError",
+    "IntervalWarning",
     "JudgeError",
     "MissingDataError",
     "MissingExtraError",
+    "NoIntervalError",
     "NuisanceError",
     "OptionError",
     "OptionTypeError",
@@ -38,6 +40,10 @@ class DmlrankError(Exception):
 
 class DmlrankWarning(UserWarning):
     """Base class of every warning that dmlrank gives."""
+
+
+class IntervalWarning(DmlrankWarning):
+    """A sign that standard errors, intervals and tests of a fit may not hold."""
 
 
 class FormulaError(DmlrankError, ValueError):
@@ -94,6 +100,10 @@ class OptionTypeError(DmlrankError, TypeError):
 
 class HypothesisError(DmlrankError, ValueError):
     """A hypothesis cannot be read, or the scores cannot answer it."""
+
+
+class NoIntervalError(DmlrankError, ValueError):
+    """The result is an estimate without intervals: nothing is known of how far off it may be."""
 
 
 class UnknownModelError(DmlrankError, KeyError):

@@ -47,11 +47,15 @@ def decimals(std_errors: NDArray[np.float64], fewest: int = 3) -> int:
 
 
 def score_text(score: float, std_error: float, digits: int) -> str:
-    """A score with its standard error in brackets.
+    """A score with its standard error in brackets, where it has one.
 
     Examples
     --------
     >>> score_text(0.51234, 0.0321, 3)
     '0.512 (0.032)'
+    >>> score_text(0.51234, float("nan"), 3)
+    '0.512'
     """
+    if np.isnan(std_error):
+        return f"{score:.{digits}f}"
     return f"{score:.{digits}f} ({std_error:.{digits}f})"

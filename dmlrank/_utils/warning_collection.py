@@ -17,37 +17,41 @@ from ..exceptions import DmlrankWarning
 T = TypeVar("T")
 R = TypeVar("R")
 
-_collected: ContextVar[list[str] | None] = ContextVar("dmlrank_warnings", default=None)
+_collected: ContextVar[list[DmlrankWarning] | None] = ContextVar("dmlrank_warnings", default=None)
 
 
-def warn(message: str, stacklevel: int = 1) -> None:
+def warn(message: str | DmlrankWarning, stacklevel: int = 1, kind: type[DmlrankWarning] = DmlrankWarning) -> None:
     """Give a :class:`DmlrankWarning`: to what collects them, else to Python's warnings.
 
     Parameters
     ----------
-    message : str
+    message : str or DmlrankWarning
+        A sentence, or a warning that was collected before and is given again.
     stacklevel : int
         Whose line Python's warning names: 1 is the line that calls this function, 2 the caller of that.
+    kind : type
+        The kind of warning that a sentence is given as.
     """
+    warning = message if isinstance(message, DmlrankWarning) else kind(message)
     collected = _collected.get()
     if collected is None:
-        warnings.warn(message, DmlrankWarning, stacklevel=stacklevel + 1)
+        warnings.warn(warning, stacklevel=stacklevel + 1)
     else:
-        collected.append(message)
+        collected.append(warning)
 
 
 @contextmanager
-def collected_warnings() -> Iterator[list[str]]:
-    """The package's own warnings that are given within, as sentences; nothing else sees them.
+def collected_warnings() -> Iterator[list[DmlrankWarning]]:
+    """The package's own warnings that are given within; nothing else sees them.
 
     Examples
     --------
     >>> with collected_warnings() as given:
     ...     warn("few clusters")
     >>> given
-    ['few clusters']
+    [DmlrankWarning('few clusters')]
     """
-    given: list[str] = []
+    given: list[DmlrankWarning] = []
     token = _collected.set(given)
     try:
         yield given
@@ -66,7 +70,7 @@ def with_callers_collection(work: Callable[[T], R]) -> Callable[[T], R]:
     ...     thread.start()
     ...     thread.join()
     >>> given
-    ['few clusters']
+    [DmlrankWarning('few clusters')]
     """
     callers = _collected.get()
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from .._utils.warning_collection import warn
 from ..data.preferences import Cells, FloatArray, IntArray
+from ..exceptions import IntervalWarning
 from ..functionals.base import is_linear
 from ..functionals.protocols import Score
 from ..nuisance.outcome_model.cross_fit import MuModel
@@ -209,6 +210,7 @@ def warn_of(validity: Validity, std_errors: FloatArray, models: Sequence[str], n
             f"{validity.effective_contexts[least]:.0f} of {n_contexts:,} prompts: a few labels with rare outcomes or "
             f"small propensities decide it, and its interval may be far too short; {advice}",
             stacklevel=2,
+            kind=IntervalWarning,
         )
     ratio = np.abs(validity.second_order) / np.where(std_errors > 0, std_errors, np.inf)
     if np.nanmax(ratio, initial=0.0) > _LARGE:
@@ -218,6 +220,7 @@ def warn_of(validity: Validity, std_errors: FloatArray, models: Sequence[str], n
             f"estimated {validity.second_order[worst]:+.3g}, {ratio[worst]:.1f} standard errors; functional="
             f"'borda' has no such bias",
             stacklevel=2,
+            kind=IntervalWarning,
         )
     # NaN compares false: without a slope there is nothing to say.
     if validity.moved > _MOVED and not _SLOPES[0] <= validity.calibration <= _SLOPES[1]:
@@ -226,4 +229,5 @@ def warn_of(validity: Validity, std_errors: FloatArray, models: Sequence[str], n
             f"the fitted probabilities are {how}: their calibration slope is {validity.calibration:.2f} where 1 is "
             f"right; another learner or more labels may be needed",
             stacklevel=2,
+            kind=IntervalWarning,
         )

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, ParamSpec, TypeVar
 
 from .._utils.warning_collection import collected_warnings, warn
+from ..exceptions import DmlrankWarning
 from ..nuisance.boosting.random_search import RandomSearch
 
 P = ParamSpec("P")
@@ -27,13 +28,13 @@ class CachedStep:
     arguments : tuple
         What it was called with: arguments by place, then arguments by name.
     result : object
-    warnings : tuple of str
+    warnings : tuple of DmlrankWarning
         The package's own warnings that it gave.
     """
 
     arguments: tuple[Any, ...]
     result: Any
-    warnings: tuple[str, ...]
+    warnings: tuple[DmlrankWarning, ...]
 
 
 class Cache:

@@ -8,6 +8,7 @@ import numpy as np
 
 from .._utils.log_loss import log_loss
 from ..data.preferences import FloatArray, PreferenceData
+from ..exceptions import DmlrankWarning, IntervalWarning
 from ..functionals.base import output_names
 from ..inference.simultaneous import critical_value
 from ..nuisance.outcome_model.cross_fit import ConstantMu
@@ -22,7 +23,7 @@ from .state import Steps
 _TINY = 1e-15
 
 
-def collect(steps: Steps, given_warnings: tuple[str, ...]) -> Estimates:
+def collect(steps: Steps, given_warnings: tuple[DmlrankWarning, ...]) -> Estimates:
     """The estimates of a fit."""
     functional, data, o = steps.setup.functional, steps.data, steps.options
     gauge = functional.gauge(data.n_items)
@@ -46,6 +47,7 @@ def collect(steps: Steps, given_warnings: tuple[str, ...]) -> Estimates:
         diagnostics=_diagnostics(steps, given_warnings),
         outputs=() if names == data.items else names,
         judge=judge_figures(steps),
+        extrapolation=steps.extrapolation.reason,
     )
 
 
@@ -99,11 +101,13 @@ def _learner(steps: Steps) -> str:
     return name if not constant else f"{name} ({constant} folds: shares)"
 
 
-def _diagnostics(steps: Steps, given_warnings: tuple[str, ...]) -> Diagnostics:
+def _diagnostics(steps: Steps, given_warnings: tuple[DmlrankWarning, ...]) -> Diagnostics:
     if steps.likelihood:
         return _likelihood_diagnostics(steps, steps.likelihood.log_loss, given_warnings)
     data, first, labels = steps.data, steps.first, steps.evaluated.labels
     position_effect, position_z = position_test(steps)
+    if steps.extrapolation.n_pairs or not steps.estimator.valid_intervals:
+        position_z = float("nan")
     share = labels.votes.sum(axis=0) / data.n_votes
     loss = log_loss(labels.mu, labels.votes, smallest=_TINY) / data.n_votes
     chosen = share[share > 0]
@@ -118,13 +122,14 @@ def _diagnostics(steps: Steps, given_warnings: tuple[str, ...]) -> Diagnostics:
         mu_floored=steps.evaluated.n_floored,
         mu_entries=steps.evaluated.n_entries,
         pairs_left_out=steps.setup.n_left_out,
-        pairs_extrapolated=steps.setup.n_extrapolated,
+        pairs_extrapolated=steps.extrapolation.n_pairs,
         models_dropped=steps.dropped,
         labels=data.labels,
         outcome_kind=data.outcome_kind,
         votes_dropped=data.n_votes_dropped,
         contexts_added=data.n_added,
-        warnings=given_warnings,
+        warnings=tuple(str(one) for one in given_warnings),
+        doubts=tuple(str(one) for one in given_warnings if isinstance(one, IntervalWarning)),
         floor=first.floor if steps.setup.functional.interior else 0.0,
         subsample=0 if first.sample is None else len(first.sample),
         subsample_price=first.evaluated.target.subsample_inflation,
@@ -165,7 +170,7 @@ def position_test(steps: Steps) -> tuple[float, float]:
     return float(residual.mean()), float(residual.sum() / spread) if both and spread > 0 else float("nan")
 
 
-def _likelihood_diagnostics(steps: Steps, loss: float, given_warnings: tuple[str, ...]) -> Diagnostics:
+def _likelihood_diagnostics(steps: Steps, loss: float, given_warnings: tuple[DmlrankWarning, ...]) -> Diagnostics:
     return Diagnostics(
         log_loss=loss,
         log_loss_constant=float(np.log(2)),
@@ -181,7 +186,8 @@ def _likelihood_diagnostics(steps: Steps, loss: float, given_warnings: tuple[str
         models_dropped=steps.dropped,
         labels=steps.data.labels,
         outcome_kind=steps.data.outcome_kind,
-        warnings=given_warnings,
+        warnings=tuple(str(one) for one in given_warnings),
+        doubts=tuple(str(one) for one in given_warnings if isinstance(one, IntervalWarning)),
     )
 
 

@@ -11,8 +11,9 @@ from numpy.typing import NDArray
 from .._utils.warning_collection import warn
 from ..data.graph import Graph
 from ..data.preferences import FloatArray, PreferenceData
-from ..exceptions import GraphError, OptionError, OptionTypeError, listed
+from ..exceptions import GraphError, IntervalWarning, OptionError, OptionTypeError, listed
 from ..functionals import BradleyTerry, CategoryWeights, Custom, Functional, named
+from .extrapolation import connecting_options
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -28,8 +29,6 @@ class Setup:
         How the pairs are weighted, for the header.
     n_left_out : int
         Pairs with labels that are not on the graph.
-    n_extrapolated : int
-        Pairs on the graph without enough labels.
     """
 
     functional: Functional
@@ -37,7 +36,6 @@ class Setup:
     graph: Graph
     edge_weights: str
     n_left_out: int
-    n_extrapolated: int
 
 
 def restrict_items(
@@ -80,14 +78,14 @@ def explain_disconnected(data: PreferenceData, parts: list[NDArray[np.intp]], mi
     if graph == "votes":
         way_out = "component='largest' ranks the largest component only" if len(parts[0]) > 1 else "collect such votes"
         return f"no vote compares models across {len(parts)} components {shown}; {way_out}"
-    counts = data.pair_counts()
-    looser = [m for m in (5, 2, 1) if m < min_labels and Graph.observed(counts, m, data.ordered).connected]
     advice = ["component='largest' ranks the largest component only"] if len(parts[0]) > 1 else []
-    if looser:
-        advice.append(f"min_labels={looser[0]} would connect them")
-    if data.ordered and Graph.observed(counts, min_labels, ordered=False).connected:
-        advice.append("position_bias=False, where order does not matter, would connect them")
-    advice.append("graph='complete' extrapolates")
+    changes = connecting_options(data, min_labels)
+    if changes is None:
+        advice.append("more votes that compare models across components would connect them")
+    else:
+        options = " with ".join(f"{name}={value!r}" for name, value in changes.items())
+        order = ", if display order does not matter" if "position_bias" in changes else ""
+        advice.append(f"{options} would connect them{order}")
     return (
         f"the comparisons do not connect the models: {len(parts)} components {shown} "
         f"(a pair needs min_labels={min_labels} labelled contexts"
@@ -133,13 +131,11 @@ def set_up(
         functional, weights, compared, edge_weights=_edge_weights(edge_weights, data, compared), ordered=data.ordered
     )
     counts = data.pair_counts()
-    enough = Graph.observed(counts, min_labels, data.ordered).edges
     n_left_out = int(np.triu((counts + counts.T > 0) & ~compared.edges).sum())
-    n_extrapolated = int(np.triu(compared.edges & ~enough).sum())
-    _warn_of_graph(data, bound, compared, n_extrapolated, min_labels)
+    _warn_of_graph(data, bound, compared, min_labels)
     bound.gauge(data.n_items)
     how = edge_weights if isinstance(edge_weights, str) else "given"
-    return Setup(bound, weights, compared, how, n_left_out, n_extrapolated)
+    return Setup(bound, weights, compared, how, n_left_out)
 
 
 def set_up_likelihood(data: PreferenceData, graph: Graph, category_weights: Any) -> Setup:
@@ -158,18 +154,21 @@ def set_up_likelihood(data: PreferenceData, graph: Graph, category_weights: Any)
         )
     counts = data.pair_counts()
     left_out = int(np.triu((counts + counts.T > 0) & ~graph.edges).sum())
-    return Setup(BradleyTerry().bind(weights, graph), weights, graph, "votes", left_out, 0)
+    return Setup(BradleyTerry().bind(weights, graph), weights, graph, "votes", left_out)
 
 
-def _warn_of_graph(
-    data: PreferenceData, functional: Functional, graph: Graph, n_extrapolated: int, min_labels: int
-) -> None:
-    """Warn where scores are extrapolated, or opponents differ by schedule."""
-    if n_extrapolated:
+def _warn_of_graph(data: PreferenceData, functional: Functional, graph: Graph, min_labels: int) -> None:
+    """Warn where pairs that are to be compared have few labels, or opponents differ by schedule."""
+    counts = data.pair_counts()
+    enough, some = (Graph.observed(counts, least, data.ordered).edges for least in (min_labels, 1))
+    n_thin = int(np.triu(graph.edges & some & ~enough).sum())
+    if n_thin:
         warn(
-            f"{n_extrapolated} of {graph.n_edges} pairs on the graph have fewer than {min_labels} labelled contexts"
-            f"{' in an order' if data.ordered else ''}: their scores lean on the learner alone",
+            f"{n_thin:,} of {graph.n_edges:,} pairs on the graph have fewer than min_labels={min_labels} labelled "
+            f"contexts{' in an order' if data.ordered else ''}, and few labels decide how their scores are corrected; "
+            f"graph='observed' leaves such pairs out",
             stacklevel=2,
+            kind=IntervalWarning,
         )
     if functional.name == "borda" and not graph.complete:
         warn(

@@ -10,6 +10,8 @@ from numpy.typing import NDArray
 from ..data.graph import Graph
 from ..data.preferences import FloatArray
 from ..inference.covariance import Covariance
+from ..inference.simultaneous import simultaneous_p_values
+from ..inference.z_tests import z_statistics
 from .estimators import Estimator, estimator_named
 from .judge_value import JudgeFigures
 
@@ -34,7 +36,7 @@ class Diagnostics:
         How much larger the share of the model shown first is than that of the other, averaged over the compared pairs.
     position_z : float
         Its z statistic, a test of "order does not matter" (with ``position_bias=False`` a score test of that
-        assumption); NaN where labels or their order do not vary.
+        assumption); NaN where labels or their order do not vary, and for estimates without intervals.
     mu_floored : int
         Entries of mu that were raised to the floor, for functionals that need one.
     mu_entries : int
@@ -52,7 +54,7 @@ class Diagnostics:
     pairs_left_out : int
         Pairs with labels, but too few to be compared.
     pairs_extrapolated : int
-        Pairs compared without enough labels (``graph="complete"`` or a given graph).
+        Pairs that the scores are made of although nobody compared them (``graph="complete"`` or a given graph).
     models_dropped : tuple of str
         Models left out by ``component=`` or ``min_comparisons=``.
     labels : tuple of (str, str)
@@ -65,6 +67,8 @@ class Diagnostics:
         Contexts that only the frame of ``unlabelled=`` has.
     warnings : tuple of str
         Warnings given during the fit.
+    doubts : tuple of str
+        Those of them that say why intervals may not hold.
     subsample : int
         Prompts that F(mu) is averaged over; 0 where all are.
     subsample_price : float
@@ -94,6 +98,7 @@ class Diagnostics:
     second_order: float = float("nan")
     subsample: int = 0
     subsample_price: float = 0.0
+    doubts: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,6 +194,8 @@ class Estimates:
         Scores that are constants whatever the data say.
     scale : Scale
         In what unit ``estimate``, ``plugin``, ``covariance`` and ``neutral`` are.
+    extrapolation : str
+        Which pairs were never compared, so that there are no intervals, and what has some; empty where there are none.
     outputs : tuple of str
         Names of what is estimated where these are not the models' scores; empty where they are.
     part : str
@@ -217,6 +224,7 @@ class Estimates:
     part: str = ""
     judge: JudgeFigures | None = None
     outputs: tuple[str, ...] = ()
+    extrapolation: str = ""
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -229,15 +237,40 @@ class Estimates:
         return estimator_named(self.estimator)
 
     @property
+    def why_no_intervals(self) -> str:
+        """Why these are estimates without intervals, and what has some; empty where they have intervals."""
+        return self.estimated_by.why_no_intervals or self.extrapolation
+
+    @property
+    def has_intervals(self) -> bool:
+        """Whether there are standard errors, intervals and tests that hold."""
+        return not self.why_no_intervals
+
+    @property
+    def std_errors(self) -> FloatArray:
+        """Standard errors, (d,); NaN where there are no intervals."""
+        errors = self.covariance.std_errors
+        return errors if self.has_intervals else np.full_like(errors, np.nan)
+
+    @property
     def of_models(self) -> bool:
         """Whether the estimates are scores of the models, which can be ranked."""
         return not self.outputs
 
     def against_neutral(self) -> tuple[FloatArray, FloatArray]:
-        """Distance of each score from the neutral value, (d,), and its standard error, (d,)."""
+        """Distance of each score from the neutral value, (d,), and its standard error, (d,), NaN without intervals."""
         n_models = len(self.names)
         if self.neutral is not None:
-            return self.estimate - self.neutral, self.covariance.std_errors
+            return self.estimate - self.neutral, self.std_errors
         centring = np.eye(n_models) - 1 / n_models
         variance = np.diag(centring @ self.covariance.matrix @ centring)
-        return centring @ self.estimate, np.sqrt(np.maximum(variance, 0.0))
+        errors = np.sqrt(np.maximum(variance, 0.0))
+        return centring @ self.estimate, errors if self.has_intervals else np.full_like(errors, np.nan)
+
+    def adjusted_p_values(self) -> FloatArray:
+        """Two-sided p-values of each score against the neutral value, adjusted for all of them by max-t, (d,).
+
+        Where the neutral value is a number, they are below alpha exactly where the simultaneous interval excludes it.
+        """
+        centring = None if self.neutral is not None else np.eye(len(self.names)) - 1 / len(self.names)
+        return simultaneous_p_values(self.covariance, z_statistics(*self.against_neutral()), centring)

@@ -27,8 +27,8 @@ class Estimator:
         The word of ``estimator=``.
     has_first_stages : bool
         Whether it cross-fits mu and pi; an estimator without them comes from the votes alone.
-    valid_intervals : bool
-        Whether its confidence intervals hold.
+    why_no_intervals : str
+        Why its estimates have no confidence intervals, and what has some; empty where they have.
     is_debiased : bool
         Whether F(mu) is corrected, so that its validity can be judged by what the correction leaves.
     assumes_bradley_terry : bool
@@ -49,7 +49,7 @@ class Estimator:
 
     name: str
     has_first_stages: bool = True
-    valid_intervals: bool = True
+    why_no_intervals: str = ""
     is_debiased: bool = True
     assumes_bradley_terry: bool = False
     needs_all_propensities: bool = False
@@ -58,6 +58,11 @@ class Estimator:
     plan_estimator: str = "debiased"
     why_bradley_terry: str = ""
     why_unused: str = ""
+
+    @property
+    def valid_intervals(self) -> bool:
+        """Whether its confidence intervals hold."""
+        return not self.why_no_intervals
 
     @property
     def has_restriction_test(self) -> bool:
@@ -148,9 +153,9 @@ class Estimator:
 DEBIASED = Estimator("debiased")
 PLUGIN = Estimator(
     "plugin",
-    valid_intervals=False,
+    why_no_intervals="the plug-in estimate is not debiased, so that it has the learner's error, which no standard "
+    "error knows; update(estimator='debiased') has intervals",
     is_debiased=False,
-    why_not_by_group="the plug-in is not debiased, and its intervals would be as invalid by group as they are overall",
 )
 BT_RESTRICTED = Estimator(
     "bt_restricted",

@@ -21,6 +21,7 @@ from ..options import Options
 from .cache import Cache
 from .estimand import Setup, comparison_graph, restrict_items, set_up
 from .estimators import estimator_named
+from .extrapolation import Extrapolation, find_extrapolation
 from .state import Source
 
 
@@ -35,6 +36,7 @@ class Inputs:
         Items that were read and are not ranked.
     graph : Graph
     setup : Setup
+    extrapolation : Extrapolation
     clusters : Clusters or None
     context_weight : ndarray, shape (n,), or None
         Weights in the target population.
@@ -50,6 +52,7 @@ class Inputs:
     dropped: tuple[str, ...]
     graph: Graph
     setup: Setup
+    extrapolation: Extrapolation
     clusters: Clusters | None
     context_weight: FloatArray | None
     verdicts: Verdicts | None
@@ -141,6 +144,9 @@ def prepare_inputs(cache: Cache, read: PreferenceData, source: Source, o: Option
         category_weights=o.category_weights,
         functional=estimator.functional(o.functional),
     )
+    extrapolation = cache.call(
+        find_extrapolation, data, setup.functional, setup.graph, min_labels=o.min_labels, propensity=o.propensity
+    )
     estimator.check_outcomes(setup.weights, data.categories)
     clusters = cache.call(read_clusters, data, o.groups, o.context)
     cache.call(warn_of_dependence, data, clusters, o.context)
@@ -160,6 +166,7 @@ def prepare_inputs(cache: Cache, read: PreferenceData, source: Source, o: Option
         dropped=dropped_items(read, data),
         graph=graph,
         setup=setup,
+        extrapolation=extrapolation,
         clusters=clusters,
         context_weight=weight,
         verdicts=verdicts,

@@ -13,6 +13,7 @@ from ..data.read_clusters import Clusters
 from ..estimation.cross_fitting import HeldOutLabels, MuSource
 from ..estimation.diagnostics import Validity, assess, remaining_bias, warn_of
 from ..estimation.influence import InfluenceFunction
+from ..exceptions import IntervalWarning
 from ..functionals import Custom, Dominance, SoftMin
 from ..functionals.base import is_linear, output_names
 from ..inference.covariance import Covariance, unforeseen_constant
@@ -83,6 +84,7 @@ def _with_first_stages(read: PreferenceData, o: Options, source: Source, cache: 
         bias=bias,
         labels=first.evaluated.labels,
         estimator=o.estimator,
+        extrapolated=inputs.extrapolation.n_pairs > 0,
     )
     return Steps(
         options=o,
@@ -101,6 +103,7 @@ def _with_first_stages(read: PreferenceData, o: Options, source: Source, cache: 
         repetitions=repetitions,
         validity=validity,
         verdicts=inputs.verdicts,
+        extrapolation=inputs.extrapolation,
     )
 
 
@@ -159,13 +162,14 @@ def assess_validity(
     bias: FloatArray,
     labels: HeldOutLabels,
     estimator: str,
+    extrapolated: bool,
 ) -> Validity:
-    """Signs that the intervals may not hold, with a warning; the plug-in's are known not to."""
+    """Signs that the intervals may not hold, with a warning where there are intervals."""
     validity, chosen = assess(influence, bias, labels), estimator_named(estimator)
     if chosen.assumes_bradley_terry:
         # The curvature is that of the projection; a Newton step along the model has another remainder.
         validity = replace(validity, second_order=np.full_like(validity.second_order, np.nan))
-    if chosen.valid_intervals:
+    if chosen.valid_intervals and not extrapolated:
         names = output_names(setup.functional, data.items)
         warn_of(validity, covariance.std_errors, names, data.n_contexts, not is_linear(setup.functional))
     return validity
@@ -185,4 +189,5 @@ def check_rank(setup: Setup, covariance: Covariance, items: tuple[str, ...]) -> 
             f"regions that involve it are not to be trusted"
             f"{hint if isinstance(setup.functional, Custom) else ' (few pairs and no features, for example)'}",
             stacklevel=2,
+            kind=IntervalWarning,
         )

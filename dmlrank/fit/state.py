@@ -24,6 +24,7 @@ from ..options import Options
 from .cache import CachedStep
 from .estimand import Setup
 from .estimators import Estimator, estimator_named
+from .extrapolation import Extrapolation
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -107,6 +108,8 @@ class Steps:
     likelihood : BradleyTerryFit or None
     validity : Validity or None
     verdicts : Verdicts or None
+    extrapolation : Extrapolation
+        Pairs that the scores are made of although nobody compared them.
     """
 
     options: Options
@@ -126,6 +129,7 @@ class Steps:
     likelihood: BradleyTerryFit | None = None
     validity: Validity | None = None
     verdicts: Verdicts | None = None
+    extrapolation: Extrapolation = field(default_factory=Extrapolation)
 
     @property
     def estimator(self) -> Estimator:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from ..data.graph import Graph
 from ..data.outcomes import in_other_order
@@ -14,7 +14,7 @@ from ..data.preferences import FloatArray
 from ..exceptions import OptionError, OptionTypeError, listed
 from .base import Gauge
 from .category_weights import CategoryWeights
-from .differentiability import Probe, check_derivative, check_off_graph, check_smooth, check_values
+from .differentiability import Probe, check_derivative, check_off_graph, check_smooth, check_values, uses_pairs
 from .graph_weights import checked_graph
 
 # Length of a finite-difference step, as a share of the smallest probability.
@@ -161,6 +161,10 @@ class Custom:
         if self.directional is not None:
             check_derivative(self.derivative, self._differences, probe, self.title)
         self.gauge(n_items)
+
+    def uses(self, pairs: NDArray[np.bool_]) -> bool:
+        """Whether the outputs depend on the probabilities of these pairs, (K, K)."""
+        return uses_pairs(self.value, Probe.of(len(pairs), self._n_categories()), pairs)
 
     def neutral(self, n_items: int) -> float | None:
         """The reference; without one None (the mean score) for models and 0 for other outputs."""

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ..data.graph import Graph
 from ..data.preferences import FloatArray
@@ -83,20 +84,25 @@ def check_values(function: Function, probe: Probe, title: str) -> FloatArray:
     return values
 
 
+def uses_pairs(function: Function, probe: Probe, pairs: NDArray[np.bool_]) -> bool:
+    """Whether the function depends on the probabilities of these ordered pairs, (K, K)."""
+    moved = probe.draws.copy()
+    moved[:, pairs] = probe.even[:, pairs]
+    before = function(probe.draws)
+    return bool(np.abs(function(moved) - before).max() > _ALIKE * np.abs(before).max(initial=1e-300))
+
+
 def check_off_graph(function: Function, probe: Probe, graph: Graph, title: str) -> None:
     """Raise :class:`GraphError` where the function depends on pairs that are not compared."""
     off = ~graph.edges & ~np.eye(graph.n_items, dtype=bool)
     if not off.any():
         return
-    moved = probe.draws.copy()
-    moved[:, off] = probe.even[:, off]
-    before = function(probe.draws)
-    if np.abs(function(moved) - before).max() > _ALIKE * np.abs(before).max(initial=1e-300):
+    if uses_pairs(function, probe, off):
         raise GraphError(
             f"functional {title!r} uses pairs that are not compared ({int(off.sum()) // 2} of "
             f"{off.shape[0] * (off.shape[0] - 1) // 2} pairs are not), so that no label corrects what it says of them; "
-            f"let it use compared pairs only (res.graph.edges), lower min_labels=, drop models with "
-            f"min_comparisons=, or extrapolate with graph='complete'"
+            f"let it use compared pairs only (res.graph.edges), lower min_labels=, or drop models with "
+            f"min_comparisons="
         )
 
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from .._utils.warning_collection import warn
 from ..data.preferences import FloatArray, IntArray
 from ..estimation.influence import unit_sums
-from ..exceptions import DataError
+from ..exceptions import DataError, IntervalWarning
 
 _FEW_CLUSTERS = 30
 _ROUNDING = 1e-10
@@ -311,6 +311,7 @@ def _count_clusters(groups: list[NDArray[np.intp]]) -> tuple[int, ...]:
             f"only {min(counts)} clusters: clustered standard errors are too small on average below {_FEW_CLUSTERS}"
             f"{hint}",
             stacklevel=6,
+            kind=IntervalWarning,
         )
     return counts
 

@@ -62,8 +62,8 @@ def critical_value_of(covariance: Covariance, contrasts: FloatArray, alpha: floa
     return _max_t(factor[free], std_errors[free], alpha)
 
 
-def simultaneous_p_values(covariance: Covariance, z: FloatArray) -> FloatArray:
-    """Two-sided p-values of d z statistics, adjusted for all of them by single-step max-t, (d,).
+def simultaneous_p_values(covariance: Covariance, z: FloatArray, contrasts: FloatArray | None = None) -> FloatArray:
+    """Two-sided p-values of z statistics, adjusted for all of them by single-step max-t, (J,).
 
     A p-value is below alpha exactly where the interval with :func:`critical_value` at alpha excludes what is tested.
     Where z is NaN, so is the p-value.
@@ -72,22 +72,25 @@ def simultaneous_p_values(covariance: Covariance, z: FloatArray) -> FloatArray:
     ----------
     covariance : Covariance
         Of d scores.
-    z : ndarray, shape (d,)
-        Of the scores themselves; NaN where there is nothing to test.
+    z : ndarray, shape (J,)
+        NaN where there is nothing to test.
+    contrasts : ndarray, shape (J, d), optional
+        What they are about; the scores themselves when None.
 
     Examples
     --------
     >>> simultaneous_p_values(Covariance(np.eye(2), np.eye(2)), np.array([0.0, 3.0])).round(3)
     array([1.   , 0.005])
     """
-    free = covariance.std_errors > 0
+    factor = covariance.factor if contrasts is None else contrasts @ covariance.factor
+    free = ~np.isnan(z)
     p, size = np.full(len(z), np.nan), np.abs(z)
     single = 2 * norm.sf(size)
-    factor = covariance.factor[free]
     if free.sum() <= 1 or factor.shape[1] == 1:
         p[free] = single[free]
     else:
-        maxima = max_abs_normal_draws(factor / covariance.std_errors[free, None])
+        std_errors = np.sqrt(np.square(factor[free]).sum(axis=1))
+        maxima = max_abs_normal_draws(factor[free] / std_errors[:, None])
         p[free] = max_t_p_values(size[free], single[free], maxima)
     return p
 

@@ -72,7 +72,7 @@ def inspect_data(
         edge_weights=edge_weights if isinstance(edge_weights, str) else "given",
         n_unreadable=len(rows.table) - len(readable.table),
     )
-    problems = find_problems(found, read, graph, missing=missing, n_folds=n_folds, notices=tuple(notices))
+    problems = find_problems(found, read, graph, missing=missing, n_folds=n_folds, notices=tuple(map(str, notices)))
     return replace(found, problems=(*unreadable, *problems))
 
 

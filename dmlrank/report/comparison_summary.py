@@ -40,7 +40,7 @@ def comparison_summary(
     """
     models, columns, heads = list(ranks.index), [], []
     for name, result in zip(names, results, strict=True):
-        errors = result.covariance.std_errors
+        errors = result.std_errors
         digits = decimals(errors, fewest=3 if result.scale.natural else 1)
         both = zip(result.estimate, errors, strict=True)
         scores = dict(zip(result.models, (score_text(*one, digits) for one in both), strict=True))
@@ -74,9 +74,11 @@ def _notes(names: Sequence[str], results: Sequence[Estimates]) -> list[str]:
     ]
     if len({functional_unit(result) for result in results}) > 1:
         notes[0] += " Scores of different functionals have different units: compare ranks."
-    invalid = [n for n, r in zip(names, results, strict=True) if not r.estimated_by.valid_intervals]
-    if invalid:
-        notes.append(f"Plug-in estimates are not debiased, and their standard errors not valid: {', '.join(invalid)}.")
+    notes += [
+        f"{name} is an estimate without intervals, and its order is by score alone: {result.why_no_intervals}."
+        for name, result in zip(names, results, strict=True)
+        if not result.has_intervals
+    ]
     return notes
 
 

@@ -29,7 +29,7 @@ def first_place(results: Estimates, separation: Separation) -> list[str]:
     rival = open_to[0] if open_to else int(others[0])
     pair = differences(results.covariance, np.array([first]), np.array([rival]))
     gap = float(results.estimate[first] - results.estimate[rival])
-    if not results.estimated_by.valid_intervals or not np.isfinite(separation.critical) or not pair.usable[0]:
+    if not results.has_intervals or not np.isfinite(separation.critical) or not pair.usable[0]:
         return []
     digits = max(3, int(np.ceil(1 - np.log10(pair.std_error[0])))) if results.scale.natural else 1
     names = f"{results.models[first]} - {results.models[rival]}"

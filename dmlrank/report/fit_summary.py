@@ -7,18 +7,16 @@ from collections.abc import Sequence
 import numpy as np
 
 from .._utils.number_text import decimals
-from ..fit.estimates import Diagnostics, Estimates
+from ..fit.estimates import Estimates
 from ..inference.compact_letters import letter_groups, shortened
 from ..inference.ranks import Separation, rank_bounds, ranks_of
-from ..inference.z_tests import two_sided_p_values, z_statistics
+from ..inference.z_tests import z_statistics
 from .first_place import first_place
 from .table import Summary
 
-NOT_VALID = (
-    "The plug-in estimator is not debiased: its intervals, tests and rank sets are NOT valid and are shown for "
-    "comparison only."
-)
 _TITLE = "Nonparametric Ranking Results"
+_NON_LINEAR = ("bt", "rank_centrality", "dominance", "softmin")
+_NO_FEATURES = ("1", "0", "0 + 1", "1 + 0", "-1")
 _FRACTIONS = {0.0: "0", 0.5: "1/2", 1.0: "1"}
 
 
@@ -33,11 +31,15 @@ def build_summary(results: Estimates, alpha: float, critical: float, separation:
     critical : float
         Their half-width in standard errors (max-t).
     separation : Separation or None
-        Which models are above which, at the same level; None where the estimates are not scores of models.
+        Which models are above which, at the same level; None where the estimates are not scores of models, or have no
+        intervals.
     """
     level = f"{100 * (1 - alpha):g}%"
-    heads: tuple[str, ...] = ("coef", "std err", "z", "P>|z|", f"[{level} simult. CI]")
-    heads += ("rank", "set", "grp", "win") if separation else ()
+    heads: tuple[str, ...] = ("coef", "std err", "z", "adj. P", f"[{level} simult. CI]")
+    if not results.has_intervals:
+        heads += ("order", "win") if results.of_models else ()
+    elif separation:
+        heads += ("rank", "set", "grp", "win")
     columns = tuple((head, 1 + head.startswith("[")) for head in heads)
     notes = _notes(results, alpha, critical, separation)
     title = f"{_TITLE}: {results.part}" if results.part else _TITLE
@@ -80,7 +82,7 @@ def _estimator(results: Estimates) -> str:
     if not results.estimated_by.has_first_stages:
         return f"{results.estimator} (assumes Bradley-Terry)"
     folds = f"{results.estimator}, {results.description.n_folds} folds x {results.description.n_rep}"
-    return folds if results.estimated_by.valid_intervals else f"{folds} (CI not valid)"
+    return folds if results.has_intervals else f"{folds} (no intervals)"
 
 
 def tie_weight(ties: Sequence[tuple[str, float, float]]) -> str:
@@ -115,25 +117,33 @@ def _clusters(results: Estimates) -> str:
 
 
 def _rows(results: Estimates, critical: float, separation: Separation | None) -> tuple[tuple[str, ...], ...]:
-    std_errors = results.covariance.std_errors
-    distance, distance_error = results.against_neutral()
-    z = z_statistics(distance, distance_error)
-    p = two_sided_p_values(z)
-    digits = decimals(std_errors, fewest=3 if results.scale.natural else 1)
-    standing = _standing(results, separation) if separation else [()] * len(results.names)
-    rows = []
-    for j in np.argsort(-results.estimate, kind="stable") if separation else range(len(results.names)):
+    std_errors = results.std_errors
+    z, p = z_statistics(*results.against_neutral()), results.adjusted_p_values()
+    # The covariance is known without intervals, too, and tells how many digits are worth reading.
+    digits = decimals(results.covariance.std_errors, fewest=3 if results.scale.natural else 1)
+    standing = _standing(results, separation)
+    rows: list[tuple[str, ...]] = []
+    for j in np.argsort(-results.estimate, kind="stable") if results.of_models else range(len(results.names)):
+        if not results.has_intervals:
+            rows.append((results.names[j], f"{results.estimate[j]:.{digits}f}", *("-",) * 5, *standing[j]))
+            continue
         low, high = (results.estimate[j] + sign * critical * std_errors[j] for sign in (-1, 1))
         numbers = (results.estimate[j], std_errors[j], low, high)
         coef, error, lower, upper = (f"{number:.{digits}f}" for number in numbers)
-        test = ("fixed", "") if results.fixed[j] else ("n/a", "") if np.isnan(z[j]) else (f"{z[j]:.2f}", f"{p[j]:.3f}")
+        why_not = "fixed" if results.fixed[j] else "n/a" if np.isnan(z[j]) else ""
+        test = (why_not, "") if why_not else (f"{z[j]:.2f}", f"{p[j]:.3f}")
         rows.append((results.names[j], coef, error, *test, lower, upper, *standing[j]))
     return tuple(rows)
 
 
-def _standing(results: Estimates, separation: Separation) -> list[tuple[str, ...]]:
-    """Rank, rank set, group and share of wins of every model."""
-    ranks, (best, worst) = ranks_of(results.estimate), rank_bounds(separation.above)
+def _standing(results: Estimates, separation: Separation | None) -> list[tuple[str, ...]]:
+    """Rank, rank set, group and share of wins of every model; place and share where there are no intervals."""
+    if not results.of_models:
+        return [()] * len(results.names)
+    ranks = ranks_of(results.estimate)
+    if separation is None:
+        return [(str(ranks[j]), f"{results.shares[j]:.2f}") for j in range(len(results.models))]
+    best, worst = rank_bounds(separation.above)
     groups = letter_groups(separation.separated, results.estimate)
     return [
         (str(ranks[j]), rank_set(best[j], worst[j]), shortened(groups[j]), f"{results.shares[j]:.2f}")
@@ -154,17 +164,17 @@ def rank_set(best: int, worst: int) -> str:
 
 def _notes(results: Estimates, alpha: float, critical: float, separation: Separation | None) -> tuple[str, ...]:
     description, d = results.description, results.diagnostics
-    notes = [_meaning(results), _interval_note(results, alpha, critical, separation)]
+    intervals = _interval_note(results, alpha, critical, separation) if results.has_intervals else _why_none(results)
+    notes = [_meaning(results), intervals]
     notes += first_place(results, separation) if separation else []
     if results.part:
         notes.append(
             f"Scores of {results.part}, from the first stages of the whole fit: log-loss, propensities, position "
             f"effect and warnings are about that."
         )
-    if results.fixed.any() or not (results.covariance.std_errors > 0).all():
+    if results.has_intervals and (results.fixed.any() or not (results.std_errors > 0).all()):
         notes.append(_no_test(results))
     left_out = [f"{d.pairs_left_out} pairs with too few labels are not compared"] if d.pairs_left_out else []
-    left_out += [f"{d.pairs_extrapolated} pairs are extrapolated"] if d.pairs_extrapolated else []
     left_out += [f"{d.votes_dropped:,} later votes on a prompt and pair are left out"] if d.votes_dropped else []
     left_out += [f"{d.contexts_added:,} contexts come from unlabelled="] if d.contexts_added else []
     left_out += [f"models left out: {', '.join(d.models_dropped)}"] if d.models_dropped else []
@@ -174,7 +184,7 @@ def _notes(results: Estimates, alpha: float, critical: float, separation: Separa
     notes += _judge_note(results)
     notes.append(
         f"{_first_stages(results)} Rows dropped: {description.n_dropped:,}. Seed {description.seed}. "
-        f"{_trouble(d.warnings)}"
+        f"{_trouble(results)}"
     )
     return tuple(notes)
 
@@ -183,6 +193,8 @@ def _judge_note(results: Estimates) -> list[str]:
     judge = results.judge
     if judge is None:
         return []
+    if not results.has_intervals:
+        return [f"Verdicts of {', '.join(judge.names)} on {judge.n_verdicts:,} pairs are in the estimate."]
     known = judge.alone_errors > 0
     ratio = float(np.square(judge.errors[known] / judge.alone_errors[known]).mean()) if known.any() else float("nan")
     worth = "" if not 0 < judge.worth < np.inf else f", worth about {judge.worth:,.0f} more human votes"
@@ -208,24 +220,32 @@ def _first_stages(results: Estimates) -> str:
             f"log-odds are no differences of scores, they depend on which pairs were compared how often."
         )
     bite = f"floor {d.floor:g} bit {d.mu_floored:,} of {d.mu_entries:,}" if d.mu_entries else "no floor needed"
+    rests = _rests_on(results)
+    rests += bite if rests else bite.capitalize()
     slope = f", calibration slope {d.calibration:.2f}" if np.isfinite(d.calibration) else ""
     return (
         f"Out-of-fold log-loss {d.log_loss:.3f} (constant {d.log_loss_constant:.3f}){slope}. Propensity weights: "
-        f"effective share of labels at least {d.effective_share:.2f}. {_rests_on(d)}; {bite}. {_position(results)}."
+        f"effective share of labels at least {d.effective_share:.2f}. {rests}. {_position(results)}."
     )
 
 
-def _rests_on(d: Diagnostics) -> str:
-    """What the standard errors rest on, and the bias that is left."""
+def _rests_on(results: Estimates) -> str:
+    """What the standard errors rest on, and the bias that is left; nothing where there are no standard errors."""
+    d = results.diagnostics
+    if not results.has_intervals:
+        return ""
     rests = f"Standard errors rest on at least {d.effective_contexts:,.0f} prompts"
     known = np.isfinite(d.second_order) and d.second_order > 0
     if d.subsample:
         rests += f" (F averaged over {d.subsample:,}, which adds {100 * d.subsample_price:.1f} % to them)"
-    return rests + (f"; second-order bias at most {d.second_order:.2f} of them" if known else "")
+    return rests + (f"; second-order bias at most {d.second_order:.2f} of them" if known else "") + "; "
 
 
-def _trouble(given: Sequence[str]) -> str:
-    return f"Warnings: {'; '.join(given)}." if given else "No warnings."
+def _trouble(results: Estimates) -> str:
+    """The warnings of the fit, but for what a note has said already."""
+    reason = results.why_no_intervals
+    given = [one for one in results.diagnostics.warnings if not (reason and reason in one)]
+    return f"Warnings: {'; '.join(given)}." if given else "No further warnings." if reason else "No warnings."
 
 
 def _outcome_note(kind: str, labels: Sequence[tuple[str, str]]) -> list[str]:
@@ -251,11 +271,11 @@ def _meaning(results: Estimates) -> str:
         "softmin": "Preference for a model against the opponent who suits it worst, softly taken",
     }.get(results.functional, results.functional_label)
     if not results.of_models:
-        return f"Outputs of a functional of one's own{_unit(results)}; {results.reason}. z tests {_against(results)}."
+        return f"Outputs of a functional of one's own{_unit(results)}; {results.reason}.{_tested(results)}"
     opponents = f"the other {n_models - 1}" if results.graph.complete else "a model's own opponents"
     ties = tie_weight(results.description.tie_weights)
     win = f"win = share won against {opponents}" + (f", ties {ties}" if ties != "no ties" else "")
-    return f"{scale}{_unit(results)}; {results.reason}. z tests {_against(results)}. {win}."
+    return f"{scale}{_unit(results)}; {results.reason}.{_target(results)}{_tested(results)} {win}."
 
 
 def _unit(results: Estimates) -> str:
@@ -272,6 +292,19 @@ def _unit(results: Estimates) -> str:
     return times
 
 
+def _target(results: Estimates) -> str:
+    """What scores that are not linear in preferences are scores of: they depend on what preferences are given."""
+    if results.functional not in _NON_LINEAR or not results.estimated_by.has_first_stages:
+        return ""
+    if results.description.formula.split("~", 1)[-1].split("|")[0].strip() in _NO_FEATURES:
+        return " They describe preferences averaged over prompts; features in the formula would change what they mean."
+    return " They are means over prompts of scores given the formula's features; other features change what they mean."
+
+
+def _tested(results: Estimates) -> str:
+    return f" z tests {_against(results)}." if results.has_intervals else ""
+
+
 def _against(results: Estimates) -> str:
     """The value that z tests compare a score with."""
     if results.neutral is None:
@@ -282,19 +315,39 @@ def _against(results: Estimates) -> str:
 def _interval_note(results: Estimates, alpha: float, critical: float, separation: Separation | None) -> str:
     level = f"{100 * (1 - alpha):g} %"
     what = "scores" if separation else "outputs"
-    note = f"Intervals: max-t, critical value {critical:.2f}; they hold for all {len(results.names)} {what} at once "
+    doubted = bool(results.diagnostics.doubts)
+    hold = "they are made to hold" if doubted else "they hold"
+    note = f"Intervals: max-t, critical value {critical:.2f}; {hold} for all {len(results.names)} {what} at once "
     note += f"with {level}."
+    if results.neutral is None:
+        note += " adj. P: single-step max-t over all of them."
+    else:
+        note += f" adj. P is below {alpha:g} exactly where the interval excludes the value tested."
     note += _rank_note(results, level, separation) if separation else ""
     if results.covariance.note:
         note += f" {results.covariance.note.capitalize()}."
-    if not results.estimated_by.valid_intervals:
-        note += f" {NOT_VALID}"
-    return note
+    return " ".join([note, *doubt_note(results)])
+
+
+def doubt_note(results: Estimates) -> list[str]:
+    """That intervals and tests may not hold, where the fit has warned of it; else nothing."""
+    number = len(results.diagnostics.doubts)
+    if not number or not results.has_intervals:
+        return []
+    count = "a warning" if number == 1 else f"{number} warnings"
+    return [f"Whether that holds here is in doubt: the fit gave {count} about its standard errors, tests and ranks."]
+
+
+def _why_none(results: Estimates) -> str:
+    """Why there are no intervals, and what the order of the models is then."""
+    order = " The order is that of the scores and no test stands behind it." if results.of_models else ""
+    return f"Estimates without intervals: {results.why_no_intervals}.{order}"
 
 
 def _rank_note(results: Estimates, level: str, separation: Separation) -> str:
     n_models = len(results.models)
-    note = f" Rank sets (set) hold all true ranks jointly with {level}"
+    hold = "are made to hold" if results.diagnostics.doubts else "hold"
+    note = f" Rank sets (set) {hold} all true ranks jointly with {level}"
     differences = f" (differences, {separation.critical:.2f}, stepping down)" if separation.critical > 0 else ""
     groups = letter_groups(separation.separated, results.estimate)
     long = any("-" in shortened(group) for group in groups)

@@ -14,8 +14,8 @@ from ..inference.z_tests import two_sided_p_values, z_statistics
 
 
 def tidy_frame(results: Estimates, critical: float) -> pd.DataFrame:
-    """One row per model: term, estimate, std_error, statistic, p_value, conf_low, conf_high."""
-    std_errors = results.covariance.std_errors
+    """One row per model: term, estimate, std_error, statistic, p_value, conf_low, conf_high; NaN without intervals."""
+    std_errors = results.std_errors
     z = z_statistics(*results.against_neutral())
     return pd.DataFrame(
         {

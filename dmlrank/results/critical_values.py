@@ -5,17 +5,17 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from ..exceptions import OptionError
+from ..exceptions import OptionError, check_choice
 from ..fit.estimates import Estimates
 from ..fit.fit_covariance import multiplier_bootstrap
 from ..fit.state import Steps
 from ..inference.multiple_testing import max_t_critical_value, max_t_draws
 from ..inference.ranks import Separation, separate
 from ..inference.resampling import TStatisticDraws, differences, normal_draws
-from ..inference.simultaneous import critical_value
+from ..inference.simultaneous import METHODS, critical_value
 from ..options import check_alpha
 from ..plotting.intervals import Intervals
-from .lookup import require_steps
+from .lookup import require_intervals, require_steps
 
 
 def level_or_default(alpha: float | None, default: float) -> float:
@@ -51,16 +51,25 @@ def interval_critical_value(
 
     Raises
     ------
+    NoIntervalError
+        If the result has no intervals.
     OptionError
         If the method is unknown, or not one that can be bootstrapped.
     DataNotStoredError
         If a bootstrap is asked for without steps.
     """
+    require_intervals(estimates, "intervals")
     if bootstrap is not None:
         return _bootstrap_critical_value(estimates, steps, alpha, method, bootstrap=bootstrap)
     if method == "max-t" and alpha == estimates.alpha:
         return estimates.critical
     return critical_value(estimates.covariance, alpha, method)
+
+
+def critical_value_or_nan(estimates: Estimates, alpha: float, method: str = "max-t") -> float:
+    """As :func:`interval_critical_value`, for tables: NaN where the result has no intervals."""
+    check_choice(method, METHODS, "method")
+    return interval_critical_value(estimates, alpha, method) if estimates.has_intervals else float("nan")
 
 
 def _bootstrap_critical_value(
@@ -117,8 +126,9 @@ def intervals_to_draw(estimates: Estimates, alpha: float) -> Intervals:
     """Simultaneous intervals for a forest plot, the best model first."""
     e = estimates
     order = np.argsort(-e.estimate, kind="stable") if e.of_models else np.arange(len(e.names))
-    limits = interval_frame(e, interval_critical_value(e, alpha)).iloc[order]
+    limits = interval_frame(e, critical_value_or_nan(e, alpha)).iloc[order]
     unit = "" if e.scale.natural else f", {e.scale.name}"
-    label = f"{e.functional_label}{unit}, {100 * (1 - alpha):g} % simultaneous intervals"
+    shown = f"{100 * (1 - alpha):g} % simultaneous intervals" if e.has_intervals else "estimates without intervals"
+    label = f"{e.functional_label}{unit}, {shown}"
     low, high = (limits[side].to_numpy() for side in ("lower", "upper"))
     return Intervals(limits.index.tolist(), e.estimate[order], low, high, label)

@@ -53,8 +53,8 @@ def joint_estimates(members: Sequence[NamedResult]) -> JointEstimates | str:
 
 def _why_no_covariance(member: NamedResult) -> str:
     """Why a result has no covariance with others, or nothing."""
-    if not member.estimates.estimated_by.valid_intervals:
-        return f"{member.name!r} is a plug-in estimate, whose intervals are not valid, and neither are tests with it"
+    if not member.estimates.has_intervals:
+        return f"{member.name!r} is an estimate without intervals: {member.estimates.why_no_intervals}"
     if member.estimates.part:
         return (
             f"{member.name!r} is a view of {member.estimates.part}; tests between groups are those of the whole "

@@ -20,7 +20,7 @@ from ..inference.joint_covariance import stretch
 from .context_variables import read_design, read_groups
 from .groups import GroupResults, Result, make_groups
 from .joint_estimates import JointEstimates
-from .lookup import require_steps
+from .lookup import require_intervals, require_steps
 from .projection import Projection
 
 
@@ -63,6 +63,7 @@ def _steps_of_mean(estimates: Estimates, steps: Steps | None, method: str) -> St
             f"{method}() with estimator={estimator.name!r}: {estimator.why_not_by_group}; use "
             f"update(estimator='debiased')"
         )
+    require_intervals(estimates, f"{method}()")
     return require_steps(estimates, steps, method)
 
 

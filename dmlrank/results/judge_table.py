@@ -10,6 +10,7 @@ from ..exceptions import OptionError
 from ..fit.estimates import Estimates
 from ..fit.judge_value import judge_alone
 from ..fit.state import Steps
+from .lookup import require_intervals
 
 
 def judge_table(estimates: Estimates, steps: Steps, alpha: float) -> pd.DataFrame:
@@ -31,6 +32,7 @@ def judge_table(estimates: Estimates, steps: Steps, alpha: float) -> pd.DataFram
     figures, scale = estimates.judge, estimates.scale
     if figures is None or steps.verdicts is None:
         raise OptionError("judge_table: this fit has no judge; pass judge= to dml_rank")
+    require_intervals(estimates, "judge_table")
     influence, covariance = judge_alone(steps, steps.verdicts)
     score, error = scale.of(influence.estimate), covariance.std_errors * scale.factor
     half_width = norm.ppf(1 - alpha / 2) * error

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..exceptions import DataNotStoredError, OptionError, UnknownModelError, listed, nearest
+from ..exceptions import DataNotStoredError, NoIntervalError, OptionError, UnknownModelError, listed, nearest
 from ..fit.estimates import Estimates
 from ..fit.state import Steps
 from ..inference.wald import NamedEstimates
@@ -91,6 +91,18 @@ def require_models(estimates: Estimates, method: str, why: str = "is about an or
             f"scores of models; use conf_int(), t_test() and wald_test() by these names, or fit a functional with "
             f"one score per model"
         )
+
+
+def require_intervals(estimates: Estimates, method: str) -> None:
+    """Check that the estimates have standard errors that hold.
+
+    Raises
+    ------
+    NoIntervalError
+        If they are estimates alone, with the reason.
+    """
+    if not estimates.has_intervals:
+        raise NoIntervalError(f"{method}: this result is an estimate without intervals: {estimates.why_no_intervals}")
 
 
 def require_steps(estimates: Estimates, steps: Steps | None, method: str) -> Steps:

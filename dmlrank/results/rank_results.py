@@ -44,6 +44,7 @@ from ..storage.json_format import to_text
 from ..storage.pickled_fit import Rebuilt, read_pickle, store_steps, write_pickle
 from .context_scores import fitted_scores, influence_values, predicted_scores
 from .critical_values import (
+    critical_value_or_nan,
     interval_critical_value,
     interval_frame,
     intervals_to_draw,
@@ -53,7 +54,7 @@ from .critical_values import (
 from .groups import GroupResults
 from .heterogeneity import project_scores, scores_by_group
 from .judge_table import judge_table
-from .lookup import estimate_index, named_estimates, require_models, require_steps
+from .lookup import estimate_index, named_estimates, require_intervals, require_models, require_steps
 from .projection import Projection
 from .ranking import (
     best_models,
@@ -102,12 +103,12 @@ class RankResults:
 
     @property
     def bse(self) -> pd.Series:
-        """Standard errors by model."""
-        return self._series(self.estimates.covariance.std_errors, "bse")
+        """Standard errors by model; NaN where the result is an estimate without intervals."""
+        return self._series(self.estimates.std_errors, "bse")
 
     @property
     def tvalues(self) -> pd.Series:
-        """z statistics against the neutral value (or the mean score); NaN where a standard error is zero.
+        """z statistics against the neutral value (or the mean score); NaN where a standard error is zero or NaN.
 
         The summary's notes say what is tested and why a statistic is missing.
         """
@@ -115,7 +116,7 @@ class RankResults:
 
     @property
     def pvalues(self) -> pd.Series:
-        """Two-sided p-values of :attr:`tvalues`, each for itself."""
+        """Two-sided p-values of :attr:`tvalues`, each for itself; the summary has those adjusted for all models."""
         return self._series(two_sided_p_values(self.tvalues.to_numpy()), "pvalues")
 
     @property
@@ -171,7 +172,10 @@ class RankResults:
     # --- inference ----------------------------------------------------------------------------------------------------
 
     def cov_params(self) -> pd.DataFrame:
-        """Covariance of the scores, (K, K); singular where the functional fixes a combination of them."""
+        """Covariance of the scores, (K, K); singular where the functional fixes a combination of them.
+
+        An estimate without intervals has one, too; it leaves out what the learner has wrong and is for studies of that.
+        """
         return pd.DataFrame(self.estimates.covariance.matrix.copy(), index=self.names, columns=self.names)
 
     def conf_int(self, alpha: float | None = None, method: str = "max-t", bootstrap: str | None = None) -> pd.DataFrame:
@@ -198,6 +202,7 @@ class RankResults:
         >>> res.conf_int().columns.tolist()
         ['lower', 'upper']
         """
+        require_intervals(self.estimates, "conf_int")
         level = level_or_default(alpha, self.estimates.alpha)
         critical = interval_critical_value(self.estimates, level, method, bootstrap=bootstrap, steps=self.steps)
         return interval_frame(self.estimates, critical)
@@ -237,6 +242,7 @@ class RankResults:
         >>> test.summary_frame().index.tolist()
         ['gpt-4 - claude-v1']
         """
+        require_intervals(self.estimates, "t_test")
         alternative, named = read_alternative(side, delta), named_estimates(self.estimates)
         return t_test(named, named.hypothesis(hypothesis), alternative)
 
@@ -252,6 +258,7 @@ class RankResults:
         -------
         statsmodels ContrastResults
         """
+        require_intervals(self.estimates, "wald_test")
         named = named_estimates(self.estimates)
         return wald_test(named, named.hypothesis(hypothesis))
 
@@ -723,16 +730,22 @@ class RankResults:
     def summary(self, alpha: float | None = None) -> Summary:
         """The table for a report, best model first, with simultaneous intervals, rank sets and groups.
 
+        p-values are adjusted for all models (single-step max-t), so that one is below alpha exactly where the interval
+        excludes the value that is tested; :attr:`pvalues` has each for itself. An estimate without intervals shows
+        scores in their order and says why nothing is claimed of it.
+
         It has ``as_text()``, ``as_html()``, ``as_latex()``, ``as_markdown()`` and ``as_csv()``.
         """
         level = level_or_default(alpha, self.estimates.alpha)
-        separation = separation_of_models(self.estimates, self.steps, level) if self.estimates.of_models else None
-        return build_summary(self.estimates, level, interval_critical_value(self.estimates, level), separation)
+        e = self.estimates
+        ranked = e.of_models and e.has_intervals
+        separation = separation_of_models(e, self.steps, level) if ranked else None
+        return build_summary(e, level, critical_value_or_nan(e, level), separation)
 
     def tidy(self, alpha: float | None = None, method: str = "max-t") -> pd.DataFrame:
         """One row per model: term, estimate, std_error, statistic, p_value, conf_low, conf_high."""
         level = level_or_default(alpha, self.estimates.alpha)
-        return tidy_frame(self.estimates, interval_critical_value(self.estimates, level, method))
+        return tidy_frame(self.estimates, critical_value_or_nan(self.estimates, level, method))
 
     def glance(self, alpha: float | None = None) -> pd.DataFrame:
         """One row about the fit: functional, estimator, counts, first stages, covariance, critical value, seed.
@@ -748,7 +761,7 @@ class RankResults:
         [{'functional': 'borda', 'nobs': 2000, 'n_models': 8, 'seed': 0}]
         """
         level = level_or_default(alpha, self.estimates.alpha)
-        return glance_frame(self.estimates, interval_critical_value(self.estimates, level), level)
+        return glance_frame(self.estimates, critical_value_or_nan(self.estimates, level), level)
 
     def augment(self, model: str | None = None) -> pd.DataFrame:
         """One row per comparison: its labels, what the first stages say of it, and its context's influence.

@@ -8,8 +8,9 @@ import numpy as np
 import pandas as pd
 
 from ..data.preferences import IntArray
-from ..exceptions import GraphError, OptionError, check_choice, listed
+from ..exceptions import GraphError, NoIntervalError, OptionError, check_choice, listed
 from ..fit.estimates import Estimates
+from ..fit.extrapolation import unlabelled_pairs
 from ..fit.post_estimation import pair_share, restriction_test
 from ..fit.state import Steps
 from ..inference.alternatives import read_alternative
@@ -20,10 +21,18 @@ from ..inference.hypotheses import HypothesisLike, LinearHypothesis
 from ..inference.pairwise import METHODS, compare_differences
 from ..inference.ranks import rank_bounds, ranks_of, separate_each
 from ..inference.win_probability import WinProbability, win_probability
-from ..report.fit_summary import NOT_VALID, functional_unit
+from ..report.fit_summary import doubt_note, functional_unit
 from ..report.pairwise_summary import PairwiseResults, pairwise_frame
 from .critical_values import level_or_default, separation_of_models, t_statistic_draws
-from .lookup import estimate_index, model_index, named_estimates, names_or_all, require_models, require_steps
+from .lookup import (
+    estimate_index,
+    model_index,
+    named_estimates,
+    names_or_all,
+    require_intervals,
+    require_models,
+    require_steps,
+)
 
 
 def compare_models(
@@ -40,6 +49,7 @@ def compare_models(
 ) -> PairwiseResults:
     """Tests of differences between models as one family, see :meth:`RankResults.t_test_pairwise`."""
     require_models(estimates, "t_test_pairwise")
+    require_intervals(estimates, "t_test_pairwise")
     check_choice(method, METHODS, "method")
     alternative, level, e = read_alternative(side, delta), level_or_default(alpha, estimates.alpha), estimates
     margin = alternative.delta
@@ -66,7 +76,7 @@ def compare_models(
         against=against,
         models=tuple(e.models[j] for j in chosen),
         functional=functional_unit(e),
-        remark="" if e.estimated_by.valid_intervals else NOT_VALID,
+        remark=" ".join(doubt_note(e)),
     )
 
 
@@ -81,7 +91,16 @@ def win_probability_of(
         raise GraphError(
             f"{first!r} and {second!r} are not compared (too few labels in an order), so no share is known"
         )
-    share, covariance = pair_share(require_steps(estimates, steps, "win_probability"), j, k)
+    if not estimates.estimated_by.valid_intervals:
+        require_intervals(estimates, "win_probability")
+    live = require_steps(estimates, steps, "win_probability")
+    if live.likelihood is None and isinstance(live.options.propensity, str) and unlabelled_pairs(live.data)[j, k]:
+        order = " in both display orders" if live.data.ordered else ""
+        raise NoIntervalError(
+            f"win_probability: {first!r} and {second!r} were never compared{order}, so that no label corrects what the "
+            f"learner makes of them; a share with an interval needs votes on the two"
+        )
+    share, covariance = pair_share(live, j, k)
     return win_probability(first, second, share, covariance, alpha)
 
 
@@ -90,6 +109,7 @@ def rank_table(
 ) -> pd.DataFrame:
     """Ranks with confidence sets and groups that the data cannot separate, see :meth:`RankResults.ranks`."""
     require_models(estimates, "ranks")
+    require_intervals(estimates, "ranks")
     e, joint = estimates, separation_of_models(estimates, steps, alpha, bootstrap)
     lower, upper = rank_bounds(joint.above)
     if not simultaneous:
@@ -105,6 +125,7 @@ def best_models(
 ) -> list[str]:
     """The models that may be among the ``n_best`` best, see :meth:`RankResults.best_set`."""
     require_models(estimates, "best_set")
+    require_intervals(estimates, "best_set")
     number = len(estimates.models)
     if isinstance(n_best, bool) or not isinstance(n_best, int | np.integer) or not 1 <= n_best <= number:
         raise OptionError(f"n_best={n_best!r}: needed is a whole number from 1 to {number}, the number of models")
@@ -120,6 +141,7 @@ def confidence_region(
     contrasts: HypothesisLike | None = None,
 ) -> Ellipsoid:
     """The joint confidence region of scores, or of contrasts of them, see :meth:`RankResults.ellipsoid`."""
+    require_intervals(estimates, "ellipsoid")
     e, named = estimates, named_estimates(estimates)
     if contrasts is not None:
         if models is not None:
@@ -140,6 +162,7 @@ def hausman_test(estimates: Estimates, steps: Steps | None) -> RestrictionTest:
             f"restriction_test is for estimator='bt_restricted'; this fit has {estimates.estimator!r}: use "
             f"update(functional='bt', estimator='bt_restricted').restriction_test()"
         )
+    require_intervals(estimates, "restriction_test")
     return restriction_test(require_steps(estimates, steps, "restriction_test"))
 
 

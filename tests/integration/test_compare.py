@@ -162,7 +162,7 @@ def test_units_are_those_of_the_results(fitted):
 @pytest.mark.parametrize(
     ("changes", "reason"),
     [
-        ({"estimator": "plugin"}, "plug-in estimate, whose intervals are not valid"),
+        ({"estimator": "plugin"}, "estimate without intervals: the plug-in"),
         ({"prompts": "fixed"}, "one is about new prompts"),
         ({"cov_type": "cluster", "cov_kwds": {"groups": "topic"}}, r"clusters differ \(none and clusters of topic\)"),
         ({"cov_type": "robust"}, None),

@@ -14,6 +14,7 @@ from dmlrank.exceptions import (
     DataError,
     DataNotStoredError,
     FormulaError,
+    NoIntervalError,
     OptionError,
     UnknownModelError,
 )
@@ -187,7 +188,7 @@ def test_what_cannot_be_projected_on_is_refused_with_the_reason(battles, rank, f
         results.project("~ C(winner)")
     with pytest.raises(DataError, match="'judge' varies within context"):
         results.project("~ C(judge)")
-    with pytest.raises(OptionError, match="not debiased"):
+    with pytest.raises(NoIntervalError, match="not debiased"):
         results.update(estimator="plugin").project("~ x0")
     with pytest.raises(DataNotStoredError, match="project needs the data"):
         dr.read_json(results.to_json()).project("~ x0")

@@ -306,13 +306,6 @@ def test_repetitions_are_in_the_bootstrap(result):
     )
 
 
-def test_the_plug_in_is_said_to_be_invalid(result):
-    plug_in = result.update(estimator="plugin")
-    for summary in (plug_in.summary(), plug_in.t_test_pairwise().summary()):
-        assert "NOT valid" in " ".join(summary.notes)
-    assert "NOT valid" not in " ".join(result.t_test_pairwise().summary().notes)
-
-
 def test_models_that_do_not_vary_are_not_separated_and_the_reason_is_said():
     rng = np.random.default_rng(0)
     pair = np.array([rng.permutation(3)[:2] for _ in range(200)])

@@ -49,7 +49,8 @@ def test_the_best_model_comes_first_with_its_numbers(result):
     best = rows[0][1].split()
     limits = result.conf_int().loc[rows[0][0]]
     shown = [float(cell) for cell in best[:7]]
-    expected = [result.params.max(), result.bse[rows[0][0]], result.tvalues[rows[0][0]], result.pvalues[rows[0][0]]]
+    p = dict(zip(result.models, result.estimates.adjusted_p_values(), strict=True))
+    expected = [result.params.max(), result.bse[rows[0][0]], result.tvalues[rows[0][0]], p[rows[0][0]]]
     np.testing.assert_allclose(shown[:4], expected, atol=5e-3)
     np.testing.assert_allclose(shown[4:6], limits, atol=5e-4)
     assert shown[6] == 1
@@ -62,6 +63,57 @@ def test_the_level_is_said_and_changes_the_limits(result):
     assert "[99% simult. CI]" in wide
     assert "[50% simult. CI]" in narrow
     assert wide != narrow
+
+
+@pytest.mark.parametrize("functional", ["bt", "borda", "rank_centrality"])
+def test_adjusted_p_values_are_small_exactly_where_intervals_exclude_the_value_tested(functional):
+    """Many models of little difference, so that some unadjusted p-values are below where intervals cover."""
+    near = 0
+    for seed in range(6):
+        shown = fit(battles(tuple("abcdefgh"), n=900, seed=seed), min_labels=1).update(functional=functional)
+        for alpha in (0.5, 0.05):
+            limits = shown.conf_int(alpha=alpha)
+            neutral = shown.estimates.neutral
+            excludes = (limits["lower"] > neutral) | (limits["upper"] < neutral)
+            np.testing.assert_array_equal(shown.estimates.adjusted_p_values() < alpha, excludes)
+            near += ((shown.pvalues < alpha) & ~excludes).sum()
+    assert near > 0
+    assert (shown.estimates.adjusted_p_values() >= shown.pvalues).all()
+    text = " ".join(shown.summary().as_text().split())
+    assert "adj. P" in text.split("[1]")[0]
+    assert "P>|z|" not in text
+    assert "adj. P is below 0.05 exactly where the interval excludes the value tested" in text
+
+
+def test_notes_and_warnings_agree_on_whether_intervals_hold(result):
+    assert "they hold for all 3 scores at once" in " ".join(result.summary().notes)
+    data = battles().assign(rater=[f"r{i % 3}" for i in range(600)])
+    with pytest.warns(dr.DmlrankWarning, match="only 3 clusters"):
+        few = fit(data, functional="bt", n_folds=3, cov_type="cluster", cov_kwds={"groups": "rater"})
+    for summary in (few.summary(), few.t_test_pairwise().summary()):
+        assert "Whether that holds here is in doubt: the fit gave" in " ".join(summary.notes)
+    notes = " ".join(few.summary().notes)
+    assert "they hold for all" not in notes
+    assert "Rank sets (set) hold" not in notes
+    assert dr.read_json(few.to_json()).summary().notes == few.summary().notes
+    with pytest.warns(dr.DmlrankWarning, match="only 3 clusters"):
+        again = few.update(functional="borda")
+    assert again.diagnostics.doubts
+
+
+@pytest.mark.parametrize(
+    ("formula", "functional", "words"),
+    [
+        ("winner ~ x | model_a + model_b", "bt", "given the formula's features; other features change what they mean"),
+        ("winner ~ 1 | model_a + model_b", "bt", "features in the formula would change what they mean"),
+        ("winner ~ x | model_a + model_b", "borda", None),
+    ],
+)
+def test_the_notes_say_what_the_features_do_to_the_target(formula, functional, words):
+    data = battles(n=500).assign(x=np.arange(500) % 7)
+    text = " ".join(dr.dml_rank(formula, data, functional=functional, rng=0).summary().as_text().split())
+    assert ("change what they mean" in text) == (words is not None)
+    assert words is None or words in text
 
 
 def test_long_names_widen_the_table():
@@ -121,8 +173,9 @@ def test_numeric_labels_are_explained():
 
 def test_the_plug_in_says_that_its_intervals_are_not_valid(result):
     text = " ".join(result.update(estimator="plugin").summary().as_text().split())
-    assert "CI not valid" in text
-    assert "intervals, tests and rank sets are NOT valid" in text
+    assert "(no intervals)" in text
+    assert "Estimates without intervals: the plug-in estimate is not debiased" in text
+    assert "update(estimator='debiased') has intervals" in text
 
 
 def test_a_score_without_variance_gets_a_reason_instead_of_a_statistic():

@@ -63,7 +63,7 @@ def test_csv_reads_back(summary):
         "coef",
         "std err",
         "z",
-        "P>|z|",
+        "adj. P",
         "[95% simult. CI] lower",
         "[95% simult. CI] upper",
         "rank",

@@ -1,0 +1,190 @@
+"""Estimates without intervals: extrapolated scores and plug-ins say so wherever an interval or a test is asked for."""
+
+from __future__ import annotations
+
+import pickle
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import dmlrank as dr
+from dmlrank.exceptions import GraphError, NoIntervalError, OptionError
+
+FORMULA = "winner ~ 1 | model_a + model_b"
+MODELS = list("abcde")
+RING = [(0, 1), (1, 2), (2, 3), (3, 4), (4, 0)]
+
+
+def ring(n=600, seed=0, pairs=RING, one_order=()):
+    """Votes on the pairs of a ring: five of ten pairs are never compared."""
+    rng = np.random.default_rng(seed)
+    pair = np.array(pairs)[np.arange(n) % len(pairs)]
+    fixed = [tuple(p) in one_order for p in pair.tolist()]
+    turned = (rng.random(n) < 0.5) & ~np.array(fixed)
+    pair = np.where(turned[:, None], pair[:, ::-1], pair)
+    strength = np.linspace(0.6, -0.6, 5)
+    won = rng.random(n) < 1 / (1 + np.exp(strength[pair[:, 1]] - strength[pair[:, 0]]))
+    names = np.array(MODELS)
+    return pd.DataFrame(
+        {
+            "winner": np.where(won, "model_a", "model_b"),
+            "model_a": names[pair[:, 0]],
+            "model_b": names[pair[:, 1]],
+            "topic": np.where(rng.random(n) < 0.5, "x", "y"),
+        }
+    )
+
+
+def fit(data, **options):
+    return dr.dml_rank(FORMULA, data, rng=0, n_jobs=1, **({"functional": "bt"} | options))
+
+
+@pytest.fixture(scope="module")
+def extrapolated():
+    with pytest.warns(dr.DmlrankWarning, match=r"5 of 10 pairs were never compared.*update\(graph='observed'\)"):
+        return fit(ring(), graph="complete")
+
+
+@pytest.fixture(scope="module")
+def plugin():
+    return fit(ring()).update(estimator="plugin")
+
+
+QUESTIONS = {
+    "conf_int": lambda r: r.conf_int(),
+    "conf_int of another level": lambda r: r.conf_int(alpha=0.2, method="none"),
+    "conf_int by bootstrap": lambda r: r.conf_int(bootstrap="gaussian"),
+    "t_test": lambda r: r.t_test("a - b"),
+    "wald_test": lambda r: r.wald_test("a = b = c"),
+    "t_test_pairwise": lambda r: r.t_test_pairwise(),
+    "ranks": lambda r: r.ranks(),
+    "ranks each": lambda r: r.ranks(simultaneous=False),
+    "best_set": lambda r: r.best_set(),
+    "ellipsoid": lambda r: r.ellipsoid(models=["a", "b"]),
+    "by": lambda r: r.by("topic"),
+    "project": lambda r: r.project("~ 1"),
+    "after a change of scale": lambda r: r.rescale("elo").conf_int(),
+    "from JSON": lambda r: dr.read_json(r.to_json()).conf_int(),
+    "from a pickle": lambda r: pickle.loads(pickle.dumps(r)).ranks(),
+}
+
+
+@pytest.mark.parametrize("question", QUESTIONS)
+@pytest.mark.parametrize("kind", ["extrapolated", "plugin"])
+def test_what_needs_standard_errors_is_refused_with_what_has_some(request, kind, question):
+    result = request.getfixturevalue(kind)
+    found, valid = {
+        "extrapolated": ("5 of 10 pairs were never compared", "update(graph='observed') has intervals"),
+        "plugin": ("plug-in estimate is not debiased", "update(estimator='debiased') has intervals"),
+    }[kind]
+    with pytest.raises(NoIntervalError) as error:
+        QUESTIONS[question](result)
+    assert found in str(error.value)
+    assert valid in str(error.value)
+
+
+@pytest.mark.parametrize("kind", ["extrapolated", "plugin"])
+def test_frames_have_scores_and_nothing_else(request, kind):
+    result = request.getfixturevalue(kind)
+    for values in (result.bse, result.tvalues, result.pvalues):
+        assert values.isna().all()
+    tidy = result.tidy().set_index("term")
+    np.testing.assert_array_equal(tidy["estimate"], result.params)
+    assert tidy.filter(regex="std_error|statistic|p_value|conf_low|conf_high").isna().all(axis=None)
+    assert result.glance()["critical"].isna().all()
+    assert np.isfinite(result.cov_params()).all(axis=None)
+    assert np.isfinite(result.influence).all()
+    assert np.isnan(result.diagnostics.position_z)
+    pytest.importorskip("matplotlib")
+    assert "estimates without intervals" in result.plot().get_xlabel()
+
+
+@pytest.mark.parametrize("kind", ["extrapolated", "plugin"])
+def test_the_summary_shows_the_order_of_the_scores_and_claims_nothing(request, kind):
+    result = request.getfixturevalue(kind)
+    summary = result.summary()
+    text = " ".join(summary.as_text().split())
+    assert [row[0] for row in summary.rows] == result.params.sort_values(ascending=False).index.tolist()
+    assert [row[-2] for row in summary.rows] == ["1", "2", "3", "4", "5"]
+    assert all(set(row[2:7]) == {"-"} for row in summary.rows)
+    assert "Estimates without intervals: " in text
+    assert "The order is that of the scores and no test stands behind it." in text
+    for claim in ("First place", "Rank sets", "grp", "critical value", "Standard errors rest", "z tests", "nan"):
+        assert claim not in text
+
+
+def test_the_advice_has_intervals_and_the_pairs_are_counted(extrapolated):
+    assert extrapolated.diagnostics.pairs_extrapolated == 5
+    observed = extrapolated.update(graph="observed")
+    assert observed.diagnostics.pairs_extrapolated == 0
+    assert np.isfinite(observed.conf_int()).all(axis=None)
+    assert observed.update(graph=dr.Graph.of(RING, 5)).estimates.has_intervals
+
+
+def test_a_share_of_two_that_were_never_compared_has_no_interval(extrapolated):
+    assert extrapolated.win_probability("a", "b").std_error > 0
+    with pytest.raises(NoIntervalError, match="'a' and 'c' were never compared"):
+        extrapolated.win_probability("a", "c")
+
+
+def test_pairs_without_weight_are_not_extrapolated():
+    with pytest.warns(dr.DmlrankWarning, match="never compared"):
+        equal = fit(ring(), graph="complete")
+    counts = equal.update(edge_weights="counts")
+    assert counts.estimates.has_intervals
+    np.testing.assert_allclose(counts.bse, equal.update(graph="observed", edge_weights="counts").bse)
+
+
+def test_a_pair_in_one_display_order_only_is_extrapolated_where_order_matters():
+    data = ring(one_order=[(0, 1)])
+    with pytest.warns(dr.DmlrankWarning, match="1 of 5 pairs were compared in one display order only"):
+        ordered = fit(data, graph=dr.Graph.of(RING, 5), position_bias=True)
+    assert not ordered.estimates.has_intervals
+    assert ordered.update(position_bias=False).estimates.has_intervals
+
+
+def test_known_propensities_of_all_pairs_leave_nothing_to_extrapolate():
+    data = ring()
+    table = np.full((len(data), 5, 5), 0.02)
+    known = fit(data, graph="complete", propensity=table)
+    assert known.diagnostics.pairs_extrapolated == 0
+    assert np.isfinite(known.conf_int()).all(axis=None)
+
+
+def test_a_function_of_compared_pairs_alone_has_intervals_on_any_graph():
+    def gap(mu):
+        return mu[:, 0, 1, 0] - mu[:, 1, 0, 0]
+
+    def other(mu):
+        return mu[:, 0, 2, 0] - mu[:, 2, 0, 0]
+
+    assert fit(ring(), functional=gap, graph="complete").estimates.has_intervals
+    with pytest.warns(dr.DmlrankWarning, match="never compared"):
+        assert not fit(ring(), functional=other, graph="complete").estimates.has_intervals
+
+
+def test_comparisons_show_the_scores_and_refuse_tests(extrapolated):
+    observed = extrapolated.update(graph="observed")
+    side = dr.compare(whole=extrapolated, ring=observed)
+    text = " ".join(side.summary().as_text().split())
+    assert "whole is an estimate without intervals, and its order is by score alone: 5 of 10 pairs" in text
+    assert "nan" not in text
+    with pytest.raises(OptionError, match="'whole' is an estimate without intervals: 5 of 10 pairs"):
+        side.conf_int()
+
+
+def test_errors_of_graphs_recommend_what_has_intervals():
+    data = ring(n=25)
+    with pytest.raises(GraphError) as error:
+        fit(data, position_bias=True, min_labels=8)
+    text = str(error.value)
+    assert "complete" not in text
+    assert "min_labels=5 with position_bias=False would connect them, if display order does not matter" in text
+    with warnings.catch_warnings():
+        # So few votes bring warnings of their own.
+        warnings.simplefilter("ignore", dr.DmlrankWarning)
+        assert fit(data, min_labels=5, position_bias=False).estimates.has_intervals
+    with pytest.raises(GraphError, match="more votes that compare models across components"):
+        fit(ring(pairs=[(0, 1), (2, 3), (3, 4)]))
