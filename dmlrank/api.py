@@ -174,11 +174,12 @@ def dml_rank(
         Whether a disconnected graph is an error, or models outside its largest component are dropped.
     min_comparisons : int
         Models with fewer labelled prompts are dropped.
-    edge_weights : {"equal", "counts"} or array, shape (K, K)
+    edge_weights : {"equal", "counts"}, array or DataFrame, shape (K, K)
         Weights of the pairs in bt's projection and Borda's mean, held fixed.
     weights : str or array, shape (n,), optional
         Weights that turn these prompts into the target population: a column, the same for all rows of a prompt, or one
-        number per prompt in order of first appearance. The scores are E[w F(mu(X))] / E[w].
+        number per prompt in order of first appearance (a Series by its labels, the prompts' identifiers). The scores
+        are E[w F(mu(X))] / E[w].
     categories : mapping, optional
         ``{label: meaning}`` for labels that are not known, with the meanings first, second, both_good, both_bad, tie;
         ``{column: meaning}`` for columns of probabilities. ``{0.5: "tie"}`` makes ties

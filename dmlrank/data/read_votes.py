@@ -25,6 +25,7 @@ from .frames import (
     require_columns,
     take_columns,
 )
+from .labels import by_label, row_labels
 from .outcomes import ComparedItems, Outcomes, read_labels, read_probabilities
 from .preferences import IntArray, PreferenceData, first_rows, gather_cells
 from .shared_texts import find_shared_texts
@@ -124,7 +125,9 @@ def take_rows(
     table = take_columns(data, list(dict.fromkeys([*needed, *along])))
     n_rows = len(table)
     names = locate_names(formula.features, available, environment, n_rows, roles)
-    arrays = {name: as_array(environment.namespace[name]) for name in names.arrays}
+    labels = row_labels(data, n_rows)
+    own = {name: environment.namespace[name] for name in names.arrays}
+    arrays = {name: as_array(by_label(value, labels, name=name, of="the data's rows")) for name, value in own.items()}
     coded = check_names(table, [name for name in needed if name not in names.columns or _may_be_odd(table[name])])
     for name in names.columns:
         kind = kind_of_time(table[name])

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from .._utils.warning_collection import warn
 from ..data.graph import Graph
+from ..data.labels import square_by_name
 from ..data.preferences import FloatArray, PreferenceData
 from ..exceptions import GraphError, IntervalWarning, OptionError, OptionTypeError, listed
 from ..functionals import BradleyTerry, CategoryWeights, Custom, Functional, named
@@ -111,7 +112,7 @@ def comparison_graph(data: PreferenceData, graph: Any, min_labels: int) -> Graph
             return Graph.all_pairs(data.n_items)
         return Graph.observed(data.pair_counts(), min_labels, data.ordered)
     else:
-        edges = np.asarray(graph)
+        edges = np.asarray(square_by_name(graph, data.items, name="graph"))
     return given_graph(edges, data.n_items, option="graph=", words="'observed', 'complete'")
 
 
@@ -300,8 +301,9 @@ def check_edge_weights(edge_weights: Any, data: PreferenceData, graph: Graph) ->
 
 def _edge_weights(edge_weights: Any, data: PreferenceData, graph: Graph) -> FloatArray | None:
     if not isinstance(edge_weights, str):
+        table = square_by_name(edge_weights, data.items, name="edge_weights")
         try:
-            return np.asarray(edge_weights, dtype=float)
+            return np.asarray(table, dtype=float)
         except (TypeError, ValueError):
             raise OptionTypeError(
                 f"edge_weights is a {type(edge_weights).__name__}; allowed: 'equal', 'counts', or a symmetric array of "

@@ -5,15 +5,20 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+import numpy as np
+import pandas as pd
+
 from ..data.formula.parse import parse_formula
 from ..data.frames import column_names
 from ..data.graph import Graph
+from ..data.labels import by_label, row_labels
 from ..data.preferences import FloatArray, IntArray, PreferenceData
 from ..data.read_clusters import Clusters, cluster_columns, context_weights, read_clusters
 from ..data.read_votes import read_preferences, with_columns
 from ..data.shared_texts import warn_of_shared_texts
 from ..estimation.cross_fitting import GivenMu
 from ..estimation.influence_blocks import InfluenceBlocks, blocks_by_context, blocks_by_group
+from ..exceptions import listed
 from ..nuisance.judge.verdicts import Verdicts, judge_columns, read_verdicts
 from ..nuisance.outcome_model.supplied import checked_mu
 from ..nuisance.propensity_model.supplied import propensity_columns
@@ -150,7 +155,7 @@ def prepare_inputs(cache: Cache, read: PreferenceData, source: Source, o: Option
     estimator.check_outcomes(setup.weights, data.categories)
     clusters = cache.call(read_clusters, data, o.groups, o.context)
     cache.call(warn_of_dependence, data, clusters, o.context)
-    weight = cache.call(context_weights, data, o.weights)
+    weight = cache.call(weights_by_label, data, o.weights, source, o.context)
     verdicts = cache.call(
         take_verdicts,
         data,
@@ -180,6 +185,17 @@ def warn_of_dependence(data: PreferenceData, clusters: Clusters | None, context:
     """Warn where contexts share a text and no cluster holds them."""
     groups = [] if clusters is None else [group for group in (clusters.prompt, clusters.other) if group is not None]
     warn_of_shared_texts(data.shared_texts, groups, context)
+
+
+def weights_by_label(data: PreferenceData, weights: Any, source: Source, context: tuple[str, ...]) -> FloatArray | None:
+    """Weights of the contexts, those of a Series by its labels: identifiers of contexts, or of rows without them."""
+    if not isinstance(weights, pd.Series):
+        return context_weights(data, weights)
+    labels = pd.Index(list(data.context_ids))
+    if not context and not data.n_added:
+        labels = row_labels(source.data, data.n_rows)[data.context_ids.astype(np.intp)]
+    found = by_label(weights, labels, name="weights", of=f"the contexts ({listed(context)})" if context else "the rows")
+    return context_weights(data, found.to_numpy())
 
 
 def dropped_items(read: PreferenceData, data: PreferenceData) -> tuple[str, ...]:

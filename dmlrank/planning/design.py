@@ -6,10 +6,12 @@ from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
+import pandas as pd
 from numpy.typing import ArrayLike
 
 from .._utils.parallel import core_count
 from ..data.graph import Graph
+from ..data.labels import by_label, square_by_name
 from ..data.preferences import FloatArray
 from ..exceptions import OptionError, OptionTypeError, check_choice
 from ..fit.estimand import bind_functional
@@ -160,8 +162,10 @@ def design(
     bound = bind_functional(
         functional,
         category,
-        read_graph(graph, n_items),
-        edge_weights=None if edge_weights is None else np.asarray(edge_weights, dtype=float),
+        read_graph(square_by_name(graph, names, name="graph"), n_items),
+        edge_weights=None
+        if edge_weights is None
+        else np.asarray(square_by_name(edge_weights, names, name="edge_weights"), dtype=float),
         ordered=position_bias,
     )
     identifiers = np.empty(n, dtype=object)
@@ -173,7 +177,7 @@ def design(
         bound_graph(bound, n_items),
         options,
         position_bias=position_bias,
-        weights=weights,
+        weights=by_label(weights, pd.Index(ids), name="weights", of="the contexts"),
         prompts=prompts,
         floor=floor,
         n_jobs=n_jobs,
