@@ -32,6 +32,8 @@ from .variance_correction import (
 
 # Influence values that are held at a time; a fifth of it takes about as long, four times as many longer.
 _CHUNK = 1_000_000
+# Values of one score that are held for all contexts rather than made anew by group: 160 MB, a few times.
+_MOST_BY_CONTEXT = 20_000_000
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -233,10 +235,11 @@ def groups_suffice(
     blocks: InfluenceBlocks,
     population: TargetPopulation,
 ) -> bool:
-    """Whether groups of identical contexts give the estimates of all contexts, and are at most half as many.
+    """Whether groups of identical contexts give the estimates of all contexts, at a lower cost.
 
     They do where mu and the propensities are the same within a group, each context is one block, no judge and no sample
-    tells contexts apart, and every score knows its derivative along single pairs.
+    tells contexts apart, and every score knows its derivative along single pairs. They cost less where they are at most
+    half as many as the contexts, or the values of all contexts would fill the memory.
     """
     constant = nuisances.mu.by_fold()
     if constant is None or nuisances.judge is not None or population.sample is not None or not blocks.one_per_context:
@@ -244,7 +247,8 @@ def groups_suffice(
     if not all(isinstance(score, Local | AlongPairs) for score in estimands.asked().values()):
         return False
     groups = constant.identical_contexts(data)
-    return 2 * len(groups) <= data.n_contexts and groups.agree_in(nuisances.propensity)
+    few = 2 * len(groups) <= data.n_contexts or data.n_contexts * data.n_items > _MOST_BY_CONTEXT
+    return few and groups.agree_in(nuisances.propensity)
 
 
 def evaluate_groups(

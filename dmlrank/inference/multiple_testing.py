@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,7 +13,12 @@ from scipy.stats import norm
 from statsmodels.stats.multitest import multipletests
 
 from ..data.preferences import FloatArray, IntArray
-from .resampling import Contrasts, TStatisticDraws
+from .resampling import Contrasts, Row, Rows, TStatisticDraws
+
+# Contrasts that are looked at together.
+_STEP = 32
+# No share of draws is smaller: there are fewer than a million.
+_FINEST = 1e-6
 
 # With fewer draws than these further out, a quantile or a share of the draws is not known.
 _FEWEST_BEYOND = 10
@@ -124,6 +131,55 @@ def max_t_p_values(t: FloatArray, p: FloatArray, maxima: FloatArray, normal: boo
     return np.clip(share, p, bounds)
 
 
+class _Stepwise:
+    """How many draws of the running maximum over a family's t statistics reach each of the observed ones.
+
+    Parameters
+    ----------
+    order : ndarray of int, shape (m,)
+        The hypotheses, the least extreme first.
+    reached : ndarray, shape (m,)
+        Their t statistics.
+    wanted : ndarray of bool, shape (m,)
+        Where the number of draws is asked for.
+    """
+
+    def __init__(self, order: IntArray, reached: FloatArray, wanted: NDArray[np.bool_]) -> None:
+        self._order, self._reached, self._wanted = order, reached, wanted
+        self.count = np.zeros(len(order))
+        self.maxima: list[NDArray[Any]] = []
+
+    def add(self, rows: Rows, absolute: bool) -> None:
+        """Count in another block of draws."""
+        top: Row | None = None
+        for start in range(0, len(self._order), _STEP):
+            part = slice(start, start + _STEP)
+            drawn = rows(self._order[part])
+            if absolute:
+                np.abs(drawn, out=drawn)
+            if top is not None:
+                np.maximum(drawn[0], top, out=drawn[0])
+            if top is not None and top.min() >= self._reached[part][-1]:
+                self.count[part] += len(top)
+            elif self._wanted[part].any():
+                for before, after in pairwise(drawn):
+                    np.maximum(before, after, out=after)
+                reached = self._reached[part].astype(drawn.dtype)
+                self.count[part] += np.count_nonzero(drawn >= reached[:, None], axis=1)
+                top = drawn[-1].copy()
+                continue
+            top = drawn.max(axis=0)
+        assert top is not None
+        self.maxima.append(top)
+
+
+def _undecided(p: FloatArray | None, order: IntArray, normal: bool) -> NDArray[np.bool_]:
+    """Where the draws decide on the adjusted p-value, (m,), and Holm's is not below what any number of them gives."""
+    if p is None or not normal:
+        return np.ones(len(order), dtype=bool)
+    return np.asarray(holm(p[order]) > _FINEST)
+
+
 def step_down(
     draws: TStatisticDraws,
     contrasts: Contrasts,
@@ -161,20 +217,12 @@ def step_down(
     families = [np.arange(len(t))] if families is None else families
     # The least extreme first: the running maximum is then over all that come after in the step-down.
     orders = [family[np.argsort(t[family], kind="stable")] for family in families]
-    counts = [np.zeros(len(order)) for order in orders]
-    reached = t.tolist()
-    wanted = [True] * len(t) if counted is None else counted.tolist()
-    maxima: list[list[NDArray]] = [[] for _ in orders]
+    open_ = np.ones(len(t), dtype=bool) if counted is None else counted
+    stepwise = [_Stepwise(order, t[order], _undecided(p, order, draws.normal) & open_[order]) for order in orders]
     for rows in draws.blocks(contrasts):
-        for number, order in enumerate(orders):
-            top: NDArray | None = None
-            for place, (i, row) in enumerate(zip(order.tolist(), rows(order), strict=True)):
-                size = np.abs(row, out=row) if absolute else row
-                top = size.copy() if top is None else np.maximum(top, size, out=top)
-                if wanted[i]:
-                    counts[number][place] += np.count_nonzero(top >= reached[i])
-            assert top is not None
-            maxima[number].append(top)
+        for family_steps in stepwise:
+            family_steps.add(rows, absolute)
+    counts, maxima = [steps.count for steps in stepwise], [steps.maxima for steps in stepwise]
     results = []
     for family, order, count, parts in zip(families, orders, counts, maxima, strict=True):
         max_t = np.concatenate(parts)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -17,8 +17,17 @@ MULTIPLIERS = ("gaussian", "rademacher", "webb")
 
 NORMAL_DRAWS = 100_000
 BOOTSTRAP_DRAWS = 20_000
+# Many contrasts have fewer draws, which still put 500 beyond a 95 % critical value.
+_FEWEST_DRAWS = 10_000
+# t statistics that are drawn at most: 100,000 draws for up to 40,000 contrasts, both directions of 200 models.
+_MOST_STATISTICS = 4_000_000_000
+# Products of draws and a factor's entries that are made at most: 100,000 draws for up to 500 scores.
+_MOST_PRODUCTS = 25_000_000_000
 # Up to so many independent units every draw has standard errors of its own; with more they hardly vary.
 STUDENTISED = 1_000
+
+# Units whose multipliers are drawn one by one, unless they are normal.
+MULTIPLIED = 4_000
 
 # One row of draws and a running maximum stay in the fastest memory.
 _WIDTH = 4096
@@ -27,8 +36,8 @@ _SEED = 20260121
 _ROUNDING = 1e-12
 
 Row = NDArray[np.floating[Any]]
-# Rows of draws, (b,), of the contrasts that are asked for; each is overwritten by the next.
-Rows = Callable[[Iterable[int]], Iterator[Row]]
+# Draws, (c, b), of the c contrasts that are asked for by place; the caller may overwrite them.
+Rows = Callable[[IntArray], Row]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -102,6 +111,7 @@ class NormalDraws:
     seed : int
         Of the fit, so that the same fit always has the same critical values.
     n_draws : int
+        At most; more than 40,000 contrasts have fewer draws, 10,000 at least.
     """
 
     factor: FloatArray
@@ -121,8 +131,9 @@ class NormalDraws:
         factor = self.factor if alone else self.factor - self.factor.mean(axis=0)
         kind, unit = _precision(factor, contrasts.std_error)
         scaled = (factor / unit).astype(kind)
-        for start in range(0, self.n_draws, _WIDTH):
-            width = min(_WIDTH, self.n_draws - start)
+        n_draws = min(self.n_draws, _affordable(_MOST_STATISTICS, len(contrasts.first)))
+        for start in range(0, n_draws, _WIDTH):
+            width = min(_WIDTH, n_draws - start)
             scores = np.zeros((len(factor) + 1, width), dtype=kind)
             scores[:-1] = scaled @ rng.standard_normal((factor.shape[1], width), dtype=kind)
             yield _standardised_rows(scores, contrasts, unit)
@@ -152,6 +163,11 @@ class MultiplierBootstrap:
     With at most 1,000 units every draw is divided by a standard error of its own, from the multiplied and centred
     rows (bootstrap-t): that is what makes few clusters wider than the normal distribution.
 
+    Multipliers are independent with mean zero and variance one, and need not have one distribution. Of more than 4,000
+    units, those 4,000 have the asked kind that add most to the variances; the others have normal ones. A sum with
+    normal multipliers is normal with the covariance of its units and is drawn at once, so that a draw does not cost
+    more with a million units than with thousands.
+
     References
     ----------
     Chernozhukov, Chetverikov and Kato (2013), Gaussian approximations and multiplier bootstrap for maxima of sums;
@@ -174,22 +190,37 @@ class MultiplierBootstrap:
     def blocks(self, contrasts: Contrasts) -> Iterator[Rows]:
         """Blocks of draws of the contrasts' t statistics."""
         rng = np.random.default_rng([_SEED, self.seed])
-        n_units, n_scores = self.rows.shape
-        values, vectors = np.linalg.eigh(self.added)
-        root = vectors * np.sqrt(np.maximum(values, 0.0))
+        multiplied, others = self._parts()
+        n_units, n_scores = multiplied.shape
+        root = _root(self.added + others)
         unit = float(np.median(contrasts.std_error))
-        width = max(64, min(_WIDTH, 16_000_000 // n_units))
+        width = max(64, min(_WIDTH, 16_000_000 // max(n_units, 1)))
         for start in range(0, self.n_draws, width):
             size = min(width, self.n_draws - start)
             multipliers = draw_multipliers(rng, self.kind, (n_units, size))
             scores = np.zeros((n_scores + 1, size))
-            scores[:-1] = (self.rows.T @ multipliers + root @ rng.standard_normal((n_scores, size))) / unit
-            if n_units > STUDENTISED:
+            scores[:-1] = (multiplied.T @ multipliers + root @ rng.standard_normal((n_scores, size))) / unit
+            if len(self.rows) > STUDENTISED:
                 yield _standardised_rows(scores, contrasts, unit)
             else:
                 added = self.added / unit**2
                 units, factor = self.rows / unit, self.small_sample
                 yield _studentised_rows(scores, contrasts, multipliers, units=units, added=added, small_sample=factor)
+
+    def _parts(self) -> tuple[FloatArray, FloatArray]:
+        """The units that are multiplied one by one, (m, d), and the covariance of the others' sum, (d, d)."""
+        n_units, n_scores = self.rows.shape
+        most = MULTIPLIED if self.kind != "gaussian" else STUDENTISED
+        if n_units <= most:
+            return self.rows, np.zeros((n_scores, n_scores))
+        if self.kind == "gaussian":
+            return self.rows[:0], self.rows.T @ self.rows
+        spread = np.square(self.rows).sum(axis=0)
+        share = np.square(self.rows) @ np.divide(1.0, spread, out=np.zeros(n_scores), where=spread > 0)
+        kept = np.zeros(n_units, dtype=bool)
+        kept[np.argsort(-share, kind="stable")[:most]] = True
+        others = self.rows[~kept]
+        return self.rows[kept], others.T @ others
 
 
 def normal_draws(covariance: Covariance, seed: int) -> NormalDraws:
@@ -198,13 +229,15 @@ def normal_draws(covariance: Covariance, seed: int) -> NormalDraws:
 
 
 def max_abs_normal_draws(factor: FloatArray) -> FloatArray:
-    """Draws of the largest absolute coordinate of N(0, factor factor'), (100,000,), for a factor (J, r).
+    """Draws of the largest absolute coordinate of N(0, factor factor'), (draws,), for a factor (J, r).
 
     They do not depend on the fit's seed, and coordinates may be any combinations of scores, not differences alone.
+    There are 100,000 of them for up to 500 coordinates, and fewer for more.
     """
     rng = np.random.default_rng(_SEED)
-    step = 10_000 if len(factor) <= 1000 else 1_000
-    blocks = (rng.standard_normal((step, factor.shape[1])) @ factor.T for _ in range(NORMAL_DRAWS // step))
+    step = 10_000 if len(factor) <= 500 else 1_000
+    n_draws = min(NORMAL_DRAWS, _affordable(_MOST_PRODUCTS, factor.size))
+    blocks = (rng.standard_normal((step, factor.shape[1])) @ factor.T for _ in range(n_draws // step))
     return np.concatenate([np.abs(block).max(axis=1) for block in blocks])
 
 
@@ -225,6 +258,23 @@ def draw_multipliers(rng: np.random.Generator, kind: str, size: tuple[int, ...])
     return drawn
 
 
+def _root(matrix: FloatArray) -> FloatArray:
+    """A factor, (d, d), of the positive part of a symmetric matrix; the rest is rounding."""
+    values, vectors = np.linalg.eigh(matrix)
+    return np.asarray(vectors * np.sqrt(np.maximum(values, 0.0)))
+
+
+def _affordable(budget: int, each: int) -> int:
+    """Draws that a budget of numbers allows where each draw needs some, in thousands and never too few.
+
+    Examples
+    --------
+    >>> _affordable(4_000_000_000, 999_000), _affordable(4_000_000_000, 89_700)
+    (10000, 44000)
+    """
+    return max(_FEWEST_DRAWS, budget // max(each, 1) // 1000 * 1000)
+
+
 def _precision(factor: FloatArray, std_error: FloatArray) -> tuple[type[np.floating[Any]], float]:
     """Single precision unless a difference is far smaller than its scores; and a unit near the standard errors."""
     size = np.sqrt(np.square(factor).sum(axis=1).max())
@@ -234,14 +284,12 @@ def _precision(factor: FloatArray, std_error: FloatArray) -> tuple[type[np.float
 def _standardised_rows(scores: Row, contrasts: Contrasts, unit: float) -> Rows:
     """Rows from draws of the scores, (d + 1, b), in units of ``unit``; the last one is zero."""
     inverse = (unit / contrasts.std_error).astype(scores.dtype)
-    first, second = contrasts.first.tolist(), contrasts.second.tolist()
 
-    def rows(which: Iterable[int]) -> Iterator[Row]:
-        row = np.empty(scores.shape[1], dtype=scores.dtype)
-        for i in which:
-            np.subtract(scores[first[i]], scores[second[i]], out=row)
-            np.multiply(row, inverse[i], out=row)
-            yield row
+    def rows(which: IntArray) -> Row:
+        made = scores[contrasts.first[which]]
+        made -= scores[contrasts.second[which]]
+        made *= inverse[which, None]
+        return made
 
     return rows
 
@@ -258,19 +306,17 @@ def _studentised_rows(
     """Rows from draws of the scores, each difference over its standard error in the draw."""
     units, added = np.pad(units, ((0, 0), (0, 1))), np.pad(added, (0, 1))
     squares = np.square(multipliers)
-    n_units, step = len(units), 256
+    n_units = len(units)
 
-    def rows(which: Iterable[int]) -> Iterator[Row]:
-        order = np.fromiter(which, dtype=np.intp)
-        for start in range(0, len(order), step):
-            first, second = (side[order[start : start + step]] for side in (contrasts.first, contrasts.second))
-            each = units[:, first] - units[:, second]
-            own = each.T @ multipliers
-            variance = np.square(each).T @ squares - np.square(own) / n_units
-            fixed = added[first, first] + added[second, second] - 2 * added[first, second]
-            # All units on one side leave no spread: as far out as it gets.
-            smallest = 1e-12 * np.square(each).sum(axis=0)[:, None]
-            error = np.sqrt(small_sample * np.maximum(variance, smallest) + fixed[:, None])
-            yield from (scores[first] - scores[second]) / error
+    def rows(which: IntArray) -> Row:
+        first, second = contrasts.first[which], contrasts.second[which]
+        each = units[:, first] - units[:, second]
+        own = each.T @ multipliers
+        variance = np.square(each).T @ squares - np.square(own) / n_units
+        fixed = added[first, first] + added[second, second] - 2 * added[first, second]
+        # All units on one side leave no spread: as far out as it gets.
+        smallest = 1e-12 * np.square(each).sum(axis=0)[:, None]
+        error = np.sqrt(small_sample * np.maximum(variance, smallest) + fixed[:, None])
+        return np.asarray((scores[first] - scores[second]) / error)
 
     return rows
