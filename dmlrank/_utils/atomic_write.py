@@ -45,8 +45,8 @@ def written_beside(path: str | os.PathLike[str]) -> Iterator[Path]:
         If no file can be made in the folder, or it cannot take the place of the old one.
     """
     with errors_of(path):
-        target = Path(os.path.realpath(path))
-        old = _status(target)
+        # Of the path itself: where a pipe leads to, as /dev/stdout does, has no path of its own.
+        old, target = _status(path), Path(os.path.realpath(path))
         if old is not None and stat.S_ISDIR(old.st_mode):
             raise FileWriteError(f"{os.fsdecode(path)!r} is a folder; needed is the name of a file")
         special = old is not None and not stat.S_ISREG(old.st_mode)
@@ -90,9 +90,9 @@ class _OnlyTried(Exception):
     """Ends an attempt before anything is written."""
 
 
-def _status(target: Path) -> os.stat_result | None:
+def _status(path: str | os.PathLike[str]) -> os.stat_result | None:
     try:
-        return target.stat()
+        return os.stat(path)
     except FileNotFoundError:
         return None
 

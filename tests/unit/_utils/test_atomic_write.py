@@ -55,6 +55,14 @@ def test_permissions_and_links_stay(tmp_path):
 def test_devices_are_written_to_as_they_are():
     write_file("/dev/null", "gone")
     assert stat.S_ISCHR(os.stat("/dev/null").st_mode)
+    read, write = os.pipe()
+    path = f"/dev/fd/{write}"
+    if os.path.exists(path):
+        check_writable(path)
+        write_file(path, "through")
+        assert os.read(read, 99) == b"through"
+    os.close(read)
+    os.close(write)
 
 
 def test_a_try_changes_nothing(tmp_path):
