@@ -14,6 +14,7 @@ from .. import datasets
 from .._utils.atomic_write import write_file
 from .._version import __version__
 from ..api import check, dml_rank, read_json
+from ..data.frames import column_names
 from ..exceptions import DmlrankError, FileWriteError, OptionError
 from ..inference.simultaneous import METHODS
 from ..options import OPTIONS, Option
@@ -23,6 +24,7 @@ from ..results.comparison import Comparison, named_results
 from ..results.rank_results import RankResults
 from .arguments import CommandParser
 from .column_roles import ColumnRoles
+from .plain_formula import check_plain
 from .read_files import FORMATS, Frame, read_frames
 from .write_files import check_outputs, names_of_files, write_figure, write_outputs, write_table
 
@@ -117,8 +119,8 @@ def _add_check(commands: _Commands) -> None:
 
 
 def _check(given: argparse.Namespace) -> None:
-    roles = _roles(given.formula, given)
-    print(check(given.formula, _frames(given, given.file, roles)["file"], env={}, **_options(given, CHECKED)))
+    frames = _frames(given, given.formula, given.file)
+    print(check(given.formula, frames["file"], env={}, **_options(given, CHECKED)))
 
 
 def _add_fit(commands: _Commands) -> None:
@@ -182,8 +184,7 @@ def add_design_options(command: argparse.ArgumentParser) -> None:
 def _design(given: argparse.Namespace) -> None:
     further = [given.prompts_file] if given.prompts_file else []
     _check_outputs(given, [given.file, *further])
-    roles = _roles(given.formula, given)
-    frames = _frames(given, given.file, roles, new=given.prompts_file)
+    frames = _frames(given, given.formula, given.file, new=given.prompts_file)
     results = dml_rank(given.formula, frames["file"], env={}, **_fit_options(given, frames))
     plan = results.design(
         given.budget,
@@ -374,7 +375,7 @@ def _show(shown: object, writers: _Writers) -> None:
 
 def _fitted(formula: str, file: str, given: argparse.Namespace) -> RankResults:
     """The fit of a file."""
-    frames = _frames(given, file, _roles(formula, given))
+    frames = _frames(given, formula, file)
     return dml_rank(formula, frames["file"], env={}, **_fit_options(given, frames))
 
 
@@ -389,15 +390,18 @@ def _roles(formula: str, given: argparse.Namespace) -> ColumnRoles:
     )
 
 
-def _frames(given: argparse.Namespace, file: str, roles: ColumnRoles, new: str | None = None) -> dict[str, Frame]:
+def _frames(given: argparse.Namespace, formula: str, file: str, new: str | None = None) -> dict[str, Frame]:
     """All frames of a command: ``file``, ``unlabelled``, ``new``, and verdicts by ``judge NAME``."""
+    roles = _roles(formula, given)
     paths, of = {"file": file}, {"file": roles}
     for key, path in (("unlabelled", getattr(given, "unlabelled", None)), ("new", new)):
         if path:
             paths[key], of[key] = path, roles
     for name, path in _judge_files(getattr(given, "judge_file", None) or ()).items():
         paths[f"judge {name}"], of[f"judge {name}"] = path, roles.of_verdicts
-    return read_frames(paths, of)
+    frames = read_frames(paths, of)
+    check_plain(formula, getattr(given, "propensity_formula", None), column_names(frames["file"]))
+    return frames
 
 
 def _judge_files(files: Sequence[str]) -> dict[str, str]:

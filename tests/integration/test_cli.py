@@ -20,6 +20,7 @@ import dmlrank as dr
 from dmlrank.cli.column_roles import ColumnRoles
 from dmlrank.cli.main import PASSED_ON, _parser, add_fit_options, main
 from dmlrank.cli.read_files import read_frame
+from dmlrank.cli.write_files import write_figure
 from dmlrank.options import OPTIONS
 
 FORMULA = "winner ~ 1 | model_a + model_b"
@@ -631,3 +632,49 @@ def test_help_shows_every_option_once(command, capsys):
     assert len({option.replace("_", "-") for option in described}) == len(described)
     assert "--min_labels" not in shown
     assert ("--min-labels" in shown) == (command != "demo")
+
+
+# --- no other code ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("features", "found"),
+    [
+        ("I(__import__('os').system('touch ran') + length)", "__import__"),
+        ("I(open('ran', 'w').write('x') + length)", "open"),
+        ("I(max(['1'], key=eval) + length)", "eval"),
+        ("length.to_csv('ran')", ".to_csv"),
+        ("I(text.__globals__['os'])", ".__globals__"),
+        ("I([abs][0](length))", "[abs][0](length)"),
+        ("I(__builtins__['open']('ran'))", "__builtins__"),
+    ],
+)
+def test_a_formula_runs_no_other_code(csv, tmp_path, capsys, monkeypatch, features, found):
+    monkeypatch.chdir(tmp_path)
+    for command in ("check", "fit"):
+        assert main([command, f"winner ~ {features} | model_a + model_b", csv]) == 2
+        assert f"use {found!r}: on the command line" in capsys.readouterr().err
+    assert not (tmp_path / "ran").exists()
+    assert main(["fit", FORMULA, csv, "--propensity-formula", f"~ {features}"]) == 2
+    assert f"use {found!r}: on the command line" in capsys.readouterr().err
+
+
+def test_a_formula_calls_functions_of_columns(battles, tmp_path, capsys):
+    battles.rename(columns={"length": "type"}).to_csv(tmp_path / "b.csv", index=False)
+    features = "C(category) + I(abs(type) ** 2) + center(type) + type.clip(0) + category.str.len()"
+    assert main(["check", f"winner ~ {features} | model_a + model_b", str(tmp_path / "b.csv")]) == 0
+
+
+def test_figures_need_nothing_that_matplotlib_3_8_lacks(tmp_path):
+    from matplotlib.figure import Figure
+
+    class AxesOfThen:
+        """Axes whose ``get_figure`` takes no ``root``, as before matplotlib 3.10."""
+
+        figure = Figure()
+
+        def get_figure(self):
+            return self.figure
+
+    write_figure(str(tmp_path / "out.svg"), type("Shown", (), {"plot": lambda _: AxesOfThen()})())
+    assert "<svg" in (tmp_path / "out.svg").read_text()

@@ -1,0 +1,62 @@
+"""Formulas of the command line: arithmetic and functions of columns, and no other code."""
+
+from __future__ import annotations
+
+import ast
+import builtins
+from collections.abc import Collection, Iterator
+
+from ..data.formula.parse import one_sided, parse_formula, terms_of
+from ..exceptions import FormulaError
+
+_FUNCTIONS = frozenset(["abs", "bool", "float", "int", "len", "max", "min", "pow", "round", "str", "sum"])
+_METHODS = frozenset(["abs", "astype", "clip", "fillna", "isna", "notna", "rank", "str"])
+_TEXT_METHODS = frozenset(["contains", "count", "endswith", "len", "lower", "startswith", "strip", "upper"])
+
+
+def check_plain(formula: str, propensity_formula: str | None, columns: Collection[str]) -> None:
+    """Raise where a formula would run other code than functions of columns.
+
+    A formula is Python. In a program it may call whatever the program knows; on a command line, which another program
+    may have put together, it calls the functions of patsy, ``text``, and a few of Python's.
+
+    Raises
+    ------
+    FormulaError
+        If a function, a method or a name is none of those.
+
+    Examples
+    --------
+    >>> check_plain("winner ~ C(topic) + I(length ** 2) | model_a + model_b", None, ["topic", "length"])
+    """
+    further = one_sided(propensity_formula) if propensity_formula else None
+    for features in [parse_formula(formula).features, *([further] if further else [])]:
+        for factor in {factor for term in terms_of(features) for factor in term.factors}:
+            try:
+                tree = ast.parse(factor.code, mode="eval")
+            except SyntaxError:
+                # The reader of formulas says what is wrong with it.
+                continue
+            for found in _other_code(tree, columns):
+                raise FormulaError(
+                    f"the features {features!r} use {found!r}: on the command line a formula calls patsy's functions, "
+                    f"text(), {', '.join(sorted(_FUNCTIONS))} and methods such as .str.len(); in Python, "
+                    f"dmlrank.dml_rank takes any function"
+                )
+
+
+def _other_code(tree: ast.AST, columns: Collection[str]) -> Iterator[str]:
+    yield from (n.id for n in ast.walk(tree) if isinstance(n, ast.Name) and not _is_plain(n.id, columns))
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute):
+            of_text = isinstance(node.value, ast.Attribute) and node.value.attr == "str"
+            if node.attr not in (_TEXT_METHODS if of_text else _METHODS):
+                yield f".{node.attr}"
+        if isinstance(node, ast.Call) and not isinstance(node.func, ast.Name | ast.Attribute):
+            yield ast.unparse(node)
+
+
+def _is_plain(name: str, columns: Collection[str]) -> bool:
+    if name in columns or name in _FUNCTIONS:
+        return True
+    return not name.startswith("__") and not hasattr(builtins, name)
