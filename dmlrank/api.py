@@ -105,7 +105,7 @@ def dml_rank(
         ``"~ features"`` for an estimated propensity, where selection saw other things than the formula's features, such
         as a judge's score of the prompt.
     estimator : {"debiased", "plugin", "bt_restricted", "bt_mle"}
-        The plug-in estimator is the mean of F(mu); its intervals are not valid and say so. "bt_restricted" assumes the
+        The plug-in estimator is the mean of F(mu), an estimate without intervals. "bt_restricted" assumes the
         Bradley-Terry model in every prompt (two outcomes, functional bt) and is more precise where it holds; it needs
         propensities of all pairs, not a column, and ``restriction_test`` tests what it assumes. "bt_mle" is the
         parametric Bradley-Terry model by maximum likelihood on the votes, display order ignored and ties one half, with
@@ -167,7 +167,8 @@ def dml_rank(
         More precise where orders are unbalanced; ``diagnostics.position_z`` tests it.
     graph : {"observed", "complete"}, Graph or boolean array, shape (K, K)
         Pairs that the scores use: those with at least ``min_labels`` labelled prompts in both orders, or all
-        (extrapolated where there are none).
+        (extrapolated where there are none). A result with pairs that were never compared is an estimate without
+        intervals: no label corrects what the learner makes of them.
     min_labels : int
         See ``graph``.
     component : {"all", "largest"}

@@ -55,6 +55,25 @@ class _Stub:
         self.data = SimpleNamespace(cov_names=list(names), param_names=list(names))
 
 
+class RemarkedResults(ContrastResults):
+    """statsmodels' two-sided z tests with a remark below the title of their table.
+
+    Attributes
+    ----------
+    remark : str
+        What the reader has to know of the tests.
+    """
+
+    def __init__(self, plain: ContrastResults, remark: str) -> None:
+        self.__dict__.update(plain.__dict__)
+        self.remark = remark
+
+    def summary(self, xname: Sequence[str] | None = None, alpha: float = 0.05, title: str | None = None) -> SimpleTable:
+        """statsmodels' table, with the remark in its title."""
+        title = f"Test for Constraints\n{self.remark}" if title is None else title
+        return super().summary(xname=xname, alpha=alpha, title=title)
+
+
 class SidedResults(ContrastResults):
     """statsmodels' z tests with a margin, or against one side; limits are infinite where the side asks for one.
 
@@ -62,7 +81,11 @@ class SidedResults(ContrastResults):
     ----------
     side : str
     delta : float
+    remark : str
+        What the reader has to know of the tests, or nothing.
     """
+
+    remark = ""
 
     def __init__(self, effect: FloatArray, sd: FloatArray, hypothesis: LinearHypothesis, to_show: Alternative) -> None:
         z = to_show.statistics(effect - hypothesis.value, sd)
@@ -84,6 +107,7 @@ class SidedResults(ContrastResults):
         """statsmodels' table; its title says what is tested against what."""
         if title is None:
             title = f"Tests of whether {self.alternative.words} (p-values are for this side)"
+            title += f"\n{self.remark}" if self.remark else ""
         table = super().summary(xname=xname, alpha=alpha, title=title)
         heads = table[0]
         for cell, head in zip(heads[-3:], ("P", "[lower", "upper]"), strict=True):
@@ -174,3 +198,18 @@ def wald_test(estimates: NamedEstimates, hypothesis: LinearHypothesis) -> Contra
     if spectrum[-1] <= 0 or spectrum[0] <= 1e-14 * spectrum[-1]:
         raise HypothesisError(f"{about}: some combination of these does not vary in the data")
     return results_core(estimates).wald_test((restrictions, values), use_f=False, scalar=True)
+
+
+def with_remark(tests: ContrastResults, remark: str) -> ContrastResults:
+    """The tests with a remark in the title of their table.
+
+    Parameters
+    ----------
+    tests : ContrastResults
+        Of :func:`t_test`.
+    remark : str
+    """
+    if isinstance(tests, SidedResults):
+        tests.remark = remark
+        return tests
+    return RemarkedResults(tests, remark)

@@ -62,6 +62,10 @@ def design(
 ) -> Plan:
     """Which pairs to label on which prompts, so that a budget buys the most precise scores.
 
+    Labels are taken to be independent given x, the features of the prompt: the label of one pair tells nothing of
+    another's on the same prompt that x does not tell. Where one annotator labels several pairs of a prompt, or x misses
+    what matters, errors may be larger than predicted.
+
     The covariance of the debiased estimator is known before a single label is there: n Cov = Cov F(mu(X)) + E sum_jk
     M_jk / pi_jk with M_jk = J_jk V_jk J_jk', for any propensities pi of labelling a pair. This function minimises its
     trace ("A"), its determinant ("D", in the directions that the functional leaves free) or the variances of

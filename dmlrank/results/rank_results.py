@@ -22,11 +22,10 @@ from ..fit.estimates import Diagnostics, Estimates
 from ..fit.estimators import options_of_update
 from ..fit.pipeline import run
 from ..fit.state import Source, Steps
-from ..inference.alternatives import read_alternative
 from ..inference.ellipsoid import Ellipsoid
 from ..inference.hausman import RestrictionTest
 from ..inference.hypotheses import HypothesisLike
-from ..inference.wald import t_test, wald_test
+from ..inference.wald import wald_test
 from ..inference.win_probability import WinProbability
 from ..inference.z_tests import two_sided_p_values, z_statistics
 from ..options import Options
@@ -62,6 +61,7 @@ from .ranking import (
     confidence_region,
     hausman_test,
     rank_table,
+    t_test_of_scores,
     win_probability_of,
 )
 from .rescaling import make_scale, rescaled
@@ -224,8 +224,10 @@ class RankResults:
         Returns
         -------
         statsmodels ContrastResults
-            With one side, ``conf_int`` has one limit; for equivalence (two one-sided tests) the two that have to lie
-            between ``-delta`` and ``delta``.
+            p-values are each for itself, as if what is tested had been chosen before the data were seen; where it is
+            first against second of these scores, which the data chose, the table says so (:meth:`t_test_pairwise`
+            holds for every pair at once). With one side, ``conf_int`` has one limit; for equivalence (two one-sided
+            tests) the two that have to lie between ``-delta`` and ``delta``.
 
         Raises
         ------
@@ -242,9 +244,7 @@ class RankResults:
         >>> test.summary_frame().index.tolist()
         ['gpt-4 - claude-v1']
         """
-        require_intervals(self.estimates, "t_test")
-        alternative, named = read_alternative(side, delta), named_estimates(self.estimates)
-        return t_test(named, named.hypothesis(hypothesis), alternative)
+        return t_test_of_scores(self.estimates, hypothesis, delta=delta, side=side)
 
     def wald_test(self, hypothesis: HypothesisLike) -> ContrastResults:
         """One joint chi-squared test of linear restrictions; its degrees of freedom are the structural rank.

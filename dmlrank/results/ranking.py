@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 import pandas as pd
+from statsmodels.stats.contrast import ContrastResults
 
 from ..data.preferences import IntArray
 from ..exceptions import GraphError, NoIntervalError, OptionError, check_choice, listed
@@ -20,6 +21,7 @@ from ..inference.hausman import RestrictionTest
 from ..inference.hypotheses import HypothesisLike, LinearHypothesis
 from ..inference.pairwise import METHODS, compare_differences
 from ..inference.ranks import rank_bounds, ranks_of, separate_each
+from ..inference.wald import t_test, with_remark
 from ..inference.win_probability import WinProbability, win_probability
 from ..report.fit_summary import doubt_note, functional_unit
 from ..report.pairwise_summary import PairwiseResults, pairwise_frame
@@ -33,6 +35,31 @@ from .lookup import (
     require_models,
     require_steps,
 )
+
+_CHOSEN_BY_DATA = (
+    "{first} and {second} are first and second because these scores say so: p-values that were\n"
+    "not adjusted for that choice are too small; t_test_pairwise() holds for every pair at once"
+)
+
+
+def t_test_of_scores(
+    estimates: Estimates, hypothesis: HypothesisLike, *, delta: float = 0.0, side: str = "two-sided"
+) -> ContrastResults:
+    """z tests of linear combinations of scores, see :meth:`RankResults.t_test`."""
+    require_intervals(estimates, "t_test")
+    alternative, named = read_alternative(side, delta), named_estimates(estimates)
+    read = named.hypothesis(hypothesis)
+    tests = t_test(named, read, alternative)
+    if not estimates.of_models or len(estimates.models) < 3:
+        return tests
+    top = np.argsort(-estimates.estimate, kind="stable")[:2]
+    others = np.delete(read.matrix, top, axis=1)
+    # The difference of the two, times any number: with two coefficients that cancel.
+    chosen = (others == 0).all(axis=1) & (read.matrix[:, top[0]] != 0) & np.isclose(read.matrix[:, top].sum(axis=1), 0)
+    if not chosen.any():
+        return tests
+    first, second = (estimates.models[j] for j in top)
+    return with_remark(tests, _CHOSEN_BY_DATA.format(first=first, second=second))
 
 
 def compare_models(

@@ -306,6 +306,26 @@ def test_repetitions_are_in_the_bootstrap(result):
     )
 
 
+@pytest.mark.parametrize("options", [{}, {"side": "larger"}, {"side": "equivalence", "delta": 0.2}])
+def test_first_against_second_says_that_the_data_chose_it(result, options):
+    first, second, third = result.params.sort_values(ascending=False).index[:3]
+    said = "not adjusted for that choice are too small; t_test_pairwise()"
+    for hypothesis in (
+        f"{first} - {second}",
+        (second, first),
+        f"{first} = {second} = {third}",
+        f"({first} - {second})/2",
+    ):
+        tests = result.t_test(hypothesis, **options)
+        assert said in str(tests.summary())
+        assert said in str(tests)
+        assert f"{first} and {second} are first and second because these scores say so" in tests.remark
+    for hypothesis in (f"{first} - {third}", first, f"{first} + {second}", f"{first} - {second}/2 - {third}/2"):
+        assert said not in str(result.t_test(hypothesis, **options).summary())
+    plain = result.t_test(f"{first} - {third}").summary_frame()
+    assert plain.columns.tolist() == result.t_test(f"{first} - {second}").summary_frame().columns.tolist()
+
+
 def test_models_that_do_not_vary_are_not_separated_and_the_reason_is_said():
     rng = np.random.default_rng(0)
     pair = np.array([rng.permutation(3)[:2] for _ in range(200)])
