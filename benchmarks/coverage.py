@@ -3,7 +3,8 @@
 Every replication draws a data set with known truth and fits all functionals, debiased and plug-in, with the default
 learner, with others, and with the true nuisances (the oracle). A simultaneous interval covers when it holds for all
 models at once. The oracle's intervals come from the plain mean of its influence values' squares, which is the efficient
-variance: the correction for a shrunken mu, which a fit adds to it, has nothing to correct there.
+variance: the correction for a shrunken mu, which a fit adds to it, has nothing to correct there. The learner "given"
+has the true nuisances, too, and the intervals of the fit.
 
 The table is resumable: replications that it holds are not run again.
 
@@ -109,7 +110,7 @@ def _efficient_limits(fit: dr.RankResults, cluster: int) -> pd.DataFrame:
 def _first_fit(scenario: Scenario, seed: int, learner: str) -> dr.RankResults:
     draw = scenario.draw(seed)
     options = {"propensity": "propensity", **draw.options, "rng": seed, "n_jobs": 1}
-    if learner == "oracle":
+    if learner in ("oracle", "given"):
         options |= {"mu": draw.mu, "propensity": "propensity", "floor": 0.0}
     else:
         options["learner"] = learner

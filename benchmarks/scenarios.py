@@ -26,6 +26,9 @@ LABELS = {
     5: ("model_a", "model_b", "both_good", "both_bad", "tie"),
 }
 FUNCTIONALS = {"borda": Borda, "bt": BradleyTerry, "rank_centrality": RankCentrality}
+# Six models: the fifth wins 1 of 400 votes, the sixth is shown in 7 % of them.
+_STRENGTH, _POPULARITY = (0.6, 0.3, 0.0, -0.3, -6.0, 0.2), (1.0, 1.0, 1.0, 1.0, 0.5, 0.15)
+_SKEWED = {"position_bias": False, "min_labels": 1}
 _TRUTH_CONTEXTS = 400_000
 _CHUNK = 20_000
 
@@ -37,6 +40,62 @@ class Draw:
     frame: pd.DataFrame
     mu: FloatArray
     options: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Skewed:
+    """Bradley-Terry models of given strengths and popularity: some hopeless, some rarely shown.
+
+    Parameters
+    ----------
+    strength : tuple of K floats
+    popularity : tuple of K floats
+        A pair is shown in proportion to the product of its models'.
+    slope : tuple of K floats
+        How much strengths change along the one feature, which is uniform from 0 to 1; none when empty.
+    """
+
+    strength: tuple[float, ...]
+    popularity: tuple[float, ...]
+    slope: tuple[float, ...] = ()
+
+    n_categories = 2
+
+    @property
+    def n_items(self) -> int:
+        """K."""
+        return len(self.strength)
+
+    @property
+    def n_features(self) -> int:
+        """1, or 0 without slopes."""
+        return 1 if self.slope else 0
+
+    @property
+    def models(self) -> tuple[str, ...]:
+        """Names."""
+        return tuple(f"model_{item}" for item in range(self.n_items))
+
+    def features(self, n: int, rng: np.random.Generator) -> FloatArray:
+        """Features, (n, p)."""
+        return rng.random((n, self.n_features))
+
+    def mu(self, x: FloatArray) -> FloatArray:
+        """Probabilities, (n, K, K, 2), with a zero diagonal."""
+        scores = np.tile(np.array(self.strength), (len(x), 1))
+        if self.slope:
+            scores = scores + (x - 0.5) * np.array(self.slope)
+        won = expit(scores[:, :, None] - scores[:, None, :])
+        mu = np.stack([won, 1 - won], axis=-1)
+        items = np.arange(self.n_items)
+        mu[:, items, items] = 0.0
+        return mu
+
+    def propensity(self, x: FloatArray) -> FloatArray:
+        """Propensities of the ordered pairs, (n, K, K)."""
+        shown = np.outer(self.popularity, self.popularity)
+        np.fill_diagonal(shown, 0.0)
+        return np.tile(shown / shown.sum(), (len(x), 1, 1))
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +144,7 @@ class Scenario:
     def formula(self) -> str:
         """All features, those that mean nothing included."""
         features = [f"x{f}" for f in range(self.base.n_features + self.noise)]
-        return f"winner ~ {' + '.join(features)} | model_a + model_b"
+        return f"winner ~ {' + '.join(features) or '1'} | model_a + model_b"
 
     def features(self, n: int, rng: np.random.Generator) -> FloatArray:
         """Features, (n, p), without those that mean nothing."""
@@ -227,6 +286,15 @@ def scenarios() -> dict[str, Scenario]:
             2000,
             one_pair=True,
             options={"propensity": "estimate"},
+        ),
+        Scenario("hopeless and rare", Skewed(_STRENGTH, _POPULARITY), 1500, 200, one_pair=True, options=_SKEWED),
+        Scenario(
+            "hopeless and rare, with a feature",
+            Skewed(_STRENGTH, _POPULARITY, (1.0, -1.0, 0.5, 0.0, 0.5, -0.5)),
+            1500,
+            200,
+            one_pair=True,
+            options=_SKEWED,
         ),
     ]
     return {scenario.name: scenario for scenario in made}

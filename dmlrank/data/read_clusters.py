@@ -13,6 +13,9 @@ from .preferences import FloatArray, IntArray, PreferenceData
 
 # What stands for the contexts among the columns of clusters.
 _CONTEXTS = "context"
+# Prompts of equal weight, (sum w)^2 / sum w^2, below which there is no standard error.
+_FEWEST = 2
+_TINY = 1e-100
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -116,6 +119,16 @@ def context_weights(data: PreferenceData, weights: Any) -> FloatArray | None:
         )
     if not values.any():
         raise DataError("weights are zero in every context")
+    if not _TINY < values.max() < 1 / _TINY:
+        # Their ratios count; sums of squares have to be finite and positive.
+        values = values / values.max()
+    equal = float(values.sum() ** 2 / np.square(values).sum())
+    if equal < _FEWEST:
+        raise DataError(
+            f"weights: the largest is {values.max() / values.sum():.3g} of their sum, so that {len(values):,} prompts "
+            f"count as {equal:.2g} of equal weight; a standard error needs at least {_FEWEST} (some 30 to hold): check "
+            f"the largest weights, or cut them off"
+        )
     return values / values.mean()
 
 

@@ -11,7 +11,7 @@ from scipy.sparse.csgraph import connected_components
 from scipy.special import expit, log_expit
 
 from ..data.graph import laplacian_inverse
-from ..data.preferences import FloatArray, PreferenceData
+from ..data.preferences import FloatArray, IntArray, PreferenceData
 from ..exceptions import GraphError, NuisanceError, listed
 from .influence import Influence
 from .influence_blocks import InfluenceBlocks
@@ -50,11 +50,24 @@ class BradleyTerryFit:
         mu[np.arange(len(mu)), np.arange(len(mu))] = 0.0
         return mu
 
+    def moved_by(
+        self, first_weights: Sequence[float], along: FloatArray, first: IntArray, second: IntArray
+    ) -> FloatArray:
+        """By how much votes of pairs (first, second) that change along directions, (r, C), move the scores, (r, K)."""
+        share = along @ np.asarray(first_weights)
+        return np.asarray(share[:, None] * (self.inverse[first] - self.inverse[second]))
+
     def share_influence(self, influence: Influence, item: int, opponent: int) -> Influence:
         """Influence of P(item beats opponent), one column, from that of the scores (delta method)."""
         p = self.table[item, opponent]
         change = p * (1 - p) * (influence.correction[:, item] - influence.correction[:, opponent])
         return replace(influence, value=np.full((len(influence.value), 1), p), correction=change[:, None])
+
+    def share_gradient(self, item: int, opponent: int) -> FloatArray:
+        """Derivative of P(item beats opponent) with respect to the scores, (K,)."""
+        p, gradient = self.table[item, opponent], np.zeros(len(self.scores))
+        gradient[item], gradient[opponent] = p * (1 - p), -p * (1 - p)
+        return gradient
 
 
 def won_votes(data: PreferenceData, first_weights: Sequence[float], edges: NDArray[np.bool_]) -> FloatArray:

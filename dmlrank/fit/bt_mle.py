@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from ..data.preferences import FloatArray, IntArray, PreferenceData
 from ..data.read_clusters import Clusters, read_clusters
 from ..estimation.bt_mle import BradleyTerryFit, fit_bradley_terry, likelihood_influence, won_votes
 from ..estimation.influence import Influence
 from ..estimation.influence_blocks import InfluenceBlocks
+from ..estimation.uniform_pairs import UniformPairs
 from ..functionals import Borda
 from ..inference.covariance import Covariance
 from ..options import Options
@@ -14,6 +17,7 @@ from .cache import Cache
 from .estimand import Setup, comparison_graph, restrict_items, set_up_likelihood
 from .fit_covariance import clustered
 from .inputs import dropped_items, influence_blocks, warn_of_dependence
+from .label_errors import likelihood_uniform_pairs, warn_of_uniform_pairs
 from .state import Source, Steps
 
 
@@ -29,7 +33,10 @@ def maximum_likelihood(read: PreferenceData, o: Options, source: Source, cache: 
     blocks, annotator = own.call(influence_blocks, data, clusters)
     fitted = own.call(maximise, data, setup)
     influence = own.call(scores_influence, data, setup, fitted, blocks)
-    covariance = own.call(sandwich_covariance, setup, influence, clusters, annotator)
+    uniform = own.call(likelihood_uniform_pairs, data, setup, fitted, clusters)
+    hidden = own.call(hidden_scores_covariance, setup, fitted, uniform)
+    covariance = own.call(sandwich_covariance, setup, influence, clusters, annotator=annotator, hidden=hidden)
+    own.call(warn_of_uniform_pairs, data, setup, uniform, hidden=hidden, covariance=covariance)
     return Steps(
         options=o,
         source=source,
@@ -45,6 +52,7 @@ def maximum_likelihood(read: PreferenceData, o: Options, source: Source, cache: 
         covariance=covariance,
         cache=cache.kept,
         likelihood=fitted,
+        uniform=uniform,
     )
 
 
@@ -58,12 +66,25 @@ def scores_influence(data: PreferenceData, setup: Setup, fitted: BradleyTerryFit
     return likelihood_influence(fitted, data, setup.weights.first, setup.graph.edges, blocks)
 
 
+def hidden_scores_covariance(setup: Setup, fitted: BradleyTerryFit, uniform: UniformPairs | None) -> FloatArray | None:
+    """What labels without variation hide of the covariance of the scores, (K, K); None for nothing."""
+    if uniform is None:
+        return None
+    return uniform.covariance_along(partial(fitted.moved_by, setup.weights.first))
+
+
 def sandwich_covariance(
-    setup: Setup, influence: Influence, clusters: Clusters | None, annotator: IntArray | None
+    setup: Setup,
+    influence: Influence,
+    clusters: Clusters | None,
+    *,
+    annotator: IntArray | None,
+    hidden: FloatArray | None,
 ) -> Covariance:
-    """H^-1 (sum s s') H^-1 with the independence that the clusters leave."""
+    """H^-1 (sum s s') H^-1 with the independence that the clusters leave, and with what labels hide."""
     gauge = setup.functional.gauge(influence.n_scores).basis
-    return clustered(influence, gauge, clusters, annotator)
+    covariance = clustered(influence, gauge, clusters, annotator)
+    return covariance if hidden is None else covariance.plus(hidden)
 
 
 def win_share(data: PreferenceData, setup: Setup, fitted: BradleyTerryFit) -> FloatArray:

@@ -10,14 +10,17 @@ from .._utils.log_loss import log_loss
 from ..data.preferences import FloatArray, PreferenceData
 from ..exceptions import DmlrankWarning, IntervalWarning
 from ..functionals.base import output_names
+from ..functionals.position_effect import PositionEffect
+from ..inference.covariance import moved_inside
 from ..inference.simultaneous import critical_value
 from ..nuisance.outcome_model.cross_fit import ConstantMu
 from ..nuisance.outcome_model.main_effects_boosting import SmoothBoostedMu
 from ..nuisance.outcome_model.user_learners import learner_name
 from ..nuisance.propensity_model.estimate import Propensity
-from .estimates import Diagnostics, Estimates, FitDescription
+from .estimates import Diagnostics, Estimates, FitDescription, score_limits
 from .fit_covariance import covariance_of
 from .judge_value import judge_figures
+from .label_errors import one_sided_models
 from .state import Steps
 
 _TINY = 1e-15
@@ -28,16 +31,17 @@ def collect(steps: Steps, given_warnings: tuple[DmlrankWarning, ...]) -> Estimat
     functional, data, o = steps.setup.functional, steps.data, steps.options
     gauge = functional.gauge(data.n_items)
     names = output_names(functional, data.items)
+    estimate, covariance = moved_inside(steps.influence.estimate, steps.covariance, score_limits(functional.name))
     return Estimates(
         models=data.items,
         functional=functional.name,
         functional_label=steps.estimator.functional_label(functional.label),
         estimator=o.estimator,
-        estimate=steps.influence.estimate,
+        estimate=estimate,
         plugin=steps.influence.plugin,
-        shares=steps.win_share,
-        covariance=steps.covariance,
-        critical=critical_value(steps.covariance, o.alpha),
+        shares=np.clip(steps.win_share, 0.0, 1.0),
+        covariance=covariance,
+        critical=critical_value(covariance, o.alpha),
         alpha=o.alpha,
         neutral=functional.neutral(data.n_items),
         reason=gauge.reason,
@@ -134,6 +138,8 @@ def _diagnostics(steps: Steps, given_warnings: tuple[DmlrankWarning, ...]) -> Di
         subsample=0 if first.sample is None else len(first.sample),
         subsample_price=first.evaluated.target.subsample_inflation,
         **_validity(steps),
+        pairs_without_variation=0 if steps.uniform is None else len(steps.uniform.pairs),
+        models_without_variation=_one_sided(steps),
     )
 
 
@@ -157,7 +163,9 @@ def position_test(steps: Steps) -> tuple[float, float]:
     """
     if steps.data.ordered:
         influence = steps.influence_of("position_effect")
-        covariance = covariance_of(steps, influence, np.empty((0, 1)))
+        score = PositionEffect(steps.setup.weights, steps.setup.graph)
+        hidden = steps.hidden_covariance(score)
+        covariance = covariance_of(steps, influence, np.empty((0, 1)), hidden=hidden)
         effect, error = float(influence.estimate[0]), float(covariance.std_errors[0])
         return effect, effect / error if error > 0 else float("nan")
     cells, weights = steps.data.cells, steps.setup.weights
@@ -188,7 +196,15 @@ def _likelihood_diagnostics(steps: Steps, loss: float, given_warnings: tuple[Dml
         outcome_kind=steps.data.outcome_kind,
         warnings=tuple(str(one) for one in given_warnings),
         doubts=tuple(str(one) for one in given_warnings if isinstance(one, IntervalWarning)),
+        pairs_without_variation=0 if steps.uniform is None else len(steps.uniform.pairs),
+        models_without_variation=_one_sided(steps),
     )
+
+
+def _one_sided(steps: Steps) -> tuple[str, ...]:
+    """Models that won, lost or tied everything."""
+    sides = one_sided_models(steps.data, steps.setup)
+    return tuple(name for names in sides.values() for name in names)
 
 
 def _on_graph(steps: Steps) -> FloatArray:

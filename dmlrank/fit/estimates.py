@@ -16,6 +16,11 @@ from .estimators import Estimator, estimator_named
 from .judge_value import JudgeFigures
 
 
+def score_limits(functional: str) -> tuple[float, float]:
+    """Smallest and largest possible score of a functional: win shares lie between 0 and 1, others have no limits."""
+    return (0.0, 1.0) if functional == "borda" else (-np.inf, np.inf)
+
+
 @dataclass(frozen=True, slots=True)
 class Diagnostics:
     """How well the first stages fit and overlap.
@@ -73,6 +78,10 @@ class Diagnostics:
         Prompts that F(mu) is averaged over; 0 where all are.
     subsample_price : float
         What that adds to the standard errors, as a share; the largest over models.
+    pairs_without_variation : int
+        Compared pairs whose labels all say the same.
+    models_without_variation : tuple of str
+        Models that won, lost or tied everything.
     """
 
     log_loss: float
@@ -99,6 +108,8 @@ class Diagnostics:
     subsample: int = 0
     subsample_price: float = 0.0
     doubts: tuple[str, ...] = ()
+    pairs_without_variation: int = 0
+    models_without_variation: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -251,6 +262,18 @@ class Estimates:
         """Standard errors, (d,); NaN where there are no intervals."""
         errors = self.covariance.std_errors
         return errors if self.has_intervals else np.full_like(errors, np.nan)
+
+    @property
+    def limits(self) -> tuple[float, float]:
+        """Smallest and largest possible score: those of win shares, 0 and 1 in the unit shown; else infinite."""
+        low, high = sorted(float(self.scale.of(np.array(end))) for end in score_limits(self.functional))
+        return low, high
+
+    def intervals(self, critical: float) -> tuple[FloatArray, FloatArray]:
+        """Lower and upper ends of intervals whose half-width is ``critical`` standard errors, within the limits."""
+        half_width, limits = critical * self.std_errors, self.limits
+        low, high = (np.clip(self.estimate + sign * half_width, *limits) for sign in (-1, 1))
+        return low, high
 
     @property
     def of_models(self) -> bool:

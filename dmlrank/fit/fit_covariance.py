@@ -21,7 +21,12 @@ from .state import Steps
 
 
 def covariance_of(
-    steps: Steps, influence: InfluenceFunction, gauge: FloatArray, estimates: FloatArray | None = None
+    steps: Steps,
+    influence: InfluenceFunction,
+    gauge: FloatArray,
+    estimates: FloatArray | None = None,
+    *,
+    hidden: FloatArray | None = None,
 ) -> Covariance:
     """Covariance of another score's estimate, of the kind that the fit has.
 
@@ -34,6 +39,8 @@ def covariance_of(
         Directions that do not vary.
     estimates : ndarray, shape (R, d), optional
         The estimates of the repetitions, whose spread is added.
+    hidden : ndarray, shape (d, d), optional
+        See :func:`make_covariance`.
     """
     return make_covariance(
         influence,
@@ -42,6 +49,7 @@ def covariance_of(
         annotator=steps.annotator,
         fixed_prompts=steps.options.prompts == "fixed",
         estimates=estimates,
+        hidden=hidden,
     )
 
 
@@ -53,6 +61,7 @@ def make_covariance(
     annotator: IntArray | None,
     fixed_prompts: bool,
     estimates: FloatArray | None = None,
+    hidden: FloatArray | None = None,
 ) -> Covariance:
     """Covariance of an estimate from its influence values.
 
@@ -69,6 +78,8 @@ def make_covariance(
         Whether the labels alone are random; see Notes.
     estimates : ndarray, shape (R, d), optional
         The estimates of several repetitions, whose spread is added.
+    hidden : ndarray, shape (d, d), optional
+        What labels without variation hide, see :class:`dmlrank.estimation.uniform_pairs.UniformPairs`.
 
     Notes
     -----
@@ -78,20 +89,22 @@ def make_covariance(
     it may out of fold on a few dozen prompts, it exceeds the covariance for new prompts, which has g constant. So the
     smaller of the two is taken, direction by direction.
     """
-    covariance = _corrected(clustered(influence, gauge, clusters, annotator), influence)
+    covariance = _corrected(clustered(influence, gauge, clusters, annotator), influence, hidden)
     if fixed_prompts:
         influence = influence.given_prompts()
         with collected_warnings():
             # Few clusters: the covariance for new prompts has said so.
-            given = _corrected(clustered(influence, gauge, clusters, annotator), influence)
+            given = _corrected(clustered(influence, gauge, clusters, annotator), influence, hidden)
         covariance = given.at_most(covariance.matrix)
     if estimates is not None and len(estimates) > 1:
         covariance = covariance.between_repetitions(estimates)
-    return covariance
+    return covariance.without_rounding(influence.estimate)
 
 
-def _corrected(covariance: Covariance, influence: InfluenceFunction) -> Covariance:
-    """The covariance with the variance correction, where there is one."""
+def _corrected(covariance: Covariance, influence: InfluenceFunction, hidden: FloatArray | None) -> Covariance:
+    """The covariance with what its labels hide and with the variance correction, where there are such."""
+    if hidden is not None:
+        covariance = covariance.plus(hidden)
     if influence.variance_correction is None:
         return covariance
     return covariance.at_least(influence.variance_correction / influence.n_contexts)

@@ -114,8 +114,9 @@ def without_judge(steps: Steps) -> tuple[Influence, Covariance]:
         passed = one_step(wanted, steps.data, nuisances, steps.blocks, steps.population(r), n_jobs=o.n_jobs)
         made.append(passed.target)
     influence = steps.estimator.average(made).by_context()
-    gauge = steps.setup.functional.gauge(steps.data.n_items).basis
-    return influence, covariance_of(steps, influence, gauge, steps.estimator.estimates(made))
+    functional, each = steps.setup.functional, steps.estimator.estimates(made)
+    gauge, hidden = functional.gauge(steps.data.n_items).basis, steps.hidden_covariance(functional)
+    return influence, covariance_of(steps, influence, gauge, each, hidden=hidden)
 
 
 def _floor(r: Repetition, steps: Steps) -> float:

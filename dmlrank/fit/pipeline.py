@@ -13,7 +13,8 @@ from ..data.read_clusters import Clusters
 from ..estimation.cross_fitting import HeldOutLabels, MuSource
 from ..estimation.diagnostics import Validity, assess, remaining_bias, warn_of
 from ..estimation.influence import InfluenceFunction
-from ..exceptions import IntervalWarning
+from ..estimation.uniform_pairs import UniformPairs
+from ..exceptions import IntervalWarning, listed
 from ..functionals import Custom, Dominance, SoftMin
 from ..functionals.base import is_linear, output_names
 from ..inference.covariance import Covariance, unforeseen_constant
@@ -24,11 +25,15 @@ from ..options import Options
 from .bt_mle import maximum_likelihood
 from .cache import Cache
 from .estimand import Setup
+from .estimates import score_limits
 from .estimators import estimator_named
 from .fit_covariance import make_covariance
 from .inputs import Reading, columns_of_later_steps, prepare_inputs, read_source
+from .label_errors import one_step_uniform_pairs, warn_of_uniform_pairs
 from .repetition import make_repetition
 from .state import Source, Steps
+
+_NAMED = 5
 
 
 def run(options: Options, source: Source, previous: Steps | None = None) -> Steps:
@@ -61,6 +66,17 @@ def _with_first_stages(read: PreferenceData, o: Options, source: Source, cache: 
     targets = tuple(repetition.evaluated.target for repetition in repetitions)
     shares = [repetition.evaluated.influence("win_share") for repetition in repetitions]
     influence = cache.call(average_influence, targets, o.estimator)
+    uniform = cache.call(
+        one_step_uniform_pairs,
+        data,
+        setup,
+        tuple(repetition.evaluated for repetition in repetitions),
+        tuple(repetition.propensity for repetition in repetitions),
+        corrections=tuple(repetition.judge_correction for repetition in repetitions),
+        clusters=inputs.clusters,
+        context_weight=inputs.context_weight,
+    )
+    hidden = cache.call(hidden_scores_covariance, setup, uniform, floor=repetitions[0].floor, estimator=o.estimator)
     covariance = cache.call(
         scores_covariance,
         setup,
@@ -71,7 +87,10 @@ def _with_first_stages(read: PreferenceData, o: Options, source: Source, cache: 
         annotator=inputs.annotator,
         prompts=o.prompts,
         n_items=data.n_items,
+        hidden=hidden,
     )
+    cache.call(warn_of_scores_outside, setup, influence, data.items)
+    cache.call(warn_of_uniform_pairs, data, setup, uniform, hidden=hidden, covariance=covariance)
     cache.call(check_rank, setup, covariance, data.items)
     first = repetitions[0]
     bias = cache.call(second_order_bias, data, setup, first.mu, first.floor)
@@ -104,12 +123,25 @@ def _with_first_stages(read: PreferenceData, o: Options, source: Source, cache: 
         validity=validity,
         verdicts=inputs.verdicts,
         extrapolation=inputs.extrapolation,
+        uniform=uniform,
     )
 
 
 def average_influence(influences: Sequence[InfluenceFunction], estimator: str) -> InfluenceFunction:
     """The influence values of the repetitions' mean, as the estimator sees them."""
     return estimator_named(estimator).average(influences)
+
+
+def hidden_scores_covariance(
+    setup: Setup, uniform: UniformPairs | None, *, floor: float, estimator: str
+) -> FloatArray | None:
+    """What labels without variation hide of the covariance of the scores, (d, d); None for nothing.
+
+    Of the restricted Bradley-Terry estimate they hide no more than of the projection, which weighs labels less well.
+    """
+    if uniform is None or not estimator_named(estimator).is_debiased:
+        return None
+    return uniform.covariance(setup.functional, floor)
 
 
 def scores_covariance(
@@ -122,6 +154,7 @@ def scores_covariance(
     annotator: IntArray | None,
     prompts: str,
     n_items: int,
+    hidden: FloatArray | None,
 ) -> Covariance:
     """The covariance of the scores.
 
@@ -134,6 +167,8 @@ def scores_covariance(
         Of each repetition.
     estimator, clusters, annotator, prompts, n_items
         See :func:`dmlrank.fit.fit_covariance.make_covariance`.
+    hidden : ndarray, shape (d, d), or None
+        What labels without variation hide.
     """
     return make_covariance(
         influence,
@@ -142,6 +177,7 @@ def scores_covariance(
         annotator=annotator,
         fixed_prompts=prompts == "fixed",
         estimates=estimator_named(estimator).estimates(repeated) if len(repeated) > 1 else None,
+        hidden=hidden,
     )
 
 
@@ -173,6 +209,21 @@ def assess_validity(
         names = output_names(setup.functional, data.items)
         warn_of(validity, covariance.std_errors, names, data.n_contexts, not is_linear(setup.functional))
     return validity
+
+
+def warn_of_scores_outside(setup: Setup, influence: InfluenceFunction, items: tuple[str, ...]) -> None:
+    """Warn where the correction moved a share out of its limits, as it may with a few labels."""
+    low, high = score_limits(setup.functional.name)
+    outside = np.flatnonzero((influence.estimate < low) | (influence.estimate > high))
+    if len(outside):
+        shown = listed((f"{items[j]} {influence.estimate[j]:.3g}" for j in outside), _NAMED)
+        warn(
+            f"estimated shares outside of {low:g} to {high:g}: {shown}; they are set to the limit and their standard "
+            f"errors hold the distance. So few labels, or such small propensities, decide little: more labels are "
+            f"needed",
+            stacklevel=2,
+            kind=IntervalWarning,
+        )
 
 
 def check_rank(setup: Setup, covariance: Covariance, items: tuple[str, ...]) -> None:

@@ -15,6 +15,7 @@ from ..estimation.outcome_floor import clip_and_renormalise
 from ..functionals.win_probability import PairWinProbability
 from ..inference.covariance import Covariance
 from ..inference.hausman import RestrictionTest, hausman_test
+from .bt_mle import hidden_scores_covariance
 from .fit_covariance import covariance_of
 from .repetition import restricted_score
 from .state import Steps
@@ -27,7 +28,10 @@ def pair_share(steps: Steps, item: int, opponent: int) -> tuple[float, Covarianc
     """Share of comparisons that ``item`` wins against ``opponent``, estimated as the scores are."""
     if steps.likelihood:
         share = steps.likelihood.share_influence(steps.influence.by_context(), item, opponent)
-        return float(share.estimate[0]), covariance_of(steps, share, np.empty((0, 1)))
+        hidden = hidden_scores_covariance(steps.setup, steps.likelihood, steps.uniform)
+        moved = steps.likelihood.share_gradient(item, opponent)
+        added = None if hidden is None else (moved @ hidden @ moved).reshape(1, 1)
+        return float(share.estimate[0]), covariance_of(steps, share, np.empty((0, 1)), hidden=added)
     score = PairWinProbability(steps.setup.weights, item, opponent)
     jobs = steps.options.n_jobs
     influences = [
@@ -36,7 +40,8 @@ def pair_share(steps: Steps, item: int, opponent: int) -> tuple[float, Covarianc
     ]
     influence = steps.estimator.average(influences)
     each = steps.estimator.estimates(influences)
-    return float(influence.estimate[0]), covariance_of(steps, influence, np.empty((0, 1)), each)
+    hidden = steps.hidden_covariance(score, pooled=False)
+    return float(influence.estimate[0]), covariance_of(steps, influence, np.empty((0, 1)), each, hidden=hidden)
 
 
 def restriction_test(steps: Steps) -> RestrictionTest:

@@ -16,6 +16,8 @@ from ..estimation.influence import InfluenceFunction
 from ..estimation.influence_blocks import InfluenceBlocks
 from ..estimation.nuisance_estimates import JudgeCorrection, NuisanceEstimates, TargetPopulation
 from ..estimation.one_step_result import EstimandName, OneStepResult
+from ..estimation.uniform_pairs import UniformPairs
+from ..functionals.protocols import Score
 from ..inference.covariance import Covariance
 from ..nuisance.judge.verdicts import Verdicts
 from ..nuisance.propensity_model.estimate import Propensity
@@ -110,6 +112,8 @@ class Steps:
     verdicts : Verdicts or None
     extrapolation : Extrapolation
         Pairs that the scores are made of although nobody compared them.
+    uniform : UniformPairs or None
+        Compared pairs whose labels all say the same; None where there is none.
     """
 
     options: Options
@@ -130,6 +134,7 @@ class Steps:
     validity: Validity | None = None
     verdicts: Verdicts | None = None
     extrapolation: Extrapolation = field(default_factory=Extrapolation)
+    uniform: UniformPairs | None = None
 
     @property
     def estimator(self) -> Estimator:
@@ -174,6 +179,12 @@ class Steps:
     def population(self, repetition: Repetition) -> TargetPopulation:
         """The contexts whose mean a repetition estimates."""
         return TargetPopulation(self.context_weight, repetition.sample)
+
+    def hidden_covariance(self, score: Score, *, pooled: bool = True) -> FloatArray | None:
+        """What labels without variation hide of the covariance of a score's debiased estimate; None for nothing."""
+        if self.uniform is None or not self.estimator.is_debiased:
+            return None
+        return self.uniform.covariance(score, self.first.floor, pooled=pooled)
 
     def influence_of(self, estimand: EstimandName) -> InfluenceFunction:
         """Influence of an estimand, averaged over repetitions, not debiased for the plug-in."""

@@ -15,6 +15,10 @@ from ..exceptions import DataError, IntervalWarning
 
 _FEW_CLUSTERS = 30
 _ROUNDING = 1e-10
+# Standard errors below this share of the largest estimate are its rounding.
+_EXACT = 1e-13
+# Variances so many times apart are projected without mixing them.
+_FAR_APART = 1e6
 
 
 class CentredInfluence(Protocol):
@@ -102,6 +106,20 @@ class Covariance:
         """
         return replace(self, matrix=self.matrix + covariance_of_mean(estimates))
 
+    def plus(self, hidden: FloatArray) -> Covariance:
+        """With a covariance added, (d, d), that the influence values do not show."""
+        return replace(self, matrix=_inside(self.matrix + hidden, self.basis))
+
+    def without_rounding(self, estimate: FloatArray) -> Covariance:
+        """The same where a variance that is the rounding of the estimate, (d,), is zero, with its covariances."""
+        smallest = np.square(_EXACT * np.abs(estimate).max(initial=0.0))
+        constant = ~(np.diag(self.matrix) > smallest)
+        if not constant.any():
+            return self
+        matrix = self.matrix.copy()
+        matrix[constant] = matrix[:, constant] = 0.0
+        return replace(self, matrix=matrix)
+
     def at_least(self, variance_correction: FloatArray) -> Covariance:
         """The larger, direction by direction, of this covariance and the one with the correction, (d, d), added.
 
@@ -138,6 +156,26 @@ class Covariance:
         ratios, directions = np.linalg.eigh((ratio + ratio.T) / 2)
         sides = root @ (directions * np.sqrt(np.clip(ratios, 0.0, 1.0)))
         return replace(self, matrix=_inside(self.basis @ (sides @ sides.T) @ self.basis.T, self.basis))
+
+
+def moved_inside(
+    estimate: FloatArray, covariance: Covariance, limits: tuple[float, float]
+) -> tuple[FloatArray, Covariance]:
+    """Estimates, (d,), moved to the limits that they cannot exceed, and their covariance with the moves' products.
+
+    How far an estimate stands outside is known to be error: the standard error is never below it.
+
+    Examples
+    --------
+    >>> share, covariance = moved_inside(np.array([1.5]), Covariance(np.array([[0.0]]), np.eye(1)), (0.0, 1.0))
+    >>> float(share[0]), float(covariance.std_errors[0])
+    (1.0, 0.5)
+    """
+    inside = np.clip(estimate, *limits)
+    moved = estimate - inside
+    if not moved.any():
+        return estimate, covariance
+    return inside, replace(covariance, matrix=covariance.matrix + np.outer(moved, moved))
 
 
 def covariance_of_mean(estimates: FloatArray) -> FloatArray:
@@ -321,9 +359,27 @@ def _structured(matrix: FloatArray, gauge: FloatArray, n_clusters: tuple[int, ..
     return Covariance(_inside(matrix, basis), basis, n_clusters, note)
 
 
+def _inside_by_parts(matrix: FloatArray, basis: FloatArray) -> FloatArray:
+    """The same for variances far apart: of what stands in fixed directions only what exceeds rounding is removed.
+
+    Sums over a row mix scores, and the rounding of a huge variance is far above a small one.
+    """
+    outside = free_basis(basis.T, len(matrix)) if basis.shape[1] < len(matrix) else np.empty((len(matrix), 0))
+    leak, size = outside.T @ matrix, np.abs(outside).T @ np.abs(matrix)
+    leak = np.where(np.abs(leak) > _ROUNDING * size, leak, 0.0)
+    both, size = leak @ outside, size @ np.abs(outside)
+    both = np.where(np.abs(both) > _ROUNDING * size, both, 0.0)
+    crossed = outside @ leak
+    return np.asarray(matrix - crossed - crossed.T + outside @ both @ outside.T)
+
+
 def _inside(matrix: FloatArray, basis: FloatArray) -> FloatArray:
     """Remove what rounding put into directions that the functional fixes."""
-    inside = basis @ (basis.T @ matrix @ basis) @ basis.T
+    variances = np.diag(matrix)
+    if variances.max(initial=0.0) > _FAR_APART * variances[variances > 0].min(initial=np.inf):
+        inside = _inside_by_parts(matrix, basis)
+    else:
+        inside = basis @ (basis.T @ matrix @ basis) @ basis.T
     fixed = np.square(basis).sum(axis=1) < 1e-9
     inside[fixed] = inside[:, fixed] = 0.0
     return np.asarray((inside + inside.T) / 2)

@@ -121,14 +121,14 @@ def _rows(results: Estimates, critical: float, separation: Separation | None) ->
     z, p = z_statistics(*results.against_neutral()), results.adjusted_p_values()
     # The covariance is known without intervals, too, and tells how many digits are worth reading.
     digits = decimals(results.covariance.std_errors, fewest=3 if results.scale.natural else 1)
+    lowest, highest = results.intervals(critical)
     standing = _standing(results, separation)
     rows: list[tuple[str, ...]] = []
     for j in np.argsort(-results.estimate, kind="stable") if results.of_models else range(len(results.names)):
         if not results.has_intervals:
             rows.append((results.names[j], f"{results.estimate[j]:.{digits}f}", *("-",) * 5, *standing[j]))
             continue
-        low, high = (results.estimate[j] + sign * critical * std_errors[j] for sign in (-1, 1))
-        numbers = (results.estimate[j], std_errors[j], low, high)
+        numbers = (results.estimate[j], std_errors[j], lowest[j], highest[j])
         coef, error, lower, upper = (f"{number:.{digits}f}" for number in numbers)
         why_not = "fixed" if results.fixed[j] else "n/a" if np.isnan(z[j]) else ""
         test = (why_not, "") if why_not else (f"{z[j]:.2f}", f"{p[j]:.3f}")

@@ -16,6 +16,7 @@ from ..inference.z_tests import two_sided_p_values, z_statistics
 def tidy_frame(results: Estimates, critical: float) -> pd.DataFrame:
     """One row per model: term, estimate, std_error, statistic, p_value, conf_low, conf_high; NaN without intervals."""
     std_errors = results.std_errors
+    lower, upper = results.intervals(critical)
     z = z_statistics(*results.against_neutral())
     return pd.DataFrame(
         {
@@ -24,8 +25,8 @@ def tidy_frame(results: Estimates, critical: float) -> pd.DataFrame:
             "std_error": std_errors,
             "statistic": z,
             "p_value": two_sided_p_values(z),
-            "conf_low": results.estimate - critical * std_errors,
-            "conf_high": results.estimate + critical * std_errors,
+            "conf_low": lower,
+            "conf_high": upper,
         }
     )
 

@@ -118,8 +118,8 @@ def separation_of_models(
 
 def interval_frame(estimates: Estimates, critical: float) -> pd.DataFrame:
     """Intervals as a frame: ``lower`` and ``upper``, a row per estimate."""
-    half_width, center = critical * estimates.covariance.std_errors, estimates.estimate
-    return pd.DataFrame({"lower": center - half_width, "upper": center + half_width}, index=list(estimates.names))
+    lower, upper = estimates.intervals(critical)
+    return pd.DataFrame({"lower": lower, "upper": upper}, index=list(estimates.names))
 
 
 def intervals_to_draw(estimates: Estimates, alpha: float) -> Intervals:

@@ -18,7 +18,7 @@ from ..estimation.linear_projection import Projected, project_influence
 from ..exceptions import DataError, HypothesisError, OptionError, UnknownModelError, listed, nearest
 from ..fit.estimates import Estimates
 from ..fit.state import Steps
-from ..inference.covariance import Covariance
+from ..inference.covariance import Covariance, moved_inside
 from ..inference.hypotheses import HypothesisLike, LinearHypothesis
 from ..inference.multiple_testing import holm
 from ..inference.simultaneous import critical_value
@@ -353,9 +353,10 @@ def make_groups(
     wins = project_influence(steps.influence_of("win_share").by_context(), design, with_blocks=False).estimate.reshape(
         -1, n_models
     )
-    facts = tuple(_facts(steps, found, g, projected, wins[g]) for g in range(len(found.names)))
+    facts = tuple(_facts(steps, found, g, projected, np.clip(wins[g], 0.0, 1.0)) for g in range(len(found.names)))
     _check_sizes(found, facts)
-    joint = JointEstimates.of_blocks("group", found.names, projected.estimate, covariance, whole)
+    estimate, covariance = moved_inside(projected.estimate, covariance, whole.limits)
+    joint = JointEstimates.of_blocks("group", found.names, estimate, covariance, whole)
     return GroupResults(found.variable, whole, joint, facts, as_result)
 
 

@@ -14,6 +14,7 @@ from ..estimation.linear_projection import Projected, project_influence
 from ..exceptions import OptionError
 from ..fit.estimates import Estimates, Scale
 from ..fit.fit_covariance import clustered
+from ..fit.label_errors import hidden_covariance_by_column
 from ..fit.state import Steps
 from ..inference.covariance import Covariance
 from ..inference.joint_covariance import stretch
@@ -75,6 +76,7 @@ def _project(steps: Steps, design: FloatArray, scale: Scale, what: str) -> tuple
     influence = _in_unit(steps.influence.by_context(), scale)
     gauge = steps.setup.functional.gauge(influence.value.shape[1]).basis
     every = np.eye(design.shape[1])
+    hidden = hidden_covariance_by_column(steps, design)
 
     def covariance(fixed: bool) -> tuple[Projected, Covariance]:
         projected = project_influence(influence, design, fixed, with_blocks=steps.annotator is not None)
@@ -85,6 +87,8 @@ def _project(steps: Steps, design: FloatArray, scale: Scale, what: str) -> tuple
                 projected, np.asarray(np.kron(every, gauge), dtype=np.float64), steps.clusters, steps.annotator
             )
             alone = clustered(overall, gauge, steps.clusters, steps.annotator)
+        if hidden is not None:
+            joint = joint.plus(hidden * scale.factor**2)
         if influence.variance_correction is not None:
             stretched = np.kron(
                 every, stretch(alone.matrix, alone.at_least(influence.variance_correction / len(design)))

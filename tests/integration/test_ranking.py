@@ -18,6 +18,7 @@ from dmlrank.exceptions import (
     OptionTypeError,
     UnknownModelError,
 )
+from dmlrank.functionals import Custom
 
 COLUMNS = ["first", "second", "estimate", "std_error", "statistic", "p_value", "p_adjusted", "conf_low", "conf_high"]
 NASTY = ("gpt-4-0314", "01-ai/yi (34b)", "a - b", 'say "hi"', "模型", "x = y, z", "$dollar$")
@@ -330,8 +331,13 @@ def test_models_that_do_not_vary_are_not_separated_and_the_reason_is_said():
     rng = np.random.default_rng(0)
     pair = np.array([rng.permutation(3)[:2] for _ in range(200)])
     names = np.array(["a", "b", "c"])
-    ties = pd.DataFrame({"winner": "tie", "model_a": names[pair[:, 0]], "model_b": names[pair[:, 1]]})
-    fixed = dr.dml_rank("winner ~ 1 | model_a + model_b", ties, rng=0)
+    frame = {
+        "winner": rng.choice(["model_a", "model_b"], 200),
+        "model_a": names[pair[:, 0]],
+        "model_b": names[pair[:, 1]],
+    }
+    constant = Custom(lambda mu: 0.1 + 0 * mu[..., 0].sum(axis=2), interior=False)
+    fixed = dr.dml_rank("winner ~ 1 | model_a + model_b", pd.DataFrame(frame), functional=constant, rng=0)
     assert fixed.ranks()["group"].tolist() == ["a", "a", "a"]
     assert (fixed.ranks()[["lower", "upper"]].to_numpy() == [1, 3]).all()
     tests = fixed.t_test_pairwise()

@@ -28,7 +28,7 @@ def test_the_delta_method_with_a_numerical_derivative(estimate, alpha):
 
 def test_limits_stay_between_zero_and_one():
     wide = share(0.97, 0.2)
-    assert 0 < wide.conf_low < 0.97 < wide.conf_high < 1
+    assert 0 < wide.conf_low < 0.97 < wide.conf_high <= 1
 
 
 def test_the_other_way_round_is_the_mirror_image():
@@ -39,7 +39,11 @@ def test_the_other_way_round_is_the_mirror_image():
 @pytest.mark.parametrize("estimate", [-0.01, 0.0, 1.0, 1.02])
 def test_a_share_outside_the_unit_interval_is_clipped_on_its_own_scale(estimate):
     made = share(estimate, 0.03)
-    low, high = np.clip([estimate - 1.959964 * 0.03, estimate + 1.959964 * 0.03], 0, 1)
+    inside = np.clip(estimate, 0, 1)
+    # The distance to the limit is error, too.
+    reach = 1.959964 * np.hypot(0.03, estimate - inside)
+    low, high = np.clip([inside - reach, inside + reach], 0, 1)
+    assert made.estimate == inside
     assert (made.conf_low, made.conf_high) == pytest.approx((low, high), abs=1e-6)
 
 
