@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from .._utils.warning_collection import warn
 from ..data.formula.features import new_features
 from ..data.formula.parse import parse_formula
 from ..data.frames import column_names, require_columns, take_columns
@@ -33,6 +34,13 @@ def design_fit(
         raise OptionError(
             "design needs probabilities of every pair on every prompt, which estimator='bt_mle' has none of; "
             "update(estimator='debiased') fits them"
+        )
+    if estimates.extrapolation:
+        warn(
+            f"the plan counts on probabilities of pairs that were never compared "
+            f"({estimates.diagnostics.pairs_extrapolated:,} pairs), which are the learner's guess, and on none of the "
+            f"fit's labels; regret() says what wrong probabilities cost",
+            stacklevel=3,
         )
     fit_options, functional = steps.options, steps.setup.functional
     columns = fit_options.context or ("context",)
@@ -73,7 +81,7 @@ def design_fit(
 
 def _earlier_labels(estimates: Estimates, n_contexts: int, own_prompts: bool) -> EarlierLabels | None:
     """What the fit's labels know of the scores that the plan is for; None where that is nothing."""
-    if not estimates.estimated_by.valid_intervals:
+    if not estimates.has_intervals:
         return None
     if not own_prompts and estimates.description.prompts == "fixed":
         # The scores of the new prompts alone, on which the fit has no label.

@@ -165,6 +165,14 @@ def test_a_function_of_compared_pairs_alone_has_intervals_on_any_graph():
         assert not fit(ring(), functional=other, graph="complete").estimates.has_intervals
 
 
+def test_plans_take_nothing_from_a_covariance_without_intervals(extrapolated):
+    with pytest.warns(dr.DmlrankWarning, match=r"pairs that were never compared \(5 pairs\)"):
+        plan = extrapolated.design(200)
+    with pytest.warns(dr.DmlrankWarning, match="never compared"):
+        alone = extrapolated.design(200, from_scratch=True)
+    np.testing.assert_allclose(plan.std_errors, alone.std_errors)
+
+
 def test_comparisons_show_the_scores_and_refuse_tests(extrapolated):
     observed = extrapolated.update(graph="observed")
     side = dr.compare(whole=extrapolated, ring=observed)
