@@ -118,7 +118,7 @@ class MissingExtraError(DmlrankError, ImportError):
     """An optional dependency is not installed."""
 
 
-def nearest(name: object, known: Iterable[object]) -> str:
+def nearest(name: object, known: Iterable[object], cutoff: float = 0.5) -> str:
     """``; did you mean 'x'?`` for the known name closest to ``name``, or nothing when none is close.
 
     Examples
@@ -129,7 +129,7 @@ def nearest(name: object, known: Iterable[object]) -> str:
     ''
     """
     by_folded = {str(k).casefold(): k for k in known}
-    matches = difflib.get_close_matches(str(name).casefold(), by_folded, n=1, cutoff=0.5)
+    matches = difflib.get_close_matches(str(name).casefold(), by_folded, n=1, cutoff=cutoff)
     return f"; did you mean {by_folded[matches[0]]!r}?" if matches else ""
 
 

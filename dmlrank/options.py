@@ -10,6 +10,7 @@ from numbers import Integral, Real
 from typing import Any, Literal, get_args
 
 import numpy as np
+import pandas as pd
 
 from .exceptions import OptionError, OptionTypeError, check_choice, listed, nearest
 
@@ -18,6 +19,14 @@ CovType = Literal["robust", "cluster"]
 Missing = Literal["raise", "drop", "keep"]
 Prompts = Literal["random", "fixed"]
 Votes = Literal["mean", "first"]
+
+# Names of covariances that statsmodels has and this package has not, and what comes nearest.
+_CORRECTED = "'robust' is HC0, prompts being the units; there is no correction of it for small samples"
+_SERIAL = "prompts have no order in time; 'cluster' allows for prompts that depend on one another"
+_COV_TYPES = dict.fromkeys(("HC1", "HC2", "HC3"), _CORRECTED) | dict.fromkeys(("HAC", "hac-panel"), _SERIAL)
+_COV_TYPES["nonrobust"] = "no model of the errors is assumed, so that there is no such covariance"
+# Columns that an option names at the most, where they come as an array.
+_MOST_NAMES = 10
 
 ESTIMATORS: tuple[str, ...] = get_args(EstimatorName)
 PROMPTS: tuple[str, ...] = get_args(Prompts)
@@ -259,6 +268,12 @@ def as_names(value: str | Sequence[str] | None, option: str) -> tuple[str, ...]:
     >>> as_names("question_id", "context")
     ('question_id',)
     """
+    if isinstance(value, np.ndarray | pd.Series | pd.Index | pd.DataFrame) and not _is_short(value):
+        called = f"{value.name!r}" if isinstance(getattr(value, "name", None), str) else "'its column'"
+        raise OptionTypeError(
+            f"{option} names columns, and was given a {type(value).__name__} of {len(value):,} values; put these into "
+            f"a column of the data and give its name, such as {called}"
+        )
     if value is not None and not isinstance(value, Iterable):
         raise OptionTypeError(f"{option} names columns; {value!r} is a {type(value).__name__}, not a string")
     names = () if value is None else (value,) if isinstance(value, str) else tuple(value)
@@ -268,6 +283,27 @@ def as_names(value: str | Sequence[str] | None, option: str) -> tuple[str, ...]:
     if len(set(names)) < len(names):
         raise OptionError(f"{option} names a column twice: {listed(names)}")
     return names
+
+
+def _is_short(value: Any) -> bool:
+    """Whether an array may be a list of columns: a few strings in a row."""
+    plain = isinstance(value, np.ndarray | pd.Index) and value.ndim == 1
+    return plain and len(value) <= _MOST_NAMES and all(isinstance(name, str) for name in value)
+
+
+def cov_type_of(value: object) -> object:
+    """``cov_type`` by its own words: statsmodels' HC0 is "robust".
+
+    Examples
+    --------
+    >>> cov_type_of("HC0")
+    'robust'
+    """
+    if value == "HC0":
+        return "robust"
+    if isinstance(value, str) and value in _COV_TYPES:
+        raise OptionError(f"cov_type={value!r}: {_COV_TYPES[value]}; allowed: 'robust', 'cluster'")
+    return value
 
 
 def cluster_groups(cov_kwds: Mapping[str, Any] | None) -> tuple[str, ...]:
@@ -552,7 +588,9 @@ def _described() -> Iterable[Option]:
         used_by=_CROSS_FITTED,
         argument=Argument("prompts over which F(mu) is averaged (default all)", "M", int),
     )
-    yield Option("cov_type", "robust", get_args(CovType), described_as="cov_type", argument=Argument())
+    yield Option(
+        "cov_type", "robust", get_args(CovType), normalise=cov_type_of, described_as="cov_type", argument=Argument()
+    )
     yield Option("cov_kwds", None, normalise=cluster_groups, field="groups", is_read=True)
     yield Option("missing", "raise", get_args(Missing), is_read=True, argument=Argument())
     yield Option(

@@ -11,6 +11,8 @@ from scipy.stats import norm
 from ..data.preferences import FloatArray
 from ..exceptions import OptionError, OptionTypeError, check_choice
 
+# scipy's words for two of the sides.
+_SYNONYMS = {"greater": "larger", "less": "smaller"}
 SIDES = ("two-sided", "larger", "smaller", "noninferiority", "equivalence")
 
 
@@ -92,6 +94,7 @@ def read_alternative(side: str, delta: float) -> Alternative:
     OptionError, OptionTypeError
         If the side is unknown, delta is no finite number, or a margin is needed and not above zero.
     """
+    side = _SYNONYMS.get(side, side) if isinstance(side, str) else side
     check_choice(side, SIDES, "side")
     if isinstance(delta, bool) or not isinstance(delta, Real) or not np.isfinite(float(delta)):
         raise OptionTypeError(f"delta is {delta!r}; needed is a finite number, in the unit of the scores")

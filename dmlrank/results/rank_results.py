@@ -727,12 +727,12 @@ class RankResults:
 
     # --- summaries, frames and plots ----------------------------------------------------------------------------------
 
-    def summary(self, alpha: float | None = None) -> Summary:
+    def summary(self, alpha: float | None = None, title: str | None = None) -> Summary:
         """The table for a report, best model first, with simultaneous intervals, rank sets and groups.
 
         p-values are adjusted for all models (single-step max-t), so that one is below alpha exactly where the interval
         excludes the value that is tested; :attr:`pvalues` has each for itself. An estimate without intervals shows
-        scores in their order and says why nothing is claimed of it.
+        scores in their order and says why nothing is claimed of it. A ``title`` stands above it in place of our own.
 
         It has ``as_text()``, ``as_html()``, ``as_latex()``, ``as_markdown()`` and ``as_csv()``.
         """
@@ -740,7 +740,8 @@ class RankResults:
         e = self.estimates
         ranked = e.of_models and e.has_intervals
         separation = separation_of_models(e, self.steps, level) if ranked else None
-        return build_summary(e, level, critical_value_or_nan(e, level), separation)
+        made = build_summary(e, level, critical_value_or_nan(e, level), separation)
+        return made if title is None else replace(made, title=title)
 
     def tidy(self, alpha: float | None = None, method: str = "max-t") -> pd.DataFrame:
         """One row per model: term, estimate, std_error, statistic, p_value, conf_low, conf_high."""

@@ -79,6 +79,7 @@ def compare_models(
     require_intervals(estimates, "t_test_pairwise")
     check_choice(method, METHODS, "method")
     alternative, level, e = read_alternative(side, delta), level_or_default(alpha, estimates.alpha), estimates
+    side = alternative.side
     margin = alternative.delta
     if against is None and side == "two-sided" and margin:
         raise OptionError(

@@ -28,7 +28,7 @@ from ...exceptions import (
 )
 from ..frames import is_vector_column, require_columns, stack_vectors
 from .numeric_terms import NumericTerm, common_type, numeric_terms, write
-from .parse import names_in, terms_of
+from .parse import dotted_names, equivalent, names_in, terms_of
 from .transforms import KNOWN_ONLY, text
 
 
@@ -161,7 +161,7 @@ def caller_environment(env: int | Mapping[str, Any] | EvalEnvironment | None, de
             f"env is a {type(env).__name__}; allowed: a mapping of names, the number of callers above, or a patsy "
             f"EvalEnvironment"
         )
-    return found.with_outer_namespace({"text": text, **KNOWN_ONLY})
+    return found.with_outer_namespace({"np": np, "text": text, **KNOWN_ONLY})
 
 
 def locate_names(
@@ -177,6 +177,12 @@ def locate_names(
         If a feature is the outcome or an item column (``taken``): these belong to a comparison, not to a context.
     """
     values, calls, alone = names_in(features)
+    for name in dotted_names(features):
+        if name in available:
+            raise FormulaError(
+                f"the features {features!r} use {name!r}, which Python reads as a part of {name.split('.')[0]!r}; the "
+                f"column of this name is written Q({name!r})"
+            )
     columns, arrays = [], []
     for name in values:
         if name in taken:
@@ -196,9 +202,15 @@ def locate_names(
         if not _is_known(name, environment):
             raise FormulaError(
                 f"the features {features!r} call {name!r}, which is not known where the formula is written"
-                f"{nearest(name, [*patsy.builtins.__all__, 'text'])}; pass env={{{name!r}: function}}"
+                f"{_advice_for_function(name)}"
             )
     return FeatureNames(tuple(columns), tuple(arrays))
+
+
+def _advice_for_function(name: str) -> str:
+    """What to write in place of a function that is not known: its equivalent, a close name, or how to hand it in."""
+    known = equivalent(name)
+    return known or f"{nearest(name, [*patsy.builtins.__all__, 'text'], cutoff=0.8)}; pass env={{{name!r}: function}}"
 
 
 def fit_features(

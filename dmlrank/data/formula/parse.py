@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -14,6 +15,20 @@ from patsy.tokens import python_tokenize
 
 from ...exceptions import FormulaError
 
+# Functions that other programs have without a prefix, by numpy's name, and what stands here for those of R.
+_NUMPY = {name: name for name in ("log2", "log10", "log1p", "exp", "expm1", "sqrt", "sin", "cos", "tanh", "sign")}
+_NUMPY |= {"log": "log", "ln": "log"}
+_EQUIVALENTS = {
+    "factor": "C(x)",
+    "as.factor": "C(x)",
+    "as_factor": "C(x)",
+    "category": "C(x)",
+    "relevel": "C(x, Treatment('level'))",
+    "poly": "x + I(x**2), or bs(x, df=4) for a spline",
+    "s": "bs(x, df=4) or cr(x, df=4)",
+    "ns": "cr(x, df=4)",
+    "ifelse": "np.where(condition, a, b)",
+}
 # Formulas that are remembered.
 _REMEMBERED = 64
 
@@ -170,8 +185,40 @@ def _parse(code: str, features: str) -> ast.expr:
     try:
         return ast.parse(code, mode="eval").body
     except SyntaxError:
-        advice = f"; a column with this name is written Q({code!r})" if iskeyword(code) else ""
+        advice = f"; a column with this name is written Q({code!r})" if iskeyword(code) or _may_be_name(code) else ""
+        advice = equivalent(code.partition("(")[0]) or advice
         raise FormulaError(f"the features {features!r} cannot be read: {code!r} is not Python{advice}") from None
+
+
+def equivalent(function: str) -> str:
+    """``; write ...`` for a function of other programs, or nothing.
+
+    Examples
+    --------
+    >>> equivalent("log"), equivalent("as.factor")
+    ('; write np.log(x)', '; write C(x)')
+    """
+    if function in _NUMPY:
+        return f"; write np.{_NUMPY[function]}(x)"
+    return f"; write {_EQUIVALENTS[function]}" if function in _EQUIVALENTS else ""
+
+
+def dotted_names(features: str) -> tuple[str, ...]:
+    """What is written in the features as an attribute of a name and may be meant as a column, such as ``prompt.len``.
+
+    Examples
+    --------
+    >>> dotted_names("prompt.len + np.log(length)")
+    ('prompt.len', 'np.log')
+    """
+    factors = dict.fromkeys(factor for term in terms_of(features) for factor in term.factors)
+    nodes = [node for factor in factors for node in ast.walk(_parse(factor.code, features))]
+    return tuple(dict.fromkeys(ast.unparse(node) for node in nodes if isinstance(node, ast.Attribute)))
+
+
+def _may_be_name(code: str) -> bool:
+    """Whether a text that is not Python may be a column's name: nothing in it is called, quoted or listed."""
+    return not set(code) & set("()[]{}'\"=,")
 
 
 def _quoted(node: ast.AST) -> str | None:
@@ -202,7 +249,10 @@ def _tokenize(formula: str) -> list[_Token]:
             tokens.append(_Token(text, origin.start, origin.end, depth))
             depth += text in ("(", "[", "{")
     except PatsyError as error:
-        raise FormulaError(f"{formula!r} cannot be read: {error.message}") from None
+        quoted = re.findall("`([^`]+)`", formula)
+        names = " and ".join(f"Q({name!r})" for name in quoted[:3]) if quoted else 'Q("a name")'
+        advice = f"; a column with an odd name is written {names}, not in backticks" if "`" in formula else ""
+        raise FormulaError(f"{formula!r} cannot be read: {error.message}{advice}") from None
     return tokens
 
 
@@ -241,7 +291,8 @@ def _column(tokens: Sequence[_Token], formula: str, rule: str) -> str:
     if len(words) == 4 and words[:2] == ["Q", "("] and words[3] == ")" and words[2][0] in "'\"":
         return str(ast.literal_eval(words[2]))
     read = _slice(formula, tokens) or "nothing"
-    raise FormulaError(f'{formula!r}: {rule} (a name, or Q("a name with spaces")); read was {read!r}')
+    written = f"; a column of this name is written Q({read!r})" if tokens and _may_be_name(read) else ""
+    raise FormulaError(f'{formula!r}: {rule} (a name, or Q("a name with spaces")); read was {read!r}{written}')
 
 
 def _slice(formula: str, tokens: Sequence[_Token]) -> str:

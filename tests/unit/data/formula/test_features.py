@@ -231,7 +231,7 @@ def test_a_missing_category_is_missing_in_its_columns_only(read, votes):
     ("features", "env", "error", "fragments"),
     [
         ("lenght", {}, ColumnError, ["'lenght'", "neither a column nor known", "did you mean 'length'?", "'topic'"]),
-        ("np.log(length)", {}, ColumnError, ["'np'", "neither a column nor known where the formula is written"]),
+        ("xp.log(length)", {}, ColumnError, ["'xp'", "neither a column nor known where the formula is written"]),
         ("id", {}, ColumnError, ["'id'", "neither a column"]),
         ("k", {"k": 5}, ColumnError, ["'k'", "one entry for each of the 9 rows (it is a int)"]),
         ("k", {"k": [1, 2]}, ColumnError, ["it is a list of 2"]),

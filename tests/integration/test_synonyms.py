@@ -1,0 +1,102 @@
+"""Words of other programs and odd column names: taken, or answered with what stands for them here."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import dmlrank as dr
+from dmlrank.exceptions import DmlrankError, OptionError, OptionTypeError
+
+LEAD = "winner ~ {} | model_a + model_b"
+
+
+@pytest.fixture(scope="module")
+def battles():
+    return dr.datasets.simulate_arena(n=300, rng=0)
+
+
+def message(formula, data, **options):
+    with pytest.raises(DmlrankError) as caught:
+        dr.check(formula, data, min_labels=1, **options)
+    return str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("formula", "shown"),
+    [
+        (LEAD.format("prompt.len"), "Q('prompt.len')"),
+        (LEAD.format("np.abs(prompt.len)"), "Q('prompt.len')"),
+        (LEAD.format("my col"), "Q('my col')"),
+        (LEAD.format("`my col`"), "Q('my col'), not in backticks"),
+        ("winner ~ 1 | model.a + model_b", "Q('model.a')"),
+        ("winner ~ 1 | model a + model_b", "Q('model a')"),
+        ("winner ~ 1 | `model.a` + model_b", "Q('model.a'), not in backticks"),
+    ],
+)
+def test_odd_column_names_are_written_in_quotes(battles, formula, shown):
+    odd = battles.assign(**{"prompt.len": battles["length"], "my col": 1.0, "model.a": battles["model_a"]})
+    assert shown in message(formula, odd)
+    read = dr.check("winner ~ Q('prompt.len') | Q('model.a') + model_b", odd, min_labels=1)
+    assert read.n_contexts == 300
+
+
+@pytest.mark.parametrize(
+    ("call", "shown"),
+    [
+        ("log(length)", "write np.log(x)"),
+        ("ln(length)", "write np.log(x)"),
+        ("sqrt(length)", "write np.sqrt(x)"),
+        ("exp(length)", "write np.exp(x)"),
+        ("factor(category)", "write C(x)"),
+        ("as.factor(category)", "write C(x)"),
+        ("poly(length, 2)", "write x + I(x**2)"),
+        ("s(length)", "write bs(x, df=4)"),
+        ("ns(length, 3)", "write cr(x, df=4)"),
+        ("winsorise(length)", "pass env={'winsorise': function}"),
+    ],
+)
+def test_functions_of_other_programs_have_an_equivalent_and_no_guess(battles, call, shown):
+    told = message(LEAD.format(call), battles)
+    assert shown in told
+    assert "did you mean" not in told
+
+
+def test_numpy_is_known_wherever_the_formula_is_written(battles):
+    assert dr.check(LEAD.format("np.log(length + 1)"), battles, env={}).features == ("np.log(length + 1)",)
+
+
+@pytest.mark.parametrize("name", ["HC1", "HC2", "HC3", "nonrobust", "HAC"])
+def test_covariances_of_statsmodels_are_answered(battles, name):
+    with pytest.raises(OptionError, match=rf"cov_type='{name}': .*allowed: 'robust', 'cluster'"):
+        dr.dml_rank(LEAD.format("1"), battles, cov_type=name)
+
+
+def test_hc0_is_robust(arena_result):
+    assert arena_result.update(cov_type="HC0").estimates.description.cov_type == "robust"
+
+
+@pytest.mark.parametrize("kind", [lambda c: c, lambda c: c.to_numpy(), lambda c: c.to_frame()])
+def test_values_in_place_of_a_column_are_refused_with_what_to_do(battles, kind):
+    with pytest.raises(OptionTypeError, match="put these into a column of the data and give its name"):
+        dr.dml_rank(LEAD.format("1"), battles, cov_type="cluster", cov_kwds={"groups": kind(battles["category"])})
+    with pytest.raises(OptionTypeError, match="context names columns, and was given"):
+        dr.check(LEAD.format("1"), battles, context=kind(battles["question_id"]))
+
+
+def test_a_short_array_of_names_is_a_list_of_columns(battles):
+    assert dr.check(LEAD.format("1"), battles, context=np.array(["question_id", "category"])).n_contexts == 300
+
+
+@pytest.mark.parametrize(("word", "own"), [("greater", "larger"), ("less", "smaller")])
+def test_sides_have_scipys_words_too(arena_result, word, own):
+    pairs = [arena_result.t_test_pairwise(side=side).result_frame for side in (word, own)]
+    assert pairs[0].equals(pairs[1])
+    tests = [arena_result.t_test(("gpt-4", "claude-v1"), side=side).pvalue for side in (word, own)]
+    np.testing.assert_array_equal(*tests)
+
+
+def test_a_summary_takes_a_title(arena_result):
+    shown = arena_result.summary(title="My <arena>")
+    assert shown.as_text().splitlines()[0].strip() == "My <arena>"
+    assert "My &lt;arena&gt;" in shown.as_html()
