@@ -112,7 +112,7 @@ class CrossFittedMu:
         for held_out, model in enumerate(self.models):
             alone, inside = on_one_thread(model), self.folds.fold == held_out
             here = np.flatnonzero(inside if kept is None else inside & kept)
-            representative, place = _distinct_rows(self.x, here)
+            representative, place = distinct_rows(self.x, here)
             order = np.argsort(place, kind="stable")
             bounds = np.searchsorted(place[order], np.arange(0, len(representative) + size, size))
             for number, at in enumerate(range(0, len(representative), size)):
@@ -229,7 +229,7 @@ def _asked(model: MuModel, x: FloatArray, rows: IntArray) -> FloatArray:
     return model.predict(x[rows])
 
 
-def _distinct_rows(x: FloatArray, rows: IntArray) -> tuple[IntArray, IntArray]:
+def distinct_rows(x: FloatArray, rows: IntArray) -> tuple[IntArray, IntArray]:
     """First of each set of equal rows, and the set of each row; every row by itself where few could be equal."""
     if x.shape[1] == 0 or len(rows) == 0:
         return rows[:1], np.zeros(len(rows), dtype=np.intp)

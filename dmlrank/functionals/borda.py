@@ -139,6 +139,20 @@ class Borda:
         own = (shares**2 * first).sum(axis=1) + (shares.T**2 * second).sum(axis=0)
         return np.asarray((np.diag(own) + cross + cross.T) / 4, dtype=np.float64)
 
+    def label_directions(self, n_items: int) -> FloatArray | None:
+        """Directions d, (K, K, K), of the pairs (j, k), with J V J' = v dd' whatever mu is; v: `label_variances`.
+
+        None where the two scores of a pair have no fixed sum: a label then moves them apart and together.
+        """
+        if require_weights(self.weights, self.name).total is None:
+            return None
+        shares, every = self._shares(n_items), np.eye(n_items)
+        return np.asarray(shares[:, :, None] * every[:, None, :] - shares.T[:, :, None] * every[None, :, :]) / 2
+
+    def label_variances(self, mu: FloatArray) -> FloatArray:
+        """Variance of a label along its direction, (n, K, K)."""
+        return np.maximum(require_weights(self.weights, self.name).covariances(mu)[0], 0)
+
     def gauge(self, n_items: int) -> Gauge:
         """Scores weighted by their degree have a fixed sum, where the two scores of a pair have one."""
         total = require_weights(self.weights, self.name).total

@@ -170,6 +170,15 @@ class BradleyTerry:
         total = inverse @ (np.diag(flow.sum(axis=1)) - flow) @ inverse
         return np.asarray((total + total.T) / 2, dtype=np.float64)
 
+    def label_directions(self, n_items: int) -> FloatArray | None:
+        """Directions d, (K, K, K), of the pairs (j, k), with J V J' = v dd' whatever mu is; v: `label_variances`."""
+        inverse = _laplacian_inverse(self._edges(n_items))
+        return np.asarray(inverse[:, None, :] - inverse[None, :, :])
+
+    def label_variances(self, mu: FloatArray) -> FloatArray:
+        """Variance of a label along its direction, (n, K, K)."""
+        return self._edge_variance(mu, self._edges(mu.shape[1]))
+
     def gauge(self, n_items: int) -> Gauge:
         """Adding a number to all scores changes no difference: they are made to sum to zero."""
         self._edges(n_items)

@@ -41,7 +41,14 @@ class Allocation:
 
 
 def allocate(
-    information: FloatArray, cost: FloatArray, lower: FloatArray, budget: float, one_pair: bool, *, rows: int = ROWS
+    information: FloatArray,
+    cost: FloatArray,
+    lower: FloatArray,
+    budget: float,
+    one_pair: bool,
+    *,
+    count: FloatArray | None = None,
+    rows: int = ROWS,
 ) -> Allocation:
     """Propensities between ``lower`` and 1 that minimise the sum of information / propensity within the budget.
 
@@ -56,6 +63,8 @@ def allocate(
     budget : float
     one_pair : bool
         Whether the propensities of a context must not add up to more than one.
+    count : ndarray, shape (n,), optional
+        Contexts that each row stands for; one when None.
     rows : int
         Contexts whose temporary arrays live at a time.
 
@@ -63,13 +72,15 @@ def allocate(
     ----------
     Frauen et al., arXiv 2601.21816, [P thrm:allocation] and [P thm:allocation_onehot0].
     """
+    count = np.ones(len(information)) if count is None else count
     if one_pair and cost.shape[1] > 1:
-        return _allocate_one_pair(information, np.broadcast_to(cost, information.shape), lower, budget, rows=rows)
+        whole = np.broadcast_to(cost, information.shape)
+        return _allocate_one_pair(information, whole, lower, budget, count=count, rows=rows)
     rate = information / cost
     np.sqrt(rate, out=rate)
     # Where labels of a context cost the same, lambda c + nu is one number per context: a cap on its level.
     cap = _one_pair_level(rate, lower, rows) if one_pair else np.full(len(rate), np.inf)
-    level = _budget_level(rate, cost, lower, cap, budget=budget, rows=rows)
+    level = _budget_level(rate, cost, lower, cap, budget=budget, count=count, rows=rows)
     propensity = np.empty_like(rate)
     for block in _blocks(len(rate), rows):
         propensity[block] = _at_level(rate[block], lower, np.minimum(level, cap[block]))
@@ -139,7 +150,14 @@ def _at_level(rate: FloatArray, lower: FloatArray, level: FloatArray | float) ->
 
 
 def _budget_level(
-    rate: FloatArray, cost: FloatArray, lower: FloatArray, cap: FloatArray, *, budget: float, rows: int
+    rate: FloatArray,
+    cost: FloatArray,
+    lower: FloatArray,
+    cap: FloatArray,
+    *,
+    budget: float,
+    count: FloatArray,
+    rows: int,
 ) -> float:
     """The level t = lambda^(-1/2) at which min(t, cap) rate, clipped, costs the budget; infinite where it is slack.
 
@@ -152,16 +170,16 @@ def _budget_level(
             own = np.minimum(level, cap[block])
             made = _at_level(rate[block], lower, own)
             price = _block_of(cost, block, made.shape)
-            total += float(np.einsum("nm,nm->", made, price))
+            total += float(count[block] @ np.einsum("nm,nm->n", made, price))
             moving = (made > lower) & (made < 1) & (own == level)[:, None]
-            slope += float(np.einsum("nm,nm,nm->", rate[block], price, moving))
+            slope += float(count[block] @ np.einsum("nm,nm,nm->n", rate[block], price, moving))
         return total, slope
 
     if spend(np.inf)[0] <= budget * (1 + _SPENT):
         return np.inf
     low, high = 0.0, np.inf
     level = budget / sum(
-        float(np.einsum("nm,nm->", rate[block], _block_of(cost, block, rate[block].shape)))
+        float(count[block] @ np.einsum("nm,nm->n", rate[block], _block_of(cost, block, rate[block].shape)))
         for block in _blocks(len(rate), rows)
     )
     for _ in range(200):
@@ -203,7 +221,7 @@ def _one_pair_level(rate: FloatArray, lower: FloatArray, rows: int) -> FloatArra
 
 
 def _allocate_one_pair(
-    information: FloatArray, cost: FloatArray, lower: FloatArray, budget: float, *, rows: int
+    information: FloatArray, cost: FloatArray, lower: FloatArray, budget: float, *, count: FloatArray, rows: int
 ) -> Allocation:
     """At most one label per context whose pairs differ in cost: two nested monotone searches."""
     root = np.sqrt(information)
@@ -215,13 +233,16 @@ def _allocate_one_pair(
             propensity[block] = _at_price(root[block], multiplier * cost[block] + added[block, None], lower)
         return propensity, added
 
+    def spent(propensity: FloatArray) -> float:
+        blocks = _blocks(len(root), rows)
+        return float(sum(count[block] @ np.einsum("nm,nm->n", propensity[block], cost[block]) for block in blocks))
+
     def excess(log_multiplier: float) -> float:
         propensity = at_multiplier(float(np.exp(log_multiplier)))[0]
-        spent = sum(np.einsum("nm,nm->", propensity[block], cost[block]) for block in _blocks(len(root), rows))
-        return float(spent) - budget
+        return spent(propensity) - budget
 
     propensity, added = at_multiplier(0.0)
-    if float((propensity * cost).sum()) <= budget * (1 + _SPENT):
+    if spent(propensity) <= budget * (1 + _SPENT):
         return Allocation(propensity, 0.0, added)
     multiplier = _root_of_falling(excess, float(np.log((information / cost).max() / lower.min() ** 2)))
     propensity, added = at_multiplier(multiplier)

@@ -55,8 +55,8 @@ class RestrictedDesignProblem(DesignProblem):
 
         Every pair is certain to be labelled where no propensity is given.
         """
-        propensity = np.ones((self.n_contexts, len(self.pairs))) if propensity is None else propensity
-        made = np.empty((self.n_contexts, len(self.pairs)))
+        propensity = np.ones((self.n_rows, len(self.pairs))) if propensity is None else propensity
+        made = np.empty((self.n_rows, len(self.pairs)))
         first, second, n_items = self.pairs.first, self.pairs.second, self.pairs.n_items
 
         def one(part: slice, mu: FloatArray) -> None:
@@ -76,18 +76,18 @@ class RestrictedDesignProblem(DesignProblem):
 
     def labelling_covariance(self, propensity: FloatArray) -> FloatArray:
         """The part of the covariance Sigma, (K, K), that labelling adds: E [I^-1]_rr; pi broadcasts to (n, m)."""
-        table = np.broadcast_to(propensity, (self.n_contexts, len(self.pairs)))
+        table, count = np.broadcast_to(propensity, (self.n_rows, len(self.pairs))), self.count
         n_items = self.pairs.n_items
 
         def one(part: slice, mu: FloatArray) -> FloatArray:
             inverse = self._inverse(part, self._label_weights(mu), table[part])[:, :n_items, :n_items]
-            return np.asarray(np.einsum("n,njk->jk", self._squared_weight(part), inverse))
+            return np.asarray(np.einsum("n,njk->jk", count[part] * self._squared_weight(part), inverse))
 
         return np.asarray(sum(self.map_chunks(one)) / self.n_contexts)
 
     def propensities_at(self, metric: FloatArray, lower: FloatArray, multiplier: float) -> FloatArray:
         """Propensities, (n, m), by the rule of a plan with this multiplier in the problem's contexts."""
-        propensity = np.full((self.n_contexts, len(self.pairs)), 1.0 / len(self.pairs) if self.one_pair else 0.5)
+        propensity = np.full((self.n_rows, len(self.pairs)), 1.0 / len(self.pairs) if self.one_pair else 0.5)
         for _ in range(_STEPS):
             information = self.label_information(metric, propensity)
             new = propensities_at_multiplier(information, self.cost, lower, multiplier, self.one_pair)

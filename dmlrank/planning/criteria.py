@@ -175,7 +175,15 @@ class _Programme:
     def allocate(self, information: FloatArray) -> Allocation:
         """The best propensities for labels with this information, (n, m)."""
         problem = self.problem
-        return allocate(information, problem.cost, self.lower, self.budget, problem.one_pair, rows=self.rows)
+        return allocate(
+            information,
+            problem.cost,
+            self.lower,
+            self.budget,
+            problem.one_pair,
+            count=problem.count,
+            rows=self.rows,
+        )
 
     def residual(self, information: FloatArray, found: Allocation) -> float:
         """Violation of the optimality conditions."""
@@ -230,7 +238,7 @@ class _Programme:
         """
         problem, precision = self.problem, self.precision
         cap = 1 / len(problem.pairs) if problem.one_pair else 1.0
-        start = np.full((problem.n_contexts, len(problem.pairs)), min(cap, self.budget / problem.total_cost))
+        start = np.full((problem.n_rows, len(problem.pairs)), min(cap, self.budget / problem.total_cost))
 
         def information(propensity: FloatArray, labelling: FloatArray) -> FloatArray:
             return problem.label_information(precision.metric(labelling), propensity)

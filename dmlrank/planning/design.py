@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 from .._utils.parallel import core_count
 from ..data.graph import Graph
 from ..data.labels import by_label, square_by_name
-from ..data.preferences import FloatArray
+from ..data.preferences import FloatArray, IntArray
 from ..exceptions import OptionError, OptionTypeError, check_choice
 from ..fit.estimand import bind_functional
 from ..fit.estimators import estimator_named
@@ -23,7 +23,7 @@ from .bt_restricted import RestrictedDesignProblem
 from .contrasts import ContrastsLike, make_criterion
 from .earlier_labels import EarlierLabels
 from .plan import Plan
-from .problem import DesignProblem, Pairs
+from .problem import DesignProblem, Pairs, SomeTables, Tables
 from .specification import ALPHA, PlanNames, PlanSpecification
 from .validate import (
     PlanOptions,
@@ -236,7 +236,7 @@ def bound_graph(functional: Functional, n_items: int) -> Graph:
 
 def specify(
     functional: Functional,
-    mu: FloatArray,
+    mu: Tables,
     names: PlanNames,
     graph: Graph,
     options: PlanOptions,
@@ -248,6 +248,7 @@ def specify(
     n_jobs: int | None,
     estimator: str = "debiased",
     fit: PlannedFit | None = None,
+    row: IntArray | None = None,
 ) -> PlanSpecification:
     """The specification of a plan for a bound functional and checked probabilities.
 
@@ -255,7 +256,7 @@ def specify(
     ----------
     functional : Functional
         Bound to weights and graph.
-    mu : ndarray, shape (n, K, K, C)
+    mu : Tables, shape (g, K, K, C)
     names : PlanNames
     graph : Graph
         Pairs that may be labelled.
@@ -264,6 +265,8 @@ def specify(
         As for :func:`design`.
     fit : PlannedFit, optional
         The fit that the plan is for; None where probabilities are all that is known.
+    row : ndarray of int, shape (n,), optional
+        Which of the g tables each context has; every one its own when None.
     """
     if not hasattr(functional, "information") or not hasattr(functional, "accumulate"):
         raise OptionTypeError(f"a plan for {functional.name!r} needs its methods information and accumulate")
@@ -273,22 +276,30 @@ def specify(
     if n_jobs is not None:
         check_whole("n_jobs", n_jobs, 1)
     pairs = Pairs.of(graph, position_bias)
+    n_contexts = len(mu) if row is None else len(row)
+    cost, context_weight = read_costs(options.costs, pairs, n_contexts), read_context_weights(weights, n_contexts)
+    if row is not None and (len(cost) > 1 or context_weight is not None):
+        table, example, row = _alike(row, cost, context_weight)
+        mu = SomeTables(mu, table)
+        cost = cost if len(cost) == 1 else cost[example]
+        context_weight = None if context_weight is None else context_weight[example]
     problem = DesignProblem(
         functional=functional,
         mu=mu,
         floor=float(floor),
         pairs=pairs,
-        cost=read_costs(options.costs, pairs, len(mu)),
+        cost=cost,
         one_pair=bool(options.one_pair),
-        context_weight=read_context_weights(weights, len(mu)),
+        context_weight=context_weight,
         fixed_prompts=prompts == "fixed",
         unit=1.0 if fit is None else fit.unit,
         n_jobs=core_count(n_jobs),
+        row=row,
     )
     if estimator_named(estimator).needs_all_propensities:
         problem = RestrictedDesignProblem.of(problem)
     names = replace(names, outputs=output_names(functional, names.models))
-    scores, between_covariance = problem.score_moments()
+    scores, between_covariance, problem = problem.scanned()
     if fit is not None:
         scores = fit.scores(scores)
     gauge = functional.gauge(len(names.models)).basis
@@ -312,3 +323,12 @@ def specify(
         alpha=ALPHA if fit is None else fit.alpha,
         seed=0 if fit is None else fit.seed,
     )
+
+
+def _alike(row: IntArray, cost: FloatArray, weight: FloatArray | None) -> tuple[IntArray, IntArray, IntArray]:
+    """Rows of equal probabilities, weight and costs: table and example of each, (g,), and each context's row, (n,)."""
+    if cost.shape[1] > 1 and len(cost) > 1:
+        return row, np.arange(len(row)), np.arange(len(row))
+    told = [row.astype(float), *([cost[:, 0]] if len(cost) > 1 else []), *([] if weight is None else [weight])]
+    _, example, alike = np.unique(np.stack(told, axis=1), axis=0, return_index=True, return_inverse=True)
+    return row[example], example, alike.reshape(-1)

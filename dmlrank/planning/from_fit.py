@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass, field
+from threading import Lock
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -9,18 +14,20 @@ from .._utils.warning_collection import warn
 from ..data.formula.features import new_features
 from ..data.formula.parse import parse_formula
 from ..data.frames import column_names, require_columns, take_columns
-from ..data.preferences import FloatArray
+from ..data.preferences import FloatArray, IntArray
+from ..estimation.cross_fitting import MuSource, distinct_rows
 from ..exceptions import DataError, OptionError, listed
 from ..fit.estimates import Estimates
 from ..fit.state import Steps
 from .design import PlannedFit, bound_graph, specify
 from .earlier_labels import EarlierLabels
 from .plan import Plan
+from .problem import Tables
 from .specification import PlanNames
 from .validate import PlanOptions
 
-# Doubles of a chunk of probabilities.
-_CHUNK = 2_000_000
+# Doubles of a chunk of probabilities, and the most that are kept.
+_CHUNK, _KEPT = 2_000_000, 50_000_000
 
 
 def design_fit(
@@ -46,13 +53,13 @@ def design_fit(
     columns = fit_options.context or ("context",)
     weight = None
     if newdata is None:
-        mu, ids, weight = _own_mu(steps), steps.data.context_ids, steps.context_weight
+        (mu, row), ids, weight = _own_tables(steps), steps.data.context_ids, steps.context_weight
     elif steps.context_weight is not None:
         raise OptionError(
             "this fit has weights=, which new prompts do not have; plan for its own prompts (newdata=None)"
         )
     else:
-        mu, ids, columns = _new_mu(steps, newdata)
+        mu, row, ids, columns = _new_tables(steps, newdata)
     formula = parse_formula(steps.source.formula)
     specification = specify(
         functional,
@@ -73,8 +80,9 @@ def design_fit(
             earlier=None if from_scratch else _earlier_labels(estimates, len(ids), newdata is None),
             alpha=estimates.alpha,
             seed=estimates.description.seed,
-            predict=lambda frame: _new_mu(steps, frame)[0],
+            predict=lambda frame: _predict(steps, frame),
         ),
+        row=row,
     )
     return Plan.within(specification, options.budget)
 
@@ -89,19 +97,99 @@ def _earlier_labels(estimates: Estimates, n_contexts: int, own_prompts: bool) ->
     return EarlierLabels(estimates.covariance.matrix * n_contexts, own_prompts)
 
 
-def _own_mu(steps: Steps) -> FloatArray:
-    """Out-of-fold probabilities of the fit's prompts, (n, K, K, C), the mean over repetitions."""
-    data = steps.data
-    mu = np.zeros((data.n_contexts, data.n_items, data.n_items, data.n_categories))
-    size = max(1, _CHUNK // int(np.prod(mu.shape[1:])))
-    for repetition in steps.repetitions:
-        for contexts, table in repetition.mu.chunks(size):
-            mu[contexts] += table / len(steps.repetitions)
-    return mu
+@dataclass(frozen=True, slots=True, eq=False)
+class OwnTables:
+    """Out-of-fold probabilities of a fit's contexts, the mean over repetitions, read when they are asked for.
+
+    Attributes
+    ----------
+    sources : sequence of MuSource
+        Of the repetitions.
+    contexts : ndarray of int, shape (g,)
+    n_contexts : int
+        Contexts of the fit.
+    table_shape : tuple of int
+        (K, K, C).
+    """
+
+    sources: Sequence[MuSource]
+    contexts: IntArray
+    n_contexts: int
+    table_shape: tuple[int, int, int]
+    _alone: Lock = field(default_factory=Lock)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """(g, K, K, C)."""
+        return (len(self.contexts), *self.table_shape)
+
+    def __len__(self) -> int:
+        return len(self.contexts)
+
+    def __getitem__(self, part: slice) -> FloatArray:
+        chosen = self.contexts[part]
+        place = np.full(self.n_contexts, -1)
+        place[chosen] = np.arange(len(chosen))
+        made = np.zeros((len(chosen), *self.table_shape))
+        for source in self.sources:
+            for some in source.parts(max(1, len(chosen)), place >= 0):
+                with nullcontext() if some.concurrent else self._alone:
+                    made[place[some.contexts]] += some.probabilities()[some.place] / len(self.sources)
+        return made
 
 
-def _new_mu(steps: Steps, newdata: object) -> tuple[FloatArray, NDArray[np.object_], tuple[str, ...]]:
-    """Probabilities and identifiers of new prompts, from the mean of all learners, and the identifying columns."""
+@dataclass(frozen=True, slots=True, eq=False)
+class NewTables:
+    """Probabilities of new contexts with features ``x``, (g, p), from the mean of all learners."""
+
+    sources: Sequence[MuSource]
+    x: FloatArray
+    table_shape: tuple[int, int, int]
+    _alone: Lock = field(default_factory=Lock)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """(g, K, K, C)."""
+        return (len(self.x), *self.table_shape)
+
+    def __len__(self) -> int:
+        return len(self.x)
+
+    def __getitem__(self, part: slice) -> FloatArray:
+        with self._alone:
+            return np.asarray(np.mean([source.average(self.x[part]) for source in self.sources], axis=0))
+
+
+def _in_memory(tables: Tables) -> Tables:
+    """The tables as an array, unless it were too large: then they are read again for every pass over them."""
+    if np.prod(tables.shape, dtype=float) > _KEPT:
+        return tables
+    size = max(1, _CHUNK // int(np.prod(tables.shape[1:])))
+    made = np.empty(tables.shape)
+    for at in range(0, len(tables), size):
+        made[at : at + size] = tables[slice(at, at + size)]
+    return made
+
+
+def _own_tables(steps: Steps) -> tuple[Tables, IntArray | None]:
+    """Out-of-fold probabilities of different contexts of the fit, and which of them each context has; None: its own."""
+    data, sources = steps.data, [repetition.mu for repetition in steps.repetitions]
+    shape = (data.n_items, data.n_items, data.n_categories)
+    every = np.arange(data.n_contexts)
+    groups = np.empty((data.n_contexts, len(sources)), dtype=np.intp)
+    for number, source in enumerate(sources):
+        first = 0
+        for part in source.parts(data.n_contexts):
+            groups[part.contexts, number] = first + part.place
+            first += int(part.place.max(initial=-1)) + 1
+    _, example, row = np.unique(groups, axis=0, return_index=True, return_inverse=True)
+    if len(example) == data.n_contexts:
+        return _in_memory(OwnTables(sources, every, data.n_contexts, shape)), None
+    return _in_memory(OwnTables(sources, example, data.n_contexts, shape)), row.reshape(-1)
+
+
+def _new_tables(steps: Steps, newdata: object) -> tuple[Tables, IntArray, NDArray[np.object_], tuple[str, ...]]:
+    """Probabilities of different new prompts, which of them each prompt has, their identifiers, and these' columns."""
     feature_map, known = steps.data.feature_map, column_names(newdata)
     require_columns(feature_map.variables, known, "newdata")
     # New prompts without the identifying columns are numbered.
@@ -117,9 +205,13 @@ def _new_mu(steps: Steps, newdata: object) -> tuple[FloatArray, NDArray[np.objec
         ids[:] = range(len(x))
     if len(set(ids.tolist())) < len(ids):
         raise DataError(f"newdata: {listed(named)} names a prompt more than once; a plan needs a row per prompt")
-    made = np.empty((len(x), steps.data.n_items, steps.data.n_items, steps.data.n_categories))
-    size = max(1, _CHUNK // int(np.prod(made.shape[1:])))
-    for at in range(0, len(x), size):
-        part = x[at : at + size]
-        made[at : at + size] = np.mean([r.mu.average(part) for r in steps.repetitions], axis=0)
-    return made, ids, named or ("row",)
+    shape = (steps.data.n_items, steps.data.n_items, steps.data.n_categories)
+    example, row = distinct_rows(x, np.arange(len(x)))
+    tables = NewTables([repetition.mu for repetition in steps.repetitions], x[example], shape)
+    return _in_memory(tables), row, ids, named or ("row",)
+
+
+def _predict(steps: Steps, newdata: object) -> FloatArray:
+    """Probabilities of new prompts, (n, K, K, C)."""
+    tables, row, _, _ = _new_tables(steps, newdata)
+    return tables[slice(0, len(tables))][row]

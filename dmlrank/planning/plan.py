@@ -22,6 +22,7 @@ from ..plotting.heat_maps import heat_map
 from ..report.table import Summary
 from .plan_summary import expected_labels, plan_summary
 from .power import cheapest_solution, max_width, pair_critical_value, predicted_precision
+from .problem import TablesNotStored
 from .robustness import Regret, regret_of
 from .sampling import PlanHeader, draw_cells, sample_frame, tasks_json
 from .specification import PlanSolution, PlanSpecification, solve
@@ -37,16 +38,12 @@ class Plan:
 
     Attributes
     ----------
-    propensity : ndarray, shape (n, K, K)
-        Probability that the pair is labelled on the context, zero off the graph; j first and k second in ``[:, j, k]``.
-        With ``position_bias=False`` symmetric: that of either order.
     specification : PlanSpecification
         What the plan is for, and what limits it beside the budget.
     solution : PlanSolution
         The optimal propensities within the budget, and the covariance that they lead to.
     """
 
-    propensity: FloatArray
     specification: PlanSpecification
     solution: PlanSolution
 
@@ -58,7 +55,16 @@ class Plan:
     @classmethod
     def of(cls, specification: PlanSpecification, solution: PlanSolution) -> Plan:
         """The plan that a solution of a specification is."""
-        return cls(specification.problem.pairs.table(solution.propensity), specification, solution)
+        return cls(specification, solution)
+
+    @property
+    def propensity(self) -> FloatArray:
+        """Probability that a pair is labelled on a context, (n, K, K), zero off the graph; made on every call.
+
+        j first and k second in ``[:, j, k]``. With ``position_bias=False`` symmetric: that of either order.
+        """
+        problem = self.specification.problem
+        return problem.pairs.table(self.solution.propensity)[problem.rows_of(slice(0, problem.n_contexts))]
 
     @property
     def models(self) -> list[str]:
@@ -333,7 +339,7 @@ class Plan:
             raise NuisanceError(f"mu has shape {mu.shape}, the plan was made from {problem.mu.shape}")
         metric, explore = self.solution.metric, specification.explore
         lower = np.full((1, 1), self.solution.floor)
-        made = replace(problem, mu=mu).propensities_at(metric, lower, self.solution.multiplier)
+        made = replace(problem, mu=mu, row=None, known=None).propensities_at(metric, lower, self.solution.multiplier)
         if explore:
             made = (1 - explore) * made + explore * specification.uniform(self.budget)
         return problem.pairs.table(made)
@@ -391,10 +397,9 @@ class Plan:
         22
         """
         generator = np.random.default_rng(resolve_seed(rng)) if not isinstance(rng, np.random.Generator) else rng
-        cells = draw_cells(
-            self.solution.propensity, self.specification.problem.pairs, self.specification.problem.one_pair, generator
-        )
-        return sample_frame(cells, self.propensity, self.specification.names)
+        problem, propensity = self.specification.problem, self.solution.propensity
+        cells = draw_cells(propensity, problem.pairs, problem.one_pair, generator, row=problem.row)
+        return sample_frame(cells, self.specification.names)
 
     def export(self, path: str | os.PathLike[str], rng: int | np.random.Generator | None = None) -> pd.DataFrame:
         """Draw what is to be labelled and write it for an annotation tool.
@@ -458,25 +463,28 @@ class Plan:
         return float(np.sqrt(row @ solution.sigma @ row / self.specification.problem.n_contexts))
 
     def _too_few(self, what: str, excess: float) -> str:
-        n, each = len(self.propensity), "one pair" if self.specification.problem.one_pair else "every pair"
+        problem = self.specification.problem
+        n, each = problem.n_contexts, "one pair" if problem.one_pair else "every pair"
         failed = f"even labelling {each} of all {n:,} contexts {what}"
         if self.specification.earlier is not None:
             return f"{failed}; plan for more prompts (newdata=)"
         return f"{failed}; about {int(np.ceil(n * excess**2)):,} contexts like these would, labelled alike"
 
     def __copy__(self) -> Plan:
-        return Plan(self.propensity, self.specification, self.solution)
+        return Plan(self.specification, self.solution)
 
     def __deepcopy__(self, memo: dict[int, object]) -> Plan:
         # Nothing changes what a plan was made from, and what predicts in further contexts holds a fit.
-        return Plan(self.propensity.copy(), self.specification, self.solution)
+        return Plan(self.specification, self.solution)
 
-    def __reduce__(self) -> tuple[type[Plan], tuple[FloatArray, PlanSpecification, PlanSolution]]:
-        # What predicts in further contexts holds a fit's data and learners; a stored plan does without.
-        return Plan, (self.propensity, replace(self.specification, predict=None), self.solution)
+    def __reduce__(self) -> tuple[type[Plan], tuple[PlanSpecification, PlanSolution]]:
+        # What predicts, in further contexts or in its own, holds a fit's data and learners; a stored plan does without.
+        problem = self.specification.problem
+        tables = problem.mu if isinstance(problem.mu, np.ndarray) else TablesNotStored(problem.mu.shape)
+        return Plan, (replace(self.specification, predict=None, problem=replace(problem, mu=tables)), self.solution)
 
     def __repr__(self) -> str:
-        size = f"{len(self.propensity):,} contexts, {len(self.models)} models"
+        size = f"{self.specification.problem.n_contexts:,} contexts, {len(self.models)} models"
         return f"<Plan: {self.specification.criterion.kind}-optimal, {size}, cost {self.expected_cost:,.6g}>"
 
 

@@ -22,7 +22,7 @@ _SHOWN = 20
 
 def expected_labels(specification: PlanSpecification, solution: PlanSolution) -> FloatArray:
     """Expected number of labels by pair, (K, K); symmetric where order does not matter."""
-    total: FloatArray = solution.propensity.sum(axis=0)
+    total: FloatArray = specification.problem.count @ solution.propensity
     return specification.problem.pairs.table(total[None])[0]
 
 
@@ -85,7 +85,7 @@ def _header(specification: PlanSpecification, solution: PlanSolution) -> tuple[t
             "Expected cost:",
             f"{solution.expected_cost:,.6g}",
             "Expected labels:",
-            f"{solution.propensity.sum():,.1f}",
+            f"{(problem.count @ solution.propensity).sum():,.1f}",
         ),
         (
             "Propensity:",

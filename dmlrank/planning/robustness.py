@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -80,18 +80,20 @@ def regret_of(specification: PlanSpecification, solution: PlanSolution, mu: Arra
             "with design(..., from_scratch=True)"
         )
     table = mu_array(mu)
-    if table.shape != problem.mu.shape:
-        raise NuisanceError(f"mu has shape {table.shape}, the plan was made from {problem.mu.shape}")
+    shape = (problem.n_contexts, *problem.mu.shape[1:])
+    if table.shape != shape:
+        raise NuisanceError(f"mu has shape {table.shape}, the plan was made from {shape}")
     names, explore = specification.names, specification.explore
     check_mu(table, names.models, names.contexts, problem.pairs.ordered)
     metric, n = criterion.metric(specification.between_covariance), problem.n_contexts
-    truth = replace(problem, mu=table)
-    believed, real = problem.label_information(metric), truth.label_information(metric)
+    _, spread, truth = problem.of_contexts(table).scanned()
+    everyone = problem.rows_of(slice(0, n))
+    believed, real = problem.label_information(metric)[everyone], truth.label_information(metric)
     lower = np.full((1, 1), solution.floor)
-    best = allocate(real, problem.cost, lower, solution.budget, problem.one_pair).propensity
-    chosen, uniform = solution.propensity, specification.uniform(solution.expected_cost)
+    best = allocate(real, truth.cost, lower, solution.budget, problem.one_pair).propensity
+    chosen, uniform = solution.propensity[everyone], specification.uniform(solution.expected_cost)
     least = float((real / best).sum()) / n
-    between = float(np.trace(metric @ truth.score_moments()[1]))
+    between = float(np.trace(metric @ spread))
     excess = float((real / chosen).sum()) / n - least
     gap = np.abs(believed - real)
     # The theorem is about the minimiser; a mixture loses what it loses against it under mu_hat on top.

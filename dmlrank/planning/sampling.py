@@ -14,11 +14,12 @@ from .specification import PlanNames
 
 
 class DrawnCells(NamedTuple):
-    """Context, item shown first and item shown second of every label to buy, (l,) each, sorted by context."""
+    """Context, items shown first and second, and propensity of every label to buy, (l,) each, sorted by context."""
 
     context: IntArray
     first: IntArray
     second: IntArray
+    propensity: FloatArray
 
 
 class PlanHeader(TypedDict):
@@ -32,15 +33,21 @@ class PlanHeader(TypedDict):
 
 
 def draw_cells(
-    propensity: FloatArray, pairs: Pairs, one_pair: bool, rng: np.random.Generator, *, rows: int = 4096
+    propensity: FloatArray,
+    pairs: Pairs,
+    one_pair: bool,
+    rng: np.random.Generator,
+    *,
+    row: IntArray | None = None,
+    rows: int = 4096,
 ) -> DrawnCells:
-    """Draw the cells to label with propensities (n, m), ``rows`` contexts at a time.
+    """Draw the cells to label with propensities (g, m), ``rows`` contexts at a time; ``row``, (n,), is each context's.
 
     Cells are drawn independently, or at most one of a context.
     """
-    parts = []
-    for at in range(0, len(propensity), rows):
-        table = propensity[at : at + rows]
+    parts, known = [], []
+    for at in range(0, len(propensity) if row is None else len(row), rows):
+        table = propensity[at : at + rows] if row is None else propensity[row[at : at + rows]]
         if one_pair:
             reached = rng.random((len(table), 1)) < np.cumsum(table, axis=1)
             context = np.flatnonzero(reached[:, -1])
@@ -48,17 +55,18 @@ def draw_cells(
         else:
             context, column = np.nonzero(rng.random(table.shape) < table)
         parts.append(np.stack([context + at, column]))
+        known.append(table[context, column])
     context, column = np.concatenate(parts, axis=1)
     first, second = pairs.first[column], pairs.second[column]
     if not pairs.ordered:
         turned = rng.random(len(column)) < 0.5
         first, second = np.where(turned, second, first), np.where(turned, first, second)
-    return DrawnCells(context, first, second)
+    return DrawnCells(context, first, second, np.concatenate(known))
 
 
-def sample_frame(cells: DrawnCells, propensity: FloatArray, names: PlanNames) -> pd.DataFrame:
+def sample_frame(cells: DrawnCells, names: PlanNames) -> pd.DataFrame:
     """A row per label to buy, and one for every context without; contexts in order."""
-    silent = np.setdiff1d(np.arange(len(propensity)), cells.context)
+    silent = np.setdiff1d(np.arange(len(names.contexts)), cells.context)
     context = np.concatenate([cells.context, silent])
     order = np.argsort(context, kind="stable")
     models = np.array([*names.models, None], dtype=object)
@@ -70,8 +78,7 @@ def sample_frame(cells: DrawnCells, propensity: FloatArray, names: PlanNames) ->
         frame = pd.DataFrame(list(ids), columns=list(names.context_columns))
     frame[names.first_column] = models[np.concatenate([cells.first, nobody])[order]]
     frame[names.second_column] = models[np.concatenate([cells.second, nobody])[order]]
-    known = propensity[cells.context, cells.first, cells.second]
-    frame["propensity"] = np.concatenate([known, np.full(len(silent), np.nan)])[order]
+    frame["propensity"] = np.concatenate([cells.propensity, np.full(len(silent), np.nan)])[order]
     return frame
 
 

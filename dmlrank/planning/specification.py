@@ -147,7 +147,8 @@ class PlanSolution:
     budget, expected_cost : float
     floor : float
         The smallest propensity.
-    propensity : ndarray, shape (n, m)
+    propensity : ndarray, shape (g, m)
+        By row of the problem: contexts that are alike share one.
     sigma, unmixed_sigma, uniform_sigma : ndarray, shape (K, K)
         n times the covariance of the estimates: for the plan, for the plan before exploration is mixed in, and for the
         uniform one of the same cost.

@@ -1,0 +1,133 @@
+"""Contexts that are alike are one row: the same plan as with a table for each, at a fraction of the cost."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import dmlrank as dr
+from dmlrank.exceptions import DataNotStoredError
+from dmlrank.planning import from_fit
+from dmlrank.planning.allocation import allocate
+
+
+@pytest.fixture(scope="module")
+def fitted(rank):
+    battles = dr.datasets.simulate_ties(300, rng=0)
+    battles = battles.assign(g=np.where(battles["question_id"] % 3 == 0, "a", "b"))
+    formula, options = "winner ~ C(g) | model_a + model_b", {"tune": None, "propensity": "propensity"}
+    return battles, rank(battles, formula, context="question_id", functional="bt", **options)
+
+
+@pytest.fixture(scope="module")
+def apart(fitted):
+    """Probabilities of every prompt, (n, K, K, C)."""
+    _, fit = fitted
+    mu = np.empty((300, 3, 3, 3))
+    for contexts, table in fit.steps.mu.chunks(50):
+        mu[contexts] = table
+    return mu
+
+
+@pytest.mark.parametrize("functional", ["borda", "bt", "rank_centrality"])
+@pytest.mark.parametrize("one_pair", [False, True])
+@pytest.mark.parametrize("criterion", ["A", "D"])
+def test_a_plan_with_rows_is_the_plan_without(fitted, apart, functional, one_pair, criterion):
+    fit = fitted[1].update(functional=functional)
+    plan = fit.design(200, criterion, one_pair=one_pair, from_scratch=True)
+    floor = fit.steps.repetitions[0].floor
+    expected = dr.design(
+        apart, functional, budget=200, criterion=criterion, one_pair=one_pair, models=fit.models, floor=floor
+    )
+    assert plan.specification.problem.n_rows == 10
+    np.testing.assert_allclose(plan.propensity, expected.propensity, rtol=1e-6)
+    np.testing.assert_allclose(plan.cov_params(), expected.cov_params(), rtol=1e-6, atol=1e-12)
+    assert plan.expected_cost == pytest.approx(expected.expected_cost)
+    pd.testing.assert_frame_equal(
+        plan.sample(3).drop(columns=["question_id", "propensity"]),
+        expected.sample(3).drop(columns=["context", "propensity"]),
+    )
+    assert plan.summary().as_text().splitlines()[5:10] == expected.summary().as_text().splitlines()[5:10]
+    if criterion == "A":
+        other = np.where(apart > 0, (apart + 1 / 3) / 2, 0.0)
+        assert plan.regret(other).excess == pytest.approx(expected.regret(other).excess, rel=1e-6)
+
+
+@pytest.mark.parametrize("shape", [(300,), (300, 3, 3)])
+def test_contexts_of_other_weight_or_cost_are_other_rows(fitted, apart, shape):
+    rng = np.random.default_rng(1)
+    costs = rng.choice([1.0, 2.0], size=shape)
+    fit = fitted[1].update(weights=np.where(np.arange(300) % 2, 1.0, 3.0))
+    plan = fit.design(150, costs=costs, from_scratch=True)
+    floor = fit.steps.repetitions[0].floor
+    expected = dr.design(
+        apart, "bt", budget=150, costs=costs, weights=fit.steps.context_weight, models=fit.models, floor=floor
+    )
+    assert plan.specification.problem.n_rows == (40 if len(shape) == 1 else 300)
+    np.testing.assert_allclose(plan.propensity, expected.propensity, rtol=1e-6)
+    np.testing.assert_allclose(plan.std_errors, expected.std_errors, rtol=1e-6)
+
+
+def test_new_prompts_that_are_alike_are_one(fitted):
+    _, fit = fitted
+    new = pd.DataFrame({"question_id": np.arange(60), "g": ["a", "b", "b"] * 20})
+    plan = fit.design(40, newdata=new)
+    assert plan.specification.problem.n_rows == 2
+    assert plan.propensity.shape == (60, 3, 3)
+    np.testing.assert_allclose(plan.at(new), plan.propensity, rtol=1e-9)
+
+
+def test_probabilities_that_do_not_fit_into_memory_are_read_when_they_are_needed(fitted, monkeypatch):
+    _, fit = fitted
+    expected = fit.design(100)
+    monkeypatch.setattr(from_fit, "_KEPT", 0)
+    plan = fit.design(100)
+    assert isinstance(plan.specification.problem.mu, from_fit.OwnTables)
+    np.testing.assert_allclose(plan.propensity, expected.propensity, rtol=1e-12)
+    stored = pickle.loads(pickle.dumps(plan))
+    np.testing.assert_array_equal(stored.propensity, plan.propensity)
+    np.testing.assert_array_equal(copy.deepcopy(plan).propensity, plan.propensity)
+    assert stored.for_width(0.3).budget == pytest.approx(expected.for_width(0.3).budget)
+    walk = fit.update(functional="rank_centrality").design(100)
+    with pytest.raises(DataNotStoredError, match="make it again"):
+        pickle.loads(pickle.dumps(walk)).for_width(0.2)
+
+
+@pytest.mark.parametrize("one_pair", [False, True])
+@pytest.mark.parametrize("cost_of_pairs", [False, True])
+def test_a_row_that_counts_three_times_is_three_rows(one_pair, cost_of_pairs):
+    rng = np.random.default_rng(2)
+    information, cost = rng.exponential(size=(8, 6)), np.ones((1, 1))
+    cost = rng.uniform(1, 2, size=(1, 6)) if cost_of_pairs else cost
+    count = np.array([3, 1, 1, 2, 1, 4, 1, 1])
+    every, lower = np.repeat(np.arange(8), count), np.full((1, 1), 0.01)
+    made = allocate(information, cost, lower, 5.0, one_pair, count=count.astype(float))
+    expected = allocate(information[every], cost, lower, 5.0, one_pair)
+    np.testing.assert_allclose(made.propensity[every], expected.propensity, rtol=1e-7)
+
+
+@pytest.mark.parametrize("functional", ["borda", "bt"])
+def test_fixed_directions_give_the_information_and_the_covariance_of_a_pass_over_mu(functional):
+    ties = dr.datasets.Ties()
+    problem = dr.design(ties.mu(ties.features(50, rng=0)), functional, budget=60).specification.problem
+    assert problem.known is not None
+    without = replace(problem, known=None)
+    metric = np.array([[2.0, 0.5, 0.1], [0.5, 1.0, 0.0], [0.1, 0.0, 3.0]])
+    np.testing.assert_allclose(problem.label_information(metric), without.label_information(metric), rtol=1e-9)
+    pi = np.random.default_rng(0).uniform(0.1, 1, size=(50, 6))
+    np.testing.assert_allclose(
+        problem.labelling_covariance(pi), without.labelling_covariance(pi), rtol=1e-9, atol=1e-12
+    )
+
+
+def test_a_long_pass_reports_how_far_it_is(fitted):
+    _, fit = fitted
+    said = []
+    with dr._utils.progress.reporting(lambda step, total, what: said.append((step, total, what))):
+        fit.design(100)
+    assert ("plan, prompts") in {what for *_, what in said}
