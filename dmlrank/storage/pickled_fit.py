@@ -12,8 +12,10 @@ import io
 import os
 import pickle
 import types
+import zlib
 from collections.abc import Callable
 from dataclasses import dataclass, fields
+from hashlib import blake2b
 from typing import Any, TypeVar
 
 import numpy as np
@@ -32,7 +34,10 @@ from ..options import Options
 
 T = TypeVar("T")
 
-_FORMAT = 1
+# The first format neither packed the bytes nor kept large arrays apart.
+_FORMAT, _PLAIN_FORMAT = 2, 1
+# Bytes from which an array is stored once, however often it occurs.
+_LARGE = 10_000
 _SOURCE, _FEATURES = "source", "features"
 _ADVICE = "define it in a module that can be imported, or save without with_data=True"
 
@@ -44,9 +49,9 @@ class StoredSteps:
     Attributes
     ----------
     reading : bytes
-        What the data were read from: formula, frame, names of the formula, options.
+        What the data were read from: formula, frame, names of the formula, options; packed.
     steps : bytes
-        The steps without that.
+        The steps without that, and the large arrays in them, each once; packed.
     """
 
     reading: bytes
@@ -112,7 +117,14 @@ def store_steps(steps: Steps) -> StoredSteps:
     except DataError as error:
         raise StorageError(f"the data cannot be stored: {error}") from None
     reading = _dump((source.formula, frame, names, steps.options), "the data frame")
-    return StoredSteps(reading, _dump(steps, "a step of the fit"))
+    arrays: dict[str, np.ndarray] = {}
+    rest = _dump(steps, "a step of the fit", arrays)
+    return StoredSteps(_packed(reading), _packed(_dump((rest, arrays), "a step of the fit")))
+
+
+def _packed(stored: bytes) -> bytes:
+    """Compressed at the fastest level: codes, labels and corrections are zeros for the most part."""
+    return zlib.compress(stored, 1)
 
 
 def revive(version: int, reading: bytes, steps: bytes) -> Steps:
@@ -123,8 +135,12 @@ def revive(version: int, reading: bytes, steps: bytes) -> Steps:
     StorageError
         If they were stored by another version, or the formula now gives other features.
     """
-    if version != _FORMAT:
+    if version not in (_FORMAT, _PLAIN_FORMAT):
         raise StorageError(f"the file has data in format {version}; this version of dmlrank reads format {_FORMAT}")
+    arrays: dict[str, np.ndarray] = {}
+    if version == _FORMAT:
+        reading = zlib.decompress(reading)
+        steps, arrays = pickle.loads(zlib.decompress(steps))
     try:
         formula, frame, names, options = pickle.loads(reading)
     except (ImportError, AttributeError) as error:
@@ -138,7 +154,7 @@ def revive(version: int, reading: bytes, steps: bytes) -> Steps:
             read = read_source(source, Reading.of(options))
         except DmlrankError as error:
             raise StorageError(f"the data cannot be read as they were when the result was saved: {error}") from error
-    loaded = _Unpickler(steps, {_SOURCE: source, _FEATURES: read.feature_map}).load()
+    loaded = _Unpickler(steps, {_SOURCE: source, _FEATURES: read.feature_map, **arrays}).load()
     if not isinstance(loaded, Steps) or not _alike(loaded.data.x, read.x):
         raise StorageError(
             f"the features {parse_formula(formula).features!r} come out otherwise than when the result was saved: do "
@@ -171,10 +187,11 @@ def _is_builtin(name: str, value: Any) -> bool:
     return name in patsy.builtins.__all__ and value is getattr(patsy.builtins, name)
 
 
-def _dump(value: Any, what: str) -> bytes:
+def _dump(value: Any, what: str, arrays: dict[str, np.ndarray] | None = None) -> bytes:
+    """A value as bytes; large arrays go to ``arrays``, where there is one, under their digests."""
     out = io.BytesIO()
     try:
-        _Pickler(out, what).dump(value)
+        _Pickler(out, what, arrays).dump(value)
     except StorageError:
         raise
     except (pickle.PicklingError, TypeError, AttributeError, NotImplementedError, RecursionError) as error:
@@ -182,15 +199,30 @@ def _dump(value: Any, what: str) -> bytes:
     return out.getvalue()
 
 
-class _Pickler(pickle.Pickler):
-    """Leaves out what is made again on loading, and refuses what no other process could import."""
+def _is_large(value: Any) -> bool:
+    """Whether a value is a large array of numbers whose bytes say all about it."""
+    if type(value) is not np.ndarray or value.dtype.kind not in "biuf":
+        return False
+    return value.nbytes >= _LARGE and value.flags.c_contiguous
 
-    def __init__(self, out: io.BytesIO, what: str) -> None:
+
+class _Pickler(pickle.Pickler):
+    """Leaves out what is made again on loading or kept apart, and refuses what no other process could import."""
+
+    def __init__(self, out: io.BytesIO, what: str, arrays: dict[str, np.ndarray] | None = None) -> None:
         super().__init__(out, protocol=pickle.HIGHEST_PROTOCOL)
-        self._what = what
+        self._what, self._arrays = what, arrays
 
     def persistent_id(self, value: Any) -> str | None:
+        if self._arrays is not None and _is_large(value):
+            digest = f"{value.dtype.str} {value.shape} {blake2b(value.data, digest_size=16).hexdigest()}"
+            return self._keep(f"{digest} {value.flags.writeable}", value)
         return _SOURCE if isinstance(value, Source) else _FEATURES if isinstance(value, FeatureMap) else None
+
+    def _keep(self, name: str, array: np.ndarray) -> str:
+        assert self._arrays is not None
+        self._arrays.setdefault(name, array)
+        return name
 
     def reducer_override(self, value: Any) -> Any:
         if isinstance(value, types.ModuleType):

@@ -13,6 +13,7 @@ import signal
 import subprocess
 import sys
 import textwrap
+import zlib
 from dataclasses import replace
 
 import numpy as np
@@ -23,6 +24,7 @@ import pytest
 import dmlrank as dr
 from dmlrank.exceptions import DataNotStoredError, OptionTypeError, StorageError
 from dmlrank.nuisance.boosting import train as lightgbm
+from dmlrank.storage import pickled_fit
 from dmlrank.storage.json_format import from_text, to_text
 
 try:
@@ -560,3 +562,28 @@ def test_a_result_with_a_classifier_of_ones_own_is_stored_with_its_data(tmp_path
     fit.save(tmp_path / "own", with_data=True)
     again = dr.load(tmp_path / "own").update(functional="bt")
     np.testing.assert_array_equal(again.params, fit.update(functional="bt").params)
+
+
+def test_large_arrays_are_stored_once_and_packed(draw_battles, rank, tmp_path):
+    """The scores and the win shares have the same influence values, which are the bulk of a fit's steps."""
+    frame = draw_battles(np.random.default_rng(1), 900, 4, 4).frame
+    result = rank(frame, FORMULA, **TREES)
+    result.save(tmp_path / "fit.pkl", with_data=True)
+    influence = result.steps.influence
+    one = influence.value.nbytes + influence.correction.nbytes
+    assert (tmp_path / "fit.pkl").stat().st_size < 5 * one
+    stored = pickled_fit.store_steps(result.steps)
+    _, arrays = pickle.loads(zlib.decompress(stored.steps))
+    assert sum(np.array_equal(array, influence.value) for array in arrays.values()) == 1
+    loaded = dr.load(tmp_path / "fit.pkl")
+    assert loaded.steps.evaluated.target.value is loaded.steps.evaluated.win_share.value
+    np.testing.assert_array_equal(loaded.influence, result.influence)
+
+
+def test_files_of_the_first_format_are_still_read(results):
+    """It neither packed the bytes nor kept arrays apart."""
+    steps = results.steps
+    stored = pickled_fit.store_steps(steps)
+    revived = pickled_fit.revive(1, zlib.decompress(stored.reading), pickled_fit._dump(steps, "a step"))
+    np.testing.assert_array_equal(revived.influence.value, steps.influence.value)
+    np.testing.assert_array_equal(revived.covariance.matrix, steps.covariance.matrix)
