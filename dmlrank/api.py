@@ -41,7 +41,7 @@ def dml_rank(
     n_folds: int = 5,
     n_rep: int = 1,
     tune: Tune = "cv",
-    position_bias: bool = True,
+    position_bias: bool | str = "auto",
     graph: str | Graph | ArrayLike = "observed",
     min_labels: int = 10,
     component: str = "all",
@@ -160,14 +160,18 @@ def dml_rank(
         rounds and configuration by the log-loss of the held-out folds, once for all folds; anything else is about
         LightGBM, and makes mu LightGBM's alone. With a learner of your own it tunes the propensities only, and is
         refused where these are not estimated.
-    position_bias : bool
+    position_bias : bool or "auto"
         Whether showing a pair the other way round makes it another pair. False: order does not matter, both orders of
         a pair are one. That needs category weights that mirror, learns from both orders, asks ``min_labels`` of a pair
         in all, and takes a given propensity as the *expected number of labelled orders* of the pair (it may exceed 1).
-        More precise where orders are unbalanced; ``diagnostics.position_z`` tests it.
+        More precise where orders are unbalanced; ``diagnostics.position_z`` tests it. "auto" chooses by counts of
+        labels alone, never by what they say: order matters where every pair with ``min_labels`` labels in all has that
+        many in both orders, else it does not, so that pairs with few labels are not lost. It matters in any case where
+        category weights do not mirror, and where ``mu=`` or propensities of ordered pairs are given. The summary says
+        what was chosen and why.
     graph : {"observed", "complete"}, Graph or boolean array, shape (K, K)
-        Pairs that the scores use: those with at least ``min_labels`` labelled prompts in both orders, or all
-        (extrapolated where there are none). A result with pairs that were never compared is an estimate without
+        Pairs that the scores use: those with at least ``min_labels`` labelled prompts (in both orders, where order
+        matters), or all (extrapolated where there are none). A result with pairs that were never compared is an estimate without
         intervals: no label corrects what the learner makes of them.
     min_labels : int
         See ``graph``.
@@ -277,7 +281,7 @@ def check(
     missing: Missing = "raise",
     cov_kwds: Mapping[str, Any] | None = None,
     n_folds: int = 5,
-    position_bias: bool = True,
+    position_bias: bool | str = "auto",
     graph: str | Graph | ArrayLike = "observed",
     edge_weights: str | ArrayLike = "equal",
     votes: Votes = "mean",
@@ -299,8 +303,9 @@ votes, env
     Returns
     -------
     Check
-        Prints as a page; its frames ``labels``, ``models``, ``pairs``, ``clusters`` and ``missing`` hold the numbers,
-        ``problems`` what is wrong or worth knowing.
+        Prints as a page; its frames ``labels``, ``models``, ``pairs``, ``settings``, ``clusters`` and ``missing`` hold
+        the numbers, ``problems`` what is wrong or worth knowing. ``settings`` says what every choice of
+        ``position_bias``, ``min_labels`` and ``edge_weights`` costs.
 
     Raises
     ------
@@ -325,7 +330,7 @@ votes, env
         missing=read_option("missing", missing),
         groups=read_option("cov_kwds", cov_kwds),
         n_folds=int(read_option("n_folds", n_folds)),
-        position_bias=bool(read_option("position_bias", position_bias)),
+        position_bias=read_option("position_bias", position_bias),
         graph=read_option("graph", graph),
         edge_weights=read_option("edge_weights", edge_weights),
         votes=read_option("votes", votes),

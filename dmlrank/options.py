@@ -51,7 +51,7 @@ class Options:
     n_folds: int
     n_rep: int
     tune: Any
-    position_bias: bool
+    position_bias: bool | str
     graph: Any
     min_labels: int
     component: str
@@ -420,9 +420,14 @@ def _check_alpha_option(_: str, value: object) -> None:
     check_alpha(value)
 
 
-def _check_truth(name: str, value: object) -> None:
-    if not isinstance(value, bool | np.bool_):
-        raise OptionTypeError(f"{name}={value!r}: allowed are True and False")
+def _check_truth_or_auto(name: str, value: object) -> None:
+    if not isinstance(value, bool | np.bool_) and not (isinstance(value, str) and value == "auto"):
+        raise OptionTypeError(f"{name}={value!r}: allowed are True, False and 'auto'")
+
+
+def _truth_or_word(text: str) -> bool | str:
+    """True or False for yes or no, or a word that the check of its option judges."""
+    return {"yes": True, "true": True, "no": False, "false": False}.get(text.lower(), text)
 
 
 def _check_floor(name: str, value: object) -> None:
@@ -532,12 +537,10 @@ def _described() -> Iterable[Option]:
     yield Option("tune", "cv", used_by=_CROSS_FITTED)
     yield Option(
         "position_bias",
-        True,
-        check=_check_truth,
+        "auto",
+        check=_check_truth_or_auto,
         used_by=_CROSS_FITTED,
-        is_read=True,
-        described_as="ordered",
-        argument=Argument("whether order makes a pair another pair (default yes)", is_switch=True),
+        argument=Argument("whether order makes a pair another pair (default auto)", "auto|yes|no", _truth_or_word),
     )
     yield Option("graph", "observed", ("observed", "complete"), only_words=False, argument=Argument())
     yield Option(
@@ -545,7 +548,7 @@ def _described() -> Iterable[Option]:
         10,
         check=_at_least(1),
         used_by=_CROSS_FITTED,
-        argument=Argument("labels that a pair needs in each order (default 10)", "N", int),
+        argument=Argument("labels that a pair needs, in each order where order matters (default 10)", "N", int),
     )
     yield Option("component", "all", ("all", "largest"), argument=Argument())
     yield Option(

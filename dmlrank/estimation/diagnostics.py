@@ -196,12 +196,33 @@ def compared_contexts(order: IntArray, n_items: int) -> IntArray:
     return order[: max(1, min(_MOST_CONTEXTS, _MOST_CELLS // n_items**2))]
 
 
-def warn_of(validity: Validity, std_errors: FloatArray, models: Sequence[str], n_contexts: int, interior: bool) -> None:
-    """Warn where data are too few or too extreme for the functional; ``interior`` says whether it has a logit."""
+def warn_of(
+    validity: Validity,
+    std_errors: FloatArray,
+    models: Sequence[str],
+    n_contexts: int,
+    interior: bool,
+    *,
+    remedies: Sequence[str] = (),
+) -> None:
+    """Warn where data are too few or too extreme for the functional.
+
+    Parameters
+    ----------
+    validity : Validity
+    std_errors : ndarray, shape (d,)
+    models : sequence of str
+    n_contexts : int
+    interior : bool
+        Whether the functional has a logit or a division.
+    remedies : sequence of str
+        Options that make such a functional depend less on pairs with few labels.
+    """
+    others = "".join(f", {remedy}" for remedy in remedies)
     least = int(np.argmin(validity.effective_contexts))
     if validity.effective_contexts[least] < _FEW:
         advice = (
-            "functional='borda' depends least on them, and a larger floor= bounds them"
+            f"functional='borda' depends least on them, a larger floor= bounds them{others}"
             if interior
             else "pairs with few labels can be left out (min_labels=) or count less (edge_weights='counts')"
         )
@@ -218,7 +239,7 @@ def warn_of(validity: Validity, std_errors: FloatArray, models: Sequence[str], n
         warn(
             f"too few labels for this functional: the error of the fitted probabilities biases {models[worst]!r} by an "
             f"estimated {validity.second_order[worst]:+.3g}, {ratio[worst]:.1f} standard errors; functional="
-            f"'borda' has no such bias",
+            f"'borda' has no such bias{others}",
             stacklevel=2,
             kind=IntervalWarning,
         )

@@ -14,11 +14,13 @@ from ..functionals import Borda
 from ..inference.covariance import Covariance
 from ..options import Options
 from .cache import Cache
+from .display_order import OrderChoice
 from .estimand import Setup, comparison_graph, restrict_items, set_up_likelihood
 from .fit_covariance import clustered
 from .inputs import dropped_items, influence_blocks, warn_of_dependence
 from .label_errors import likelihood_uniform_pairs, warn_of_uniform_pairs
 from .state import Source, Steps
+from .votes_used import warn_of_votes_left_out
 
 
 def maximum_likelihood(read: PreferenceData, o: Options, source: Source, cache: Cache) -> Steps:
@@ -28,6 +30,7 @@ def maximum_likelihood(read: PreferenceData, o: Options, source: Source, cache: 
     data = own.call(restrict_items, read, words, 1, o.component, o.min_comparisons)
     graph = own.call(comparison_graph, data, words, 1)
     setup = own.call(set_up_likelihood, data, graph, o.category_weights)
+    own.call(warn_of_votes_left_out, data, graph, words, 1, OrderChoice(False))
     clusters = own.call(read_clusters, data, o.groups, o.context)
     own.call(warn_of_dependence, data, clusters, o.context)
     blocks, annotator = own.call(influence_blocks, data, clusters)

@@ -22,6 +22,7 @@ from .fit_covariance import covariance_of
 from .judge_value import judge_figures
 from .label_errors import one_sided_models
 from .state import Steps
+from .votes_used import count_votes
 
 _TINY = 1e-15
 
@@ -52,6 +53,7 @@ def collect(steps: Steps, given_warnings: tuple[DmlrankWarning, ...]) -> Estimat
         outputs=() if names == data.items else names,
         judge=judge_figures(steps),
         extrapolation=steps.extrapolation.reason,
+        votes=count_votes(data, steps.setup.graph),
     )
 
 
@@ -78,7 +80,8 @@ def _description(steps: Steps) -> FitDescription:
         n_rep=o.n_rep,
         prompts=o.prompts,
         weighted=o.weights is not None,
-        ordered=o.position_bias,
+        ordered=data.ordered,
+        order_reason=steps.order.reason if steps.order else "",
         propensity=steps.propensity.how if steps.repetitions else "not used",
         cov_type=o.cov_type,
         clusters=steps.clusters.names if steps.clusters else (),
@@ -137,6 +140,7 @@ def _diagnostics(steps: Steps, given_warnings: tuple[DmlrankWarning, ...]) -> Di
         floor=first.floor if steps.setup.functional.interior else 0.0,
         subsample=0 if first.sample is None else len(first.sample),
         subsample_price=first.evaluated.target.subsample_inflation,
+        propensity_factor=steps.propensity_factor,
         **_validity(steps),
         pairs_without_variation=0 if steps.uniform is None else len(steps.uniform.pairs),
         models_without_variation=_one_sided(steps),

@@ -39,15 +39,13 @@ class Setup:
     n_left_out: int
 
 
-def restrict_items(
-    data: PreferenceData, graph: Any, min_labels: int, component: str, min_comparisons: int
-) -> PreferenceData:
-    """Drop models with too few comparisons, then those outside the largest component where that is asked for.
+def with_enough_comparisons(data: PreferenceData, min_comparisons: int) -> PreferenceData:
+    """The data without the models that have too few labelled contexts.
 
     Raises
     ------
     GraphError
-        If what is left is not connected, or fewer than two models are left.
+        If fewer than two models are left.
     """
     while min_comparisons:
         labelled = data.pair_counts()
@@ -59,6 +57,20 @@ def restrict_items(
                 f"min_comparisons={min_comparisons} leaves {int(enough.sum())} models; at least two are needed"
             )
         data = data.restrict(np.flatnonzero(enough))
+    return data
+
+
+def restrict_items(
+    data: PreferenceData, graph: Any, min_labels: int, component: str, min_comparisons: int
+) -> PreferenceData:
+    """Drop models with too few comparisons, then those outside the largest component where that is asked for.
+
+    Raises
+    ------
+    GraphError
+        If what is left is not connected, or fewer than two models are left.
+    """
+    data = with_enough_comparisons(data, min_comparisons)
     parts = comparison_graph(data, graph, min_labels).components()
     if len(parts) == 1:
         return data
@@ -87,6 +99,8 @@ def explain_disconnected(data: PreferenceData, parts: list[NDArray[np.intp]], mi
         options = " with ".join(f"{name}={value!r}" for name, value in changes.items())
         order = ", if display order does not matter" if "position_bias" in changes else ""
         advice.append(f"{options} would connect them{order}")
+        if "min_labels" in changes:
+            advice.append("edge_weights='counts' then lets pairs with few labels count less")
     return (
         f"the comparisons do not connect the models: {len(parts)} components {shown} "
         f"(a pair needs min_labels={min_labels} labelled contexts"

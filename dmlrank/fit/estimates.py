@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from ..data.graph import Graph
 from ..data.preferences import FloatArray
+from ..data.vote_counts import VoteCounts
 from ..inference.covariance import Covariance
 from ..inference.simultaneous import simultaneous_p_values
 from ..inference.z_tests import z_statistics
@@ -82,6 +83,9 @@ class Diagnostics:
         Compared pairs whose labels all say the same.
     models_without_variation : tuple of str
         Models that won, lost or tied everything.
+    propensity_factor : float or None
+        Mean of S / pi over prompts and pairs, 1 where given propensities are right; None where they are
+        estimated, or labels are too few to say.
     """
 
     log_loss: float
@@ -110,13 +114,15 @@ class Diagnostics:
     doubts: tuple[str, ...] = ()
     pairs_without_variation: int = 0
     models_without_variation: tuple[str, ...] = ()
+    propensity_factor: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class FitDescription:
     """The description of a fit: the counts and options that its summary's header shows.
 
-    Options stand here under the name that :attr:`dmlrank.options.Option.described_as` gives them.
+    Options stand here under the name that :attr:`dmlrank.options.Option.described_as` gives them. ``ordered`` says
+    whether display order matters, and ``order_reason`` what decided it where ``position_bias="auto"`` did.
     """
 
     formula: str
@@ -143,6 +149,7 @@ class FitDescription:
     clusters: tuple[str, ...]
     seed: int
     version: str
+    order_reason: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,6 +220,8 @@ class Estimates:
         Of what part of the contexts the scores are, such as ``"category = coding"``; empty where of all.
     judge : JudgeFigures or None
         What judges said and bought, in the unit of the functional.
+    votes : VoteCounts or None
+        Votes of each model, on compared pairs and in all; None in results stored by versions that did not count them.
     """
 
     models: tuple[str, ...]
@@ -236,6 +245,7 @@ class Estimates:
     judge: JudgeFigures | None = None
     outputs: tuple[str, ...] = ()
     extrapolation: str = ""
+    votes: VoteCounts | None = None
 
     @property
     def names(self) -> tuple[str, ...]:

@@ -24,10 +24,12 @@ from ..nuisance.outcome_model.supplied import checked_mu
 from ..nuisance.propensity_model.supplied import propensity_columns
 from ..options import Options
 from .cache import Cache
+from .display_order import OrderChoice, choose_order, in_chosen_order
 from .estimand import Setup, comparison_graph, restrict_items, set_up
 from .estimators import estimator_named
 from .extrapolation import Extrapolation, find_extrapolation
 from .state import Source
+from .votes_used import warn_of_votes_left_out
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -37,6 +39,7 @@ class Inputs:
     Attributes
     ----------
     data : PreferenceData
+    order : OrderChoice
     dropped : tuple of str
         Items that were read and are not ranked.
     graph : Graph
@@ -54,6 +57,7 @@ class Inputs:
     """
 
     data: PreferenceData
+    order: OrderChoice
     dropped: tuple[str, ...]
     graph: Graph
     setup: Setup
@@ -71,7 +75,7 @@ class Reading(NamedTuple):
 
     Attributes
     ----------
-    context, categories, missing, votes, unlabelled, position_bias
+    context, categories, missing, votes, unlabelled
         As in :func:`dmlrank.dml_rank`.
     groups : tuple of str
         Columns of clusters.
@@ -84,7 +88,6 @@ class Reading(NamedTuple):
     missing: str
     votes: str
     unlabelled: Any
-    position_bias: bool
     groups: tuple[str, ...]
     propensity: str | None
     weights: str | None
@@ -98,7 +101,6 @@ class Reading(NamedTuple):
             o.missing,
             o.votes,
             o.unlabelled,
-            o.position_bias,
             o.groups,
             o.propensity_column,
             o.weights_column,
@@ -110,7 +112,7 @@ def read_source(source: Source, reading: Reading, *, columns_along: tuple[str, .
 
     An update that asks for other columns keeps these data; the steps that need the columns read the frame for them.
     """
-    data = read_preferences(
+    return read_preferences(
         source.formula,
         source.data,
         source.environment,
@@ -126,7 +128,6 @@ def read_source(source: Source, reading: Reading, *, columns_along: tuple[str, .
         propensity=reading.propensity,
         also=columns_along,
     )
-    return data if reading.position_bias else data.unordered()
 
 
 def columns_of_later_steps(o: Options) -> tuple[str, ...] | None:
@@ -138,7 +139,19 @@ def columns_of_later_steps(o: Options) -> tuple[str, ...] | None:
 def prepare_inputs(cache: Cache, read: PreferenceData, source: Source, o: Options) -> Inputs:
     """Restrict, bind and check what was read, each step made again only where what it depends on has changed."""
     estimator = estimator_named(o.estimator)
-    data = cache.call(restrict_items, read, o.graph, o.min_labels, o.component, o.min_comparisons)
+    order = cache.call(
+        choose_order,
+        read,
+        o.position_bias,
+        o.graph,
+        min_labels=o.min_labels,
+        min_comparisons=o.min_comparisons,
+        category_weights=o.category_weights,
+        propensity=o.propensity,
+        mu=o.mu,
+    )
+    data = cache.call(in_chosen_order, read, order)
+    data = cache.call(restrict_items, data, o.graph, o.min_labels, o.component, o.min_comparisons)
     graph = cache.call(comparison_graph, data, o.graph, o.min_labels)
     setup = cache.call(
         set_up,
@@ -152,6 +165,7 @@ def prepare_inputs(cache: Cache, read: PreferenceData, source: Source, o: Option
     extrapolation = cache.call(
         find_extrapolation, data, setup.functional, setup.graph, min_labels=o.min_labels, propensity=o.propensity
     )
+    cache.call(warn_of_votes_left_out, data, graph, o.graph, o.min_labels, order)
     estimator.check_outcomes(setup.weights, data.categories)
     clusters = cache.call(read_clusters, data, o.groups, o.context)
     cache.call(warn_of_dependence, data, clusters, o.context)
@@ -168,6 +182,7 @@ def prepare_inputs(cache: Cache, read: PreferenceData, source: Source, o: Option
     blocks, annotator = cache.call(influence_blocks, data, clusters, verdicts)
     return Inputs(
         data=data,
+        order=order,
         dropped=dropped_items(read, data),
         graph=graph,
         setup=setup,

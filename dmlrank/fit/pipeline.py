@@ -20,6 +20,7 @@ from ..functionals.base import is_linear, output_names
 from ..inference.covariance import Covariance, unforeseen_constant
 from ..nuisance.boosting.tuning import check_tune
 from ..nuisance.outcome_model.user_learners import check_learner
+from ..nuisance.propensity_model.mean_weight import check_mean_weights
 from ..nuisance.propensity_model.supplied import check_propensity
 from ..options import Options
 from .bt_mle import maximum_likelihood
@@ -93,6 +94,8 @@ def _with_first_stages(read: PreferenceData, o: Options, source: Source, cache: 
     cache.call(warn_of_uniform_pairs, data, setup, uniform, hidden=hidden, covariance=covariance)
     cache.call(check_rank, setup, covariance, data.items)
     first = repetitions[0]
+    unit = inputs.clusters.prompt if inputs.clusters else data.seed_order
+    propensity_factor = cache.call(check_mean_weights, data, first.propensity, unit)
     bias = cache.call(second_order_bias, data, setup, first.mu, first.floor)
     validity = cache.call(
         assess_validity,
@@ -121,6 +124,8 @@ def _with_first_stages(read: PreferenceData, o: Options, source: Source, cache: 
         cache=cache.made,
         repetitions=repetitions,
         validity=validity,
+        order=inputs.order,
+        propensity_factor=propensity_factor,
         verdicts=inputs.verdicts,
         extrapolation=inputs.extrapolation,
         uniform=uniform,
@@ -207,7 +212,14 @@ def assess_validity(
         validity = replace(validity, second_order=np.full_like(validity.second_order, np.nan))
     if chosen.valid_intervals and not extrapolated:
         names = output_names(setup.functional, data.items)
-        warn_of(validity, covariance.std_errors, names, data.n_contexts, not is_linear(setup.functional))
+        warn_of(
+            validity,
+            covariance.std_errors,
+            names,
+            data.n_contexts,
+            not is_linear(setup.functional),
+            remedies=_remedies(setup, data),
+        )
     return validity
 
 
@@ -224,6 +236,16 @@ def warn_of_scores_outside(setup: Setup, influence: InfluenceFunction, items: tu
             stacklevel=2,
             kind=IntervalWarning,
         )
+
+
+def _remedies(setup: Setup, data: PreferenceData) -> list[str]:
+    """Options that make a functional depend less on pairs with few labels, beside those that are set already."""
+    remedies = []
+    if setup.functional.name == "bt" and setup.edge_weights == "equal":
+        remedies.append("edge_weights='counts' lets pairs with few labels count less")
+    if data.ordered and setup.weights.mirrored:
+        remedies.append("position_bias=False makes one pair of both orders, if order does not matter")
+    return remedies
 
 
 def check_rank(setup: Setup, covariance: Covariance, items: tuple[str, ...]) -> None:

@@ -24,6 +24,7 @@ from ..nuisance.propensity_model.estimate import Propensity
 from ..nuisance.training_rows import Folds
 from ..options import Options
 from .cache import CachedStep
+from .display_order import OrderChoice
 from .estimand import Setup
 from .estimators import Estimator, estimator_named
 from .extrapolation import Extrapolation
@@ -109,6 +110,10 @@ class Steps:
     repetitions : tuple of Repetition
     likelihood : BradleyTerryFit or None
     validity : Validity or None
+    order : OrderChoice or None
+        Whether display order matters, and what decided it.
+    propensity_factor : float or None
+        Mean of S / pi over prompts and pairs where propensities are given; None elsewhere.
     verdicts : Verdicts or None
     extrapolation : Extrapolation
         Pairs that the scores are made of although nobody compared them.
@@ -132,6 +137,8 @@ class Steps:
     repetitions: tuple[Repetition, ...] = ()
     likelihood: BradleyTerryFit | None = None
     validity: Validity | None = None
+    order: OrderChoice | None = None
+    propensity_factor: float | None = None
     verdicts: Verdicts | None = None
     extrapolation: Extrapolation = field(default_factory=Extrapolation)
     uniform: UniformPairs | None = None

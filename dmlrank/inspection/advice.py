@@ -12,6 +12,7 @@ from ..data.preferences import PreferenceData
 from ..exceptions import listed
 from ..fit.estimand import explain_disconnected
 from .check import Check
+from .settings import recommended
 
 _FEW = 10
 _FEW_CLUSTERS = 30
@@ -40,6 +41,7 @@ def find_problems(
         parts = found.graph.components()
         ordered = read if found.position_bias else read.unordered()
         yield _sentence(explain_disconnected(ordered, parts, found.min_labels, graph))
+    yield from _settings(found)
     yield from _missing(found, missing)
     if found.n_contexts < n_folds:
         yield f"{found.n_contexts} contexts cannot be dealt into n_folds={n_folds} folds; use fewer folds."
@@ -107,6 +109,39 @@ def _pairs(found: Check) -> Iterator[str]:
     one_order = found.order.one_order
     if one_order and found.position_bias:
         yield f"Pairs shown in one order only: {one_order}; without labels in the other order a pair is not compared."
+
+
+def _settings(found: Check) -> Iterator[str]:
+    """Settings that use more votes or are more precise, where the fit's own lose much."""
+    table = found.settings
+    if found.edge_weights not in ("equal", "counts") or not _by_min_labels(found):
+        return
+    own = (found.position_bias, found.min_labels, found.edge_weights)
+    best = table.iloc[recommended(table, own)]
+    asked = table[(table[["position_bias", "min_labels", "edge_weights"]] == list(own)).all(axis=1)].iloc[0]
+    other = [
+        f"{name}={value!r}" if isinstance(value, str) else f"{name}={value}"
+        for name, value, had in zip(("position_bias", "min_labels", "edge_weights"), best.iloc[:3], own, strict=True)
+        if value != had
+    ]
+    if not other or not np.isfinite(best["se_largest"]):
+        return
+    now = (
+        f"uses {100 * asked['share']:.3g} % of the votes, with standard errors of bt up to {asked['se_largest']:.2f} "
+        f"times those of maximum likelihood"
+        if np.isfinite(asked["se_largest"])
+        else "does not connect the models"
+    )
+    yield (
+        f"A fit with these settings {now}; {', '.join(other)} would use {100 * best['share']:.3g} %, with standard "
+        f"errors up to {best['se_largest']:.2f} times (from counts of labels alone; .settings compares all choices, "
+        f"docs/settings.md says how to choose)."
+    )
+
+
+def _by_min_labels(found: Check) -> bool:
+    """Whether the pairs are those with enough labels, and not given ones."""
+    return bool((found.pairs["compared"] == (_fewest(found) >= found.min_labels)).all())
 
 
 def _fewest(found: Check) -> pd.Series:

@@ -30,6 +30,12 @@ class Check:
     min_labels : int
     position_bias : bool
         Whether showing a pair the other way round makes it another pair.
+    order_reason : str
+        What decided that; empty where the caller did.
+    settings : DataFrame
+        What choices of ``position_bias min_labels edge_weights`` cost: ``pairs votes share least_share se_median
+        se_largest``, standard errors relative to maximum likelihood's, see
+        :func:`dmlrank.inspection.settings.settings_table`.
     edge_weights : str
         How pairs are weighted: ``"equal"``, ``"counts"`` or ``"given"``.
     n_rows, n_dropped, n_unreadable, n_contexts, n_unlabelled, n_votes, n_comparisons : int
@@ -75,6 +81,8 @@ class Check:
     context: tuple[str, ...]
     min_labels: int
     position_bias: bool
+    order_reason: str
+    settings: pd.DataFrame
     edge_weights: str
     n_rows: int
     n_dropped: int
@@ -154,6 +162,7 @@ def facts(check: Check) -> list[tuple[str, str]]:
         ("Features:", f"{p}: {shown}" if p else "none"),
         ("Models:", f"{len(check.models)}, in {len(check.components)} connected component" + "s" * _many(check)),
         ("Pairs compared:", _pairs(check)),
+        ("Settings:", _settings(check)),
         ("Display order:", _order(check)),
         ("First position:", _position(check)),
     ]
@@ -197,6 +206,26 @@ def _pairs(check: Check) -> str:
     least = f"; the smallest has {smallest:,} contexts" if np.isfinite(smallest) else ""
     weighted = "" if check.edge_weights == "equal" else f"; edge weights: {check.edge_weights}"
     return f"{check.graph.n_edges} of {len(check.pairs)}{left_out}{never}{least}{weighted}"
+
+
+def _settings(check: Check) -> str:
+    """Votes used, and what other settings cost."""
+    table = check.settings
+    own = table[(table["position_bias"] == check.position_bias) & (table["min_labels"] == check.min_labels)]
+    asked, counted = own.iloc[0], own.iloc[1]
+    why = f" ({check.order_reason})" if check.order_reason else ""
+    text = (
+        f"display order {'matters' if check.position_bias else 'ignored'}{why}; pairs with min_labels have "
+        f"{asked['votes']:,} votes ({100 * asked['share']:.3g} %; {100 * asked['least_share']:.3g} % of the model that "
+        f"loses most)"
+    )
+    if not np.isfinite(asked["se_median"]):
+        return text
+    return (
+        f"{text}; standard errors of bt about {asked['se_median']:.2f} times those of maximum likelihood (at most "
+        f"{asked['se_largest']:.2f}), with edge_weights='counts' {counted['se_median']:.2f} "
+        f"({counted['se_largest']:.2f}); .settings has other choices"
+    )
 
 
 def _order(check: Check) -> str:

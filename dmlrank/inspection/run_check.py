@@ -20,6 +20,7 @@ from ..data.preferences import FloatArray, PreferenceData
 from ..data.read_clusters import Clusters, cluster_columns, read_clusters
 from ..data.read_votes import count_missing, preferences_of, take_rows
 from ..data.unreadable import readable_rows
+from ..fit.display_order import OrderChoice, order_by_counts, pairs_given
 from ..fit.estimand import check_edge_weights, comparison_graph
 from ..fit.inputs import warn_of_dependence
 from ..functionals import CategoryWeights
@@ -27,6 +28,7 @@ from .advice import find_problems
 from .check import Check
 from .cost import Cost
 from .counts import balance_p_values, cluster_sizes, count_repeats, order_test, position_effect, win_shares
+from .settings import settings_table
 from .similar_names import similar_names
 
 
@@ -41,7 +43,7 @@ def inspect_data(
     missing: str,
     groups: Sequence[str],
     n_folds: int,
-    position_bias: bool,
+    position_bias: bool | str,
     graph: Any,
     edge_weights: Any,
     votes: str,
@@ -57,7 +59,8 @@ def inspect_data(
         read = preferences_of(readable, environment, categories=categories, missing=kept, votes=votes)
         clusters = read_clusters(read, tuple(groups), tuple(context))
         warn_of_dependence(read, clusters, tuple(context))
-    compared = _read_graph(read, position_bias=position_bias, graph=graph, min_labels=min_labels)
+    order = _read_order(read, position_bias, graph, min_labels)
+    compared = _read_graph(read, position_bias=order.matters, graph=graph, min_labels=min_labels)
     check_edge_weights(edge_weights, read, compared)
     found = _found(
         read,
@@ -67,13 +70,20 @@ def inspect_data(
         context=tuple(context),
         min_labels=min_labels,
         n_folds=n_folds,
-        position_bias=position_bias,
+        order=order,
         graph=compared,
         edge_weights=edge_weights if isinstance(edge_weights, str) else "given",
         n_unreadable=len(rows.table) - len(readable.table),
     )
     problems = find_problems(found, read, graph, missing=missing, n_folds=n_folds, notices=tuple(map(str, notices)))
     return replace(found, problems=(*unreadable, *problems))
+
+
+def _read_order(read: PreferenceData, position_bias: bool | str, graph: Any, min_labels: int) -> OrderChoice:
+    """Whether display order would matter in a fit, by counts alone."""
+    if not isinstance(position_bias, str):
+        return OrderChoice(bool(position_bias))
+    return order_by_counts(read.pair_counts(), min_labels, pairs_given(graph, read.n_items))
 
 
 def _read_graph(read: PreferenceData, *, position_bias: bool, graph: Any, min_labels: int) -> Graph:
@@ -90,7 +100,7 @@ def _found(
     context: tuple[str, ...],
     min_labels: int,
     n_folds: int,
-    position_bias: bool,
+    order: OrderChoice,
     graph: Graph,
     edge_weights: str,
     n_unreadable: int,
@@ -103,8 +113,10 @@ def _found(
         formula=formula,
         context=context,
         min_labels=min_labels,
-        position_bias=position_bias,
+        position_bias=order.matters,
+        order_reason=order.reason,
         edge_weights=edge_weights,
+        settings=settings_table(counts, read.pair_votes(), min_labels),
         n_rows=read.n_rows,
         n_dropped=read.n_dropped - n_unreadable,
         n_unreadable=n_unreadable,

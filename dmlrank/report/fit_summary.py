@@ -40,6 +40,7 @@ def build_summary(results: Estimates, alpha: float, critical: float, separation:
         heads += ("order", "win") if results.of_models else ()
     elif separation:
         heads += ("rank", "set", "grp", "win")
+    heads += ("votes",) if results.of_models and results.votes else ()
     columns = tuple((head, 1 + head.startswith("[")) for head in heads)
     notes = _notes(results, alpha, critical, separation)
     title = f"{_TITLE}: {results.part}" if results.part else _TITLE
@@ -65,12 +66,20 @@ def _header(results: Estimates) -> tuple[tuple[str, str, str, str], ...]:
         ("Cov. Type:", covariance_words(results)),
         ("Clusters:", _clusters(results)),
         ("No. Contexts:", f"{description.n_contexts:,}{ids}"),
-        ("No. Votes:", f"{description.n_votes:,} ({description.n_unlabelled:,} contexts unlabelled)"),
+        ("No. Votes:", _votes(results)),
         ("Models, pairs compared:", f"{n_models}, {results.graph.n_edges} of {n_models * (n_models - 1) // 2}"),
         ("Smallest pair:", f"{description.smallest_pair:,} votes"),
         ("Propensity (min):", f"{description.propensity}{propensity}"),
     ]
     return tuple((*a, *b) for a, b in zip(left, right, strict=True))
+
+
+def _votes(results: Estimates) -> str:
+    """Votes, and how many of them are used where not all are."""
+    description, votes = results.description, results.votes
+    if votes is None or not votes.n_left_out:
+        return f"{description.n_votes:,} ({description.n_unlabelled:,} contexts unlabelled)"
+    return f"{votes.n_used:,} of {description.n_votes:,} used ({description.n_unlabelled:,} unlabelled)"
 
 
 def functional_unit(results: Estimates) -> str:
@@ -142,13 +151,27 @@ def _standing(results: Estimates, separation: Separation | None) -> list[tuple[s
         return [()] * len(results.names)
     ranks = ranks_of(results.estimate)
     if separation is None:
-        return [(str(ranks[j]), f"{results.shares[j]:.2f}") for j in range(len(results.models))]
+        return [(str(ranks[j]), f"{results.shares[j]:.2f}", *_votes_of(results, j)) for j in range(len(results.models))]
     best, worst = rank_bounds(separation.above)
     groups = letter_groups(separation.separated, results.estimate)
     return [
-        (str(ranks[j]), rank_set(best[j], worst[j]), shortened(groups[j]), f"{results.shares[j]:.2f}")
+        (
+            str(ranks[j]),
+            rank_set(best[j], worst[j]),
+            shortened(groups[j]),
+            f"{results.shares[j]:.2f}",
+            *_votes_of(results, j),
+        )
         for j in range(len(results.models))
     ]
+
+
+def _votes_of(results: Estimates, model: int) -> tuple[str, ...]:
+    """Votes of a model that are used, and of how many where not all are."""
+    if results.votes is None:
+        return ()
+    used, total = int(results.votes.used[model]), int(results.votes.total[model])
+    return (f"{used:,}" if used == total else f"{used:,}/{total:,}",)
 
 
 def rank_set(best: int, worst: int) -> str:
@@ -174,7 +197,11 @@ def _notes(results: Estimates, alpha: float, critical: float, separation: Separa
         )
     if results.has_intervals and (results.fixed.any() or not (results.std_errors > 0).all()):
         notes.append(_no_test(results))
-    left_out = [f"{d.pairs_left_out} pairs with too few labels are not compared"] if d.pairs_left_out else []
+    lost = results.votes.n_left_out if results.votes else 0
+    with_votes = f" ({lost:,} votes)" if lost else ""
+    left_out = (
+        [f"{d.pairs_left_out} pairs with too few labels{with_votes} are not compared"] if d.pairs_left_out else []
+    )
     left_out += [f"{d.votes_dropped:,} later votes on a prompt and pair are left out"] if d.votes_dropped else []
     left_out += [f"{d.contexts_added:,} contexts come from unlabelled="] if d.contexts_added else []
     left_out += [f"models left out: {', '.join(d.models_dropped)}"] if d.models_dropped else []
@@ -208,7 +235,10 @@ def _judge_note(results: Estimates) -> list[str]:
 def _position(results: Estimates) -> str:
     z = results.diagnostics.position_z
     known = f"z = {z:.2f}" if np.isfinite(z) else "not testable"
-    return f"Position effect {known}" if results.description.ordered else f"Order ignored (test: {known})"
+    why = results.description.order_reason
+    if results.description.ordered:
+        return (f"Display order matters: {why}. " if why else "") + f"Position effect {known}"
+    return f"Display order ignored{f': {why}' if why else ''} (test of a position effect: {known})"
 
 
 def _first_stages(results: Estimates) -> str:

@@ -14,11 +14,15 @@ from ..inference.z_tests import two_sided_p_values, z_statistics
 
 
 def tidy_frame(results: Estimates, critical: float) -> pd.DataFrame:
-    """One row per model: term, estimate, std_error, statistic, p_value, conf_low, conf_high; NaN without intervals."""
+    """One row per model: term, estimate, std_error, statistic, p_value, conf_low, conf_high, votes, votes_left_out.
+
+    Without intervals what is about them is NaN. Outputs that are no scores of models have no votes of their own, and no
+    such columns.
+    """
     std_errors = results.std_errors
     lower, upper = results.intervals(critical)
     z = z_statistics(*results.against_neutral())
-    return pd.DataFrame(
+    frame = pd.DataFrame(
         {
             "term": list(results.names),
             "estimate": results.estimate,
@@ -29,6 +33,10 @@ def tidy_frame(results: Estimates, critical: float) -> pd.DataFrame:
             "conf_high": upper,
         }
     )
+    if results.votes is not None and results.of_models:
+        frame["votes"] = results.votes.used
+        frame["votes_left_out"] = results.votes.total - results.votes.used
+    return frame
 
 
 def glance_frame(results: Estimates, critical: float, alpha: float) -> pd.DataFrame:
@@ -39,6 +47,8 @@ def glance_frame(results: Estimates, critical: float, alpha: float) -> pd.DataFr
         "estimator": results.estimator,
         "nobs": description.n_contexts,
         "nvotes": description.n_votes,
+        "nvotes_used": results.votes.n_used if results.votes else np.nan,
+        "nvotes_left_out": results.votes.n_left_out if results.votes else np.nan,
         "ncomparisons": description.n_comparisons,
         "n_unlabelled": description.n_unlabelled,
         "n_dropped": description.n_dropped,

@@ -14,6 +14,7 @@ from statsmodels.stats.contrast import ContrastResults
 
 from .._utils.warning_collection import warn
 from ..data.preferences import FloatArray
+from ..data.vote_counts import VoteCounts
 from ..estimation.linear_projection import Projected, project_influence
 from ..exceptions import DataError, HypothesisError, OptionError, UnknownModelError, listed, nearest
 from ..fit.estimates import Estimates
@@ -61,6 +62,8 @@ class GroupFacts:
         Plug-in scores and shares of comparisons won.
     effective_contexts : float
         Contexts that the standard errors rest on; the smallest over models.
+    votes : VoteCounts
+        Votes by model.
     """
 
     name: str
@@ -76,6 +79,7 @@ class GroupFacts:
     plugin: FloatArray
     shares: FloatArray
     effective_contexts: float
+    votes: VoteCounts
 
     @property
     def n_independent(self) -> int:
@@ -308,6 +312,7 @@ def group_estimates(
             covariance.matrix[place, place], whole.covariance.basis, fact.n_clusters, covariance.note
         ),
         judge=None,
+        votes=fact.votes,
         description=description,
         diagnostics=replace(whole.diagnostics, effective_contexts=fact.effective_contexts, second_order=float("nan")),
         part=f"{variable} = {fact.name}",
@@ -387,6 +392,7 @@ def _facts(steps: Steps, found: ContextGroups, group: int, projected: Projected,
         plugin=projected.plugin.reshape(-1, n_models)[group],
         shares=shares,
         effective_contexts=float(effective[square > 0].min(initial=np.inf)),
+        votes=VoteCounts.of(np.triu(votes).astype(np.int64), steps.setup.graph),
     )
 
 

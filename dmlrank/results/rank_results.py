@@ -744,7 +744,10 @@ class RankResults:
         return made if title is None else replace(made, title=title)
 
     def tidy(self, alpha: float | None = None, method: str = "max-t") -> pd.DataFrame:
-        """One row per model: term, estimate, std_error, statistic, p_value, conf_low, conf_high."""
+        """One row per model: term, estimate, std_error, statistic, p_value, conf_low, conf_high, votes, votes_left_out.
+
+        ``votes`` are those on the pairs that are compared. Where the estimates are not scores of models there are none.
+        """
         level = level_or_default(alpha, self.estimates.alpha)
         return tidy_frame(self.estimates, critical_value_or_nan(self.estimates, level, method))
 

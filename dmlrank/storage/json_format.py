@@ -267,9 +267,13 @@ def _check_shapes(e: Estimates) -> None:
         "covariance.matrix": (e.covariance.matrix, (n_names, n_names)),
         "graph.edges": (e.graph.edges, (n_models, n_models)),
     }
+    if e.votes is not None:
+        shapes |= {"votes.used": (e.votes.used, (n_models,)), "votes.total": (e.votes.total, (n_models,))}
     for name, (array, shape) in shapes.items():
         if array.shape != shape:
             raise StorageError(f"{name} has the shape {array.shape}; needed for {n_models} models is {shape}")
+    if e.votes is not None and not ((e.votes.used >= 0) & (e.votes.used <= e.votes.total)).all():
+        raise StorageError("votes.used has numbers below zero or above votes.total; a model uses some of its votes")
     basis = e.covariance.basis
     if basis.ndim != 2 or len(basis) != n_names or basis.shape[1] > n_names:
         raise StorageError(f"covariance.basis has the shape {basis.shape}; needed is ({n_names}, rank)")

@@ -301,7 +301,7 @@ BAD_OPTIONS = {
         ["cov_kwds groups", "did you mean 'topic'?"],
     ),
     "too few labels": (
-        {"min_labels": 31},
+        {"min_labels": 31, "position_bias": True},
         GraphError,
         ["3 components", "min_labels=31", "min_labels=5 would connect them"],
     ),

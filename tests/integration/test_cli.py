@@ -220,7 +220,7 @@ def test_every_option_of_the_table_has_its_word():
 
 
 def test_order_repetitions_and_prompts_are_passed_on(battles, csv, capsys):
-    options = ["--no-position-bias", "--n-rep", "2", "--prompts", "fixed", "--weights", "length", "--context"]
+    options = ["--position-bias", "no", "--n-rep", "2", "--prompts", "fixed", "--weights", "length", "--context"]
     assert main(["fit", FORMULA, csv, "--rng", "3", *options, "question_id", "--progress"]) == 0
     shown = capsys.readouterr()
     expected = dr.dml_rank(

@@ -141,9 +141,10 @@ def test_learners_and_estimated_propensities_see_both_orders(rank):
 def test_pairs_shown_in_one_order_only_are_compared(rank):
     votes = simulate(np.random.default_rng(5), np.full((300, 3, 3, 3), 1 / 3), np.full((300, 3, 3), 0.5))
     one_order = votes[(votes["model_a"] < votes["model_b"]) | votes["model_a"].isna()]
-    with pytest.raises(dr.DmlrankError, match="so would position_bias=False"):
-        rank(one_order, min_labels=10)
-    assert rank(one_order, min_labels=10, position_bias=False).graph.complete
+    with pytest.raises(dr.DmlrankError, match="position_bias=False would connect them"):
+        rank(one_order, min_labels=10, position_bias=True)
+    for order in (False, "auto"):
+        assert rank(one_order, min_labels=10, position_bias=order).graph.complete
 
 
 def test_weights_that_do_not_mirror_are_refused(rank):

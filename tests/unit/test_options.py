@@ -22,7 +22,6 @@ DEFAULTS = {name: option.default for name, option in OPTIONS.items()}
 READ_ANOTHER_WAY = {
     "context": "question_id",
     "propensity": "shown",
-    "position_bias": False,
     "weights": "weight",
     "categories": {"draw": "tie"},
     "cov_kwds": {"groups": "topic"},

@@ -21,7 +21,8 @@ def result():
 
 def test_tidy_holds_the_numbers_of_the_result(result):
     tidy = result.tidy().set_index("term")
-    assert list(tidy) == ["estimate", "std_error", "statistic", "p_value", "conf_low", "conf_high"]
+    numbers = ["estimate", "std_error", "statistic", "p_value", "conf_low", "conf_high"]
+    assert list(tidy) == [*numbers, "votes", "votes_left_out"]
     np.testing.assert_array_equal(tidy["estimate"], result.params)
     np.testing.assert_array_equal(tidy["p_value"], result.pvalues)
     np.testing.assert_allclose(tidy[["conf_low", "conf_high"]], result.conf_int())

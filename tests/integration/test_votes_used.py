@@ -1,0 +1,230 @@
+"""Small models keep their votes, or are told what they lose: the default, counts by model, warnings, given weights."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import dmlrank as dr
+from dmlrank.exceptions import GraphError
+from dmlrank.options import OPTIONS
+
+pytestmark = pytest.mark.filterwarnings("ignore::dmlrank.exceptions.DmlrankWarning")
+PLAIN = "winner ~ 1 | model_a + model_b"
+
+
+def draw_votes(counts, seed=0):
+    """Votes with given numbers of each ordered pair."""
+    rng = np.random.default_rng(seed)
+    names = [f"m{j:02d}" for j in range(len(counts))]
+    rows = [(names[j], names[k]) for j, k in np.ndindex(counts.shape) for _ in range(counts[j, k])]
+    frame = pd.DataFrame(rows, columns=["model_a", "model_b"])
+    frame["winner"] = rng.choice(["model_a", "model_b", "tie"], size=len(frame))
+    return frame.sample(frac=1, random_state=seed, ignore_index=True)
+
+
+@pytest.fixture
+def rare():
+    """Four models of which the last was shown first 6 times in 66 votes with two, and has 4 votes with the third."""
+    counts = np.full((4, 4), 40) * ~np.eye(4, dtype=bool)
+    counts[3], counts[:, 3] = (3, 3, 2, 0), (30, 30, 2, 0)
+    return counts
+
+
+def rank(frame, **options):
+    return dr.dml_rank(PLAIN, frame, **{"functional": "bt", "rng": 0, "n_folds": 2} | options)
+
+
+def test_order_is_ignored_where_it_would_lose_votes_and_matters_elsewhere(rare):
+    res = rank(draw_votes(rare))
+    text = " ".join(res.summary().as_text().split())
+    assert not res.estimates.description.ordered
+    assert "Display order ignored: 2 of 5 pairs with 10 labels in all have fewer in an order" in text
+    other = rank(draw_votes(rare), position_bias=False)
+    np.testing.assert_array_equal(res.params, other.params)
+    np.testing.assert_array_equal(res.cov_params(), other.cov_params())
+    assert other.estimates.description.order_reason == ""
+    even = draw_votes(np.full((4, 4), 30) * ~np.eye(4, dtype=bool))
+    both = rank(even)
+    assert both.estimates.description.ordered
+    assert "every pair with 10 labels has them in both orders" in both.summary().as_text().replace("\n    ", " ")
+    np.testing.assert_array_equal(both.params, rank(even, position_bias=True).params)
+
+
+def test_labels_do_not_decide_the_order(rare):
+    votes = draw_votes(rare)
+    rng = np.random.default_rng(1)
+    for _ in range(3):
+        votes["winner"] = rng.permutation(votes["winner"])
+        assert not rank(votes).estimates.description.ordered
+
+
+def test_the_choice_is_stored_and_made_again_by_an_update(rare):
+    res = rank(draw_votes(rare))
+    stored = dr.read_json(res.to_json()).estimates
+    assert stored.description.order_reason == res.estimates.description.order_reason
+    np.testing.assert_array_equal(stored.votes.used, res.estimates.votes.used)
+    assert stored.votes.used.dtype == res.estimates.votes.used.dtype
+    few = res.update(min_labels=2)
+    assert few.estimates.description.ordered
+    np.testing.assert_array_equal(few.params, rank(draw_votes(rare), min_labels=2).params)
+    assert not few.update(min_labels=10).estimates.description.ordered
+
+
+def test_a_rare_model_left_out_by_min_comparisons_does_not_decide(rare):
+    assert rank(draw_votes(rare), min_comparisons=100).estimates.description.ordered
+
+
+@pytest.mark.parametrize("given", ["category weights", "mu", "propensities"])
+def test_what_needs_both_orders_keeps_them(rare, given):
+    votes = draw_votes(rare)
+    n = len(votes)
+    options = {
+        "category weights": {"category_weights": ((1, 0, 0.3), (0, 1, 0.5))},
+        "mu": {"mu": np.full((n, 4, 4, 3), 1 / 3)},
+        "propensities": {"propensity": np.broadcast_to(rare / n, (n, 4, 4))},
+    }[given]
+    words = {"category weights": "do not mirror", "mu": "mu= has both orders", "propensities": "that of ordered pairs"}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        res = rank(votes, min_labels=3, **options)
+    assert res.estimates.description.ordered
+    assert words[given] in res.estimates.description.order_reason
+
+
+def test_votes_are_counted_by_model(rare):
+    votes = draw_votes(rare)
+    res = rank(votes)
+    tidy = res.tidy().set_index("term")
+    assert tidy.loc["m03", ["votes", "votes_left_out"]].tolist() == [66, 4]
+    assert tidy.loc["m00", ["votes", "votes_left_out"]].tolist() == [193, 0]
+    glance = res.glance().iloc[0]
+    assert (glance["nvotes"], glance["nvotes_used"], glance["nvotes_left_out"]) == (len(votes), len(votes) - 4, 4)
+    text = res.summary().as_text()
+    assert f"{len(votes) - 4} of {len(votes)} used" in text
+    assert "66/70" in text
+    assert "1 pairs with too few labels (4 votes) are not compared" in text
+    likelihood = rank(votes, estimator="bt_mle", n_folds=5).tidy().set_index("term")
+    assert likelihood["votes_left_out"].sum() == 0
+
+
+def test_votes_of_a_group_are_those_of_its_prompts():
+    battles = dr.datasets.simulate_arena(n=1500, rng=0)
+    res = dr.dml_rank("winner ~ C(category) | model_a + model_b", battles, context="question_id", n_folds=2, rng=0)
+    groups = res.by("category")
+    votes = sum(groups[name].tidy()["votes"] for name in groups)
+    np.testing.assert_array_equal(votes, res.tidy()["votes"])
+    one = battles[(battles["category"] == groups.groups[0]) & battles["winner"].notna()]
+    counted = pd.concat([one["model_a"], one["model_b"]]).value_counts().sort_index()
+    np.testing.assert_array_equal(groups[groups.groups[0]].tidy()["votes"], counted)
+
+
+def test_lost_votes_are_named_with_the_option_that_uses_them(rare):
+    rare[3, 0], rare[0, 3] = 12, 12
+    votes = draw_votes(rare)
+    with pytest.warns(dr.DmlrankWarning, match=r"37 of 61 of 'm03'.*fewer than min_labels=10.*in an order") as caught:
+        res = rank(votes, position_bias=True)
+    (said,) = [str(w.message) for w in caught if "left out" in str(w.message)]
+    assert "position_bias=False would use 98.7 % of all votes" in said
+    assert said in res.summary().as_text().replace("\n    ", " ")
+    with pytest.warns(dr.DmlrankWarning, match="min_labels=5 would use 98.7 %.*edge_weights='counts'"):
+        rank(votes, position_bias=False, min_labels=30)
+    edges = np.zeros((4, 4), dtype=bool)
+    edges[[0, 1, 2], [1, 2, 3]] = edges[[1, 2, 3], [0, 1, 2]] = True
+    with pytest.warns(dr.DmlrankWarning, match="add these pairs to graph="):
+        rank(votes, graph=edges, estimator="bt_mle", n_folds=5)
+
+
+def test_a_small_arena_is_fitted_and_not_refused():
+    fitted = 0
+    for seed in range(10):
+        rng = np.random.default_rng(seed)
+        pairs = np.array([rng.permutation(15)[:2] for _ in range(1500)])
+        counts = np.zeros((15, 15), dtype=int)
+        np.add.at(counts, (pairs[:, 0], pairs[:, 1]), 1)
+        with pytest.raises(GraphError, match="would connect them"):
+            rank(draw_votes(counts, seed), position_bias=True)
+        res = rank(draw_votes(counts, seed))
+        fitted += res.estimates.votes.share_used > 0.9
+    assert fitted == 10
+
+
+def test_errors_about_the_graph_name_what_works():
+    counts = np.full((4, 4), 2) * ~np.eye(4, dtype=bool)
+    with pytest.raises(GraphError, match="min_labels=2 .*would connect them.*; edge_weights='counts' then"):
+        rank(draw_votes(counts))
+    assert rank(draw_votes(counts), min_labels=2, edge_weights="counts").estimates.votes.share_used == 1
+
+
+def test_warnings_about_few_labels_name_weights_and_order():
+    votes = draw_votes(np.full((8, 8), 8) * ~np.eye(8, dtype=bool), 1)
+    gap = votes["model_a"].str[1:].astype(int) - votes["model_b"].str[1:].astype(int)
+    won = np.random.default_rng(0).random(len(votes)) < 1 / (1 + np.exp(-0.6 * gap))
+    votes["winner"] = np.where(won, "model_a", "model_b")
+    with pytest.warns(dr.DmlrankWarning, match="edge_weights='counts' lets.*position_bias=False makes one pair"):
+        rank(votes, min_labels=1, position_bias=True, n_folds=5)
+    with pytest.warns(dr.DmlrankWarning, match="a larger floor= bounds them$|has no such bias$"):
+        rank(votes, min_labels=1, position_bias=False, n_folds=5, edge_weights="counts")
+
+
+def test_check_says_what_settings_cost(rare):
+    rare[3, 0], rare[0, 3] = 12, 12
+    votes = draw_votes(rare)
+    found = dr.check(PLAIN, votes)
+    assert not found.position_bias
+    assert "display order ignored" in " ".join(found.as_text().split())
+    row = found.settings.set_index(["position_bias", "min_labels", "edge_weights"]).loc[(True, 10, "equal")]
+    assert row["votes"] == len(votes) - 37
+    ordered = dr.check(PLAIN, votes, position_bias=True)
+    assert ordered.position_bias
+    assert any("position_bias=False would use 98.7 %" in problem for problem in ordered.problems)
+
+
+@pytest.mark.parametrize("value", ["yes", 1, None])
+def test_other_words_are_refused(rare, value):
+    with pytest.raises(dr.DmlrankError, match="allowed are True, False and 'auto'"):
+        rank(draw_votes(rare), position_bias=value)
+    with pytest.raises(dr.DmlrankError, match="allowed are True, False and 'auto'"):
+        dr.check(PLAIN, draw_votes(rare), position_bias=value)
+
+
+def test_the_command_line_reads_yes_no_and_auto():
+    parse = OPTIONS["position_bias"].argument.parse
+    assert [parse(word) for word in ("yes", "No", "auto", "true")] == [True, False, "auto", True]
+
+
+# --- Given propensities ---------------------------------------------------------------------------------------------
+
+
+def given(factor=1.0, **options):
+    simulator = dr.datasets.Bt(n_items=4, n_features=2, gamma=1)
+    votes = simulator.sample(600, rng=0)
+    x = votes.drop_duplicates("question_id")[["x0", "x1"]].to_numpy()
+    options = {"propensity": simulator.propensity(x) * factor, "mu": simulator.mu(x), "position_bias": True} | options
+    options |= {"context": "question_id", "rng": 0, "n_folds": 2}
+    return dr.dml_rank("winner ~ x0 + x1 | model_a + model_b", votes, **options)
+
+
+@pytest.mark.parametrize("options", [{}, {"propensity": "propensity"}])
+def test_right_propensities_pass(options):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert given(**options).diagnostics.propensity_factor == pytest.approx(1, abs=0.1)
+
+
+def test_propensities_ten_times_too_small_are_named():
+    with pytest.warns(dr.DmlrankWarning, match=r"S / pi .* is 9\.\d+ .*about 9\.\d+ times too small"):
+        given(0.1)
+
+
+def test_propensities_of_the_unordered_pair_are_named():
+    with pytest.warns(dr.DmlrankWarning, match="about 1/2 where the propensities are those of pairs in either order"):
+        given(1.9)
+
+
+def test_a_column_of_ordered_propensities_without_order_is_named():
+    with pytest.warns(dr.DmlrankWarning, match="with position_bias=False give the expected number of labelled orders"):
+        given(propensity="propensity", mu=None, position_bias=False, tune={"n_estimators": 20})
