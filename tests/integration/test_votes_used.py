@@ -154,7 +154,7 @@ def test_a_small_arena_is_fitted_and_not_refused():
 
 def test_errors_about_the_graph_name_what_works():
     counts = np.full((4, 4), 2) * ~np.eye(4, dtype=bool)
-    with pytest.raises(GraphError, match="min_labels=2 .*would connect them.*; edge_weights='counts' then"):
+    with pytest.raises(GraphError, match=r"min_labels=2 .*would connect them.*; edge_weights='counts' then"):
         rank(draw_votes(counts))
     assert rank(draw_votes(counts), min_labels=2, edge_weights="counts").estimates.votes.share_used == 1
 
