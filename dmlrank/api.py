@@ -171,8 +171,8 @@ def dml_rank(
         what was chosen and why.
     graph : {"observed", "complete"}, Graph or boolean array, shape (K, K)
         Pairs that the scores use: those with at least ``min_labels`` labelled prompts (in both orders, where order
-        matters), or all (extrapolated where there are none). A result with pairs that were never compared is an estimate without
-        intervals: no label corrects what the learner makes of them.
+        matters), or all (extrapolated where there are none). A result with pairs that were never compared is an
+        estimate without intervals: no label corrects what the learner makes of them.
     min_labels : int
         See ``graph``.
     component : {"all", "largest"}
