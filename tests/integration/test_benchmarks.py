@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import warnings
 
 import lightgbm as lgb
 import numpy as np
@@ -10,6 +11,8 @@ import pandas as pd
 import pytest
 
 import dmlrank as dr
+from dmlrank.estimation import influence_by_group
+from dmlrank.estimation.influence import Influence
 from dmlrank.nuisance.all_pairs.predict import predict_all_pairs
 from dmlrank.nuisance.boosting.train import BoosterSpec, train_booster
 
@@ -164,3 +167,28 @@ def test_ranked_covers_the_order_of_the_battles(no_context, functional):
     # Strengths are drawn in the order of the names.
     assert scores["score"].is_monotonic_increasing
     assert ((scores["lower"] < scores["score"]) & (scores["score"] < scores["upper"])).all()
+
+
+def test_large_runs_small(load_benchmark, monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", ["large.py", "--small"])
+    assert load_benchmark("large").main() == 0
+    printed = capsys.readouterr().out
+    assert "6,000 votes on 30 models" in printed
+    for step in ("fit, s", "summary, s", "rademacher bootstrap, s", "file, MB"):
+        assert step in printed
+
+
+@pytest.mark.parametrize("functional", ["borda", "bt"])
+def test_few_votes_on_many_models_hold_no_value_of_every_context_and_model(load_benchmark, monkeypatch, functional):
+    """Where hardly two contexts are alike they are still groups, with the same numbers, when there are many of them."""
+    battles = load_benchmark("large").draw_battles(1500, 30, 29, seed=0)
+    options = {"functional": functional, "graph": "complete", "position_bias": False, "n_folds": 2, "rng": 0}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", dr.DmlrankWarning)
+        each = dr.dml_rank("winner ~ 1 | model_a + model_b", battles, **options)
+        monkeypatch.setattr(influence_by_group, "_MOST_BY_CONTEXT", 1000)
+        grouped = dr.dml_rank("winner ~ 1 | model_a + model_b", battles, **options)
+    assert isinstance(each.steps.influence, Influence)
+    assert isinstance(grouped.steps.influence, influence_by_group.GroupedInfluence)
+    np.testing.assert_allclose(grouped.params, each.params, rtol=0, atol=1e-12)
+    np.testing.assert_allclose(grouped.cov_params(), each.cov_params(), rtol=0, atol=1e-12)

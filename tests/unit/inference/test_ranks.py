@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ from scipy.stats import norm
 
 from dmlrank.inference.compact_letters import letter_groups
 from dmlrank.inference.covariance import Covariance, free_basis
+from dmlrank.inference.multiple_testing import holm
 from dmlrank.inference.ranks import (
     critical_value_of_differences,
     power_of,
@@ -181,3 +183,28 @@ def test_more_groups_than_letters_are_numbered():
     assert letters[0] == "1"
     assert letters[1] == "1,2"
     assert letters[-1] == "59"
+
+
+def test_many_models_are_separated_in_blocks_with_fewer_draws():
+    """Against a plain twin with all t statistics in one array; 250 models have 62,250 ordered pairs."""
+    rng = np.random.default_rng(9)
+    k = 250
+    covariance, estimate = Covariance(np.diag(rng.uniform(0.5, 2.0, k)), np.eye(k)), 3 * rng.normal(size=k)
+    noise = NormalDraws(covariance.factor, 0, n_draws=200)
+    tracemalloc.start()
+    joint = separate(estimate, covariance, noise, 0.05)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    pairs = differences(covariance, *np.nonzero(~np.eye(k, dtype=bool)))
+    (rows,) = [made(np.arange(len(pairs.first))) for made in noise.blocks(pairs)]
+    t = (estimate[pairs.first] - estimate[pairs.second]) / pairs.std_error
+    order = np.argsort(-t)
+    p = np.empty(len(t))
+    running = np.maximum.accumulate(rows[order[::-1]], axis=0)[::-1]
+    p[order] = (1 + (running >= t[order, None].astype(rows.dtype)).sum(axis=1)) / 201
+    single = norm.sf(t)
+    p = np.clip(p, single, holm(single))
+    p[order] = np.maximum.accumulate(p[order])
+    up = t > 0
+    np.testing.assert_allclose(joint.p_above[pairs.first[up], pairs.second[up]], p[up])
+    assert peak < rows.nbytes
