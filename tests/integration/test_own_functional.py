@@ -29,6 +29,9 @@ BUILT_IN = {
     "softmin": (SoftMin(WINS), {"interior": False}),
 }
 
+# Propensities here are any numbers, so that what is checked is arithmetic.
+pytestmark = pytest.mark.filterwarnings("ignore:the given propensities:dmlrank.exceptions.DmlrankWarning")
+
 
 def top_gap(mu):
     """Gap in Borda scores of the first two models, and the chance of the first against the third."""
