@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from numbers import Real
 
 import lightgbm as lgb
@@ -67,12 +68,14 @@ def check_parameters(parameters: Mapping[str, Parameter], option: str) -> None:
         if not number and not (isinstance(value, str) and re.fullmatch(r"[\w.+-]+", value)):
             raise OptionError(f"{option}: {name}={value!r}; needed is a finite number, True or False, or a word")
     for n_classes in (None, 3):
-        _try(parameters, option, n_classes)
+        _try(tuple(sorted(parameters.items())), option, n_classes)
 
 
-def _try(parameters: Mapping[str, Parameter], option: str, n_classes: int | None) -> None:
+# An update of a fit has the same parameters: what LightGBM has accepted once is not tried again.
+@lru_cache(maxsize=1000)
+def _try(parameters: tuple[tuple[str, Parameter], ...], option: str, n_classes: int | None) -> None:
     """Raise where LightGBM refuses to grow two trees with these parameters on a few rows."""
-    settings = {**fixed_parameters(n_classes, 0, 1), **as_settings(parameters).parameters}
+    settings = {**fixed_parameters(n_classes, 0, 1), **as_settings(dict(parameters)).parameters}
     try:
         rows = np.arange(120.0).reshape(60, 2)
         data = lgb.Dataset(rows, np.arange(60) % (n_classes or 2), params=settings).construct()
