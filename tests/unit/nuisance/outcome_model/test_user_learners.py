@@ -108,6 +108,8 @@ def test_the_given_classifier_is_neither_fitted_nor_changed(battles, rank):
     assert np.abs(result.params - other.params).max() > 1e-6
 
 
+# The propensities of these frames are any numbers, which is not what is tested.
+@pytest.mark.filterwarnings("ignore:the given propensities do not fit")
 def test_what_happens_to_the_given_classifier_later_does_not_reach_the_fit(battles, rank):
     learner = LogisticRegression(C=1e-4)
     result = rank(battles, FORMULA, learner=learner, propensity="shown", n_folds=2)
@@ -118,6 +120,8 @@ def test_what_happens_to_the_given_classifier_later_does_not_reach_the_fit(battl
     np.testing.assert_array_equal(changed.params, fresh.params)
 
 
+# The propensities of these frames are any numbers, which is not what is tested.
+@pytest.mark.filterwarnings("ignore:the given propensities do not fit")
 def test_another_functional_asks_the_same_models(battles, rank, monkeypatch):
     result = rank(battles, FORMULA, learner=LogisticRegression(), propensity="shown", n_folds=2)
     monkeypatch.setattr(LogisticRegression, "fit", lambda *_: pytest.fail("fitted again"))
