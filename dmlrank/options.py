@@ -11,6 +11,7 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from .exceptions import OptionError, OptionTypeError, check_choice, listed, nearest
 
@@ -280,6 +281,8 @@ def as_names(value: str | Sequence[str] | None, option: str) -> tuple[str, ...]:
     wrong = [name for name in names if not isinstance(name, str)]
     if wrong:
         raise OptionTypeError(f"{option} names columns; {wrong[0]!r} is a {type(wrong[0]).__name__}, not a string")
+    if "" in names:
+        raise OptionError(f"{option} names a column ''; a column has a name")
     if len(set(names)) < len(names):
         raise OptionError(f"{option} names a column twice: {listed(names)}")
     return names
@@ -431,8 +434,8 @@ def _truth_or_word(text: str) -> bool | str:
 
 
 def _check_floor(name: str, value: object) -> None:
-    given = isinstance(value, Real) and 0 <= float(value) < 0.5
-    if not given and value != "auto":
+    given = isinstance(value, Real) and not isinstance(value, bool) and 0 <= float(value) < 0.5
+    if not given and not (isinstance(value, str) and value == "auto"):
         raise OptionError(f"{name}={value!r}: the smallest probability allowed in mu lies in [0, 0.5), or 'auto'")
 
 
@@ -444,6 +447,37 @@ def _check_formula(name: str, value: object) -> None:
 def _check_categories(name: str, value: object) -> None:
     if value is not None and not isinstance(value, Mapping):
         raise OptionTypeError(f"{name} is a {type(value).__name__}; needed is a mapping such as {{'no winner': 'tie'}}")
+
+
+def _check_weights(name: str, value: object) -> None:
+    """Raise unless ``value`` is None, the name of a column, or numbers in one dimension."""
+    allowed = "the name of a column, or one number per prompt in order of first appearance"
+    if value is None:
+        return
+    if isinstance(value, str):
+        if not value:
+            raise OptionError(f"{name}='' names no column; needed is {allowed}")
+        return
+    if isinstance(value, Mapping) or array_of_numbers(value, 1) is None:
+        raise OptionTypeError(f"{name} is a {type(value).__name__}; needed is {allowed}")
+
+
+def array_of_numbers(value: Any, ndim: int) -> NDArray[np.float64] | None:
+    """An array of real numbers with so many dimensions; None where ``value`` is something else.
+
+    Examples
+    --------
+    >>> array_of_numbers([1, 2], 1)
+    array([1., 2.])
+    >>> array_of_numbers(["a", "b"], 1) is None, array_of_numbers([[1], [2, 3]], 2) is None
+    (True, True)
+    """
+    try:
+        made = np.asarray(value)
+        numbers = np.asarray(made, dtype=np.float64) if made.dtype.kind in "biufO" else None
+    except (TypeError, ValueError, OverflowError):
+        return None
+    return numbers if numbers is not None and numbers.ndim == ndim else None
 
 
 def _columns(option: str) -> Callable[[Any], object]:
@@ -563,6 +597,7 @@ def _described() -> Iterable[Option]:
     yield Option(
         "weights",
         None,
+        check=_check_weights,
         used_by=_CROSS_FITTED,
         is_read=True,
         argument=Argument("weights of prompts in the target population", "COLUMN"),

@@ -12,7 +12,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from ..exceptions import DataError, listed
-from .frames import column_names, each_vector, is_vector_column, name_of, take_columns
+from .frames import column_names, each_vector, is_vector_column, name_of, take_columns, too_large
 
 IntArray = NDArray[np.intp]
 
@@ -130,7 +130,10 @@ class Columns:
 
     def numbers(self, name: str) -> NDArray[np.float64]:
         """The cells of a column as floats, (rows,); NaN where a cell is no number."""
-        return pd.to_numeric(self._table[name], errors="coerce").to_numpy(dtype=float)
+        try:
+            return pd.to_numeric(self._table[name], errors="coerce").to_numpy(dtype=float)
+        except OverflowError:
+            raise too_large(name) from None
 
     def identifiers(self, names: Sequence[str]) -> list[Any]:
         """A name for each row, (rows,): the cell of one column, or a tuple of several cells."""

@@ -231,12 +231,17 @@ def _vector(cell: Any, name: Any) -> NDArray[Any]:
     single = getattr(cell, "dtype", None) == np.float32
     try:
         vector = np.asarray(cell, dtype=np.float32 if single else float)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         vector = np.empty((0, 0))
     if vector.ndim != 1:
         shown = repr(cell) if len(repr(cell)) <= 60 else repr(cell)[:57] + "..."
         raise DataError(f"column {name!r} holds vectors, and {shown}, which is not a vector of numbers")
     return vector
+
+
+def too_large(name: object) -> DataError:
+    """The error for a column with a whole number that no float holds."""
+    return DataError(f"column {name!r} holds a whole number beyond 1e308, which is too large for a float")
 
 
 def _several(names: pd.Index) -> DataError:
@@ -302,7 +307,10 @@ def _numbers(column: pd.Series) -> NDArray[Any]:
     known = np.array(column[~missing].tolist())
     if known.dtype == object:
         whole = all(_is_whole(number) for number in known)
-        known = np.array([int(number) for number in known]) if whole else known.astype(float)
+        try:
+            known = np.array([int(number) for number in known]) if whole else known.astype(float)
+        except OverflowError:
+            raise too_large(column.name) from None
     if not missing.any():
         return known
     exact = known.dtype.kind in "bf" or max(int(known.max()), -int(known.min())) <= _EXACT

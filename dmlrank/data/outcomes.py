@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from ..exceptions import OptionError, OutcomeError, listed, nearest
 from .columns import Coded, Columns, IntArray, check_names
-from .frames import name_of
+from .frames import name_of, too_large
 
 # What rounding may add to or take from a probability.
 _ROUNDING = 1e-6
@@ -267,7 +267,12 @@ def _is_preference(levels: Sequence[Any], items: set[str]) -> bool:
     (True, False)
     """
     numeric = all(isinstance(level, int | float | np.number) for level in levels)
-    return numeric and any(not float(level).is_integer() and name_of(level) not in items for level in levels)
+    return numeric and any(not _is_whole(level) and name_of(level) not in items for level in levels)
+
+
+def _is_whole(number: Any) -> bool:
+    """Whether a number is a whole one, of any size."""
+    return isinstance(number, int | np.integer) or float(number).is_integer()
 
 
 def _preference_shares(winner: pd.Series) -> NDArray[np.float64]:
@@ -288,7 +293,10 @@ def _preference_shares(winner: pd.Series) -> NDArray[np.float64]:
     >>> _preference_shares(pd.Series([0.25, 1.0])).tolist()
     [[0.25, 0.75], [1.0, 0.0]]
     """
-    p = winner.to_numpy(dtype=float)
+    try:
+        p = winner.to_numpy(dtype=float)
+    except OverflowError:
+        raise too_large(winner.name) from None
     outside = ~((p >= -_ROUNDING) & (p <= 1 + _ROUNDING))
     if outside.any():
         row, value = winner.index[outside][0], p[outside][0]

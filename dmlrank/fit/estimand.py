@@ -318,7 +318,7 @@ def _edge_weights(edge_weights: Any, data: PreferenceData, graph: Graph) -> Floa
         table = square_by_name(edge_weights, data.items, name="edge_weights")
         try:
             return np.asarray(table, dtype=float)
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, OverflowError):
             raise OptionTypeError(
                 f"edge_weights is a {type(edge_weights).__name__}; allowed: 'equal', 'counts', or a symmetric array of "
                 f"numbers (models, models) = {(data.n_items, data.n_items)}"

@@ -98,8 +98,8 @@ class Estimator:
         >>> estimator_named("bt_mle").check_options({"functional": "bt", "n_folds": 5})
         """
         functional = given.get("functional", "bt")
-        named_so = self.functional(functional) == "bt" if isinstance(functional, str) else False
-        if self.assumes_bradley_terry and not named_so and getattr(functional, "name", "") != "bt":
+        default = isinstance(functional, str) and functional == OPTIONS["functional"].default
+        if self.assumes_bradley_terry and not default and not _is_bradley_terry(functional):
             raise OptionError(
                 f"functional={functional!r} with estimator={self.name!r}: {self.why_bradley_terry} Bradley-Terry "
                 f"scores; allowed is functional='bt' (estimator='debiased' estimates every functional)"
@@ -121,14 +121,16 @@ class Estimator:
         return f"bt ({self.label_suffix})" if self.label_suffix else label
 
     def functional(self, asked: Any) -> Any:
-        """The functional that is estimated where ``asked`` is the option; the default means the model's scores.
+        """The functional that is estimated where ``asked`` is the option of the fit.
+
+        An estimator that assumes Bradley-Terry has the model's scores, whatever an earlier fit was asked for.
 
         Examples
         --------
         >>> estimator_named("bt_restricted").functional("borda")
         'bt'
         """
-        return "bt" if self.assumes_bradley_terry and isinstance(asked, str) and asked == "borda" else asked
+        return "bt" if self.assumes_bradley_terry and not _is_bradley_terry(asked) else asked
 
     def check_outcomes(self, weights: CategoryWeights, categories: Sequence[str]) -> None:
         """Raise where the categories of the outcome, or what they count, are none that it can use."""
@@ -148,6 +150,13 @@ class Estimator:
     def estimates(self, influences: Sequence[InfluenceFunction]) -> FloatArray:
         """The estimates of all repetitions, (R, d)."""
         return np.stack([self.estimate(influence) for influence in influences])
+
+
+def _is_bradley_terry(functional: Any) -> bool:
+    """Whether the option asks for Bradley-Terry scores."""
+    if isinstance(functional, str):
+        return functional == "bt"
+    return not isinstance(functional, type) and getattr(functional, "name", "") == "bt"
 
 
 DEBIASED = Estimator("debiased")

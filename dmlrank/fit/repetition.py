@@ -55,7 +55,9 @@ def make_repetition(cache: Cache, number: int, inputs: Inputs, source: Source, o
     data, setup, cache = inputs.data, inputs.setup, cache.slot(f"repetition {number}")
     seed = RepetitionSeed(o.seed, number)
     needs_all = estimator_named(o.estimator).needs_all_propensities
-    folds = cache.call(make_folds, data, inputs.clusters, n_folds=o.n_folds, seed=seed)
+    folds = cache.call(
+        make_folds, data, inputs.clusters, n_folds=o.n_folds, seed=seed, are_used=folds_are_used(inputs, o)
+    )
     model = PropensityModel(
         o.propensity,
         o.propensity_column,
@@ -112,9 +114,23 @@ def make_repetition(cache: Cache, number: int, inputs: Inputs, source: Source, o
     return Repetition(folds, mu, propensity, evaluated, floor, sample, alone, correction, judge_propensity)
 
 
-def make_folds(data: PreferenceData, clusters: Clusters | None, *, n_folds: int, seed: RepetitionSeed) -> Folds:
-    """Deal contexts, or clusters of them, into folds; contexts that share a text share a fold."""
-    unit = join_shared(data.seed_order if clusters is None else clusters.prompt, data.shared_texts, n_folds)
+def folds_are_used(inputs: Inputs, o: Options) -> bool:
+    """Whether anything is learnt by fold: mu, what judges say, or propensities from features."""
+    learns_propensity = isinstance(o.propensity, str) and o.propensity == "estimate"
+    has_features = inputs.data.x.shape[1] > 0 or o.propensity_formula is not None
+    return inputs.given_mu is None or inputs.verdicts is not None or (learns_propensity and has_features)
+
+
+def make_folds(
+    data: PreferenceData, clusters: Clusters | None, *, n_folds: int, seed: RepetitionSeed, are_used: bool = True
+) -> Folds:
+    """Deal contexts, or clusters of them, into folds; contexts that share a text share a fold.
+
+    Where nobody uses the folds and units are too few for them, there are fewer.
+    """
+    unit = data.seed_order if clusters is None else clusters.prompt
+    n_folds = n_folds if are_used else min(n_folds, len(np.unique(unit)))
+    unit = join_shared(unit, data.shared_texts, n_folds)
     what = "contexts" if clusters is None else f"clusters of {clusters.names[0]!r}"
     return assign_folds(unit, n_folds, np.random.default_rng(seed.child(Draw.FOLDS)), what)
 

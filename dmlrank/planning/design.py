@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, replace
+from numbers import Real
 
 import numpy as np
 import pandas as pd
@@ -18,7 +19,7 @@ from ..fit.estimand import bind_functional
 from ..fit.estimators import estimator_named
 from ..functionals import CategoryWeights, Functional
 from ..functionals.base import output_names
-from ..options import PROMPTS, check_whole
+from ..options import OPTIONS, PROMPTS, check_whole
 from .bt_restricted import RestrictedDesignProblem
 from .contrasts import ContrastsLike, make_criterion
 from .earlier_labels import EarlierLabels
@@ -31,6 +32,7 @@ from .validate import (
     mu_array,
     read_context_weights,
     read_costs,
+    read_edge_weights,
     read_graph,
     read_names,
     read_weights,
@@ -155,7 +157,8 @@ def design(
         explore=explore,
     )
     check_choice(estimator, ("debiased", "bt_restricted"), "estimator")
-    functional = estimator_named(estimator).functional(functional)
+    if isinstance(functional, str) and functional == OPTIONS["functional"].default:
+        functional = estimator_named(estimator).functional(functional)
     table = mu_array(mu)
     n, n_items, n_categories = len(table), table.shape[1], table.shape[3]
     width = len(str(n_items - 1))
@@ -169,7 +172,7 @@ def design(
         read_graph(square_by_name(graph, names, name="graph"), n_items),
         edge_weights=None
         if edge_weights is None
-        else np.asarray(square_by_name(edge_weights, names, name="edge_weights"), dtype=float),
+        else read_edge_weights(square_by_name(edge_weights, names, name="edge_weights"), n_items),
         ordered=position_bias,
     )
     identifiers = np.empty(n, dtype=object)
@@ -271,6 +274,8 @@ def specify(
     if not hasattr(functional, "information") or not hasattr(functional, "accumulate"):
         raise OptionTypeError(f"a plan for {functional.name!r} needs its methods information and accumulate")
     check_choice(prompts, PROMPTS, "prompts")
+    if isinstance(floor, bool) or not isinstance(floor, Real):
+        raise OptionTypeError(f"floor={floor!r}; needed is a number of at least 0: the smallest probability in mu")
     if not 0 <= floor * mu.shape[3] < 1:
         raise OptionError(f"floor={floor} is no floor for {mu.shape[3]} categories, which sum to one")
     if n_jobs is not None:

@@ -16,6 +16,7 @@ from ..data.preferences import FloatArray
 from ..exceptions import NuisanceError, OptionError, OptionTypeError, check_choice, listed
 from ..fit.estimand import given_category_weights, given_graph
 from ..functionals import CategoryWeights
+from ..options import array_of_numbers
 from .contrasts import ContrastsLike
 from .problem import Pairs
 
@@ -120,7 +121,7 @@ def mu_array(mu: object) -> FloatArray:
         table = np.asanyarray(mu)
         if table.dtype.kind not in "f":
             table = table.astype(float)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise OptionTypeError(f"mu is a {type(mu).__name__}; needed is an array of probabilities") from None
     if (
         table.ndim != 4
@@ -149,7 +150,7 @@ def read_costs(costs: ArrayLike, pairs: Pairs, n_contexts: int) -> FloatArray:
     shapes = {0: (), 1: (n_contexts,), 2: (n_items, n_items), 3: (n_contexts, n_items, n_items)}
     try:
         given = np.asarray(costs, dtype=float)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         given = np.empty((0,) * 4)
     if given.shape != shapes.get(given.ndim):
         seen = f"has shape {given.shape}" if given.ndim < 4 else f"is a {type(costs).__name__}"
@@ -175,6 +176,28 @@ def read_costs(costs: ArrayLike, pairs: Pairs, n_contexts: int) -> FloatArray:
             f"costs are {made[i, cell]}{where} ({int(wrong.sum())} such); every cost is a positive number"
         )
     return made
+
+
+def read_edge_weights(edge_weights: ArrayLike, n_items: int) -> FloatArray:
+    """Edge weights as an array of numbers, (K, K).
+
+    Raises
+    ------
+    OptionTypeError
+        If they are something else.
+    """
+    numbers = array_of_numbers(edge_weights, 2)
+    shown = _shown(edge_weights) if numbers is None else f"an array of shape {numbers.shape}"
+    if numbers is None or numbers.shape != (n_items, n_items):
+        raise OptionTypeError(
+            f"edge_weights is {shown}; needed is a symmetric array of numbers (models, models) = "
+            f"{(n_items, n_items)}, or None"
+        )
+    return numbers
+
+
+def _shown(value: object) -> str:
+    return repr(value) if isinstance(value, str | Real) and len(repr(value)) < 60 else f"a {type(value).__name__}"
 
 
 def check_positive(value: object, option: str, most: float = np.inf) -> float:
@@ -235,7 +258,7 @@ def read_context_weights(weights: ArrayLike | None, n_contexts: int) -> FloatArr
         return None
     try:
         given = np.asarray(weights, dtype=float)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         given = np.empty((0, 0))
     if given.shape != (n_contexts,):
         raise OptionTypeError(f"weights has shape {given.shape}; needed is a number per context, {(n_contexts,)}")

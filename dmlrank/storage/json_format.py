@@ -130,6 +130,7 @@ def _special(number: float) -> str:
 
 def _read(value: Any, kind: Any, at: str) -> Any:
     """The value as what the annotation says."""
+    kind = _without_alias(kind)
     origin, parts = get_origin(kind), get_args(kind)
     if origin in (Union, types.UnionType):
         if value is None and type(None) in parts:
@@ -149,6 +150,18 @@ def _read(value: Any, kind: Any, at: str) -> Any:
     if reader is None:
         raise StorageError(f"{at} is a {kind}, which this file format cannot hold")
     return reader(value, at)
+
+
+def _without_alias(kind: Any) -> Any:
+    """What a type stands for that has a name of its own, as ``NDArray`` has with numpy 2.5 on Python 3.12 and later.
+
+    Examples
+    --------
+    >>> get_origin(_without_alias(NDArray[np.float64])) is np.ndarray
+    True
+    """
+    meaning = getattr(get_origin(kind), "__value__", None)
+    return kind if meaning is None else meaning[get_args(kind)]
 
 
 def _read_object(value: Any, kind: Any, at: str) -> Any:

@@ -45,8 +45,9 @@ def test_words_in_the_signature_are_those_of_the_table():
 
 
 def test_every_option_is_documented():
+    documentation = inspect.cleandoc(dr.dml_rank.__doc__)
     for name in OPTIONS:
-        assert f"\n    {name} : " in dr.dml_rank.__doc__
+        assert f"\n{name} : " in documentation
 
 
 def test_the_options_of_a_fit_have_a_place_each():

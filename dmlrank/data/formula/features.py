@@ -349,8 +349,12 @@ def _own_errors(features: str, kind: type[DmlrankError]) -> Iterator[None]:
         if isinstance(error.__cause__, DmlrankError):
             raise error.__cause__ from None
         raise kind(f"the features {features!r} cannot be computed: {error.message}") from None
-    except (TypeError, ValueError) as error:
-        raise kind(f"the features {features!r} cannot be computed: {error}") from None
+    except (MemoryError, Warning):
+        raise
+    except Exception as error:
+        # Functions in a formula may raise anything.
+        why = str(error) if isinstance(error, TypeError | ValueError) else f"{type(error).__name__}: {error}"
+        raise kind(f"the features {features!r} cannot be computed: {why}") from None
 
 
 def _matrix(

@@ -79,7 +79,9 @@ def _try(parameters: tuple[tuple[str, Parameter], ...], option: str, n_classes: 
     try:
         rows = np.arange(120.0).reshape(60, 2)
         data = lgb.Dataset(rows, np.arange(60) % (n_classes or 2), params=settings).construct()
-        lgb.train(settings, data, num_boost_round=2)
+        booster = lgb.Booster(settings, data)
+        for _ in range(2):
+            booster.update()
     except (lgb.basic.LightGBMError, TypeError, ValueError, OverflowError) as error:
         raise OptionError(f"{option}: LightGBM refuses {dict(parameters)}: {str(error).split(' at /')[0]}") from None
 

@@ -10,6 +10,7 @@ from patsy import EvalEnvironment
 
 from ...data.formula.features import check_features, fit_features, locate_names
 from ...data.formula.parse import names_in, one_sided
+from ...data.frames import too_large
 from ...data.graph import Graph
 from ...data.preferences import Cells, FloatArray, IntArray, PreferenceData
 from ...exceptions import DataError, FormulaError, MissingDataError, NuisanceError, OptionTypeError, listed
@@ -95,7 +96,7 @@ def propensity_table(data: PreferenceData, propensity: Any) -> FloatArray:
         made = propensity(data.context_table(), list(data.items))
         try:
             return np.asarray(made, dtype=float)
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, OverflowError):
             raise NuisanceError(
                 f"the propensity function returned a {type(made).__name__}; needed is an array (contexts, models, "
                 f"models) = {(data.n_contexts, data.n_items, data.n_items)}"
@@ -114,7 +115,7 @@ def check_propensity(propensity: Any) -> None:
         return
     try:
         table = np.asarray(propensity, dtype=float)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         table = np.empty(0)
     if table.ndim != 3:
         raise OptionTypeError(
@@ -178,8 +179,10 @@ def column_propensity(data: PreferenceData, column: str) -> Propensity:
     raw = data.columns[column][data.vote_row]
     try:
         votes = raw.astype(float)
-    except (TypeError, ValueError):
-        odd = next(value for value in raw if not isinstance(value, Real))
+    except (TypeError, ValueError, OverflowError):
+        odd = next((value for value in raw if not isinstance(value, Real)), None)
+        if odd is None:
+            raise too_large(column) from None
         raise NuisanceError(f"propensity column {column!r} is not numeric, for example {odd!r}") from None
     most = 1 if data.ordered else 2
     wrong = ~((votes > 0) & (votes <= most))

@@ -5,9 +5,11 @@ from __future__ import annotations
 import ast
 import pathlib
 
+import numpy as np
 import pytest
 
 from dmlrank.fit.estimators import BT_MLE, DEBIASED, PLUGIN, estimator_named
+from dmlrank.functionals import BradleyTerry
 from dmlrank.options import ESTIMATORS
 
 PACKAGE = pathlib.Path(__file__).parents[3] / "dmlrank"
@@ -29,11 +31,13 @@ def test_nobody_asks_for_an_estimator_by_name():
     assert asking == []
 
 
-@pytest.mark.parametrize("name", ["debiased", "plugin"])
-def test_the_default_functional_means_the_model_s_scores_only_where_one_is_assumed(name):
-    assert estimator_named(name).functional("borda") == "borda"
-    assert BT_MLE.functional("borda") == "bt"
-    assert BT_MLE.functional("softmin") == "softmin"
+@pytest.mark.parametrize("name", ESTIMATORS)
+@pytest.mark.parametrize("asked", ["borda", "softmin", "bt", BradleyTerry(), np.sum])
+def test_an_estimator_that_assumes_a_model_has_its_scores_whatever_an_earlier_fit_was_asked_for(name, asked):
+    """What the user asks for beside it is refused before."""
+    estimator = estimator_named(name)
+    means_other = estimator.assumes_bradley_terry and not isinstance(asked, BradleyTerry)
+    assert estimator.functional(asked) == ("bt" if means_other else asked)
 
 
 def test_only_the_plug_in_leaves_the_correction_out():

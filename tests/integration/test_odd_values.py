@@ -1,0 +1,95 @@
+"""Odd values of options and cells: errors of ours, or fits."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pytest
+
+import dmlrank as dr
+from dmlrank.exceptions import DataError, FormulaError, OptionError, OptionTypeError, OutcomeError
+
+FORMULA = "winner ~ 1 | model_a + model_b"
+OPTIONS = {"rng": 0, "min_labels": 1, "graph": "complete", "propensity": "marginal", "n_folds": 2}
+HUGE = 10**400
+
+
+@pytest.fixture
+def battles():
+    return dr.datasets.simulate_arena(n=300, rng=0)
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "message"),
+    [
+        ({"weights": ""}, OptionError, "weights='' names no column"),
+        ({"weights": ["length"]}, OptionTypeError, "weights is a list; needed is the name of a column"),
+        ({"weights": [[1], [2, 3]]}, OptionTypeError, "weights is a list"),
+        ({"weights": [HUGE] * 300}, OptionTypeError, "weights is a list"),
+        ({"weights": np.ones(300) * 1j}, OptionTypeError, "weights is a ndarray"),
+        ({"floor": np.array([0.1, 0.2])}, OptionError, "the smallest probability allowed in mu"),
+        ({"context": ""}, OptionError, "names a column ''"),
+    ],
+)
+def test_odd_options(options, error, message, battles):
+    with pytest.raises(error, match=message):
+        dr.dml_rank(FORMULA, battles, **OPTIONS, **options)
+
+
+def test_levels_that_lack_a_value_of_a_boolean(battles):
+    with pytest.raises(FormulaError, match="cannot be computed: KeyError: True"):
+        dr.dml_rank("winner ~ C(length > 0, levels=[0]) | model_a + model_b", battles, **OPTIONS)
+
+
+def test_whole_numbers_that_no_float_holds(battles):
+    battles["huge"] = battles["length"].astype(object)
+    battles.loc[3, "huge"] = HUGE
+    for options in ({"weights": "huge"}, {"propensity": "huge"}):
+        with pytest.raises(DataError, match="column 'huge' holds a whole number beyond 1e308"):
+            dr.dml_rank(FORMULA, battles, **{**OPTIONS, **options})
+    battles["winner"] = np.array([0, 1] * 150, dtype=object)
+    battles.loc[3, "winner"] = HUGE
+    with pytest.raises(OutcomeError, match="unknown winner labels"):
+        dr.dml_rank(FORMULA, battles, **OPTIONS)
+
+
+@pytest.mark.parametrize("functional", ["softmin", "rank_centrality", "dominance"])
+@pytest.mark.parametrize("estimator", ["bt_restricted", "bt_mle"])
+def test_an_update_to_an_estimator_of_bradley_terry_after_another_functional(functional, estimator):
+    battles = dr.datasets.simulate_bt(300, rng=0)
+    options = {"min_labels": 1, "rng": 0}
+    first = dr.dml_rank(FORMULA, battles, functional=functional, **options)
+    changed = first.update(estimator=estimator)
+    new = {"rng": 0} if estimator == "bt_mle" else options
+    np.testing.assert_array_equal(changed.params, dr.dml_rank(FORMULA, battles, estimator=estimator, **new).params)
+    np.testing.assert_array_equal(changed.update(estimator="debiased").params, first.params)
+
+
+def test_few_clusters_need_no_folds_that_nobody_uses(battles):
+    battles["topic"] = np.arange(300) % 3
+    options = {**OPTIONS, "n_folds": 5, "cov_type": "cluster", "cov_kwds": {"groups": "topic"}}
+    mu = np.full((300, 8, 8, 4), 0.25)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", dr.DmlrankWarning)
+        given = dr.dml_rank(FORMULA, battles, mu=mu, **options)
+        assert given.update(n_folds=2).params.equals(given.params)
+    with pytest.raises(DataError, match="3 clusters of 'topic' cannot be dealt into n_folds=5"):
+        dr.dml_rank(FORMULA, battles, **options)
+
+
+@pytest.mark.parametrize(
+    ("options", "error"),
+    [
+        ({"floor": "x"}, OptionTypeError),
+        ({"floor": None}, OptionTypeError),
+        ({"floor": [0.1]}, OptionTypeError),
+        ({"floor": float("nan")}, OptionError),
+        ({"edge_weights": "counts"}, OptionTypeError),
+        ({"edge_weights": [[1, "a"]]}, OptionTypeError),
+        ({"edge_weights": np.ones((2, 2))}, OptionTypeError),
+    ],
+)
+def test_odd_options_of_a_plan(options, error):
+    with pytest.raises(error, match=r"needed is|is no floor"):
+        dr.design(np.full((20, 3, 3, 2), 0.5), "bt", budget=10, **options)
