@@ -27,24 +27,32 @@ Numbers = dict[str, Any]
 
 
 def of_result(result: Any) -> Numbers:
-    """Every number that a result shows."""
-    shown: Numbers = {
-        "params": result.params.to_numpy(),
-        "cov": result.cov_params().to_numpy(),
-        "plugin": result.plugin.to_numpy(),
-        "influence": result.influence,
-        "tidy": result.tidy().select_dtypes("number").to_numpy(dtype=float),
-        "augment": result.augment().select_dtypes("number").to_numpy(dtype=float),
-        "summary": result.summary().as_text(),
+    """Every number that a result shows; the reason where it has none of a kind."""
+    questions: dict[str, Callable[[], Any]] = {
+        "params": lambda: result.params.to_numpy(),
+        "cov": lambda: result.cov_params().to_numpy(),
+        "plugin": lambda: result.plugin.to_numpy(),
+        "influence": lambda: result.influence,
+        "conf_int": lambda: result.conf_int().to_numpy(),
+        "tidy": lambda: _numbers_of(result.tidy()),
+        "pairwise": lambda: _numbers_of(result.t_test_pairwise().result_frame),
+        "augment": lambda: _numbers_of(result.augment()),
+        "summary": lambda: result.summary().as_text(),
     }
-    if not result.estimates.has_intervals:
-        return shown
-    pairwise = result.t_test_pairwise().result_frame
-    shown["conf_int"] = result.conf_int().to_numpy()
-    shown["pairwise"] = pairwise.select_dtypes("number").to_numpy(dtype=float)
     if result.names == result.models:
-        shown["ranks"] = result.ranks().to_csv()
-    return shown
+        questions["ranks"] = lambda: result.ranks().to_csv()
+    return {name: _answer(question) for name, question in questions.items()}
+
+
+def _answer(question: Callable[[], Any]) -> Any:
+    try:
+        return question()
+    except dr.DmlrankError as error:
+        return str(error)
+
+
+def _numbers_of(frame: pd.DataFrame) -> Any:
+    return frame.select_dtypes("number").to_numpy(dtype=float)
 
 
 def arena(n: int = 1500, **options: Any) -> pd.DataFrame:
@@ -233,8 +241,8 @@ FITS: dict[str, Callable[[], Numbers]] = {
 
 def difference(old: Any, new: Any) -> float:
     """Largest difference between two stored values relative to the largest number; infinite where they do not match."""
-    if isinstance(old, str):
-        return 0.0 if old == new else np.inf
+    if isinstance(old, str) or isinstance(new, str) or new is None:
+        return 0.0 if isinstance(old, str) and old == new else np.inf
     old, new = np.asarray(old, float), np.asarray(new, float)
     if old.shape != new.shape or (np.isnan(old) != np.isnan(new)).any():
         return np.inf
