@@ -226,7 +226,9 @@ def dml_rank(
     rng : int, Generator or None
         Seed of folds, tuning and boosters; None draws one, which the summary prints.
     n_jobs : int, optional
-        Threads; all cores when None. Boosters on small training sets use one in any case.
+        Threads; all cores when None. Boosters on small training sets use one in any case. A process forked after a fit
+        hangs in its own, whatever this is: start processes by spawn or forkserver, or set ``OMP_NUM_THREADS=1`` before
+        Python starts.
     progress : bool or callable
         True shows a bar on standard error (in a log file, lines); a function is called with (step, total, what).
     env : int, mapping or patsy EvalEnvironment, optional

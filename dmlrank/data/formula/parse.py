@@ -134,10 +134,40 @@ def one_sided(formula: object) -> str | None:
 def terms_of(features: str) -> tuple[Term, ...]:
     """Terms of the features; patsy takes its time over many, and they are asked for more than once."""
     try:
-        return tuple(ModelDesc.from_formula("~ " + features).rhs_termlist)
+        return tuple(ModelDesc.from_formula("~ " + _balanced(features)).rhs_termlist)
+    except RecursionError:
+        raise FormulaError(
+            f"the features are nested too deeply to be read ({len(features):,} characters); many columns of numbers are "
+            f"one column of vectors, or an array of the caller with a row per row of the data"
+        ) from None
     except (PatsyError, AssertionError) as error:  # patsy asserts that & and other odd marks join something
         why = getattr(error, "message", "an operator stands where a feature is expected")
         raise FormulaError(f"the features {features!r} cannot be read: {why}") from None
+
+
+# Summands from which a sum is written with brackets.
+_MANY_SUMMANDS = 50
+
+
+def _balanced(features: str) -> str:
+    """A long sum in brackets of brackets, ``(a + b) + (c + d)``: patsy descends once into each plus from the left.
+
+    A sum with anything that takes terms away (minus, zero) stays as it is: there brackets would have a meaning.
+
+    Examples
+    --------
+    >>> _balanced("a + b:c")
+    'a + b:c'
+    """
+    parts = _summands(_tokenize(features))
+    words = [[token.text for token in part if token.depth == 0] for part in parts]
+    if len(parts) < _MANY_SUMMANDS or any(not part or part == ["0"] or {"-", "~", "|"} & set(part) for part in words):
+        return features
+    texts = [_slice(features, part) for part in parts]
+    while len(texts) > 1:
+        pairs = [texts[at : at + 2] for at in range(0, len(texts), 2)]
+        texts = [f"({' + '.join(pair)})" if len(pair) > 1 else pair[0] for pair in pairs]
+    return texts[0]
 
 
 @lru_cache(_REMEMBERED)

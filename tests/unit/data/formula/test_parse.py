@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import pytest
+from patsy import ModelDesc
 
-from dmlrank.data.formula.parse import Formula, names_in, parse_formula
+from dmlrank.data.formula.parse import Formula, names_in, parse_formula, terms_of
 from dmlrank.exceptions import DmlrankError, FormulaError
 
 
@@ -124,3 +125,17 @@ def test_features_that_no_engine_can_read(features, fragment):
     with pytest.raises(FormulaError, match="features") as caught:
         names_in(features)
     assert fragment in str(caught.value)
+
+
+def test_a_sum_of_very_many_features_is_patsy_s():
+    """Brackets keep patsy from descending once for every plus; what takes terms away has none."""
+    kinds = ["x{}", "C(x{})", "x{}:y", "x{}*z", "(x{} + w)", "np.log(x{}) ** 2", "1"]
+    features = " + ".join(kinds[i % 7].format(i % 30) for i in range(90))
+    for text in (features, f"{features} - 1", f"0 + {features}", f"{features} + 0"):
+        assert terms_of(text) == tuple(ModelDesc.from_formula("~ " + text).rhs_termlist)
+    assert len(terms_of(" + ".join(f"x{i}" for i in range(3000)))) == 3001
+
+
+def test_features_nested_too_deeply():
+    with pytest.raises(FormulaError, match="nested too deeply"):
+        terms_of(" - ".join(f"x{i}" for i in range(3000)))
