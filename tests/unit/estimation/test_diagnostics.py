@@ -241,7 +241,7 @@ def warnings_of(interior=True, **changes):
     ("changes", "words"),
     [
         ({"effective_contexts": [50.0, 6.0]}, "the standard error of 'bob' rests on the equivalent of 6 of 1,000"),
-        ({"effective_contexts": [2.0, 6.0]}, "least on them, and a larger floor= bounds them"),
+        ({"effective_contexts": [2.0, 6.0]}, "functional='borda' depends least on them, a larger floor= bounds them$"),
         ({"effective_contexts": [2.0, 6.0], "interior": False}, "can be left out [(]min_labels=[)] or count less"),
         ({"second_order": [-0.08, 0.02]}, "biases 'ada' by an estimated -0.08, 0.8 standard errors"),
         ({"second_order": [np.nan, 0.08]}, "biases 'bob' by an estimated [+]0.08, 0.8 standard errors"),
