@@ -32,6 +32,7 @@ _MOST_NAMES = 10
 ESTIMATORS: tuple[str, ...] = get_args(EstimatorName)
 PROMPTS: tuple[str, ...] = get_args(Prompts)
 # Estimators with first stages, and those of them that have a place for verdicts.
+_TOO_MANY = 2**31
 _CROSS_FITTED = ("debiased", "plugin", "bt_restricted")
 _JUDGED = ("debiased", "plugin")
 
@@ -249,16 +250,25 @@ def check_alpha(alpha: object) -> float:
     >>> check_alpha(0.05)
     0.05
     """
-    if isinstance(alpha, bool) or not isinstance(alpha, Real) or not 0 < float(alpha) < 1:
-        hint = "; for 95 % intervals it is 0.05" if isinstance(alpha, Real) and float(alpha) in (0, 1, 95) else ""
+    if not isinstance(alpha, Real) or isinstance(alpha, bool) or not _between(0, alpha, 1) or alpha == 0:
+        hint = "; for 95 % intervals it is 0.05" if isinstance(alpha, Real) and alpha in (0, 1, 95) else ""
         raise OptionError(f"alpha={alpha!r}: one minus the confidence level lies strictly between 0 and 1{hint}")
     return float(alpha)
 
 
+def _between(least: float, value: Any, limit: float) -> bool:
+    """Whether a number of any size is at least the one and below the other."""
+    return bool(least <= value < limit)
+
+
 def check_whole(name: str, value: object, least: int) -> None:
-    """Raise unless ``value`` is a whole number of at least ``least``."""
+    """Raise unless ``value`` is a whole number of at least ``least``, and not absurdly large."""
     if isinstance(value, bool) or not isinstance(value, Integral) or int(value) < least:
         raise OptionError(f"{name}={value!r}: needed is a whole number of at least {least}")
+    if int(value) >= _TOO_MANY:
+        raise OptionError(
+            f"{name} is beyond {_TOO_MANY:,}: needed is a whole number of at least {least}, and a smaller one"
+        )
 
 
 def as_names(value: str | Sequence[str] | None, option: str) -> tuple[str, ...]:
@@ -269,6 +279,8 @@ def as_names(value: str | Sequence[str] | None, option: str) -> tuple[str, ...]:
     >>> as_names("question_id", "context")
     ('question_id',)
     """
+    if isinstance(value, Mapping | set | frozenset):
+        raise OptionTypeError(f"{option} names columns, in an order; {value!r} is a {type(value).__name__}, not a list")
     if isinstance(value, np.ndarray | pd.Series | pd.Index | pd.DataFrame) and not _is_short(value):
         called = f"{value.name!r}" if isinstance(getattr(value, "name", None), str) else "'its column'"
         raise OptionTypeError(
@@ -302,7 +314,7 @@ def cov_type_of(value: object) -> object:
     >>> cov_type_of("HC0")
     'robust'
     """
-    if value == "HC0":
+    if isinstance(value, str) and value == "HC0":
         return "robust"
     if isinstance(value, str) and value in _COV_TYPES:
         raise OptionError(f"cov_type={value!r}: {_COV_TYPES[value]}; allowed: 'robust', 'cluster'")
@@ -434,7 +446,7 @@ def _truth_or_word(text: str) -> bool | str:
 
 
 def _check_floor(name: str, value: object) -> None:
-    given = isinstance(value, Real) and not isinstance(value, bool) and 0 <= float(value) < 0.5
+    given = isinstance(value, Real) and not isinstance(value, bool) and _between(0, value, 0.5)
     if not given and not (isinstance(value, str) and value == "auto"):
         raise OptionError(f"{name}={value!r}: the smallest probability allowed in mu lies in [0, 0.5), or 'auto'")
 

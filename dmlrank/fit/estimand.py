@@ -12,7 +12,7 @@ from .._utils.warning_collection import warn
 from ..data.graph import Graph
 from ..data.labels import square_by_name
 from ..data.preferences import FloatArray, PreferenceData
-from ..exceptions import GraphError, IntervalWarning, OptionError, OptionTypeError, listed
+from ..exceptions import DmlrankError, GraphError, IntervalWarning, OptionError, OptionTypeError, listed
 from ..functionals import BradleyTerry, CategoryWeights, Custom, Functional, named
 from .extrapolation import connecting_options
 
@@ -126,7 +126,13 @@ def comparison_graph(data: PreferenceData, graph: Any, min_labels: int) -> Graph
             return Graph.all_pairs(data.n_items)
         return Graph.observed(data.pair_counts(), min_labels, data.ordered)
     else:
-        edges = np.asarray(square_by_name(graph, data.items, name="graph"))
+        try:
+            edges = np.asarray(square_by_name(graph, data.items, name="graph"))
+        except ValueError as error:
+            if isinstance(error, DmlrankError):
+                raise
+            # Rows of different lengths.
+            edges = np.empty(0, dtype=bool)
     return given_graph(edges, data.n_items, option="graph=", words="'observed', 'complete'")
 
 

@@ -137,8 +137,8 @@ def terms_of(features: str) -> tuple[Term, ...]:
         return tuple(ModelDesc.from_formula("~ " + _balanced(features)).rhs_termlist)
     except RecursionError:
         raise FormulaError(
-            f"the features are nested too deeply to be read ({len(features):,} characters); many columns of numbers are "
-            f"one column of vectors, or an array of the caller with a row per row of the data"
+            f"the features are nested too deeply to be read ({len(features):,} characters); many columns of numbers "
+            f"can be one column of vectors, or an array of the caller with a row per row of the data"
         ) from None
     except (PatsyError, AssertionError) as error:  # patsy asserts that & and other odd marks join something
         why = getattr(error, "message", "an operator stands where a feature is expected")

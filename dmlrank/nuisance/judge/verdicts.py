@@ -171,7 +171,7 @@ def _from_array(values: Any, data: PreferenceData) -> JudgeRatings:
     shape = (data.n_contexts, data.n_items, data.n_items)
     try:
         table = np.asarray(values, dtype=float)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise OptionTypeError(
             f"judge= is a {type(values).__name__}; allowed: a column of the data or several, a frame, an array "
             f"(contexts, models, models, q), a function that returns one, or a mapping of names to these"

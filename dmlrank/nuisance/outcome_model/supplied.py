@@ -24,7 +24,7 @@ def checked_mu(mu: Any, data: PreferenceData) -> FloatArray:
     """
     try:
         table = np.asarray(mu, dtype=float)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise OptionTypeError(f"mu= is a {type(mu).__name__}; needed is an array of probabilities") from None
     n_items = data.n_items
     shape = (data.n_contexts, n_items, n_items, data.n_categories)

@@ -13,7 +13,7 @@ from ...data.formula.parse import names_in, one_sided
 from ...data.frames import too_large
 from ...data.graph import Graph
 from ...data.preferences import Cells, FloatArray, IntArray, PreferenceData
-from ...exceptions import DataError, FormulaError, MissingDataError, NuisanceError, OptionTypeError, listed
+from ...exceptions import DataError, FormulaError, MissingDataError, NuisanceError, OptionError, OptionTypeError, listed
 from .all_pairs import GivenPairs
 from .estimate import Propensity
 
@@ -111,6 +111,8 @@ def is_plan(value: object) -> bool:
 
 def check_propensity(propensity: Any) -> None:
     """Raise :class:`OptionTypeError` unless ``propensity`` is a word, a function, a plan or an array (n, K, K)."""
+    if isinstance(propensity, str) and not propensity:
+        raise OptionError("propensity='' names no column; allowed: 'estimate', 'marginal', the name of a column")
     if isinstance(propensity, str) or is_plan(propensity) or callable(propensity):
         return
     try:
