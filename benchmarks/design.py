@@ -17,7 +17,7 @@ import threading
 import time
 import warnings
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -176,7 +176,8 @@ def fitted(seeds: int, first_seed: int = 0, n: int = 1500, budget: float = 2000)
         mu = simulator.mu(x)
         for name in FUNCTIONALS:
             fit = pilot.update(functional=name)
-            plan = fit.design(budget, newdata=pd.DataFrame({"question_id": range(n), "x0": x[:, 0], "x1": x[:, 1]}))
+            new = pd.DataFrame({"question_id": range(n), "x0": x[:, 0], "x1": x[:, 1]})
+            plan = _by_context(fit.design(budget, newdata=new, from_scratch=True))
             even = dr.design(
                 plan.specification.problem.mu, name, budget=budget, min_propensity=plan.specification.uniform(budget)
             )
@@ -220,7 +221,7 @@ def plans_of_verdicts(folder: str | Path, share: float) -> Iterator[tuple[str, p
             n_jobs=1,
         )
     for name, contrasts in (("all scores", None), ("top three", dr.Top(3))):
-        plan = fit.design(share * len(verdicts), contrasts=contrasts)
+        plan = _by_context(fit.design(share * len(verdicts), contrasts=contrasts, from_scratch=True))
         yield name, verdicts, plan, _verdict_cells(verdicts, plan)
 
 
@@ -248,6 +249,16 @@ def grid(folder: str, seeds: int, share: float = 0.1) -> pd.DataFrame:
             }
         )
     return pd.DataFrame(rows)
+
+
+def _by_context(plan: dr.Plan) -> dr.Plan:
+    """The same plan with a row for every context, where a plan joins contexts with equal probabilities."""
+    problem, solution = plan.specification.problem, plan.solution
+    rows = problem.rows_of(slice(0, problem.n_contexts))
+    return dr.Plan(
+        replace(plan.specification, problem=problem.of_contexts(problem.mu[rows])),
+        replace(solution, propensity=solution.propensity[rows]),
+    )
 
 
 def _verdict_cells(verdicts: pd.DataFrame, plan: dr.Plan) -> np.ndarray:

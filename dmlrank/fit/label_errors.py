@@ -87,7 +87,9 @@ def one_step_label_errors(
 def likelihood_uniform_pairs(
     data: PreferenceData, setup: Setup, fitted: BradleyTerryFit, clusters: Clusters | None
 ) -> UniformPairs | None:
-    """The same of maximum likelihood, which counts votes and knows no propensities."""
+    """The same of maximum likelihood, which counts votes, knows no propensities and takes both orders as one pair."""
+    if setup.weights.mirrored:
+        data = data.unordered()
     cells = data.cells
     mu = fitted.probabilities(data.n_categories)[cells.first, cells.second]
     errors = LabelErrors(

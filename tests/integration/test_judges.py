@@ -281,7 +281,7 @@ def test_several_judges_are_at_least_as_good_as_one(battles, fitted):
 def test_command_line(battles, tmp_path, capsys):
     path = tmp_path / "battles.csv"
     battles.to_csv(path, index=False)
-    options = ["--context", "question_id", "--no-position-bias", "--rng", "0", "--n-jobs", "1", "--min-labels", "2"]
+    options = ["--context", "question_id", "--position-bias", "no", "--rng", "0", "--n-jobs", "1", "--min-labels", "2"]
     assert main(["fit", FORMULA, str(path), "--functional", "bt", "--judge", "verdict", *options]) == 0
     shown = capsys.readouterr().out
     assert "Verdicts of verdict on 3,000 pairs" in shown
@@ -292,7 +292,7 @@ def test_verdicts_in_a_file_of_their_own(battles, fitted, tmp_path, capsys):
     path, other = tmp_path / "battles.csv", tmp_path / "verdicts.csv"
     battles.drop(columns="verdict").to_csv(path, index=False)
     battles[["question_id", "model_a", "model_b", "verdict"]].to_csv(other, index=False)
-    options = ["--context", "question_id", "--no-position-bias", "--rng", "0", "--n-jobs", "1", "--min-labels", "2"]
+    options = ["--context", "question_id", "--position-bias", "no", "--rng", "0", "--n-jobs", "1", "--min-labels", "2"]
     call = ["fit", FORMULA, str(path), "--functional", "bt", *options, "--csv", str(tmp_path / "out.csv")]
     assert main([*call, "--judge-file", str(other)]) == 0
     np.testing.assert_allclose(pd.read_csv(tmp_path / "out.csv")["std_error"], fitted.tidy()["std_error"], rtol=1e-10)

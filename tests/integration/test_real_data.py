@@ -14,6 +14,7 @@ import statsmodels.api as sm
 import dmlrank as dr
 
 FUNCTIONALS = ("borda", "bt", "rank_centrality")
+REPEATED = "3,195 of 3,355 contexts repeat a value of 'prompt' under another 'vote'"
 
 
 @pytest.fixture(scope="module")
@@ -51,12 +52,25 @@ def test_chatbot_arena_averages_repeated_prompts(arena):
 def test_by_default_pairs_with_few_labels_are_left_out_and_borda_warns(folder):
     battles = dr.datasets.read_chatbot_arena(folder / "chatbot_arena" / "human.json")
     formula = "winner ~ 1 | model_a + model_b"
-    with pytest.warns(dr.DmlrankWarning, match=r"incomplete graph \(177 of 190 pairs\)"):
-        dr.dml_rank(formula, battles, context="question_id", rng=0)
-    # Pairs with ten labels are enough for a graph, but their log-odds are noisy.
-    with pytest.warns(dr.DmlrankWarning, match="too few labels for this functional") as caught:
-        assert dr.dml_rank(formula, battles, functional="bt", context="question_id", rng=0).graph.n_edges == 177
-    assert not any("incomplete graph" in str(w.message) for w in caught)
+    # Some pairs have ten labels, but not in both orders: by default order is ignored, and they stay.
+    for position_bias, n_pairs in (("auto", 186), (True, 177)):
+        options = {"context": "question_id", "position_bias": position_bias, "rng": 0}
+        with pytest.warns(dr.DmlrankWarning, match=rf"incomplete graph \({n_pairs} of 190 pairs\)"):
+            default = dr.dml_rank(formula, battles, **options)
+        # Pairs with ten labels are enough for a graph, but their log-odds are noisy.
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            assert dr.dml_rank(formula, battles, functional="bt", **options).graph.n_edges == n_pairs
+        messages = [str(w.message) for w in caught]
+        assert any("too few labels for this functional" in text for text in messages)
+        assert not any("incomplete graph" in text for text in messages)
+        # The rarer pairs that stay decide a standard error, and the fit says so.
+        decided = any("rests on the equivalent of 9 of 26,910 prompts" in text for text in messages)
+        assert decided == (position_bias == "auto")
+        if position_bias == "auto":
+            with pytest.warns(dr.DmlrankWarning, match="incomplete graph"):
+                ignored = default.update(position_bias=False)
+            pd.testing.assert_series_equal(default.params, ignored.params)
 
 
 def test_mt_bench_with_prompts_and_judges_clustered(folder):
@@ -71,7 +85,8 @@ def test_mt_bench_with_prompts_and_judges_clustered(folder):
     assert (result.nobs, result.nvotes) == (160, 3355)
     assert result.estimates.covariance.n_clusters == (80, 65)
     votes = votes.assign(vote=range(len(votes)))
-    independent = dr.dml_rank(formula, votes, context="vote", propensity="marginal", tune=tune, rng=0)
+    with pytest.warns(dr.DmlrankWarning, match=REPEATED):
+        independent = dr.dml_rank(formula, votes, context="vote", propensity="marginal", tune=tune, rng=0)
     assert (result.bse / independent.bse).median() > 1.2
 
 
@@ -92,6 +107,8 @@ def test_maximum_likelihood_is_statsmodels_glm_and_the_published_ranking(folder)
         fitted = glm.fit(tol=1e-14, maxiter=100, **kwds)
         np.testing.assert_allclose(ours.params, sum_zero @ fitted.params, rtol=0, atol=1e-8)
         expected = sum_zero @ fitted.cov_params() @ sum_zero.T
+        # Two pairs have votes that all say the same in one order, but not in both: nothing is added for them.
+        assert ours.diagnostics.pairs_without_variation == 0
         np.testing.assert_allclose(ours.cov_params(), expected, rtol=0, atol=1e-8 * np.abs(expected).max())
 
 
@@ -137,7 +154,8 @@ def test_first_place_of_mt_bench_is_open_once_votes_are_not_taken_as_independent
     by_prompt = {"context": ["question_id", "turn"], "cov_type": "cluster", "cov_kwds": groups}
     clustered = dr.dml_rank(formula, votes, **options, **by_prompt)
     votes = votes.assign(vote=range(len(votes)))
-    independent = dr.dml_rank(formula, votes, context="vote", propensity="marginal", **options)
+    with pytest.warns(dr.DmlrankWarning, match=REPEATED):
+        independent = dr.dml_rank(formula, votes, context="vote", propensity="marginal", **options)
     p = []
     for result in (independent, clustered):
         frame = result.t_test_pairwise().result_frame.set_index(["first", "second"])
@@ -176,13 +194,17 @@ def test_judges_of_the_arena_where_nine_in_ten_votes_are_hidden(folder):
     formula = "winner ~ 1 | model_a + model_b"
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", dr.DmlrankWarning)
-        whole = dr.dml_rank(formula, battles, edge_weights="counts", **options)
+        every = dr.dml_rank(formula, battles, edge_weights="counts", **options)
         with pytest.raises(dr.DmlrankError, match="cancels out of the estimate"):
-            whole.update(judge="gpt-4")
-        counts = whole.steps.data.pair_counts()
-        fixed = {"graph": whole.graph, "edge_weights": (counts + counts.T).astype(float)}
+            every.update(judge="gpt-4")
+        counts = every.steps.data.pair_counts()
         kept = np.random.default_rng(0).random(len(battles)) < 0.1
         some = battles.assign(winner=battles["winner"].where(kept))
+        # Five pairs lose all their votes. Scores made of them have no intervals, so both fits leave them out.
+        graph = dr.dml_rank(formula, some, edge_weights="counts", **options).graph
+        assert (every.graph.n_edges, graph.n_edges) == (190, 185)
+        fixed = {"graph": graph, "edge_weights": (counts + counts.T) * graph.edges.astype(float)}
+        whole = dr.dml_rank(formula, battles, **fixed, **options)
         humans = dr.dml_rank(formula, some, **fixed, **options)
         good, poor = (humans.update(judge=name) for name in files)
     assert 0.85 < good.judge.variance_ratio.mean() < 0.95

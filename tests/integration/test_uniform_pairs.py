@@ -135,6 +135,15 @@ def test_nothing_changes_without_such_pairs(estimator):
     assert not result.diagnostics.warnings
 
 
+def test_maximum_likelihood_takes_both_orders_of_a_pair_as_one():
+    data = votes([vote for pair in ("ab", "ac", "bc") for vote in mixed(*pair, 60)])
+    # a wins wherever it is shown before b, and loses wherever it is shown after it.
+    data["winner"] = data["winner"].mask(data["model_a"].isin(["a", "b"]) & data["model_b"].isin(["a", "b"]), "model_a")
+    result = dr.dml_rank(PLAIN, data, functional="bt", estimator="bt_mle", rng=0)
+    assert set(zip(data["model_a"], data["model_b"], strict=True)) >= {("a", "b"), ("b", "a")}
+    assert result.diagnostics.pairs_without_variation == 0
+
+
 def test_linear_case_written_out():
     """The covariance of the scores is that of the influence values and c / N per lost pair."""
     data = hopeless()
