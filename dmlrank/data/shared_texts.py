@@ -90,7 +90,9 @@ def find_shared_texts(features: str, columns: Mapping[str, Any]) -> SharedTexts 
     rich = {name: code for name, column in columns.items() if (code := _text_code(column, name in read)) is not None}
     numbers = [name for name, column in columns.items() if _is_fraction(column)]
     if len(numbers) >= _COLUMNS:
-        code = _joint_code([np.asarray(columns[name]) for name in numbers])
+        several = [np.asarray(columns[name]) for name in numbers]
+        missing = np.logical_and.reduce([np.isnan(column) for column in several])
+        code = _own_where_missing(np.where(missing, -1, _joint_code(several)))
         rich |= {", ".join(numbers): code} if _is_rich(code) else {}
     if not rich:
         return None
@@ -165,14 +167,26 @@ def _text_code(column: Any, by_function: bool) -> IntArray | None:
     """The text of each context, (n,); None where the column does not tell texts apart."""
     if isinstance(column, pd.Series):
         if is_vector_column(column):
-            if not any(map(_has_fractions, islice(each_vector(column), _LOOKED_AT))):
+            vectors = list(islice(each_vector(column), _LOOKED_AT))
+            if max(map(len, vectors), default=0) < 2 or not any(map(_has_fractions, vectors)):
                 return None
         elif not (by_function and _is_text(column)):
             return None
     elif column.ndim != 2 or column.shape[1] < 2 or not _has_fractions(column[:_LOOKED_AT]):
         return None
-    code = _own_where_missing(value_codes(column))
+    code = value_codes(column)
+    code = _own_where_missing(np.where(_holds_nothing(column), -1, code))
     return code if _is_rich(code) else None
+
+
+def _holds_nothing(column: Any) -> NDArray[np.bool_]:
+    """Contexts, (n,), whose vector is missing: all of its numbers are NaN."""
+    if isinstance(column, pd.Series) and not is_vector_column(column):
+        return np.zeros(len(column), dtype=bool)
+    vectors = each_vector(column) if isinstance(column, pd.Series) else column
+    return np.fromiter(
+        (v.dtype.kind == "f" and bool(np.isnan(v).all()) for v in vectors), dtype=bool, count=len(column)
+    )
 
 
 def _is_text(column: Any) -> bool:

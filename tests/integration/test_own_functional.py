@@ -152,6 +152,7 @@ def test_singular_covariances_are_named(battles, known):
         dr.dml_rank(formula, battles.frame, functional=shares, **options)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
+        warnings.filterwarnings("ignore", "the given propensities do not fit", dr.DmlrankWarning)
         named = Custom(Borda(HALF).value, interior=False, fixed=np.ones(4))
         dr.dml_rank(formula, battles.frame, functional=named, **options)
 

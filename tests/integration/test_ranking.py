@@ -188,7 +188,7 @@ def test_single_tests_with_margins(result):
     ("options", "error", "said"),
     [
         ({"method": "tukey"}, OptionError, "method='tukey' is not known"),
-        ({"side": "greater"}, OptionError, "side='greater' is not known"),
+        ({"side": "higher"}, OptionError, "side='higher' is not known"),
         ({"side": "equivalence"}, OptionError, "needs a margin above zero"),
         ({"side": "noninferiority", "delta": -1}, OptionError, "needs a margin above zero"),
         ({"side": "larger", "delta": "1"}, OptionTypeError, "needed is a finite number"),
