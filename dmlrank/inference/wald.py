@@ -20,6 +20,8 @@ from .hypotheses import HypothesisLike, LinearHypothesis, read_hypothesis
 
 # A row's free part below this share of the row lies in the gauge.
 _FIXED = 1e-9
+# Share of its terms that a variance has by rounding.
+_ROUNDING = 1e-13
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -153,7 +155,9 @@ def t_test(
         if free[row] <= _FIXED * np.linalg.norm(matrix[row]):
             constant = round(float(matrix[row] @ estimates.estimate), 12) + 0.0  # no minus zero
             raise HypothesisError(f"{label!r} is the constant {constant:.4g} whatever the data say: {estimates.reason}")
-        if not matrix[row] @ covariance.matrix @ matrix[row] > 0:
+        # Whether terms cancel to nothing or to their last digits depends on the order in which they are summed.
+        terms = np.abs(matrix[row]) @ np.abs(covariance.matrix) @ np.abs(matrix[row])
+        if not matrix[row] @ covariance.matrix @ matrix[row] > _ROUNDING * terms:
             raise HypothesisError(f"{label!r} has a standard error of zero: it does not vary in these data")
     if alternative.side != "two-sided":
         std_errors = np.sqrt(np.einsum("jd,de,je->j", matrix, covariance.matrix, matrix))
