@@ -93,3 +93,17 @@ def test_few_clusters_need_no_folds_that_nobody_uses(battles):
 def test_odd_options_of_a_plan(options, error):
     with pytest.raises(error, match=r"needed is|is no floor"):
         dr.design(np.full((20, 3, 3, 2), 0.5), "bt", budget=10, **options)
+
+
+@pytest.mark.parametrize("known", [slice(None), slice(None, None, 2)])
+def test_verdicts_on_part_of_the_pairs_beside_an_array_of_propensities(known):
+    battles = dr.datasets.simulate_arena(n=600, rng=0)
+    verdict = battles["winner"].fillna("tie")
+    battles["verdict"] = verdict[known].reindex(verdict.index)
+    battles.loc[::3, "winner"] = None
+    table, options = np.full((600, 8, 8), 1 / 60), {**OPTIONS, "judge": "verdict"}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", dr.DmlrankWarning)
+        given = dr.dml_rank(FORMULA, battles, **{**options, "propensity": table})
+        called = dr.dml_rank(FORMULA, battles, **{**options, "propensity": lambda contexts, models: table})
+    np.testing.assert_array_equal(given.params, called.params)
