@@ -279,11 +279,18 @@ def _tokenize(formula: str) -> list[_Token]:
             tokens.append(_Token(text, origin.start, origin.end, depth))
             depth += text in ("(", "[", "{")
     except PatsyError as error:
-        quoted = re.findall("`([^`]+)`", formula)
-        names = " and ".join(f"Q({name!r})" for name in quoted[:3]) if quoted else 'Q("a name")'
-        advice = f"; a column with an odd name is written {names}, not in backticks" if "`" in formula else ""
-        raise FormulaError(f"{formula!r} cannot be read: {error.message}{advice}") from None
+        raise FormulaError(f"{formula!r} cannot be read: {error.message}{_backtick_advice(formula)}") from None
+    # From Python 3.12 on the tokenizer hands backticks through instead of refusing them.
+    if any(token.text == "`" for token in tokens):
+        raise FormulaError(f"{formula!r} cannot be read: it has a backtick{_backtick_advice(formula)}")
     return tokens
+
+
+def _backtick_advice(formula: str) -> str:
+    """How the columns are written that stand in backticks; nothing where there are none."""
+    quoted = re.findall("`([^`]+)`", formula)
+    names = " and ".join(f"Q({name!r})" for name in quoted[:3]) if quoted else 'Q("a name")'
+    return f"; a column with an odd name is written {names}, not in backticks" if "`" in formula else ""
 
 
 def _only(tokens: Sequence[_Token], mark: str, formula: str) -> int:
