@@ -274,10 +274,6 @@ class DesignProblem:
         known = LabelVariances(variance, directions[self.pairs.first, self.pairs.second])
         return mean, covariance, replace(self, known=known)
 
-    def score_moments(self) -> tuple[FloatArray, FloatArray]:
-        """Mean score and covariance of the scores between contexts, (K,) and (K, K); zero where contexts are fixed."""
-        return self.scanned()[:2]
-
     def label_information(self, metric: FloatArray, propensity: FloatArray | None = None) -> FloatArray:
         """Information of a label of every cell, (g, m): the trace of metric times M, its share in the covariance.
 

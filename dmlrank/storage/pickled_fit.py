@@ -34,8 +34,7 @@ from ..options import Options
 
 T = TypeVar("T")
 
-# The first format neither packed the bytes nor kept large arrays apart.
-_FORMAT, _PLAIN_FORMAT = 2, 1
+_FORMAT = 1
 # Bytes from which an array is stored once, however often it occurs.
 _LARGE = 10_000
 _SOURCE, _FEATURES = "source", "features"
@@ -135,14 +134,11 @@ def revive(version: int, reading: bytes, steps: bytes) -> Steps:
     StorageError
         If they were stored by another version, or the formula now gives other features.
     """
-    if version not in (_FORMAT, _PLAIN_FORMAT):
+    if version != _FORMAT:
         raise StorageError(f"the file has data in format {version}; this version of dmlrank reads format {_FORMAT}")
-    arrays: dict[str, np.ndarray] = {}
-    if version == _FORMAT:
-        reading = zlib.decompress(reading)
-        steps, arrays = pickle.loads(zlib.decompress(steps))
+    plain, arrays = pickle.loads(zlib.decompress(steps))
     try:
-        formula, frame, names, options = pickle.loads(reading)
+        formula, frame, names, options = pickle.loads(zlib.decompress(reading))
     except (ImportError, AttributeError) as error:
         raise StorageError(
             f"something that the formula or an option uses cannot be imported any more: {error}"
@@ -154,7 +150,7 @@ def revive(version: int, reading: bytes, steps: bytes) -> Steps:
             read = read_source(source, Reading.of(options))
         except DmlrankError as error:
             raise StorageError(f"the data cannot be read as they were when the result was saved: {error}") from error
-    loaded = _Unpickler(steps, {_SOURCE: source, _FEATURES: read.feature_map, **arrays}).load()
+    loaded = _Unpickler(plain, {_SOURCE: source, _FEATURES: read.feature_map, **arrays}).load()
     if not isinstance(loaded, Steps) or not _alike(loaded.data.x, read.x):
         raise StorageError(
             f"the features {parse_formula(formula).features!r} come out otherwise than when the result was saved: do "

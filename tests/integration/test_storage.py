@@ -578,12 +578,3 @@ def test_large_arrays_are_stored_once_and_packed(draw_battles, rank, tmp_path):
     loaded = dr.load(tmp_path / "fit.pkl")
     assert loaded.steps.evaluated.target.value is loaded.steps.evaluated.win_share.value
     np.testing.assert_array_equal(loaded.influence, result.influence)
-
-
-def test_files_of_the_first_format_are_still_read(results):
-    """It neither packed the bytes nor kept arrays apart."""
-    steps = results.steps
-    stored = pickled_fit.store_steps(steps)
-    revived = pickled_fit.revive(1, zlib.decompress(stored.reading), pickled_fit._dump(steps, "a step"))
-    np.testing.assert_array_equal(revived.influence.value, steps.influence.value)
-    np.testing.assert_array_equal(revived.covariance.matrix, steps.covariance.matrix)
