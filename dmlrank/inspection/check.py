@@ -12,7 +12,7 @@ import pandas as pd
 from .._utils.number_text import p_value_clause
 from ..data.graph import Graph
 from .cost import Cost
-from .counts import OrderTest, PositionEffect, Repeats
+from .counts import FirstPositionWins, OrderTest, Repeats
 
 _WIDTH = 94
 _TITLE = "Check before a fit"
@@ -61,7 +61,7 @@ class Check:
     components : tuple of tuple of str
         Models of every connected component, the largest first.
     order : OrderTest
-    position : PositionEffect
+    position : FirstPositionWins
     repeats : Repeats
     same_prompt : dict of str to int
         Contexts that repeat a value of a text, vector or number that tells nearly all contexts apart.
@@ -99,7 +99,7 @@ class Check:
     graph: Graph
     components: tuple[tuple[str, ...], ...]
     order: OrderTest
-    position: PositionEffect
+    position: FirstPositionWins
     repeats: Repeats
     same_prompt: dict[str, int]
     similar_models: list[tuple[str, ...]]

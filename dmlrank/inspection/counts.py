@@ -33,7 +33,7 @@ class OrderTest:
 
 
 @dataclass(frozen=True, slots=True)
-class PositionEffect:
+class FirstPositionWins:
     """How often the model shown first wins.
 
     Attributes
@@ -117,7 +117,7 @@ def win_shares(cells: Cells, worth: FloatArray, n_items: int) -> tuple[FloatArra
     return total.reshape(n_items, n_items), square.reshape(n_items, n_items)
 
 
-def position_effect(counts: NDArray[np.int64], total: FloatArray, square: FloatArray) -> PositionEffect:
+def position_effect(counts: NDArray[np.int64], total: FloatArray, square: FloatArray) -> FirstPositionWins:
     """How often the first position wins, over all pairs.
 
     Parameters
@@ -133,14 +133,14 @@ def position_effect(counts: NDArray[np.int64], total: FloatArray, square: FloatA
     mean = np.stack([total[first, second], total[second, first]]) / n
     squares = np.stack([square[first, second], square[second, first]])
     if not n.size:
-        return PositionEffect(share, np.nan, np.nan, np.nan)
+        return FirstPositionWins(share, np.nan, np.nan, np.nan)
     weight = n[0] * n[1] / n.sum(axis=0)
     weight /= weight.sum()
     spread = (squares - n * mean**2).sum() / max(n.sum() - n.size, 1.0)
     error = float(np.sqrt((weight**2 * (spread / n).sum(axis=0)).sum()) / 2)
     adjusted = float((weight * mean.mean(axis=0)).sum())
     p_value = float(2 * norm.sf(abs(adjusted - 0.5) / error)) if error > 0 else np.nan
-    return PositionEffect(share, adjusted, error, p_value)
+    return FirstPositionWins(share, adjusted, error, p_value)
 
 
 def count_repeats(cells: Cells) -> Repeats:
