@@ -19,11 +19,11 @@ from .estimand import Setup, comparison_graph, restrict_items, set_up_likelihood
 from .fit_covariance import clustered
 from .inputs import dropped_items, influence_blocks, warn_of_dependence
 from .label_errors import likelihood_uniform_pairs, warn_of_uniform_pairs
-from .state import Source, Steps
+from .state import FitSteps, Source
 from .votes_used import warn_of_votes_left_out
 
 
-def maximum_likelihood(read: PreferenceData, o: Options, source: Source, cache: Cache) -> Steps:
+def maximum_likelihood(read: PreferenceData, o: Options, source: Source, cache: Cache) -> FitSteps:
     """The steps of a fit without first stages; those of an earlier fit stay in the cache for the way back."""
     own = cache.slot("bt_mle")
     words = "votes" if isinstance(o.graph, str) else o.graph
@@ -40,7 +40,7 @@ def maximum_likelihood(read: PreferenceData, o: Options, source: Source, cache: 
     hidden = own.call(hidden_scores_covariance, setup, fitted, uniform)
     covariance = own.call(sandwich_covariance, setup, influence, clusters, annotator=annotator, hidden=hidden)
     own.call(warn_of_uniform_pairs, data, setup, uniform, hidden=hidden, covariance=covariance)
-    return Steps(
+    return FitSteps(
         options=o,
         source=source,
         data=data,

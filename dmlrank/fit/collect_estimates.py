@@ -21,13 +21,13 @@ from .estimates import Diagnostics, Estimates, FitDescription, score_limits
 from .fit_covariance import covariance_of
 from .judge_value import judge_figures
 from .label_errors import one_sided_models
-from .state import Steps
+from .state import FitSteps
 from .votes_used import count_votes
 
 _TINY = 1e-15
 
 
-def collect(steps: Steps, given_warnings: tuple[DmlrankWarning, ...]) -> Estimates:
+def collect(steps: FitSteps, given_warnings: tuple[DmlrankWarning, ...]) -> Estimates:
     """The estimates of a fit."""
     functional, data, o = steps.setup.functional, steps.data, steps.options
     gauge = functional.gauge(data.n_items)
@@ -57,7 +57,7 @@ def collect(steps: Steps, given_warnings: tuple[DmlrankWarning, ...]) -> Estimat
     )
 
 
-def _description(steps: Steps) -> FitDescription:
+def _description(steps: FitSteps) -> FitDescription:
     data, o, weights = steps.data, steps.options, steps.setup.weights
     votes = data.pair_votes()
     ties = zip(data.categories[2:], weights.first[2:], weights.second[2:], strict=True)
@@ -90,7 +90,7 @@ def _description(steps: Steps) -> FitDescription:
     )
 
 
-def _learner(steps: Steps) -> str:
+def _learner(steps: FitSteps) -> str:
     if not steps.repetitions:
         return "none"
     if steps.options.mu is not None:
@@ -108,10 +108,10 @@ def _learner(steps: Steps) -> str:
     return name if not constant else f"{name} ({constant} folds: shares)"
 
 
-def _diagnostics(steps: Steps, given_warnings: tuple[DmlrankWarning, ...]) -> Diagnostics:
+def _diagnostics(steps: FitSteps, given_warnings: tuple[DmlrankWarning, ...]) -> Diagnostics:
     if steps.likelihood:
         return _likelihood_diagnostics(steps, steps.likelihood.log_loss, given_warnings)
-    data, first, labels = steps.data, steps.first, steps.evaluated.labels
+    data, first, labels = steps.data, steps.first, steps.one_step_result.labels
     position_effect, position_z = position_test(steps)
     if steps.extrapolation.n_pairs or not steps.estimator.valid_intervals:
         position_z = float("nan")
@@ -126,8 +126,8 @@ def _diagnostics(steps: Steps, given_warnings: tuple[DmlrankWarning, ...]) -> Di
         propensity_floored=steps.propensity.n_floored,
         position_effect=position_effect,
         position_z=position_z,
-        mu_floored=steps.evaluated.n_floored,
-        mu_entries=steps.evaluated.n_entries,
+        mu_floored=steps.one_step_result.n_floored,
+        mu_entries=steps.one_step_result.n_entries,
         pairs_left_out=steps.setup.n_left_out,
         pairs_extrapolated=steps.extrapolation.n_pairs,
         models_dropped=steps.dropped,
@@ -139,7 +139,7 @@ def _diagnostics(steps: Steps, given_warnings: tuple[DmlrankWarning, ...]) -> Di
         doubts=tuple(str(one) for one in given_warnings if isinstance(one, IntervalWarning)),
         floor=first.floor if steps.setup.functional.interior else 0.0,
         subsample=0 if first.sample is None else len(first.sample),
-        subsample_price=first.evaluated.target.subsample_inflation,
+        subsample_price=first.one_step_result.target.subsample_inflation,
         propensity_factor=steps.propensity_factor,
         **_validity(steps),
         pairs_without_variation=0 if steps.uniform is None else len(steps.uniform.pairs),
@@ -147,7 +147,7 @@ def _diagnostics(steps: Steps, given_warnings: tuple[DmlrankWarning, ...]) -> Di
     )
 
 
-def _validity(steps: Steps) -> dict[str, float]:
+def _validity(steps: FitSteps) -> dict[str, float]:
     validity, errors = steps.validity, steps.covariance.std_errors
     if validity is None:
         return {}
@@ -159,7 +159,7 @@ def _validity(steps: Steps) -> dict[str, float]:
     }
 
 
-def position_test(steps: Steps) -> tuple[float, float]:
+def position_test(steps: FitSteps) -> tuple[float, float]:
     """How much being shown first helps, and its z statistic.
 
     Where order matters it is a debiased score of its own. Where it is assumed not to, the residuals of pairs shown one
@@ -175,14 +175,14 @@ def position_test(steps: Steps) -> tuple[float, float]:
     cells, weights = steps.data.cells, steps.setup.weights
     gap = np.subtract(weights.first, weights.second)
     turned = np.where(cells.flipped, -1.0, 1.0)
-    residual = turned * ((cells.y - steps.evaluated.cell_mu) @ gap)
+    residual = turned * ((cells.y - steps.one_step_result.cell_mu) @ gap)
     unit = steps.data.seed_order if steps.clusters is None else steps.clusters.prompt
     spread = np.sqrt((np.bincount(unit[cells.context], weights=residual) ** 2).sum())
     both = cells.flipped.any() and not cells.flipped.all()
     return float(residual.mean()), float(residual.sum() / spread) if both and spread > 0 else float("nan")
 
 
-def _likelihood_diagnostics(steps: Steps, loss: float, given_warnings: tuple[DmlrankWarning, ...]) -> Diagnostics:
+def _likelihood_diagnostics(steps: FitSteps, loss: float, given_warnings: tuple[DmlrankWarning, ...]) -> Diagnostics:
     return Diagnostics(
         log_loss=loss,
         log_loss_constant=float(np.log(2)),
@@ -205,13 +205,13 @@ def _likelihood_diagnostics(steps: Steps, loss: float, given_warnings: tuple[Dml
     )
 
 
-def _one_sided(steps: Steps) -> tuple[str, ...]:
+def _one_sided(steps: FitSteps) -> tuple[str, ...]:
     """Models that won, lost or tied everything."""
     sides = one_sided_models(steps.data, steps.setup)
     return tuple(name for names in sides.values() for name in names)
 
 
-def _on_graph(steps: Steps) -> FloatArray:
+def _on_graph(steps: FitSteps) -> FloatArray:
     cells = steps.data.cells
     return steps.propensity.cells[steps.setup.graph.edges[cells.first, cells.second]]
 

@@ -17,11 +17,11 @@ from ..inference.covariance import (
     two_way_contexts,
 )
 from ..inference.resampling import MULTIPLIERS, MultiplierBootstrap
-from .state import Steps
+from .state import FitSteps
 
 
 def covariance_of(
-    steps: Steps,
+    steps: FitSteps,
     influence: InfluenceFunction,
     gauge: FloatArray,
     estimates: FloatArray | None = None,
@@ -32,7 +32,7 @@ def covariance_of(
 
     Parameters
     ----------
-    steps : Steps
+    steps : FitSteps
     influence : InfluenceFunction
         Of d scores, averaged over repetitions.
     gauge : ndarray, shape (d, g)
@@ -123,12 +123,12 @@ def clustered(
     return one_way(influence, clusters.prompt, gauge)
 
 
-def multiplier_bootstrap(steps: Steps, kind: str, factor: float, seed: int) -> MultiplierBootstrap:
+def multiplier_bootstrap(steps: FitSteps, kind: str, factor: float, seed: int) -> MultiplierBootstrap:
     """Bootstrap draws from the independent units of the fit's covariance.
 
     Parameters
     ----------
-    steps : Steps
+    steps : FitSteps
     kind : str
         Kind of multipliers.
     factor : float

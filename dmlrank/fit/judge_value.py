@@ -22,7 +22,7 @@ from ..nuisance.judge.verdicts import Verdicts
 from ..nuisance.outcome_model.cross_fit import fit_all
 from ..nuisance.outcome_model.user_learners import is_own
 from .fit_covariance import covariance_of
-from .state import Repetition, Steps
+from .state import FitSteps, Repetition
 
 _SAME = 1e-9
 
@@ -78,7 +78,7 @@ class JudgeFigures:
     worth: float
 
 
-def judge_figures(steps: Steps) -> JudgeFigures | None:
+def judge_figures(steps: FitSteps) -> JudgeFigures | None:
     """What a fit says of its judges; None where it has none."""
     verdicts, data = steps.verdicts, steps.data
     if verdicts is None:
@@ -105,7 +105,7 @@ def judge_figures(steps: Steps) -> JudgeFigures | None:
     )
 
 
-def without_judge(steps: Steps) -> tuple[Influence, Covariance]:
+def without_judge(steps: FitSteps) -> tuple[Influence, Covariance]:
     """The estimate of the same fit without its judge: the same folds, propensities and labels."""
     o, wanted, made = steps.options, Estimands(steps.setup.functional), []
     for r in steps.repetitions:
@@ -119,18 +119,18 @@ def without_judge(steps: Steps) -> tuple[Influence, Covariance]:
     return influence, covariance_of(steps, influence, gauge, each, hidden=hidden)
 
 
-def _floor(r: Repetition, steps: Steps) -> float:
+def _floor(r: Repetition, steps: FitSteps) -> float:
     if not steps.setup.functional.interior or not isinstance(steps.options.floor, str):
         return r.floor
     return select_floor(HeldOutLabels.of(r.mu_without_judge, steps.data))
 
 
-def judge_alone(steps: Steps, verdicts: Verdicts) -> tuple[Influence, Covariance]:
+def judge_alone(steps: FitSteps, verdicts: Verdicts) -> tuple[Influence, Covariance]:
     """What the judge's verdicts give in place of the votes, estimated in the same way: its ranking, with its error.
 
     Parameters
     ----------
-    steps : Steps
+    steps : FitSteps
         Of a fit with a judge.
     verdicts : Verdicts
         Its verdicts, which are probabilities of the categories.
@@ -247,7 +247,7 @@ def _known(verdicts: Verdicts) -> NDArray[np.bool_]:
     return np.asarray(~np.isnan(verdicts.shares).any(axis=2))
 
 
-def _losses(steps: Steps, verdicts: Verdicts) -> FloatArray:
+def _losses(steps: FitSteps, verdicts: Verdicts) -> FloatArray:
     """Log-loss at the labelled pairs that were judged, (3,), in the first repetition."""
     first = steps.repetitions[0]
     seen = np.flatnonzero(verdicts.label >= 0)

@@ -19,7 +19,7 @@ from ..functionals.base import is_linear
 from ..inference.covariance import Covariance
 from ..nuisance.propensity_model.estimate import Propensity
 from .estimand import Setup
-from .state import Steps
+from .state import FitSteps
 
 # Share of a variance from which labels without variation decide it.
 _NOTABLE = 0.5
@@ -31,7 +31,7 @@ _WON, _LOST, _TIED = "won all their votes", "lost all their votes", "tied in all
 def one_step_uniform_pairs(
     data: PreferenceData,
     setup: Setup,
-    evaluated: Sequence[OneStepResult],
+    one_step_results: Sequence[OneStepResult],
     propensities: Sequence[Propensity],
     *,
     corrections: Sequence[JudgeCorrection | None],
@@ -44,20 +44,20 @@ def one_step_uniform_pairs(
     ----------
     data : PreferenceData
     setup : Setup
-    evaluated, propensities, corrections : sequence
+    one_step_results, propensities, corrections : sequence
         Of each repetition.
     clusters : Clusters or None
     context_weight : ndarray, shape (n,), or None
     """
     errors = one_step_label_errors(
-        data, evaluated, propensities, corrections=corrections, clusters=clusters, context_weight=context_weight
+        data, one_step_results, propensities, corrections=corrections, clusters=clusters, context_weight=context_weight
     )
     return find_uniform_pairs(errors, data, setup.weights, setup.graph.edges)
 
 
 def one_step_label_errors(
     data: PreferenceData,
-    evaluated: Sequence[OneStepResult],
+    one_step_results: Sequence[OneStepResult],
     propensities: Sequence[Propensity],
     *,
     corrections: Sequence[JudgeCorrection | None],
@@ -66,8 +66,8 @@ def one_step_label_errors(
 ) -> LabelErrors:
     """What every label adds to the error of a one-step estimate, a mean over repetitions; see above."""
     cells, expected = data.cells, []
-    for one, correction in zip(evaluated, corrections, strict=True):
-        mu = one.cell_mu
+    for result, correction in zip(one_step_results, corrections, strict=True):
+        mu = result.cell_mu
         if correction is not None:
             mu = np.where((correction.label >= 0)[:, None], correction.m[correction.label], mu)
         expected.append(mu)
@@ -77,7 +77,7 @@ def one_step_label_errors(
     return LabelErrors(
         cells=cells,
         weight=weight,
-        mu=np.mean([one.cell_mu for one in evaluated], axis=0),
+        mu=np.mean([result.cell_mu for result in one_step_results], axis=0),
         residual=cells.y - np.mean(expected, axis=0),
         unit=cells.context if clusters is None else clusters.prompt[cells.context],
         n_units=data.n_contexts if clusters is None else len(np.unique(clusters.prompt)),
@@ -102,7 +102,7 @@ def likelihood_uniform_pairs(
     return find_uniform_pairs(errors, data, setup.weights, setup.graph.edges)
 
 
-def hidden_covariance_by_column(steps: Steps, design: FloatArray) -> FloatArray | None:
+def hidden_covariance_by_column(steps: FitSteps, design: FloatArray) -> FloatArray | None:
     """What uniform pairs hide of the covariance of the coefficients on a design, (n, P), as (P K, P K).
 
     With indicators of groups each group has uniform pairs of its own. The columns of any other design share the fit's:
@@ -112,7 +112,7 @@ def hidden_covariance_by_column(steps: Steps, design: FloatArray) -> FloatArray 
         return None
     errors = one_step_label_errors(
         steps.data,
-        [r.evaluated for r in steps.repetitions],
+        [r.one_step_result for r in steps.repetitions],
         [r.propensity for r in steps.repetitions],
         corrections=[r.judge_correction for r in steps.repetitions],
         clusters=steps.clusters,

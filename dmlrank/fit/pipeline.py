@@ -32,12 +32,12 @@ from .fit_covariance import make_covariance
 from .inputs import Reading, columns_of_later_steps, prepare_inputs, read_source
 from .label_errors import one_step_uniform_pairs, warn_of_uniform_pairs
 from .repetition import make_repetition
-from .state import Source, Steps
+from .state import FitSteps, Source
 
 _NAMED = 5
 
 
-def run(options: Options, source: Source, previous: Steps | None = None) -> Steps:
+def run(options: Options, source: Source, previous: FitSteps | None = None) -> FitSteps:
     """Carry out a fit, reusing the steps of a previous one whose sources have not changed.
 
     Parameters
@@ -45,7 +45,7 @@ def run(options: Options, source: Source, previous: Steps | None = None) -> Step
     options : Options
         Checked.
     source : Source
-    previous : Steps, optional
+    previous : FitSteps, optional
         What an earlier fit has made.
     """
     o, cache = options, Cache(previous.cache if previous else None)
@@ -58,20 +58,20 @@ def run(options: Options, source: Source, previous: Steps | None = None) -> Step
     return _with_first_stages(read, o, source, cache)
 
 
-def _with_first_stages(read: PreferenceData, o: Options, source: Source, cache: Cache) -> Steps:
+def _with_first_stages(read: PreferenceData, o: Options, source: Source, cache: Cache) -> FitSteps:
     """The steps of a fit with cross-fitted first stages."""
     estimator = estimator_named(o.estimator)
     inputs = prepare_inputs(cache, read, source, o)
     repetitions = tuple(make_repetition(cache, number, inputs, source, o) for number in range(o.n_rep))
     data, setup = inputs.data, inputs.setup
-    targets = tuple(repetition.evaluated.target for repetition in repetitions)
-    shares = [repetition.evaluated.influence("win_share") for repetition in repetitions]
+    targets = tuple(repetition.one_step_result.target for repetition in repetitions)
+    shares = [repetition.one_step_result.influence("win_share") for repetition in repetitions]
     influence = cache.call(average_influence, targets, o.estimator)
     uniform = cache.call(
         one_step_uniform_pairs,
         data,
         setup,
-        tuple(repetition.evaluated for repetition in repetitions),
+        tuple(repetition.one_step_result for repetition in repetitions),
         tuple(repetition.propensity for repetition in repetitions),
         corrections=tuple(repetition.judge_correction for repetition in repetitions),
         clusters=inputs.clusters,
@@ -104,11 +104,11 @@ def _with_first_stages(read: PreferenceData, o: Options, source: Source, cache: 
         influence,
         covariance=covariance,
         bias=bias,
-        labels=first.evaluated.labels,
+        labels=first.one_step_result.labels,
         estimator=o.estimator,
         extrapolated=inputs.extrapolation.n_pairs > 0,
     )
-    return Steps(
+    return FitSteps(
         options=o,
         source=source,
         data=data,

@@ -18,13 +18,13 @@ from ..inference.hausman import RestrictionTest, hausman_test
 from .bt_mle import hidden_scores_covariance
 from .fit_covariance import covariance_of
 from .repetition import restricted_score
-from .state import Steps
+from .state import FitSteps
 
 # Tells the draws of the restriction test from those of the fit.
 _NULL = 20
 
 
-def pair_share(steps: Steps, item: int, opponent: int) -> tuple[float, Covariance]:
+def pair_share(steps: FitSteps, item: int, opponent: int) -> tuple[float, Covariance]:
     """Share of comparisons that ``item`` wins against ``opponent``, estimated as the scores are."""
     if steps.likelihood:
         share = steps.likelihood.share_influence(steps.influence.by_context(), item, opponent)
@@ -44,7 +44,7 @@ def pair_share(steps: Steps, item: int, opponent: int) -> tuple[float, Covarianc
     return float(influence.estimate[0]), covariance_of(steps, influence, np.empty((0, 1)), each, hidden=hidden)
 
 
-def restriction_test(steps: Steps) -> RestrictionTest:
+def restriction_test(steps: FitSteps) -> RestrictionTest:
     """The restricted estimate against the projection of the same fit, with the covariance that the fit has.
 
     Where contexts are independent the statistic is held against its distribution in samples of labels from the model.
@@ -53,7 +53,7 @@ def restriction_test(steps: Steps) -> RestrictionTest:
     free = replace(free, variance_correction=None)
     gap = _difference(free, restricted)
     gauge = steps.setup.functional.gauge(steps.data.n_items).basis
-    gaps = [_difference(r.evaluated.influence("projection"), r.evaluated.target) for r in steps.repetitions]
+    gaps = [_difference(r.one_step_result.influence("projection"), r.one_step_result.target) for r in steps.repetitions]
     return hausman_test(
         restricted.estimate,
         free.estimate,
@@ -71,7 +71,7 @@ def _difference(free: InfluenceFunction, restricted: InfluenceFunction) -> Influ
     return replace(other, value=one.value - other.value, correction=one.correction - other.correction)
 
 
-def restriction_null(steps: Steps) -> RestrictedResampling:
+def restriction_null(steps: FitSteps) -> RestrictedResampling:
     """The labels' part in the difference of the two estimates, a mean over repetitions."""
     made = []
     for r in steps.repetitions:
@@ -81,7 +81,7 @@ def restriction_null(steps: Steps) -> RestrictedResampling:
     return replace(made[0], share=share, moved=moved)
 
 
-def scores_at(steps: Steps, x: FloatArray) -> FloatArray:
+def scores_at(steps: FitSteps, x: FloatArray) -> FloatArray:
     """Scores in new contexts, (n, K), from the mean of all learners' probabilities."""
     if steps.likelihood:
         return np.tile(steps.likelihood.scores, (len(x), 1))

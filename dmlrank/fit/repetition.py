@@ -97,7 +97,7 @@ def make_repetition(cache: Cache, number: int, inputs: Inputs, source: Source, o
         mu = learnt.mu
     floor = cache.call(choose_floor, data, setup, mu, floor=o.floor)
     sample = cache.call(draw_sample, data, o.subsample, seed)
-    evaluated = cache.call(
+    one_step_result = cache.call(
         one_step_estimates,
         data,
         setup,
@@ -111,7 +111,7 @@ def make_repetition(cache: Cache, number: int, inputs: Inputs, source: Source, o
         restricted=needs_all,
         n_jobs=o.n_jobs,
     )
-    return Repetition(folds, mu, propensity, evaluated, floor, sample, alone, correction, judge_propensity)
+    return Repetition(folds, mu, propensity, one_step_result, floor, sample, alone, correction, judge_propensity)
 
 
 def folds_are_used(inputs: Inputs, o: Options) -> bool:

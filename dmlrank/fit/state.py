@@ -50,7 +50,7 @@ class Repetition:
         Outcome probabilities, with a judge where there is one.
     propensity : Propensity
         P(labelled | x) at the labelled cells.
-    evaluated : OneStepResult
+    one_step_result : OneStepResult
         The one-step estimates.
     floor : float
         Smallest probability of a category; 0 where the functional needs none.
@@ -67,7 +67,7 @@ class Repetition:
     folds: Folds
     mu: MuSource
     propensity: Propensity
-    evaluated: OneStepResult
+    one_step_result: OneStepResult
     floor: float
     sample: IntArray | None
     mu_without_judge: MuSource
@@ -81,7 +81,7 @@ class Repetition:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Steps:
+class FitSteps:
     """What every step of a fit has made.
 
     An estimator with first stages has ``repetitions``, of which there is at least one, and ``validity``; maximum
@@ -175,9 +175,9 @@ class Steps:
         return self.first.propensity
 
     @property
-    def evaluated(self) -> OneStepResult:
+    def one_step_result(self) -> OneStepResult:
         """The one-step estimates of the first repetition."""
-        return self.first.evaluated
+        return self.first.one_step_result
 
     def __deepcopy__(self, memo: dict[int, object]) -> Self:
         # Nothing changes the steps of a fit, and learners of all kinds and patsy's transforms cannot be copied.
@@ -195,4 +195,4 @@ class Steps:
 
     def influence_of(self, estimand: EstimandName) -> InfluenceFunction:
         """Influence of an estimand, averaged over repetitions, not debiased for the plug-in."""
-        return self.estimator.average([r.evaluated.influence(estimand) for r in self.repetitions])
+        return self.estimator.average([r.one_step_result.influence(estimand) for r in self.repetitions])

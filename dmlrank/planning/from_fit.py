@@ -18,7 +18,7 @@ from ..data.preferences import FloatArray, IntArray
 from ..estimation.cross_fitting import MuSource, distinct_rows
 from ..exceptions import DataError, OptionError, listed
 from ..fit.estimates import Estimates
-from ..fit.state import Steps
+from ..fit.state import FitSteps
 from .design import PlannedFit, bound_graph, specify
 from .earlier_labels import EarlierLabels
 from .plan import Plan
@@ -31,7 +31,7 @@ _CHUNK, _KEPT = 2_000_000, 50_000_000
 
 
 def design_fit(
-    estimates: Estimates, steps: Steps, newdata: object, options: PlanOptions, from_scratch: bool = False
+    estimates: Estimates, steps: FitSteps, newdata: object, options: PlanOptions, from_scratch: bool = False
 ) -> Plan:
     """The plan for a fit's prompts, or for new ones where ``newdata`` is a frame of them.
 
@@ -171,7 +171,7 @@ def _in_memory(tables: Tables) -> Tables:
     return made
 
 
-def _own_tables(steps: Steps) -> tuple[Tables, IntArray | None]:
+def _own_tables(steps: FitSteps) -> tuple[Tables, IntArray | None]:
     """Out-of-fold probabilities of different contexts of the fit, and which of them each context has; None: its own."""
     data, sources = steps.data, [repetition.mu for repetition in steps.repetitions]
     shape = (data.n_items, data.n_items, data.n_categories)
@@ -188,7 +188,7 @@ def _own_tables(steps: Steps) -> tuple[Tables, IntArray | None]:
     return _in_memory(OwnTables(sources, example, data.n_contexts, shape)), row.reshape(-1)
 
 
-def _new_tables(steps: Steps, newdata: object) -> tuple[Tables, IntArray, NDArray[np.object_], tuple[str, ...]]:
+def _new_tables(steps: FitSteps, newdata: object) -> tuple[Tables, IntArray, NDArray[np.object_], tuple[str, ...]]:
     """Probabilities of different new prompts, which of them each prompt has, their identifiers, and these' columns."""
     feature_map, known = steps.data.feature_map, column_names(newdata)
     require_columns(feature_map.variables, known, "newdata")
@@ -211,7 +211,7 @@ def _new_tables(steps: Steps, newdata: object) -> tuple[Tables, IntArray, NDArra
     return _in_memory(tables), row, ids, named or ("row",)
 
 
-def _predict(steps: Steps, newdata: object) -> FloatArray:
+def _predict(steps: FitSteps, newdata: object) -> FloatArray:
     """Probabilities of new prompts, (n, K, K, C)."""
     tables, row, _, _ = _new_tables(steps, newdata)
     return tables[slice(0, len(tables))][row]

@@ -9,7 +9,7 @@ import pandas as pd
 
 from ..data.preferences import FloatArray
 from ..fit.estimates import Estimates
-from ..fit.state import Steps
+from ..fit.state import FitSteps
 from ..inference.z_tests import two_sided_p_values, z_statistics
 
 
@@ -71,12 +71,12 @@ def glance_frame(results: Estimates, critical: float, alpha: float) -> pd.DataFr
     return pd.DataFrame([row])
 
 
-def augment_frame(steps: Steps, phi: FloatArray, models: tuple[str, ...], model: str | None) -> pd.DataFrame:
+def augment_frame(steps: FitSteps, phi: FloatArray, models: tuple[str, ...], model: str | None) -> pd.DataFrame:
     """One row per labelled comparison cell, with what the first stages say of it.
 
     Parameters
     ----------
-    steps : Steps
+    steps : FitSteps
     phi : ndarray, shape (n, K)
         Influence values of the contexts.
     models : tuple of str
@@ -92,7 +92,7 @@ def augment_frame(steps: Steps, phi: FloatArray, models: tuple[str, ...], model:
         columns["fitted"] = steps.likelihood.table[cells.first, cells.second]
     else:
         columns["fold"] = steps.folds.fold[cells.context]
-        columns |= {f"prob_{name}": steps.evaluated.cell_mu[:, c] for c, name in enumerate(data.categories)}
+        columns |= {f"prob_{name}": steps.one_step_result.cell_mu[:, c] for c, name in enumerate(data.categories)}
         columns["propensity"] = steps.propensity.cells
         columns["weight"] = 1 / steps.propensity.cells
     if model is None:
@@ -102,7 +102,7 @@ def augment_frame(steps: Steps, phi: FloatArray, models: tuple[str, ...], model:
     return pd.DataFrame(_identifiers(steps, set(columns)) | columns)
 
 
-def _identifiers(steps: Steps, taken: set[str]) -> dict[str, Any]:
+def _identifiers(steps: FitSteps, taken: set[str]) -> dict[str, Any]:
     """The columns that identify each cell's context; those with a name that is taken begin with ``context_``."""
     ids = steps.data.context_ids[steps.data.cells.context]
     names = steps.options.context or ("context",)

@@ -17,7 +17,7 @@ from ..data.frames import kind_of_time, require_columns
 from ..data.preferences import FloatArray, IntArray, first_rows
 from ..data.read_votes import with_columns
 from ..exceptions import DataError, FormulaError, MissingDataError, OptionError, listed
-from ..fit.state import Steps
+from ..fit.state import FitSteps
 from .lookup import joined_names
 
 _MOST_GROUPS = 100
@@ -81,12 +81,12 @@ class ContextDesign:
         return np.column_stack([np.ones(len(table)), x]) if self.constant else x
 
 
-def read_groups(steps: Steps, columns: Sequence[str]) -> ContextGroups:
+def read_groups(steps: FitSteps, columns: Sequence[str]) -> ContextGroups:
     """Groups by the values of one or several columns; those that occur together are the groups.
 
     Parameters
     ----------
-    steps : Steps
+    steps : FitSteps
     columns : sequence of str
 
     Raises
@@ -122,12 +122,12 @@ def read_groups(steps: Steps, columns: Sequence[str]) -> ContextGroups:
     return ContextGroups(", ".join(columns), tuple(joined_names(values, ", ")), values, code.reshape(-1))
 
 
-def read_design(steps: Steps, formula: str) -> ContextDesign:
+def read_design(steps: FitSteps, formula: str) -> ContextDesign:
     """Functions of the context from ``"~ ..."``, a constant first unless the formula leaves it out.
 
     Parameters
     ----------
-    steps : Steps
+    steps : FitSteps
     formula : str
 
     Raises
@@ -186,7 +186,7 @@ def _terms(feature_map: FeatureMap, constant: bool) -> tuple[tuple[str, tuple[in
     return tuple((name, tuple(columns)) for name, columns in places.items())
 
 
-def _check_rank(steps: Steps, matrix: FloatArray, names: Sequence[str], formula: str) -> None:
+def _check_rank(steps: FitSteps, matrix: FloatArray, names: Sequence[str], formula: str) -> None:
     weight = np.ones(len(matrix)) if steps.context_weight is None else steps.context_weight
     weighted = np.sqrt(weight)[:, None] * matrix
     size = np.sqrt(np.square(weighted).sum(axis=0))
@@ -199,7 +199,7 @@ def _check_rank(steps: Steps, matrix: FloatArray, names: Sequence[str], formula:
         )
 
 
-def _context_table(steps: Steps, columns: Sequence[str], what: str) -> pd.DataFrame:
+def _context_table(steps: FitSteps, columns: Sequence[str], what: str) -> pd.DataFrame:
     """The columns, a row per context."""
     require_columns(columns, steps.data.columns.available, what)
     data = with_columns(steps.data, steps.source.data, steps.options.unlabelled, columns)
@@ -218,7 +218,7 @@ def _context_table(steps: Steps, columns: Sequence[str], what: str) -> pd.DataFr
     return data.context_table(columns)
 
 
-def _check_function_of_features(steps: Steps, columns: Sequence[str], values: FloatArray, what: str) -> None:
+def _check_function_of_features(steps: FitSteps, columns: Sequence[str], values: FloatArray, what: str) -> None:
     """Raise unless the values, (n, P), are a function of the fit's features.
 
     Where contexts with equal features differ in a value, it is none. Where they do not, the columns are accepted if the
@@ -247,7 +247,7 @@ def _check_function_of_features(steps: Steps, columns: Sequence[str], values: Fl
     )
 
 
-def _as_feature(steps: Steps, columns: Sequence[str]) -> str:
+def _as_feature(steps: FitSteps, columns: Sequence[str]) -> str:
     table = _context_table(steps, columns, "by()")
     named = {name: name if name.isidentifier() else f"Q({name!r})" for name in columns}
     return " + ".join(named[name] if table[name].dtype.kind in "fiu" else f"C({named[name]})" for name in columns)

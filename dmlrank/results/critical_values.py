@@ -8,7 +8,7 @@ import pandas as pd
 from ..exceptions import OptionError, check_choice
 from ..fit.estimates import Estimates
 from ..fit.fit_covariance import multiplier_bootstrap
-from ..fit.state import Steps
+from ..fit.state import FitSteps
 from ..inference.multiple_testing import max_t_critical_value, max_t_draws
 from ..inference.ranks import Separation, separate
 from ..inference.resampling import TStatisticDraws, differences, normal_draws
@@ -35,7 +35,7 @@ def interval_critical_value(
     method: str = "max-t",
     *,
     bootstrap: str | None = None,
-    steps: Steps | None = None,
+    steps: FitSteps | None = None,
 ) -> float:
     """Half-width of the scores' intervals in standard errors.
 
@@ -47,7 +47,7 @@ def interval_critical_value(
     method : {"max-t", "bonferroni", "none"}
     bootstrap : {"gaussian", "rademacher", "webb"}, optional
         Multiplier bootstrap in place of the normal distribution, for ``"max-t"``; it needs the steps.
-    steps : Steps, optional
+    steps : FitSteps, optional
 
     Raises
     ------
@@ -73,7 +73,7 @@ def critical_value_or_nan(estimates: Estimates, alpha: float, method: str = "max
 
 
 def _bootstrap_critical_value(
-    estimates: Estimates, steps: Steps | None, alpha: float, method: str, *, bootstrap: str
+    estimates: Estimates, steps: FitSteps | None, alpha: float, method: str, *, bootstrap: str
 ) -> float:
     if method != "max-t":
         raise OptionError(f"bootstrap={bootstrap!r} is for method='max-t', not {method!r}")
@@ -87,13 +87,13 @@ def _bootstrap_critical_value(
     return max_t_critical_value(maxima, alpha, alpha / 2, len(contrasts.first), draws.normal)
 
 
-def t_statistic_draws(estimates: Estimates, steps: Steps | None, bootstrap: str | None = None) -> TStatisticDraws:
+def t_statistic_draws(estimates: Estimates, steps: FitSteps | None, bootstrap: str | None = None) -> TStatisticDraws:
     """Joint draws of the scores' t statistics, the same for the same fit.
 
     Parameters
     ----------
     estimates : Estimates
-    steps : Steps or None
+    steps : FitSteps or None
         Needed for a bootstrap only.
     bootstrap : {"gaussian", "rademacher", "webb"}, optional
         Multipliers of the influence values; normal draws when None.
@@ -110,7 +110,7 @@ def t_statistic_draws(estimates: Estimates, steps: Steps | None, bootstrap: str 
 
 
 def separation_of_models(
-    estimates: Estimates, steps: Steps | None, alpha: float, bootstrap: str | None = None
+    estimates: Estimates, steps: FitSteps | None, alpha: float, bootstrap: str | None = None
 ) -> Separation:
     """Which models are shown to be above which."""
     return separate(estimates.estimate, estimates.covariance, t_statistic_draws(estimates, steps, bootstrap), alpha)

@@ -12,7 +12,7 @@ from .._utils.warning_collection import collected_warnings
 from ..data.preferences import FloatArray, IntArray
 from ..fit.estimates import Estimates
 from ..fit.fit_covariance import clustered
-from ..fit.state import Steps
+from ..fit.state import FitSteps
 from ..inference.covariance import covariance_of_mean
 from ..inference.joint_covariance import stack, with_blocks
 from .joint_estimates import JointEstimates
@@ -27,7 +27,7 @@ class NamedResult:
 
     name: str
     estimates: Estimates
-    steps: Steps | None
+    steps: FitSteps | None
 
 
 def joint_estimates(members: Sequence[NamedResult]) -> JointEstimates | str:
@@ -65,7 +65,7 @@ def _why_no_covariance(member: NamedResult) -> str:
     return ""
 
 
-def _match_contexts(first: Steps, other: Steps) -> IntArray | str:
+def _match_contexts(first: FitSteps, other: FitSteps) -> IntArray | str:
     """Where the first result's contexts stand in the other one, (n,), or why they are not the same."""
     if first.options.prompts != other.options.prompts:
         return "one is about new prompts, the other about these alone; give both the same prompts="
@@ -85,7 +85,7 @@ def _match_contexts(first: Steps, other: Steps) -> IntArray | str:
     return order
 
 
-def _match_order(first: Steps, other: Steps) -> IntArray | str:
+def _match_order(first: FitSteps, other: FitSteps) -> IntArray | str:
     a, b = first.data, other.data
     n = len(a.context_ids)
     if first.options.context != other.options.context:
@@ -103,7 +103,7 @@ def _match_order(first: Steps, other: Steps) -> IntArray | str:
     return "they are not of the same rows, and without context= nothing says which rows are the same prompt"
 
 
-def _same_votes(first: Steps, other: Steps) -> bool:
+def _same_votes(first: FitSteps, other: FitSteps) -> bool:
     """Whether the features and votes are the same, as those of a result and its stored copy are."""
     a, b = first.data, other.data
     pairs = [
@@ -119,7 +119,7 @@ def _same_partition(one: IntArray, two: IntArray) -> bool:
 
 
 def _stacked_estimates(
-    members: Sequence[NamedResult], steps: Sequence[Steps], orders: Sequence[IntArray]
+    members: Sequence[NamedResult], steps: Sequence[FitSteps], orders: Sequence[IntArray]
 ) -> JointEstimates:
     estimates = [member.estimates for member in members]
     centred, corrections, contexts, annotators = [], [], [], []
@@ -155,7 +155,7 @@ def _stacked_estimates(
     )
 
 
-def _annotators(steps: Steps) -> list[str]:
+def _annotators(steps: FitSteps) -> list[str]:
     """Name of the annotator of each block, for data sets code them each for itself."""
     if steps.annotator is None or steps.clusters is None:
         return []
@@ -164,11 +164,11 @@ def _annotators(steps: Steps) -> list[str]:
     return [known[code] if code >= 0 else _NO_ANNOTATOR for code in steps.annotator]
 
 
-def _between_repetitions(estimates: Sequence[Estimates], steps: Sequence[Steps]) -> FloatArray:
+def _between_repetitions(estimates: Sequence[Estimates], steps: Sequence[FitSteps]) -> FloatArray:
     """Covariance that other folds bring, shared by results that have the same folds, else each for itself."""
     by_result = []
     for e, one in zip(estimates, steps, strict=True):
-        repeated = [repetition.evaluated.target.estimate for repetition in one.repetitions]
+        repeated = [repetition.one_step_result.target.estimate for repetition in one.repetitions]
         by_result.append(np.stack(repeated) * e.scale.factor if len(repeated) > 1 else np.zeros((1, len(e.models))))
     several = [(len(e), one.options.seed) for e, one in zip(by_result, steps, strict=True) if len(e) > 1]
     number = max((count for count, _ in several), default=1)

@@ -18,7 +18,7 @@ from ..data.vote_counts import VoteCounts
 from ..estimation.linear_projection import Projected, project_influence
 from ..exceptions import DataError, HypothesisError, OptionError, UnknownModelError, listed, nearest
 from ..fit.estimates import Estimates
-from ..fit.state import Steps
+from ..fit.state import FitSteps
 from ..inference.covariance import Covariance, moved_inside
 from ..inference.hypotheses import HypothesisLike, LinearHypothesis
 from ..inference.multiple_testing import holm
@@ -345,7 +345,7 @@ def equality_test(estimate: FloatArray, covariance: FloatArray) -> tuple[float, 
 
 def make_groups(
     whole: Estimates,
-    steps: Steps,
+    steps: FitSteps,
     found: ContextGroups,
     *,
     projected: Projected,
@@ -365,7 +365,7 @@ def make_groups(
     return GroupResults(found.variable, whole, joint, facts, as_result)
 
 
-def _facts(steps: Steps, found: ContextGroups, group: int, projected: Projected, shares: FloatArray) -> GroupFacts:
+def _facts(steps: FitSteps, found: ContextGroups, group: int, projected: Projected, shares: FloatArray) -> GroupFacts:
     data, cells = steps.data, steps.data.cells
     inside = found.code == group
     weight = np.ones(data.n_contexts) if steps.context_weight is None else steps.context_weight
@@ -396,7 +396,7 @@ def _facts(steps: Steps, found: ContextGroups, group: int, projected: Projected,
     )
 
 
-def _clusters_in(steps: Steps, inside: NDArray[np.bool_]) -> tuple[int, ...]:
+def _clusters_in(steps: FitSteps, inside: NDArray[np.bool_]) -> tuple[int, ...]:
     clusters = steps.clusters
     if clusters is None:
         return ()

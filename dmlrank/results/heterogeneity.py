@@ -15,7 +15,7 @@ from ..exceptions import OptionError
 from ..fit.estimates import Estimates, Scale
 from ..fit.fit_covariance import clustered
 from ..fit.label_errors import hidden_covariance_by_column
-from ..fit.state import Steps
+from ..fit.state import FitSteps
 from ..inference.covariance import Covariance
 from ..inference.joint_covariance import stretch
 from .context_variables import read_design, read_groups
@@ -26,14 +26,14 @@ from .projection import Projection
 
 
 def scores_by_group(
-    estimates: Estimates, steps: Steps | None, columns: Sequence[str], as_result: Callable[[Estimates], Result]
+    estimates: Estimates, steps: FitSteps | None, columns: Sequence[str], as_result: Callable[[Estimates], Result]
 ) -> GroupResults[Result]:
     """A leaderboard for every group of contexts, see :meth:`RankResults.by`.
 
     Parameters
     ----------
     estimates : Estimates
-    steps : Steps or None
+    steps : FitSteps or None
         Of a fit with its data.
     columns : sequence of str
         What makes the groups.
@@ -47,7 +47,7 @@ def scores_by_group(
     return make_groups(estimates, live, found, projected=projected, covariance=covariance, as_result=as_result)
 
 
-def project_scores(estimates: Estimates, steps: Steps | None, formula: str) -> Projection:
+def project_scores(estimates: Estimates, steps: FitSteps | None, formula: str) -> Projection:
     """The projection of scores on functions of the context, see :meth:`RankResults.project`."""
     live = _steps_of_mean(estimates, steps, "project")
     design = read_design(live, formula)
@@ -56,7 +56,7 @@ def project_scores(estimates: Estimates, steps: Steps | None, formula: str) -> P
     return Projection(design, estimates, joint)
 
 
-def _steps_of_mean(estimates: Estimates, steps: Steps | None, method: str) -> Steps:
+def _steps_of_mean(estimates: Estimates, steps: FitSteps | None, method: str) -> FitSteps:
     """The steps of a fit whose estimate is a debiased mean over contexts."""
     estimator = estimates.estimated_by
     if estimator.why_not_by_group:
@@ -68,9 +68,9 @@ def _steps_of_mean(estimates: Estimates, steps: Steps | None, method: str) -> St
     return require_steps(estimates, steps, method)
 
 
-def _project(steps: Steps, design: FloatArray, scale: Scale, what: str) -> tuple[Projected, Covariance]:
+def _project(steps: FitSteps, design: FloatArray, scale: Scale, what: str) -> tuple[Projected, Covariance]:
     """Coefficients on a design, (n, P), in the unit of ``scale``, with their covariance, (P K, P K)."""
-    for one in (steps.influence, *(repetition.evaluated.target for repetition in steps.repetitions)):
+    for one in (steps.influence, *(repetition.one_step_result.target for repetition in steps.repetitions)):
         _check_weights(one.value_weight, design, what)
     fixed = steps.options.prompts == "fixed"
     influence = _in_unit(steps.influence.by_context(), scale)
@@ -101,7 +101,7 @@ def _project(steps: Steps, design: FloatArray, scale: Scale, what: str) -> tuple
         # Never larger than for new prompts, as the fit's.
         joint = joint.at_most(covariance(False)[1].matrix)
     if len(steps.repetitions) > 1:
-        each = [_in_unit(repetition.evaluated.target.by_context(), scale) for repetition in steps.repetitions]
+        each = [_in_unit(repetition.one_step_result.target.by_context(), scale) for repetition in steps.repetitions]
         joint = joint.between_repetitions(
             np.stack([project_influence(one, design, with_blocks=False).estimate for one in each])
         )

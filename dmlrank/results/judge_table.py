@@ -9,17 +9,17 @@ from scipy.stats import norm
 from ..exceptions import OptionError
 from ..fit.estimates import Estimates
 from ..fit.judge_value import judge_alone
-from ..fit.state import Steps
+from ..fit.state import FitSteps
 from .lookup import require_intervals
 
 
-def judge_table(estimates: Estimates, steps: Steps, alpha: float) -> pd.DataFrame:
+def judge_table(estimates: Estimates, steps: FitSteps, alpha: float) -> pd.DataFrame:
     """The columns that :meth:`RankResults.judge_table` documents, a row per model.
 
     Parameters
     ----------
     estimates : Estimates
-    steps : Steps
+    steps : FitSteps
         Of a fit with verdicts.
     alpha : float
         One minus the level of each interval.

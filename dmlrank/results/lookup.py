@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from ..exceptions import DataNotStoredError, NoIntervalError, OptionError, UnknownModelError, listed, nearest
 from ..fit.estimates import Estimates
-from ..fit.state import Steps
+from ..fit.state import FitSteps
 from ..inference.wald import NamedEstimates
 
 
@@ -105,7 +105,7 @@ def require_intervals(estimates: Estimates, method: str) -> None:
         raise NoIntervalError(f"{method}: this result is an estimate without intervals: {estimates.why_no_intervals}")
 
 
-def require_steps(estimates: Estimates, steps: Steps | None, method: str) -> Steps:
+def require_steps(estimates: Estimates, steps: FitSteps | None, method: str) -> FitSteps:
     """The steps of the fit, for a method that needs them.
 
     Raises

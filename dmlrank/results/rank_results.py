@@ -21,7 +21,7 @@ from ..fit.collect_estimates import collect
 from ..fit.estimates import Diagnostics, Estimates
 from ..fit.estimators import options_of_update
 from ..fit.pipeline import run
-from ..fit.state import Source, Steps
+from ..fit.state import FitSteps, Source
 from ..inference.ellipsoid import Ellipsoid
 from ..inference.hausman import RestrictionTest
 from ..inference.hypotheses import HypothesisLike
@@ -82,7 +82,7 @@ class RankResults:
     """
 
     estimates: Estimates
-    steps: Steps | None = None
+    steps: FitSteps | None = None
 
     # --- what was estimated -------------------------------------------------------------------------------------------
 
@@ -961,7 +961,7 @@ class RankResults:
         return pd.Series(values.copy(), index=self.names, name=name)
 
 
-def fit(options: Options, source: Source, previous: Steps | None = None) -> RankResults:
+def fit(options: Options, source: Source, previous: FitSteps | None = None) -> RankResults:
     """Carry out a fit; its warnings are given once, at the line that asked for it, and kept in the diagnostics."""
     with collected_warnings() as given:
         steps = run(options, source, previous)

@@ -13,7 +13,7 @@ from ..exceptions import GraphError, NoIntervalError, OptionError, check_choice,
 from ..fit.estimates import Estimates
 from ..fit.extrapolation import unlabelled_pairs
 from ..fit.post_estimation import pair_share, restriction_test
-from ..fit.state import Steps
+from ..fit.state import FitSteps
 from ..inference.alternatives import read_alternative
 from ..inference.compact_letters import letter_groups
 from ..inference.ellipsoid import Ellipsoid, confidence_ellipsoid
@@ -64,7 +64,7 @@ def t_test_of_scores(
 
 def compare_models(
     estimates: Estimates,
-    steps: Steps | None,
+    steps: FitSteps | None,
     method: str,
     *,
     models: Sequence[str] | None,
@@ -109,7 +109,7 @@ def compare_models(
 
 
 def win_probability_of(
-    estimates: Estimates, steps: Steps | None, first: str, second: str, *, alpha: float
+    estimates: Estimates, steps: FitSteps | None, first: str, second: str, *, alpha: float
 ) -> WinProbability:
     """Share of comparisons that ``first`` wins against ``second``, see :meth:`RankResults.win_probability`."""
     j, k = (model_index(estimates.models, name) for name in (first, second))
@@ -133,7 +133,12 @@ def win_probability_of(
 
 
 def rank_table(
-    estimates: Estimates, steps: Steps | None, alpha: float, *, simultaneous: bool = True, bootstrap: str | None = None
+    estimates: Estimates,
+    steps: FitSteps | None,
+    alpha: float,
+    *,
+    simultaneous: bool = True,
+    bootstrap: str | None = None,
 ) -> pd.DataFrame:
     """Ranks with confidence sets and groups that the data cannot separate, see :meth:`RankResults.ranks`."""
     require_models(estimates, "ranks")
@@ -149,7 +154,7 @@ def rank_table(
 
 
 def best_models(
-    estimates: Estimates, steps: Steps | None, n_best: int, *, alpha: float | None, bootstrap: str | None
+    estimates: Estimates, steps: FitSteps | None, n_best: int, *, alpha: float | None, bootstrap: str | None
 ) -> list[str]:
     """The models that may be among the ``n_best`` best, see :meth:`RankResults.best_set`."""
     require_models(estimates, "best_set")
@@ -183,7 +188,7 @@ def confidence_region(
     return confidence_ellipsoid(named, rows, alpha, scores=True)
 
 
-def hausman_test(estimates: Estimates, steps: Steps | None) -> RestrictionTest:
+def hausman_test(estimates: Estimates, steps: FitSteps | None) -> RestrictionTest:
     """The test of the Bradley-Terry model that the fit assumes, see :meth:`RankResults.restriction_test`."""
     if not estimates.estimated_by.has_restriction_test:
         raise OptionError(

@@ -29,7 +29,7 @@ from ..data.frames import column_names, take_columns
 from ..data.read_votes import check_same_rows
 from ..exceptions import DataError, DmlrankError, StorageError
 from ..fit.inputs import Reading, read_source
-from ..fit.state import Source, Steps
+from ..fit.state import FitSteps, Source
 from ..options import Options
 
 T = TypeVar("T")
@@ -43,7 +43,7 @@ _ADVICE = "define it in a module that can be imported, or save without with_data
 
 @dataclass(frozen=True, slots=True)
 class StoredSteps:
-    """Steps as bytes; pickled and loaded, it becomes the steps themselves.
+    """FitSteps as bytes; pickled and loaded, it becomes the steps themselves.
 
     Attributes
     ----------
@@ -96,7 +96,7 @@ def read_pickle(path: str | os.PathLike[str], kind: type[T]) -> T:
     return stored
 
 
-def store_steps(steps: Steps) -> StoredSteps:
+def store_steps(steps: FitSteps) -> StoredSteps:
     """The steps with their data.
 
     Raises
@@ -126,7 +126,7 @@ def _packed(stored: bytes) -> bytes:
     return zlib.compress(stored, 1)
 
 
-def revive(version: int, reading: bytes, steps: bytes) -> Steps:
+def revive(version: int, reading: bytes, steps: bytes) -> FitSteps:
     """The steps of :func:`store_steps`.
 
     Raises
@@ -151,7 +151,7 @@ def revive(version: int, reading: bytes, steps: bytes) -> Steps:
         except DmlrankError as error:
             raise StorageError(f"the data cannot be read as they were when the result was saved: {error}") from error
     loaded = _Unpickler(plain, {_SOURCE: source, _FEATURES: read.feature_map, **arrays}).load()
-    if not isinstance(loaded, Steps) or not _alike(loaded.data.x, read.x):
+    if not isinstance(loaded, FitSteps) or not _alike(loaded.data.x, read.x):
         raise StorageError(
             f"the features {parse_formula(formula).features!r} come out otherwise than when the result was saved: do "
             f"the functions in them still do the same?"

@@ -199,7 +199,7 @@ def test_repetitions_add_what_other_folds_change(battles, rank):
     groups, group = results.by("half"), by_prompt(battles.frame, "half")
     each = []
     for repetition in results.steps.repetitions:
-        influence = repetition.evaluated.target
+        influence = repetition.one_step_result.target
         raw = influence.value + influence.correction_by_context
         each.append(np.concatenate([raw[group == name].mean(axis=0) for name in ("odd one", "rest")]))
     np.testing.assert_allclose(groups.params.to_numpy().T.ravel(), np.mean(each, axis=0), rtol=1e-10)

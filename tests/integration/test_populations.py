@@ -115,7 +115,7 @@ def known_truth(mu):
 def test_repetitions_average_influence_values_and_add_what_folds_change(battles, rank):
     options = {"functional": "bt", "propensity": "marginal", "tune": QUICK}
     fit = rank(battles.frame, FORMULA, n_rep=3, **options)
-    ones = [r.evaluated.target for r in fit.steps.repetitions]
+    ones = [r.one_step_result.target for r in fit.steps.repetitions]
     estimates = np.array([one.estimate for one in ones])
     assert np.ptp(estimates, axis=0).min() > 0
     np.testing.assert_allclose(fit.params, estimates.mean(axis=0))
@@ -127,7 +127,7 @@ def test_repetitions_average_influence_values_and_add_what_folds_change(battles,
 def test_the_first_repetition_is_the_fit_without_repetitions(battles, rank):
     options = {"propensity": "marginal", "tune": QUICK}
     one, two = (rank(battles.frame, FORMULA, n_rep=n, **options) for n in (1, 2))
-    np.testing.assert_array_equal(two.steps.repetitions[0].evaluated.target.estimate, one.params)
+    np.testing.assert_array_equal(two.steps.repetitions[0].one_step_result.target.estimate, one.params)
 
 
 def test_more_repetitions_train_only_the_new_ones(battles, rank, monkeypatch):

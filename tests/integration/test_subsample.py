@@ -74,7 +74,7 @@ def test_update_keeps_what_was_trained(ties):
 
 def test_several_repetitions_average_samples(ties):
     several = fit(ties, functional="borda", subsample=100, n_rep=3)
-    values = [r.evaluated.target.plugin for r in several.steps.repetitions]
+    values = [r.one_step_result.target.plugin for r in several.steps.repetitions]
     assert np.ptp(values, axis=0).max() > 1e-4
     np.testing.assert_allclose(several.plugin, np.mean(values, axis=0), rtol=1e-12)
 

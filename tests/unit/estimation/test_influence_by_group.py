@@ -301,7 +301,7 @@ def test_a_fit_by_groups_is_the_fit_of_all_contexts(battles, monkeypatch, functi
         given = {"functional": functional, "min_labels": 1, "rng": 0, "n_jobs": 1} | options
         fits.append(dr.dml_rank("winner ~ 1 | model_a + model_b", battles, **given))
     one, other = fits
-    forms = [type(fit.steps.repetitions[0].evaluated.target) for fit in fits]
+    forms = [type(fit.steps.repetitions[0].one_step_result.target) for fit in fits]
     assert forms == [GroupedInfluence, Influence]
     np.testing.assert_allclose(one.params, other.params, rtol=0, atol=1e-12)
     # The finite differences of the variance_correction magnify rounding.
