@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import importlib
+
 import numpy as np
+import pytest
 
 FORMULA = "winner ~ 1 | model_a + model_b"
 
@@ -15,6 +18,26 @@ COVARIANCES = {
     "weighted": {"weights": "importance"},
     "sampled": {"subsample": 60},
 }
+
+
+class _NotInstalled:
+    """Stands for a library that is not installed: whoever asks it for anything is skipped, with the reason."""
+
+    def __init__(self, name):
+        self._name = name
+
+    def __getattr__(self, attribute):
+        if attribute.startswith("__"):  # asked by pytest while it collects, not by a test
+            raise AttributeError(attribute)
+        pytest.skip(f"{self._name} is not installed", allow_module_level=True)
+
+
+def optional(name):
+    """Return a library of the extras, or a stand-in that skips each test (or module of tests) that uses it."""
+    try:
+        return importlib.import_module(name)
+    except ModuleNotFoundError:
+        return _NotInstalled(name)
 
 
 def without_order(mu):

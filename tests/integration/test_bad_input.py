@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import warnings
 
-import duckdb
 import lightgbm
 import numpy as np
 import pandas as pd
-import polars as pl
 import pytest
 
 import dmlrank as dr
@@ -27,6 +25,11 @@ from dmlrank.exceptions import (
     OutcomeError,
     UnknownModelError,
 )
+
+from ..support import optional
+
+duckdb = optional("duckdb")
+pl = optional("polars")
 
 N, MODELS = 180, ["claude", "gpt", "koala"]
 

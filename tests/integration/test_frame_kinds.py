@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 import pandas as pd
-import pyarrow as pa
 import pytest
 
 import dmlrank as dr
+
+from ..support import optional
+
+pa = optional("pyarrow")
 
 KINDS = ["nullable", "arrow dtypes", "polars", "pyarrow", "duckdb", "parquet"]
 FORMULA = "winner ~ length + topic + code + place + e + text(prompt, 2) | model_a + model_b"

@@ -6,11 +6,14 @@ import warnings
 
 import numpy as np
 import pandas as pd
-import polars as pl
-import pyarrow as pa
 import pytest
 
 import dmlrank as dr
+
+from ..support import optional
+
+pl = optional("polars")
+pa = optional("pyarrow")
 
 NAMES = ["gpt-4", "claude v1", "a", "B", "tie", "model_a", "1", "2.0", "ü", "nan", "", "left", "x" * 50, "Q('x')", "0"]
 LABELS = {

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 import pandas as pd
-import polars as pl
 import pytest
 
 import dmlrank as dr
 from dmlrank.exceptions import DataError, OptionError
+
+from ..support import optional
+
+pl = optional("polars")
 
 FORMULA = "winner ~ 1 | model_a + model_b"
 

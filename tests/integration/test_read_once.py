@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-import duckdb
 import numpy as np
 import pandas as pd
 import pytest
 
 import dmlrank as dr
 from dmlrank.exceptions import DataError, StorageError
+
+from ..support import optional
+
+duckdb = optional("duckdb")
 
 pytestmark = pytest.mark.filterwarnings("ignore::dmlrank.exceptions.DmlrankWarning")
 

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 import pandas as pd
-import polars as pl
 import pytest
 
 from dmlrank.data.columns import Coded, Columns, value_codes
 from dmlrank.exceptions import DataError
+
+from ...support import optional
+
+pl = optional("polars")
 
 TABLE = {"topic": ["b", None, "a", "b"], "length": [3, 1, 2, 3], "e": [[1.0, 2.0], [0.0, 0.0], [1.0, 2.0], [-0.0, 0.0]]}
 

@@ -6,11 +6,8 @@ import datetime
 import sys
 from decimal import Decimal
 
-import duckdb
 import numpy as np
 import pandas as pd
-import polars as pl
-import pyarrow as pa
 import pytest
 
 from dmlrank.cli.read_files import read_frame
@@ -27,6 +24,12 @@ from dmlrank.data.frames import (
     vector_layout,
 )
 from dmlrank.exceptions import ColumnError, DataError, FrameTypeError, MissingExtraError
+
+from ...support import optional
+
+duckdb = optional("duckdb")
+pl = optional("polars")
+pa = optional("pyarrow")
 
 
 def test_texts_are_the_same_whether_values_recur_or_not():

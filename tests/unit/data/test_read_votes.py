@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 import pandas as pd
-import pyarrow as pa
 import pytest
 
 from dmlrank.exceptions import ColumnError, DataError, DmlrankWarning, MissingDataError, OutcomeError
+
+from ...support import optional
+
+pa = optional("pyarrow")
 
 
 def assert_same(left, right):

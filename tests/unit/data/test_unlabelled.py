@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 import pandas as pd
-import pyarrow as pa
 import pytest
 
 from dmlrank.exceptions import ColumnError, DataError, DmlrankWarning, FrameTypeError, MissingDataError
+
+from ...support import optional
+
+pa = optional("pyarrow")
 
 FEATURES = "length + topic + e + code"
 

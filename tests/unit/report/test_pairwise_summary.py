@@ -8,9 +8,12 @@ import string
 
 import numpy as np
 import pytest
-from matplotlib import pyplot as plt
 
 from dmlrank.inference.compact_letters import shortened
+
+from ...support import optional
+
+plt = optional("matplotlib.pyplot")
 
 
 @pytest.fixture(scope="module")

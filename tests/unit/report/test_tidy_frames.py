@@ -5,10 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 import pytest
-from matplotlib import pyplot as plt
 
 import dmlrank as dr
 from dmlrank.exceptions import DataNotStoredError, UnknownModelError
+
+from ...support import optional
+
+plt = optional("matplotlib.pyplot")
 
 FORMULA = "winner ~ x0 | model_a + model_b"
 

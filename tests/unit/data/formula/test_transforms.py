@@ -8,11 +8,11 @@ import numpy as np
 import pandas as pd
 import patsy
 import pytest
-from sklearn.decomposition import TruncatedSVD
-from sklearn.feature_extraction.text import TfidfVectorizer
 
 from dmlrank.data.formula.transforms import KNOWN_ONLY, Text
 from dmlrank.exceptions import DataError, MissingExtraError
+
+from ....support import optional
 
 WORDS = ["write", "poem", "sort", "the", "list", "of", "primes", "prove", "none", "is", "even", "into", "french"]
 
@@ -30,8 +30,12 @@ def fitted(texts, k):
 
 
 def components(texts, k, new):
-    vectorizer = TfidfVectorizer()
-    decomposition = TruncatedSVD(n_components=k, random_state=0).fit(vectorizer.fit_transform(texts))
+    vectorizer = optional("sklearn.feature_extraction.text").TfidfVectorizer()
+    decomposition = (
+        optional("sklearn.decomposition")
+        .TruncatedSVD(n_components=k, random_state=0)
+        .fit(vectorizer.fit_transform(texts))
+    )
     return decomposition.transform(vectorizer.transform(new))
 
 

@@ -7,6 +7,9 @@ from functools import partial
 
 import numpy as np
 import pytest
+
+pytest.importorskip("sklearn")
+
 import sklearn
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.calibration import CalibratedClassifierCV
