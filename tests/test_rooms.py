@@ -67,7 +67,7 @@ def test_the_root_holds_only_what_users_and_every_room_need():
 
 def test_below_data_there_are_only_arrays():
     """Names enter in data/ and leave in results: between them nothing is joined by the rows of a frame."""
-    for room in ("nuisance", "estimation", "functionals"):
+    for room in ("nuisance", "estimation", "functionals", "inference"):
         for path in (PACKAGE / room).rglob("*.py"):
             nodes = list(ast.walk(ast.parse(path.read_text(encoding="utf-8"))))
             named = [alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names]

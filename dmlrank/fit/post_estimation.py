@@ -14,7 +14,7 @@ from ..estimation.one_step_result import Estimands
 from ..estimation.outcome_floor import clip_and_renormalise
 from ..functionals.win_probability import PairWinProbability
 from ..inference.covariance import Covariance
-from ..inference.hausman import RestrictionTest, hausman_test
+from ..inference.hausman import DifferenceTest, wald_test_of_difference
 from .bt_mle import hidden_scores_covariance
 from .fit_covariance import covariance_of
 from .repetition import restricted_score
@@ -44,22 +44,22 @@ def pair_share(steps: FitSteps, item: int, opponent: int) -> tuple[float, Covari
     return float(influence.estimate[0]), covariance_of(steps, influence, np.empty((0, 1)), each, hidden=hidden)
 
 
-def restriction_test(steps: FitSteps) -> RestrictionTest:
-    """The restricted estimate against the projection of the same fit, with the covariance that the fit has.
+def restricted_against_projection(steps: FitSteps) -> DifferenceTest:
+    """Test the restricted estimate against the projection of the same fit, with the covariance type of the fit.
 
-    Where contexts are independent the statistic is held against its distribution in samples of labels from the model.
+    Where contexts are independent the p-value is that of the statistic's distribution in samples of labels from the
+    restricted model.
     """
     free, restricted = steps.influence_of("projection").by_context(), steps.influence.by_context()
     free = replace(free, variance_correction=None)
     gap = _difference(free, restricted)
     gauge = steps.setup.functional.gauge(steps.data.n_items).basis
     gaps = [_difference(r.one_step_result.influence("projection"), r.one_step_result.target) for r in steps.repetitions]
-    return hausman_test(
+    return wald_test_of_difference(
         restricted.estimate,
         free.estimate,
         covariance=covariance_of(steps, free, gauge),
         difference=covariance_of(steps, gap, gauge, steps.estimator.estimates(gaps)),
-        names=steps.data.items,
         null=restriction_null(steps) if steps.clusters is None else None,
         rng=np.random.default_rng(np.random.SeedSequence([steps.options.seed, _NULL])),
     )

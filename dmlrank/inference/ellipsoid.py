@@ -10,10 +10,10 @@ import numpy as np
 from scipy.special import gammaln
 from scipy.stats import chi2
 
+from ..data.hypotheses import LinearHypothesis
 from ..exceptions import HypothesisError, OptionError, listed
 from ..plotting.regions import ellipse_plot
 from .covariance import FloatArray
-from .hypotheses import LinearHypothesis
 from .wald import NamedEstimates
 
 if TYPE_CHECKING:

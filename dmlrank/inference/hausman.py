@@ -1,4 +1,4 @@
-"""Hausman's specification test: the restricted estimate against the unrestricted one."""
+"""Hausman's specification test: whether a restricted and an unrestricted estimate differ by more than noise."""
 
 from __future__ import annotations
 
@@ -6,107 +6,126 @@ from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
-import pandas as pd
 from scipy.stats import chi2
 
-from .._utils.number_text import p_value_clause
 from ..data.preferences import FloatArray
 from ..exceptions import OptionError
 from .covariance import Covariance
 from .z_tests import z_statistics
 
-# Variance of a difference, as a share of the free estimate's, below which both estimates are the same thing.
-_SAME = 1e-9
+# The two estimates count as equal in a direction where the variance of their difference is below this share of the
+# largest variance of the unrestricted estimate.
+_EQUAL_BELOW = 1e-9
 _ROUNDING = 1e-9
 
 
 class NullDistribution(Protocol):
-    """Distribution of Wald statistics under the restriction, to be drawn from."""
+    """Distribution of Wald statistics under the restriction, from which samples are drawn."""
 
     def statistics(self, along: FloatArray, rng: np.random.Generator) -> FloatArray:
-        """Wald statistics, (B,), of samples from the restricted model, along some directions, (d, r)."""
+        """Return Wald statistics, (B,), of B samples from the restricted model.
+
+        Parameters
+        ----------
+        along : ndarray, shape (d, r)
+            Directions in which the two estimates differ.
+        rng : Generator
+        """
         ...
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class RestrictionTest:
-    """Hausman-type test: do the unrestricted scores differ from the restricted ones by more than noise?
+class DifferenceTest:
+    """Wald test that two estimates of the same d scores differ by noise alone.
 
     Attributes
     ----------
     statistic : float
         Wald statistic, chi-squared under the restriction in large samples.
     df : int
-        Directions in which the two estimators differ at all.
+        Number of directions in which the two estimates differ at all.
     pvalue : float
-        From ``n_draws`` samples of labels from the restricted model, whose statistics have heavier tails than
-        chi-squared where probabilities are near 0 or 1; it is at least 1 / (n_draws + 1). From chi-squared where there
-        are clusters.
-    frame : DataFrame
-        By model: ``restricted``, ``unrestricted``, ``difference`` (unrestricted less restricted), ``std_error`` of the
-        difference and ``z``.
+    restricted, unrestricted : ndarray, shape (d,)
+        The two estimates.
+    std_errors : ndarray, shape (d,)
+        Standard errors of the unrestricted less the restricted estimate.
+    z : ndarray, shape (d,)
+        Difference over its standard error; NaN where the standard error is zero.
+    n_draws : int
+        Samples from the restricted model behind the p-value; zero where the p-value is that of chi-squared.
     """
 
     statistic: float
     df: int
     pvalue: float
-    frame: pd.DataFrame
+    restricted: FloatArray
+    unrestricted: FloatArray
+    std_errors: FloatArray
+    z: FloatArray
     n_draws: int = 0
 
-    def __str__(self) -> str:
-        p = p_value_clause(self.pvalue)
-        how = f"{self.n_draws:,} samples from the model" if self.n_draws else "chi-squared"
-        return (
-            f"Test of the restriction: chi2({self.df}) = {self.statistic:.2f}, p {p} ({how})\n"
-            f"{self.frame.to_string(float_format=lambda number: f'{number:.3f}')}"
-        )
 
-
-def hausman_test(
+def wald_test_of_difference(
     restricted: FloatArray,
     unrestricted: FloatArray,
     *,
     covariance: Covariance,
     difference: Covariance,
-    names: tuple[str, ...],
     null: NullDistribution | None,
     rng: np.random.Generator,
-) -> RestrictionTest:
-    """The test from both estimates, (d,), the ``covariance`` of the unrestricted one and that of the difference.
+) -> DifferenceTest:
+    """Test whether the unrestricted scores differ from the restricted ones by more than noise.
 
-    The covariance of the difference is that of the difference of the influence values: it needs neither estimator to be
-    efficient, nor equal variances of the labels. Its rank is that of the directions in which the two differ; where the
-    graph leaves no restriction (across a bridge, with two models) they are the same up to rounding. Without ``null``
-    the p-value is that of chi-squared.
+    The covariance of the difference is that of the difference of the influence values. The test therefore requires
+    neither an efficient estimator nor equal variances of the labels. The degrees of freedom are the number of
+    directions in which the two estimates differ: where the graph leaves no restriction (across a bridge, or with two
+    models) they are equal up to rounding.
+
+    Parameters
+    ----------
+    restricted, unrestricted : ndarray, shape (d,)
+        The two estimates.
+    covariance : Covariance
+        Of the unrestricted estimate.
+    difference : Covariance
+        Of the difference of the two estimates.
+    null : NullDistribution or None
+        Distribution of the statistic in samples from the restricted model, for the p-value; with None the p-value is
+        that of chi-squared.
+    rng : Generator
+        For the draws from ``null``.
 
     Raises
     ------
     OptionError
-        If they are the same in all directions.
+        If the two estimates are equal in all directions.
     """
     gap = unrestricted - restricted
     spectrum, axes = np.linalg.eigh(difference.reduced)
-    kept = spectrum > _SAME * max(float(np.linalg.eigvalsh(covariance.reduced)[-1]), 0.0)
-    if not kept.any():
+    differs = spectrum > _EQUAL_BELOW * max(float(np.linalg.eigvalsh(covariance.reduced)[-1]), 0.0)
+    if not differs.any():
         raise OptionError(
             "the restriction cannot be tested: with these pairs (two models, or a graph without cycles) the restricted "
-            "and the unrestricted scores are the same"
+            "and the unrestricted scores are the same. A test needs at least three models whose compared pairs form a "
+            "cycle"
         )
-    along = (axes[:, kept].T @ difference.basis.T @ gap) / np.sqrt(spectrum[kept])
-    statistic, df = float(along @ along), int(kept.sum())
-    errors = difference.std_errors
-    z = z_statistics(gap, errors)
-    columns = {
-        "restricted": restricted,
-        "unrestricted": unrestricted,
-        "difference": gap,
-        "std_error": errors,
-        "z": z,
-    }
-    frame = pd.DataFrame(columns, index=list(names))
+    coordinates = (axes[:, differs].T @ difference.basis.T @ gap) / np.sqrt(spectrum[differs])
+    statistic, df = float(coordinates @ coordinates), int(differs.sum())
+    std_errors = difference.std_errors
     if null is None:
-        return RestrictionTest(statistic, df, float(chi2.sf(statistic, df)), frame)
-    draws = null.statistics(difference.basis @ axes[:, kept], rng)
-    # Rounding must not decide between equal statistics.
-    reached = int((draws >= statistic * (1 - _ROUNDING)).sum())
-    return RestrictionTest(statistic, df, (1 + reached) / (1 + len(draws)), frame, len(draws))
+        pvalue, n_draws = float(chi2.sf(statistic, df)), 0
+    else:
+        draws = null.statistics(difference.basis @ axes[:, differs], rng)
+        n_draws = len(draws)
+        # Statistics that differ by rounding count as equal.
+        pvalue = (1 + int((draws >= statistic * (1 - _ROUNDING)).sum())) / (1 + n_draws)
+    return DifferenceTest(
+        statistic=statistic,
+        df=df,
+        pvalue=pvalue,
+        restricted=restricted,
+        unrestricted=unrestricted,
+        std_errors=std_errors,
+        z=z_statistics(gap, std_errors),
+        n_draws=n_draws,
+    )

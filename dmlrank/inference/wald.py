@@ -12,11 +12,11 @@ from statsmodels.base.model import LikelihoodModelResults
 from statsmodels.iolib.table import SimpleTable
 from statsmodels.stats.contrast import ContrastResults
 
+from ..data.hypotheses import HypothesisLike, LinearHypothesis, read_hypothesis
 from ..data.preferences import FloatArray
 from ..exceptions import HypothesisError, listed
 from .alternatives import TWO_SIDED, Alternative
 from .covariance import Covariance
-from .hypotheses import HypothesisLike, LinearHypothesis, read_hypothesis
 
 # A row's free part below this share of the row lies in the gauge.
 _FIXED = 1e-9

@@ -7,10 +7,10 @@ from itertools import combinations
 
 import numpy as np
 
+from ..data.hypotheses import HypothesisLike, read_hypothesis
 from ..data.preferences import FloatArray
 from ..exceptions import HypothesisError, OptionError, UnknownModelError, check_choice, listed, nearest
 from ..inference.covariance import free_basis
-from ..inference.hypotheses import HypothesisLike, read_hypothesis
 from .criteria import Criterion
 
 

@@ -13,9 +13,9 @@ import pandas as pd
 from numpy.typing import ArrayLike
 
 from .._utils.atomic_write import write_file
+from ..data.hypotheses import HypothesisLike, read_hypothesis
 from ..data.preferences import FloatArray
 from ..exceptions import NuisanceError, OptionError
-from ..inference.hypotheses import HypothesisLike, read_hypothesis
 from ..inference.ranks import power_of, smallest_gap
 from ..options import check_alpha, resolve_seed
 from ..plotting.heat_maps import heat_map

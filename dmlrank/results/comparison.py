@@ -11,12 +11,12 @@ import numpy as np
 import pandas as pd
 from statsmodels.stats.contrast import ContrastResults
 
+from ..data.hypotheses import HypothesisLike
 from ..data.preferences import IntArray
 from ..exceptions import OptionError, OptionTypeError, listed
 from ..fit.estimates import Estimates
 from ..fit.estimators import BT_MLE, DEBIASED
 from ..inference.alternatives import Alternative
-from ..inference.hypotheses import HypothesisLike
 from ..inference.pairwise import compare_differences
 from ..inference.ranks import ranks_of
 from ..plotting.rank_charts import bump_chart

@@ -13,6 +13,7 @@ from scipy.stats import chi2
 from statsmodels.stats.contrast import ContrastResults
 
 from .._utils.warning_collection import warn
+from ..data.hypotheses import HypothesisLike, LinearHypothesis
 from ..data.preferences import FloatArray
 from ..data.vote_counts import VoteCounts
 from ..estimation.linear_projection import Projected, project_influence
@@ -20,7 +21,6 @@ from ..exceptions import DataError, HypothesisError, OptionError, UnknownModelEr
 from ..fit.estimates import Estimates
 from ..fit.state import FitSteps
 from ..inference.covariance import Covariance, moved_inside
-from ..inference.hypotheses import HypothesisLike, LinearHypothesis
 from ..inference.multiple_testing import holm
 from ..inference.simultaneous import critical_value
 from ..inference.z_tests import z_statistics

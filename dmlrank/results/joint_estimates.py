@@ -9,12 +9,12 @@ import numpy as np
 import pandas as pd
 from statsmodels.stats.contrast import ContrastResults
 
+from ..data.hypotheses import HypothesisLike, LinearHypothesis
 from ..data.preferences import FloatArray
 from ..exceptions import HypothesisError
 from ..fit.estimates import Estimates
 from ..inference.alternatives import read_alternative
 from ..inference.covariance import Covariance
-from ..inference.hypotheses import HypothesisLike, LinearHypothesis
 from ..inference.resampling import NormalDraws, normal_draws
 from ..inference.simultaneous import critical_value
 from ..inference.wald import NamedEstimates, t_test, wald_test

@@ -10,10 +10,10 @@ import numpy as np
 import pandas as pd
 from statsmodels.stats.contrast import ContrastResults
 
+from ..data.hypotheses import HypothesisLike, LinearHypothesis
 from ..data.preferences import FloatArray
 from ..exceptions import ColumnError, HypothesisError, OptionError, listed, nearest
 from ..fit.estimates import Estimates
-from ..inference.hypotheses import HypothesisLike, LinearHypothesis
 from ..inference.simultaneous import critical_value_of
 from ..inference.z_tests import z_statistics
 from ..plotting.regions import Bands, band_plot

@@ -16,6 +16,7 @@ from statsmodels.stats.contrast import ContrastResults
 from .._utils.atomic_write import write_file
 from .._utils.warning_collection import collected_warnings, warn
 from ..data.graph import Graph
+from ..data.hypotheses import HypothesisLike
 from ..exceptions import listed
 from ..fit.collect_estimates import collect
 from ..fit.estimates import Diagnostics, Estimates
@@ -23,8 +24,6 @@ from ..fit.estimators import options_of_update
 from ..fit.pipeline import run
 from ..fit.state import FitSteps, Source
 from ..inference.ellipsoid import Ellipsoid
-from ..inference.hausman import RestrictionTest
-from ..inference.hypotheses import HypothesisLike
 from ..inference.wald import wald_test
 from ..inference.win_probability import WinProbability
 from ..inference.z_tests import two_sided_p_values, z_statistics
@@ -59,12 +58,12 @@ from .ranking import (
     best_models,
     compare_models,
     confidence_region,
-    hausman_test,
     rank_table,
     t_test_of_scores,
     win_probability_of,
 )
 from .rescaling import make_scale, rescaled
+from .restriction_test import RestrictionTest, bradley_terry_test
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -520,7 +519,7 @@ class RankResults:
         >>> test.df, test.pvalue > 0.05
         (2, True)
         """
-        return hausman_test(self.estimates, self.steps)
+        return bradley_terry_test(self.estimates, self.steps)
 
     # --- groups of contexts -------------------------------------------------------------------------------------------
 

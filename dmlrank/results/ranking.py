@@ -8,17 +8,16 @@ import numpy as np
 import pandas as pd
 from statsmodels.stats.contrast import ContrastResults
 
+from ..data.hypotheses import HypothesisLike, LinearHypothesis
 from ..data.preferences import IntArray
 from ..exceptions import GraphError, NoIntervalError, OptionError, check_choice, listed
 from ..fit.estimates import Estimates
 from ..fit.extrapolation import unlabelled_pairs
-from ..fit.post_estimation import pair_share, restriction_test
+from ..fit.post_estimation import pair_share
 from ..fit.state import FitSteps
 from ..inference.alternatives import read_alternative
 from ..inference.compact_letters import letter_groups
 from ..inference.ellipsoid import Ellipsoid, confidence_ellipsoid
-from ..inference.hausman import RestrictionTest
-from ..inference.hypotheses import HypothesisLike, LinearHypothesis
 from ..inference.pairwise import METHODS, compare_differences
 from ..inference.ranks import rank_bounds, ranks_of, separate_each
 from ..inference.wald import t_test, with_remark
@@ -186,17 +185,6 @@ def confidence_region(
         raise OptionError(f"models names every score of the region once, at least one; got {listed(chosen)}")
     rows = LinearHypothesis(np.eye(len(e.names))[places], np.zeros(len(places)), tuple(chosen))
     return confidence_ellipsoid(named, rows, alpha, scores=True)
-
-
-def hausman_test(estimates: Estimates, steps: FitSteps | None) -> RestrictionTest:
-    """The test of the Bradley-Terry model that the fit assumes, see :meth:`RankResults.restriction_test`."""
-    if not estimates.estimated_by.has_restriction_test:
-        raise OptionError(
-            f"restriction_test is for estimator='bt_restricted'; this fit has {estimates.estimator!r}: use "
-            f"update(functional='bt', estimator='bt_restricted').restriction_test()"
-        )
-    require_intervals(estimates, "restriction_test")
-    return restriction_test(require_steps(estimates, steps, "restriction_test"))
 
 
 def _best_first(estimates: Estimates, models: Sequence[str] | None, against: str | None) -> list[int]:

@@ -7,10 +7,10 @@ import pytest
 from scipy.linalg import null_space
 from scipy.stats import chi2
 
+from dmlrank.data.hypotheses import LinearHypothesis
 from dmlrank.exceptions import HypothesisError, OptionError
 from dmlrank.inference.covariance import Covariance, free_basis
 from dmlrank.inference.ellipsoid import confidence_ellipsoid as confidence_region
-from dmlrank.inference.hypotheses import LinearHypothesis
 from dmlrank.inference.wald import NamedEstimates
 
 NAMES = ["a", "b", "c", "d"]

@@ -8,9 +8,9 @@ import statsmodels.api as sm
 from scipy.linalg import null_space
 from scipy.stats import chi2, norm
 
+from dmlrank.data.hypotheses import LinearHypothesis
 from dmlrank.exceptions import HypothesisError
 from dmlrank.inference.covariance import Covariance, free_basis
-from dmlrank.inference.hypotheses import LinearHypothesis
 from dmlrank.inference.wald import NamedEstimates, results_core, t_test, wald_test
 
 NAMES = ["a", "b", "c", "d"]

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from dmlrank.data.hypotheses import LinearHypothesis
 from dmlrank.exceptions import HypothesisError
 from dmlrank.inference.covariance import Covariance
-from dmlrank.inference.hypotheses import LinearHypothesis
 from dmlrank.results.groups import equality_test
 from dmlrank.results.joint_estimates import JointEstimates
 

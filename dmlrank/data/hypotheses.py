@@ -156,7 +156,7 @@ def _label(names: list[str], row: list[float]) -> str:
     return " ".join(signed).removeprefix("+ ").replace("- ", "-", int(present[0][1] < 0))
 
 
-class _Token(NamedTuple):
+class _HypothesisToken(NamedTuple):
     kind: str  # "name", "number", "end" or the symbol itself
     text: str
     start: int
@@ -176,8 +176,8 @@ def _pattern(columns: Columns) -> re.Pattern[str]:
     return re.compile(rf"(?P<name>{name}){end}|(?P<symbol>{symbol})|(?P<quoted>{quoted})|{number}")
 
 
-def _tokens(text: str, columns: Columns) -> list[_Token]:
-    pattern, tokens, at, depth = _pattern(columns), list[_Token](), 0, 0
+def _tokens(text: str, columns: Columns) -> list[_HypothesisToken]:
+    pattern, tokens, at, depth = _pattern(columns), list[_HypothesisToken](), 0, 0
     while at < len(text):
         if text[at].isspace() and (text[at] != "\n" or depth > 0 or not tokens or tokens[-1].kind in tuple("\n,;")):
             at += 1
@@ -196,15 +196,15 @@ def _tokens(text: str, columns: Columns) -> list[_Token]:
         # An exact 1e999999999 would fill the memory: what a float cannot hold is not read.
         if depth > 50 or (kind == "number" and (len(word) > 1000 or np.isinf(float(word)))):
             _fail(text, at, stop, "the number is too large" if kind == "number" else "parentheses are nested too deep")
-        tokens.append(_Token(kind, word, at, stop))
+        tokens.append(_HypothesisToken(kind, word, at, stop))
         at = stop
-    return [*tokens, _Token("end", "", at, at)]
+    return [*tokens, _HypothesisToken("end", "", at, at)]
 
 
 class _Parser:
     """Recursive descent: lists of chains (=) of sums (+ -) of products (* /) of signed numbers, names and groups."""
 
-    def __init__(self, text: str, tokens: Sequence[_Token]) -> None:
+    def __init__(self, text: str, tokens: Sequence[_HypothesisToken]) -> None:
         self.text, self.tokens, self.at = text, tokens, 0
 
     def take(self, kinds: str) -> str | None:
@@ -277,7 +277,7 @@ def _unknown(name: object, columns: Columns, hint: str) -> str:
     return f"unknown model {name!r}; known are {listed(columns)}{hint}{nearest(name, columns)}"
 
 
-def _fail_at_word(text: str, at: int, tokens: Sequence[_Token], columns: Columns) -> NoReturn:
+def _fail_at_word(text: str, at: int, tokens: Sequence[_HypothesisToken], columns: Columns) -> NoReturn:
     """Raise for the word at ``at``, shown with what touches it: 'gpt-4 turbo' tells more than 'turbo'."""
     start, stop = at, re.compile(r"(?:[^\s=,;*+()]|\([^()\n]*\)?)+").match(text, at).end()  # type: ignore[union-attr]
     if text[at] in "'\"`":

@@ -8,8 +8,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from dmlrank.data.hypotheses import read_hypothesis
 from dmlrank.exceptions import DmlrankError, HypothesisError, UnknownModelError
-from dmlrank.inference.hypotheses import read_hypothesis
 
 MODELS = ["a", "b", "c", "gpt-4", "claude-1"]
 NASTY = [

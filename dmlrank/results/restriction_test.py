@@ -1,0 +1,78 @@
+"""The test of the Bradley-Terry model that a restricted fit assumes, by model."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pandas as pd
+
+from .._utils.number_text import p_value_clause
+from ..exceptions import OptionError
+from ..fit.estimates import Estimates
+from ..fit.post_estimation import restricted_against_projection
+from ..fit.state import FitSteps
+from .lookup import require_intervals, require_steps
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RestrictionTest:
+    """Hausman-type test: do the unrestricted scores differ from the restricted ones by more than noise?
+
+    Attributes
+    ----------
+    statistic : float
+        Wald statistic, chi-squared under the restriction in large samples.
+    df : int
+        Directions in which the two estimators differ at all.
+    pvalue : float
+        From ``n_draws`` samples of labels from the restricted model, whose statistics have heavier tails than
+        chi-squared where probabilities are near 0 or 1; it is at least 1 / (n_draws + 1). From chi-squared where there
+        are clusters.
+    frame : DataFrame
+        By model: ``restricted``, ``unrestricted``, ``difference`` (unrestricted less restricted), ``std_error`` of the
+        difference and ``z``.
+    n_draws : int
+        Samples from the restricted model behind the p-value; zero where the p-value is that of chi-squared.
+    """
+
+    statistic: float
+    df: int
+    pvalue: float
+    frame: pd.DataFrame
+    n_draws: int = 0
+
+    def __str__(self) -> str:
+        p = p_value_clause(self.pvalue)
+        how = f"{self.n_draws:,} samples from the model" if self.n_draws else "chi-squared"
+        return (
+            f"Test of the restriction: chi2({self.df}) = {self.statistic:.2f}, p {p} ({how})\n"
+            f"{self.frame.to_string(float_format=lambda number: f'{number:.3f}')}"
+        )
+
+
+def bradley_terry_test(estimates: Estimates, steps: FitSteps | None) -> RestrictionTest:
+    """Test the Bradley-Terry model that the fit assumes, see :meth:`RankResults.restriction_test`.
+
+    Raises
+    ------
+    OptionError
+        If the estimator assumes no such model, or nothing is restricted.
+    DataNotStoredError
+        If the result was loaded without data.
+    """
+    if not estimates.estimated_by.has_restriction_test:
+        raise OptionError(
+            f"restriction_test is for estimator='bt_restricted'; this fit has {estimates.estimator!r}: use "
+            f"update(functional='bt', estimator='bt_restricted').restriction_test()"
+        )
+    require_intervals(estimates, "restriction_test")
+    test = restricted_against_projection(require_steps(estimates, steps, "restriction_test"))
+    columns = {
+        "restricted": test.restricted,
+        "unrestricted": test.unrestricted,
+        "difference": test.unrestricted - test.restricted,
+        "std_error": test.std_errors,
+        "z": test.z,
+    }
+    frame = pd.DataFrame(columns, index=list(estimates.models))
+    return RestrictionTest(test.statistic, test.df, test.pvalue, frame, test.n_draws)
