@@ -50,7 +50,7 @@ class BradleyTerryFit:
         mu[np.arange(len(mu)), np.arange(len(mu))] = 0.0
         return mu
 
-    def moved_by(
+    def score_changes(
         self, first_weights: Sequence[float], along: FloatArray, first: IntArray, second: IntArray
     ) -> FloatArray:
         """By how much votes of pairs (first, second) that change along directions, (r, C), move the scores, (r, K)."""

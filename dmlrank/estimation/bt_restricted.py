@@ -164,7 +164,7 @@ def check_identified(offered: NDArray[np.bool_], position: bool) -> None:
                 )
 
 
-def pairs_needed(propensity: Propensity) -> PairPropensity:
+def require_pair_propensities(propensity: Propensity) -> PairPropensity:
     """Propensities of all pairs, or an error that says where to get them."""
     if propensity.pairs is None:
         raise NuisanceError(
@@ -200,7 +200,7 @@ class RestrictedResampling:
     context : ndarray of int, shape (m,)
     share : ndarray, shape (m,)
         Probability that the first wins, in the model.
-    moved : ndarray, shape (m, K)
+    difference_change : ndarray, shape (m, K)
         By how much a win of the first moves phi(projection) - phi(restricted) of its context.
     n_votes : ndarray of int, shape (m,)
     n_contexts : int
@@ -208,7 +208,7 @@ class RestrictedResampling:
 
     context: IntArray
     share: FloatArray
-    moved: FloatArray
+    difference_change: FloatArray
     n_votes: IntArray
     n_contexts: int
 
@@ -224,7 +224,7 @@ class RestrictedResampling:
         return np.array(list(self._statistics(along, rng)))
 
     def _statistics(self, along: FloatArray, rng: np.random.Generator) -> Iterator[float]:
-        moved = self.moved @ along
+        moved = self.difference_change @ along
         n, m = self.n_contexts, len(self.share)
         into = csr_array((np.ones(m), (self.context, np.arange(m))), shape=(n, m))
         for _ in range(int(np.clip(_WORK / max(moved.size * along.shape[1], 1), _FEWEST, _DRAWS))):

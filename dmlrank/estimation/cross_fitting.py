@@ -24,7 +24,7 @@ _KEPT = 4
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Part:
+class ContextPart:
     """Some contexts and how to get their probabilities; equal contexts share a row.
 
     Attributes
@@ -50,7 +50,7 @@ class MuSource(Protocol):
         """Indices of at most ``size`` contexts, (b,), and their probabilities, (b, K, K, C), until all have come."""
         ...
 
-    def parts(self, size: int, kept: NDArray[np.bool_] | None = None) -> Iterator[Part]:
+    def parts(self, size: int, kept: NDArray[np.bool_] | None = None) -> Iterator[ContextPart]:
         """The (kept) contexts in parts of at most ``size`` different ones each."""
         ...
 
@@ -107,7 +107,7 @@ class CrossFittedMu:
                 part = here[at : at + size]
                 yield part, model.predict(self.x[part])
 
-    def parts(self, size: int, kept: NDArray[np.bool_] | None = None) -> Iterator[Part]:
+    def parts(self, size: int, kept: NDArray[np.bool_] | None = None) -> Iterator[ContextPart]:
         """Parts of equal size, fold by fold; contexts with equal features are asked about once per fold."""
         for held_out, model in enumerate(self.models):
             alone, inside = on_one_thread(model), self.folds.fold == held_out
@@ -119,7 +119,7 @@ class CrossFittedMu:
                 members = np.sort(order[bounds[number] : bounds[number + 1]])
                 rows = representative[at : at + size]
                 ask = partial(_asked, alone, self.x, rows)
-                yield Part(here[members], place[members] - at, ask, getattr(model, "concurrent", False))
+                yield ContextPart(here[members], place[members] - at, ask, getattr(model, "concurrent", False))
 
     def average(self, x: FloatArray) -> FloatArray:
         """Mean over the models of all folds, (n, K, K, C)."""
@@ -147,7 +147,7 @@ class CrossFittedMu:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class GivenMu:
+class SuppliedMu:
     """Ready probabilities, (n, K, K, C)."""
 
     mu: FloatArray
@@ -157,12 +157,12 @@ class GivenMu:
         for at in range(0, len(self.mu), size):
             yield np.arange(at, min(at + size, len(self.mu))), self.mu[at : at + size]
 
-    def parts(self, size: int, kept: NDArray[np.bool_] | None = None) -> Iterator[Part]:
+    def parts(self, size: int, kept: NDArray[np.bool_] | None = None) -> Iterator[ContextPart]:
         """Parts in order."""
         contexts = np.arange(len(self.mu)) if kept is None else np.flatnonzero(kept)
         for at in range(0, len(contexts), size):
             part = contexts[at : at + size]
-            yield Part(part, np.arange(len(part)), partial(self.mu.__getitem__, part), True)
+            yield ContextPart(part, np.arange(len(part)), partial(self.mu.__getitem__, part), True)
 
     def average(self, x: FloatArray) -> FloatArray:
         """Raise: given probabilities know nothing of other contexts."""

@@ -46,19 +46,19 @@ class Validity:
         Estimated bias that the linearisation at a noisy mu leaves, in units of the scores; NaN where it is not known.
     calibration : float
         Slope of the labels' log-odds on those of mu out of fold: below 1 mu is too extreme, above 1 it is shrunken.
-    spread : float
+    log_mu_std : float
         Standard deviation of the log of mu within a category, each context's mean over the categories taken off.
     """
 
     effective_contexts: FloatArray
     second_order: FloatArray
     calibration: float
-    spread: float
+    log_mu_std: float
 
     @property
-    def moved(self) -> float:
+    def recalibration_shift(self) -> float:
         """How far the recalibration moves the log of mu, as a standard deviation; a slope below zero is none."""
-        return abs(1 - max(self.calibration, 0.0)) * self.spread
+        return abs(1 - max(self.calibration, 0.0)) * self.log_mu_std
 
 
 def effective_contexts(influence: InfluenceFunction) -> FloatArray:
@@ -176,7 +176,7 @@ def remaining_bias(
     return second_order(functional, mu.models, mu.x[some], floor if functional.interior else 0.0)
 
 
-def assess(influence: InfluenceFunction, bias: FloatArray, labels: HeldOutLabels) -> Validity:
+def measure_validity(influence: InfluenceFunction, bias: FloatArray, labels: HeldOutLabels) -> Validity:
     """What speaks for and against the intervals of a fit.
 
     Parameters
@@ -196,7 +196,7 @@ def compared_contexts(order: IntArray, n_items: int) -> IntArray:
     return order[: max(1, min(_MOST_CONTEXTS, _MOST_CELLS // n_items**2))]
 
 
-def warn_of(
+def warn_about_intervals(
     validity: Validity,
     std_errors: FloatArray,
     models: Sequence[str],
@@ -244,7 +244,7 @@ def warn_of(
             kind=IntervalWarning,
         )
     # NaN compares false: without a slope there is nothing to say.
-    if validity.moved > _MOVED and not _SLOPES[0] <= validity.calibration <= _SLOPES[1]:
+    if validity.recalibration_shift > _MOVED and not _SLOPES[0] <= validity.calibration <= _SLOPES[1]:
         how = "too extreme" if validity.calibration < 1 else "too close to even"
         warn(
             f"the fitted probabilities are {how}: their calibration slope is {validity.calibration:.2f} where 1 is "

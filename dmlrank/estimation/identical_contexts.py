@@ -75,7 +75,7 @@ class IdenticalContexts:
         """Where the groups of each fold begin, (n_folds + 1,)."""
         return np.searchsorted(self.fold, np.arange(n_folds + 1))
 
-    def agree_in(self, values: FloatArray) -> bool:
+    def is_constant_within_groups(self, values: FloatArray) -> bool:
         """Whether contexts of one group have the same values at their labelled cells, (m,)."""
         return bool((values[self.example][self.row] == values).all())
 

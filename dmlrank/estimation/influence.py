@@ -146,7 +146,7 @@ class Influence(CentredValues):
         How much larger the second moment of the correction would be if the derivative of F were taken at the true mu
         instead of the fitted one, to first order (:mod:`dmlrank.estimation.variance_correction`); None where it is not
         known.
-    sampled : ndarray, shape (n,), or None
+    sample_weight : ndarray, shape (n,), or None
         Where F(mu) is averaged over a sample of m contexts only: n / m for these, 0 for the others, whose ``value`` is
         zero. None where all contexts count.
     """
@@ -157,7 +157,7 @@ class Influence(CentredValues):
     block_weight: FloatArray
     weight: FloatArray
     variance_correction: FloatArray | None = None
-    sampled: FloatArray | None = None
+    sample_weight: FloatArray | None = None
 
     @property
     def n_contexts(self) -> int:
@@ -172,7 +172,7 @@ class Influence(CentredValues):
     @property
     def value_weight(self) -> FloatArray:
         """What each context's F(mu) counts, (n,): its weight, times n / m in the sample of m contexts, else zero."""
-        return self.weight if self.sampled is None else self.weight * self.sampled
+        return self.weight if self.sample_weight is None else self.weight * self.sample_weight
 
     @property
     def plugin(self) -> FloatArray:
@@ -187,7 +187,7 @@ class Influence(CentredValues):
     @property
     def raw(self) -> FloatArray:
         """F + correction by context, (n, d), not centred: their weighted mean is the estimate."""
-        value = self.value if self.sampled is None else self.sampled[:, None] * self.value
+        value = self.value if self.sample_weight is None else self.sample_weight[:, None] * self.value
         return value + self.correction_by_context
 
     @property
@@ -197,9 +197,9 @@ class Influence(CentredValues):
         With S_F and S_D the variances of F and of the correction over contexts and C their covariance, the variance is
         S_F / m + (S_D + 2 C) / n instead of (S_F + S_D + 2 C) / n.
         """
-        if self.sampled is None:
+        if self.sample_weight is None:
             return 0.0
-        kept = self.sampled > 0
+        kept = self.sample_weight > 0
         value = self.weight[kept, None] * (self.value[kept] - self.plugin)
         correction = self.weight[:, None] * (self.correction_by_context - (self.estimate - self.plugin))
         spread, n = (value**2).mean(axis=0), len(self.value)
@@ -218,7 +218,7 @@ class Influence(CentredValues):
     @property
     def centred(self) -> FloatArray:
         """phi_i, (n, d), with mean zero: w_i (F_i + correction - theta) with weights of mean one."""
-        if self.sampled is None:
+        if self.sample_weight is None:
             return self.weight[:, None] * (self.value + self.correction_by_context - self.estimate)
         correction = self.correction_by_context - (self.estimate - self.plugin)
         return self.value_weight[:, None] * (self.value - self.plugin) + self.weight[:, None] * correction
@@ -236,7 +236,7 @@ class Influence(CentredValues):
 
     def given_prompts(self) -> Influence:
         """What is uncertain where the prompts are fixed: the correction alone, around the same estimate."""
-        return replace(self, value=np.broadcast_to(self.plugin, self.value.shape), sampled=None)
+        return replace(self, value=np.broadcast_to(self.plugin, self.value.shape), sample_weight=None)
 
 
 def mean_influence(influences: Sequence[Influence]) -> Influence:
@@ -246,12 +246,12 @@ def mean_influence(influences: Sequence[Influence]) -> Influence:
     known = [influence.variance_correction for influence in influences if influence.variance_correction is not None]
     variance_correction = np.mean(known, axis=0) if len(known) == len(influences) else None
     return replace(
-        influences[0], value=value, correction=correction, variance_correction=variance_correction, sampled=None
+        influences[0], value=value, correction=correction, variance_correction=variance_correction, sample_weight=None
     )
 
 
 def _as_if_all(influence: Influence) -> FloatArray:
     """Values, (n, d), whose mean and spread over all contexts are those of the sample's."""
-    if influence.sampled is None:
+    if influence.sample_weight is None:
         return influence.value
-    return influence.plugin + influence.sampled[:, None] * (influence.value - influence.plugin)
+    return influence.plugin + influence.sample_weight[:, None] * (influence.value - influence.plugin)

@@ -14,11 +14,11 @@ from ..data.outcomes import in_other_order
 from ..data.preferences import FloatArray, IntArray, PreferenceData
 from ..functionals.base import Local
 from ..functionals.protocols import LabelRows, LabelScore, OrderedPairs, Score
-from .cross_fitting import HeldOutLabels, Part
+from .cross_fitting import ContextPart, HeldOutLabels
 from .influence import Influence
 from .influence_blocks import InfluenceBlocks
 from .nuisance_estimates import NuisanceEstimates, TargetPopulation
-from .one_step_result import Estimands, OneStepResult, by_name
+from .one_step_result import Estimands, OneStepResult, name_influences
 from .outcome_floor import clip_and_renormalise, count_below
 from .residuals import Residuals, variance_scale_by_pair
 from .variance_correction import (
@@ -71,9 +71,9 @@ def evaluate_contexts(
             result.correct(task.local_correction(score, score.interior))
             if isinstance(score, LocalCorrectionCovariance):
                 result.correct_variance(task.local_variance_correction(score, score.interior))
-    sampled = population.sampled(data.n_contexts)
+    sampled = population.sample_weights(data.n_contexts)
     return OneStepResult(
-        **by_name(estimands, [result.influence(blocks, task.weight, sampled) for result in results]),
+        **name_influences(estimands, [result.influence(blocks, task.weight, sampled) for result in results]),
         cell_mu=task.cell_mu,
         n_floored=n_floored,
         n_entries=n_entries,
@@ -144,7 +144,7 @@ class _Task:
         numbers = np.arange(data.n_contexts + 1)
         residuals = Residuals.of(data, nuisances, blocks, cell_mu)
         return cls(
-            tuple(estimands.asked().values()),
+            tuple(estimands.scores().values()),
             data,
             blocks,
             nuisances.floor,
@@ -162,7 +162,7 @@ class _Task:
         """Whether any score needs a floor."""
         return any(score.interior for score in self.scores)
 
-    def part(self, part: Part) -> _Chunk:
+    def part(self, part: ContextPart) -> _Chunk:
         """Values, and corrections of scores that are not local, in one chunk of contexts."""
         raw = part.probabilities()
         table = clip_and_renormalise(raw, self.floor) if self.interior else raw
@@ -177,7 +177,7 @@ class _Task:
             n_floored,
         )
 
-    def _dense(self, score: Score | LabelScore, mu: FloatArray, part: Part) -> _ScoreChunk:
+    def _dense(self, score: Score | LabelScore, mu: FloatArray, part: ContextPart) -> _ScoreChunk:
         """Values and corrections from the probabilities of all pairs, a few contexts at a time."""
         step = contexts_at_a_time(self.data, self.chunk)
         spans = [slice(at, at + step) for at in range(0, len(part.contexts), step)]

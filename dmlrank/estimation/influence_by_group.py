@@ -19,7 +19,7 @@ from .identical_contexts import IdenticalContexts
 from .influence import Influence
 from .influence_blocks import InfluenceBlocks
 from .nuisance_estimates import NuisanceEstimates, TargetPopulation
-from .one_step_result import Estimands, OneStepResult, by_name
+from .one_step_result import Estimands, OneStepResult, name_influences
 from .outcome_floor import clip_and_renormalise, count_below
 from .variance_correction import (
     CorrectionCovariance,
@@ -244,11 +244,11 @@ def groups_suffice(
     constant = nuisances.mu.by_fold()
     if constant is None or nuisances.judge is not None or population.sample is not None or not blocks.one_per_context:
         return False
-    if not all(isinstance(score, Local | AlongPairs) for score in estimands.asked().values()):
+    if not all(isinstance(score, Local | AlongPairs) for score in estimands.scores().values()):
         return False
     groups = constant.identical_contexts(data)
     few = 2 * len(groups) <= data.n_contexts or data.n_contexts * data.n_items > _MOST_BY_CONTEXT
-    return few and groups.agree_in(nuisances.propensity)
+    return few and groups.is_constant_within_groups(nuisances.propensity)
 
 
 def evaluate_groups(
@@ -276,7 +276,7 @@ def evaluate_groups(
     for interior, seen in ((False, raw), (True, clip_and_renormalise(raw, nuisances.floor))):
         residual = (cells.y - seen[fold, cells.first, cells.second]) / pi[:, None]
         residuals[interior] = GroupedResiduals(groups, seen, residual, weight, flip, blocks)
-    scores = list(estimands.asked().values())
+    scores = list(estimands.scores().values())
     influences = [_influence(score, residuals[bool(score.interior)], scale, data) for score in scores]
     n_below = n_entries = 0
     if any(score.interior for score in scores):
@@ -284,7 +284,7 @@ def evaluate_groups(
         n_entries = data.n_contexts * data.n_items * (data.n_items - 1) * data.n_categories
     report(data.n_contexts, data.n_contexts, "scores, contexts")
     return OneStepResult(
-        **by_name(estimands, influences),
+        **name_influences(estimands, influences),
         cell_mu=np.take(cell_mu, groups.row, axis=0),
         n_floored=n_below,
         n_entries=n_entries,

@@ -18,7 +18,7 @@ from ..nuisance.boosting.tuning import Tune
 from ..nuisance.judge.two_stage import Recalibration, chosen_for_soft_labels, human_given_verdict, soft_labels
 from ..nuisance.judge.verdicts import Verdicts
 from ..nuisance.training_rows import Folds, TrainingRows, ordered_cells
-from .cross_fitting import CrossFittedMu, HeldOutLabels, MuByFold, MuSource, Part
+from .cross_fitting import ContextPart, CrossFittedMu, HeldOutLabels, MuByFold, MuSource
 from .nuisance_estimates import JudgeCorrection
 
 
@@ -149,14 +149,14 @@ class FeatureMu:
         for part in self.parts(size):
             yield part.contexts, part.probabilities()
 
-    def parts(self, size: int, kept: NDArray[np.bool_] | None = None) -> Iterator[Part]:
+    def parts(self, size: int, kept: NDArray[np.bool_] | None = None) -> Iterator[ContextPart]:
         """Parts of equal size, fold by fold; no two contexts are equal."""
         for held_out, booster in enumerate(self.boosters):
             inside = self.folds.fold == held_out
             here = np.flatnonzero(inside if kept is None else inside & kept)
             for at in range(0, len(here), size):
                 contexts = here[at : at + size]
-                yield Part(contexts, np.arange(len(contexts)), partial(self._table, booster, contexts), False)
+                yield ContextPart(contexts, np.arange(len(contexts)), partial(self._table, booster, contexts), False)
 
     def average(self, x: FloatArray) -> FloatArray:
         """Raise: there are no verdicts in other contexts."""

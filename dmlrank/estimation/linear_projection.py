@@ -11,7 +11,7 @@ from .influence import CentredValues, Influence
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Projected(CentredValues):
+class ProjectedInfluence(CentredValues):
     """P coefficients of each of K scores with their influence; coordinate p K + k is coefficient p of score k.
 
     Attributes
@@ -34,7 +34,7 @@ class Projected(CentredValues):
 
 def project_influence(
     influence: Influence, design: FloatArray, fixed_prompts: bool = False, with_blocks: bool = True
-) -> Projected:
+) -> ProjectedInfluence:
     """Regress phi_raw = F(mu(x)) + correction on functions v of the context, by weighted least squares.
 
     beta = E[w v v']^-1 E[w v phi_raw'], with influence E[w v v']^-1 w v (phi_raw - beta'v)'. With indicators of groups
@@ -71,12 +71,12 @@ def project_influence(
     estimate, plugin = (np.asarray(part, dtype=float).ravel() for part in (of_value + of_correction, of_value))
     if not with_blocks:
         nothing = np.empty((0, centred.shape[1]))
-        return Projected(estimate, plugin, centred, nothing, np.empty(0, dtype=np.intp))
+        return ProjectedInfluence(estimate, plugin, centred, nothing, np.empty(0, dtype=np.intp))
     at, size = influence.block_context, influence.block_weight[:, None]
     weighted = weight[at, None] * influence.correction
     lean = np.linalg.lstsq(_gram(design[at], size[:, 0]), design[at].T @ weighted, rcond=None)[0]
     blocks = _products(load[at], weighted - size * (design[at] @ lean))
-    return Projected(estimate, plugin, centred, blocks, at)
+    return ProjectedInfluence(estimate, plugin, centred, blocks, at)
 
 
 def _gram(design: FloatArray, weight: FloatArray) -> FloatArray:

@@ -74,7 +74,7 @@ class TargetPopulation:
         """Weight of each context, (n,)."""
         return np.ones(n_contexts) if self.weight is None else self.weight
 
-    def sampled(self, n_contexts: int) -> FloatArray | None:
+    def sample_weights(self, n_contexts: int) -> FloatArray | None:
         """n / s for the s contexts of the sample and zero for the others, (n,); None without a sample."""
         if self.sample is None:
             return None

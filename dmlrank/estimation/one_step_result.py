@@ -36,7 +36,7 @@ class Estimands:
     position_effect: Score | None = None
     projection: Score | None = None
 
-    def asked(self) -> dict[EstimandName, Score | LabelScore]:
+    def scores(self) -> dict[EstimandName, Score | LabelScore]:
         """Those that are asked for, by name; the target comes first."""
         scores = {name: getattr(self, name) for name in _NAMES}
         return {name: score for name, score in scores.items() if score is not None}
@@ -82,6 +82,8 @@ class OneStepResult:
         return found
 
 
-def by_name(estimands: Estimands, influences: Sequence[InfluenceFunction]) -> dict[EstimandName, InfluenceFunction]:
-    """Influences in the order of :meth:`Estimands.asked`, under their names."""
-    return dict(zip(estimands.asked(), influences, strict=True))
+def name_influences(
+    estimands: Estimands, influences: Sequence[InfluenceFunction]
+) -> dict[EstimandName, InfluenceFunction]:
+    """Influences in the order of :meth:`Estimands.scores`, under their names."""
+    return dict(zip(estimands.scores(), influences, strict=True))

@@ -73,7 +73,7 @@ def hidden_scores_covariance(setup: Setup, fitted: BradleyTerryFit, uniform: Uni
     """What labels without variation hide of the covariance of the scores, (K, K); None for nothing."""
     if uniform is None:
         return None
-    return uniform.covariance_along(partial(fitted.moved_by, setup.weights.first))
+    return uniform.covariance_along(partial(fitted.score_changes, setup.weights.first))
 
 
 def sandwich_covariance(

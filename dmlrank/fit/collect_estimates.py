@@ -11,7 +11,7 @@ from ..data.preferences import FloatArray, PreferenceData
 from ..exceptions import DmlrankWarning, IntervalWarning
 from ..functionals.base import output_names
 from ..functionals.position_effect import PositionEffect
-from ..inference.covariance import moved_inside
+from ..inference.covariance import clip_to_limits
 from ..inference.simultaneous import critical_value
 from ..nuisance.outcome_model.cross_fit import ConstantMu
 from ..nuisance.outcome_model.main_effects_boosting import SmoothBoostedMu
@@ -32,7 +32,7 @@ def collect(steps: FitSteps, given_warnings: tuple[DmlrankWarning, ...]) -> Esti
     functional, data, o = steps.setup.functional, steps.data, steps.options
     gauge = functional.gauge(data.n_items)
     names = output_names(functional, data.items)
-    estimate, covariance = moved_inside(steps.influence.estimate, steps.covariance, score_limits(functional.name))
+    estimate, covariance = clip_to_limits(steps.influence.estimate, steps.covariance, score_limits(functional.name))
     return Estimates(
         models=data.items,
         functional=functional.name,

@@ -97,7 +97,7 @@ def make_covariance(
             given = _corrected(clustered(influence, gauge, clusters, annotator), influence, hidden)
         covariance = given.at_most(covariance.matrix)
     if estimates is not None and len(estimates) > 1:
-        covariance = covariance.between_repetitions(estimates)
+        covariance = covariance.with_repetition_variance(estimates)
     return covariance.without_rounding(influence.estimate)
 
 

@@ -16,7 +16,7 @@ from ..data.preferences import FloatArray, IntArray, PreferenceData
 from ..data.read_clusters import Clusters, cluster_columns, context_weights, read_clusters
 from ..data.read_votes import read_preferences, with_columns
 from ..data.shared_texts import warn_of_shared_texts
-from ..estimation.cross_fitting import GivenMu
+from ..estimation.cross_fitting import SuppliedMu
 from ..estimation.influence_blocks import InfluenceBlocks, blocks_by_context, blocks_by_group
 from ..exceptions import listed
 from ..nuisance.judge.verdicts import Verdicts, judge_columns, read_verdicts
@@ -52,7 +52,7 @@ class Inputs:
     blocks : InfluenceBlocks
     annotator : ndarray of int, shape (q,), or None
         The annotator of each block where annotators are clusters.
-    given_mu : GivenMu or None
+    given_mu : SuppliedMu or None
         mu where the user supplied it.
     """
 
@@ -67,7 +67,7 @@ class Inputs:
     verdicts: Verdicts | None
     blocks: InfluenceBlocks
     annotator: IntArray | None
-    given_mu: GivenMu | None
+    given_mu: SuppliedMu | None
 
 
 class Reading(NamedTuple):
@@ -227,9 +227,9 @@ def influence_blocks(
     return blocks_by_group(data, clusters.annotator, verdicts.cells.context if verdicts else None)
 
 
-def supplied_mu(data: PreferenceData, mu: Any) -> GivenMu | None:
+def supplied_mu(data: PreferenceData, mu: Any) -> SuppliedMu | None:
     """mu where the user supplied it, checked."""
-    return None if mu is None else GivenMu(checked_mu(mu, data))
+    return None if mu is None else SuppliedMu(checked_mu(mu, data))
 
 
 def take_verdicts(

@@ -11,13 +11,13 @@ from .._utils.warning_collection import warn
 from ..data.preferences import FloatArray, IntArray, PreferenceData
 from ..data.read_clusters import Clusters
 from ..estimation.cross_fitting import HeldOutLabels, MuSource
-from ..estimation.diagnostics import Validity, assess, remaining_bias, warn_of
+from ..estimation.diagnostics import Validity, measure_validity, remaining_bias, warn_about_intervals
 from ..estimation.influence import InfluenceFunction
 from ..estimation.uniform_pairs import UniformPairs
 from ..exceptions import IntervalWarning, listed
 from ..functionals import Custom, Dominance, SoftMin
 from ..functionals.base import is_linear, output_names
-from ..inference.covariance import Covariance, unforeseen_constant
+from ..inference.covariance import Covariance, find_constant_combination
 from ..nuisance.boosting.tuning import check_tune
 from ..nuisance.outcome_model.user_learners import check_learner
 from ..nuisance.propensity_model.mean_weight import check_mean_weights
@@ -206,13 +206,13 @@ def assess_validity(
     extrapolated: bool,
 ) -> Validity:
     """Signs that the intervals may not hold, with a warning where there are intervals."""
-    validity, chosen = assess(influence, bias, labels), estimator_named(estimator)
+    validity, chosen = measure_validity(influence, bias, labels), estimator_named(estimator)
     if chosen.assumes_bradley_terry:
         # The curvature is that of the projection; a Newton step along the model has another remainder.
         validity = replace(validity, second_order=np.full_like(validity.second_order, np.nan))
     if chosen.valid_intervals and not extrapolated:
         names = output_names(setup.functional, data.items)
-        warn_of(
+        warn_about_intervals(
             validity,
             covariance.std_errors,
             names,
@@ -252,7 +252,7 @@ def check_rank(setup: Setup, covariance: Covariance, items: tuple[str, ...]) -> 
     """Warn where a covariance has a smaller rank than a functional of the user's own lets expect."""
     if not isinstance(setup.functional, Custom | Dominance | SoftMin):
         return
-    constant = unforeseen_constant(covariance)
+    constant = find_constant_combination(covariance)
     if constant is not None:
         names = output_names(setup.functional, items)
         shown = " ".join(f"{c:+.3g}*{n}" for c, n in zip(constant, names, strict=True) if abs(c) > 1e-6)

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from ..data.preferences import FloatArray
-from ..estimation.bt_restricted import RestrictedResampling, pairs_needed, resampling_under_restriction
+from ..estimation.bt_restricted import RestrictedResampling, require_pair_propensities, resampling_under_restriction
 from ..estimation.influence import Influence, InfluenceFunction
 from ..estimation.one_step import one_step
 from ..estimation.one_step_result import Estimands
@@ -75,10 +75,13 @@ def restriction_null(steps: FitSteps) -> RestrictedResampling:
     """The labels' part in the difference of the two estimates, a mean over repetitions."""
     made = []
     for r in steps.repetitions:
-        score = restricted_score(steps.setup, pairs_needed(r.propensity), steps.data.ordered)
+        score = restricted_score(steps.setup, require_pair_propensities(r.propensity), steps.data.ordered)
         made.append(resampling_under_restriction(score, steps.data, r.nuisances, steps.context_weight))
-    share, moved = (np.mean([getattr(noise, name) for noise in made], axis=0) for name in ("share", "moved"))
-    return replace(made[0], share=share, moved=moved)
+    return replace(
+        made[0],
+        share=np.mean([noise.share for noise in made], axis=0),
+        difference_change=np.mean([noise.difference_change for noise in made], axis=0),
+    )
 
 
 def scores_at(steps: FitSteps, x: FloatArray) -> FloatArray:

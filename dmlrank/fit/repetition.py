@@ -7,7 +7,7 @@ import numpy as np
 from ..data.preferences import FloatArray, IntArray, PreferenceData
 from ..data.read_clusters import Clusters
 from ..data.shared_texts import join_shared
-from ..estimation.bt_restricted import RestrictedBradleyTerry, pairs_needed
+from ..estimation.bt_restricted import RestrictedBradleyTerry, require_pair_propensities
 from ..estimation.cross_fitting import HeldOutLabels, MuSource
 from ..estimation.folds import assign_folds
 from ..estimation.influence_blocks import InfluenceBlocks
@@ -73,7 +73,7 @@ def make_repetition(cache: Cache, number: int, inputs: Inputs, source: Source, o
         label_and_judge_propensities, data, folds, model, verdicts=inputs.verdicts, seed=seed, n_jobs=o.n_jobs
     )
     if needs_all:
-        pairs_needed(propensity)
+        require_pair_propensities(propensity)
     learner = OutcomeLearner.of(o)
     alone = inputs.given_mu or cache.call(cross_fit_mu, data, folds, learner, seed=seed, n_jobs=o.n_jobs)
     mu: MuSource = alone
@@ -175,7 +175,7 @@ def one_step_estimates(
     restricted : bool
         Whether the scores are those of the Bradley-Terry model; their projection is then estimated beside them.
     """
-    estimands = fit_estimands(setup, pairs_needed(propensity) if restricted else None, data.ordered)
+    estimands = fit_estimands(setup, require_pair_propensities(propensity) if restricted else None, data.ordered)
     nuisances = NuisanceEstimates(mu, propensity.cells, floor, judged)
     return one_step(estimands, data, nuisances, blocks, TargetPopulation(context_weight, sample), n_jobs=n_jobs)
 

@@ -49,12 +49,12 @@ def letter_groups(separated: NDArray[np.bool_], scores: FloatArray) -> tuple[str
     return tuple(result)
 
 
-def shortened(group: str) -> str:
+def abbreviate_letters(group: str) -> str:
     """The groups of one model with four or more that follow each other written from the first to the last.
 
     Examples
     --------
-    >>> shortened("abc"), shortened("bcdeh"), shortened("7,8,9,10,12")
+    >>> abbreviate_letters("abc"), abbreviate_letters("bcdeh"), abbreviate_letters("7,8,9,10,12")
     ('abc', 'b-eh', '7-10,12')
     """
     numbered = not group.isalpha()

@@ -98,7 +98,7 @@ class Covariance:
         values, vectors = np.linalg.eigh(self.reduced)
         return np.asarray(self.basis @ (vectors * np.sqrt(np.maximum(values, 0.0))))
 
-    def between_repetitions(self, estimates: FloatArray) -> Covariance:
+    def with_repetition_variance(self, estimates: FloatArray) -> Covariance:
         """With the uncertainty of a mean over R repetitions with other folds added, from their estimates, (R, d).
 
         The covariance of the averaged influence values plus the covariance of the repetitions' estimates over R: what
@@ -158,7 +158,7 @@ class Covariance:
         return replace(self, matrix=_inside(self.basis @ (sides @ sides.T) @ self.basis.T, self.basis))
 
 
-def moved_inside(
+def clip_to_limits(
     estimate: FloatArray, covariance: Covariance, limits: tuple[float, float]
 ) -> tuple[FloatArray, Covariance]:
     """Estimates, (d,), moved to the limits that they cannot exceed, and their covariance with the moves' products.
@@ -167,7 +167,7 @@ def moved_inside(
 
     Examples
     --------
-    >>> share, covariance = moved_inside(np.array([1.5]), Covariance(np.array([[0.0]]), np.eye(1)), (0.0, 1.0))
+    >>> share, covariance = clip_to_limits(np.array([1.5]), Covariance(np.array([[0.0]]), np.eye(1)), (0.0, 1.0))
     >>> float(share[0]), float(covariance.std_errors[0])
     (1.0, 0.5)
     """
@@ -211,7 +211,7 @@ def free_basis(gauge: FloatArray, n_scores: int) -> FloatArray:
     return np.linalg.qr(np.vstack([gauge, np.eye(n_scores)]).T)[0][:, len(gauge) : n_scores]
 
 
-def unforeseen_constant(covariance: Covariance) -> FloatArray | None:
+def find_constant_combination(covariance: Covariance) -> FloatArray | None:
     """A combination of scores, (d,), that does not vary although the functional leaves it free; None without one.
 
     Numerical rank is read off correlations, whose zeros are rounding, far below a tenth of a millionth. Scores without

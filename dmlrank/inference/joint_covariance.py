@@ -14,7 +14,7 @@ from .covariance import Covariance
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Stacked(CentredValues):
+class StackedInfluence(CentredValues):
     """Influence values of several estimates side by side, as the covariances want them.
 
     Attributes
@@ -30,12 +30,14 @@ class Stacked(CentredValues):
     block_context: IntArray
 
 
-def stack(centred: Sequence[FloatArray], corrections: Sequence[FloatArray], contexts: Sequence[IntArray]) -> Stacked:
+def stack_influences(
+    centred: Sequence[FloatArray], corrections: Sequence[FloatArray], contexts: Sequence[IntArray]
+) -> StackedInfluence:
     """Estimates side by side: influence (n, d_r), corrections (q_r, d_r) and the contexts of these, (q_r,)."""
-    return Stacked(np.hstack(centred), block_diag(*corrections), np.concatenate(contexts))
+    return StackedInfluence(np.hstack(centred), block_diag(*corrections), np.concatenate(contexts))
 
 
-def with_blocks(joint: FloatArray, blocks: Sequence[Covariance]) -> FloatArray:
+def match_blocks(joint: FloatArray, blocks: Sequence[Covariance]) -> FloatArray:
     """A joint covariance with the given diagonal blocks and the dependence of the one that is given, (d, d).
 
     An estimate's own covariance may hold more than the sum over its influence values, such as the correction for a
@@ -52,7 +54,7 @@ def with_blocks(joint: FloatArray, blocks: Sequence[Covariance]) -> FloatArray:
     """
     ends = np.cumsum([len(block.matrix) for block in blocks])
     places = [slice(end - len(block.matrix), end) for end, block in zip(ends, blocks, strict=True)]
-    maps = [stretch(joint[place, place], block) for place, block in zip(places, blocks, strict=True)]
+    maps = [transport_map(joint[place, place], block) for place, block in zip(places, blocks, strict=True)]
     whole = block_diag(*maps)
     moved = whole @ joint @ whole.T
     moved = (moved + moved.T) / 2
@@ -61,7 +63,7 @@ def with_blocks(joint: FloatArray, blocks: Sequence[Covariance]) -> FloatArray:
     return np.asarray(moved)
 
 
-def stretch(have: FloatArray, want: Covariance) -> FloatArray:
+def transport_map(have: FloatArray, want: Covariance) -> FloatArray:
     """The symmetric map A, (d, d), with A have A' = want in what is free; zero in what is fixed.
 
     Where ``have`` is singular in some direction, so is the result: nothing is known there.

@@ -49,7 +49,7 @@ def critical_value(covariance: Covariance, alpha: float, method: str = "max-t") 
     return _max_t(covariance.factor[free], std_errors[free], alpha)
 
 
-def critical_value_of(covariance: Covariance, contrasts: FloatArray, alpha: float) -> float:
+def critical_value_of_contrasts(covariance: Covariance, contrasts: FloatArray, alpha: float) -> float:
     """Half-width of simultaneous intervals of J linear combinations of scores, (J, d), by max-t.
 
     Those with variance zero are left out.

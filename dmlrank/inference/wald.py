@@ -204,7 +204,7 @@ def wald_test(estimates: NamedEstimates, hypothesis: LinearHypothesis) -> Contra
     return results_core(estimates).wald_test((restrictions, values), use_f=False, scalar=True)
 
 
-def with_remark(tests: ContrastResults, remark: str) -> ContrastResults:
+def add_remark(tests: ContrastResults, remark: str) -> ContrastResults:
     """The tests with a remark in the title of their table.
 
     Parameters

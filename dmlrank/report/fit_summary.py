@@ -8,7 +8,7 @@ import numpy as np
 
 from .._utils.number_text import decimals
 from ..fit.estimates import Estimates
-from ..inference.compact_letters import letter_groups, shortened
+from ..inference.compact_letters import abbreviate_letters, letter_groups
 from ..inference.ranks import Separation, rank_bounds, ranks_of
 from ..inference.z_tests import z_statistics
 from .first_place import first_place
@@ -158,7 +158,7 @@ def _standing(results: Estimates, separation: Separation | None) -> list[tuple[s
         (
             str(ranks[j]),
             rank_set(best[j], worst[j]),
-            shortened(groups[j]),
+            abbreviate_letters(groups[j]),
             f"{results.shares[j]:.2f}",
             *_votes_of(results, j),
         )
@@ -380,7 +380,7 @@ def _rank_note(results: Estimates, level: str, separation: Separation) -> str:
     note = f" Rank sets (set) {hold} all true ranks jointly with {level}"
     differences = f" (differences, {separation.critical:.2f}, stepping down)" if separation.critical > 0 else ""
     groups = letter_groups(separation.separated, results.estimate)
-    long = any("-" in shortened(group) for group in groups)
+    long = any("-" in abbreviate_letters(group) for group in groups)
     letters = "grp; a-e is all from a to e" if long else "grp"
     return note + (
         f"{differences}. {separation.n_separated:,} of {n_models * (n_models - 1) // 2:,} pairs separated; models that "

@@ -14,7 +14,7 @@ from ..fit.estimates import Estimates
 from ..fit.fit_covariance import clustered
 from ..fit.state import FitSteps
 from ..inference.covariance import covariance_of_mean
-from ..inference.joint_covariance import stack, with_blocks
+from ..inference.joint_covariance import match_blocks, stack_influences
 from .joint_estimates import JointEstimates
 
 # Sorts before every name.
@@ -34,7 +34,7 @@ def joint_estimates(members: Sequence[NamedResult]) -> JointEstimates | str:
     """Scores of all results with one covariance, or the reason why there is none.
 
     The diagonal blocks are the results' own covariances; what lies between two results comes from their influence
-    values on the same contexts, see :func:`dmlrank.inference.joint_covariance.with_blocks`.
+    values on the same contexts, see :func:`dmlrank.inference.joint_covariance.match_blocks`.
     """
     steps = []
     for member in members:
@@ -140,8 +140,8 @@ def _stacked_estimates(
     gauge = block_diag(*(one.setup.functional.gauge(one.data.n_items).basis for one in steps))
     with collected_warnings():
         # Few clusters: the fits have said so.
-        joint = clustered(stack(centred, corrections, contexts), gauge, steps[0].clusters, labels)
-    matrix = with_blocks(joint.matrix + _between_repetitions(estimates, steps), [e.covariance for e in estimates])
+        joint = clustered(stack_influences(centred, corrections, contexts), gauge, steps[0].clusters, labels)
+    matrix = match_blocks(joint.matrix + _between_repetitions(estimates, steps), [e.covariance for e in estimates])
     basis = block_diag(*(e.covariance.basis for e in estimates))
     return JointEstimates(
         kind="result",

@@ -16,11 +16,11 @@ from .._utils.warning_collection import warn
 from ..data.hypotheses import HypothesisLike, LinearHypothesis
 from ..data.preferences import FloatArray
 from ..data.vote_counts import VoteCounts
-from ..estimation.linear_projection import Projected, project_influence
+from ..estimation.linear_projection import ProjectedInfluence, project_influence
 from ..exceptions import DataError, HypothesisError, OptionError, UnknownModelError, listed, nearest
 from ..fit.estimates import Estimates
 from ..fit.state import FitSteps
-from ..inference.covariance import Covariance, moved_inside
+from ..inference.covariance import Covariance, clip_to_limits
 from ..inference.multiple_testing import holm
 from ..inference.simultaneous import critical_value
 from ..inference.z_tests import z_statistics
@@ -348,7 +348,7 @@ def make_groups(
     steps: FitSteps,
     found: ContextGroups,
     *,
-    projected: Projected,
+    projected: ProjectedInfluence,
     covariance: Covariance,
     as_result: Callable[[Estimates], Result],
 ) -> GroupResults[Result]:
@@ -360,12 +360,14 @@ def make_groups(
     )
     facts = tuple(_facts(steps, found, g, projected, np.clip(wins[g], 0.0, 1.0)) for g in range(len(found.names)))
     _check_sizes(found, facts)
-    estimate, covariance = moved_inside(projected.estimate, covariance, whole.limits)
+    estimate, covariance = clip_to_limits(projected.estimate, covariance, whole.limits)
     joint = JointEstimates.of_blocks("group", found.names, estimate, covariance, whole)
     return GroupResults(found.variable, whole, joint, facts, as_result)
 
 
-def _facts(steps: FitSteps, found: ContextGroups, group: int, projected: Projected, shares: FloatArray) -> GroupFacts:
+def _facts(
+    steps: FitSteps, found: ContextGroups, group: int, projected: ProjectedInfluence, shares: FloatArray
+) -> GroupFacts:
     data, cells = steps.data, steps.data.cells
     inside = found.code == group
     weight = np.ones(data.n_contexts) if steps.context_weight is None else steps.context_weight

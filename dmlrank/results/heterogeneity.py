@@ -10,14 +10,14 @@ import numpy as np
 from .._utils.warning_collection import collected_warnings
 from ..data.preferences import FloatArray
 from ..estimation.influence import Influence
-from ..estimation.linear_projection import Projected, project_influence
+from ..estimation.linear_projection import ProjectedInfluence, project_influence
 from ..exceptions import OptionError
 from ..fit.estimates import Estimates, Scale
 from ..fit.fit_covariance import clustered
 from ..fit.label_errors import hidden_covariance_by_column
 from ..fit.state import FitSteps
 from ..inference.covariance import Covariance
-from ..inference.joint_covariance import stretch
+from ..inference.joint_covariance import transport_map
 from .context_variables import read_design, read_groups
 from .groups import GroupResults, Result, make_groups
 from .joint_estimates import JointEstimates
@@ -68,7 +68,7 @@ def _steps_of_mean(estimates: Estimates, steps: FitSteps | None, method: str) ->
     return require_steps(estimates, steps, method)
 
 
-def _project(steps: FitSteps, design: FloatArray, scale: Scale, what: str) -> tuple[Projected, Covariance]:
+def _project(steps: FitSteps, design: FloatArray, scale: Scale, what: str) -> tuple[ProjectedInfluence, Covariance]:
     """Coefficients on a design, (n, P), in the unit of ``scale``, with their covariance, (P K, P K)."""
     for one in (steps.influence, *(repetition.one_step_result.target for repetition in steps.repetitions)):
         _check_weights(one.value_weight, design, what)
@@ -78,7 +78,7 @@ def _project(steps: FitSteps, design: FloatArray, scale: Scale, what: str) -> tu
     every = np.eye(design.shape[1])
     hidden = hidden_covariance_by_column(steps, design)
 
-    def covariance(fixed: bool) -> tuple[Projected, Covariance]:
+    def covariance(fixed: bool) -> tuple[ProjectedInfluence, Covariance]:
         projected = project_influence(influence, design, fixed, with_blocks=steps.annotator is not None)
         overall = influence.given_prompts() if fixed else influence
         with collected_warnings():
@@ -91,7 +91,7 @@ def _project(steps: FitSteps, design: FloatArray, scale: Scale, what: str) -> tu
             joint = joint.plus(hidden * scale.factor**2)
         if influence.variance_correction is not None:
             stretched = np.kron(
-                every, stretch(alone.matrix, alone.at_least(influence.variance_correction / len(design)))
+                every, transport_map(alone.matrix, alone.at_least(influence.variance_correction / len(design)))
             )
             joint = replace(joint, matrix=stretched @ joint.matrix @ stretched.T)
         return projected, joint
@@ -102,7 +102,7 @@ def _project(steps: FitSteps, design: FloatArray, scale: Scale, what: str) -> tu
         joint = joint.at_most(covariance(False)[1].matrix)
     if len(steps.repetitions) > 1:
         each = [_in_unit(repetition.one_step_result.target.by_context(), scale) for repetition in steps.repetitions]
-        joint = joint.between_repetitions(
+        joint = joint.with_repetition_variance(
             np.stack([project_influence(one, design, with_blocks=False).estimate for one in each])
         )
     return projected, joint

@@ -14,7 +14,7 @@ from ..data.hypotheses import HypothesisLike, LinearHypothesis
 from ..data.preferences import FloatArray
 from ..exceptions import ColumnError, HypothesisError, OptionError, listed, nearest
 from ..fit.estimates import Estimates
-from ..inference.simultaneous import critical_value_of
+from ..inference.simultaneous import critical_value_of_contrasts
 from ..inference.z_tests import z_statistics
 from ..plotting.regions import Bands, band_plot
 from ..plotting.style import literal
@@ -176,7 +176,7 @@ class Projection:
         variance = np.einsum("jd,de,je->j", contrasts, covariance.matrix, contrasts, optimize=True)
         std_error = np.sqrt(np.maximum(variance, 0.0))
         estimate = contrasts @ self.joint.estimate
-        half_width = critical_value_of(covariance, contrasts, level) * std_error
+        half_width = critical_value_of_contrasts(covariance, contrasts, level) * std_error
         return pd.DataFrame(
             {
                 variable: np.tile(np.asarray(values), len(chosen)),

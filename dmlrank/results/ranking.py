@@ -20,7 +20,7 @@ from ..inference.compact_letters import letter_groups
 from ..inference.ellipsoid import Ellipsoid, confidence_ellipsoid
 from ..inference.pairwise import METHODS, compare_differences
 from ..inference.ranks import rank_bounds, ranks_of, separate_each
-from ..inference.wald import t_test, with_remark
+from ..inference.wald import add_remark, t_test
 from ..inference.win_probability import WinProbability, win_probability
 from ..report.fit_summary import doubt_note, functional_unit
 from ..report.pairwise_summary import PairwiseResults, pairwise_frame
@@ -58,7 +58,7 @@ def t_test_of_scores(
     if not chosen.any():
         return tests
     first, second = (estimates.models[j] for j in top)
-    return with_remark(tests, _CHOSEN_BY_DATA.format(first=first, second=second))
+    return add_remark(tests, _CHOSEN_BY_DATA.format(first=first, second=second))
 
 
 def compare_models(

@@ -143,7 +143,7 @@ def test_what_a_label_moves_is_what_another_outcome_would_have_changed(rank, bat
         cell = np.flatnonzero((noise.context == context) & (shown[0] == first) & (shown[1] == second))[0]
         # A cell holds the mean of its votes, in the order of the items of the cell.
         sign = 1 if cells.y[order][cell, 0] < 0.5 else -1
-        expected[context] += sign * noise.moved[cell] / noise.n_votes[cell]
+        expected[context] += sign * noise.difference_change[cell] / noise.n_votes[cell]
         found += noise.n_votes[cell] == 1
     assert found == len(last)
     np.testing.assert_allclose(changed, expected, atol=1e-9)

@@ -166,7 +166,7 @@ def test_weights_are_those_of_the_target_population(battles, fitted):
 def test_with_a_sample_scores_are_means_in_it_and_corrections_means_of_all(battles, fitted):
     results, group = fitted("bt", subsample=50), by_prompt(battles.frame, "half")
     influence, groups = results.steps.influence, results.by("half")
-    drawn = influence.sampled > 0
+    drawn = influence.sample_weight > 0
     for name in ("odd one", "rest"):
         inside = group == name
         value, correction = influence.value, influence.correction_by_context

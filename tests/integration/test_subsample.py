@@ -25,9 +25,9 @@ def fit(ties, n=600, functional="bt", rng=0, **options):
 def test_the_estimate_and_its_variance_are_the_formulas(ties, functional):
     whole, part = (fit(ties, functional=functional, subsample=m) for m in (None, 200))
     all_of_it, some = whole.steps.influence, part.steps.influence
-    kept = some.sampled > 0
+    kept = some.sample_weight > 0
     assert kept.sum() == 200
-    np.testing.assert_array_equal(some.sampled[kept], 3.0)
+    np.testing.assert_array_equal(some.sample_weight[kept], 3.0)
     np.testing.assert_allclose(some.value[kept], all_of_it.value[kept], rtol=1e-12)
     np.testing.assert_allclose(some.correction_by_context, all_of_it.correction_by_context, rtol=1e-12)
     value, correction = all_of_it.value, all_of_it.correction_by_context

@@ -12,7 +12,7 @@ from dmlrank.estimation.bt_restricted import (
     RestrictedBradleyTerry,
     check_identified,
     information_inverse,
-    pairs_needed,
+    require_pair_propensities,
 )
 from dmlrank.exceptions import GraphError, NuisanceError
 from dmlrank.functionals import BradleyTerry, CategoryWeights, Graph
@@ -150,4 +150,4 @@ def test_identification():
 
 def test_propensities_of_all_pairs_are_asked_for():
     with pytest.raises(NuisanceError, match=r"a column knows those of the shown pairs only.*'marginal' or 'estimate'"):
-        pairs_needed(Propensity(np.ones(3), "given"))
+        require_pair_propensities(Propensity(np.ones(3), "given"))

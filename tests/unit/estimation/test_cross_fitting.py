@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from dmlrank.data.preferences import Cells
-from dmlrank.estimation.cross_fitting import CrossFittedMu, GivenMu
+from dmlrank.estimation.cross_fitting import CrossFittedMu, SuppliedMu
 from dmlrank.estimation.folds import assign_folds
 from dmlrank.exceptions import DataError
 from dmlrank.nuisance.training_rows import Folds
@@ -101,7 +101,7 @@ def test_new_contexts_get_the_mean_of_all_models():
 @pytest.mark.parametrize("size", [1, 3, 100])
 def test_given_probabilities_come_in_order(size):
     mu = np.random.default_rng(0).random((8, 3, 3, 2))
-    parts = list(GivenMu(mu).chunks(size))
+    parts = list(SuppliedMu(mu).chunks(size))
     np.testing.assert_array_equal(np.concatenate([at for at, _ in parts]), np.arange(8))
     np.testing.assert_array_equal(np.concatenate([part for _, part in parts]), mu)
     assert max(len(part) for _, part in parts) <= size
@@ -115,9 +115,9 @@ def test_given_probabilities_of_labelled_cells():
         np.ones(3, dtype=int),
         np.zeros(3, dtype=bool),
     )
-    np.testing.assert_array_equal(GivenMu(mu).at(cells), [mu[0, 1, 2], mu[3, 0, 1], mu[3, 2, 0]])
+    np.testing.assert_array_equal(SuppliedMu(mu).at(cells), [mu[0, 1, 2], mu[3, 0, 1], mu[3, 2, 0]])
 
 
 def test_given_probabilities_know_no_other_contexts():
     with pytest.raises(DataError, match="needs a learner"):
-        GivenMu(np.zeros((1, 2, 2, 2))).average(np.zeros((1, 1)))
+        SuppliedMu(np.zeros((1, 2, 2, 2))).average(np.zeros((1, 1)))

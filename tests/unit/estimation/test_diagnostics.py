@@ -12,17 +12,17 @@ from scipy.special import expit, logit, logsumexp
 
 import dmlrank as dr
 from dmlrank.data.preferences import Cells
-from dmlrank.estimation.cross_fitting import CrossFittedMu, GivenMu, HeldOutLabels
+from dmlrank.estimation.cross_fitting import CrossFittedMu, HeldOutLabels, SuppliedMu
 from dmlrank.estimation.diagnostics import (
     Validity,
-    assess,
     calibration_slope,
     compared_contexts,
     effective_contexts,
     log_spread,
+    measure_validity,
     remaining_bias,
     second_order,
-    warn_of,
+    warn_about_intervals,
 )
 from dmlrank.estimation.influence import Influence
 from dmlrank.exceptions import DmlrankWarning
@@ -178,7 +178,7 @@ def test_the_second_order_term_stays_finite_where_a_mirrored_model_would_leave_t
 def test_the_second_order_term_is_known_of_fitted_models_and_zero_of_linear_functionals():
     weights = CategoryWeights.half(2)
     fitted = CrossFittedMu((constant(0.6), constant(0.7)), Folds(np.arange(4) % 2, np.arange(4), 2), np.zeros((4, 1)))
-    given = GivenMu(fitted.average(np.zeros((4, 1))))
+    given = SuppliedMu(fitted.average(np.zeros((4, 1))))
 
     def of(score, source):
         return remaining_bias(score, source, np.arange(4), n_scores=2, floor=0.01, n_items=2)
@@ -206,14 +206,14 @@ def test_everything_is_assessed():
     rng = np.random.default_rng(10)
     phi, mu, bias = rng.normal(size=(80, 3)), rng.dirichlet(np.ones(3), size=80), np.array([0.1, 0.0, -0.1])
     cells = cells_of(np.eye(3)[rng.integers(3, size=80)])
-    made = assess(influence_of(phi), bias, HeldOutLabels.by_cell(mu, cells))
+    made = measure_validity(influence_of(phi), bias, HeldOutLabels.by_cell(mu, cells))
     np.testing.assert_array_equal(made.effective_contexts, effective_contexts(influence_of(phi)))
     np.testing.assert_array_equal(made.second_order, bias)
     assert made.calibration == calibration_slope(mu, cells)
     log_mu = np.log(mu) - np.log(mu).mean(axis=1, keepdims=True)
-    assert made.spread == pytest.approx(np.sqrt(log_mu.var(axis=0).mean()))
-    assert made.spread == log_spread(mu)
-    assert made.moved == pytest.approx((1 - max(made.calibration, 0)) * made.spread)
+    assert made.log_mu_std == pytest.approx(np.sqrt(log_mu.var(axis=0).mean()))
+    assert made.log_mu_std == log_spread(mu)
+    assert made.recalibration_shift == pytest.approx((1 - max(made.calibration, 0)) * made.log_mu_std)
 
 
 @pytest.mark.parametrize(("n_items", "number"), [(3, 500), (20, 500), (100, 20), (1000, 1)])
@@ -232,7 +232,7 @@ def warnings_of(interior=True, **changes):
     )
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        warn_of(validity, np.array([0.1, 0.1]), ["ada", "bob"], 1000, interior)
+        warn_about_intervals(validity, np.array([0.1, 0.1]), ["ada", "bob"], 1000, interior)
     assert all(issubclass(w.category, DmlrankWarning) for w in caught)
     return [str(w.message) for w in caught]
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from dmlrank.data.preferences import Cells
-from dmlrank.estimation.cross_fitting import GivenMu, Part
+from dmlrank.estimation.cross_fitting import ContextPart, SuppliedMu
 from dmlrank.estimation.influence_blocks import blocks_by_context, blocks_by_group
 from dmlrank.estimation.nuisance_estimates import NuisanceEstimates
 from dmlrank.estimation.one_step import one_step
@@ -39,7 +39,7 @@ def case(make_data, draw_mu):
     data = make_data(context, first, second, rng.integers(C, size=n_votes), n_items=K, n_categories=C, n_contexts=n)
     assert data.cells.n_votes.max() >= 3
     mu = draw_mu(rng, n, K, C)
-    return data, GivenMu(mu), rng.uniform(0.2, 1, size=len(data.cells)), rng.integers(6, size=n_votes)
+    return data, SuppliedMu(mu), rng.uniform(0.2, 1, size=len(data.cells)), rng.integers(6, size=n_votes)
 
 
 def every_pair(mu, target, data):
@@ -131,7 +131,7 @@ class Scattered:
             here = np.flatnonzero((self.folds.fold == fold) & (True if kept is None else kept))
             for at in range(0, len(here), size):
                 part = here[at : at + size]
-                yield Part(part, np.arange(len(part)), lambda part=part: self.mu[part], fold % 2 == 0)
+                yield ContextPart(part, np.arange(len(part)), lambda part=part: self.mu[part], fold % 2 == 0)
 
     def at(self, cells):
         return self.mu[cells.context, cells.first, cells.second]
@@ -162,9 +162,9 @@ def test_the_floored_probabilities_are_used_in_value_derivative_and_residual(cas
     assert (floored != sharp).any()
     for score in (SCORES["bt"], SCORES["rank_centrality"]):
         made = one_step(
-            Estimands(score), data, NuisanceEstimates(GivenMu(sharp), propensity, 0.05), blocks_by_context(data)
+            Estimands(score), data, NuisanceEstimates(SuppliedMu(sharp), propensity, 0.05), blocks_by_context(data)
         )
-        by_hand = estimate(score, GivenMu(floored), data, propensity)
+        by_hand = estimate(score, SuppliedMu(floored), data, propensity)
         np.testing.assert_array_equal(made.target.value, by_hand.value)
         np.testing.assert_array_equal(made.target.correction, by_hand.correction)
         assert made.n_floored == (sharp[:, ~np.eye(K, dtype=bool)] < 0.05).sum()
@@ -200,7 +200,7 @@ def test_errors_of_mu_enter_to_second_order_and_not_at_all_where_the_functional_
     everything = every_pair(true, true, data)
     error, plugin_error = [], []
     for distance in (0.1, 0.05, 0.025):
-        wrong = GivenMu((1 - distance) * true + distance * other)
+        wrong = SuppliedMu((1 - distance) * true + distance * other)
         made = estimate(score, wrong, everything, np.ones(len(everything.cells)))
         error.append(np.linalg.norm(made.value + made.correction_by_context - score.value(true)))
         plugin_error.append(np.linalg.norm(made.value - score.value(true)))
@@ -215,7 +215,7 @@ def test_errors_of_the_propensity_do_not_matter_where_mu_is_right(score, case, d
     rng = np.random.default_rng(6)
     true = draw_mu(rng, 40, K, C)
     everything = every_pair(true, true, case[0])
-    made = estimate(score, GivenMu(true), everything, rng.uniform(0.05, 1, size=len(everything.cells)))
+    made = estimate(score, SuppliedMu(true), everything, rng.uniform(0.05, 1, size=len(everything.cells)))
     np.testing.assert_allclose(made.estimate, score.value(true).mean(axis=0), rtol=1e-12)
 
 
@@ -230,7 +230,7 @@ def test_selection_and_noise_average_out_with_known_propensities_though_mu_is_wr
         p = true[context, first, second].cumsum(axis=1)
         label = (rng.random((len(p), 1)) > p).sum(axis=1)
         data = make_data(context, first, second, label, n_items=K, n_categories=C, n_contexts=30)
-        estimates.append(estimate(SCORES["borda"], GivenMu(wrong), data, pi[context, first, second]).estimate)
+        estimates.append(estimate(SCORES["borda"], SuppliedMu(wrong), data, pi[context, first, second]).estimate)
     error = np.std(estimates, axis=0) / np.sqrt(400)
     assert (np.abs(np.mean(estimates, axis=0) - truth) < 3.5 * error).all()
     assert np.abs(SCORES["borda"].value(wrong).mean(axis=0) - truth).max() > 10 * error.max()

@@ -10,7 +10,7 @@ import pytest
 import dmlrank as dr
 from dmlrank.data.graph import Graph
 from dmlrank.data.preferences import gather_cells
-from dmlrank.estimation.cross_fitting import CrossFittedMu, GivenMu
+from dmlrank.estimation.cross_fitting import CrossFittedMu, SuppliedMu
 from dmlrank.estimation.diagnostics import calibration_slope, effective_contexts, log_spread
 from dmlrank.estimation.identical_contexts import _ranked, find_identical_contexts
 from dmlrank.estimation.influence import Influence
@@ -214,10 +214,10 @@ def test_numbers_far_apart_are_ranked_without_a_table():
 def test_propensities_that_vary_within_a_group_are_noticed(make_data, draw_mu):
     data, mu, propensity, _ = draw(make_data, draw_mu, several=True)
     groups = mu.by_fold().identical_contexts(data)
-    assert groups.agree_in(propensity)
+    assert groups.is_constant_within_groups(propensity)
     alike = np.flatnonzero(groups.n_cells > 1)[0]
     propensity[np.flatnonzero(groups.row == alike)[0]] *= 1.001
-    assert not groups.agree_in(propensity)
+    assert not groups.is_constant_within_groups(propensity)
 
 
 def test_the_one_step_estimator_groups_contexts_by_itself_where_groups_suffice(make_data, draw_mu):
@@ -236,7 +236,7 @@ def test_the_one_step_estimator_groups_contexts_by_itself_where_groups_suffice(m
     assert isinstance(made.target, GroupedInfluence)
     others = {
         "propensities": (replace(nuisances, propensity=rng.uniform(0.2, 0.9, n)), blocks, everyone),
-        "given mu": (replace(nuisances, mu=GivenMu(tables[folds.fold])), blocks, everyone),
+        "given mu": (replace(nuisances, mu=SuppliedMu(tables[folds.fold])), blocks, everyone),
         "annotators": (nuisances, blocks_by_group(data, rng.integers(5, size=n))[0], everyone),
         "sample": (nuisances, blocks, TargetPopulation(sample=np.arange(100))),
     }

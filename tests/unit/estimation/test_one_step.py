@@ -32,7 +32,7 @@ def test_callers_know_the_door_and_not_the_two_ways_behind_it():
 
 def test_estimands_are_asked_for_by_name_and_the_target_comes_first():
     target, other = BradleyTerry(), Borda()
-    asked = Estimands(projection=other, target=target).asked()
+    asked = Estimands(projection=other, target=target).scores()
     assert list(asked) == ["target", "projection"]
     assert asked["projection"] is other
 
@@ -52,6 +52,6 @@ def test_a_result_is_built_and_read_by_name_only():
 
 def test_a_sample_counts_for_all_contexts():
     population = TargetPopulation(sample=np.array([1, 3]))
-    np.testing.assert_array_equal(population.sampled(4), [0, 2, 0, 2])
+    np.testing.assert_array_equal(population.sample_weights(4), [0, 2, 0, 2])
     np.testing.assert_array_equal(population.weights(4), np.ones(4))
-    assert TargetPopulation(weight=np.array([0.5, 1.5])).sampled(2) is None
+    assert TargetPopulation(weight=np.array([0.5, 1.5])).sample_weights(2) is None

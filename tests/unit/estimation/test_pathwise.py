@@ -11,7 +11,7 @@ import pytest
 from scipy.special import expit
 
 from dmlrank.estimation.bt_restricted import RestrictedBradleyTerry
-from dmlrank.estimation.cross_fitting import GivenMu
+from dmlrank.estimation.cross_fitting import SuppliedMu
 from dmlrank.estimation.influence_blocks import blocks_by_context, blocks_by_group
 from dmlrank.estimation.nuisance_estimates import NuisanceEstimates
 from dmlrank.estimation.one_step import one_step
@@ -82,7 +82,7 @@ def uncentred(score, population, make_data, ordered=True, annotators=False):
     if annotators:
         blocks, _ = blocks_by_group(data, np.arange(data.n_votes) % 2)
     made = one_step(
-        Estimands(score), data, NuisanceEstimates(GivenMu(population.mu[prompt]), propensity), blocks
+        Estimands(score), data, NuisanceEstimates(SuppliedMu(population.mu[prompt]), propensity), blocks
     ).target
     return made.value + made.correction_by_context
 

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from dmlrank.data.preferences import Cells
-from dmlrank.estimation.cross_fitting import GivenMu
+from dmlrank.estimation.cross_fitting import SuppliedMu
 from dmlrank.estimation.influence_blocks import blocks_by_context, blocks_by_group
 from dmlrank.estimation.nuisance_estimates import JudgeCorrection, NuisanceEstimates
 from dmlrank.estimation.one_step import one_step
@@ -118,7 +118,7 @@ def uncentred(functional, population, make_data, verdicts=True, annotators=False
         blocks, _ = blocks_by_group(data, np.arange(data.n_votes) % 2, cells.context)
     judged = JudgeCorrection(cells, weight, given, label)
     made = one_step(
-        Estimands(functional), data, NuisanceEstimates(GivenMu(mu[prompt]), propensity, judge=judged), blocks
+        Estimands(functional), data, NuisanceEstimates(SuppliedMu(mu[prompt]), propensity, judge=judged), blocks
     ).target
     return made.value + made.correction_by_context
 

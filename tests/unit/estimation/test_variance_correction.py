@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from dmlrank.data.graph import Graph
-from dmlrank.estimation.cross_fitting import GivenMu, HeldOutLabels
+from dmlrank.estimation.cross_fitting import HeldOutLabels, SuppliedMu
 from dmlrank.estimation.influence_blocks import blocks_by_context, blocks_by_group
 from dmlrank.estimation.nuisance_estimates import NuisanceEstimates, TargetPopulation
 from dmlrank.estimation.one_step import one_step
@@ -126,7 +126,7 @@ def shrunken(mu, share=0.5):
 
 def variance_correction_of(score, mu, data, propensity):
     return one_step(
-        Estimands(score), data, NuisanceEstimates(GivenMu(mu), propensity), blocks_by_context(data)
+        Estimands(score), data, NuisanceEstimates(SuppliedMu(mu), propensity), blocks_by_context(data)
     ).target.variance_correction
 
 
@@ -184,7 +184,7 @@ def test_the_pass_sums_it_over_contexts_whatever_the_blocks_are(score, make_data
     )
     for blocks in (blocks_by_context(data), blocks_by_group(data, rng.integers(5, size=120))[0]):
         made = one_step(
-            Estimands(score), data, NuisanceEstimates(GivenMu(mu), propensity), blocks, TargetPopulation(weight)
+            Estimands(score), data, NuisanceEstimates(SuppliedMu(mu), propensity), blocks, TargetPopulation(weight)
         ).target
         # The pass takes a difference per labelled pair where the score allows it, another step than the twin has.
         np.testing.assert_allclose(made.variance_correction, twin, rtol=1e-5, atol=1e-10 * np.abs(twin).max())

@@ -8,7 +8,7 @@ from scipy.linalg import eigh
 from scipy.special import expit
 
 from dmlrank.data.graph import Graph
-from dmlrank.estimation.cross_fitting import GivenMu
+from dmlrank.estimation.cross_fitting import SuppliedMu
 from dmlrank.estimation.influence import Influence
 from dmlrank.estimation.influence_blocks import blocks_by_group
 from dmlrank.estimation.nuisance_estimates import NuisanceEstimates
@@ -221,7 +221,7 @@ def test_two_way_covariance_is_the_variance_of_estimates_whose_annotators_and_pr
         )
         blocks, owner = blocks_by_group(data, annotator)
         made = one_step(
-            Estimands(borda), data, NuisanceEstimates(GivenMu(mu), np.full(len(data.cells), 0.5)), blocks
+            Estimands(borda), data, NuisanceEstimates(SuppliedMu(mu), np.full(len(data.cells), 0.5)), blocks
         ).target
         estimates.append(made.estimate)
         gauge = borda.gauge(3).basis

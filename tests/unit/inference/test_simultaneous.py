@@ -10,7 +10,7 @@ from scipy.stats import norm
 
 from dmlrank.exceptions import OptionError
 from dmlrank.inference.covariance import Covariance, free_basis
-from dmlrank.inference.simultaneous import critical_value, critical_value_of, simultaneous_p_values
+from dmlrank.inference.simultaneous import critical_value, critical_value_of_contrasts, simultaneous_p_values
 
 # Three standard errors of a quantile from 100,000 draws are about 0.02 at these levels.
 TOLERANCE = 0.025
@@ -107,7 +107,7 @@ def test_where_draws_run_out_values_lie_between_pointwise_and_bonferroni(alpha):
     single, joint, bound = (critical_value(covariance, alpha, method) for method in ("none", "max-t", "bonferroni"))
     assert single < joint <= bound < np.inf
     assert single == pytest.approx(norm.isf(alpha / 2))
-    assert critical_value_of(covariance, np.eye(5), alpha) == pytest.approx(joint, rel=1e-12)
+    assert critical_value_of_contrasts(covariance, np.eye(5), alpha) == pytest.approx(joint, rel=1e-12)
 
 
 def test_adjusted_p_values_are_below_alpha_exactly_beyond_the_critical_value():
@@ -142,5 +142,5 @@ def test_unknown_methods_are_refused():
 def test_contrasts_of_all_scores_have_the_scores_own_critical_value():
     """One source of draws: the unit matrix as contrasts asks the same question."""
     covariance = Covariance(np.diag([1.0, 4.0, 0.25]), np.eye(3))
-    assert critical_value_of(covariance, np.eye(3), 0.1) == critical_value(covariance, 0.1)
+    assert critical_value_of_contrasts(covariance, np.eye(3), 0.1) == critical_value(covariance, 0.1)
     np.testing.assert_allclose(covariance.factor @ covariance.factor.T, covariance.matrix)

@@ -9,7 +9,7 @@ import string
 import numpy as np
 import pytest
 
-from dmlrank.inference.compact_letters import shortened
+from dmlrank.inference.compact_letters import abbreviate_letters
 
 from ...support import optional
 
@@ -164,7 +164,7 @@ def test_shortened_groups_can_be_written_out_again(seed):
     alphabet = string.ascii_lowercase + string.ascii_uppercase
     for names, between in ((alphabet, ""), ([str(n) for n in range(1, 80)], ",")):
         chosen = [name for name in names if rng.uniform() < 0.7] or [names[0], names[1]]
-        short = shortened(between.join(chosen))
+        short = abbreviate_letters(between.join(chosen))
         parts = short.split(",") if between else re.findall(r"\w-\w|\w", short)
         written = []
         for part in parts:
