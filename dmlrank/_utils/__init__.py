@@ -1,1 +1,1 @@
-"""Small tools that know nothing of statistics."""
+"""Tools that every room may use: checks of arguments, writing of files, threads, warnings, text of numbers."""

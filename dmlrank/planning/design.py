@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
 
+from .._utils.argument_checks import check_whole
 from .._utils.parallel import core_count
 from ..data.graph import Graph
 from ..data.labels import by_label, square_by_name
@@ -19,7 +20,7 @@ from ..fit.estimand import bind_functional
 from ..fit.estimators import estimator_named
 from ..functionals import CategoryWeights, Functional
 from ..functionals.base import output_names
-from ..options import OPTIONS, PROMPTS, check_whole
+from ..options import OPTIONS, PROMPTS
 from .bt_restricted import RestrictedDesignProblem
 from .contrasts import ContrastsLike, make_criterion
 from .earlier_labels import EarlierLabels

@@ -12,12 +12,12 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
 
+from .._utils.argument_checks import check_alpha, resolve_seed
 from .._utils.atomic_write import write_file
 from ..data.hypotheses import HypothesisLike, read_hypothesis
 from ..data.preferences import FloatArray
 from ..exceptions import NuisanceError, OptionError
 from ..inference.ranks import power_of, smallest_gap
-from ..options import check_alpha, resolve_seed
 from ..plotting.heat_maps import heat_map
 from ..report.table import Summary
 from .plan_summary import expected_labels, plan_summary

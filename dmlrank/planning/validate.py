@@ -10,13 +10,13 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from .._utils.argument_checks import array_of_numbers
 from ..data.graph import Graph
 from ..data.outcomes import in_other_order
 from ..data.preferences import FloatArray
 from ..exceptions import NuisanceError, OptionError, OptionTypeError, check_choice, listed
 from ..fit.estimand import given_category_weights, given_graph
 from ..functionals import CategoryWeights
-from ..options import array_of_numbers
 from .contrasts import ContrastsLike
 from .problem import Pairs
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
+from .._utils.argument_checks import check_alpha
 from ..exceptions import OptionError, check_choice
 from ..fit.estimates import Estimates
 from ..fit.fit_covariance import multiplier_bootstrap
@@ -13,7 +14,6 @@ from ..inference.multiple_testing import max_t_critical_value, max_t_draws
 from ..inference.ranks import Separation, separate
 from ..inference.resampling import TStatisticDraws, differences, normal_draws
 from ..inference.simultaneous import METHODS, critical_value
-from ..options import check_alpha
 from ..plotting.intervals import Intervals
 from .lookup import require_intervals, require_steps
 

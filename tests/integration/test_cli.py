@@ -124,7 +124,7 @@ def test_the_floor_is_a_number_or_auto(csv, capsys, ignore_warnings):
     assert "floor 0.2 bit" in shown[2]
     assert "floor 0.2 bit" not in shown[0]
     assert main([*call, "--floor", "half"]) == 2
-    assert "floor='half': the smallest probability allowed in mu lies in [0, 0.5), or 'auto'" in capsys.readouterr().err
+    assert "floor='half' is not allowed: floor is the smallest probability of a category" in capsys.readouterr().err
 
 
 def test_tables_pages_and_plots_are_written(csv, tmp_path, capsys):

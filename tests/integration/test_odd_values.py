@@ -24,11 +24,11 @@ def battles():
     ("options", "error", "message"),
     [
         ({"weights": ""}, OptionError, "weights='' names no column"),
-        ({"weights": ["length"]}, OptionTypeError, "weights is a list; needed is the name of a column"),
+        ({"weights": ["length"]}, OptionTypeError, "weights is a list; allowed is the name of a column"),
         ({"weights": [[1], [2, 3]]}, OptionTypeError, "weights is a list"),
         ({"weights": [HUGE] * 300}, OptionTypeError, "weights is a list"),
         ({"weights": np.ones(300) * 1j}, OptionTypeError, "weights is a ndarray"),
-        ({"floor": np.array([0.1, 0.2])}, OptionError, "the smallest probability allowed in mu"),
+        ({"floor": np.array([0.1, 0.2])}, OptionError, "floor is the smallest probability of a category in mu"),
         ({"context": ""}, OptionError, "names a column ''"),
     ],
 )

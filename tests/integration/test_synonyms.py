@@ -68,7 +68,7 @@ def test_numpy_is_known_wherever_the_formula_is_written(battles):
 
 @pytest.mark.parametrize("name", ["HC1", "HC2", "HC3", "nonrobust", "HAC"])
 def test_covariances_of_statsmodels_are_answered(battles, name):
-    with pytest.raises(OptionError, match=rf"cov_type='{name}': .*allowed: 'robust', 'cluster'"):
+    with pytest.raises(OptionError, match=rf"cov_type='{name}' is not available: .*allowed: 'robust', 'cluster'"):
         dr.dml_rank(LEAD.format("1"), battles, cov_type=name)
 
 

@@ -71,7 +71,7 @@ def test_what_is_about_the_call_is_no_option_of_an_update():
 
 
 def test_reading_depends_on_the_options_that_say_so():
-    assert READ_ANOTHER_WAY.keys() == {name for name, option in OPTIONS.items() if option.is_read}
+    assert READ_ANOTHER_WAY.keys() == {name for name, option in OPTIONS.items() if option.changes_reading}
     before = Reading.of(options_of_fit(DEFAULTS))
     for name, value in READ_ANOTHER_WAY.items():
         changes = {name: value} | ({"cov_type": "cluster"} if name == "cov_kwds" else {})

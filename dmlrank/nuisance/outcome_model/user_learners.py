@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ..._utils.argument_checks import is_classifier, unfitted_copy
 from ...data.preferences import FloatArray, IntArray
 from ...exceptions import NuisanceError, OptionError, OptionTypeError, nearest
-from ...options import fresh_copy, is_classifier
 from ..training_rows import TrainingRows
 
 # Numbers in the matrix of one call to the user's predictor.
@@ -151,7 +151,7 @@ def fit_learner(learner: Any, rows: TrainingRows, n_items: int, n_categories: in
     name = learner_name(learner)
     if is_classifier(learner):
         wide = replace(rows, features=_one_hot(rows.features, n_items))
-        predictor = _fitted(fresh_copy(learner), wide, n_categories, rng, name)
+        predictor = _fitted(unfitted_copy(learner), wide, n_categories, rng, name)
         return RowsMu(predictor, n_items, n_categories, one_hot=True, name=name)
     predictor = learner(rows.features, rows.label, rows.weight, rng)
     if not callable(predictor):

@@ -1,0 +1,365 @@
+"""Checks of single arguments, and the forms in which the package holds them: names, numbers, seeds, classifiers."""
+
+from __future__ import annotations
+
+import copy
+import inspect
+from collections.abc import Callable, Iterable, Mapping
+from numbers import Integral, Real
+from typing import Any, TypeVar
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from ..exceptions import OptionError, OptionTypeError, listed, nearest
+
+T = TypeVar("T")
+
+# An array of at most so many strings may be a list of column names; a longer one holds values.
+_MOST_NAMES = 10
+# Whole numbers from here on are refused: no option of the package has a use for them.
+_TOO_LARGE = 2**31
+# Covariances of statsmodels that this package does not have, each with the reason and the nearest one that it has.
+_NO_CORRECTION = "'robust' is HC0 with prompts as units, and has no correction for small samples"
+_NO_TIME = "prompts have no order in time, and 'cluster' allows for prompts that depend on one another"
+_OTHER_COV_TYPES = dict.fromkeys(("HC1", "HC2", "HC3"), _NO_CORRECTION) | dict.fromkeys(("HAC", "hac-panel"), _NO_TIME)
+_OTHER_COV_TYPES["nonrobust"] = "such a covariance needs a model of the errors, and none is assumed here"
+
+
+def check_alpha(alpha: object) -> float:
+    """Return ``alpha``, one minus the confidence level, as a float.
+
+    Raises
+    ------
+    OptionError
+        If it is no number strictly between 0 and 1.
+
+    Examples
+    --------
+    >>> check_alpha(0.05)
+    0.05
+    """
+    if not isinstance(alpha, Real) or isinstance(alpha, bool) or not is_in_range(alpha, 0, 1) or alpha == 0:
+        hint = "; for 95 % intervals it is 0.05" if isinstance(alpha, Real) and alpha in (0, 1, 95) else ""
+        raise OptionError(
+            f"alpha={alpha!r} is not allowed: alpha is one minus the confidence level and lies strictly between 0 and "
+            f"1{hint}"
+        )
+    return float(alpha)
+
+
+def is_in_range(value: Real, low: float, high: float) -> bool:
+    """Whether low <= value < high, for numbers of any size, NaN included.
+
+    Examples
+    --------
+    >>> is_in_range(0, 0, 1), is_in_range(10**400, 0, 1)
+    (True, False)
+    """
+    # mypy does not know that real numbers of different types can be compared.
+    return bool(low <= value < high)  # type: ignore[operator]
+
+
+def check_whole(name: str, value: object, least: int) -> None:
+    """Raise unless ``value`` is a whole number of at least ``least`` and below 2**31.
+
+    Parameters
+    ----------
+    name : str
+        Name of the argument, for the error.
+    value : object
+    least : int
+
+    Raises
+    ------
+    OptionError
+    """
+    if isinstance(value, bool) or not isinstance(value, Integral) or int(value) < least:
+        raise OptionError(f"{name}={value!r} is not allowed: {name} is a whole number of at least {least}")
+    if int(value) >= _TOO_LARGE:
+        raise OptionError(
+            f"{name} is {_TOO_LARGE:,} or larger, which is not allowed: {name} is a whole number of at least {least}; "
+            f"pass a smaller one"
+        )
+
+
+def as_names(value: object, option: str) -> tuple[str, ...]:
+    """Return one or several column names as a tuple; an empty one for None.
+
+    Parameters
+    ----------
+    value : str, sequence of str or None
+    option : str
+        Name of the option, for errors.
+
+    Raises
+    ------
+    OptionTypeError
+        If the value is no string and no sequence of strings, or an array that holds a column itself.
+    OptionError
+        If a name is empty or stands twice.
+
+    Examples
+    --------
+    >>> as_names("question_id", "context")
+    ('question_id',)
+    """
+    kind = type(value).__name__
+    if isinstance(value, Mapping | set | frozenset):
+        raise OptionTypeError(f"{option} names columns in an order; {value!r} is a {kind}; pass a list of names")
+    if isinstance(value, np.ndarray | pd.Series | pd.Index | pd.DataFrame) and not _is_list_of_names(value):
+        column = getattr(value, "name", None)
+        example = repr(column) if isinstance(column, str) else "'its column'"
+        raise OptionTypeError(
+            f"{option} names columns, and was given a {kind} of {len(value):,} values; put these into a column of the "
+            f"data and give its name, such as {example}"
+        )
+    if value is not None and not isinstance(value, Iterable):
+        raise OptionTypeError(f"{option} names columns; {value!r} is a {kind}, not a string; pass the name of a column")
+    names = () if value is None else (value,) if isinstance(value, str) else tuple(value)
+    for name in names:
+        if not isinstance(name, str):
+            raise OptionTypeError(
+                f"{option} names columns; {name!r} is a {type(name).__name__}, not a string; pass names of columns"
+            )
+    if "" in names:
+        raise OptionError(f"{option} names a column ''; names of columns are not empty")
+    if len(set(names)) < len(names):
+        raise OptionError(f"{option} names a column twice: {listed(names)}; name each column once")
+    return names
+
+
+def _is_list_of_names(value: NDArray[Any] | pd.Series | pd.Index | pd.DataFrame) -> bool:
+    """Whether an array may be a list of columns: a few strings in one dimension."""
+    one_dimensional = isinstance(value, np.ndarray | pd.Index) and value.ndim == 1
+    return one_dimensional and len(value) <= _MOST_NAMES and all(isinstance(name, str) for name in value)
+
+
+def resolve_seed(rng: int | np.random.Generator | None) -> int:
+    """Return the seed of a fit: the number given, one drawn from a Generator, or a fresh one for None (SPEC 7).
+
+    Raises
+    ------
+    OptionTypeError
+        If ``rng`` is something else.
+
+    Examples
+    --------
+    >>> resolve_seed(7)
+    7
+    """
+    if rng is None:
+        return int(np.random.SeedSequence().generate_state(1)[0])
+    if isinstance(rng, np.random.Generator):
+        return int(rng.integers(2**32))
+    if isinstance(rng, Integral) and not isinstance(rng, bool) and int(rng) >= 0:
+        return int(rng)
+    raise OptionTypeError(
+        f"rng={rng!r} is not allowed: rng is a whole number of at least 0, a numpy Generator or None; "
+        f"np.random.default_rng(0) makes a Generator"
+    )
+
+
+def is_classifier(learner: object) -> bool:
+    """Whether something is a classifier in the style of scikit-learn: an instance with ``fit`` and ``predict_proba``.
+
+    Examples
+    --------
+    >>> is_classifier("lightgbm")
+    False
+    """
+    return not inspect.isclass(learner) and hasattr(learner, "fit") and hasattr(learner, "predict_proba")
+
+
+def unfitted_copy(learner: T) -> T:
+    """Return a copy of a classifier that has its parameters and is not fitted; anything else as it is.
+
+    A classifier that has parameters is copied by ``sklearn.base.clone`` where scikit-learn is installed, any other one
+    by ``copy.deepcopy``.
+    """
+    if not is_classifier(learner):
+        return learner
+    if hasattr(learner, "get_params"):
+        try:
+            from sklearn.base import clone
+        except ImportError:
+            pass
+        else:
+            copied: T = clone(learner)
+            return copied
+    return copy.deepcopy(learner)
+
+
+def array_of_numbers(value: object, ndim: int) -> NDArray[np.float64] | None:
+    """Return ``value`` as an array of real numbers with ``ndim`` dimensions; None where this is not possible.
+
+    Examples
+    --------
+    >>> array_of_numbers([1, 2], 1)
+    array([1., 2.])
+    >>> array_of_numbers(["a", "b"], 1) is None, array_of_numbers([[1], [2, 3]], 2) is None
+    (True, True)
+    """
+    try:
+        array = np.asarray(value)
+        numbers = np.asarray(array, dtype=np.float64) if array.dtype.kind in "biufO" else None
+    except (TypeError, ValueError, OverflowError):
+        return None
+    return numbers if numbers is not None and numbers.ndim == ndim else None
+
+
+def cov_type_of(value: object) -> object:
+    """Return ``cov_type`` in the package's own words: "robust" for statsmodels' "HC0", anything else as it is.
+
+    Raises
+    ------
+    OptionError
+        For other covariances of statsmodels.
+
+    Examples
+    --------
+    >>> cov_type_of("HC0")
+    'robust'
+    """
+    if isinstance(value, str) and value == "HC0":
+        return "robust"
+    if isinstance(value, str) and value in _OTHER_COV_TYPES:
+        raise OptionError(
+            f"cov_type={value!r} is not available: {_OTHER_COV_TYPES[value]}; allowed: 'robust', 'cluster'"
+        )
+    return value
+
+
+def cluster_groups(cov_kwds: object) -> tuple[str, ...]:
+    """Return the columns of clusters that ``cov_kwds`` names.
+
+    Raises
+    ------
+    OptionError, OptionTypeError
+        If it is no mapping, has other keys than "groups" or names more than two columns.
+
+    Examples
+    --------
+    >>> cluster_groups({"groups": ["question_id", "judge"]})
+    ('question_id', 'judge')
+    """
+    if cov_kwds is not None and not isinstance(cov_kwds, Mapping):
+        raise OptionTypeError(
+            f"cov_kwds is a {type(cov_kwds).__name__}; allowed is a mapping such as {{'groups': 'question_id'}}"
+        )
+    for name in cov_kwds or {}:
+        if name != "groups":
+            raise OptionError(f"cov_kwds has {name!r}; allowed is 'groups'{nearest(name, ['groups'])}")
+    groups = as_names(cov_kwds.get("groups") if cov_kwds else None, "cov_kwds groups")
+    if len(groups) > 2:
+        raise OptionError(
+            f"cov_kwds groups names {len(groups)} columns ({listed(groups)}); clusters are possible in at most two "
+            f"ways, so name one or two columns"
+        )
+    return groups
+
+
+def as_judges(judge: object) -> object:
+    """Return judges in a form that can be compared: a mapping as pairs of name and judge, a list of columns as a tuple.
+
+    Raises
+    ------
+    OptionError
+        If a mapping or list is empty.
+
+    Examples
+    --------
+    >>> as_judges({"gpt-4": "verdict", "mini": ["p_a", "p_b"]})
+    (('gpt-4', 'verdict'), ('mini', ('p_a', 'p_b')))
+    """
+    if isinstance(judge, Mapping):
+        if not judge:
+            raise OptionError("judge= is an empty mapping; pass a mapping of names to judges, or None")
+        return tuple((name, as_judges(source)) for name, source in judge.items())
+    if isinstance(judge, list | tuple):
+        if not judge:
+            raise OptionError("judge= is an empty list; pass a column, a frame, an array, a function, or None")
+        if all(isinstance(name, str) for name in judge):
+            return as_names(judge, "judge")
+    return judge
+
+
+def context_columns(value: object) -> tuple[str, ...]:
+    """Return the columns that ``context`` names."""
+    return as_names(value, "context")
+
+
+def at_least(least: int, *, or_none: bool = False) -> Callable[[str, object], None]:
+    """Return a check that raises unless a value is a whole number of at least ``least``, or None if ``or_none``."""
+
+    def check(name: str, value: object) -> None:
+        if not (or_none and value is None):
+            check_whole(name, value, least)
+
+    return check
+
+
+def check_alpha_option(_: str, value: object) -> None:
+    """Raise unless ``value`` is a number strictly between 0 and 1."""
+    check_alpha(value)
+
+
+def check_position_bias(name: str, value: object) -> None:
+    """Raise unless ``value`` is True, False or "auto"."""
+    if not isinstance(value, bool | np.bool_) and not (isinstance(value, str) and value == "auto"):
+        raise OptionTypeError(f"{name}={value!r} is not allowed; allowed are True, False and 'auto'")
+
+
+def check_floor(name: str, value: object) -> None:
+    """Raise unless ``value`` is a probability below one half or "auto"."""
+    is_probability = isinstance(value, Real) and not isinstance(value, bool) and is_in_range(value, 0, 0.5)
+    if not is_probability and not (isinstance(value, str) and value == "auto"):
+        raise OptionError(
+            f"{name}={value!r} is not allowed: {name} is the smallest probability of a category in mu, a number in "
+            f"[0, 0.5), or 'auto'"
+        )
+
+
+def check_formula(name: str, value: object) -> None:
+    """Raise unless ``value`` is a string or None."""
+    if value is not None and not isinstance(value, str):
+        raise OptionTypeError(f"{name} is a {type(value).__name__}; allowed is a string '~ features', or None")
+
+
+def check_categories(name: str, value: object) -> None:
+    """Raise unless ``value`` is a mapping or None."""
+    if value is not None and not isinstance(value, Mapping):
+        raise OptionTypeError(
+            f"{name} is a {type(value).__name__}; allowed is a mapping of labels to meanings such as "
+            f"{{'no winner': 'tie'}}, or None"
+        )
+
+
+def check_weights(name: str, value: object) -> None:
+    """Raise unless ``value`` is None, the name of a column, or numbers in one dimension."""
+    allowed = "allowed is the name of a column, or one number per prompt in order of first appearance"
+    if value is None:
+        return
+    if isinstance(value, str):
+        if not value:
+            raise OptionError(f"{name}='' names no column; {allowed}")
+        return
+    if isinstance(value, Mapping) or array_of_numbers(value, 1) is None:
+        raise OptionTypeError(f"{name} is a {type(value).__name__}; {allowed}")
+
+
+# --- values of options from text of the command line ------------------------------------------------------------------
+
+
+def yes_no_or_word(text: str) -> bool | str:
+    """Return True for "yes", False for "no"; any other word as it is, for the check of its option."""
+    return {"yes": True, "true": True, "no": False, "false": False}.get(text.lower(), text)
+
+
+def number_or_word(text: str) -> float | str:
+    """Return the number that a text holds; any other word as it is, for the check of its option."""
+    try:
+        return float(text)
+    except ValueError:
+        return text
