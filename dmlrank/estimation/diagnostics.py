@@ -13,7 +13,7 @@ from ..exceptions import IntervalWarning
 from ..functionals.base import is_linear
 from ..functionals.protocols import Score
 from ..nuisance.outcome_model.cross_fit import MuModel
-from ..nuisance.smooth.minimise import minimised
+from ..nuisance.smooth.minimise import minimise
 from .cross_fitting import CrossFittedMu, HeldOutLabels, MuSource
 from .influence import InfluenceFunction
 from .outcome_floor import clip_and_renormalise
@@ -101,7 +101,7 @@ def calibration_slope(mu: FloatArray, cells: Cells, count: IntArray | None = Non
         loss = float((votes[:, None] * cells.y * (log_total - scores)).sum())
         return loss / n, np.array([(slope * log_mu).sum() / scale, *slope.sum(axis=0)]) / n
 
-    return float(1 + minimised(objective, np.zeros(1 + mu.shape[1]), tolerance=1e-10)[0] / scale)
+    return float(1 + minimise(objective, np.zeros(1 + mu.shape[1]), tolerance=1e-10)[0] / scale)
 
 
 def log_spread(mu: FloatArray, count: IntArray | None = None) -> float:

@@ -1,4 +1,4 @@
-"""Labelled cells as rows that models are trained on, and the folds that hold them out."""
+"""Labelled cells as rows that models are trained on, and the folds that hold these rows out."""
 
 from __future__ import annotations
 
@@ -11,22 +11,24 @@ from numpy.typing import NDArray
 from ..data.preferences import Cells, FloatArray, IntArray, PreferenceData
 from .smooth.basis import SmoothBasis
 
-_BY_CELL = ("context", "fold", "number")
+_ARRAYS_BY_CELL = ("context", "fold", "number")
 # Rows that are gathered at a time.
 _BLOCK = 1024
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Folds:
-    """Folds of cross-fitting: a model of a fold is trained on the other folds and predicts this one.
+    """Folds of cross-fitting: the model of a fold is trained on the other folds and predicts this fold.
 
     Attributes
     ----------
     fold : ndarray of int, shape (n,)
         Fold of each context.
     unit : ndarray of int, shape (n,)
-        What folds do not split, and inner folds must not split either.
+        Unit of each context: a prompt, or a cluster of prompts. Contexts of one unit always share a fold, and inner
+        folds within a training set keep them together as well.
     n_folds : int
+        Number of folds.
     """
 
     fold: IntArray
@@ -36,17 +38,18 @@ class Folds:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LabelledRows:
-    """Labelled cells to learn from.
+    """Labelled cells as rows of a training set, r of them.
 
     Attributes
     ----------
     columns : ndarray, shape (r, q)
         Smooth columns of each cell's context.
     first, second : ndarray of int, shape (r,)
+        Codes of the items shown first and second.
     y : ndarray, shape (r, C)
         Mean labels.
     weight : ndarray, shape (r,)
-        Votes.
+        Number of votes.
     """
 
     columns: FloatArray
@@ -55,14 +58,14 @@ class LabelledRows:
     y: FloatArray
     weight: FloatArray
 
-    def only(self, kept: IntArray) -> LabelledRows:
-        """Some of the rows."""
-        return LabelledRows(*(getattr(self, name)[kept] for name in self.__slots__))
+    def only(self, rows: IntArray) -> LabelledRows:
+        """Return the rows with these numbers, in their order."""
+        return LabelledRows(*(getattr(self, name)[rows] for name in self.__slots__))
 
-    def and_more(self, others: LabelledRows) -> LabelledRows:
-        """These rows and others below them."""
+    def joined(self, other: LabelledRows) -> LabelledRows:
+        """Return these rows with the other rows below them."""
         names = self.__slots__
-        return LabelledRows(*(np.concatenate([getattr(self, name), getattr(others, name)]) for name in names))
+        return LabelledRows(*(np.concatenate([getattr(self, name), getattr(other, name)]) for name in names))
 
     def __len__(self) -> int:
         return len(self.first)
@@ -70,7 +73,28 @@ class LabelledRows:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FoldCells:
-    """Labelled cells as rows, the fold of each, and its number among all cells, soft ones included."""
+    """Labelled cells as rows, m of them, with the fold that holds each cell out.
+
+    Attributes
+    ----------
+    rows : LabelledRows
+        The cells as rows.
+    basis : SmoothBasis
+        Basis of the smooth columns of ``rows``.
+    x : ndarray, shape (n, p)
+        Features of all contexts.
+    context, fold : ndarray of int, shape (m,)
+        Context and fold of each cell.
+    number : ndarray of int, shape (m,)
+        Number of each cell among all cells of the fit, those with soft labels included.
+    n_items : int
+        Number of items, K.
+    ordered : bool
+        Whether display order matters.
+    soft : tuple of FoldCells
+        Cells with soft labels, by fold: the model of a fold is trained on them, and no loss is computed on them. Empty
+        where there are no soft labels.
+    """
 
     rows: LabelledRows
     basis: SmoothBasis
@@ -80,48 +104,72 @@ class FoldCells:
     number: IntArray
     n_items: int
     ordered: bool
-    # Soft labels by fold, for training only.
     soft: tuple[FoldCells, ...] = ()
 
-    def only(self, kept: IntArray) -> FoldCells:
-        """Some of the cells."""
-        context, fold, number = (getattr(self, name)[kept] for name in _BY_CELL)
-        return replace(self, rows=self.rows.only(kept), context=context, fold=fold, number=number)
+    def only(self, cells: IntArray) -> FoldCells:
+        """Return the cells at these places, in their order."""
+        context, fold, number = (getattr(self, name)[cells] for name in _ARRAYS_BY_CELL)
+        return replace(self, rows=self.rows.only(cells), context=context, fold=fold, number=number)
 
-    def and_soft(self, f: int) -> FoldCells:
-        """The labels outside a fold and the soft ones that go with it."""
-        own = self.only(np.flatnonzero(self.fold != f))
+    def training_cells(self, f: int) -> FoldCells:
+        """Return the cells that the model of fold ``f`` is trained on: outside the fold, soft labels included."""
+        labelled = self.only(np.flatnonzero(self.fold != f))
         if not self.soft:
-            return own
-        more = self.soft[f].only(np.flatnonzero(self.soft[f].fold != f))
-        return own.and_more(more)
+            return labelled
+        return labelled.joined(self.soft[f].only(np.flatnonzero(self.soft[f].fold != f)))
 
-    def and_more(self, others: FoldCells) -> FoldCells:
-        """These cells and others below them."""
-        rows = self.rows.and_more(others.rows)
-        context, fold, number = (np.concatenate([getattr(own, name) for own in (self, others)]) for name in _BY_CELL)
+    def joined(self, other: FoldCells) -> FoldCells:
+        """Return these cells with the other cells below them."""
+        rows = self.rows.joined(other.rows)
+        context, fold, number = (
+            np.concatenate([getattr(self, name), getattr(other, name)]) for name in _ARRAYS_BY_CELL
+        )
         return replace(self, rows=rows, context=context, fold=fold, number=number, soft=())
 
 
 def labelled_cells(data: PreferenceData, basis: SmoothBasis, fold: IntArray) -> FoldCells:
-    """All labelled cells as rows, with the smooth columns of their contexts and the fold that holds them out."""
-    cells, inside = data.cells, ordered_cells(data, np.ones(data.n_contexts, dtype=bool))
-    context = cells.context[inside]
-    weight = cells.n_votes[inside].astype(float)
+    """Return all labelled cells as rows.
+
+    Parameters
+    ----------
+    data : PreferenceData
+        The votes.
+    basis : SmoothBasis
+        Gives the smooth columns of the contexts.
+    fold : ndarray of int, shape (n,)
+        Fold of each context.
+    """
+    cells, cell = data.cells, ordered_cells(data, np.ones(data.n_contexts, dtype=bool))
+    context = cells.context[cell]
+    weight = cells.n_votes[cell].astype(float)
     columns = basis.of(data.x)[context]
-    rows = LabelledRows(columns, cells.first[inside], cells.second[inside], cells.y[inside], weight)
+    rows = LabelledRows(columns, cells.first[cell], cells.second[cell], cells.y[cell], weight)
     number = np.arange(len(context))
     return FoldCells(rows, basis, data.x, context, fold[context], number, data.n_items, data.ordered)
 
 
-def with_soft_labels(cells: FoldCells, data: PreferenceData, fold: IntArray, soft: Sequence[Cells]) -> FoldCells:
-    """The labels, and for every fold soft ones, all numbered in one row."""
-    made, count = list[FoldCells](), len(cells.rows)
-    for more in soft:
-        own = labelled_cells(replace(data, cells=more), cells.basis, fold)
-        made.append(replace(own, number=count + own.number))
-        count += len(own.rows)
-    return replace(cells, soft=tuple(made))
+def with_soft_labels(
+    labelled: FoldCells, data: PreferenceData, fold: IntArray, soft_cells: Sequence[Cells]
+) -> FoldCells:
+    """Return labelled cells together with the soft-label cells of every fold, all numbered consecutively.
+
+    Parameters
+    ----------
+    labelled : FoldCells
+        The cells with labels.
+    data : PreferenceData
+        The votes.
+    fold : ndarray of int, shape (n,)
+        Fold of each context.
+    soft_cells : sequence of Cells
+        Cells with soft labels, by fold; empty where there are none.
+    """
+    soft, count = list[FoldCells](), len(labelled.rows)
+    for cells in soft_cells:
+        cells_of_fold = labelled_cells(replace(data, cells=cells), labelled.basis, fold)
+        soft.append(replace(cells_of_fold, number=count + cells_of_fold.number))
+        count += len(cells_of_fold.rows)
+    return replace(labelled, soft=tuple(soft))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -133,9 +181,11 @@ class TrainingRows:
     features : ndarray, shape (r, p + 2)
         Context features, then the codes of the first and of the second item; (r, p) where no items take part.
     label : ndarray of int, shape (r,)
+        Category of each row.
     weight : ndarray, shape (r,)
+        Votes that the row stands for.
     unit : ndarray of int, shape (r,)
-        What inner folds must not split.
+        Unit of each row's context; inner folds never split a unit.
     """
 
     features: FloatArray
@@ -146,7 +196,17 @@ class TrainingRows:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PairRows:
-    """Rows [x, first, second] that need not be stacked: contexts and items, (r,), with labels and weights, (r,)."""
+    """Rows [x, first, second] that are described by their contexts and items and need not be stacked.
+
+    Attributes
+    ----------
+    context, first, second : ndarray of int, shape (r,)
+        Context and items of each row.
+    label : ndarray of int, shape (r,)
+        Category of each row.
+    weight : ndarray, shape (r,)
+        Weight of each row.
+    """
 
     context: IntArray
     first: IntArray
@@ -155,21 +215,23 @@ class PairRows:
     weight: FloatArray
 
 
-def outcome_rows(data: PreferenceData, kept: NDArray[np.bool_], unit: IntArray) -> TrainingRows:
-    """One row for every category that was chosen in a cell of the ``kept`` contexts, weighted by its votes.
+def outcome_rows(data: PreferenceData, in_training: NDArray[np.bool_], unit: IntArray) -> TrainingRows:
+    """Return one row for every category that was chosen in a cell of the training contexts, weighted by its votes.
 
-    Where order does not matter every row stands in both orders, with half its weight in each.
+    Where display order does not matter, every vote gives one row in each order, each with half of the vote's weight.
 
     Parameters
     ----------
     data : PreferenceData
-    kept : ndarray of bool, shape (n,)
-        Contexts to learn from.
+        The votes.
+    in_training : ndarray of bool, shape (n,)
+        Whether a context belongs to the training set.
     unit : ndarray of int, shape (n,)
+        Unit of each context.
     """
-    cells, inside = data.cells, ordered_cells(data, kept)
-    place, label = np.nonzero(cells.y[inside])
-    cell = inside[place]
+    cells, training_cells = data.cells, ordered_cells(data, in_training)
+    place, label = np.nonzero(cells.y[training_cells])
+    cell = training_cells[place]
     features = stack_rows(data.x, cells.context[cell], cells.first[cell], cells.second[cell])
     weight = cells.y[cell, label] * cells.n_votes[cell]
     rows = TrainingRows(features, label, weight, unit[cells.context[cell]])
@@ -177,33 +239,59 @@ def outcome_rows(data: PreferenceData, kept: NDArray[np.bool_], unit: IntArray) 
 
 
 def _in_both_orders(rows: TrainingRows, flip: IntArray) -> TrainingRows:
-    back = rows.features.copy()
-    back[:, [-2, -1]] = back[:, [-1, -2]]
+    """Return each row in its own and in the other order, with half of its weight in each.
+
+    Parameters
+    ----------
+    rows : TrainingRows
+        With the codes of the items in the last two features.
+    flip : ndarray of int, shape (C,)
+        What each category is called in the other order.
+    """
+    swapped = rows.features.copy()
+    swapped[:, [-2, -1]] = swapped[:, [-1, -2]]
     return TrainingRows(
-        np.concatenate([rows.features, back]),
+        np.concatenate([rows.features, swapped]),
         np.concatenate([rows.label, flip[rows.label]]),
         np.concatenate([rows.weight, rows.weight]) / 2,
         np.concatenate([rows.unit, rows.unit]),
     )
 
 
-def ordered_cells(data: PreferenceData, kept: NDArray[np.bool_]) -> IntArray:
-    """Labelled cells of the ``kept`` contexts, (r,), in an order that the order of the data's rows does not change.
+def ordered_cells(data: PreferenceData, in_training: NDArray[np.bool_]) -> IntArray:
+    """Return the labelled cells of the training contexts, (r,), in an order that does not depend on the data's rows.
 
-    A booster's sums depend on the order of its rows in the last digits, and its trees on its sums.
+    The order of a booster's rows changes the last digits of its sums, and thereby its trees. Therefore the cells are
+    sorted by ``data.seed_order``.
+
+    Parameters
+    ----------
+    data : PreferenceData
+        The votes.
+    in_training : ndarray of bool, shape (n,)
+        Whether a context belongs to the training set.
     """
-    inside = np.flatnonzero(kept[data.cells.context])
-    return inside[np.argsort(data.seed_order[data.cells.context[inside]], kind="stable")]
+    cell = np.flatnonzero(in_training[data.cells.context])
+    return cell[np.argsort(data.seed_order[data.cells.context[cell]], kind="stable")]
 
 
 def stack_rows(
     x: FloatArray, context: IntArray, first: IntArray, second: IntArray, *, block: int = _BLOCK
 ) -> FloatArray:
-    """Rows [x, first, second], (r, p + 2), gathered ``block`` at a time."""
+    """Return rows [x, first, second], (r, p + 2).
+
+    Parameters
+    ----------
+    x : ndarray, shape (n, p)
+        Features of the contexts.
+    context, first, second : ndarray of int, shape (r,)
+        Context and items of each row.
+    block : int
+        Rows that are gathered at a time. Indexing all rows at once would need a second matrix of the result's size.
+    """
     rows = np.empty((len(context), x.shape[1] + 2), dtype=x.dtype)
-    # In blocks: x[context] as a whole would be a second matrix of this size.
-    for at in range(0, len(context), block):
-        part = slice(at, at + block)
+    for begin in range(0, len(context), block):
+        part = slice(begin, begin + block)
         rows[part, :-2] = x[context[part]]
     rows[:, -2], rows[:, -1] = first, second
     return rows

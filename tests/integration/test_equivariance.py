@@ -131,7 +131,7 @@ def no_trees(monkeypatch):
     monkeypatch.setattr(
         main_effects_boosting,
         "_select_stage",
-        lambda *_: (main_effects_boosting.BoostingStage(main_effects_boosting.TREES, True), []),
+        lambda *_: (main_effects_boosting.BoostingStage(main_effects_boosting.RANDOM_THRESHOLDS, True), []),
     )
 
 

@@ -1,4 +1,4 @@
-"""LightGBM's bins of labelled cells: made once, shared by all folds and configurations."""
+"""LightGBM's bins of labelled cells: computed once, and shared by all folds and configurations."""
 
 from __future__ import annotations
 
@@ -16,35 +16,37 @@ from .parameters import Parameter
 
 # Bins of a feature. Finer thresholds left the held-out log-loss as it was and took up to half of the time.
 BINS = 63
-# Items are categories; those beyond the number of bins would be taken together.
+# Items are categorical values; LightGBM would merge all items beyond the number of bins.
 _ITEM_BINS = 255
 
 
-def bins(n_features: int, n_item_columns: int) -> dict[str, Parameter]:
-    """LightGBM's parameters for the bins of features, the last of which are codes of items.
+def bin_parameters(n_features: int, n_item_columns: int) -> dict[str, Parameter]:
+    """Return LightGBM's parameters for the bins of features and of the columns with item codes, which come last.
 
     Examples
     --------
-    >>> bins(2, 2)
+    >>> bin_parameters(2, 2)
     {'max_bin_by_feature': '63,63,255,255'}
     """
     widths = [BINS] * n_features + [_ITEM_BINS] * n_item_columns
     return {"max_bin_by_feature": ",".join(map(str, widths))}
 
 
-def binned_rows(
+def bin_rows(
     x: FloatArray, context: IntArray, first: IntArray, second: IntArray, parameters: Mapping[str, Parameter]
 ) -> tuple[lgb.Dataset, IntArray]:
-    """Rows [x, first, second] in bins, and in which order they stand there: a context's rows together.
+    """Return rows [x, first, second] in bins, and the order in which the rows stand there: by context.
 
-    Rows are never stacked: every context is binned once, and its bins are copied for its rows.
+    The rows are never stacked. The features of every context are binned once, and the bins are copied for its rows.
 
     Parameters
     ----------
     x : ndarray, shape (n, p)
+        Features of the contexts.
     context, first, second : ndarray of int, shape (r,)
+        Context and items of each row.
     parameters : mapping
-        LightGBM's; those of the bins are added.
+        Parameters of LightGBM; those of the bins are added.
     """
     _, begin, place = np.unique(context, return_index=True, return_inverse=True)
     appearance = np.argsort(np.argsort(begin))[place]
@@ -53,68 +55,79 @@ def binned_rows(
     contexts = context[np.sort(begin)]
     names = [f"x{f}" for f in range(x.shape[1])]
     features = lgb.Dataset(
-        x[contexts], np.zeros(len(contexts)), params={**shared, **bins(x.shape[1], 0)}, feature_name=names
+        x[contexts], np.zeros(len(contexts)), params={**shared, **bin_parameters(x.shape[1], 0)}, feature_name=names
     )
     rows = features.construct().subset(appearance[order].tolist()).construct()
     items = lgb.Dataset(
         np.column_stack([first, second])[order].astype(float),
         categorical_feature=[0, 1],
-        params={**shared, **bins(0, 2)},
+        params={**shared, **bin_parameters(0, 2)},
         feature_name=["first", "second"],
     )
     _join_columns(rows, items.construct())
     return rows, order
 
 
-def _join_columns(rows: lgb.Dataset, more: lgb.Dataset) -> None:
-    """Append the columns of another data set of the same rows, as ``rows.add_features_from(more)`` does.
+def _join_columns(rows: lgb.Dataset, other: lgb.Dataset) -> None:
+    """Append the columns of another data set of the same rows, as ``rows.add_features_from(other)`` does.
 
-    That method warns that there are no raw data to join and that it forgets which features are categories, both of
-    which are meant. Python can silence a warning for the whole process only, so the C function is called by itself. A
-    release of LightGBM that hides it otherwise is asked by its method, and warns.
+    That method warns that there are no raw data to join, and that the data set no longer knows which features are
+    categorical. Both are intended here. Python can silence a warning only for the whole process; therefore the C
+    function is called directly. Where a release of LightGBM has it under another name, the method is called and warns.
     """
     library, check = getattr(lgb.basic, "_LIB", None), getattr(lgb.basic, "_safe_call", None)
-    handles = [getattr(dataset, "_handle", None) for dataset in (rows, more)]
+    handles = [getattr(dataset, "_handle", None) for dataset in (rows, other)]
     if library is None or check is None or None in handles:
-        rows.add_features_from(more)
+        rows.add_features_from(other)
         return
     check(library.LGBM_DatasetAddFeaturesFrom(*handles))
     rows.data = rows.pandas_categorical = None
-    # Unset before the bins are made, "auto" after: the bins know their categories.
+    # None before the bins are constructed, "auto" afterwards: the bins know which features are categorical.
     rows.feature_name, rows.categorical_feature = rows.get_feature_name(), "auto"
 
 
-def binning(n_jobs: int | None) -> dict[str, Parameter]:
-    """Parameters for making bins, a feature to a thread."""
+def binning_parameters(n_jobs: int | None) -> dict[str, Parameter]:
+    """Return LightGBM's parameters for constructing bins, where each thread bins one feature at a time."""
     return {"verbosity": -1, "num_threads": n_jobs or 0}
 
 
-def some_rows(dataset: lgb.Dataset, rows: IntArray, n_threads: int) -> lgb.Dataset:
-    """Some of the rows, (r,) in ascending order.
+def subset_rows(dataset: lgb.Dataset, rows: IntArray, n_threads: int) -> lgb.Dataset:
+    """Return some rows of a data set.
 
-    LightGBM's number of threads is one for the whole process, set by whatever was made last: data for a booster have to
-    ask for as many as the booster does, which otherwise complains.
+    LightGBM has one number of threads for the whole process, which the object constructed last determines, and a
+    booster complains of data with another number. Therefore the subset asks for as many threads as its booster.
+
+    Parameters
+    ----------
+    dataset : lightgbm.Dataset
+        All rows, in bins.
+    rows : ndarray of int, shape (r,)
+        Numbers of the rows, ascending.
+    n_threads : int
+        Threads of the booster that is trained on the subset.
     """
     return dataset.subset(rows.tolist(), params={**dataset.params, "num_threads": n_threads}).construct()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class BinnedCells:
-    """A row for every category chosen in a cell, as shown and in the other order.
+    """Labelled cells in bins: one row for every category chosen in a cell, in the cell's order and in the other order.
 
     Attributes
     ----------
     dataset : lightgbm.Dataset
-    place : ndarray of int, shape (r,)
+        The rows in bins, with labels.
+    cell : ndarray of int, shape (r,)
         Cell of each row.
-    back : ndarray of bool, shape (r,)
-        Whether the row is in the other order.
+    is_swapped : ndarray of bool, shape (r,)
+        Whether the row has the other display order.
     weight : ndarray, shape (r,)
+        Votes of the cell for the row's category.
     """
 
     dataset: lgb.Dataset
-    place: IntArray
-    back: NDArray[np.bool_]
+    cell: IntArray
+    is_swapped: NDArray[np.bool_]
     weight: FloatArray
 
     @classmethod
@@ -125,25 +138,48 @@ class BinnedCells:
         cells: LabelledRows,
         parameters: Mapping[str, Parameter],
     ) -> BinnedCells:
-        """Bin labelled cells, whose contexts, (m,), have features ``x``, (n, p)."""
-        first, second, y, weight = cells.first, cells.second, cells.y, cells.weight
-        chosen, label = np.nonzero(y)
-        flip = exchanged_wins(y.shape[1])
-        place, back = np.tile(chosen, 2), np.repeat([False, True], len(chosen))
-        one, other = np.where(back, second[place], first[place]), np.where(back, first[place], second[place])
-        dataset, order = binned_rows(x, context[place], one, other, parameters)
-        dataset.set_label(np.concatenate([label, flip[label]])[order])
-        share = np.tile(weight[chosen] * y[chosen, label], 2)
-        return cls(dataset, place[order], back[order], share[order])
+        """Bin labelled cells.
 
-    def part(self, cells: IntArray, scores: FloatArray, mirrored: bool, n_threads: int) -> lgb.Dataset:
-        """Some cells, (c,) in ascending order, with scores to start from, (c, C): as shown, or half in each order."""
-        member = np.zeros(self.place.max(initial=-1) + 1, dtype=bool)
-        member[cells] = True
-        rows = np.flatnonzero(member[self.place] & (mirrored | ~self.back))
-        begin = scores[np.searchsorted(cells, self.place[rows])]
-        begin = exchange_wins(begin, self.back[rows])
-        made = some_rows(self.dataset, rows, n_threads)
-        made.set_weight(self.weight[rows] / 2 if mirrored else self.weight[rows])
-        made.set_init_score(begin)
-        return made
+        Parameters
+        ----------
+        x : ndarray, shape (n, p)
+            Features of the contexts.
+        context : ndarray of int, shape (m,)
+            Context of each cell.
+        cells : LabelledRows
+            The cells, m of them.
+        parameters : mapping
+            Parameters of LightGBM; those of the bins are added.
+        """
+        chosen, label = np.nonzero(cells.y)
+        flip = exchanged_wins(cells.y.shape[1])
+        cell, swapped = np.tile(chosen, 2), np.repeat([False, True], len(chosen))
+        first = np.where(swapped, cells.second[cell], cells.first[cell])
+        second = np.where(swapped, cells.first[cell], cells.second[cell])
+        dataset, order = bin_rows(x, context[cell], first, second, parameters)
+        dataset.set_label(np.concatenate([label, flip[label]])[order])
+        weight = np.tile(cells.weight[chosen] * cells.y[chosen, label], 2)
+        return cls(dataset, cell[order], swapped[order], weight[order])
+
+    def subset(self, cells: IntArray, scores: FloatArray, mirrored: bool, n_threads: int) -> lgb.Dataset:
+        """Return the rows of some cells with weights and initial scores.
+
+        Parameters
+        ----------
+        cells : ndarray of int, shape (c,)
+            Numbers of the cells, ascending.
+        scores : ndarray, shape (c, C)
+            Scores of the cells that the booster starts from.
+        mirrored : bool
+            Whether every row is used in both orders, each with half of its weight, or in its cell's order alone.
+        n_threads : int
+            Threads of the booster that is trained on the rows.
+        """
+        is_member = np.zeros(self.cell.max(initial=-1) + 1, dtype=bool)
+        is_member[cells] = True
+        rows = np.flatnonzero(is_member[self.cell] & (mirrored | ~self.is_swapped))
+        initial_scores = exchange_wins(scores[np.searchsorted(cells, self.cell[rows])], self.is_swapped[rows])
+        subset = subset_rows(self.dataset, rows, n_threads)
+        subset.set_weight(self.weight[rows] / 2 if mirrored else self.weight[rows])
+        subset.set_init_score(initial_scores)
+        return subset

@@ -1,4 +1,4 @@
-"""Early stopping of boosters of all trial folds together, by their held-out log-loss."""
+"""Early stopping of the boosters of all trial folds together, by their held-out log-loss."""
 
 from __future__ import annotations
 
@@ -12,26 +12,37 @@ from ..._utils.parallel import Workers
 from .parameters import Parameter, fixed_parameters
 
 MAX_ROUNDS = 500
+# Boosting ends after so many rounds without a new smallest loss.
 PATIENCE = 10
-# Rounds after which a configuration that has gained nothing, or is behind the best one's loss at the same round, is
-# given up.
+# From this round on a configuration is given up if its loss is larger than the best configuration's at the same round;
+# and it is given up at this round if no round so far has lowered the loss.
 WARM_UP = 5
 # Random thresholds (Geurts, Ernst and Wehenkel 2006) average to smooth functions: on the tie simulator they halve the
-# squared error of mu that exhaustive thresholds have. These are for functions that really jump.
-TREES: Mapping[str, Parameter] = {"extra_trees": True, "num_leaves": 15, "min_data_in_leaf": 10, "lambda_l2": 10.0}
-JUMPS: Mapping[str, Parameter] = {"extra_trees": False, "num_leaves": 15, "min_data_in_leaf": 20, "lambda_l2": 5.0}
+# squared error of mu that exhaustive thresholds have. Exhaustive thresholds suit functions that jump.
+RANDOM_THRESHOLDS: Mapping[str, Parameter] = {
+    "extra_trees": True,
+    "num_leaves": 15,
+    "min_data_in_leaf": 10,
+    "lambda_l2": 10.0,
+}
+EXHAUSTIVE_THRESHOLDS: Mapping[str, Parameter] = {
+    "extra_trees": False,
+    "num_leaves": 15,
+    "min_data_in_leaf": 20,
+    "lambda_l2": 5.0,
+}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TrialFold:
-    """A booster of a fold whose held-out cells say how many rounds are enough.
+    """The booster of a fold, whose held-out cells help to select the number of rounds.
 
     Attributes
     ----------
     booster : lightgbm.Booster
-        The held-out cells are its only valid set.
+        The held-out cells are its only validation set.
     weight : float
-        Of the held-out cells; zero where there are none.
+        Total weight of the held-out cells; zero where there are none.
     """
 
     booster: lgb.Booster
@@ -41,7 +52,19 @@ class TrialFold:
     def of(
         cls, parameters: Mapping[str, Parameter], training: lgb.Dataset, held_out: lgb.Dataset | None, weight: float
     ) -> TrialFold:
-        """Begin to boost; without held-out cells the fold has no say."""
+        """Create a booster without trees.
+
+        Parameters
+        ----------
+        parameters : mapping
+            Parameters of LightGBM.
+        training : lightgbm.Dataset
+            What the booster is trained on.
+        held_out : lightgbm.Dataset or None
+            The held-out cells; None where there are none, so that the fold does not count in the selection.
+        weight : float
+            Total weight of the held-out cells.
+        """
         booster = lgb.Booster(dict(parameters), training)
         if held_out is not None:
             booster.add_valid(held_out, "held out")
@@ -50,9 +73,16 @@ class TrialFold:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class BoostingPath:
-    """Boosters of the trial folds, their held-out log-loss after 0, 1, 2, ... rounds, and how many trees they had.
+    """The boosters of the trial folds, with their held-out log-loss by round.
 
-    A round in which no split is to be had adds no tree.
+    Attributes
+    ----------
+    boosters : list of lightgbm.Booster
+        One per trial fold.
+    losses : list of float
+        Held-out log-loss, summed over the folds, after 0, 1, 2, ... rounds.
+    iterations : list of tuple of int
+        Iterations of each booster after 0, 1, 2, ... rounds. A round in which no split is possible adds none.
     """
 
     boosters: list[lgb.Booster]
@@ -69,54 +99,87 @@ class BoostingPath:
         """The first number of rounds with the smallest loss."""
         return int(np.argmin(self.losses))
 
-    def given_up(self, best: BoostingPath | None) -> bool:
-        """Whether nothing is to be hoped for from further rounds, seen the best one of other configurations."""
-        done = len(self.losses) - 1
-        stale = done - self.rounds >= (PATIENCE if self.rounds else WARM_UP)
-        behind = best is not None and WARM_UP <= done < len(best.losses) and self.losses[done] > best.losses[done]
-        return done >= MAX_ROUNDS or stale or behind
+    def should_stop(self, best: BoostingPath | None, max_rounds: int) -> bool:
+        """Return whether boosting ends: after enough rounds, without progress, or behind the best configuration.
 
-    def cut(self) -> None:
-        """Leave the best rounds only."""
-        for booster, kept in zip(self.boosters, self.iterations[self.rounds], strict=True):
-            while booster.current_iteration() > kept:
+        Parameters
+        ----------
+        best : BoostingPath or None
+            The best configuration so far.
+        max_rounds : int
+            Largest number of rounds.
+        """
+        n_rounds = len(self.losses) - 1
+        stale = n_rounds - self.rounds >= (PATIENCE if self.rounds else WARM_UP)
+        behind = (
+            best is not None
+            and WARM_UP <= n_rounds < len(best.losses)
+            and self.losses[n_rounds] > best.losses[n_rounds]
+        )
+        return n_rounds >= max_rounds or stale or behind
+
+    def keep_best_rounds(self) -> None:
+        """Remove the trees of all rounds after the best one from the boosters, and release their data."""
+        for booster, n_iterations in zip(self.boosters, self.iterations[self.rounds], strict=True):
+            while booster.current_iteration() > n_iterations:
                 booster.rollback_one_iter()
             booster.free_dataset()
 
 
-def parameters_of(
-    n_classes: int | None, own: Mapping[str, Parameter], seed: int, n_threads: int
+def booster_parameters(
+    n_classes: int | None, configuration: Mapping[str, Parameter], seed: int, n_threads: int
 ) -> dict[str, Parameter]:
-    """Parameters of a booster that starts from given scores; binary where ``n_classes`` is None."""
+    """Return the parameters of a booster that starts from given scores and whose log-loss is computed every round.
+
+    Parameters
+    ----------
+    n_classes : int or None
+        Number of categories; None for a binary booster.
+    configuration : mapping
+        The parameters that are selected.
+    seed : int
+        Seed of LightGBM.
+    n_threads : int
+        Threads of LightGBM.
+    """
     metric = "binary_logloss" if n_classes is None else "multi_logloss"
-    return {**fixed_parameters(n_classes, seed, n_threads), "metric": metric, "boost_from_average": False, **own}
+    fixed = fixed_parameters(n_classes, seed, n_threads)
+    return {**fixed, "metric": metric, "boost_from_average": False, **configuration}
 
 
 def boost_together(
-    folds: Sequence[TrialFold], unboosted: float, workers: int, best: BoostingPath | None
+    folds: Sequence[TrialFold],
+    unboosted: float,
+    workers: int,
+    best: BoostingPath | None,
+    *,
+    max_rounds: int = MAX_ROUNDS,
 ) -> BoostingPath:
-    """Boost on all trial folds at once, as long as their held-out log-loss falls and is not behind the best one's.
+    """Boost on all trial folds, round by round, until further rounds do not promise a smaller held-out log-loss.
 
     Parameters
     ----------
     folds : sequence of TrialFold
+        The trial folds; their boosters are trained in place.
     unboosted : float
         Held-out log-loss before the first round.
     workers : int
-        Folds at a time.
+        Number of folds that are trained at a time.
     best : BoostingPath or None
         The best configuration so far.
+    max_rounds : int
+        Largest number of rounds.
     """
-    made = BoostingPath([fold.booster for fold in folds], [unboosted], [(0,) * len(folds)])
+    path = BoostingPath([fold.booster for fold in folds], [unboosted], [(0,) * len(folds)])
 
-    def another_round(fold: TrialFold) -> tuple[float, int]:
+    def boost_one_round(fold: TrialFold) -> tuple[float, int]:
         fold.booster.update()
         loss = float(fold.weight * fold.booster.eval_valid()[0][2]) if fold.weight else 0.0
         return loss, fold.booster.current_iteration()
 
     with Workers(workers) as threads:
-        while not made.given_up(best):
-            losses, iterations = zip(*threads.in_order(another_round, folds), strict=True)
-            made.losses.append(sum(losses))
-            made.iterations.append(iterations)
-    return made
+        while not path.should_stop(best, max_rounds):
+            losses, iterations = zip(*threads.in_order(boost_one_round, folds), strict=True)
+            path.losses.append(sum(losses))
+            path.iterations.append(iterations)
+    return path

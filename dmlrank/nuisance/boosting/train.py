@@ -1,4 +1,4 @@
-"""Training of one LightGBM booster over rows [x, first, second]: binned, tuned, with as many threads as pay."""
+"""Training of one LightGBM booster over rows [x, first, second]: bins, hyperparameters, and number of threads."""
 
 from __future__ import annotations
 
@@ -12,28 +12,30 @@ from numpy.typing import NDArray
 from ..._utils.parallel import core_count
 from ...data.preferences import FloatArray, IntArray
 from ..training_rows import PairRows, TrainingRows, stack_rows
-from .binning import binned_rows, bins
+from .binning import bin_parameters, bin_rows
 from .parameters import Parameter, Settings, as_settings, fixed_parameters
 from .tuning import Tune, tuned_settings
 
-# Numbers in a training matrix from which threads within one booster pay.
+# Entries of a training matrix from which several threads within one booster are faster than one.
 _LARGE = 2_000_000
-# Numbers between which folds are trained at the same time.
+# Folds are trained at the same time where their training matrices have a number of entries between these two.
 _SIDE_BY_SIDE = (200_000, 20_000_000)
-# Rows from which hyperparameters are selected on a sample of so many.
-MANY_ROWS = 40_000
+# With more rows than these, a sample of about as many rows selects the hyperparameters.
+SELECTION_ROWS = 40_000
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class BinnedRows:
-    """Training rows in LightGBM's bins, which parts of them share.
+    """Training rows in LightGBM's bins, which all subsets of the rows share.
 
     Attributes
     ----------
     dataset : lightgbm.Dataset
+        The rows in bins, with labels and weights.
     label, unit : ndarray of int, shape (r,)
+        Category and unit of each row; inner folds never split a unit.
     n_features : int
-        Columns of the features.
+        Number of columns, codes of items included.
     """
 
     dataset: lgb.Dataset
@@ -46,54 +48,54 @@ class BinnedRows:
         """Bin rows; the last two features are codes of items unless ``n_items`` is None."""
         p = rows.features.shape[1]
         items = [p - 2, p - 1] if n_items else "auto"
-        # Once the bins are made LightGBM lets go of the rows; if it did not, it would copy them for every inner fold.
+        # LightGBM releases the rows when the bins are constructed. Otherwise it would copy them for every inner fold.
         dataset = lgb.Dataset(
             rows.features,
             rows.label,
             weight=rows.weight,
             categorical_feature=items,
-            params={"verbosity": -1, "feature_pre_filter": False, **_shape(p, n_items, tune)},
+            params={"verbosity": -1, "feature_pre_filter": False, **_bin_parameters(p, n_items, tune)},
         )
         return cls(dataset.construct(), rows.label, rows.unit, p)
 
     @classmethod
     def of_pairs(cls, rows: PairRows, x: FloatArray, tune: Tune) -> BinnedRows:
-        """Bin pairs of items in contexts with features ``x``, (n, p); units are the contexts."""
+        """Bin rows of pairs in contexts with features ``x``, (n, p); the contexts are the units."""
         p = x.shape[1] + 2
         if tune != "cv":
             stacked = stack_rows(x, rows.context, rows.first, rows.second)
             return cls.of(TrainingRows(stacked, rows.label, rows.weight, rows.context), 2, tune)
-        dataset, order = binned_rows(x, rows.context, rows.first, rows.second, {"verbosity": -1})
+        dataset, order = bin_rows(x, rows.context, rows.first, rows.second, {"verbosity": -1})
         label = rows.label[order]
         dataset.set_label(label)
         dataset.set_weight(rows.weight[order])
         return cls(dataset, label, rows.context[order], p)
 
-    def only(self, kept: NDArray[np.bool_]) -> BinnedRows:
-        """Some of the rows."""
-        part = self.dataset.subset(np.flatnonzero(kept).tolist()).construct()
-        return BinnedRows(part, self.label[kept], self.unit[kept], self.n_features)
+    def only(self, selected: NDArray[np.bool_]) -> BinnedRows:
+        """Return the rows that are selected by a mask, (r,)."""
+        subset = self.dataset.subset(np.flatnonzero(selected).tolist()).construct()
+        return BinnedRows(subset, self.label[selected], self.unit[selected], self.n_features)
 
 
-def threads(n_jobs: int | None, size: int) -> int:
-    """Threads for a training matrix of ``size`` numbers; 0 means all cores.
+def thread_count(n_jobs: int | None, size: int) -> int:
+    """Return the number of threads for a training matrix with ``size`` entries; 0 means all cores.
 
-    LightGBM's threads meet after every node. On a small matrix that costs as much as it gains, and on a busy machine,
-    where a thread may wait for its turn, a hundred times more.
+    LightGBM's threads wait for each other after every node. On a small matrix the waiting takes as long as the threads
+    save, and up to a hundred times as long on a busy machine.
 
     Examples
     --------
-    >>> threads(None, 10_000), threads(4, 10_000_000)
+    >>> thread_count(None, 10_000), thread_count(4, 10_000_000)
     (1, 4)
     """
     return (n_jobs or 0) if size >= _LARGE else 1
 
 
 def workers_at(size: int, count: int, n_jobs: int | None) -> tuple[int, int | None]:
-    """How many of ``count`` trainings on matrices of ``size`` numbers to carry out at once, and ``n_jobs`` of each.
+    """Return how many of ``count`` boosters to train at once, and ``n_jobs`` of each booster.
 
-    On large ones LightGBM's own threads do as well and need the memory of one. On tiny ones handing over takes as long
-    as the work.
+    On large matrices LightGBM's own threads are as fast and need the memory of one training only. On tiny matrices
+    handing a task to a thread takes as long as the task. ``size`` is the number of entries of one training matrix.
 
     Examples
     --------
@@ -109,18 +111,18 @@ def workers_at(size: int, count: int, n_jobs: int | None) -> tuple[int, int | No
 
 @dataclass(frozen=True, slots=True)
 class BoosterSpec:
-    """What a booster predicts, from which kind of rows, and how it is tuned.
+    """What a booster predicts, from which kind of rows, and how its hyperparameters are selected.
 
     Attributes
     ----------
     n_classes : int or None
-        C for the multiclass objective; None for the binary one.
+        Number of categories for the multiclass objective; None for the binary objective.
     n_items : int or None
-        Number of items where the last two features are item codes, None where there are none.
+        Number of items where the last two features are item codes; None where no feature is an item code.
     tune : {"cv", "random"}, RandomSearch, mapping or None
         See :func:`dmlrank.nuisance.boosting.tuning.tuned_settings`.
     n_jobs : int or None
-        Threads; None means all cores. Small training sets use one in any case.
+        Number of threads; None means all cores. Small training sets use one thread in any case.
     """
 
     n_classes: int | None
@@ -129,52 +131,57 @@ class BoosterSpec:
     n_jobs: int | None = None
 
     def fixed(self, rows: BinnedRows, seed: int) -> dict[str, Parameter]:
-        """LightGBM's parameters that are not tuned."""
-        return fixed_parameters(self.n_classes, seed, threads(self.n_jobs, len(rows.label) * rows.n_features))
+        """Return LightGBM's parameters that are not tuned."""
+        return fixed_parameters(self.n_classes, seed, thread_count(self.n_jobs, len(rows.label) * rows.n_features))
 
 
 def train_booster(
     rows: TrainingRows | BinnedRows, spec: BoosterSpec, rng: np.random.Generator, settings: Settings | None = None
 ) -> lgb.Booster:
-    """Train a booster, its hyperparameters selected on the training rows alone unless they are given.
+    """Train a booster, and select its hyperparameters on the training rows alone.
 
     Parameters
     ----------
     rows : TrainingRows or BinnedRows
-        Binned for the same ``spec``, if they are.
+        The training rows. Binned rows have to be binned for the same ``spec``.
     spec : BoosterSpec
+        What to train.
     rng : Generator
         Draws the inner folds and the booster's seed.
     settings : Settings, optional
-        What :func:`select_settings` has found.
+        Hyperparameters that :func:`select_settings` has selected before.
     """
     seed = int(rng.integers(2**31 - 1))
     binned = rows if isinstance(rows, BinnedRows) else BinnedRows.of(rows, spec.n_items, spec.tune)
     fixed = spec.fixed(binned, seed)
     if settings is None and a_sample_is_enough(binned, spec.tune):
         settings = select_settings(binned, spec, rng)
-    found = settings or tuned_settings(spec.tune, binned.dataset, binned.unit, fixed, rng)
-    return lgb.train({**fixed, **found.parameters}, binned.dataset, num_boost_round=found.rounds)
+    if settings is None:
+        settings = tuned_settings(spec.tune, binned.dataset, binned.unit, fixed, rng)
+    return lgb.train({**fixed, **settings.parameters}, binned.dataset, num_boost_round=settings.rounds)
 
 
 def a_sample_is_enough(rows: BinnedRows, tune: Tune) -> bool:
-    """Whether hyperparameters are selected on a sample of the rows."""
-    return len(rows.label) > MANY_ROWS and isinstance(tune, str)
+    """Return whether a sample of the rows selects the hyperparameters."""
+    return len(rows.label) > SELECTION_ROWS and isinstance(tune, str)
 
 
 def select_settings(rows: BinnedRows, spec: BoosterSpec, rng: np.random.Generator) -> Settings:
-    """Hyperparameters selected on all rows, or where they are many on a sample of units with about as many as do."""
+    """Return the selected hyperparameters of a booster.
+
+    Where the rows are many, a random sample of their units, with about ``SELECTION_ROWS`` rows, selects.
+    """
     sample = rows
     if a_sample_is_enough(rows, spec.tune):
         units, place = np.unique(rows.unit, return_inverse=True)
-        sample = rows.only(rng.permutation(len(units))[place] < len(units) * MANY_ROWS / len(rows.label))
+        sample = rows.only(rng.permutation(len(units))[place] < len(units) * SELECTION_ROWS / len(rows.label))
     fixed = spec.fixed(sample, int(rng.integers(2**31 - 1)))
     return tuned_settings(spec.tune, sample.dataset, sample.unit, fixed, rng)
 
 
-def _shape(n_features: int, n_items: int | None, tune: Tune) -> dict[str, Parameter]:
-    """What a data set has to know of the parameters: given ones may be about the bins."""
+def _bin_parameters(n_features: int, n_items: int | None, tune: Tune) -> dict[str, Parameter]:
+    """Return the parameters that bins are constructed with; those of the user may be about the bins."""
     if isinstance(tune, Mapping):
         return dict(as_settings(tune).parameters)
-    own = 2 if n_items else 0
-    return bins(n_features - own, own) if tune == "cv" else {}
+    n_item_columns = 2 if n_items else 0
+    return bin_parameters(n_features - n_item_columns, n_item_columns) if tune == "cv" else {}

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from ..._utils.progress import report
 from ...exceptions import OptionError, OptionTypeError, check_choice
-from .early_stopping import JUMPS, MAX_ROUNDS, PATIENCE, TREES, WARM_UP
+from .early_stopping import EXHAUSTIVE_THRESHOLDS, MAX_ROUNDS, PATIENCE, RANDOM_THRESHOLDS, WARM_UP
 from .parameter_names import ROUND_NAMES
 from .parameters import Parameter, Settings, as_settings, check_parameters
 from .random_search import InnerFolds, RandomSearch, best_draw
@@ -24,9 +24,9 @@ _ENOUGH = 10_000
 
 CONFIGURATIONS: tuple[Mapping[str, Parameter], ...] = (
     {"extra_trees": True, "num_leaves": 6, "min_data_in_leaf": 10, "lambda_l2": 1.0},
-    TREES,
+    RANDOM_THRESHOLDS,
     {"extra_trees": True, "num_leaves": 31, "min_data_in_leaf": 20, "lambda_l2": 10.0},
-    JUMPS,
+    EXHAUSTIVE_THRESHOLDS,
 )
 
 

@@ -194,13 +194,25 @@ class MainEffectsLikelihood:
             _flat(free) > 0,
         )
 
-    def search(self, ridge: float, start: FloatArray | None = None) -> PenalisedSearch:
-        """A search for the effects, from those of an earlier one; ``ridge`` is a prior precision in votes."""
+    def search(
+        self, ridge: float, start: FloatArray | None = None, *, tolerance: float | None = None
+    ) -> PenalisedSearch:
+        """Return a search for the effects with the largest penalised likelihood.
+
+        Parameters
+        ----------
+        ridge : float
+            Prior precision of the coefficients, in votes.
+        start : ndarray, shape (d,), optional
+            Where the search begins; zero when None.
+        tolerance : float, optional
+            See :class:`dmlrank.nuisance.smooth.minimise.PenalisedSearch`.
+        """
         penalty = ridge * self.penalty
         # Steps in units of each effect's own precision: models with few votes converge as fast as those with many.
         unit = 1 / np.sqrt(self.precision + penalty)
         unit[~self.free] = 0.0
-        return PenalisedSearch(self.loss, penalty, unit, start)
+        return PenalisedSearch(self.loss, penalty, unit, start, tolerance=tolerance)
 
     def effects(self, flat: FloatArray) -> MainEffects:
         """The flat vector's parts under their names."""

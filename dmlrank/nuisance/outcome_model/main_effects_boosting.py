@@ -1,4 +1,4 @@
-"""The default outcome model: smooth main effects of every item, then boosted trees on what these leave."""
+"""The default outcome model: smooth main effects of every item, and boosted trees that add to their scores."""
 
 from __future__ import annotations
 
@@ -13,28 +13,46 @@ from ..._utils.progress import report
 from ...data.outcomes import exchanged_wins
 from ...data.preferences import Cells, FloatArray, IntArray, PreferenceData
 from ..all_pairs.predict import PairTrees, predict_all_pairs, softmax_in_place
-from ..boosting.binning import BinnedCells, binning
-from ..boosting.early_stopping import JUMPS, TREES, BoostingPath, TrialFold, boost_together, parameters_of
+from ..boosting.binning import BinnedCells, binning_parameters
+from ..boosting.early_stopping import (
+    EXHAUSTIVE_THRESHOLDS,
+    RANDOM_THRESHOLDS,
+    BoostingPath,
+    TrialFold,
+    boost_together,
+    booster_parameters,
+)
 from ..boosting.parameters import Parameter
-from ..boosting.train import threads, workers_at
+from ..boosting.train import thread_count, workers_at
 from ..smooth.basis import SmoothBasis
-from ..smooth.penalty import FoldEffects, SmoothEffectsModel, TunedEffects, selection_cells
+from ..smooth.penalty import SELECTION_SAMPLE, FoldEffects, SmoothEffectsModel, TunedEffects, selection_cells
 from ..training_rows import FoldCells, labelled_cells, stack_rows, with_soft_labels
 from .main_effects import MainEffects, MainEffectsLikelihood
 
-_RIDGES = (300.0, 100.0, 30.0, 10.0, 3.0, 1.0, 0.3)
+RIDGES = (300.0, 100.0, 30.0, 10.0, 3.0, 1.0, 0.3)
 
 
 def _likelihood(cells: FoldCells) -> MainEffectsLikelihood:
+    """Return the likelihood of training cells."""
     return MainEffectsLikelihood.of(cells.rows, cells.n_items, cells.ordered)
 
 
-_MODEL: SmoothEffectsModel[MainEffects] = SmoothEffectsModel(_likelihood, _RIDGES, "main effects")
+MAIN_EFFECTS_MODEL: SmoothEffectsModel[MainEffects] = SmoothEffectsModel(_likelihood, RIDGES, "main effects")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class BoostingStage:
-    """How the booster is trained: its parameters, and on both orders or on the one shown."""
+    """How a booster is trained.
+
+    Attributes
+    ----------
+    parameters : mapping
+        The parameters of LightGBM that were selected.
+    mirrored : bool
+        Whether every vote is used in both display orders, or in its own order alone.
+    rounds : int
+        Number of rounds; zero where trees do not lower the held-out log-loss.
+    """
 
     parameters: Mapping[str, Parameter]
     mirrored: bool
@@ -43,22 +61,27 @@ class BoostingStage:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SmoothBoostedMu:
-    """Main effects, and a booster whose scores are added to theirs.
+    """An outcome model whose scores are those of main effects plus those of a booster.
 
     Attributes
     ----------
     basis : SmoothBasis
-    main : MainEffects
+        Basis of the smooth columns of the main effects.
+    main_effects : MainEffects
+        The main effects.
     trees : PairTrees or None
-        The booster, prepared once for all chunks of contexts; None where trees did not help.
+        The booster, prepared once for all chunks of contexts; None where trees did not lower the held-out log-loss.
     stage : BoostingStage
-        How the booster was trained; where it learnt from both orders, its score for a pair is the mean of both.
+        How the booster was trained. Where it was trained on both display orders, the score of a pair is the mean of the
+        scores of its two orders.
     n_items : int
+        Number of items, K.
     n_jobs : int or None
+        Number of threads; None means all cores.
     """
 
     basis: SmoothBasis
-    main: MainEffects
+    main_effects: MainEffects
     trees: PairTrees | None
     stage: BoostingStage
     n_items: int
@@ -67,35 +90,49 @@ class SmoothBoostedMu:
     concurrent = True
 
     def predict(self, x: FloatArray) -> FloatArray:
-        """Category probabilities of every ordered pair, (n, K, K, C)."""
-        scores = self.main.table(self.basis.of(x))
+        """Return the category probabilities of every ordered pair, (n, K, K, C), in contexts with features ``x``."""
+        scores = self.main_effects.table(self.basis.of(x))
         if self.trees is not None:
-            added = predict_all_pairs(self.trees, x, self.n_items, raw_score=True, n_jobs=self.n_jobs)
+            tree_scores = predict_all_pairs(self.trees, x, self.n_items, raw_score=True, n_jobs=self.n_jobs)
             if self.stage.mirrored:
-                added /= 2
-                back = np.swapaxes(added, 1, 2)
-                for category, flipped in enumerate(exchanged_wins(added.shape[-1])):
-                    scores[..., category] += back[..., flipped]
-            scores += added
+                tree_scores /= 2
+                other_order = np.swapaxes(tree_scores, 1, 2)
+                for category, flipped in enumerate(exchanged_wins(tree_scores.shape[-1])):
+                    scores[..., category] += other_order[..., flipped]
+            scores += tree_scores
         mu = softmax_in_place(scores)
         items = np.arange(self.n_items)
         mu[:, items, items] = 0.0
         return mu
 
     def at(self, x: FloatArray, first: IntArray, second: IntArray) -> FloatArray:
-        """Category probabilities, (r, C), of one pair in each of r contexts with features ``x``, (r, p)."""
-        scores = self.main.at(self.basis.of(x), first, second)
+        """Return the category probabilities, (r, C), of one pair in each of r contexts with features ``x``, (r, p)."""
+        scores = self.main_effects.at(self.basis.of(x), first, second)
         if self.trees is not None:
-            scores += self._booster_scores(self.trees.booster, x, first, second)
+            scores += self._tree_scores(self.trees.booster, x, first, second)
         return np.asarray(softmax(scores, axis=-1))
 
-    def _booster_scores(self, booster: lgb.Booster, x: FloatArray, first: IntArray, second: IntArray) -> FloatArray:
-        def scores(j: IntArray, k: IntArray) -> FloatArray:
-            stacked = stack_rows(x, np.arange(len(x)), j, k)
-            return np.asarray(booster.predict(stacked, raw_score=True, num_threads=self.n_jobs or 0))
+    def _tree_scores(self, booster: lgb.Booster, x: FloatArray, first: IntArray, second: IntArray) -> FloatArray:
+        """Return the booster's scores, (r, C), of one pair in each context.
 
-        shown = scores(first, second)
-        return (shown + scores(second, first)[:, exchanged_wins(shown.shape[-1])]) / 2 if self.stage.mirrored else shown
+        Parameters
+        ----------
+        booster : lightgbm.Booster
+            The trees.
+        x : ndarray, shape (r, p)
+            Features of the contexts.
+        first, second : ndarray of int, shape (r,)
+            Items shown first and second.
+        """
+
+        def scores(j: IntArray, k: IntArray) -> FloatArray:
+            rows = stack_rows(x, np.arange(len(x)), j, k)
+            return np.asarray(booster.predict(rows, raw_score=True, num_threads=self.n_jobs or 0))
+
+        own_order = scores(first, second)
+        if not self.stage.mirrored:
+            return own_order
+        return (own_order + scores(second, first)[:, exchanged_wins(own_order.shape[-1])]) / 2
 
 
 def fit_smooth_boosted(
@@ -106,25 +143,32 @@ def fit_smooth_boosted(
     n_jobs: int | None = None,
     soft: Sequence[Cells] | None = None,
     like: BoostingStage | None = None,
+    selection_sample: int = SELECTION_SAMPLE,
 ) -> tuple[SmoothBoostedMu, ...]:
-    """One model per fold, each trained on the other folds.
+    """Fit one model per fold, each trained on the other folds.
 
-    The ridge, whether and how long to boost, and whether both orders of a pair may be learnt as one are selected by the
-    log-loss on the held-out folds, once for all folds: a choice among a handful of candidates, which costs the
-    held-out predictions next to nothing of their independence. With many labels one fold and a sample select it.
+    The log-loss on the held-out folds selects three things, once for all folds: the ridge; whether and how long to
+    boost; and whether the booster is trained on both display orders of a pair. This is a choice among a handful of
+    candidates, so that held-out predictions remain nearly independent of the held-out labels. Where labels are many,
+    one fold and a sample of the labels select.
 
     Parameters
     ----------
     data : PreferenceData
-        With features, and more than one category in the labels outside every fold.
+        With features, and with more than one category among the labels outside every fold.
     fold : ndarray of int, shape (n,)
+        Fold of each context.
     seeds : sequence of SeedSequence
         One per fold.
     n_jobs : int, optional
+        Number of threads; None means all cores.
     soft : sequence of Cells, optional
-        Cells with soft labels that the model of each fold learns from as well; labels alone select what is selected.
+        Cells with soft labels, by fold, on which the model of the fold is trained as well. The selection uses labels
+        alone for its losses.
     like : BoostingStage, optional
-        How to boost, as another fit of the same labels has selected it; only how long is selected anew.
+        How to boost, as selected in another fit to the same labels; only the number of rounds is selected again.
+    selection_sample : int
+        With more labelled cells than these, one fold and a sample of this size select.
 
     References
     ----------
@@ -133,97 +177,160 @@ def fit_smooth_boosted(
     basis = SmoothBasis.learn(data.x[np.argsort(data.seed_order)])
     cells = with_soft_labels(labelled_cells(data, basis, fold), data, fold, soft or ())
     generators = [np.random.default_rng(seed) for seed in seeds]
-    chosen_by, trials = selection_cells(cells, len(seeds), generators[0])
-    smooth = _MODEL.select(chosen_by, trials)
+    selecting, trials = selection_cells(cells, len(seeds), generators[0], sample_size=selection_sample)
+    tuned = MAIN_EFFECTS_MODEL.select(selecting, trials)
     lgb_seeds = [int(rng.integers(2**31 - 1)) for rng in generators]
-    binned = _binned(cells, n_jobs)
-    stage, trained = _select_stage(binned, smooth, lgb_seeds, n_jobs, like)
+    binned = _bin_cells(cells, n_jobs)
+    stage, trial_boosters = _select_stage(binned, tuned, lgb_seeds, n_jobs, like)
     models = []
     for f in range(len(seeds)):
-        if chosen_by is cells:
-            fitted, booster = smooth.fits[f], trained[f] if trained else None
+        if selecting is cells:
+            fitted, booster = tuned.fits[f], trial_boosters[f] if trial_boosters else None
         else:
-            fitted = _MODEL.fit(cells, f, smooth.ridge, smooth.screened, smooth.fits[0].flat)
+            start = tuned.fits[0].flat
+            fitted = MAIN_EFFECTS_MODEL.fit(cells, f, tuned.ridge, screened=tuned.screened, start=start)
             booster = _train(binned, fitted, stage, lgb_seeds[f], n_jobs) if stage.rounds else None
         trees = PairTrees.of(booster, data.n_items) if booster else None
-        models.append(SmoothBoostedMu(fitted.basis, fitted.main, trees, stage, data.n_items, n_jobs))
+        models.append(SmoothBoostedMu(fitted.basis, fitted.effects, trees, stage, data.n_items, n_jobs))
         report(f + 1, len(seeds), "mu, folds")
     return tuple(models)
 
 
-def _binned(cells: FoldCells, n_jobs: int | None) -> BinnedCells:
-    """All cells in bins that follow from the features alone."""
-    every = cells
-    for more in cells.soft:
-        every = every.and_more(more)
-    return BinnedCells.of(every.x, every.context, every.rows, binning(n_jobs))
+def _bin_cells(cells: FoldCells, n_jobs: int | None) -> BinnedCells:
+    """Return all cells, those with soft labels included, in bins that depend on the features alone."""
+    all_cells = cells
+    for soft_cells in cells.soft:
+        all_cells = all_cells.joined(soft_cells)
+    return BinnedCells.of(all_cells.x, all_cells.context, all_cells.rows, binning_parameters(n_jobs))
 
 
 def _select_stage(
     binned: BinnedCells,
-    smooth: TunedEffects[MainEffects],
+    tuned: TunedEffects[MainEffects],
     seeds: list[int],
     n_jobs: int | None,
     like: BoostingStage | None,
 ) -> tuple[BoostingStage, list[lgb.Booster]]:
-    """How to boost, and the boosters of the trial folds; no rounds and no boosters where trees do not help."""
-    candidates = [BoostingStage(TREES, True), BoostingStage(JUMPS, True)] if like is None else [like]
-    if like is None and smooth.fits[0].training.ordered:
-        candidates.append(BoostingStage(TREES, False))
+    """Return how to boost, and the boosters of the trial folds; no boosters where trees do not lower the loss.
+
+    Parameters
+    ----------
+    binned : BinnedCells
+        All cells in bins.
+    tuned : TunedEffects
+        Main effects of the trial folds, whose scores the boosters start from.
+    seeds : list of int
+        Seeds of LightGBM, one per fold.
+    n_jobs : int or None
+        Number of threads; None means all cores.
+    like : BoostingStage or None
+        The only candidate, if there is one; otherwise two or three candidates are compared.
+    """
+    if like is not None:
+        candidates = [like]
+    else:
+        candidates = [BoostingStage(RANDOM_THRESHOLDS, True), BoostingStage(EXHAUSTIVE_THRESHOLDS, True)]
+        if tuned.fits[0].training.ordered:
+            candidates.append(BoostingStage(RANDOM_THRESHOLDS, False))
     stage, best = candidates[0], None
-    for done, tried in enumerate(candidates, start=1):
-        made = _boosted(binned, smooth, tried, seeds=seeds, n_jobs=n_jobs, best=best)
-        if best is None or made.loss < best.loss:
-            stage, best = tried, made
-        report(done, len(candidates), "boosting, configurations", minor=True)
+    for n_tried, candidate in enumerate(candidates, start=1):
+        path = _boost_trials(binned, tuned, candidate, seeds=seeds, n_jobs=n_jobs, best=best)
+        if best is None or path.loss < best.loss:
+            stage, best = candidate, path
+        report(n_tried, len(candidates), "boosting, configurations", minor=True)
     assert best is not None
-    best.cut()
+    best.keep_best_rounds()
     return replace(stage, rounds=best.rounds), best.boosters if best.rounds else []
 
 
-def _boosted(
+def _boost_trials(
     binned: BinnedCells,
-    smooth: TunedEffects[MainEffects],
+    tuned: TunedEffects[MainEffects],
     stage: BoostingStage,
     *,
     seeds: list[int],
     n_jobs: int | None,
     best: BoostingPath | None,
 ) -> BoostingPath:
-    """One way to boost on all trial folds."""
-    size = _size(smooth.fits[0].training, stage)
-    workers, each = workers_at(size, len(smooth.fits), n_jobs)
-    n_threads = threads(each, size)
+    """Boost on all trial folds with one candidate.
 
-    def trial(fitted: FoldEffects[MainEffects], seed: int) -> TrialFold:
-        training, held = fitted.training, fitted.held
-        parameters = parameters_of(training.rows.y.shape[1], stage.parameters, seed, n_threads)
-        data = _dataset(binned, fitted, training, stage.mirrored, n_threads)
-        # A fold may hold contexts without labels only: it has no say.
-        held_out = _dataset(binned, fitted, held, stage.mirrored, n_threads) if len(held.rows) else None
-        return TrialFold.of(parameters, data, held_out, float(held.rows.weight.sum()))
+    Parameters
+    ----------
+    binned : BinnedCells
+        All cells in bins.
+    tuned : TunedEffects
+        Main effects of the trial folds.
+    stage : BoostingStage
+        The candidate.
+    seeds : list of int
+        Seeds of LightGBM, one per fold.
+    n_jobs : int or None
+        Number of threads; None means all cores.
+    best : BoostingPath or None
+        The best candidate so far.
+    """
+    size = _matrix_size(tuned.fits[0].training, stage)
+    workers, jobs_per_fold = workers_at(size, len(tuned.fits), n_jobs)
+    n_threads = thread_count(jobs_per_fold, size)
 
-    trials = [trial(fitted, seed) for fitted, seed in zip(smooth.fits, seeds, strict=False)]
-    return boost_together(trials, smooth.loss, workers, best)
+    def trial_fold(fitted: FoldEffects[MainEffects], seed: int) -> TrialFold:
+        training, held_out = fitted.training, fitted.held_out
+        parameters = booster_parameters(training.rows.y.shape[1], stage.parameters, seed, n_threads)
+        training_set = _dataset(binned, fitted, training, stage.mirrored, n_threads)
+        # The contexts of a fold may all be without labels; then the fold does not count in the selection.
+        held_out_set = _dataset(binned, fitted, held_out, stage.mirrored, n_threads) if len(held_out.rows) else None
+        return TrialFold.of(parameters, training_set, held_out_set, float(held_out.rows.weight.sum()))
+
+    trials = [trial_fold(fitted, seed) for fitted, seed in zip(tuned.fits, seeds, strict=False)]
+    return boost_together(trials, tuned.loss, workers, best)
 
 
 def _train(
     binned: BinnedCells, fitted: FoldEffects[MainEffects], stage: BoostingStage, seed: int, n_jobs: int | None
 ) -> lgb.Booster:
-    n_threads = threads(n_jobs, _size(fitted.training, stage))
-    parameters = parameters_of(fitted.training.rows.y.shape[1], stage.parameters, seed, n_threads)
-    train = _dataset(binned, fitted, fitted.training, stage.mirrored, n_threads)
-    return lgb.train(parameters, train, num_boost_round=stage.rounds)
+    """Train the booster of one fold with the selected stage.
+
+    Parameters
+    ----------
+    binned : BinnedCells
+        All cells in bins.
+    fitted : FoldEffects
+        Main effects of the fold.
+    stage : BoostingStage
+        How to boost, and for how many rounds.
+    seed : int
+        Seed of LightGBM.
+    n_jobs : int or None
+        Number of threads; None means all cores.
+    """
+    n_threads = thread_count(n_jobs, _matrix_size(fitted.training, stage))
+    parameters = booster_parameters(fitted.training.rows.y.shape[1], stage.parameters, seed, n_threads)
+    training_set = _dataset(binned, fitted, fitted.training, stage.mirrored, n_threads)
+    return lgb.train(parameters, training_set, num_boost_round=stage.rounds)
 
 
-def _size(cells: FoldCells, stage: BoostingStage) -> int:
-    """Numbers in the training matrix."""
+def _matrix_size(cells: FoldCells, stage: BoostingStage) -> int:
+    """Return the number of entries of the matrix that a booster is trained on."""
     return len(cells.rows) * (cells.x.shape[1] + 2) * (2 if stage.mirrored else 1)
 
 
 def _dataset(
     binned: BinnedCells, fitted: FoldEffects[MainEffects], cells: FoldCells, mirrored: bool, n_threads: int
 ) -> lgb.Dataset:
-    """Some cells, with the scores of the main effects to start from."""
+    """Return some cells in bins, with the scores of the main effects as initial scores.
+
+    Parameters
+    ----------
+    binned : BinnedCells
+        All cells in bins.
+    fitted : FoldEffects
+        Gives the scores.
+    cells : FoldCells
+        The cells to return.
+    mirrored : bool
+        Whether the cells are returned in both display orders.
+    n_threads : int
+        Threads of the booster.
+    """
     rows = cells.rows
-    return binned.part(cells.number, fitted.main.at(rows.columns, rows.first, rows.second), mirrored, n_threads)
+    return binned.subset(cells.number, fitted.effects.at(rows.columns, rows.first, rows.second), mirrored, n_threads)

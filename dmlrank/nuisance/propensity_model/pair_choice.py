@@ -12,12 +12,19 @@ from ..._utils.parallel import core_count
 from ..._utils.progress import report
 from ...data.preferences import FloatArray, IntArray, PreferenceData
 from ..all_pairs.predict import PairTrees, predict_all_pairs
-from ..boosting.binning import binned_rows, binning, some_rows
-from ..boosting.early_stopping import JUMPS, TREES, BoostingPath, TrialFold, boost_together, parameters_of
+from ..boosting.binning import bin_rows, binning_parameters, subset_rows
+from ..boosting.early_stopping import (
+    EXHAUSTIVE_THRESHOLDS,
+    RANDOM_THRESHOLDS,
+    BoostingPath,
+    TrialFold,
+    boost_together,
+    booster_parameters,
+)
 from ..boosting.parameters import Settings
-from ..boosting.train import threads, workers_at
+from ..boosting.train import thread_count, workers_at
 from ..smooth.basis import SmoothBasis
-from ..smooth.penalty import FoldEffects, SmoothEffectsModel, TunedEffects, selection_cells, split
+from ..smooth.penalty import SELECTION_SAMPLE, FoldEffects, SmoothEffectsModel, TunedEffects, selection_cells, split
 from ..training_rows import FoldCells, labelled_cells, ordered_cells
 from .conditional_logit import PairChoiceEffects, PairChoiceLikelihood, pair_shares
 
@@ -94,7 +101,12 @@ def pair_entries(
 
 
 def fit_pair_shares(
-    data: PreferenceData, fold: IntArray, rngs: Sequence[np.random.Generator], n_jobs: int | None = None
+    data: PreferenceData,
+    fold: IntArray,
+    rngs: Sequence[np.random.Generator],
+    n_jobs: int | None = None,
+    *,
+    selection_sample: int = SELECTION_SAMPLE,
 ) -> tuple[PairShares, ...]:
     """One model per fold, each learnt from the labelled contexts outside it, of which each shows one pair.
 
@@ -111,13 +123,15 @@ def fit_pair_shares(
     rngs : sequence of Generator
         One per fold.
     n_jobs : int, optional
+    selection_sample : int
+        With more labelled cells than these, one fold and a sample of this size select the hyperparameters.
 
     References
     ----------
     Gutmann and Hyvarinen (2012), Noise-contrastive estimation of unnormalized statistical models.
     """
     cells = _shown(data, fold)
-    chosen_by, trials = selection_cells(cells, len(rngs), rngs[0])
+    chosen_by, trials = selection_cells(cells, len(rngs), rngs[0], sample_size=selection_sample)
     prior, smooth = _select_effects(chosen_by, trials, n_jobs)
     lgb_seeds = [int(rng.integers(2**31 - 1)) for rng in rngs]
     contrast = _NoiseContrast.of(cells, prior, rngs[0], n_jobs)
@@ -130,7 +144,7 @@ def fit_pair_shares(
             fitted = _fit_effects(cells, f, prior, smooth, n_jobs)
             booster = _train(contrast, fitted, settings, lgb_seeds[f], n_jobs) if settings.rounds else None
         trees = PairTrees.of(booster, data.n_items) if booster else None
-        models.append(PairShares(fitted.basis, fitted.main, trees))
+        models.append(PairShares(fitted.basis, fitted.effects, trees))
         report(f + 1, len(rngs), "propensity, folds")
     return tuple(models)
 
@@ -169,7 +183,7 @@ def _fit_effects(
     """Effects of one fold, with what a sample has selected."""
     if np.isinf(smooth.ridge):
         return _without_curves(cells, f, prior)
-    return _model(prior, n_jobs).fit(cells, f, smooth.ridge, smooth.screened, smooth.fits[0].flat)
+    return _model(prior, n_jobs).fit(cells, f, smooth.ridge, screened=smooth.screened, start=smooth.fits[0].flat)
 
 
 def _without_curves(cells: FoldCells, f: int, prior: float) -> FoldEffects[PairChoiceEffects]:
@@ -229,7 +243,7 @@ class _NoiseContrast:
         cell = np.concatenate([cells.number, drawn])
         first = np.concatenate([rows.first, pair // n_items])
         second = np.concatenate([rows.second, pair % n_items])
-        dataset, order = binned_rows(cells.x, cells.context[cell], first, second, binning(n_jobs))
+        dataset, order = bin_rows(cells.x, cells.context[cell], first, second, binning_parameters(n_jobs))
         shown = (order < len(rows)).astype(np.intp)
         dataset.set_label(shown)
         with np.errstate(divide="ignore"):
@@ -243,13 +257,13 @@ class _NoiseContrast:
     def part(self, fitted: FoldEffects[PairChoiceEffects], cells: FoldCells, n_threads: int) -> lgb.Dataset:
         """The rows of some cells, with the log-odds of being shown, not drawn, to start from."""
         rows, scores = self._scores(fitted, cells)
-        made = some_rows(self.dataset, rows, n_threads)
+        made = subset_rows(self.dataset, rows, n_threads)
         made.set_init_score(scores)
         return made
 
     def loss(self, fitted: FoldEffects[PairChoiceEffects]) -> float:
         """Log-loss of those log-odds on the held-out cells."""
-        rows, scores = self._scores(fitted, fitted.held)
+        rows, scores = self._scores(fitted, fitted.held_out)
         return float(np.logaddexp(0, np.where(self.shown[rows] == 1, -scores, scores)).sum())
 
     def _scores(self, fitted: FoldEffects[PairChoiceEffects], cells: FoldCells) -> tuple[IntArray, FloatArray]:
@@ -258,16 +272,16 @@ class _NoiseContrast:
         place[cells.number] = np.arange(len(cells.number))
         rows = np.flatnonzero(place[self.cell] >= 0)
         first, second = self.first[rows], self.second[rows]
-        shown = fitted.main.log_at(cells.rows.columns, first, second, place[self.cell[rows]])
+        shown = fitted.effects.log_at(cells.rows.columns, first, second, place[self.cell[rows]])
         return rows, shown - self.log_drawn[first, second]
 
 
 def _train(
     contrast: _NoiseContrast, fitted: FoldEffects[PairChoiceEffects], settings: Settings, seed: int, n_jobs: int | None
 ) -> lgb.Booster:
-    n_threads = threads(n_jobs, contrast.size(fitted.training))
+    n_threads = thread_count(n_jobs, contrast.size(fitted.training))
     train = contrast.part(fitted, fitted.training, n_threads)
-    parameters = parameters_of(None, settings.parameters, seed, n_threads)
+    parameters = booster_parameters(None, settings.parameters, seed, n_threads)
     return lgb.train(parameters, train, num_boost_round=settings.rounds)
 
 
@@ -277,18 +291,18 @@ def _select_trees(
     """How to boost, and the boosters of the trial folds; no rounds where trees do not help."""
     unboosted = sum(contrast.loss(fitted) for fitted in fits)
     if not all(len(fitted.training.rows) for fitted in fits):
-        return Settings(TREES, 0), BoostingPath([], [unboosted], [()])
+        return Settings(RANDOM_THRESHOLDS, 0), BoostingPath([], [unboosted], [()])
     size = contrast.size(fits[0].training)
     workers, each = workers_at(size, len(fits), n_jobs)
-    n_threads = threads(each, size)
-    chosen, best = TREES, None
-    for tried in (TREES, JUMPS):
+    n_threads = thread_count(each, size)
+    chosen, best = RANDOM_THRESHOLDS, None
+    for tried in (RANDOM_THRESHOLDS, EXHAUSTIVE_THRESHOLDS):
         trials = []
         for fitted, seed in zip(fits, seeds, strict=False):
             training = contrast.part(fitted, fitted.training, n_threads)
-            held_out = contrast.part(fitted, fitted.held, n_threads) if len(fitted.held.rows) else None
-            weight = float(len(fitted.held.rows) * (1 + DRAWN_PER_SHOWN))
-            trials.append(TrialFold.of(parameters_of(None, tried, seed, n_threads), training, held_out, weight))
+            held_out = contrast.part(fitted, fitted.held_out, n_threads) if len(fitted.held_out.rows) else None
+            weight = float(len(fitted.held_out.rows) * (1 + DRAWN_PER_SHOWN))
+            trials.append(TrialFold.of(booster_parameters(None, tried, seed, n_threads), training, held_out, weight))
         made = boost_together(trials, unboosted, workers, best)
         if best is None or made.loss < best.loss:
             chosen, best = tried, made
@@ -296,5 +310,5 @@ def _select_trees(
             # What jumps is seen by random thresholds as well, if not as sharply.
             break
     assert best is not None
-    best.cut()
+    best.keep_best_rounds()
     return Settings(chosen, best.rounds), best

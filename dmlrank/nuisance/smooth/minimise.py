@@ -1,45 +1,49 @@
-"""Limited-memory BFGS: where a smooth function of many coefficients is smallest, and a penalised likelihood largest."""
+"""Limited-memory BFGS: minimises a smooth function of many coefficients, and maximises a penalised likelihood."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TypeAlias
 
 import numpy as np
 
 from ...data.preferences import FloatArray
 
+# Pairs of a step and a change of the gradient that the inverse Hessian is estimated from.
 _MEMORY = 12
 _MAX_STEPS = 200
-# Share of the decrease that the slope promises which a step has to bring (Armijo).
-_SUFFICIENT = 1e-4
+# A step has to bring this share of the decrease that the slope promises (Armijo condition), unless it is this short.
+_SUFFICIENT_SHARE = 1e-4
 _SHORTEST = 1e-10
-# Curvature of a multinomial log-likelihood in a score, for scaling the steps.
+# Average curvature of a multinomial log-likelihood in a score, for scaling the steps.
 MULTINOMIAL_CURVATURE = 0.15
-# Decrease of a penalised log-likelihood that a further step has to promise.
+# The search for the largest penalised log-likelihood ends where a further step promises a smaller increase than this.
 _TOLERANCE = 1e-3
 
-Objective = Callable[[FloatArray], tuple[float, FloatArray]]
+Objective: TypeAlias = Callable[[FloatArray], tuple[float, FloatArray]]
 
 
 class LBFGS:
-    """A search for where a function is smallest, by the limited-memory BFGS method, that can pause.
+    """A search for the minimum of a function by the limited-memory BFGS method, which can pause and go on.
 
-    SciPy's L-BFGS-B cannot pause, which giving up a ridge early needs, and it waits for the threads of BLAS; this one
-    needs sums of products of vectors only. SciPy 1.17 needed as many values of the function for the main effects of
-    the simulated arena (20 fits each of 405 and of 769 coefficients). It took 0.99 and 1.06 times as long as this one
-    with one BLAS thread, and 1.8 and 4.2 times as long with two, which is what a user has.
+    SciPy's L-BFGS-B cannot pause, and a ridge can be given up early only by pausing. SciPy's also waits for the threads
+    of BLAS, whereas this search computes nothing but sums of products of vectors. For the main effects of the simulated
+    arena (20 fits each of 405 and of 769 coefficients) SciPy 1.17 needed as many values of the function. SciPy took
+    0.99 and 1.06 times as long as this search with one BLAS thread, and 1.8 and 4.2 times as long with two threads,
+    which most users have.
 
     Parameters
     ----------
     objective : callable
-        Value and gradient, in units in which the curvature is about one.
+        Returns the value and the gradient, in units in which the curvature is about one.
     start : ndarray, shape (d,)
+        Where the search begins.
     tolerance : float
-        Decrease of the function that a further step has to promise.
+        The search ends where a further step promises a smaller decrease than this.
 
     Attributes
     ----------
-    at : ndarray, shape (d,)
+    best : ndarray, shape (d,)
         The best point so far.
 
     References
@@ -49,70 +53,70 @@ class LBFGS:
 
     def __init__(self, objective: Objective, start: FloatArray, tolerance: float) -> None:
         self._objective, self._tolerance = objective, tolerance
-        self.at = start
+        self.best = start
         self._value, self._gradient = objective(start)
         self._steps: list[FloatArray] = []
         self._gradient_changes: list[FloatArray] = []
-        self._left = _MAX_STEPS
+        self._steps_left = _MAX_STEPS
 
     def advance(self, n_steps: int | None = None) -> None:
-        """Go on for so many steps, or to the end."""
-        for _ in range(self._left if n_steps is None else min(n_steps, self._left)):
+        """Take at most ``n_steps`` further steps; when None, go on to the end of the search."""
+        for _ in range(self._steps_left if n_steps is None else min(n_steps, self._steps_left)):
             direction = -_inverse_hessian_times(self._gradient, self._steps, self._gradient_changes)
             slope = float((self._gradient * direction).sum())
             if -slope < self._tolerance:
-                self._left = 0
+                self._steps_left = 0
                 return
             self._step(direction, slope)
-            self._left -= 1
+            self._steps_left -= 1
 
     def _step(self, direction: FloatArray, slope: float) -> None:
+        """Move along a direction, in which the function has this slope, and remember the step."""
         size = 1.0
         while True:
-            new = self.at + size * direction
-            value, gradient = self._objective(new)
-            if value <= self._value + _SUFFICIENT * size * slope or size < _SHORTEST:
+            point = self.best + size * direction
+            value, gradient = self._objective(point)
+            if value <= self._value + _SUFFICIENT_SHARE * size * slope or size < _SHORTEST:
                 break
             size /= 2
-        step, change = new - self.at, gradient - self._gradient
-        # Where the function curves downwards along a step, the step says nothing about its minimum.
+        step, change = point - self.best, gradient - self._gradient
+        # A step along which the function curves downwards would make the estimated Hessian indefinite.
         if (step * change).sum() > 1e-10 * (change * change).sum():
-            self._steps, self._gradient_changes = (
-                [*self._steps, step][-_MEMORY:],
-                [*self._gradient_changes, change][-_MEMORY:],
-            )
-        self.at, self._value, self._gradient = new, value, gradient
+            self._steps = [*self._steps, step][-_MEMORY:]
+            self._gradient_changes = [*self._gradient_changes, change][-_MEMORY:]
+        self.best, self._value, self._gradient = point, value, gradient
 
 
-def minimised(objective: Objective, start: FloatArray, tolerance: float = 1e-3) -> FloatArray:
-    """Where a function is smallest; see :class:`LBFGS`.
+def minimise(objective: Objective, start: FloatArray, tolerance: float = 1e-3) -> FloatArray:
+    """Return the minimum of a function, (d,); see :class:`LBFGS` for the arguments.
 
     Examples
     --------
     >>> import numpy as np
-    >>> minimised(lambda z: (float(((z - 3) ** 2).sum()), 2 * (z - 3)), np.zeros(2)).round(2)
+    >>> minimise(lambda z: (float(((z - 3) ** 2).sum()), 2 * (z - 3)), np.zeros(2)).round(2)
     array([3., 3.])
     """
     search = LBFGS(objective, start, tolerance)
     search.advance()
-    return search.at
+    return search.best
 
 
 class PenalisedSearch:
-    """A search for the largest penalised log-likelihood, in steps of a given unit for every coefficient.
+    """A search for the largest penalised log-likelihood, with steps in units of each coefficient.
 
     Parameters
     ----------
     loss : callable
-        Minus the log-likelihood and its gradient.
+        Returns minus the log-likelihood and its gradient.
     penalty : ndarray, shape (d,)
-        Precision of every coefficient's prior.
+        Prior precision of every coefficient.
     unit : ndarray, shape (d,)
-        About the coefficients' standard errors; zero for those that stay where they are.
+        About the standard error of every coefficient; zero for coefficients that do not change.
     start : ndarray, shape (d,), optional
-        Zero when None.
+        Where the search begins; zero when None.
     tolerance : float, optional
-        Decrease that a further step has to promise; one that is small beside any standard error when None.
+        The search ends where a further step promises a smaller increase of the penalised log-likelihood than this.
+        When None it is 0.001, which changes no coefficient by a noticeable part of its standard error.
     """
 
     def __init__(
@@ -136,23 +140,31 @@ class PenalisedSearch:
 
     @property
     def flat(self) -> FloatArray:
-        """The coefficients so far, (d,)."""
-        return self._begin + self._unit * self._search.at
+        """The best coefficients so far, (d,)."""
+        return self._begin + self._unit * self._search.best
 
     def advance(self, n_steps: int | None = None) -> None:
-        """Go on for so many steps, or to the end."""
+        """Take at most ``n_steps`` further steps; when None, go on to the end of the search."""
         self._search.advance(n_steps)
 
 
 def _inverse_hessian_times(gradient: FloatArray, steps: list[FloatArray], changes: list[FloatArray]) -> FloatArray:
-    """The inverse Hessian estimated from the last steps and changes of the gradient, times the gradient."""
-    ahead, weights = gradient, []
+    """Return the gradient, (d,), times the inverse Hessian that is estimated from the last steps.
+
+    Parameters
+    ----------
+    gradient : ndarray, shape (d,)
+        The vector that is multiplied.
+    steps, changes : list of ndarray, shape (d,)
+        The last steps, and the changes of the gradient along them.
+    """
+    product, weights = gradient, []
     for step, change in zip(reversed(steps), reversed(changes), strict=True):
-        weight = (step * ahead).sum() / (step * change).sum()
-        ahead = ahead - weight * change
+        weight = (step * product).sum() / (step * change).sum()
+        product = product - weight * change
         weights.append(weight)
     if steps:
-        ahead = ahead * ((steps[-1] * changes[-1]).sum() / (changes[-1] * changes[-1]).sum())
+        product = product * ((steps[-1] * changes[-1]).sum() / (changes[-1] * changes[-1]).sum())
     for step, change, weight in zip(steps, changes, reversed(weights), strict=True):
-        ahead = ahead + step * (weight - (change * ahead).sum() / (step * change).sum())
-    return ahead
+        product = product + step * (weight - (change * product).sum() / (step * change).sum())
+    return product

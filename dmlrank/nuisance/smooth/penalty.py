@@ -1,10 +1,10 @@
-"""Penalised smooth effects of the context: ridge penalty and columns are selected by the held-out folds."""
+"""Penalised smooth effects of the context, whose ridge penalty and columns are selected on the held-out folds."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Generic, Protocol, TypeVar
 
 import numpy as np
 
@@ -14,24 +14,24 @@ from ..training_rows import FoldCells, LabelledRows
 from .basis import SmoothBasis
 from .minimise import PenalisedSearch
 
-# Labelled cells from which one fold and a sample of this size select the hyperparameters for all folds.
-MANY = 20_000
-# Features that get curves where there are too many for all to have them.
+# With more labelled cells than these, one fold and a sample of this size select the hyperparameters for all folds.
+SELECTION_SAMPLE = 20_000
+# Number of features that get curves where there are too many features for all of them to have curves.
 SCREENED = 8
-# Steps after which a ridge that is behind the stiffer one's held-out loss is given up.
+# Steps after which a ridge is given up if its held-out loss is not below that of the best ridge so far.
 _PEEK = 8
 
 
 class Effects(Protocol):
-    """Effects of items on what is seen of a pair, as curves in the smooth columns."""
+    """Effects of items on labels or on the pair that is shown, as curves in the smooth columns."""
 
     @property
     def importance(self) -> FloatArray:
-        """How much each smooth column matters, (q,)."""
+        """Importance of each smooth column, (q,): larger where the column changes the predictions more."""
         ...
 
     def loss(self, rows: LabelledRows) -> float:
-        """Log-loss of rows."""
+        """Return the log-loss of the rows."""
         ...
 
 
@@ -40,40 +40,62 @@ E = TypeVar("E", bound=Effects)
 
 
 class PenalisedLikelihood(Protocol[E_co]):
-    """A likelihood of effects."""
+    """The likelihood of a training set as a function of the effects, which are penalised by a ridge."""
 
     def search(self, ridge: float, start: FloatArray | None = None) -> PenalisedSearch:
-        """A search for its effects under a penalty, from given ones."""
+        """Return a search for the best effects under a ridge penalty; it begins at ``start``, or at zero."""
         ...
 
     def effects(self, flat: FloatArray) -> E_co:
-        """Effects by name."""
+        """Return the effects whose coefficients stand in a flat vector."""
         ...
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FoldEffects(Generic[E]):
-    """Effects of one fold: learnt from ``training``, judged by ``held``."""
+    """Effects that were fitted for one fold.
+
+    Attributes
+    ----------
+    training, held_out : FoldCells
+        The cells that the effects were fitted to, and those of the fold.
+    effects : Effects
+        The fitted effects.
+    flat : ndarray, shape (d,)
+        The coefficients of the effects in one vector, where a later search can begin.
+    """
 
     training: FoldCells
-    held: FoldCells
-    main: E
+    held_out: FoldCells
+    effects: E
     flat: FloatArray
 
     @property
     def basis(self) -> SmoothBasis:
-        """What makes the smooth columns."""
+        """Basis of the smooth columns."""
         return self.training.basis
 
     @property
     def loss(self) -> float:
         """Log-loss of the effects on the held-out cells."""
-        return self.main.loss(self.held.rows)
+        return self.effects.loss(self.held_out.rows)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TunedEffects(Generic[E]):
-    """Effects with the best ridge: a fit per trial fold, with screened features or all."""
+    """Effects of the trial folds with the selected ridge.
+
+    Attributes
+    ----------
+    loss : float
+        Log-loss on the held-out cells of all trial folds.
+    ridge : float
+        The selected prior precision of the coefficients.
+    screened : bool
+        Whether only the most important features are used, as curves.
+    fits : list of FoldEffects
+        One per trial fold.
+    """
 
     loss: float
     ridge: float
@@ -83,126 +105,205 @@ class TunedEffects(Generic[E]):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SmoothEffectsModel(Generic[E]):
-    """A penalised likelihood of smooth effects, and the ridges to choose from.
+    """A penalised likelihood of smooth effects, and the ridges to select from.
 
     Attributes
     ----------
-    problem : callable
-        The likelihood of training cells.
+    likelihood : callable
+        Returns the likelihood of training cells.
     ridges : sequence of float
-        Prior precisions of the curves' coefficients that are tried, from stiff to free.
-    what : str
-        For reports of progress.
+        Prior precisions of the curves' coefficients that are tried, in decreasing order.
+    name : str
+        What reports of progress call the effects.
     """
 
-    problem: Callable[[FoldCells], PenalisedLikelihood[E]]
+    likelihood: Callable[[FoldCells], PenalisedLikelihood[E]]
     ridges: Sequence[float]
-    what: str
+    name: str
 
     def select(self, cells: FoldCells, trials: range) -> TunedEffects[E]:
-        """The effects with the smallest held-out log-loss.
+        """Return the effects with the smallest held-out log-loss.
 
-        Where features are too many for curves, those that matter most to straight lines are given curves as well, and
-        the others are left out: chosen within every training set, and kept if it lowers the loss.
+        Where there are too many features for all of them to have curves, two models are compared. The first has a
+        straight line of every feature. The second has curves of the features that are most important in the first one,
+        and leaves the other features out. These features are chosen within every training set.
+
+        Parameters
+        ----------
+        cells : FoldCells
+            The cells that select.
+        trials : range
+            Folds that are held out, one after the other.
         """
-        best = self.select_ridge([split(cells, f) for f in trials], False)
+        best = self.select_ridge([split(cells, f) for f in trials], screened=False)
         if not len(cells.basis.straight):
             return best
         curves = _Curves(cells.x)
-        screened = [_curved(own, curves) for own in best.fits]
-        return min(best, self.select_ridge(screened, True), key=lambda smooth: smooth.loss)
+        splits = [_with_curves(fitted, curves) for fitted in best.fits]
+        return min(best, self.select_ridge(splits, screened=True), key=lambda tuned: tuned.loss)
 
-    def select_ridge(self, splits: list[tuple[FoldCells, FoldCells]], screened: bool) -> TunedEffects[E]:
-        """The ridge with the smallest held-out log-loss.
+    def select_ridge(self, splits: Sequence[tuple[FoldCells, FoldCells]], *, screened: bool) -> TunedEffects[E]:
+        """Return the effects with the ridge that has the smallest held-out log-loss.
 
-        The way from a stiff fit to a freer one leads from few to many degrees of freedom. Where its first steps have
-        made the held-out loss larger, the rest would as well, and is not gone: fits that are too free take most steps.
+        The ridges are tried in decreasing order, and each search begins at the effects of the previous ridge, so that
+        the effective degrees of freedom grow along a search. If the held-out loss after the first steps is not below
+        that of the best ridge so far, further steps would only increase it, and the ridge is given up: fits with too
+        little penalty take most steps.
+
+        Parameters
+        ----------
+        splits : sequence of (training cells, held-out cells)
+            One per trial fold.
+        screened : bool
+            Whether the cells have curves of selected features; the result says so.
         """
         best: TunedEffects[E] | None = None
-        problems = [self.problem(training) for training, _ in splits]
+        likelihoods = [self.likelihood(training) for training, _ in splits]
         starts: list[FloatArray | None] = [None] * len(splits)
-        for done, ridge in enumerate(self.ridges, start=1):
-            searches = [problem.search(ridge, start) for problem, start in zip(problems, starts, strict=True)]
+        for n_tried, ridge in enumerate(self.ridges, start=1):
+            searches = [likelihood.search(ridge, start) for likelihood, start in zip(likelihoods, starts, strict=True)]
             for n_steps in [_PEEK, None] if best else [None]:
                 for search in searches:
                     search.advance(n_steps)
                 fits = [
-                    FoldEffects(*own, problem.effects(search.flat), search.flat)
-                    for own, problem, search in zip(splits, problems, searches, strict=True)
+                    FoldEffects(training, held_out, likelihood.effects(search.flat), search.flat)
+                    for (training, held_out), likelihood, search in zip(splits, likelihoods, searches, strict=True)
                 ]
                 loss = sum(fitted.loss for fitted in fits)
                 if best and loss >= best.loss:
                     break
             starts = [fitted.flat for fitted in fits]
-            report(done, len(self.ridges), f"{self.what}, ridges", minor=True)
+            report(n_tried, len(self.ridges), f"{self.name}, ridges", minor=True)
             if best and loss >= best.loss:
                 break
             best = TunedEffects(loss, ridge, screened, fits)
         assert best is not None
         return best
 
-    def fit(self, cells: FoldCells, f: int, ridge: float, screened: bool, start: FloatArray | None) -> FoldEffects[E]:
-        """Effects of one fold, with what a sample has selected."""
-        training, held = split(cells, f)
-        if not screened:
-            return self._fitted(training, held, ridge, start)
-        lines = self._fitted(training, held, ridge, None)
-        return self._fitted(*_curved(lines, _Curves(cells.x)), ridge, None)
+    def fit(
+        self, cells: FoldCells, f: int, ridge: float, *, screened: bool, start: FloatArray | None = None
+    ) -> FoldEffects[E]:
+        """Return the effects of one fold with hyperparameters that a sample has selected.
 
-    def _fitted(self, training: FoldCells, held: FoldCells, ridge: float, start: FloatArray | None) -> FoldEffects[E]:
-        problem = self.problem(training)
-        search = problem.search(ridge, start)
+        Parameters
+        ----------
+        cells : FoldCells
+            All cells.
+        f : int
+            The fold that is held out.
+        ridge : float
+            Prior precision of the coefficients.
+        screened : bool
+            Whether the most important features get curves and the other features are left out.
+        start : ndarray, shape (d,), optional
+            Where the search begins; zero when None. Not used where ``screened`` is true.
+        """
+        training, held_out = split(cells, f)
+        if not screened:
+            return self._fit_split(training, held_out, ridge, start)
+        lines = self._fit_split(training, held_out, ridge, None)
+        return self._fit_split(*_with_curves(lines, _Curves(cells.x)), ridge, None)
+
+    def _fit_split(
+        self, training: FoldCells, held_out: FoldCells, ridge: float, start: FloatArray | None
+    ) -> FoldEffects[E]:
+        """Return the effects of the training cells.
+
+        Parameters
+        ----------
+        training, held_out : FoldCells
+            The cells to fit and those of the fold.
+        ridge : float
+            Prior precision of the coefficients.
+        start : ndarray, shape (d,), or None
+            Where the search begins.
+        """
+        likelihood = self.likelihood(training)
+        search = likelihood.search(ridge, start)
         search.advance()
-        return FoldEffects(training, held, problem.effects(search.flat), search.flat)
+        return FoldEffects(training, held_out, likelihood.effects(search.flat), search.flat)
 
 
 def split(cells: FoldCells, f: int) -> tuple[FoldCells, FoldCells]:
-    """What a fold's model learns from, and what it is judged by."""
-    return cells.and_soft(f), replace(cells.only(np.flatnonzero(cells.fold == f)), soft=())
+    """Return the training cells of fold ``f``, soft labels included, and the held-out cells of the fold."""
+    return cells.training_cells(f), replace(cells.only(np.flatnonzero(cells.fold == f)), soft=())
 
 
-def selection_cells(cells: FoldCells, n_folds: int, rng: np.random.Generator) -> tuple[FoldCells, range]:
-    """The cells that select hyperparameters, and the folds that hold them out: all, or a sample and the first fold."""
-    return (cells, range(n_folds)) if len(cells.rows) <= MANY else (sampled(cells, rng), range(1))
+def selection_cells(
+    cells: FoldCells, n_folds: int, rng: np.random.Generator, *, sample_size: int = SELECTION_SAMPLE
+) -> tuple[FoldCells, range]:
+    """Return the cells that select the hyperparameters, and the trial folds that hold cells out.
+
+    These are all cells and all folds, or a random sample of the cells and the first fold where the cells are many.
+
+    Parameters
+    ----------
+    cells : FoldCells
+        All cells.
+    n_folds : int
+        Number of folds.
+    rng : Generator
+        Draws the sample.
+    sample_size : int
+        Number of labelled cells from which a sample of this size is taken.
+    """
+    if len(cells.rows) <= sample_size:
+        return cells, range(n_folds)
+    return _sample_cells(cells, sample_size, rng), range(1)
 
 
-def sampled(cells: FoldCells, rng: np.random.Generator) -> FoldCells:
-    """A sample that the first fold and the rest share as they share all cells."""
-    share = MANY / len(cells.rows)
+def _sample_cells(cells: FoldCells, size: int, rng: np.random.Generator) -> FoldCells:
+    """Return a random sample of the labelled cells, and as large a share of the soft-label cells of each fold."""
+    share = size / len(cells.rows)
     soft = tuple(
-        more.only(np.sort(rng.choice(len(more.rows), int(share * len(more.rows)), replace=False)))
-        for more in cells.soft
+        fold_cells.only(np.sort(rng.choice(len(fold_cells.rows), int(share * len(fold_cells.rows)), replace=False)))
+        for fold_cells in cells.soft
     )
-    return replace(cells.only(np.sort(rng.choice(len(cells.rows), MANY, replace=False))), soft=soft)
+    return replace(cells.only(np.sort(rng.choice(len(cells.rows), size, replace=False))), soft=soft)
 
 
 class _Curves:
-    """Curves of single features, learnt once for the folds that choose them."""
+    """Curves of single features, built when they are first needed and shared by all folds.
+
+    Parameters
+    ----------
+    x : ndarray, shape (n, p)
+        Features of all contexts.
+    """
 
     def __init__(self, x: FloatArray) -> None:
         self._x = x
-        self._known: dict[int, tuple[SmoothBasis, FloatArray]] = {}
+        self._by_feature: dict[int, tuple[SmoothBasis, FloatArray]] = {}
 
     def of(self, features: IntArray) -> tuple[SmoothBasis, FloatArray]:
-        """The basis of some features, and its columns in all contexts."""
+        """Return the basis of some features, and its columns in all contexts, (n, q)."""
         for f in features.tolist():
-            if f not in self._known:
+            if f not in self._by_feature:
                 basis = SmoothBasis.learn(self._x, np.array([f]))
-                self._known[f] = basis, basis.of(self._x)
-        bases, columns = zip(*(self._known[f] for f in features.tolist()), strict=True)
-        n_flags = [len(basis.missing) for basis in bases]
-        main = [own[:, : own.shape[1] - n] for own, n in zip(columns, n_flags, strict=True)]
-        flags = [own[:, own.shape[1] - n :] for own, n in zip(columns, n_flags, strict=True)]
+                self._by_feature[f] = basis, basis.of(self._x)
+        bases, columns = zip(*(self._by_feature[f] for f in features.tolist()), strict=True)
+        # The flags of missing values stand behind the columns of all features.
+        n_main = [table.shape[1] - len(basis.missing) for basis, table in zip(bases, columns, strict=True)]
+        main = [table[:, :n] for table, n in zip(columns, n_main, strict=True)]
+        flags = [table[:, n:] for table, n in zip(columns, n_main, strict=True)]
         return SmoothBasis.joined(bases), np.hstack([*main, *flags])
 
 
-def _curved(fitted: FoldEffects[Any], curves: _Curves) -> tuple[FoldCells, FoldCells]:
-    """A fold's cells with curves of the most important features instead of straight lines of all."""
-    straight: IntArray = fitted.basis.straight
-    leading = np.argsort(-fitted.main.importance[: len(straight)], kind="stable")[:SCREENED]
+def _with_curves(fitted: FoldEffects[E], curves: _Curves) -> tuple[FoldCells, FoldCells]:
+    """Return a fold's training and held-out cells with curves of the most important features.
+
+    Parameters
+    ----------
+    fitted : FoldEffects
+        Effects with a straight line of every feature, whose importance selects the features.
+    curves : _Curves
+        Curves of single features.
+    """
+    straight = fitted.basis.straight
+    leading = np.argsort(-fitted.effects.importance[: len(straight)], kind="stable")[:SCREENED]
     basis, columns = curves.of(np.sort(straight[leading]))
-    training, held = (
-        replace(own, basis=basis, rows=replace(own.rows, columns=columns[own.context]))
-        for own in (fitted.training, fitted.held)
+    training, held_out = (
+        replace(cells, basis=basis, rows=replace(cells.rows, columns=columns[cells.context]))
+        for cells in (fitted.training, fitted.held_out)
     )
-    return training, held
+    return training, held_out

@@ -13,7 +13,8 @@ from dmlrank._utils import parallel
 from dmlrank._utils.parallel import Workers, in_order
 from dmlrank.nuisance.boosting import train as lightgbm
 from dmlrank.nuisance.boosting.train import workers_at
-from dmlrank.nuisance.smooth import penalty
+from dmlrank.nuisance.outcome_model.main_effects_boosting import fit_smooth_boosted
+from dmlrank.nuisance.propensity_model.pair_choice import fit_pair_shares
 
 
 @pytest.mark.parametrize("n", [1, 3])
@@ -86,15 +87,46 @@ def test_folds_are_trained_at_once_where_that_pays():
     assert workers_at(500_000, 1, None) == (1, None)
 
 
-@pytest.mark.parametrize("many", [20_000, 200])
-def test_folds_at_once_give_the_numbers_of_folds_in_turn(rank, draw_battles, monkeypatch, many):
+def test_folds_at_once_give_the_numbers_of_folds_in_turn(rank, draw_battles, monkeypatch):
     monkeypatch.setattr(lightgbm, "_SIDE_BY_SIDE", (0, 20_000_000))
-    monkeypatch.setattr(penalty, "MANY", many)
     frame = draw_battles(np.random.default_rng(0), 500, 4).frame
     formula = "winner ~ x0 + x1 | model_a + model_b"
     results = [rank(frame, formula, functional="bt", n_jobs=n_jobs) for n_jobs in (1, 2)]
     np.testing.assert_array_equal(results[0].params, results[1].params)
     np.testing.assert_array_equal(results[0].cov_params(), results[1].cov_params())
+
+
+def votes_with_jumps(make_data, n):
+    """One vote per context on four items; trees lower the log-loss of labels and of the pairs that are shown."""
+    rng = np.random.default_rng(0)
+    x = rng.uniform(-1, 1, size=(n, 2))
+    jump = x[:, 0] * x[:, 1] > 0
+    first = np.where(jump & (rng.random(n) < 0.7), 0, rng.integers(4, size=n))
+    second = (first + rng.integers(1, 4, size=n)) % 4
+    label = (rng.random(n) < np.where(jump, 0.8, 0.2)).astype(int)
+    return make_data(np.arange(n), first, second, label, n_items=4, n_categories=2, x=x)
+
+
+def fit_first_stages(data, n_jobs, selection_sample):
+    """Models of mu and of the pair that is shown, of three folds."""
+    fold, seeds = np.arange(data.n_contexts) % 3, np.random.SeedSequence(1).spawn(3)
+    options = {"n_jobs": n_jobs, "selection_sample": selection_sample}
+    mu = fit_smooth_boosted(data, fold, seeds, **options)
+    shares = fit_pair_shares(data, fold, [np.random.default_rng(seed) for seed in seeds], **options)
+    return mu, shares
+
+
+@pytest.mark.parametrize("selection_sample", [20_000, 300])
+def test_first_stages_do_not_depend_on_the_number_of_folds_at_once(make_data, monkeypatch, selection_sample):
+    monkeypatch.setattr(lightgbm, "_SIDE_BY_SIDE", (0, 20_000_000))
+    data = votes_with_jumps(make_data, 500)
+    in_turn, at_once = (fit_first_stages(data, n_jobs, selection_sample) for n_jobs in (1, 2))
+    for (mu, shares), (other_mu, other_shares) in zip(
+        zip(*in_turn, strict=True), zip(*at_once, strict=True), strict=True
+    ):
+        assert mu.trees is not None
+        np.testing.assert_array_equal(mu.predict(data.x[:20]), other_mu.predict(data.x[:20]))
+        np.testing.assert_array_equal(shares.table(data.x[:20], 1), other_shares.table(data.x[:20], 1))
 
 
 def test_lightgbm_is_as_quiet_in_our_threads_as_elsewhere(capfd):
@@ -106,15 +138,14 @@ def test_lightgbm_is_as_quiet_in_our_threads_as_elsewhere(capfd):
     assert capfd.readouterr().out == ""
 
 
-def test_boosters_and_their_data_ask_for_as_many_threads(rank, draw_battles, monkeypatch, capfd):
-    """Whatever is large enough for threads of LightGBM's own, and whether one fold settles everything or all do."""
+def test_boosters_and_their_data_ask_for_as_many_threads(make_data, monkeypatch, capfd):
+    """Whatever is large enough for threads of LightGBM's own, and whether a sample or all cells select."""
     monkeypatch.setattr(lightgbm, "_SIDE_BY_SIDE", (0, 20_000_000))
     # Else our threads keep the complaint to themselves.
     monkeypatch.setattr(parallel, "_quiet", lambda: None)
-    frame = draw_battles(np.random.default_rng(0), 400, 4).frame
-    for many in (20_000, 200):
-        monkeypatch.setattr(penalty, "MANY", many)
+    data = votes_with_jumps(make_data, 400)
+    for selection_sample in (20_000, 200):
         for large in (0, 1500, 3000, 10**9):
             monkeypatch.setattr(lightgbm, "_LARGE", large)
-            rank(frame, "winner ~ x0 + x1 | model_a + model_b", functional="borda", n_folds=2, n_jobs=2)
+            fit_first_stages(data, 2, selection_sample)
     assert "num_threads" not in capfd.readouterr().out

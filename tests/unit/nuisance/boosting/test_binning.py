@@ -6,7 +6,7 @@ import lightgbm as lgb
 import numpy as np
 import pytest
 
-from dmlrank.nuisance.boosting.binning import BinnedCells, binned_rows
+from dmlrank.nuisance.boosting.binning import BinnedCells, bin_rows
 from dmlrank.nuisance.training_rows import LabelledRows
 
 K, FEATURES = 70, 3
@@ -57,7 +57,7 @@ def test_a_part_is_the_data_set_of_its_rows_stacked(drawn, mirrored):
         reference=binned.dataset,
         params=binned.dataset.params,
     )
-    part = binned.part(cells, scores[cells], mirrored, 1)
+    part = binned.subset(cells, scores[cells], mirrored, 1)
     one, two = (lgb.train(PARAMETERS, data, 4).predict(rows, raw_score=True) for data in (part, plain))
     np.testing.assert_array_equal(one, two)
     assert np.ptp(one) > 0.1
@@ -68,7 +68,7 @@ def test_features_have_few_bins_and_every_item_its_own():
     rng = np.random.default_rng(2)
     first = np.concatenate([rng.integers(60, size=24_000), 60 + np.arange(180) % 60])
     second, x = rng.permutation(first), rng.normal(size=(len(first), 1))
-    dataset, order = binned_rows(x, np.arange(len(first)), first, second, {"verbosity": -1})
+    dataset, order = bin_rows(x, np.arange(len(first)), first, second, {"verbosity": -1})
     np.testing.assert_array_equal(order, np.arange(len(first)))
     plain = lgb.Dataset(first[:, None], categorical_feature=[0], params={"verbosity": -1, "max_bin": 63}).construct()
     assert dataset.feature_num_bin(0) <= 64
@@ -77,7 +77,7 @@ def test_features_have_few_bins_and_every_item_its_own():
 
 
 def test_features_that_do_not_vary():
-    dataset, _ = binned_rows(np.ones((40, 2)), np.arange(40), np.arange(40) % 3, np.arange(1, 41) % 3, PARAMETERS)
+    dataset, _ = bin_rows(np.ones((40, 2)), np.arange(40), np.arange(40) % 3, np.arange(1, 41) % 3, PARAMETERS)
     dataset.set_label(np.arange(40) % 3)
     booster = lgb.train(PARAMETERS, dataset, 2)
     p = booster.predict(np.array([[1.0, 1.0, item, (item + 1) % 3] for item in range(3)]))

@@ -6,8 +6,13 @@ import lightgbm as lgb
 import numpy as np
 import pytest
 
-from dmlrank.nuisance.boosting import early_stopping
-from dmlrank.nuisance.boosting.early_stopping import TREES, BoostingPath, TrialFold, boost_together, parameters_of
+from dmlrank.nuisance.boosting.early_stopping import (
+    RANDOM_THRESHOLDS,
+    BoostingPath,
+    TrialFold,
+    boost_together,
+    booster_parameters,
+)
 
 
 class Scripted:
@@ -26,8 +31,8 @@ class Scripted:
         return self.done
 
 
-def boosted(losses, best=None, unboosted=1.0):
-    return boost_together([TrialFold(Scripted(losses), 1.0)], unboosted, 1, best)
+def boosted(losses, best=None, max_rounds=500):
+    return boost_together([TrialFold(Scripted(losses), 1.0)], 1.0, 1, best, max_rounds=max_rounds)
 
 
 def test_it_goes_on_until_nothing_was_gained_for_ten_rounds():
@@ -46,9 +51,8 @@ def test_where_the_first_rounds_gain_nothing_it_ends_early():
     assert late.rounds == 5
 
 
-def test_it_ends_at_the_most_rounds(monkeypatch):
-    monkeypatch.setattr(early_stopping, "MAX_ROUNDS", 8)
-    assert boosted([1 - 0.01 * number for number in range(50)]).rounds == 8
+def test_boosting_ends_after_the_largest_number_of_rounds():
+    assert boosted([1 - 0.01 * number for number in range(50)], max_rounds=8).rounds == 8
 
 
 def test_a_configuration_behind_the_best_one_is_given_up_once_warm():
@@ -68,7 +72,9 @@ def test_folds_count_by_their_weight_and_one_without_held_out_cells_has_no_say()
 
 
 def trained(y, x, n_classes=None, held_out=None):
-    booster = lgb.Booster(parameters_of(n_classes, TREES, 1, 1), lgb.Dataset(x, y, params={"verbosity": -1}))
+    booster = lgb.Booster(
+        booster_parameters(n_classes, RANDOM_THRESHOLDS, 1, 1), lgb.Dataset(x, y, params={"verbosity": -1})
+    )
     booster.add_valid(booster.train_set.create_valid(x, y if held_out is None else held_out), "held out")
     return booster
 
@@ -83,7 +89,7 @@ def test_cut_leaves_the_best_rounds(n_classes):
     booster = trained(y, x, n_classes, other)
     made = boost_together([TrialFold(booster, 300.0)], 1e9, 1, None)
     assert 0 < made.rounds < len(made.losses) - 1
-    made.cut()
+    made.keep_best_rounds()
     assert booster.current_iteration() == made.iterations[made.rounds][0]
     again = trained(y, x, n_classes, other)
     for _ in range(made.rounds):
@@ -106,5 +112,5 @@ def test_rounds_without_a_split_take_no_tree_of_earlier_rounds_with_them():
         made.iterations.append(tuple(booster.current_iteration() for booster in made.boosters))
     assert made.iterations[-1][0] < 4 == made.iterations[-1][1]
     kept = made.iterations[2]
-    made.cut()
+    made.keep_best_rounds()
     assert tuple(booster.current_iteration() for booster in made.boosters) == kept

@@ -9,10 +9,9 @@ from scipy.special import softmax
 from dmlrank.nuisance.outcome_model import main_effects_boosting
 from dmlrank.nuisance.outcome_model.cross_fit import BoosterMu, fit_all
 from dmlrank.nuisance.outcome_model.main_effects import MainEffectsLikelihood
-from dmlrank.nuisance.outcome_model.main_effects_boosting import _MODEL, _RIDGES, fit_smooth_boosted
-from dmlrank.nuisance.smooth import penalty
+from dmlrank.nuisance.outcome_model.main_effects_boosting import MAIN_EFFECTS_MODEL, RIDGES, fit_smooth_boosted
 from dmlrank.nuisance.smooth.basis import SmoothBasis
-from dmlrank.nuisance.smooth.penalty import split
+from dmlrank.nuisance.smooth.penalty import SCREENED, selection_cells, split
 from dmlrank.nuisance.training_rows import Folds, labelled_cells
 
 K = 3
@@ -48,8 +47,8 @@ def dealt(data, n_folds=FOLDS):
     return np.random.default_rng(1).permutation(np.arange(data.n_contexts) % n_folds)
 
 
-def fitted(data, n_folds=FOLDS):
-    return fit_smooth_boosted(data, dealt(data, n_folds), seeds(n_folds), n_jobs=1)
+def fitted(data, n_folds=FOLDS, **options):
+    return fit_smooth_boosted(data, dealt(data, n_folds), seeds(n_folds), n_jobs=1, **options)
 
 
 def held_out_loss(data, predict, n_folds=FOLDS):
@@ -65,8 +64,11 @@ def held_out_loss(data, predict, n_folds=FOLDS):
 def both_losses(data):
     models = fitted(data)
     whole = held_out_loss(data, lambda f, *at: models[f].at(*at))
-    main = held_out_loss(data, lambda f, x, j, k: softmax(models[f].main.at(models[f].basis.of(x), j, k), axis=1))
-    return models, whole, main
+
+    def predict_without_trees(f, x, first, second):
+        return softmax(models[f].main_effects.at(models[f].basis.of(x), first, second), axis=1)
+
+    return models, whole, held_out_loss(data, predict_without_trees)
 
 
 @pytest.mark.parametrize("n_categories", [2, 3, 4])
@@ -142,20 +144,21 @@ def test_labels_of_a_fold_do_not_reach_its_own_main_effects(draw):
     fits = []
     for labels in (data, other):
         cells = labelled_cells(labels, basis, fold)
-        fits.append([_MODEL.fit(cells, f, 3.0, False, None).flat for f in (0, 1)])
+        fits.append([MAIN_EFFECTS_MODEL.fit(cells, f, 3.0, screened=False).flat for f in (0, 1)])
     np.testing.assert_array_equal(fits[0][1], fits[1][1])
     assert np.abs(fits[0][0] - fits[1][0]).max() > 0.01
 
 
-def test_every_booster_learns_from_the_other_folds_alone(draw, monkeypatch):
-    """With the ridge and the stage selected by one fold, labels of another reach no model of that other fold."""
-    monkeypatch.setattr(penalty, "MANY", 100)
-    monkeypatch.setattr(penalty, "sampled", lambda cells, rng: cells.only(np.flatnonzero(cells.fold != 1)))
+def test_every_booster_learns_from_the_other_folds_alone(draw):
+    """A sample selects the ridge and the stage; labels of a fold outside the sample do not change the fold's model."""
     data, other = draw(8, jump=2.0), draw(8, jump=2.0)
     fold = dealt(data)
-    here = fold[other.cells.context] == 1
-    other.cells.y[here] = np.roll(other.cells.y[here], 1, axis=1)
-    one, two = (fit_smooth_boosted(labels, fold, seeds(), n_jobs=1) for labels in (data, other))
+    cells = labelled_cells(data, SmoothBasis.learn(data.x), fold)
+    sample, _ = selection_cells(cells, FOLDS, np.random.default_rng(seeds()[0]), sample_size=250)
+    changed = (fold[other.cells.context] == 1) & ~np.isin(other.cells.context, sample.context)
+    assert changed.sum() > 30
+    other.cells.y[changed] = np.roll(other.cells.y[changed], 1, axis=1)
+    one, two = (fitted(labels, selection_sample=250) for labels in (data, other))
     assert one[1].trees is not None
     np.testing.assert_array_equal(one[1].predict(data.x[:20]), two[1].predict(data.x[:20]))
     assert np.abs(one[2].predict(data.x[:20]) - two[2].predict(data.x[:20])).max() > 0.01
@@ -166,32 +169,32 @@ def test_the_ridge_is_the_first_from_stiff_to_free_that_the_next_does_not_beat(d
     basis = SmoothBasis.learn(data.x)
     cells = labelled_cells(data, basis, dealt(data))
     losses = []
-    for ridge in _RIDGES:
+    for ridge in RIDGES:
         losses.append(0.0)
         for f in range(FOLDS):
-            training, held = (cells.only(np.flatnonzero(apart)).rows for apart in (cells.fold != f, cells.fold == f))
+            training, held_out = (part.rows for part in split(cells, f))
             problem = MainEffectsLikelihood.of(training, K, True)
             search = problem.search(ridge)
             search.advance()
-            p = softmax(problem.effects(search.flat).at(held.columns, held.first, held.second), axis=1)
-            losses[-1] -= (held.weight[:, None] * held.y * np.log(p)).sum()
+            p = softmax(problem.effects(search.flat).at(held_out.columns, held_out.first, held_out.second), axis=1)
+            losses[-1] -= (held_out.weight[:, None] * held_out.y * np.log(p)).sum()
+    splits = [split(cells, f) for f in range(FOLDS)]
     expected = next(at for at in range(len(losses)) if at + 1 == len(losses) or losses[at + 1] >= losses[at])
-    assert _MODEL.select_ridge([split(cells, f) for f in range(FOLDS)], False).ridge == _RIDGES[expected]
+    assert MAIN_EFFECTS_MODEL.select_ridge(splits, screened=False).ridge == RIDGES[expected]
     assert 0 < expected < len(losses) - 1
 
 
-def test_many_labels_are_selected_by_one_fold_and_a_sample(draw, monkeypatch):
+def test_many_labels_are_selected_by_one_fold_and_a_sample(draw):
     data = draw(10, 900, jump=2.0)
     few = fitted(data)
-    monkeypatch.setattr(penalty, "MANY", 500)
-    many = fitted(data)
+    many = fitted(data, selection_sample=500)
     assert len(many) == FOLDS
     assert all(model.trees is not None for model in many)
     loss, expected = (held_out_loss(data, lambda f, *at, m=m: m[f].at(*at)) for m in (many, few))
     assert loss == pytest.approx(expected, rel=0.05)
     rounds = {model.trees.booster.num_trees() for model in many}
     assert len(rounds) == 1
-    main = [model.main.strength for model in many]
+    main = [model.main_effects.strength for model in many]
     assert np.abs(main[0] - main[1]).max() > 1e-3
 
 
@@ -237,9 +240,8 @@ def test_items_under_other_codes_have_nearly_the_same_probabilities(make_data, d
     )
     one, two = fitted(data)[0], fitted(moved)[0]
     columns = one.basis.of(data.x[:20])
-    np.testing.assert_allclose(
-        two.main.table(columns)[:, code][:, :, code], one.main.table(columns), rtol=1e-6, atol=1e-6
-    )
+    table, moved_table = one.main_effects.table(columns), two.main_effects.table(columns)
+    np.testing.assert_allclose(moved_table[:, code][:, :, code], table, rtol=1e-6, atol=1e-6)
     assert np.abs(two.predict(data.x)[:, code][:, :, code] - one.predict(data.x)).max() < 0.1
 
 
@@ -265,12 +267,12 @@ def test_where_features_are_too_many_the_ones_that_matter_get_curves(draw):
     cells = labelled_cells(data, basis, dealt(data))
     assert basis.width == 40
     assert len(basis.straight) == 40
-    lines = _MODEL.select_ridge([split(cells, f) for f in range(FOLDS)], False)
-    smooth = _MODEL.select(cells, range(FOLDS))
+    lines = MAIN_EFFECTS_MODEL.select_ridge([split(cells, f) for f in range(FOLDS)], screened=False)
+    smooth = MAIN_EFFECTS_MODEL.select(cells, range(FOLDS))
     assert smooth.screened
     assert smooth.loss < lines.loss
     for fitted in smooth.fits:
-        assert fitted.basis.width == penalty.SCREENED * 7
+        assert fitted.basis.width == SCREENED * 7
         assert {0, 1} & {f for f, _ in fitted.basis.columns}
 
 
@@ -284,6 +286,6 @@ def test_curves_are_chosen_without_the_held_out_labels(draw):
     chosen = []
     for labels in (data, other):
         cells = labelled_cells(labels, SmoothBasis.learn(labels.x), fold)
-        fitted = _MODEL.fit(cells, 0, 3.0, True, None)
+        fitted = MAIN_EFFECTS_MODEL.fit(cells, 0, 3.0, screened=True)
         chosen.append([f for f, _ in fitted.basis.columns])
     assert chosen[0] == chosen[1]

@@ -12,7 +12,9 @@ from dmlrank.nuisance.propensity_model.conditional_logit import pair_shares
 from dmlrank.nuisance.propensity_model.estimate import estimate_propensity
 from dmlrank.nuisance.propensity_model.pair_choice import fit_pair_shares
 from dmlrank.nuisance.smooth import penalty
-from dmlrank.nuisance.training_rows import Folds
+from dmlrank.nuisance.smooth.basis import SmoothBasis
+from dmlrank.nuisance.smooth.penalty import selection_cells
+from dmlrank.nuisance.training_rows import Folds, labelled_cells
 
 K = 4
 FOLDS = 3
@@ -142,37 +144,35 @@ def test_the_order_of_contexts_changes_no_bit(make_data, draw):
         np.testing.assert_array_equal(a.table(data.x[:40], 1), b.table(data.x[:40], 1))
 
 
-def test_the_effects_of_every_fold_are_learnt_from_the_other_folds_alone(make_data, draw, monkeypatch):
-    """With everything selected by one fold, pairs of another reach no effects of that other fold."""
-    monkeypatch.setattr(penalty, "MANY", 100)
-    monkeypatch.setattr(penalty, "sampled", lambda cells, rng: cells.only(np.flatnonzero(cells.fold != 1)))
+def test_the_effects_of_every_fold_are_learnt_from_the_other_folds_alone(make_data, draw):
+    """A sample selects everything; other pairs of a fold, outside the sample, do not change the fold's own effects."""
     data, _ = draw(8, 300)
     fold, cells = dealt(data), data.cells
-    here = fold[cells.context] == 1
+    rows = labelled_cells(data, SmoothBasis.learn(data.x), fold)
+    sample, _ = selection_cells(rows, FOLDS, generators()[0], sample_size=100)
+    here = (fold[cells.context] == 1) & ~np.isin(cells.context, sample.context)
     first, second = cells.first.copy(), cells.second.copy()
     first[here], second[here] = second[here], first[here]
     other = make_data(cells.context, first, second, cells.y.argmax(axis=1), n_items=K, n_categories=2, x=data.x)
-    one, two = (fit_pair_shares(own, fold, generators(), 1) for own in (data, other))
+    one, two = (fit_pair_shares(votes, fold, generators(), 1, selection_sample=100) for votes in (data, other))
     for name in ("first", "second", "share"):
         np.testing.assert_array_equal(getattr(one[1].effects, name), getattr(two[1].effects, name))
         assert np.abs(getattr(one[2].effects, name) - getattr(two[2].effects, name)).max() > 1e-3
 
 
-def test_many_labels_are_selected_by_one_fold_and_a_sample(draw, monkeypatch):
+def test_many_labels_are_selected_by_one_fold_and_a_sample(draw):
     data, truth = draw(9, 1500, jump=2.0)
     few = tables(data, fit_pair_shares(data, dealt(data), generators(), 1))
-    monkeypatch.setattr(penalty, "MANY", 800)
-    models = fit_pair_shares(data, dealt(data), generators(), 1)
+    models = fit_pair_shares(data, dealt(data), generators(), 1, selection_sample=800)
     assert len({model.trees.booster.num_trees() for model in models}) == 1
     assert np.abs(models[0].effects.first - models[1].effects.first).max() > 1e-3
     assert divergence(truth, tables(data, models)) < 1.6 * divergence(truth, few)
 
 
 def test_many_labels_without_effects(draw, monkeypatch):
-    monkeypatch.setattr(penalty, "MANY", 200)
     monkeypatch.setattr(pair_choice, "_flat_loss", lambda cells, trials, prior: prior - 1e6)
     data, _ = draw(10, 400)
-    for model in fit_pair_shares(data, dealt(data), generators(), 1):
+    for model in fit_pair_shares(data, dealt(data), generators(), 1, selection_sample=200):
         assert not model.effects.importance.any()
 
 
@@ -183,12 +183,12 @@ def test_trees_start_from_the_log_odds_of_being_shown(draw):
     smooth = pair_choice._model(3.0, 1).select(cells, range(FOLDS))
     contrast = pair_choice._NoiseContrast.of(cells, 3.0, np.random.default_rng(0), 1)
     fitted = smooth.fits[1]
-    part = contrast.part(fitted, fitted.held, 1)
-    rows = np.flatnonzero(np.isin(contrast.cell, fitted.held.number))
-    assert part.num_data() == len(rows) == len(fitted.held.rows) * (1 + pair_choice.DRAWN_PER_SHOWN)
+    part = contrast.part(fitted, fitted.held_out, 1)
+    rows = np.flatnonzero(np.isin(contrast.cell, fitted.held_out.number))
+    assert part.num_data() == len(rows) == len(fitted.held_out.rows) * (1 + pair_choice.DRAWN_PER_SHOWN)
     first, second = contrast.first[rows], contrast.second[rows]
     x = cells.x[cells.context[contrast.cell[rows]]]
-    shown = fitted.main.log_at(fitted.basis.of(x), first, second)
+    shown = fitted.effects.log_at(fitted.basis.of(x), first, second)
     drawn = pair_shares(cells.rows.first, cells.rows.second, K, 3.0)[first, second]
     np.testing.assert_allclose(part.get_init_score(), shown - np.log(pair_choice.DRAWN_PER_SHOWN * drawn), rtol=1e-6)
     p = 1 / (1 + np.exp(-part.get_init_score()))

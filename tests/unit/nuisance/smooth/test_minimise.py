@@ -7,7 +7,7 @@ import pytest
 from scipy.optimize import minimize, rosen, rosen_der
 from scipy.special import expit
 
-from dmlrank.nuisance.smooth.minimise import minimised
+from dmlrank.nuisance.smooth.minimise import minimise
 
 
 def logistic(seed, n=300, p=6, ridge=0.5):
@@ -32,7 +32,7 @@ def scipys(objective, start):
 @pytest.mark.parametrize("seed", range(5))
 def test_a_logistic_regression_equals_scipys(seed):
     objective, start = logistic(seed)
-    np.testing.assert_allclose(minimised(objective, start, tolerance=1e-16), scipys(objective, start), atol=1e-5)
+    np.testing.assert_allclose(minimise(objective, start, tolerance=1e-16), scipys(objective, start), atol=1e-5)
 
 
 @pytest.mark.parametrize("d", [2, 5])
@@ -41,8 +41,8 @@ def test_a_curved_valley(d):
         return float(rosen(z)), rosen_der(z)
 
     start = np.full(d, -0.5)
-    np.testing.assert_allclose(minimised(objective, start, tolerance=1e-18), scipys(objective, start), atol=1e-4)
-    np.testing.assert_allclose(minimised(objective, start, tolerance=1e-18), 1, atol=1e-4)
+    np.testing.assert_allclose(minimise(objective, start, tolerance=1e-18), scipys(objective, start), atol=1e-4)
+    np.testing.assert_allclose(minimise(objective, start, tolerance=1e-18), 1, atol=1e-4)
 
 
 def test_a_quadratic_with_very_different_curvatures():
@@ -53,14 +53,14 @@ def test_a_quadratic_with_very_different_curvatures():
     def objective(z):
         return float((z - target) @ matrix @ (z - target) / 2), matrix @ (z - target)
 
-    np.testing.assert_allclose(minimised(objective, np.zeros(8), tolerance=1e-16), target, atol=1e-5)
+    np.testing.assert_allclose(minimise(objective, np.zeros(8), tolerance=1e-16), target, atol=1e-5)
 
 
 @pytest.mark.parametrize("tolerance", [1e-1, 1e-3, 1e-8])
 def test_what_is_left_to_gain_is_of_the_size_of_the_tolerance(tolerance):
     objective, start = logistic(7)
     least = objective(scipys(objective, start))[0]
-    left = objective(minimised(objective, start, tolerance))[0] - least
+    left = objective(minimise(objective, start, tolerance))[0] - least
     assert left < 3 * tolerance
     assert objective(start)[0] - least > 10
 
@@ -74,16 +74,16 @@ def test_it_never_goes_up_and_starts_where_it_is_told():
         return seen[-1]
 
     start = np.full(6, 3.0)
-    end = objective(minimised(watched, start))[0]
+    end = objective(minimise(watched, start))[0]
     assert seen[0][0] == objective(start)[0]
     assert end == min(value for value, _ in seen)
 
 
 def test_at_the_minimum_nothing_moves():
-    np.testing.assert_array_equal(minimised(lambda z: (float(z @ z), 2 * z), np.zeros(3)), np.zeros(3))
+    np.testing.assert_array_equal(minimise(lambda z: (float(z @ z), 2 * z), np.zeros(3)), np.zeros(3))
 
 
 def test_a_function_without_a_minimum_ends_too():
-    end = minimised(lambda z: (float(np.logaddexp(0, -z[0])), np.array([-expit(-z[0])])), np.zeros(1), 1e-12)
+    end = minimise(lambda z: (float(np.logaddexp(0, -z[0])), np.array([-expit(-z[0])])), np.zeros(1), 1e-12)
     assert np.isfinite(end).all()
     assert end[0] > 10
