@@ -7,6 +7,8 @@ import re
 
 import pytest
 
+from dmlrank.cli.main import main
+
 ROOT = pathlib.Path(__file__).parents[1]
 DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "vignettes").glob("*.md"))]
 
@@ -25,3 +27,12 @@ def test_the_readme_has_two_commands_of_one_line_each_the_main_job_first():
     assert [block.count("\n") for block in blocks] == [1, 1]
     assert "dmlrank demo" in blocks[0]
     assert "pytest" in blocks[1]
+
+
+def test_the_readme_quotes_the_demo_word_for_word(capsys):
+    """Numbers aside, which depend in their last digit on the versions of the libraries underneath."""
+    assert main(["demo"]) == 0
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    quoted = re.search(r"^```text\n(4,000 simulated.*?)^```$", text, flags=re.M | re.S).group(1)
+    shown, expected = (re.sub(r"[-\d.,]+", "#", part).split() for part in (quoted, capsys.readouterr().out))
+    assert shown == expected

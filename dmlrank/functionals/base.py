@@ -24,7 +24,7 @@ class Gauge:
     basis : array, (g, K)
         Orthonormal rows; g = 0 where every score is identified by itself.
     reason : str
-        For the reader of a summary, e.g. "scores sum to 0; only differences are identified".
+        For the reader of a summary, e.g. "scores sum to 0, so only differences between models are identified".
     """
 
     basis: FloatArray

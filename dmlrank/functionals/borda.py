@@ -160,10 +160,10 @@ class Borda:
         if total is None:
             return Gauge.none(n_items)
         if np.ptp(degrees) < 1e-12 * degrees.max():
-            reason = f"scores sum to {n_items * total / 2:g}; one follows from the others"
+            reason = f"scores sum to {n_items * total / 2:g}, so one score follows from the others"
         else:
             what = "number of opponents" if self.edge_weights is None else "total edge weight"
-            reason = f"scores weighted by their {what} have a fixed sum; one follows from the others"
+            reason = f"scores weighted by their {what} have a fixed sum, so one score follows from the others"
         return Gauge.spanned_by(degrees, reason)
 
     def _edges(self, n_items: int) -> FloatArray:

@@ -182,7 +182,7 @@ class BradleyTerry:
     def gauge(self, n_items: int) -> Gauge:
         """Adding a number to all scores changes no difference: they are made to sum to zero."""
         self._edges(n_items)
-        return Gauge.spanned_by(np.ones(n_items), "scores sum to 0; only differences are identified")
+        return Gauge.spanned_by(np.ones(n_items), "scores sum to 0, so only differences between models are identified")
 
     def _edges(self, n_items: int) -> FloatArray:
         return edge_matrix(self.graph, self.edge_weights, n_items)

@@ -99,9 +99,11 @@ class PreferenceAggregate:
         if total is None:
             return Gauge.none(n_items)
         if np.ptp(graph.degrees) == 0:
-            reason = f"scores sum to {n_items * total / 2:g}; one follows from the others"
+            reason = f"scores sum to {n_items * total / 2:g}, so one score follows from the others"
         else:
-            reason = "scores weighted by their number of opponents have a fixed sum; one follows from the others"
+            reason = (
+                "scores weighted by their number of opponents have a fixed sum, so one score follows from the others"
+            )
         return Gauge.spanned_by(graph.degrees, reason)
 
     def neutral(self, n_items: int) -> float | None:

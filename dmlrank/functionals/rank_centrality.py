@@ -186,7 +186,7 @@ class RankCentrality:
         graph = self._graph(n_items)
         sides = graph.sides() if self.walk == "transition" else None
         if sides is None:
-            return Gauge.spanned_by(np.ones(n_items), "scores sum to 1; one follows from the others")
+            return Gauge.spanned_by(np.ones(n_items), "scores sum to 1, so one score follows from the others")
         reason = (
             "scores sum to 1, and the compared pairs split the items into two groups with no pair inside a group, "
             "which makes scores times number of opponents sum to the same in both; two follow from the others"

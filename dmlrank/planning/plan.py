@@ -362,9 +362,22 @@ class Plan:
         """
         return regret_of(self.specification, self.solution, mu)
 
-    def summary(self, alpha: float | None = None) -> Summary:
-        """The table for a report: cost, predicted errors beside the uniform plan's, expected labels by model."""
-        return plan_summary(self.specification, self.solution, self._alpha(alpha))
+    def summary(self, alpha: float | None = None, title: str | None = None) -> Summary:
+        """Return the table for a report: cost, predicted errors beside the uniform plan's, expected labels by model.
+
+        Parameters
+        ----------
+        alpha : float, optional
+            One minus the joint level; that of the plan when None.
+        title : str, optional
+            Stands above the table in place of the default title.
+
+        Returns
+        -------
+        Summary
+            It has ``as_text()``, ``as_html()``, ``as_latex()``, ``as_markdown()`` and ``as_csv()``.
+        """
+        return plan_summary(self.specification, self.solution, self._alpha(alpha)).with_title(title)
 
     def plot(self, ax: Axes | None = None) -> Axes:
         """Heat map of the expected number of labels by pair; needs matplotlib."""

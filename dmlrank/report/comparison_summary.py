@@ -1,4 +1,4 @@
-"""Tables of leaderboards side by side."""
+"""Tables of several results side by side."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ import pandas as pd
 from .._utils.number_text import decimals, p_value_clause, score_text
 from ..fit.estimates import Estimates
 from .fit_summary import functional_unit
+from .sentences import counted
 from .table import Summary
 
-# Reversals that the notes name.
-_SHOWN = 3
+_REVERSALS_NAMED = 3
 
 
 def comparison_summary(
@@ -24,78 +24,96 @@ def comparison_summary(
     reversals: pd.DataFrame | str,
     alpha: float,
 ) -> Summary:
-    """Score, standard error and rank of every model (rows) in every result (columns).
+    """Build a table with score, standard error and rank of every model (rows) in every result (columns).
 
     Parameters
     ----------
     names : sequence of str
-        Of the R results.
+        Names of the R results.
     results : sequence of Estimates
     ranks, rank_changes : DataFrame
         A row per model, a column per result; missing where a result does not have the model.
     reversals : DataFrame or str
-        Pairs in another order with their adjusted p-values, or why the results have no joint covariance.
+        Pairs that two results order differently with their adjusted p-values, or the reason why the results have no
+        joint covariance.
     alpha : float
         One minus the joint level.
+
+    Returns
+    -------
+    Summary
     """
     models, columns, heads = list(ranks.index), [], []
     for name, result in zip(names, results, strict=True):
-        errors = result.std_errors
-        digits = decimals(errors, fewest=3 if result.scale.natural else 1)
-        both = zip(result.estimate, errors, strict=True)
-        scores = dict(zip(result.models, (score_text(*one, digits) for one in both), strict=True))
-        columns.append([scores.get(model, "") for model in models])
-        columns.append([_rank(*one) for one in zip(ranks[name], rank_changes[name], strict=True)])
+        std_errors = result.std_errors
+        digits = decimals(std_errors, fewest=3 if result.scale.natural else 1)
+        cells = {
+            model: score_text(score, error, digits)
+            for model, score, error in zip(result.models, result.estimate, std_errors, strict=True)
+        }
+        columns.append([cells.get(model, "") for model in models])
+        columns.append([_rank(rank, change) for rank, change in zip(ranks[name], rank_changes[name], strict=True)])
         heads += [(name, 1), ("rank", 1)]
     rows = tuple((model, *(column[place] for column in columns)) for place, model in enumerate(models))
-    notes = (*_notes(names, results), _tested(reversals, alpha))
+    notes = (*_notes(names, results), _reversal_note(reversals, alpha))
     return Summary("Results Side by Side", _header(names, results), tuple(heads), rows, notes)
 
 
 def _header(names: Sequence[str], results: Sequence[Estimates]) -> tuple[tuple[str, str, str, str], ...]:
+    """Return a line per result: functional, estimator, sizes and type of covariance."""
     lines = []
     for name, e in zip(names, results, strict=True):
         cov = f"cluster ({', '.join(e.description.clusters)})" if e.description.clusters else "robust"
-        size = f"{e.description.n_contexts:,} contexts, {e.description.n_votes:,} votes, {len(e.models)} models, {cov}"
+        size = f"{e.description.n_contexts:,} prompts, {e.description.n_votes:,} votes, {len(e.models)} models, {cov}"
         lines.append((f"{name}:", functional_unit(e) + (f", {e.part}" if e.part else ""), f"{e.estimator}:", size))
     return tuple(lines)
 
 
 def _rank(rank: int, change: int) -> str:
+    """Return a rank with the places gained or lost in brackets."""
     if pd.isna(rank):
         return ""
     return str(rank) if pd.isna(change) or change == 0 else f"{rank} ({change:+d})"
 
 
 def _notes(names: Sequence[str], results: Sequence[Estimates]) -> list[str]:
+    """Return the notes on what the columns show, and on results without intervals."""
     notes = [
-        f"Score (standard error), and rank; in brackets the places gained (+) or lost (-) against {names[0]}, among "
-        f"the models that both have."
+        f"Each result has a column with the score and its standard error in brackets, and a column with the rank. The "
+        f"number in brackets beside a rank is the number of places gained (+) or lost (-) compared with {names[0]}, "
+        f"counted among the models that both results have."
     ]
     if len({functional_unit(result) for result in results}) > 1:
-        notes[0] += " Scores of different functionals have different units: compare ranks."
+        notes[0] += " Scores of different functionals have different units: compare ranks, not scores."
     notes += [
-        f"{name} is an estimate without intervals, and its order is by score alone: {result.why_no_intervals}."
+        f"{name} is an estimate without intervals, so that no test supports its order: {result.why_no_intervals}."
         for name, result in zip(names, results, strict=True)
         if not result.has_intervals
     ]
     return notes
 
 
-def _tested(reversals: pd.DataFrame | str, alpha: float) -> str:
+def _reversal_note(reversals: pd.DataFrame | str, alpha: float) -> str:
+    """Say which pairs of models two results order differently, and for which of them a test shows it."""
     if isinstance(reversals, str):
-        return f"No tests between the results: {reversals}."
+        return f"There are no tests between the results: {reversals}."
     if not len(reversals):
         return "No two results order a pair of models differently."
-    shown = reversals[reversals["p_adjusted"] <= alpha]
+    n_reversed = len(reversals)
+    significant = reversals[reversals["p_adjusted"] <= alpha]
     columns = ["model", "other", "above_in", "below_in", "p_adjusted"]
-    found = "; ".join(
-        f"{model} is above {other} in {above_in} and below in {below_in}, adjusted P {p_value_clause(p)}"
-        for model, other, above_in, below_in, p in shown[columns].head(_SHOWN).to_numpy(dtype=object)
+    claims = "; ".join(
+        f"{model} is above {other} in {above_in} and below in {below_in} (adjusted p {p_value_clause(p)})"
+        for model, other, above_in, below_in, p in significant[columns].head(_REVERSALS_NAMED).to_numpy(dtype=object)
     )
-    rest = f" and {len(shown) - _SHOWN} more" if len(shown) > _SHOWN else ""
-    claim = f"shown for {len(shown)}: {found}{rest}" if len(shown) else "shown for none of them"
+    n_unnamed = len(significant) - _REVERSALS_NAMED
+    unnamed = f"; and {n_unnamed} more" if n_unnamed > 0 else ""
+    verb = "is" if n_reversed == 1 else "are"
+    found = f"{counted(n_reversed, 'pair')} of models {verb} in opposite orders in two of the results."
+    confidence = f"at a joint confidence level of {100 * (1 - alpha):g} %"
+    if not len(significant):
+        return f"{found} For none of them do the tests show {confidence} that both orders are real."
     return (
-        f"{len(reversals)} pairs of models are in another order in two of the results; that both orders are real, at "
-        f"joint level {100 * (1 - alpha):g} %, is {claim}."
+        f"{found} For {len(significant):,} of them the tests show {confidence} that both orders are real: "
+        f"{claims}{unnamed}."
     )

@@ -1,4 +1,4 @@
-"""The sentence on first place: whether it is open, and how large a gap more prompts would show."""
+"""The note on first place: whether it is decided, and which gaps further prompts would show."""
 
 from __future__ import annotations
 
@@ -10,59 +10,87 @@ from ..inference.ranks import Separation, smallest_gap
 from ..inference.resampling import differences
 
 _POWER = 0.8
-# How many times the prompts of the fit the sentence looks at.
-_TIMES = (1, 2, 10)
+# Sample sizes for which the note gives the smallest gap, as multiples of the fit's own.
+_SAMPLE_MULTIPLES = (1, 2, 10)
 
 
-def first_place(results: Estimates, separation: Separation) -> list[str]:
-    """One sentence or two; none where no difference can be tested, or tests are not valid.
+def first_place_note(results: Estimates, separation: Separation) -> list[str]:
+    """Write the note on first place.
+
+    First place is decided where the model with the highest score is above every other model. Otherwise the note names
+    the best of the models that it is not separated from.
 
     Parameters
     ----------
     results : Estimates
     separation : Separation
-        At the level of the summary.
+        Which models are above which, at the level of the summary.
+
+    Returns
+    -------
+    list of str
+        One note; none where there are no valid tests, or where the difference to the rival does not vary.
     """
-    order = np.argsort(-results.estimate, kind="stable")
-    first, others = int(order[0]), order[1:]
-    open_to = [int(k) for k in others if not separation.above[first, k]]
-    rival = open_to[0] if open_to else int(others[0])
+    ranking = np.argsort(-results.estimate, kind="stable")
+    first, followers = int(ranking[0]), ranking[1:]
+    not_separated = [int(k) for k in followers if not separation.above[first, k]]
+    rival = not_separated[0] if not_separated else int(followers[0])
     pair = differences(results.covariance, np.array([first]), np.array([rival]))
     gap = float(results.estimate[first] - results.estimate[rival])
     if not results.has_intervals or not np.isfinite(separation.critical) or not pair.usable[0]:
         return []
-    digits = max(3, int(np.ceil(1 - np.log10(pair.std_error[0])))) if results.scale.natural else 1
-    names = f"{results.models[first]} - {results.models[rival]}"
-    claim = f"{names} = {gap:.{digits}f}"
-    if not open_to:
-        p = p_value_clause(float(separation.p_above[first, others].max()), figures=2)
-        return [f"First place is settled: {claim}; above every other model, largest adjusted p {p} (stepping down)."]
+    std_error = float(pair.std_error[0])
+    digits = max(3, int(np.ceil(1 - np.log10(std_error)))) if results.scale.natural else 1
+    unit = " Elo points" if results.scale.name == "elo" else ""
+    lead = f"{results.models[first]} leads {results.models[rival]} by {gap:.{digits}f}{unit}"
+    if not not_separated:
+        p = p_value_clause(float(separation.p_above[first, followers].max()), figures=2)
+        return [
+            f"First place is decided: {lead} and is above every other model (step-down tests; the largest adjusted p "
+            f"{p})."
+        ]
     p = p_value_clause(float(separation.p_single[first, rival]), figures=2)
-    shown = _gaps_shown(results, separation, float(pair.std_error[0]), digits)
-    return [f"First place is open: {claim}, adjusted p {p}.{shown}"]
+    gaps = _gap_clause(results, separation, std_error, digits)
+    return [f"First place is not decided: {lead} (adjusted p {p}).{gaps}"]
 
 
-def _gaps_shown(results: Estimates, separation: Separation, std_error: float, digits: int) -> str:
-    """The true gaps that so many prompts would show, where prompts are what the standard error comes from.
+def _gap_clause(results: Estimates, separation: Separation, std_error: float, digits: int) -> str:
+    """Write which true gaps the present and larger numbers of prompts would show.
 
     How many prompts the *estimated* gap would need is no number to plan with: it goes with the inverse square of an
-    estimate that is indistinguishable from zero.
+    estimate that cannot be told from zero.
+
+    Parameters
+    ----------
+    results : Estimates
+    separation : Separation
+    std_error : float
+        Of the difference between the two models.
+    digits : int
+        Digits after the point.
+
+    Returns
+    -------
+    str
+        A sentence with a blank before it; empty where prompts are fixed, since the standard error then comes from the
+        labels.
     """
     if results.description.prompts == "fixed":
         return ""
-    unit, number = _unit(results)
+    unit, number, remark = _sampling_unit(results)
     gap = smallest_gap(std_error, separation.critical, _POWER)
-    now, twice, many = (f"{gap / np.sqrt(times):.{digits}f}" for times in _TIMES)
+    present, doubled, tenfold = (f"{gap / np.sqrt(multiple):.{digits}f}" for multiple in _SAMPLE_MULTIPLES)
+    largest_addition = (_SAMPLE_MULTIPLES[-1] - 1) * number
     return (
-        f" With power {_POWER:.2f}, these {number:,} {unit} show a true gap of {now} or more, {number:,} more like "
-        f"them one of {twice}, {(_TIMES[-1] - 1) * number:,} more one of {many}."
+        f" The smallest true gap that would be found with power {_POWER:.2f} is {present} with these {number:,} "
+        f"{unit}, {doubled} with {number:,} more and {tenfold} with {largest_addition:,} more.{remark}"
     )
 
 
-def _unit(results: Estimates) -> tuple[str, int]:
-    """What is independent, in words, and how many of them there are."""
+def _sampling_unit(results: Estimates) -> tuple[str, int, str]:
+    """Return what is independent in words, how many of these there are, and a remark where there are two kinds."""
     names, counts = results.description.clusters, results.covariance.n_clusters
     if not names:
-        return "prompts" if results.description.context else "rows", results.description.n_contexts
-    more = "" if len(names) == 1 else f", with {names[1]} in proportion,"
-    return f"clusters of {names[0]}{more}", counts[0]
+        return "prompts" if results.description.context else "rows", results.description.n_contexts, ""
+    remark = "" if len(names) == 1 else f" The number of clusters of {names[1]} is assumed to grow in proportion."
+    return f"clusters of {names[0]}", counts[0], remark

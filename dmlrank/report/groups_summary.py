@@ -12,16 +12,18 @@ from .._utils.number_text import decimals, p_value_clause, p_value_text, score_t
 from ..data.preferences import FloatArray
 from ..fit.estimates import Estimates
 from ..inference.ranks import ranks_of
+from .fit_notes import doubt_note
 from .fit_summary import covariance_words, functional_unit
+from .sentences import as_sentence
 from .table import Summary
 
-# Independent labels that a group needs for each free score until the chi-squared distribution of the test of equality
-# is good enough: with 25 it rejects true hypotheses at 5 % in up to 8 % of simulated data (docs/groups.md).
+# Labelled prompts or clusters that a group needs for each free score before the chi-squared distribution approximates
+# the test of equality well: with 25, a 5 % test rejects true hypotheses in up to 8 % of simulations (docs/groups.md).
 _PER_SCORE = 25
 
 
 class GroupSize(Protocol):
-    """What the table says of the size of a group."""
+    """The size of a group, as the table shows it."""
 
     @property
     def name(self) -> str:
@@ -30,27 +32,27 @@ class GroupSize(Protocol):
 
     @property
     def n_contexts(self) -> int:
-        """Its contexts."""
+        """Number of contexts."""
         ...
 
     @property
     def n_votes(self) -> int:
-        """Its votes."""
+        """Number of votes."""
         ...
 
     @property
     def n_independent(self) -> int:
-        """Its labelled contexts, or clusters where these are fewer."""
+        """Number of labelled contexts, or of clusters where these are fewer."""
         ...
 
     @property
     def smallest_pair(self) -> int:
-        """Votes on its least labelled pair."""
+        """Votes on the pair with the fewest votes in the group."""
         ...
 
     @property
     def unseen(self) -> tuple[str, ...]:
-        """Models without a vote in it."""
+        """Models without a vote in the group."""
         ...
 
 
@@ -65,23 +67,27 @@ def group_summary(
     p_equal: Sequence[float] | None,
     note: str,
 ) -> Summary:
-    """Rank, score and standard error of every model (rows) in every group (columns).
+    """Build a table with rank, score and standard error of every model (rows) in every group (columns).
 
     Parameters
     ----------
     fit : Estimates
-        Over all prompts.
+        The fit over all prompts.
     groups : sequence of GroupSize
         The G groups.
     scores, std_errors : ndarray, shape (K, G)
     variable : str
-        What the groups are groups of.
+        The variable that defines the groups.
     equal : ContrastResults or str
-        The test of the same scores in every group, or why there is none.
+        The test that every model has the same score in all groups, or why there is none.
     p_equal : sequence of K floats, or None
-        Adjusted p-values of the same for each model.
+        Adjusted p-values of the same hypothesis for each model.
     note : str
-        What the reader has to know of the joint covariance, or nothing.
+        A remark on the joint covariance; may be empty.
+
+    Returns
+    -------
+    Summary
     """
     digits = decimals(std_errors.ravel(), fewest=3 if fit.scale.natural else 1)
     columns = [_column(fit.estimate, fit.covariance.std_errors, digits)]
@@ -90,51 +96,62 @@ def group_summary(
     if p_equal is not None:
         columns.append([p_value_text(p) for p in p_equal])
         heads.append("P equal")
-    order = np.argsort(-fit.estimate, kind="stable")
-    rows = tuple((fit.models[j], *(column[j] for column in columns)) for j in order)
+    ranking = np.argsort(-fit.estimate, kind="stable")
+    rows = tuple((fit.models[j], *(column[j] for column in columns)) for j in ranking)
     smallest = min(groups, key=lambda group: group.n_contexts)
     header = (
         ("Functional:", functional_unit(fit), "Cov. Type:", covariance_words(fit)),
-        ("Groups:", f"{len(groups)} of {variable}", "No. Contexts:", f"{fit.description.n_contexts:,}"),
-        ("Estimator:", fit.estimator, "Smallest group:", f"{smallest.name}, {smallest.n_contexts:,} contexts"),
+        ("Groups:", f"{len(groups)} of {variable}", "No. Prompts:", f"{fit.description.n_contexts:,}"),
+        ("Estimator:", fit.estimator, "Smallest group:", f"{smallest.name}, {smallest.n_contexts:,} prompts"),
     )
-    notes = (*_notes(fit, groups, equal), *([f"{note.capitalize()}."] if note else []))
+    notes = (*_notes(fit, groups, equal), *([as_sentence(note)] if note else []), *doubt_note(fit))
     return Summary(f"Scores by {variable}", header, tuple((head, 1) for head in heads), rows, notes)
 
 
 def _column(scores: FloatArray, std_errors: FloatArray, digits: int) -> list[str]:
-    shown = zip(ranks_of(scores), scores, std_errors, strict=True)
-    return [f"{rank}. {score_text(score, error, digits)}" for rank, score, error in shown]
+    """Return the cells of a group: rank, score and standard error."""
+    cells = zip(ranks_of(scores), scores, std_errors, strict=True)
+    return [f"{rank}. {score_text(score, error, digits)}" for rank, score, error in cells]
 
 
 def _notes(fit: Estimates, groups: Sequence[GroupSize], equal: ContrastResults | str) -> list[str]:
-    sizes = ", ".join(f"{group.name} {group.n_contexts:,} contexts ({group.n_votes:,} votes)" for group in groups)
-    if isinstance(equal, str):
-        test = f"No test of the same scores in every group: {equal}."
-    else:
-        test = (
-            f"The same scores in every group: chi2({equal.df_denom:g}) = {float(equal.statistic):.1f}, "
-            f"P {p_value_clause(float(equal.pvalue))}. P equal: the same for one model, Holm over the models."
-        )
-        least = min(groups, key=lambda group: group.n_independent)
-        needed = _PER_SCORE * fit.covariance.basis.shape[1]
-        if least.n_independent < needed:
-            test += (
-                f" With fewer than {needed} labelled prompts or clusters in a group ({least.name}: "
-                f"{least.n_independent}) the first test rejects too often."
-            )
+    """Return the notes on the columns, the test of equal scores, the groups' sizes and groups with few votes."""
     notes = [
-        "Rank, score and (standard error) by group. Scores of all groups come from one fit; the mean of the groups by "
-        f"their share is the score over all prompts. {fit.reason.capitalize()}, in every group.",
-        test,
-        f"Groups: {sizes}.",
+        "Each column has rank, score and (standard error) in a group. The scores of all groups come from one fit. The "
+        "mean of the groups' scores, weighted by their shares of the prompts, is the score over all prompts. "
+        f"{as_sentence(f'in every group, {fit.reason}')}",
+        _equality_note(fit, groups, equal),
     ]
-    thin = [f"{group.name} ({', '.join(group.unseen)})" for group in groups if group.unseen]
-    if thin:
+    unseen = [f"{group.name} ({', '.join(group.unseen)})" for group in groups if group.unseen]
+    if unseen:
         notes.append(
-            f"Models without a vote in a group, whose score there is what the learner guesses: {'; '.join(thin)}."
+            f"Some models have no vote in a group: {'; '.join(unseen)}. Their scores there are predictions of the "
+            f"outcome model that no vote corrects."
         )
-    bare = [group.name for group in groups if group.smallest_pair == 0]
-    if bare:
-        notes.append(f"Groups in which some compared pair has no vote: {', '.join(bare)}; its part is the learner's.")
-    return notes
+    without_pair = [group.name for group in groups if group.smallest_pair == 0]
+    if without_pair:
+        notes.append(
+            f"In some groups a compared pair has no vote: {', '.join(without_pair)}. The part of the scores that comes "
+            f"from such a pair is predicted by the outcome model."
+        )
+    sizes = ", ".join(f"{group.name} {group.n_contexts:,} prompts ({group.n_votes:,} votes)" for group in groups)
+    return [*notes, f"Groups: {sizes}."]
+
+
+def _equality_note(fit: Estimates, groups: Sequence[GroupSize], equal: ContrastResults | str) -> str:
+    """Return the test that all models have the same scores in every group, with a caution where groups are small."""
+    if isinstance(equal, str):
+        return f"There is no test of equal scores in all groups: {equal}."
+    note = (
+        f"Test that every model has the same score in all groups: chi2({equal.df_denom:g}) = "
+        f'{float(equal.statistic):.1f}, P {p_value_clause(float(equal.pvalue))}. "P equal" tests one model at a time, '
+        f"adjusted for all models by Holm's method."
+    )
+    smallest = min(groups, key=lambda group: group.n_independent)
+    n_required = _PER_SCORE * fit.covariance.basis.shape[1]
+    if smallest.n_independent < n_required:
+        note += (
+            f" The joint test rejects too often where a group has fewer than {n_required} labelled prompts or clusters "
+            f"({smallest.name} has {smallest.n_independent})."
+        )
+    return note

@@ -1,15 +1,15 @@
-"""The report on judges: their agreement with humans, their position effect and what they add, as frames and a table."""
+"""The report on judges as frames and a table: agreement with humans, position effect, precision gained."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from ..data.preferences import FloatArray
+from ..data.preferences import FloatArray, IntArray
 from ..fit.judge_value import JudgeFigures
+from .sentences import counted
 from .table import Summary
 
 _HEADS = ("pairs", "agree", "kappa", "decided", "agree dec.", "kappa dec.", "first", "second", "tie")
@@ -18,15 +18,16 @@ _COLUMNS = tuple((head, 1) for head in _HEADS)
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class JudgeReport:
-    """How judges agree with humans, and what they bought.
+    """How often judges agree with humans, and how much precision their verdicts add.
 
     Attributes
     ----------
     figures : JudgeFigures
-        The numbers.
+        The numbers of the report.
     models : tuple of str
+        The K models.
     factor : float
-        Of the unit in which scores are shown.
+        Factor by which scores are multiplied in the unit in which the result shows them.
 
     Examples
     --------
@@ -46,13 +47,13 @@ class JudgeReport:
 
     @property
     def agreement(self) -> pd.DataFrame:
-        """A row per judge: agreement and Cohen's kappa with the plurality of the human votes, with ties and without.
+        """Agreement and Cohen's kappa with the human votes, with ties and without: a row per judge.
 
-        Of several votes on a pair the plurality counts, a tied one is a tie. Verdicts that are probabilities count as
-        their largest.
+        Where a pair has several votes, the category with most votes counts; where two categories have equally many,
+        the pair counts as a tie. A verdict that consists of probabilities counts as its most probable category.
         """
         f = self.figures
-        columns: dict[str, Any] = {
+        columns: dict[str, FloatArray | IntArray] = {
             "pairs": f.compared[:, 0],
             "agreement": f.agreement[:, 0],
             "kappa": f.kappa[:, 0],
@@ -64,22 +65,30 @@ class JudgeReport:
 
     @property
     def position(self) -> pd.DataFrame:
-        """A row per judge: verdicts for the answer shown first, second, and ties, beside the humans' on these pairs."""
+        """Shares of verdicts for the answer shown first, the answer shown second, and ties: a row per judge.
+
+        Columns that start with ``human_`` have the same shares of the human votes on the pairs that the judge saw.
+        ``both_orders`` counts the pairs judged in both display orders, ``consistent`` those with the same winner.
+        """
         f = self.figures
         names = ("first", "second", "tie")
-        columns: dict[str, Any] = {name: f.position[:, place] for place, name in enumerate(names)}
+        columns: dict[str, FloatArray | IntArray] = {name: f.position[:, place] for place, name in enumerate(names)}
         columns |= {f"human_{name}": f.human_position[:, place] for place, name in enumerate(names)}
         columns |= {"both_orders": f.both_orders[:, 0], "consistent": f.both_orders[:, 1]}
         return pd.DataFrame(columns, index=pd.Index(f.names, name="judge"))
 
     @property
     def log_loss(self) -> pd.Series:
-        """Out-of-fold log-loss of the labels: without judge, of mu with it, and given the verdict."""
+        """Out-of-fold log-loss of the human labels on judged pairs.
+
+        ``without``: of the outcome model of the fit without the judge. ``mu``: of the outcome model that uses the
+        judge. ``given verdict``: of the model that predicts the label from features and verdict.
+        """
         return pd.Series(self.figures.log_loss, index=["without", "mu", "given verdict"], name="log_loss")
 
     @property
     def variance_ratio(self) -> pd.Series:
-        """Variance with the judge over the variance without it, by model; NaN where there is none."""
+        """Variance with the judge divided by the variance without the judge, by model; NaN where the latter is zero."""
         f = self.figures
         with np.errstate(invalid="ignore", divide="ignore"):
             ratio = np.where(f.alone_errors > 0, np.square(f.errors / f.alone_errors), np.nan)
@@ -87,12 +96,15 @@ class JudgeReport:
 
     @property
     def worth(self) -> float:
-        """Further human votes that would have bought as much precision; infinite where none would."""
+        """Equivalent votes: how many more human votes would give the fit without the judge the same precision.
+
+        Infinite where no number of votes would. Zero or negative where the judge adds no precision.
+        """
         return self.figures.worth
 
     @property
     def without(self) -> pd.DataFrame:
-        """Scores and standard errors of the same fit without the judge, a row per model."""
+        """Scores and standard errors of the same fit without the judge: a row per model."""
         f = self.figures
         columns = {"coef": f.alone * self.factor, "std_error": f.alone_errors * self.factor}
         return pd.DataFrame(columns, index=list(self.models))
@@ -107,43 +119,75 @@ class JudgeReport:
         return self.summary().as_html()
 
     def as_text(self) -> str:
-        """The report as plain text."""
+        """Return the report as plain text."""
         return self.summary().as_text()
 
-    def summary(self) -> Summary:
-        """The table of the report; it has ``as_text()``, ``as_html()``, ``as_latex()`` and the like."""
+    def summary(self, title: str | None = None) -> Summary:
+        """Return the table of the report.
+
+        Parameters
+        ----------
+        title : str, optional
+            Stands above the table in place of the default title.
+
+        Returns
+        -------
+        Summary
+            It has ``as_text()``, ``as_html()``, ``as_latex()``, ``as_markdown()`` and ``as_csv()``.
+        """
         f = self.figures
         rows = []
-        for at, name in enumerate(f.names):
-            counted = (
+        for judge, name in enumerate(f.names):
+            agreement = (
                 cell
-                for part in (0, 1)
-                for cell in (f"{f.compared[at, part]:,}", f"{f.agreement[at, part]:.3f}", f"{f.kappa[at, part]:.3f}")
+                for ties in (0, 1)
+                for cell in (
+                    f"{f.compared[judge, ties]:,}",
+                    f"{f.agreement[judge, ties]:.3f}",
+                    f"{f.kappa[judge, ties]:.3f}",
+                )
             )
-            rows.append((name, *counted, *_shares(f.position[at])))
-            rows.append(("  humans there", *[""] * 6, *_shares(f.human_position[at])))
+            rows.append((name, *agreement, *_share_cells(f.position[judge])))
+            rows.append(("  humans there", *[""] * 6, *_share_cells(f.human_position[judge])))
         header = (("Judged pairs:", f"{f.n_verdicts:,}", "Without a human label:", f"{f.n_unlabelled:,}"),)
-        return Summary("Judges", header, _COLUMNS, tuple(rows), tuple(self._notes()), row_head="judge")
+        table = Summary("Judges", header, _COLUMNS, tuple(rows), tuple(self._notes()), row_head="judge")
+        return table.with_title(title)
 
     def _notes(self) -> list[str]:
+        """Return the notes: columns, precision gained, consistency between display orders, log-loss."""
         f = self.figures
         ratio = float(np.nanmean(self.variance_ratio))
-        votes = "more than any number of" if np.isinf(f.worth) else f"as much as about {f.worth:,.0f} more"
+        variance = f"The variances of the scores with the verdicts are on average {ratio:.2f} times those without."
+        if f.worth < 0:
+            gain = "The verdicts add no precision."
+        elif np.isinf(f.worth):
+            gain = (
+                f"The precision gained is more than any number of human votes on these prompts would add to the "
+                f"{f.n_votes:,}."
+            )
+        else:
+            gain = f"The precision gained is equivalent to about {f.worth:,.0f} human votes beside the {f.n_votes:,}."
         notes = [
-            f"{f.n_verdicts:,} pairs judged, {f.n_unlabelled:,} of them without a human label. Log-loss of the labels "
-            f"{f.log_loss[0]:.4f} without the judge, {f.log_loss[1]:.4f} of mu with it, {f.log_loss[2]:.4f} given the "
-            f"verdict.",
-            f"Variance with the judge over variance without: {ratio:.2f} on average. It is worth {votes} human votes "
-            f"beside the {f.n_votes:,}."
-            if f.worth >= 0
-            else f"Variance with the judge over variance without: {ratio:.2f} on average. It bought no precision.",
+            '"agree" is the share of pairs on which the judge and the human votes have the same winner, "kappa" is '
+            'Cohen\'s kappa. "decided" counts the pairs that neither calls a tie; "agree dec." and "kappa dec." refer '
+            'to these pairs. "first", "second" and "tie" are the shares of verdicts for the answer shown first, for '
+            "the answer shown second, and of ties. The row below has the shares of the human votes on these pairs.",
+            f"{variance} {gain}",
         ]
-        for name, (both, same) in zip(f.names, f.both_orders, strict=True):
-            if both:
-                notes.append(f"{name}: {both:,} pairs judged in both orders, {same / both:.0%} with the same winner.")
+        for name, (n_both, n_same) in zip(f.names, f.both_orders, strict=True):
+            if n_both:
+                notes.append(
+                    f"{name} judged {counted(int(n_both), 'pair')} in both display orders and named the same winner in "
+                    f"{n_same / n_both:.0%} of them."
+                )
+        without, mu, given_verdict = f.log_loss
+        notes.append(
+            f"Technical: the out-of-fold log-loss of the human labels is {without:.4f} without the judge, {mu:.4f} for "
+            f"the outcome model that uses the judge, and {given_verdict:.4f} given the verdict."
+        )
         return notes
 
 
-def _shares(shares: FloatArray) -> tuple[str, ...]:
-    """Shares of verdicts for the first answer, for the second, and of ties."""
+def _share_cells(shares: FloatArray) -> tuple[str, ...]:
+    """Return the shares of verdicts for the first answer, for the second, and of ties; blank where unknown."""
     return ("",) * 3 if np.isnan(shares).any() else tuple(f"{share:.2f}" for share in shares)

@@ -16,6 +16,7 @@ from ..inference.pairwise import PairTests
 from ..plotting.intervals import Intervals, difference_plot
 from ..plotting.style import literal
 from ..plotting.win_matrix import win_matrix
+from .sentences import counted
 from .table import Summary
 
 if TYPE_CHECKING:
@@ -23,13 +24,17 @@ if TYPE_CHECKING:
 
 _NUMBERS = ["estimate", "std_error", "statistic", "p_value", "p_adjusted", "conf_low", "conf_high"]
 _METHODS = {
-    "max-t": "single-step max-t over these differences; family-wise error held, intervals hold jointly",
-    "step-down": "step-down max-t over these differences; family-wise error held, the intervals are those of the "
-    "single step and hold jointly",
-    "holm": "Holm; family-wise error held, the intervals are Bonferroni's and hold jointly",
-    "bonferroni": "Bonferroni; family-wise error held, intervals hold jointly",
-    "fdr_bh": "Benjamini-Hochberg; the share of false rejections is held, the intervals are each for itself",
-    "none": "none; p-values and intervals are each for itself and hold for no two at once",
+    "max-t": "P values are adjusted by single-step max-t over these differences. The family-wise error rate is "
+    "controlled and the intervals hold jointly.",
+    "step-down": "P values are adjusted by step-down max-t over these differences. The family-wise error rate is "
+    "controlled. The intervals are those of the single-step method and hold jointly.",
+    "holm": "P values are adjusted by Holm's method. The family-wise error rate is controlled. The intervals are "
+    "Bonferroni's and hold jointly.",
+    "bonferroni": "P values are adjusted by Bonferroni's method. The family-wise error rate is controlled and the "
+    "intervals hold jointly.",
+    "fdr_bh": "P values are adjusted by the method of Benjamini and Hochberg, which controls the expected share of "
+    "false rejections. Each interval holds for one difference, not for several jointly.",
+    "none": "P values are not adjusted. P values and intervals hold for one difference, not for several jointly.",
 }
 
 
@@ -41,17 +46,35 @@ class PairwiseResults:
     ----------
     result_frame : DataFrame
         A row per difference, first - second, the best models first: ``first second estimate std_error statistic
-        p_value p_adjusted conf_low conf_high``. What cannot be tested is NaN, and :meth:`summary` says why.
-    method, side : str
-    delta, alpha : float
+        p_value p_adjusted conf_low conf_high``. The statistics of a difference that cannot be tested are NaN;
+        :meth:`summary` gives the reason.
+    method : str
+        Adjustment for multiple tests.
+    side : str
+        Alternative of the tests.
+    delta : float
+        Margin of the alternative, in the unit of the scores.
+    alpha : float
+        One minus the level of the intervals.
     critical : float
         Half-width of the intervals in standard errors.
     against : str or None
-        The model that all others are compared with.
+        The model that all others are compared with; None where all pairs are compared.
     models : tuple of str
-        The models in it, the best first.
-    functional, remark : str
-        What the scores are, and what the reader has to know of them.
+        The models in the comparisons, the best first.
+    functional : str
+        The functional and the unit of the scores.
+    remark : str
+        A further note for the summary; may be empty.
+
+    Examples
+    --------
+    >>> import dmlrank as dr
+    >>> battles = dr.datasets.simulate_arena(n=1500, rng=0)
+    >>> res = dr.dml_rank("winner ~ 1 | model_a + model_b", battles, functional="bt", min_labels=5, rng=0)
+    >>> tests = res.t_test_pairwise(models=["gpt-4", "claude-v1", "dolly-v2-12b"])
+    >>> tests.rejected.tolist()
+    [False, True, True]
     """
 
     result_frame: pd.DataFrame
@@ -67,21 +90,33 @@ class PairwiseResults:
 
     @property
     def rejected(self) -> pd.Series:
-        """Where the hypothesis is rejected at ``alpha``, in the order of the frame."""
+        """Whether each hypothesis is rejected at ``alpha``, in the order of the frame."""
         return (self.result_frame["p_adjusted"] <= self.alpha).rename("rejected")
 
     def __str__(self) -> str:
         return self.summary().as_text()
 
     def __repr__(self) -> str:
-        found = int(self.rejected.sum())
-        return f"<PairwiseResults: {found} of {len(self.result_frame)} differences, {self.method}, {self.side}>"
+        n_rejected = int(self.rejected.sum())
+        counts = f"{n_rejected} of {len(self.result_frame)} hypotheses rejected"
+        return f"<PairwiseResults: {counts}, {self.method}, {self.side}>"
 
     def _repr_html_(self) -> str:
         return self.summary().as_html()
 
-    def summary(self) -> Summary:
-        """The table for a report; ``as_text()``, ``as_html()``, ``as_latex()``, ``as_markdown()``, ``as_csv()``."""
+    def summary(self, title: str | None = None) -> Summary:
+        """Return the table for a report.
+
+        Parameters
+        ----------
+        title : str, optional
+            Stands above the table in place of the default title.
+
+        Returns
+        -------
+        Summary
+            It has ``as_text()``, ``as_html()``, ``as_latex()``, ``as_markdown()`` and ``as_csv()``.
+        """
         frame, level = self.result_frame, f"{100 * (1 - self.alpha):g}%"
         joint = self.method not in ("none", "fdr_bh")
         interval = f"[{level} simult. CI]" if joint and len(frame) > 1 else f"[{level} pointwise CI]"
@@ -98,54 +133,70 @@ class PairwiseResults:
         digits = decimals(std_errors, fewest=3 if np.median(std_errors) < 1 else 1)
         names = frame["first"] + " - " + frame["second"]
         numbers = frame[_NUMBERS].to_numpy(dtype=float)
-        rows = tuple(_cells(*one, digits) for one in zip(names, numbers, strict=True))
+        rows = tuple(_cells(name, row, digits) for name, row in zip(names, numbers, strict=True))
         columns = tuple((head, 1 + head.startswith("[")) for head in heads)
-        return Summary("Tests of Differences of Scores", header, columns, rows, self._notes(int((~tested).sum())))
+        notes = self._notes(int((~tested).sum()))
+        return Summary("Tests of Differences of Scores", header, columns, rows, notes).with_title(title)
 
     def _notes(self, n_untested: int) -> tuple[str, ...]:
-        adjusted = f"Adjustment: {_METHODS[self.method]}."
-        if np.isfinite(self.critical):
-            adjusted += f" Critical value of the intervals {self.critical:.2f}."
-        notes = [f"P is for the alternative that {Alternative(self.side, self.delta).words}. {adjusted}"]
-        notes.append(
-            "A difference that is not separated is open, not zero: side='equivalence' tests whether it is small."
-        )
-        if n_untested:
+        """Return the notes on the alternative, the adjustment, and differences without a test."""
+        critical = f" The critical value of the intervals is {self.critical:.2f}." if np.isfinite(self.critical) else ""
+        notes = [
+            f"The alternative of every test is that {Alternative(self.side, self.delta).words}. "
+            f"{_METHODS[self.method]}{critical}"
+        ]
+        if self.side != "equivalence":
             notes.append(
-                f"{n_untested} differences are not tested (n/a): their standard error is zero, the functional fixes "
-                f"them or they do not vary in these data."
+                "A difference that is not significant need not be zero. side='equivalence' tests whether a difference "
+                "is small."
+            )
+        if n_untested:
+            differences = counted(n_untested, "difference")
+            verb, subject = ("is", "its standard error is") if n_untested == 1 else ("are", "their standard errors are")
+            notes.append(
+                f"{differences} {verb} not tested (n/a), because {subject} zero: the functional fixes the difference, "
+                f"or the estimate does not vary in these data."
             )
         return (*notes, self.remark) if self.remark else tuple(notes)
 
     def plot(self, ax: Axes | None = None) -> Axes:
-        """Win matrix: the row's score less the column's, coloured where the hypothesis is rejected; needs matplotlib.
+        """Draw the differences as a win matrix; this needs matplotlib.
 
-        Compared with one model, the differences with their intervals instead.
+        A cell shows the score of the row's model minus the score of the column's model, coloured where the hypothesis
+        is rejected. Where all models are compared with one model, the differences are drawn with their intervals.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, optional
+
+        Returns
+        -------
+        matplotlib Axes
         """
         frame, rejected = self.result_frame, self.rejected.to_numpy()
         level = f"level {1 - self.alpha:g}"
         if self.against is not None:
             estimate, low, high = (frame[name].to_numpy() for name in ("estimate", "conf_low", "conf_high"))
-            label = f"score less that of {literal(self.against)}, {level}, {self.method}"
+            label = f"score minus score of {literal(self.against)}, {level}, {self.method}"
             intervals = Intervals(frame["first"].tolist(), estimate, low, high, label)
             return difference_plot(intervals, rejected, self._margins(), ax)
         n_models, place = len(self.models), {name: position for position, name in enumerate(self.models)}
         rows, columns = (frame[side].map(place).to_numpy() for side in ("first", "second"))
-        gap, found = np.full((n_models, n_models), np.nan), np.zeros((n_models, n_models), dtype=bool)
-        gap[rows, columns], found[rows, columns] = frame["estimate"], rejected
+        gap, coloured = np.full((n_models, n_models), np.nan), np.zeros((n_models, n_models), dtype=bool)
+        gap[rows, columns], coloured[rows, columns] = frame["estimate"], rejected
         if self.side in ("two-sided", "equivalence"):
-            gap[columns, rows], found[columns, rows] = -frame["estimate"], rejected
-        title = f"Coloured: {Alternative(self.side, self.delta).words}\n{self.method}, {level}; grey: open"
-        return win_matrix(self.models, gap, found, title=title, ax=ax)
+            gap[columns, rows], coloured[columns, rows] = -frame["estimate"], rejected
+        title = f"Coloured: {Alternative(self.side, self.delta).words}\n{self.method}, {level}; grey: not rejected"
+        return win_matrix(self.models, gap, coloured, title=title, ax=ax)
 
     def _margins(self) -> list[float]:
-        """Where the hypothesis begins."""
+        """Return the differences at the edge of the hypothesis, which the plot marks with lines."""
         delta = self.delta
         return {"noninferiority": [-delta], "equivalence": [-delta, delta]}.get(self.side, [delta])
 
 
 def pairwise_frame(tests: PairTests, names: Sequence[str]) -> pd.DataFrame:
-    """The tests under the names of all K models, which are in the order of the scores: a row per difference."""
+    """Return the tests as a frame with a row per difference; ``names`` are those of the K models, best first."""
     labels = np.array(names, dtype=object)
     return pd.DataFrame(
         {
@@ -163,11 +214,11 @@ def pairwise_frame(tests: PairTests, names: Sequence[str]) -> pd.DataFrame:
 
 
 def _cells(name: str, numbers: FloatArray, digits: int) -> tuple[str, ...]:
-    """The cells of one difference, from its numbers in the order of the frame, (7,)."""
+    """Return the cells of one difference, from its numbers in the order of the frame, (7,)."""
     gap, error, z, p, adjusted, low, high = numbers
     if not error > 0:
         return (name, f"{gap:.{digits}f}", "0", "n/a", "", "", "", "")
     # An infinite limit is written inf or -inf.
-    shown = (f"{number:.{digits}f}" for number in (gap, error))
+    scores = (f"{number:.{digits}f}" for number in (gap, error))
     limits = (f"{limit:.{digits}f}" for limit in (low, high))
-    return (name, *shown, f"{z:.2f}", p_value_text(p), p_value_text(adjusted), *limits)
+    return (name, *scores, f"{z:.2f}", p_value_text(p), p_value_text(adjusted), *limits)

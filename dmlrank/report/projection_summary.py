@@ -7,7 +7,9 @@ import pandas as pd
 
 from .._utils.number_text import decimals, p_value_clause, score_text
 from ..fit.estimates import Estimates
+from .fit_notes import doubt_note
 from .fit_summary import covariance_words, functional_unit
+from .sentences import as_sentence
 from .table import Summary
 
 
@@ -20,7 +22,7 @@ def projection_summary(
     terms: pd.DataFrame,
     note: str,
 ) -> Summary:
-    """Coefficients with standard errors: a row per model, a column per coefficient.
+    """Build a table of coefficients with standard errors: a row per model, a column per coefficient.
 
     Parameters
     ----------
@@ -28,40 +30,46 @@ def projection_summary(
     coefficients, std_errors : DataFrame
         A row per coefficient, a column per model.
     formula : str
-        Of the functions of the prompt.
+        The functions of the prompt as a formula.
     terms : DataFrame
         Tests of the terms: ``statistic``, ``df`` and ``p_value``.
     note : str
-        What the reader has to know of the joint covariance, or nothing.
+        A remark on the joint covariance; may be empty.
+
+    Returns
+    -------
+    Summary
     """
     cells = []
-    for value, error in zip(coefficients.to_numpy(), std_errors.to_numpy(), strict=True):
-        digits = decimals(error, fewest=3 if fit.scale.natural else 1)
-        cells.append([score_text(*both, digits) for both in zip(value, error, strict=True)])
-    order = np.argsort(-fit.estimate, kind="stable")
-    rows = tuple((fit.models[j], *(column[j] for column in cells)) for j in order)
+    for values, errors in zip(coefficients.to_numpy(), std_errors.to_numpy(), strict=True):
+        digits = decimals(errors, fewest=3 if fit.scale.natural else 1)
+        cells.append([score_text(number, std_error, digits) for number, std_error in zip(values, errors, strict=True)])
+    ranking = np.argsort(-fit.estimate, kind="stable")
+    rows = tuple((fit.models[j], *(column[j] for column in cells)) for j in ranking)
     header = (
         ("Functional:", functional_unit(fit), "Cov. Type:", covariance_words(fit)),
-        ("Projected on:", formula, "No. Contexts:", f"{fit.description.n_contexts:,}"),
+        ("Projected on:", formula, "No. Prompts:", f"{fit.description.n_contexts:,}"),
     )
     heads = tuple((str(name), 1) for name in coefficients.index)
-    notes = (*_notes(fit, terms), *([f"{note.capitalize()}."] if note else []))
+    notes = (*_notes(fit, terms), *([as_sentence(note)] if note else []), *doubt_note(fit))
     return Summary("Scores Projected on Functions of the Prompt", header, heads, rows, notes)
 
 
 def _notes(fit: Estimates, terms: pd.DataFrame) -> list[str]:
+    """Return the notes on what coefficients are, and on the tests of the terms."""
     notes = [
-        "Coefficient (standard error): the best linear description of how scores vary over prompts, right or not. "
-        f"{fit.reason.capitalize()}: coefficients of all models on anything but the constant sum to "
-        f"zero where that fixes a sum of scores."
+        "Each cell has a coefficient and its (standard error). The coefficients are the best linear approximation of "
+        "how a model's score varies over prompts, whether or not the relation is linear. "
+        f"{as_sentence(fit.reason)} Where this fixes a sum of scores, the models' coefficients on every term except "
+        "the constant sum to zero."
     ]
     numbers = zip(terms.index, terms["statistic"], terms["df"], terms["p_value"], strict=True)
     tests = [
-        f"{name} chi2({df:g}) = {statistic:.1f}, P {p_value_clause(p)}"
+        f"{name}: chi2({df:g}) = {statistic:.1f}, P {p_value_clause(p)}"
         if np.isfinite(statistic)
-        else f"{name} not testable ({df:g} restrictions)"
+        else f"{name}: cannot be tested ({df:g} restrictions)"
         for name, statistic, df, p in numbers
     ]
     if tests:
-        notes.append(f"Tests that a term tells nothing about any model: {'; '.join(tests)}.")
+        notes.append(f"Tests that the scores of no model vary with a term: {'; '.join(tests)}.")
     return notes

@@ -8,7 +8,7 @@ import io
 import re
 import textwrap
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 _MIN_WIDTH = 94
 _LATEX = {
@@ -54,8 +54,12 @@ class Summary:
     def __repr__(self) -> str:
         return self.as_text()
 
+    def with_title(self, title: str | None) -> Summary:
+        """Return the table under another title, or as it is where the title is None."""
+        return self if title is None else replace(self, title=title)
+
     def as_text(self) -> str:
-        """The table as plain text."""
+        """Return the table as plain text."""
         rows = [tuple(map(_one_line, row)) for row in self.rows]
         name_width = max(len(row[0]) for row in rows) + 2
         widths = [max(len(cell) for cell in column) for column in zip(*(row[1:] for row in rows), strict=True)]

@@ -198,8 +198,19 @@ class Comparison:
         frame = pd.DataFrame(rows, columns=_REVERSAL)
         return frame.sort_values(["p_adjusted", "p_value"], kind="stable", ignore_index=True)
 
-    def summary(self) -> Summary:
-        """Scores, standard errors and ranks side by side, rank changes against the first column marked."""
+    def summary(self, title: str | None = None) -> Summary:
+        """Return a table of scores, standard errors and ranks side by side, with rank changes from the first column.
+
+        Parameters
+        ----------
+        title : str, optional
+            Stands above the table in place of the default title.
+
+        Returns
+        -------
+        Summary
+            It has ``as_text()``, ``as_html()``, ``as_latex()``, ``as_markdown()`` and ``as_csv()``.
+        """
         joint = self.joint_or_reason
         return comparison_summary(
             self.names,
@@ -208,7 +219,7 @@ class Comparison:
             rank_changes=self.rank_changes,
             reversals=joint if isinstance(joint, str) else self.reversals(),
             alpha=self.results[0].estimates.alpha if isinstance(joint, str) else joint.alpha,
-        )
+        ).with_title(title)
 
     def plot(self, ax: Axes | None = None) -> Axes:
         """Bump chart: a line per model through its ranks in the results; needs matplotlib."""

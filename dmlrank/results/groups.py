@@ -237,8 +237,19 @@ class GroupResults(Generic[Result]):
         ]
         return self.joint.tidy(np.concatenate([z_statistics(*one.against_neutral()) for one in each]), alpha, method)
 
-    def summary(self) -> Summary:
-        """Rank, score and standard error of every model in every group, and the tests of equality."""
+    def summary(self, title: str | None = None) -> Summary:
+        """Return a table of rank, score and standard error of every model in every group, with tests of equality.
+
+        Parameters
+        ----------
+        title : str, optional
+            Stands above the table in place of the default title.
+
+        Returns
+        -------
+        Summary
+            It has ``as_text()``, ``as_html()``, ``as_latex()``, ``as_markdown()`` and ``as_csv()``.
+        """
         try:
             equal = self.test_equal()
         except (HypothesisError, OptionError) as error:
@@ -252,7 +263,7 @@ class GroupResults(Generic[Result]):
             equal=equal,
             p_equal=self.equal_by_model()["p_holm"].tolist() if len(self) > 1 else None,
             note=self.joint.covariance.note,
-        )
+        ).with_title(title)
 
     def plot(self, ax: Axes | None = None, alpha: float | None = None) -> Axes:
         """Forest plot of the scores by group with intervals simultaneous over all of them; needs matplotlib."""

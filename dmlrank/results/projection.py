@@ -188,8 +188,19 @@ class Projection:
             }
         )
 
-    def summary(self) -> Summary:
-        """Coefficients and standard errors of every model, and the tests of the terms."""
+    def summary(self, title: str | None = None) -> Summary:
+        """Return a table of coefficients and standard errors of every model, with the tests of the terms.
+
+        Parameters
+        ----------
+        title : str, optional
+            Stands above the table in place of the default title.
+
+        Returns
+        -------
+        Summary
+            It has ``as_text()``, ``as_html()``, ``as_latex()``, ``as_markdown()`` and ``as_csv()``.
+        """
         return projection_summary(
             self.estimates,
             self.params,
@@ -197,7 +208,7 @@ class Projection:
             formula=self.design.formula,
             terms=self.test_terms(),
             note=self.joint.covariance.note,
-        )
+        ).with_title(title)
 
     def plot(
         self,

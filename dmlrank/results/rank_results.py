@@ -727,20 +727,37 @@ class RankResults:
     # --- summaries, frames and plots ----------------------------------------------------------------------------------
 
     def summary(self, alpha: float | None = None, title: str | None = None) -> Summary:
-        """The table for a report, best model first, with simultaneous intervals, rank sets and groups.
+        """Return the table for a report: best model first, with simultaneous intervals, rank sets and groups.
 
-        p-values are adjusted for all models (single-step max-t), so that one is below alpha exactly where the interval
-        excludes the value that is tested; :attr:`pvalues` has each for itself. An estimate without intervals shows
-        scores in their order and says why nothing is claimed of it. A ``title`` stands above it in place of our own.
+        p-values are adjusted for all models (single-step max-t), so that a p-value is below alpha exactly where the
+        interval excludes the value that is tested; :attr:`pvalues` are not adjusted. Of an estimate without intervals
+        the table shows the scores in their order, and a note says why there are no tests.
 
-        It has ``as_text()``, ``as_html()``, ``as_latex()``, ``as_markdown()`` and ``as_csv()``.
+        Parameters
+        ----------
+        alpha : float, optional
+            One minus the joint level; the fit's when None.
+        title : str, optional
+            Stands above the table in place of the default title.
+
+        Returns
+        -------
+        Summary
+            It has ``as_text()``, ``as_html()``, ``as_latex()``, ``as_markdown()`` and ``as_csv()``.
+
+        Examples
+        --------
+        >>> import dmlrank as dr
+        >>> res = dr.dml_rank("winner ~ 1 | model_a + model_b", dr.datasets.simulate_arena(n=2000, rng=0), rng=0)
+        >>> table = res.summary(title="Win rates")
+        >>> table.title, table.rows[0][0]
+        ('Win rates', 'gpt-4')
         """
         level = level_or_default(alpha, self.estimates.alpha)
         e = self.estimates
         ranked = e.of_models and e.has_intervals
         separation = separation_of_models(e, self.steps, level) if ranked else None
-        made = build_summary(e, level, critical_value_or_nan(e, level), separation)
-        return made if title is None else replace(made, title=title)
+        return build_summary(e, level, critical_value_or_nan(e, level), separation).with_title(title)
 
     def tidy(self, alpha: float | None = None, method: str = "max-t") -> pd.DataFrame:
         """One row per model: term, estimate, std_error, statistic, p_value, conf_low, conf_high, votes, votes_left_out.

@@ -22,7 +22,8 @@ from ..inference.pairwise import METHODS, compare_differences
 from ..inference.ranks import rank_bounds, ranks_of, separate_each
 from ..inference.wald import add_remark, t_test
 from ..inference.win_probability import WinProbability, win_probability
-from ..report.fit_summary import doubt_note, functional_unit
+from ..report.fit_notes import doubt_note
+from ..report.fit_summary import functional_unit
 from ..report.pairwise_summary import PairwiseResults, pairwise_frame
 from .critical_values import level_or_default, separation_of_models, t_statistic_draws
 from .lookup import (

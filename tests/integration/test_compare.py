@@ -178,7 +178,7 @@ def test_results_that_do_not_go_together_stand_side_by_side_without_tests(fitted
         side.t_test("a: m0 - a: m1")
     with pytest.raises(OptionError, match=reason):
         side.reversals()
-    assert "No tests between the results" in side.summary().as_text()
+    assert "There are no tests between the results" in side.summary().as_text()
 
 
 def test_other_prompts_and_stored_results_have_no_covariance_with_these(battles, fitted, rank):

@@ -39,11 +39,10 @@ def fit(rows, **options):
 
 
 def claimed(result):
-    """The gaps that the summary names: with these prompts, as many more, nine times as many more; None if settled."""
+    """The gaps that the summary names: with these prompts, as many more, nine times as many more; None if decided."""
     text = " ".join(result.summary().as_text().split())
     found = re.search(
-        r"show a true gap of ([\d.]+) or more, [\d,]+ more like them one of ([\d.]+), [\d,]+ more one of"
-        r" ([\d.]+)\.",
+        r"power 0\.80 is ([\d.]+) with these [\d,]+ prompts, ([\d.]+) with [\d,]+ more and ([\d.]+) with [\d,]+ more",
         text,
     )
     return None if found is None else np.array([float(number) for number in found.groups()])

@@ -111,8 +111,8 @@ def test_the_summary_shows_the_order_of_the_scores_and_claims_nothing(request, k
     assert [row[-3] for row in summary.rows] == ["1", "2", "3", "4", "5"]
     assert all(set(row[2:7]) == {"-"} for row in summary.rows)
     assert "Estimates without intervals: " in text
-    assert "The order is that of the scores and no test stands behind it." in text
-    for claim in ("First place", "Rank sets", "grp", "critical value", "Standard errors rest", "z tests", "nan"):
+    assert "The models are in the order of their scores; no test supports this order." in text
+    for claim in ("First place", "rank set", "grp", "critical value", "standard error rests", "z and adj. P", "nan"):
         assert claim not in text
 
 
@@ -182,7 +182,7 @@ def test_comparisons_show_the_scores_and_refuse_tests(extrapolated):
     observed = extrapolated.update(graph="observed")
     side = dr.compare(whole=extrapolated, ring=observed)
     text = " ".join(side.summary().as_text().split())
-    assert "whole is an estimate without intervals, and its order is by score alone: 5 of 10 pairs" in text
+    assert "whole is an estimate without intervals, so that no test supports its order: 5 of 10 pairs" in text
     assert "nan" not in text
     with pytest.raises(OptionError, match="'whole' is an estimate without intervals: 5 of 10 pairs"):
         side.conf_int()

@@ -134,7 +134,7 @@ def test_rows_without_a_preference_are_unlabelled(battles, rank):
 @pytest.mark.parametrize(
     ("winner", "options", "words"),
     [
-        (lambda p: p, {}, ["Soft labels: preferences from 0 to 1, 1 = first wins, 0 = second wins; there is no"]),
+        (lambda p: p, {}, ["preferences from 0 to 1 (1 = first wins, 0 = second wins). There is no category"]),
         (lambda p: (p > 0.4).astype(float), {}, ["Labels: ", "1 = first wins", "0 = second wins"]),
         (lambda p: p > 0.4, {}, ["Labels: ", "False = second wins", "True = first wins"]),
         (
@@ -155,7 +155,7 @@ def test_the_summary_says_which_column_is_which(battles, rank):
     result = rank(battles[0], SOFT.format("1"), categories={"p_tie": "both_bad"})
     text = " ".join(result.summary().as_text().split())
     assert "Dep. Variable: p_a + p_b + p_tie" in text
-    assert "Soft labels: probabilities, p_a = first wins, p_b = second wins, p_tie = both bad." in text
+    assert "The labels are probabilities (p_a = first wins, p_b = second wins, p_tie = both bad)." in text
     assert result.diagnostics.outcome_kind == "probabilities"
 
 
@@ -175,6 +175,6 @@ def test_only_the_first_vote_on_a_prompt_and_pair(battles, rank, ignore_warnings
     first = rank(hard, ONE.format("x"), votes="first", **QUICK)
     same(first, rank(hard.drop_duplicates("prompt"), ONE.format("x"), **QUICK))
     assert (first.nvotes, first.diagnostics.votes_dropped) == (160, 480)
-    assert "480 later votes on a prompt and pair are left out" in " ".join(first.summary().as_text().split())
+    assert "480 later votes on the same prompt and pair are left out" in " ".join(first.summary().as_text().split())
     same(every.update(votes="first"), first)
     assert "later votes" not in every.summary().as_text()

@@ -208,7 +208,7 @@ def test_the_summary_and_the_plots_show_what_they_should(fitted):
     summary = projection.summary()
     for text in (summary.as_text(), summary.as_html(), summary.as_latex(), summary.as_markdown(), str(projection)):
         assert "C(half)" in text.replace("\\", "")
-    assert "x0 chi2(3)" in " ".join(summary.notes)
+    assert "x0: chi2(3)" in " ".join(summary.notes)
     best = fitted("bt").params.idxmax()
     assert summary.rows[0][0] == best
     value, error = projection.params.loc["x0", best], projection.bse.loc["x0", best]

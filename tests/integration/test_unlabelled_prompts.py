@@ -45,7 +45,7 @@ def test_the_same_ranking_as_with_rows_without_a_winner(battles, prompts, rank, 
     same(found, rank(below, FORMULA, **QUICK, **options))
     added = 45 if "context" in options else 40
     assert found.diagnostics.contexts_added == found.estimates.description.n_unlabelled == added
-    assert f"{added} contexts come from unlabelled=" in " ".join(found.summary().as_text().split())
+    assert f"{added} prompts come from unlabelled=" in " ".join(found.summary().as_text().split())
 
 
 def test_scores_are_means_over_all_prompts(battles, prompts, rank, draw_mu):

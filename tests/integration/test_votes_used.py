@@ -42,7 +42,7 @@ def test_order_is_ignored_where_it_would_lose_votes_and_matters_elsewhere(rare):
     res = rank(draw_votes(rare))
     text = " ".join(res.summary().as_text().split())
     assert not res.estimates.description.ordered
-    assert "Display order ignored: 2 of 5 pairs with 10 labels in all have fewer in an order" in text
+    assert "Display order is ignored, because 2 of 5 pairs with 10 labels in all have fewer in an order" in text
     other = rank(draw_votes(rare), position_bias=False)
     np.testing.assert_array_equal(res.params, other.params)
     np.testing.assert_array_equal(res.cov_params(), other.cov_params())
@@ -106,7 +106,7 @@ def test_votes_are_counted_by_model(rare):
     text = res.summary().as_text()
     assert f"{len(votes) - 4} of {len(votes)} used" in text
     assert "66/70" in text
-    assert "1 pairs with too few labels (4 votes) are not compared" in text
+    assert "1 pair with too few labels (4 votes) is not compared" in text
     likelihood = rank(votes, estimator="bt_mle", n_folds=5).tidy().set_index("term")
     assert likelihood["votes_left_out"].sum() == 0
 

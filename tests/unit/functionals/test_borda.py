@@ -72,7 +72,7 @@ def test_equal_edge_weights_keep_the_neutral_value():
 
 def test_the_gauge_says_what_is_fixed():
     half, path = CategoryWeights.half(2), Graph.of([(0, 1), (1, 2)], 3)
-    assert Borda(half).gauge(5).reason == "scores sum to 2.5; one follows from the others"
+    assert Borda(half).gauge(5).reason == "scores sum to 2.5, so one score follows from the others"
     assert "number of opponents" in Borda(half, path).gauge(3).reason
     assert "total edge weight" in Borda(half, path, np.ones((3, 3)) + np.eye(3)).gauge(3).reason
     assert Borda(CategoryWeights.paper(4)).gauge(3).reason == "every score is identified"

@@ -131,7 +131,7 @@ def test_weights_without_log_odds_are_refused(first, second):
 
 
 def test_the_gauge_says_that_differences_count():
-    assert BradleyTerry().gauge(4).reason == "scores sum to 0; only differences are identified"
+    assert BradleyTerry().gauge(4).reason == "scores sum to 0, so only differences between models are identified"
 
 
 def test_a_functional_travels_to_another_process(draw_mu, draw_edge_weights):

@@ -64,14 +64,14 @@ def test_even_items_and_their_gauge():
     assert SoftMin(half).neutral(4) is None
     np.testing.assert_allclose(Dominance(half, tau=0.5).value(even), 0.5)
     np.testing.assert_allclose(SoftMin(half).value(even), 0.5)
-    assert Dominance(half, tau=0.5).gauge(4).reason == "scores sum to 2; one follows from the others"
+    assert Dominance(half, tau=0.5).gauge(4).reason == "scores sum to 2, so one score follows from the others"
     path = Dominance(half, Graph.of([(0, 1), (1, 2)], 3), tau=0.5).gauge(3)
     assert path.reason.startswith("scores weighted by their number of opponents")
     np.testing.assert_allclose(path.basis, [np.array([1, 2, 1]) / np.sqrt(6)])
     assert len(Dominance(half).gauge(4).basis) == len(SoftMin(half).gauge(3).basis) == 0
     assert len(Dominance(CategoryWeights.paper(4), tau=0.5).gauge(4).basis) == 0
     # One opponent each: the soft minimum of one preference is Borda's score.
-    assert SoftMin(half).gauge(2).reason == "scores sum to 1; one follows from the others"
+    assert SoftMin(half).gauge(2).reason == "scores sum to 1, so one score follows from the others"
     assert SoftMin(half).neutral(2) == 0.5
 
 

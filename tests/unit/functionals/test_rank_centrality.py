@@ -143,7 +143,7 @@ def test_the_centre_of_a_star_always_scores_the_same(weights, draw_mu):
 
 
 def test_the_gauge_says_what_is_fixed():
-    assert RankCentrality(HALF).gauge(3).reason == "scores sum to 1; one follows from the others"
+    assert RankCentrality(HALF).gauge(3).reason == "scores sum to 1, so one score follows from the others"
     path = RankCentrality(HALF, Graph.of([(0, 1), (1, 2), (2, 3)], 4)).gauge(4).reason
     assert "two groups with no pair inside a group" in path
     assert "always scores" not in path

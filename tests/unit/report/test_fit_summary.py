@@ -13,7 +13,8 @@ import pytest
 import dmlrank as dr
 from dmlrank._utils.number_text import decimals
 from dmlrank.functionals import Custom
-from dmlrank.report.fit_summary import rank_set, tie_weight
+from dmlrank.report.fit_notes import tie_weight
+from dmlrank.report.fit_summary import rank_set_text
 
 
 def battles(names=("alpha", "beta", "gamma"), n=600, seed=0, labels=("model_a", "model_b", "tie")):
@@ -56,7 +57,7 @@ def test_the_best_model_comes_first_with_its_numbers(result):
     np.testing.assert_allclose(shown[4:6], limits, atol=5e-4)
     assert shown[6] == 1
     standing = result.ranks().loc[rows[0][0]]
-    assert best[7:9] == [rank_set(standing["lower"], standing["upper"]), standing["group"]]
+    assert best[7:9] == [rank_set_text(standing["lower"], standing["upper"]), standing["group"]]
 
 
 def test_the_level_is_said_and_changes_the_limits(result):
@@ -84,19 +85,21 @@ def test_adjusted_p_values_are_small_exactly_where_intervals_exclude_the_value_t
     text = " ".join(shown.summary().as_text().split())
     assert "adj. P" in text.split("[1]")[0]
     assert "P>|z|" not in text
-    assert "adj. P is below 0.05 exactly where the interval excludes the value tested" in text
+    assert "it is below 0.05 exactly where the interval excludes" in text
 
 
 def test_notes_and_warnings_agree_on_whether_intervals_hold(result):
-    assert "they hold for all 3 scores at once" in " ".join(result.summary().notes)
+    confident = "With 95 % confidence all 3 intervals contain the true scores at the same time"
+    assert confident in " ".join(result.summary().notes)
     data = battles().assign(rater=[f"r{i % 3}" for i in range(600)])
     with pytest.warns(dr.DmlrankWarning, match="only 3 clusters"):
         few = fit(data, functional="bt", n_folds=3, cov_type="cluster", cov_kwds={"groups": "rater"})
     for summary in (few.summary(), few.t_test_pairwise().summary()):
-        assert "Whether that holds here is in doubt: the fit gave" in " ".join(summary.notes)
+        assert "Intervals, tests and ranks may not hold for these data" in " ".join(summary.notes)
     notes = " ".join(few.summary().notes)
-    assert "they hold for all" not in notes
-    assert "Rank sets (set) hold" not in notes
+    assert confident not in notes
+    assert "If they hold, then with 95 % confidence all 3 intervals" in notes
+    assert "all rank sets contain the true ranks, if they hold" in notes
     assert dr.read_json(few.to_json()).summary().notes == few.summary().notes
     with pytest.warns(dr.DmlrankWarning, match="only 3 clusters"):
         again = few.update(functional="borda")
@@ -106,15 +109,19 @@ def test_notes_and_warnings_agree_on_whether_intervals_hold(result):
 @pytest.mark.parametrize(
     ("formula", "functional", "words"),
     [
-        ("winner ~ x | model_a + model_b", "bt", "given the formula's features; other features change what they mean"),
-        ("winner ~ 1 | model_a + model_b", "bt", "features in the formula would change what they mean"),
+        (
+            "winner ~ x | model_a + model_b",
+            "bt",
+            "given the features in the formula. With other features it measures something else.",
+        ),
+        ("winner ~ 1 | model_a + model_b", "bt", "With features in the formula they would measure something else."),
         ("winner ~ x | model_a + model_b", "borda", None),
     ],
 )
 def test_the_notes_say_what_the_features_do_to_the_target(formula, functional, words):
     data = battles(n=500).assign(x=np.arange(500) % 7)
     text = " ".join(dr.dml_rank(formula, data, functional=functional, rng=0).summary().as_text().split())
-    assert ("change what they mean" in text) == (words is not None)
+    assert ("something else" in text) == (words is not None)
     assert words is None or words in text
 
 
@@ -155,9 +162,12 @@ def test_html_is_balanced_and_has_every_cell(result):
 @pytest.mark.parametrize(
     ("functional", "words"),
     [
-        ("bt", ['z tests "average model"', "Log-odds"]),
-        ("borda", ["z tests the value 0.5", "Mean share of comparisons won against the other 2 models"]),
-        ("rank_centrality", ["z tests the value 0.333", "walk"]),
+        ("bt", ["z and adj. P test whether a model equals the average model", "Scores are log-odds"]),
+        (
+            "borda",
+            ["test whether a score equals 0.5", "mean share of comparisons that the model wins against the other 2"],
+        ),
+        ("rank_centrality", ["test whether a score equals 0.333", "random walk"]),
     ],
 )
 def test_the_notes_say_what_is_tested(result, functional, words):
@@ -184,21 +194,21 @@ def test_a_score_without_variance_gets_a_reason_instead_of_a_statistic():
     constant = Custom(lambda mu: 0.1 + 0 * mu[..., 0].sum(axis=2), interior=False)
     text = " ".join(fit(battles(n=200), functional=constant).summary().as_text().split())
     assert "n/a" in text
-    assert "standard error zero, they do not vary in these data" in text
+    assert "the standard error is zero, because the estimate does not vary in these data" in text
 
 
 def test_the_hub_of_a_star_is_fixed_by_the_functional():
     data = battles(("hub", "x", "y", "z"), n=1500)
     star = data[(data.model_a == "hub") | (data.model_b == "hub")]
     text = " ".join(fit(star, functional="rank_centrality").summary().as_text().split())
-    assert "No test for hub: standard error zero, the functional fixes them." in text
+    assert "There is no test for hub: the standard error is zero, because the functional fixes the score." in text
 
 
 def test_dropped_rows_and_seed_are_in_the_notes():
     data = battles()
     data.loc[:4, "model_a"] = None
     text = " ".join(fit(data, missing="drop").summary().as_text().split())
-    assert "Rows dropped: 5" in text
+    assert "5 rows were dropped." in text
     assert "Seed 0" in text
 
 

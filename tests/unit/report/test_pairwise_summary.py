@@ -35,7 +35,7 @@ def test_the_table_has_a_row_per_difference_with_its_numbers(result):
         expected = [row.estimate, row.std_error, row.statistic, row.conf_low, row.conf_high]
         np.testing.assert_allclose(shown, expected, atol=0.006)
     assert "[95% simult. CI]" in one_line(summary)
-    assert f"Critical value of the intervals {tests.critical:.2f}" in one_line(summary)
+    assert f"The critical value of the intervals is {tests.critical:.2f}" in one_line(summary)
     for written in (summary.as_html(), summary.as_latex(), summary.as_markdown(), summary.as_csv()):
         assert "palm-2" in written
     assert str(tests) == summary.as_text()
@@ -44,9 +44,9 @@ def test_the_table_has_a_row_per_difference_with_its_numbers(result):
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"method": "none"}, ["pointwise CI", "hold for no two at once"]),
-        ({"method": "fdr_bh"}, ["pointwise CI", "share of false rejections"]),
-        ({"method": "step-down"}, ["simult. CI", "those of the single step"]),
+        ({"method": "none"}, ["pointwise CI", "hold for one difference, not for several jointly"]),
+        ({"method": "fdr_bh"}, ["pointwise CI", "expected share of false rejections"]),
+        ({"method": "step-down"}, ["simult. CI", "those of the single-step method"]),
         ({"side": "equivalence", "delta": 0.3}, ["[limits that decide]", "lies between -0.3 and 0.3"]),
         ({"side": "noninferiority", "delta": 0.3}, ["the difference is above -0.3", "inf"]),
         ({"against": "gpt-4"}, ["Compared with: gpt-4"]),
@@ -118,36 +118,36 @@ def test_regions_of_pairs_are_drawn(result):
 
 def test_first_place_is_open_with_the_gaps_that_more_prompts_would_show(result):
     text = one_line(result.summary())
-    found = re.search(r"First place is open: (\S+) - (\S+) = ([\d.]+), adjusted p = ([\d.]+)\.", text)
-    first, second, gap, p = found.groups()
+    claim = r"First place is not decided: (\S+) leads (\S+) by ([\d.]+) \(adjusted p = ([\d.]+)\)\."
+    first, second, gap, p = re.search(claim, text).groups()
     row = result.t_test_pairwise().result_frame.iloc[0]
     assert (first, second) == (row["first"], row["second"])
     assert float(gap) == pytest.approx(row["estimate"], abs=5e-4)
     assert float(p) == pytest.approx(row["p_adjusted"], abs=6e-3)
     claim = (
-        r"With power 0\.80, these ([\d,]+) prompts show a true gap of ([\d.]+) or more, ([\d,]+) more like them one of "
-        r"([\d.]+), ([\d,]+) more one of ([\d.]+)\."
+        r"The smallest true gap that would be found with power 0\.80 is ([\d.]+) with these ([\d,]+) prompts, "
+        r"([\d.]+) with ([\d,]+) more and ([\d.]+) with ([\d,]+) more\."
     )
-    now, first_gap, more, second_gap, most, third_gap = (
+    first_gap, n_prompts, second_gap, doubling, third_gap, tenfold = (
         float(number.replace(",", "")) for number in re.search(claim, text).groups()
     )
-    assert (now, more, most) == (result.nobs, result.nobs, 9 * result.nobs)
+    assert (n_prompts, doubling, tenfold) == (result.nobs, result.nobs, 9 * result.nobs)
     smallest = (result.t_test_pairwise().critical + 0.8416) * row["std_error"]
     assert [first_gap, second_gap, third_gap] == pytest.approx(
         [smallest, smallest / np.sqrt(2), smallest / np.sqrt(10)], abs=2e-3
     )
 
 
-def test_first_place_is_settled_where_it_is(result):
+def test_first_place_is_decided_where_it_is(result):
     text = one_line(result.summary(alpha=0.95))
-    assert re.search(r"First place is settled: \S+ - \S+ = [\d.]+; above every other model", text)
-    assert "show a true gap" not in text
+    assert re.search(r"First place is decided: \S+ leads \S+ by [\d.]+ and is above every other model", text)
+    assert "smallest true gap" not in text
 
 
 def test_fixed_prompts_promise_nothing_and_the_plug_in_says_nothing(result):
     text = one_line(result.update(prompts="fixed").summary(alpha=0.001))
-    assert "First place is open" in text
-    assert "show a true gap" not in text
+    assert "First place is not decided" in text
+    assert "smallest true gap" not in text
     assert "First place" not in one_line(result.update(estimator="plugin").summary())
 
 
@@ -155,7 +155,7 @@ def test_pairs_separated_are_those_without_a_common_letter(result):
     text = one_line(result.summary())
     groups = result.ranks()["group"].tolist()
     apart = sum(not set(a) & set(b) for i, a in enumerate(groups) for b in groups[:i])
-    assert f"{apart} of 28 pairs separated" in text
+    assert f"{apart} of 28 pairs are separated" in text
 
 
 @pytest.mark.parametrize("seed", range(20))

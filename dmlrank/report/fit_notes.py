@@ -1,0 +1,405 @@
+"""The notes below the summary of a fit, for a person who publishes the table; technical figures come last."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..exceptions import listed
+from ..fit.estimates import Estimates
+from ..inference.compact_letters import abbreviate_letters
+from ..inference.ranks import Separation
+from .first_place import first_place_note
+from .sentences import as_sentence, counted, percentage, value_text
+
+_NON_LINEAR = ("bt", "rank_centrality", "dominance", "softmin")
+_NO_FEATURES = ("1", "0", "0 + 1", "1 + 0", "-1")
+_FRACTIONS = {0.0: "0", 0.5: "1/2", 1.0: "1"}
+_MODELS_NAMED = 10
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SummaryLevel:
+    """What a summary states at its level of confidence.
+
+    Attributes
+    ----------
+    alpha : float
+        One minus the joint level of the intervals.
+    critical : float
+        Half-width of the intervals in standard errors (max-t); NaN without intervals.
+    separation : Separation or None
+        Which models are above which; None where the estimates are not scores of models, or have no intervals.
+    letters : tuple of str
+        The compact letter display by model; empty where there is no separation.
+    """
+
+    alpha: float
+    critical: float
+    separation: Separation | None
+    letters: tuple[str, ...] = ()
+
+    @property
+    def confidence(self) -> str:
+        """The joint level as a percentage."""
+        return f"{100 * (1 - self.alpha):g} %"
+
+
+def fit_notes(results: Estimates, level: SummaryLevel) -> tuple[str, ...]:
+    """Return the notes of a fit: meaning, inference, first place, data, warnings, technical figures."""
+    return (
+        _meaning_note(results),
+        _inference_note(results, level),
+        *(first_place_note(results, level.separation) if level.separation else []),
+        *_part_note(results),
+        *_untested_note(results),
+        *_left_out_note(results),
+        *_outcome_note(results),
+        *_judge_note(results),
+        _warnings_note(results),
+        _technical_note(results, level),
+    )
+
+
+def tie_weight(ties: Sequence[tuple[str, float, float]]) -> str:
+    """Return how much ties count, in words.
+
+    Parameters
+    ----------
+    ties : sequence of (str, float, float)
+        Each category of ties with its weight for the first and for the second model.
+
+    Examples
+    --------
+    >>> tie_weight([("both_good", 0.5, 0.5), ("both_bad", 0.5, 0.5)])
+    '1/2'
+    """
+    if not ties:
+        return "no ties"
+    weights = {name: _fraction(a) if a == b else f"{_fraction(a)} and {_fraction(b)}" for name, a, b in ties}
+    if len(set(weights.values())) == 1:
+        return next(iter(weights.values()))
+    return ", ".join(f"{name.replace('_', ' ')} {weight}" for name, weight in weights.items())
+
+
+def _fraction(weight: float) -> str:
+    return _FRACTIONS.get(weight, f"{weight:g}")
+
+
+def doubt_note(results: Estimates) -> list[str]:
+    """Return the sentence that intervals, tests and ranks may not hold, where a warning of the fit says so."""
+    n_warnings = len(results.diagnostics.doubts)
+    if not n_warnings or not results.has_intervals:
+        return []
+    reasons = "a warning says why" if n_warnings == 1 else f"{n_warnings} warnings say why"
+    return [f"Intervals, tests and ranks may not hold for these data: {reasons} (see the warnings of the fit)."]
+
+
+# --- the meaning of the scores ----------------------------------------------------------------------------------------
+
+
+def _meaning_note(results: Estimates) -> str:
+    """Say what the scores are, what they are compared with, and what "win" is."""
+    if results.of_models:
+        sentences = [_definition(results), *_unit(results), as_sentence(results.reason), *_dependence(results)]
+    else:
+        sentences = ["The rows are the outputs of a user-defined functional.", *_unit(results)]
+        sentences.append(as_sentence(results.reason))
+    if results.has_intervals:
+        sentences.append(_tested_hypothesis(results))
+    if results.of_models:
+        sentences.append(_win_sentence(results))
+    return " ".join(sentence for sentence in sentences if sentence)
+
+
+def _definition(results: Estimates) -> str:
+    """Say what a score is."""
+    n_models = len(results.models)
+    opponents = f" against the other {n_models - 1} models." if results.graph.complete else "."
+    different = "" if results.graph.complete else " The models faced different opponents."
+    definitions = {
+        "bt": f"Scores are log-odds relative to the average of these {n_models} models.",
+        "borda": f"Each score is the mean share of comparisons that the model wins{opponents}{different}",
+        "rank_centrality": "Each score is the share of time that a random walk over the models spends at the model. "
+        "The walk moves from a model to an opponent more often, the more often the opponent is preferred.",
+        "dominance": "Each score is the share of its opponents that the model clearly beats, counted smoothly.",
+        "softmin": "Each score is a smooth minimum of the model's preferences over its opponents: how well the model "
+        "does against the opponent that is hardest for it.",
+    }
+    return definitions.get(results.functional, f"The functional of the scores is {results.functional_label}.")
+
+
+def _unit(results: Estimates) -> list[str]:
+    """Say how scores were multiplied and shifted; nothing where they are in the functional's own unit."""
+    unit = results.scale
+    if unit.natural:
+        return []
+    multiplied = {
+        "elo": ["They are shown in Elo points (400 / ln 10 = 173.7 points for each unit of log-odds)."],
+        "log-odds": [],
+    }.get(unit.name, [f"They are shown in a unit of the user ({unit.name} the score)."])
+    if unit.anchor is not None:
+        model, value = unit.anchor
+        multiplied.append(f"They are shifted so that {model} has {value:g}; the shift changes no interval's width.")
+    elif unit.mean is not None:
+        multiplied.append(f"They are shifted so that their mean is {unit.mean:g}.")
+    return multiplied
+
+
+def _dependence(results: Estimates) -> list[str]:
+    """Say on what else the scores depend: on the features where they are not linear, or on the pairs compared."""
+    if not results.estimated_by.has_first_stages:
+        return [
+            "They maximise the Bradley-Terry likelihood of all votes. If log-odds are not differences of scores, these "
+            "scores depend on how often each pair was compared."
+        ]
+    if results.functional not in _NON_LINEAR:
+        return []
+    if results.description.formula.split("~", 1)[-1].split("|")[0].strip() in _NO_FEATURES:
+        return [
+            "The scores describe preferences averaged over prompts. With features in the formula they would measure "
+            "something else."
+        ]
+    return [
+        "Each score is a mean over prompts of the score given the features in the formula. With other features it "
+        "measures something else."
+    ]
+
+
+def _tested_hypothesis(results: Estimates) -> str:
+    """Say what z and adj. P compare a row with."""
+    row = "model" if results.of_models else "output"
+    if results.neutral is None:
+        return f"z and adj. P test whether the score of {'a model' if row == 'model' else 'an output'} equals the mean."
+    if results.functional == "bt":
+        return "z and adj. P test whether a model equals the average model."
+    return f"z and adj. P test whether {'a score' if row == 'model' else 'an output'} equals {_neutral(results)}."
+
+
+def _neutral(results: Estimates) -> str:
+    return "" if results.neutral is None else value_text(results.neutral)
+
+
+def _win_sentence(results: Estimates) -> str:
+    """Say what the column "win" is, and how ties count there."""
+    description = results.description
+    opponents = f"the other {len(results.models) - 1} models" if results.graph.complete else "the model's opponents"
+    ties = tie_weight(description.tie_weights)
+    counting = f"; a tie counts {ties}" if description.tie_weights else ""
+    return f'"win" is the share of comparisons won against {opponents}{counting}.'
+
+
+# --- intervals, ranks and their conditions ----------------------------------------------------------------------------
+
+
+def _inference_note(results: Estimates, level: SummaryLevel) -> str:
+    """Say what intervals, adjusted p-values, rank sets and letters promise, or why there are none."""
+    if not results.has_intervals:
+        reason = f"Estimates without intervals: {results.why_no_intervals}."
+        return (
+            f"{reason} The models are in the order of their scores; no test supports this order."
+            if (results.of_models)
+            else reason
+        )
+    n_rows = len(results.names)
+    doubted = bool(results.diagnostics.doubts)
+    coverage = "the interval contains the true value" if n_rows == 1 else f"all {n_rows} intervals contain the true "
+    coverage += "" if n_rows == 1 else f"{'scores' if results.of_models else 'values'} at the same time"
+    construction = f"max-t, critical value {level.critical:.2f}"
+    if doubted:
+        sentences = [
+            *doubt_note(results),
+            f"If they hold, then with {level.confidence} confidence {coverage} ({construction}).",
+        ]
+    else:
+        sentences = [f"With {level.confidence} confidence {coverage} ({construction})."]
+    adjusted = "adj. P is adjusted" + (f" for the {n_rows} tests" if n_rows > 1 else "")
+    if results.neutral is None:
+        sentences.append(f"{adjusted} (max-t).")
+    else:
+        excludes = f"it is below {level.alpha:g} exactly where the interval excludes {_neutral(results)}"
+        sentences.append(f"{adjusted}: {excludes}.")
+    if level.separation:
+        sentences += _rank_sentences(results, level, level.separation)
+    sentences.append(as_sentence(results.covariance.note))
+    return " ".join(sentence for sentence in sentences if sentence)
+
+
+def _rank_sentences(results: Estimates, level: SummaryLevel, separation: Separation) -> list[str]:
+    """Say what the columns "set" and "grp" mean."""
+    n_models = len(results.models)
+    n_pairs = n_models * (n_models - 1) // 2
+    promise = f"with {level.confidence} confidence all rank sets contain the true ranks"
+    verb = "is" if separation.n_separated == 1 else "are"
+    sign = "number" if any("," in group or group.isdigit() for group in level.letters) else "letter"
+    runs = any("-" in abbreviate_letters(group) for group in level.letters)
+    return [
+        f'"set" is the rank set: {promise}{", if they hold" if results.diagnostics.doubts else ""}.',
+        f'"grp": models that share no {sign} are separated, which means that one of them is shown to rank above the '
+        f"other ({separation.n_separated:,} of {n_pairs:,} pairs {verb} separated). Models that share a {sign} may "
+        f"still differ." + (f' A dash stands for all {sign}s from the first to the last, as in "a-e".' if runs else ""),
+    ]
+
+
+def _part_note(results: Estimates) -> list[str]:
+    """Say of a group's summary which figures describe the whole fit."""
+    if not results.part:
+        return []
+    return [
+        f"The scores of {results.part} come from the first stages of the whole fit. The warnings and the technical "
+        f"figures describe the whole fit."
+    ]
+
+
+def _untested_note(results: Estimates) -> list[str]:
+    """Say which scores have no test because their standard error is zero."""
+    errors = results.covariance.std_errors
+    if not results.has_intervals or not (results.fixed.any() or not (errors > 0).all()):
+        return []
+    names = ", ".join(name for name, error in zip(results.names, errors, strict=True) if not error > 0)
+    reason = "the functional fixes the score" if results.fixed.any() else "the estimate does not vary in these data"
+    return [f"There is no test for {names}: the standard error is zero, because {reason}."]
+
+
+# --- data, judges, warnings -------------------------------------------------------------------------------------------
+
+
+def _left_out_note(results: Estimates) -> list[str]:
+    """Say which pairs, votes and models are left out, and which prompts were added."""
+    d, votes = results.diagnostics, results.votes
+    n_lost = votes.n_left_out if votes else 0
+    sentences = []
+    if d.pairs_left_out:
+        pairs = counted(d.pairs_left_out, "pair")
+        with_votes = f" ({counted(n_lost, 'vote')})" if n_lost else ""
+        verb = "is" if d.pairs_left_out == 1 else "are"
+        sentences.append(f"{pairs} with too few labels{with_votes} {verb} not compared.")
+    if n_lost and results.of_models:
+        sentences.append('In the column "votes", 8/10 would mean that 8 of 10 votes are used.')
+    if d.votes_dropped:
+        verb = "is" if d.votes_dropped == 1 else "are"
+        sentences.append(f"{counted(d.votes_dropped, 'later vote')} on the same prompt and pair {verb} left out.")
+    if d.models_dropped:
+        sentences.append(f"These models are left out: {listed(d.models_dropped, _MODELS_NAMED)}.")
+    if d.contexts_added:
+        verb = "comes" if d.contexts_added == 1 else "come"
+        sentences.append(f"{counted(d.contexts_added, 'prompt')} {verb} from unlabelled=.")
+    return [" ".join(sentences)] if sentences else []
+
+
+def _outcome_note(results: Estimates) -> list[str]:
+    """Say how labels that are numbers, or probabilities, were read; labels that are words need no explanation."""
+    words = {"first": "first wins", "second": "second wins"}
+    labels, kind = results.diagnostics.labels, results.diagnostics.outcome_kind
+    meanings = ", ".join(f"{label} = {words.get(meaning, meaning.replace('_', ' '))}" for label, meaning in labels)
+    if kind == "preferences":
+        return [f"The labels are preferences from 0 to 1 ({meanings}). There is no category for ties."]
+    if kind == "probabilities":
+        return [f"The labels are probabilities ({meanings})."]
+    return [f"Labels: {meanings}."] if any(x in ("0", "1", "True", "False") for x, _ in labels) else []
+
+
+def _judge_note(results: Estimates) -> list[str]:
+    """Say which judges' verdicts are used, and how much precision they add."""
+    judge = results.judge
+    if judge is None:
+        return []
+    verdicts = f"Verdicts of {', '.join(judge.names)} on {counted(judge.n_verdicts, 'pair')}"
+    if not results.has_intervals:
+        return [f"{verdicts} are used in the estimate."]
+    varies = judge.alone_errors > 0
+    ratio = float(np.square(judge.errors[varies] / judge.alone_errors[varies]).mean()) if varies.any() else float("nan")
+    equivalent = (
+        f", which is equivalent to about {judge.worth:,.0f} more human votes" if 0 < judge.worth < np.inf else ""
+    )
+    usage = "" if judge.how == "two-stage" else " as features of the outcome model"
+    caution = "" if judge.how == "two-stage" else " Such features change what non-linear scores measure."
+    return [
+        f"{verdicts}, {judge.n_unlabelled:,} of them without a human label, are used{usage}. The variances of the "
+        f"scores are on average {ratio:.2f} times those without verdicts{equivalent}.{caution}"
+    ]
+
+
+def _warnings_note(results: Estimates) -> str:
+    """Return the warnings of the fit as sentences, without the one that the note on missing intervals repeats."""
+    reason = results.why_no_intervals
+    warnings = [text for text in results.diagnostics.warnings if not (reason and reason in text)]
+    if not warnings:
+        return "Warnings: no others." if reason and results.diagnostics.warnings else "Warnings: none."
+    if len(warnings) == 1:
+        return f"Warning: {as_sentence(warnings[0])}"
+    return "Warnings: " + " ".join(f"({n}) {as_sentence(text)}" for n, text in enumerate(warnings, start=1))
+
+
+# --- technical figures ------------------------------------------------------------------------------------------------
+
+
+def _technical_note(results: Estimates, level: SummaryLevel) -> str:
+    """Return the figures on first stages, standard errors, display order, dropped rows and seed."""
+    description, stages = results.description, results.estimated_by.has_first_stages
+    sentences = _first_stage_sentences(results) if stages else _likelihood_sentences(results)
+    if level.separation and level.separation.critical > 0:
+        sentences.append(
+            f"Rank sets and letters come from step-down tests of all differences (critical value "
+            f"{level.separation.critical:.2f})."
+        )
+    verb = "was" if description.n_dropped == 1 else "were"
+    sentences += [f"{counted(description.n_dropped, 'row')} {verb} dropped.", f"Seed {description.seed}."]
+    return f"Technical: {' '.join(sentences)}"
+
+
+def _likelihood_sentences(results: Estimates) -> list[str]:
+    """Return the figures of a maximum likelihood fit, which has no first stages."""
+    d = results.diagnostics
+    return [
+        f"In-sample log-loss is {d.log_loss:.3f} ({d.log_loss_constant:.3f} for a fair coin).",
+        "Standard errors are sandwich estimates.",
+        "Display order is ignored.",
+    ]
+
+
+def _first_stage_sentences(results: Estimates) -> list[str]:
+    """Return the figures of the outcome model, the propensities, the standard errors and the floor."""
+    d = results.diagnostics
+    slope = f"; calibration slope {d.calibration:.2f} (1 is right)" if np.isfinite(d.calibration) else ""
+    sentences = [
+        f"Out-of-fold log-loss is {d.log_loss:.3f} ({d.log_loss_constant:.3f} for constant probabilities){slope}.",
+        f"With labels weighted by 1 / propensity, the effective number of labels of a pair is at least "
+        f"{d.effective_share:.2f} times its number of labels.",
+        *_std_error_sentences(results),
+    ]
+    if d.mu_entries:
+        sentences.append(
+            f"The floor of {d.floor:g} was applied to {d.mu_floored:,} of {d.mu_entries:,} predicted probabilities "
+            f"({percentage(d.mu_floored / d.mu_entries)})."
+        )
+    else:
+        sentences.append("Predicted probabilities needed no floor.")
+    return [*sentences, _display_order_sentence(results)]
+
+
+def _std_error_sentences(results: Estimates) -> list[str]:
+    """Say what the standard errors rest on, and the bias that remains; nothing where there are no standard errors."""
+    d = results.diagnostics
+    if not results.has_intervals:
+        return []
+    sentences = [f"Every standard error rests on the equivalent of at least {d.effective_contexts:,.0f} prompts."]
+    if d.subsample:
+        sentences.append(
+            f"Scores are averaged over a subsample of {d.subsample:,} prompts, which adds "
+            f"{100 * d.subsample_price:.1f} % to the standard errors."
+        )
+    if np.isfinite(d.second_order) and d.second_order > 0:
+        sentences.append(f"The estimated second-order bias is at most {d.second_order:.2f} standard errors.")
+    return sentences
+
+
+def _display_order_sentence(results: Estimates) -> str:
+    """Say whether display order is modelled, what decided that, and the test of a position effect."""
+    description, z = results.description, results.diagnostics.position_z
+    treatment = "modelled" if description.ordered else "ignored"
+    reason = f", because {description.order_reason}" if description.order_reason else ""
+    effect = f"position effect z = {z:.2f}" if np.isfinite(z) else "a position effect cannot be tested"
+    return f"Display order is {treatment}{reason}; {effect}."
