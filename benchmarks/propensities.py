@@ -23,7 +23,8 @@ from patsy import EvalEnvironment
 from dmlrank.data.preferences import PreferenceData
 from dmlrank.data.read_votes import read_preferences
 from dmlrank.nuisance.all_pairs.predict import PairTrees
-from dmlrank.nuisance.propensity_model.all_pairs import AnyLabel, BoostedSelection
+from dmlrank.nuisance.boosting.train import BoosterSpec
+from dmlrank.nuisance.propensity_model.all_pairs import AnyLabelModel, BoostedPropensity
 from dmlrank.nuisance.propensity_model.estimate import (
     estimate_propensity,
     floored_and_scaled,
@@ -104,9 +105,9 @@ def boosted(data: PreferenceData, folds: Folds, seeds: list[np.random.SeedSequen
     """One binary booster over rows [x, first, second] per fold, normalised over pairs."""
     rngs = [np.random.default_rng(seed) for seed in seeds]
     made = np.empty(data.n_contexts)
-    for f, booster in enumerate(pair_boosters(data, folds, rngs, "cv", 1)):
+    for f, booster in enumerate(pair_boosters(data, folds, rngs, BoosterSpec(None, data.n_items, "cv", 1))):
         here = folds.fold == f
-        selection = BoostedSelection(PairTrees.of(booster, data.n_items), AnyLabel(1.0), True)
+        selection = BoostedPropensity(PairTrees.of(booster, data.n_items), AnyLabelModel(1.0), True)
         first, second = (items[here] for items in data.cells.shown)
         made[here] = selection.at(data.x[here], first, second, data.n_items, 1)
     return floored_and_scaled(made, data).cells

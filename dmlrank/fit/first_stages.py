@@ -26,10 +26,10 @@ from ..nuisance.propensity_model.estimate import (
 )
 from ..nuisance.propensity_model.supplied import (
     column_propensity,
-    given_propensity,
     propensity_columns,
     propensity_table,
     selection_features,
+    supplied_propensity,
 )
 from ..nuisance.training_rows import Folds
 from ..options import Options
@@ -230,7 +230,7 @@ def _propensities(
         return column_propensity(data, model.column)
     if model.word is None:
         table = propensity_table(model.with_columns(data), model.propensity)
-        return given_propensity(data, table, model.graph, model.zeros_allowed)
+        return supplied_propensity(data, table, model.graph, model.zeros_allowed)
     if model.word == "marginal":
         return marginal_propensity(data)
     if model.formula is not None:

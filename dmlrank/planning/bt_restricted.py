@@ -10,7 +10,7 @@ from ..data.preferences import FloatArray
 from ..estimation.bt_restricted import RestrictedBradleyTerry, check_restricted_categories, information_inverse
 from ..exceptions import OptionError
 from ..functionals import BradleyTerry
-from ..nuisance.propensity_model.all_pairs import GivenPairs
+from ..nuisance.propensity_model.all_pairs import TabulatedPairPropensity
 from .allocation import propensities_at_multiplier
 from .problem import DesignProblem
 
@@ -102,7 +102,7 @@ class RestrictedDesignProblem(DesignProblem):
         functional, n_items = self.functional, self.pairs.n_items
         if not isinstance(functional, BradleyTerry) or functional.graph is None:
             raise OptionError("a plan for estimator='bt_restricted' needs a functional that is bound to a graph")
-        unused = GivenPairs(np.zeros((1, n_items, n_items)))
+        unused = TabulatedPairPropensity(np.zeros((1, n_items, n_items)))
         fitted = RestrictedBradleyTerry(functional, functional.graph, unused, self.pairs.ordered).fitted(mu)
         return np.asarray(fitted * (1 - fitted))
 

@@ -1,1 +1,1 @@
-"""pi, the probabilities that pairs are labelled."""
+"""The propensity model pi: the probability that a pair of items is labelled in a context."""

@@ -14,89 +14,144 @@ from .pair_choice import PairShares, pair_entries
 
 
 class PairPropensity(Protocol):
-    """P(S_jk = 1 | x) for all pairs of chosen contexts."""
+    """P(S_jk = 1 | x) for all ordered pairs of the contexts that are asked for."""
 
     def table(self, contexts: IntArray) -> FloatArray:
-        """Propensities, (b, K, K), zero for pairs that are never labelled; both orders' sum where order is ignored."""
+        """Return the propensities of all pairs, (b, K, K), in b contexts.
+
+        The propensity of a pair that is never labelled is zero. Where display order is ignored, an entry is the
+        expected number of labelled orders of the pair: the sum over both orders.
+        """
         ...
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class GivenPairs:
-    """Known propensities, (n, K, K), or (1, K, K) where they are the same in all contexts."""
+class TabulatedPairPropensity:
+    """Propensities of all pairs in a table.
+
+    Attributes
+    ----------
+    values : ndarray, shape (n, K, K) or (1, K, K)
+        One table per context, or a single one where the propensities are the same in all contexts.
+    """
 
     values: FloatArray
 
     def table(self, contexts: IntArray) -> FloatArray:
-        """Those of the contexts."""
+        """Return the propensities of all pairs, (b, K, K), in b contexts."""
         if len(self.values) == 1:
             return np.broadcast_to(self.values, (len(contexts), *self.values.shape[1:]))
         return np.asarray(self.values[contexts], dtype=float)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class AnyLabel:
-    """P(a context has any label | x): a booster, or one number where there is nothing to learn."""
+class AnyLabelModel:
+    """P(any pair of the context is labelled | x).
+
+    Attributes
+    ----------
+    share : float
+        Share of contexts that have a label. This is the prediction where there is no booster.
+    booster : lightgbm.Booster or None
+        Predicts the probability from the features; None where every context has a label.
+    """
 
     share: float
     booster: RowPredictor | None = None
 
     def predict(self, x: FloatArray, n_jobs: int | None) -> FloatArray:
-        """The probability in contexts with features ``x``, (b,)."""
+        """Return the probability of any label, (b,), in contexts with features ``x``, (b, p)."""
         if self.booster is None:
             return np.full(len(x), self.share)
         return np.asarray(self.booster.predict(x, num_threads=n_jobs or 0), dtype=float)
 
 
-class FoldSelection(Protocol):
-    """What one fold has learnt of selection, before floor and scale."""
+class FoldPropensityModel(Protocol):
+    """A propensity model fitted for one fold, before its estimates are clipped at the floor and scaled."""
 
     def table(self, x: FloatArray, n_items: int, n_jobs: int | None) -> FloatArray:
-        """Estimates for all pairs, (b, K, K); the sum over both orders where order is ignored."""
+        """Return the estimates for all pairs, (b, K, K); where display order is ignored, sums over both orders."""
         ...
 
     def at(self, x: FloatArray, first: IntArray, second: IntArray, n_items: int, n_jobs: int | None) -> FloatArray:
-        """Estimates for one pair of each context, (b,)."""
+        """Return the estimates for one pair of each context, (b,).
+
+        Parameters
+        ----------
+        x : ndarray, shape (b, p)
+            Features of the contexts.
+        first, second : ndarray of int, shape (b,)
+            Codes of the two items of each context's pair.
+        n_items : int
+            K.
+        n_jobs : int or None
+            Number of threads; None means all cores.
+        """
         ...
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class SharedSelection:
-    """P(any label | x), times the shares of the pairs: where no context has more than one labelled pair."""
+class PairChoicePropensity:
+    """P(any label | x) times the pair's share, for data with at most one labelled pair per context.
+
+    Attributes
+    ----------
+    shares : PairShares
+        P(the pair is the labelled one | x, some pair is labelled).
+    any_label : AnyLabelModel
+    ordered : bool
+        Whether display order matters.
+    """
 
     shares: PairShares
-    any_label: AnyLabel
+    any_label: AnyLabelModel
     ordered: bool
 
     def table(self, x: FloatArray, n_items: int, n_jobs: int | None) -> FloatArray:
-        """Estimates for all pairs, (b, K, K)."""
+        """Return the estimates for all pairs, (b, K, K)."""
         table = self.shares.table(x, n_jobs) * self.any_label.predict(x, n_jobs)[:, None, None]
         return table if self.ordered else table + np.swapaxes(table, 1, 2)
 
     def at(self, x: FloatArray, first: IntArray, second: IntArray, n_items: int, n_jobs: int | None) -> FloatArray:
-        """Estimates for one pair of each context, (b,)."""
-        return self.shares.at(x, first, second, n_jobs, not self.ordered) * self.any_label.predict(x, n_jobs)
+        """Return the estimates for one pair of each context, (b,).
+
+        Parameters
+        ----------
+        x : ndarray, shape (b, p)
+            Features of the contexts.
+        first, second : ndarray of int, shape (b,)
+            Codes of the two items of each context's pair.
+        n_items : int
+            K; not used, the shares know the items.
+        n_jobs : int or None
+            Number of threads; None means all cores.
+        """
+        share = self.shares.at(x, first, second, n_jobs, both_orders=not self.ordered)
+        return share * self.any_label.predict(x, n_jobs)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class BoostedSelection:
-    """A booster over rows [x, first, second].
+class BoostedPropensity:
+    """Propensities from a booster over rows [x, first, second].
 
     Attributes
     ----------
     booster : Booster, PairTrees or None
-        P(the pair is labelled | x, pair), prepared for all pairs or not; None where every pair is, or none.
-    any_label : AnyLabel or None
-        There where no context has more than one labelled pair: estimates are then shares of its probability.
+        P(the pair is labelled | x, pair), with or without its trees prepared for all pairs. None where the training
+        contexts have labels on all pairs or on none; every estimate is then one.
+    any_label : AnyLabelModel or None
+        Given for data with at most one labelled pair per context: the booster's estimates are then normalised to sum
+        to this model's probability in every context.
     ordered : bool
+        Whether display order matters.
     """
 
     booster: RowPredictor | PairTrees | None
-    any_label: AnyLabel | None
+    any_label: AnyLabelModel | None
     ordered: bool
 
     def table(self, x: FloatArray, n_items: int, n_jobs: int | None) -> FloatArray:
-        """Estimates for all pairs, (b, K, K)."""
+        """Return the estimates for all pairs, (b, K, K)."""
         if self.booster is None:
             return np.full((len(x), n_items, n_items), 1.0 if self.ordered else 2.0)
         table = predict_all_pairs(self.booster, x, n_items, n_jobs=n_jobs)[..., 0]
@@ -106,30 +161,46 @@ class BoostedSelection:
         return table if self.ordered else table + np.swapaxes(table, 1, 2)
 
     def at(self, x: FloatArray, first: IntArray, second: IntArray, n_items: int, n_jobs: int | None) -> FloatArray:
-        """Estimates for one pair of each context, (b,)."""
+        """Return the estimates for one pair of each context, (b,).
+
+        Parameters
+        ----------
+        x : ndarray, shape (b, p)
+            Features of the contexts.
+        first, second : ndarray of int, shape (b,)
+            Codes of the two items of each context's pair.
+        n_items : int
+            K.
+        n_jobs : int or None
+            Number of threads; None means all cores.
+        """
         if self.booster is None or self.any_label is not None:
-            return pair_entries(lambda own: self.table(own, n_items, n_jobs), x, first, second, n_items=n_items)
+            return pair_entries(lambda chunk: self.table(chunk, n_items, n_jobs), x, first, second, n_items=n_items)
         orders = [(first, second)] if self.ordered else [(first, second), (second, first)]
-        rows = (stack_rows(x, np.arange(len(x)), a, b) for a, b in orders)
+        stacks = (stack_rows(x, np.arange(len(x)), j, k) for j, k in orders)
         booster = self.booster.booster if isinstance(self.booster, PairTrees) else self.booster
-        return np.sum([booster.predict(both, num_threads=n_jobs or 0) for both in rows], axis=0)
+        return np.sum([booster.predict(rows, num_threads=n_jobs or 0) for rows in stacks], axis=0)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class EstimatedPairs:
-    """Cross-fitted propensities, floored and scaled as those of the labelled cells are.
+class CrossFittedPairPropensity:
+    """Cross-fitted propensities of all pairs, clipped at the floor and scaled like those of the labelled cells.
 
     Attributes
     ----------
-    folds : tuple of FoldSelection
+    models : tuple of FoldPropensityModel
+        The model of each fold, trained on the contexts outside the fold.
     fold : ndarray of int, shape (n,)
+        Fold of each context.
     x : ndarray, shape (n, p)
+        Features of the contexts.
     floor, scale : ndarray, shape (K, K)
-        By pair; the scale is zero for pairs without a label.
+        Floor and scale of each pair; the scale is zero for a pair without a label.
     n_jobs : int or None
+        Number of threads; None means all cores.
     """
 
-    folds: tuple[FoldSelection, ...]
+    models: tuple[FoldPropensityModel, ...]
     fold: IntArray
     x: FloatArray
     floor: FloatArray
@@ -137,11 +208,11 @@ class EstimatedPairs:
     n_jobs: int | None
 
     def table(self, contexts: IntArray) -> FloatArray:
-        """Out-of-fold estimates of the contexts."""
+        """Return out-of-fold propensities of all pairs, (b, K, K), in b contexts."""
         n_items = len(self.floor)
-        made = np.empty((len(contexts), n_items, n_items))
-        for number, learnt in enumerate(self.folds):
-            here = np.flatnonzero(self.fold[contexts] == number)
-            if len(here):
-                made[here] = learnt.table(self.x[contexts[here]], n_items, self.n_jobs)
-        return np.maximum(made, self.floor) * self.scale
+        table = np.empty((len(contexts), n_items, n_items))
+        for fold, model in enumerate(self.models):
+            rows = np.flatnonzero(self.fold[contexts] == fold)
+            if len(rows):
+                table[rows] = model.table(self.x[contexts[rows]], n_items, self.n_jobs)
+        return np.maximum(table, self.floor) * self.scale

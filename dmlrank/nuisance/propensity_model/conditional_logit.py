@@ -1,4 +1,4 @@
-"""A conditional logit of the pair that a context shows: effects of the items on both places, smooth in the context."""
+"""Conditional logit for the pair that a context shows, with effects of the items that are smooth in the features."""
 
 from __future__ import annotations
 
@@ -14,30 +14,32 @@ from ..all_pairs.predict import distinct_rows
 from ..smooth.minimise import PenalisedSearch
 from ..training_rows import LabelledRows
 
-# How an item's two places differ hardly varies with the context unless the data say so: prior precision relative to
-# that of how often the item is shown.
-_PLACE = 10.0
-# How often an item is shown on average is nearly free, relative to the ridge of its curves.
-_LEVEL = 0.1
-# Doubles in an array of rows x items.
-_CHUNK = 250_000
-# Multiplications in a product over all rows from which threads pay.
-_LARGE = 100_000_000
+# Prior precision of the place effects w relative to that of the item effects u: whether an item is shown first or
+# second hardly varies with the context unless the data say so.
+_PLACE_PRECISION = 10.0
+# Prior precision of the constants relative to that of the curves: how often an item is shown on average is nearly free.
+_CONSTANT_PRECISION = 0.1
+# Numbers in an array of rows x items that is computed at a time.
+_CHUNK_SIZE = 250_000
+# Multiplications in a product over all rows from which more than one thread pays.
+_PARALLEL_FROM = 100_000_000
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PairChoiceEffects:
-    r"""Shares of the ordered pairs among what is shown in a context.
+    r"""Probability of every ordered pair to be the one that a context shows.
 
     .. math:: \rho_{jk}(x) = \frac{\bar\rho_{jk} e^{a_j(x) + b_k(x)}}
               {\sum_{l \ne m} \bar\rho_{lm} e^{a_l(x) + b_m(x)}}
 
+    These probabilities are called shares, because they are the pairs' shares among the pairs shown.
+
     Attributes
     ----------
     share : ndarray, shape (K, K)
-        rho bar, positive off the diagonal and zero on it.
+        Overall shares rho bar, positive off the diagonal and zero on it.
     first, second : ndarray, shape (1 + q, K)
-        Coefficients of a and b in a constant and the smooth columns.
+        Coefficients of a (items shown first) and of b (items shown second) in a constant and the q smooth columns.
     """
 
     share: FloatArray
@@ -46,43 +48,50 @@ class PairChoiceEffects:
 
     @property
     def importance(self) -> FloatArray:
-        """How much each smooth column moves the shares, (q,)."""
+        """Sum of the squared coefficients of each smooth column, (q,)."""
         return np.asarray((np.square(self.first[1:]) + np.square(self.second[1:])).sum(axis=1))
 
     def loss(self, rows: LabelledRows) -> float:
-        """Minus the log of the shares of the pairs shown."""
+        """Return the log-loss: minus the sum of the log shares of the pairs shown."""
         return -float(self.log_at(rows.columns, rows.first, rows.second).sum())
 
     def log_at(self, columns: FloatArray, first: IntArray, second: IntArray, row: IntArray | None = None) -> FloatArray:
-        """Logs of the shares of given pairs, (r,), in the contexts with columns (r, q).
+        """Return the log shares of r ordered pairs, (r,).
 
-        With ``row``, (r,), the columns are those of n contexts, (n, q), and it says which context each pair is of.
+        Parameters
+        ----------
+        columns : ndarray, shape (n, q)
+            Smooth columns of n contexts.
+        first, second : ndarray of int, shape (r,)
+            Codes of the items of each pair.
+        row : ndarray of int, shape (r,), optional
+            The context of each pair. By default pair i belongs to context i, with r = n.
         """
-        a, b = self._places(columns)
+        a, b = self._item_effects(columns)
         row = np.arange(len(columns)) if row is None else row
-        seen = a[row, first] + b[row, second] + np.log(self.share[first, second])
-        a, b, top = _grown(a, b)
-        total = top + np.log(_positive((product(a, self.share) * b).sum(axis=1)))
-        return np.asarray(seen - total[row])
+        score = a[row, first] + b[row, second] + np.log(self.share[first, second])
+        a, b, maxima = _exponentials(a, b)
+        log_total = maxima + np.log(_at_least_tiny((product(a, self.share) * b).sum(axis=1)))
+        return np.asarray(score - log_total[row])
 
     def table(self, columns: FloatArray) -> FloatArray:
-        """Shares of all pairs, (n, K, K), up to a factor of each context's own."""
-        a, b, _ = _grown(*self._places(columns))
+        """Return unnormalised shares of all pairs, (n, K, K): each context has a factor of its own."""
+        a, b, _ = _exponentials(*self._item_effects(columns))
         return np.asarray(a[:, :, None] * b[:, None, :] * self.share)
 
-    def _places(self, columns: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """a and b, (n, K)."""
+    def _item_effects(self, columns: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return the effects a and b of all items, (n, K) each."""
         return product(columns, self.first[1:]) + self.first[0], product(columns, self.second[1:]) + self.second[0]
 
 
-def _grown(a: FloatArray, b: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Exponentials relative to the largest of every row, and the sum of the two largest, (n,)."""
-    top_a, top_b = a.max(axis=1), b.max(axis=1)
-    return np.exp(a - top_a[:, None]), np.exp(b - top_b[:, None]), top_a + top_b
+def _exponentials(a: FloatArray, b: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Return exp(a - max a) and exp(b - max b) by row, and max a + max b, (n,)."""
+    max_a, max_b = a.max(axis=1), b.max(axis=1)
+    return np.exp(a - max_a[:, None]), np.exp(b - max_b[:, None]), max_a + max_b
 
 
 def pair_shares(first: IntArray, second: IntArray, n_items: int, prior: float) -> FloatArray:
-    """Shares of the ordered pairs, (K, K), drawn towards products of their items' shares.
+    """Estimate the overall shares of the ordered pairs, (K, K), shrunk to products of their items' shares.
 
     Parameters
     ----------
@@ -91,7 +100,7 @@ def pair_shares(first: IntArray, second: IntArray, n_items: int, prior: float) -
     n_items : int
         K.
     prior : float
-        What the products count for, in pairs shown per ordered pair.
+        Weight of the products, as a number of additional observations per ordered pair.
 
     Examples
     --------
@@ -102,19 +111,44 @@ def pair_shares(first: IntArray, second: IntArray, n_items: int, prior: float) -
     """
     count = np.zeros((n_items, n_items))
     np.add.at(count, (first, second), 1.0)
-    # Half a pair more for every item and place: one that has never been shown may be.
-    product = np.outer(count.sum(axis=1) + 0.5, count.sum(axis=0) + 0.5)
-    np.fill_diagonal(product, 0.0)
-    count += prior * n_items * (n_items - 1) * product / product.sum()
+    # Half an observation is added for every item and place, so that a pair that was never shown has a positive share.
+    independent = np.outer(count.sum(axis=1) + 0.5, count.sum(axis=0) + 0.5)
+    np.fill_diagonal(independent, 0.0)
+    count += prior * n_items * (n_items - 1) * independent / independent.sum()
     return np.asarray(count / count.sum())
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PairChoiceLikelihood:
-    """The log-likelihood of the pairs shown as a function of how often items are shown, u, and of their places, w.
+    """The log-likelihood of the pairs shown, as a function of item effects u and place effects w.
 
-    a = u + w and b = u - w; the flat vector is (1 + q, 2 K), u before w. The overall shares hold how often items are
-    shown already, but means over contexts are not the shares of a mean context: constants make up for this.
+    The effects of the two places are a = u + w and b = u - w. The search works on a flat vector of the coefficients
+    (1 + q, 2 K), those of u before those of w. The overall shares already say how often items are shown. The
+    constants are still needed, because a mean of shares over contexts is not the share in a mean context.
+
+    Attributes
+    ----------
+    columns : ndarray, shape (d, 1 + q)
+        Distinct rows of a constant and the smooth columns.
+    count : ndarray, shape (d,)
+        Number of training rows with these columns.
+    gradient_of_shown : ndarray, shape (1 + q, 2 K)
+        Sums of the columns over the pairs shown: the gradient of the part of the log-likelihood that is linear in the
+        coefficients.
+    log_share : float
+        Sum of the logs of the overall shares of the pairs shown.
+    share : ndarray, shape (K, K)
+        Overall shares, which hold where all effects are zero.
+    penalty : ndarray, shape (2 K (1 + q),)
+        Prior precision of every coefficient, relative to the ridge.
+    precision : ndarray, shape (2 K (1 + q),)
+        Approximate information of the rows about every coefficient, which scales the steps of the search.
+    n_threads : int
+        Number of threads for a large likelihood.
+    chunk_size : int
+        Numbers in an array of rows x 2 K items that is computed at a time.
+    parallel_from : int
+        Multiplications in a product over all rows from which more than one thread is used.
 
     References
     ----------
@@ -123,88 +157,127 @@ class PairChoiceLikelihood:
 
     columns: FloatArray
     count: FloatArray
-    shown: FloatArray
+    gradient_of_shown: FloatArray
     log_share: float
     share: FloatArray
     penalty: FloatArray
     precision: FloatArray
-    workers: int
+    n_threads: int
+    chunk_size: int = _CHUNK_SIZE
+    parallel_from: int = _PARALLEL_FROM
 
     @classmethod
-    def of(cls, rows: LabelledRows, share: FloatArray, workers: int = 1) -> PairChoiceLikelihood:
-        """Of rows that each show one pair; ``share``, (K, K), is what pairs have where effects are zero.
+    def of(
+        cls,
+        rows: LabelledRows,
+        share: FloatArray,
+        n_threads: int = 1,
+        *,
+        chunk_size: int = _CHUNK_SIZE,
+        parallel_from: int = _PARALLEL_FROM,
+    ) -> PairChoiceLikelihood:
+        """Build the likelihood of rows that show one pair each.
 
-        The sum over all pairs is taken once for rows with equal columns, by ``workers`` threads.
+        Rows with equal columns share one sum over all pairs.
+
+        Parameters
+        ----------
+        rows : LabelledRows
+            Smooth columns of the contexts and the pair that each shows.
+        share : ndarray, shape (K, K)
+            Overall shares, which hold where all effects are zero.
+        n_threads : int
+            Number of threads for a large likelihood.
+        chunk_size : int
+            Numbers in an array of rows x 2 K items that is computed at a time.
+        parallel_from : int
+            Multiplications in a product over all rows from which more than one thread is used.
         """
         columns, n_items = np.hstack([np.ones((len(rows), 1)), rows.columns]), len(share)
         penalty = np.ones((columns.shape[1], 2 * n_items))
-        penalty[0] = _LEVEL
-        penalty[:, n_items:] *= _PLACE
+        penalty[0] = _CONSTANT_PRECISION
+        penalty[:, n_items:] *= _PLACE_PRECISION
         rate = share.sum(axis=0) + share.sum(axis=1)
         precision = np.square(columns).sum(axis=0)[:, None] * np.tile(rate * (1 - rate / 2), 2)
         first, second = (_sums_by_item(columns, items, n_items) for items in (rows.first, rows.second))
-        log_share = float(np.log(share[rows.first, rows.second]).sum())
         distinct, place = distinct_rows(columns)
         return cls(
             columns[distinct],
             np.bincount(place, minlength=len(distinct)).astype(float),
             np.hstack([first + second, first - second]),
-            log_share,
+            float(np.log(share[rows.first, rows.second]).sum()),
             share,
             penalty.reshape(-1),
             precision.reshape(-1) + 1e-3,
-            workers,
+            n_threads,
+            chunk_size,
+            parallel_from,
         )
 
-    def search(self, ridge: float, start: FloatArray | None = None) -> PenalisedSearch:
-        """A search for the effects, from those of an earlier one; ``ridge`` is a prior precision in pairs shown."""
+    def search(
+        self, ridge: float, start: FloatArray | None = None, *, tolerance: float | None = None
+    ) -> PenalisedSearch:
+        """Begin a search for the most likely effects under a ridge penalty.
+
+        Parameters
+        ----------
+        ridge : float
+            Prior precision of the coefficients, in observations.
+        start : ndarray, shape (2 K (1 + q),), optional
+            Coefficients to start from; zeros by default.
+        tolerance : float, optional
+            Decrease of the penalised loss that a further step has to promise; by default that of
+            :class:`.PenalisedSearch`.
+        """
         penalty = ridge * self.penalty
-        return PenalisedSearch(self.loss, penalty, 1 / np.sqrt(self.precision + penalty), start)
+        unit = 1 / np.sqrt(self.precision + penalty)
+        return PenalisedSearch(self.loss, penalty, unit, start, tolerance=tolerance)
 
     def effects(self, flat: FloatArray) -> PairChoiceEffects:
-        """The flat vector's parts under their names."""
+        """Return the effects whose coefficients the flat vector holds."""
         u, w = np.hsplit(flat.reshape(-1, 2 * len(self.share)), 2)
         return PairChoiceEffects(self.share, u + w, u - w)
 
     def loss(self, flat: FloatArray) -> tuple[float, FloatArray]:
-        """Minus the log-likelihood, and its gradient."""
-        coefficients = flat.reshape(self.shown.shape)
-        value, gradient = -float((coefficients * self.shown).sum()) - self.log_share, -self.shown
-        step = max(1, _CHUNK // (2 * len(self.share)))
+        """Return minus the log-likelihood, and its gradient, at the coefficients of the flat vector."""
+        coefficients = flat.reshape(self.gradient_of_shown.shape)
+        value = -float((coefficients * self.gradient_of_shown).sum()) - self.log_share
+        gradient = -self.gradient_of_shown
+        step = max(1, self.chunk_size // (2 * len(self.share)))
         starts = range(0, len(self.columns), step)
 
-        def part(start: int) -> tuple[float, FloatArray]:
+        def log_sums(start: int) -> tuple[float, FloatArray]:
             return self._log_sums(slice(start, start + step), coefficients)
 
-        large = self.columns.size * self.shown.shape[1] >= _LARGE
-        for own, slope in in_order(part, starts, self.workers if large else 1):
-            value += own
+        is_large = self.columns.size * self.gradient_of_shown.shape[1] >= self.parallel_from
+        for log_sum, slope in in_order(log_sums, starts, self.n_threads if is_large else 1):
+            value += log_sum
             gradient += slope
         return value, gradient.reshape(-1)
 
     def _log_sums(self, rows: slice, coefficients: FloatArray) -> tuple[float, FloatArray]:
-        """Logs of the sums over all pairs, added over some rows, and their gradient, (1 + q, 2 K)."""
+        """Return the log of the sum over all pairs, added up over ``rows``, and its gradient, (1 + q, 2 K)."""
         columns, count = self.columns[rows], self.count[rows]
         u, w = np.hsplit(product(columns, coefficients), 2)
-        a, b, top = _grown(u + w, u - w)
+        a, b, maxima = _exponentials(u + w, u - w)
         as_first = a * product(b, self.share.T)
         as_second = b * product(a, self.share)
-        total = _positive(as_first.sum(axis=1))
+        total = _at_least_tiny(as_first.sum(axis=1))
         weight = (count / total)[:, None]
         as_first *= weight
         as_second *= weight
         slope = np.hstack([as_first + as_second, as_first - as_second])
-        return float(count @ (np.log(total) + top)), gathered(columns, slope)
+        return float(count @ (np.log(total) + maxima)), gathered(columns, slope)
 
 
 def _sums_by_item(columns: FloatArray, items: IntArray, n_items: int) -> FloatArray:
-    """Sums of the rows of each item, (q, K)."""
-    order = np.argsort(items, kind="stable")
-    bounds = np.searchsorted(items[order], np.arange(n_items + 1))
-    parts = [columns[order[begin:end]].sum(axis=0) for begin, end in pairwise(bounds)]
-    return np.stack(parts, axis=1)
+    """Return the sums of ``columns``, (r, q), over the rows of each item, (q, K)."""
+    by_item = np.argsort(items, kind="stable")
+    bounds = np.searchsorted(items[by_item], np.arange(n_items + 1))
+    sums = [columns[by_item[start:stop]].sum(axis=0) for start, stop in pairwise(bounds)]
+    return np.stack(sums, axis=1)
 
 
-def _positive(total: FloatArray) -> FloatArray:
-    """Sums that a search's far-off point may have let underflow."""
+def _at_least_tiny(total: FloatArray) -> FloatArray:
+    """Replace zeros by the smallest positive number: far from the optimum the sums can underflow."""
     return np.maximum(total, np.finfo(float).tiny)

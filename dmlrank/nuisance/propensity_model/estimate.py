@@ -1,9 +1,10 @@
-"""Estimated propensities pi of the labelled cells: cross-fitted, or the marginal rates of the pairs."""
+"""Estimates of the propensities of the labelled cells: cross-fitted models, or the labelling rates of the pairs."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import TypeAlias
 
 import lightgbm as lgb
 import numpy as np
@@ -24,18 +25,23 @@ from ..boosting.train import (
 from ..boosting.tuning import Tune
 from ..training_rows import Folds, PairRows, TrainingRows, ordered_cells
 from .all_pairs import (
-    AnyLabel,
-    BoostedSelection,
-    EstimatedPairs,
-    FoldSelection,
-    GivenPairs,
+    AnyLabelModel,
+    BoostedPropensity,
+    CrossFittedPairPropensity,
+    FoldPropensityModel,
+    PairChoicePropensity,
     PairPropensity,
-    SharedSelection,
+    TabulatedPairPropensity,
 )
 from .floor_and_scale import FloorAndScale
-from .pair_choice import PairShares, fit_pair_shares
+from .pair_choice import fit_pair_shares
 
+# Unlabelled pairs drawn for every labelled cell of a context.
 NEGATIVES_PER_POSITIVE = 10
+
+# Trains a booster on rows with a specification, a generator and, where they are selected already, settings:
+# see `train_booster`.
+BoosterTrainer: TypeAlias = Callable[[BinnedRows, BoosterSpec, np.random.Generator, Settings | None], lgb.Booster]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -45,12 +51,13 @@ class Propensity:
     Attributes
     ----------
     cells : ndarray, shape (m,)
+        Propensity of each labelled cell.
     how : str
-        ``"estimated"``, ``"marginal"`` or ``"given"``.
+        Where the propensities come from: ``"estimated"``, ``"marginal"`` or ``"given"``.
     n_floored : int
-        Cells whose estimate was raised to the floor.
+        Number of cells whose estimate was raised to the floor.
     pairs : PairPropensity or None
-        Those of all pairs; None where only those of labelled cells are known.
+        Propensities of all pairs; None where only those of the labelled cells are known.
     """
 
     cells: FloatArray
@@ -60,10 +67,11 @@ class Propensity:
 
 
 def marginal_propensity(data: PreferenceData) -> Propensity:
-    """Pair frequencies: right when pairs were drawn without looking at the prompt."""
+    """Return each pair's labelling rate as its propensity: right where pairs were drawn regardless of the context."""
     rates = data.pair_counts() / data.n_contexts
-    every = rates if data.ordered else rates + rates.T
-    return Propensity(rates[data.cells.first, data.cells.second], "marginal", pairs=GivenPairs(every[None]))
+    pair_rates = rates if data.ordered else rates + rates.T
+    pairs = TabulatedPairPropensity(pair_rates[None])
+    return Propensity(rates[data.cells.first, data.cells.second], "marginal", pairs=pairs)
 
 
 def estimate_propensity(
@@ -73,159 +81,259 @@ def estimate_propensity(
     *,
     tune: Tune,
     n_jobs: int | None,
+    train: BoosterTrainer = train_booster,
 ) -> Propensity:
-    """Cross-fitted propensities, normalised, floored and scaled, in this order.
+    """Estimate the propensities by cross-fitting, then clip them at the floor and scale them.
 
-    Where no context has more than one labelled pair, they are P(any label | x) times the pair's share in what is shown,
-    which is learnt by smooth effects of the items and boosted trees (:func:`.pair_choice.fit_pair_shares`).
-    Elsewhere, and with a ``tune`` of the user's own, one binary booster per fold tells labelled cells from sampled
-    unlabelled ones [P app:nuisances], normalised over pairs where contexts have one. All estimates are then floored
-    and scaled, see :class:`.floor_and_scale.FloorAndScale`. Where order does not matter, the sum over both orders is
-    the expected number of labelled orders.
+    Where no context has more than one labelled pair, the propensity is P(any label | x) times the pair's share among
+    the pairs shown. Smooth effects of the items and boosted trees learn the shares
+    (:func:`.pair_choice.fit_pair_shares`). Elsewhere, and with a ``tune`` of the user's own, one binary booster per
+    fold tells labelled cells from a sample of unlabelled pairs [P app:nuisances]; where no context has more than one
+    labelled pair, its estimates are normalised over the pairs. :class:`.floor_and_scale.FloorAndScale` describes floor
+    and scale. Where display order does not matter, the sum over both orders is the expected number of labelled orders.
 
     Parameters
     ----------
     data : PreferenceData
     folds : Folds
     seeds : list of SeedSequence
-        One per fold.
-    tune, n_jobs
-        See :class:`dmlrank.nuisance.boosting.train.BoosterSpec`.
+        One seed per fold.
+    tune : {"cv", "random"}, RandomSearch, mapping or None
+        How the hyperparameters are selected, see :class:`dmlrank.nuisance.boosting.train.BoosterSpec`.
+    n_jobs : int or None
+        Number of threads; None means all cores.
+    train : callable, optional
+        Trains one booster, as :func:`dmlrank.nuisance.boosting.train.train_booster` does.
     """
     if data.x.shape[1] == 0:
         return marginal_propensity(data)
     rngs = [np.random.default_rng(seed) for seed in seeds]
-    estimates, learnt = np.empty(len(data.cells)), list[FoldSelection]()
-    for held_out, selection in enumerate(_selections(data, folds, rngs, tune, n_jobs)):
-        here = folds.fold[data.cells.context] == held_out
-        first, second = (items[here] for items in data.cells.shown)
-        estimates[here] = selection.at(data.x[data.cells.context[here]], first, second, data.n_items, n_jobs)
-        learnt.append(selection)
+    models = _fit_models(data, folds, rngs, BoosterSpec(None, data.n_items, tune, n_jobs), train)
+    estimates = np.empty(len(data.cells))
+    for fold, model in enumerate(models):
+        held_out = folds.fold[data.cells.context] == fold
+        first, second = (items[held_out] for items in data.cells.shown)
+        estimates[held_out] = model.at(data.x[data.cells.context[held_out]], first, second, data.n_items, n_jobs)
     rule = FloorAndScale.of(estimates, data)
     floor, scale = rule.of_pairs(data.ordered)
-    every = EstimatedPairs(tuple(learnt), folds.fold, data.x, floor, scale, n_jobs)
-    return replace(floored_and_scaled(estimates, data, rule), pairs=every)
+    pairs = CrossFittedPairPropensity(tuple(models), folds.fold, data.x, floor, scale, n_jobs)
+    return replace(floored_and_scaled(estimates, data, rule), pairs=pairs)
 
 
 def floored_and_scaled(estimates: FloatArray, data: PreferenceData, rule: FloorAndScale | None = None) -> Propensity:
-    """Estimates at the labelled cells, (m,), floored at a tenth of their pair's own rate and scaled pair by pair."""
+    """Apply floor and scale to estimates at the labelled cells, (m,); the estimates determine the rule by default."""
     rule = rule or FloorAndScale.of(estimates, data)
     cells, n_floored = rule.at_cells(estimates, data.cells)
     return Propensity(cells, "estimated", n_floored)
 
 
-def _selections(
-    data: PreferenceData, folds: Folds, rngs: list[np.random.Generator], tune: Tune, n_jobs: int | None
-) -> list[FoldSelection]:
-    """What each fold learns."""
+def _fit_models(
+    data: PreferenceData,
+    folds: Folds,
+    rngs: list[np.random.Generator],
+    spec: BoosterSpec,
+    train: BoosterTrainer,
+) -> list[FoldPropensityModel]:
+    """Fit the propensity model of each fold.
+
+    Parameters
+    ----------
+    data : PreferenceData
+    folds : Folds
+    rngs : list of Generator
+        One generator per fold.
+    spec : BoosterSpec
+        Specification of a booster for pairs.
+    train : callable
+        Trains one booster.
+    """
     if not _one_pair_per_context(data.cells):
-        return [BoostedSelection(b, None, data.ordered) for b in pair_boosters(data, folds, rngs, tune, n_jobs)]
-    made: list[FoldSelection] = []
-    if tune == "cv":
-        learnt: Sequence[PairShares | lgb.Booster | None] = fit_pair_shares(data, folds.fold, rngs, n_jobs)
-    else:
-        learnt = pair_boosters(data, folds, rngs, tune, n_jobs)
-    for own, any_label in zip(learnt, _any_label(data, folds, rngs, tune, n_jobs), strict=True):
-        if isinstance(own, PairShares):
-            made.append(SharedSelection(own, any_label, data.ordered))
-        elif own is None:
-            made.append(BoostedSelection(None, None, data.ordered))
-        else:
-            made.append(BoostedSelection(PairTrees.of(own, data.n_items), any_label, data.ordered))
-    return made
+        boosters = pair_boosters(data, folds, rngs, spec, train)
+        return [BoostedPropensity(booster, None, data.ordered) for booster in boosters]
+    if spec.tune == "cv":
+        shares = fit_pair_shares(data, folds.fold, rngs, spec.n_jobs)
+        any_label = _any_label_models(data, folds, rngs, spec, train)
+        return [PairChoicePropensity(*models, data.ordered) for models in zip(shares, any_label, strict=True)]
+    boosters = pair_boosters(data, folds, rngs, spec, train)
+    any_label = _any_label_models(data, folds, rngs, spec, train)
+    return [
+        BoostedPropensity(None, None, data.ordered)
+        if booster is None
+        else BoostedPropensity(PairTrees.of(booster, data.n_items), any_label_model, data.ordered)
+        for booster, any_label_model in zip(boosters, any_label, strict=True)
+    ]
 
 
 def pair_boosters(
-    data: PreferenceData, folds: Folds, rngs: list[np.random.Generator], tune: Tune, n_jobs: int | None
+    data: PreferenceData,
+    folds: Folds,
+    rngs: list[np.random.Generator],
+    spec: BoosterSpec,
+    train: BoosterTrainer = train_booster,
 ) -> list[lgb.Booster | None]:
-    """P(the pair is labelled | x, pair) by fold; None where every pair of the training contexts is."""
-    rows = BinnedRows.of_pairs(selection_rows(data, rngs[0]), data.x, tune)
-    return _boosters(rows, folds, BoosterSpec(None, data.n_items, tune, n_jobs), rngs)
+    """Train a booster per fold for P(the pair is labelled | x, pair).
+
+    Parameters
+    ----------
+    data : PreferenceData
+    folds : Folds
+    rngs : list of Generator
+        One generator per fold.
+    spec : BoosterSpec
+        Specification of a binary booster with items.
+    train : callable, optional
+        Trains one booster, as :func:`dmlrank.nuisance.boosting.train.train_booster` does.
+
+    Returns
+    -------
+    list of Booster or None
+        None where the training contexts have labels on all pairs or on none.
+    """
+    rows = BinnedRows.of_pairs(selection_rows(data, rngs[0]), data.x, spec.tune)
+    return boosters_by_fold(rows, folds, spec, rngs, train)
 
 
-def _any_label(
-    data: PreferenceData, folds: Folds, rngs: list[np.random.Generator], tune: Tune, n_jobs: int | None
-) -> list[AnyLabel]:
-    """P(any label | x) by fold; one where every context has a label."""
-    labelled = np.zeros(data.n_contexts, dtype=np.intp)
-    labelled[data.cells.context] = 1
-    share = float(labelled.mean())
-    if labelled.all():
-        return [AnyLabel(1.0)] * len(rngs)
+def _any_label_models(
+    data: PreferenceData,
+    folds: Folds,
+    rngs: list[np.random.Generator],
+    spec: BoosterSpec,
+    train: BoosterTrainer,
+) -> list[AnyLabelModel]:
+    """Fit P(any label | x) for each fold; the constant one where every context has a label.
+
+    Parameters
+    ----------
+    data : PreferenceData
+    folds : Folds
+    rngs : list of Generator
+        One generator per fold.
+    spec : BoosterSpec
+        Specification of a booster for pairs, whose items do not take part here.
+    train : callable
+        Trains one booster.
+    """
+    is_labelled = np.zeros(data.n_contexts, dtype=np.intp)
+    is_labelled[data.cells.context] = 1
+    share = float(is_labelled.mean())
+    if is_labelled.all():
+        return [AnyLabelModel(1.0)] * len(rngs)
     contexts = np.argsort(data.seed_order)
-    rows = TrainingRows(data.x[contexts], labelled[contexts], np.ones(len(contexts)), contexts)
-    boosters = _boosters(BinnedRows.of(rows, None, tune), folds, BoosterSpec(None, None, tune, n_jobs), rngs)
-    return [AnyLabel(share, booster) for booster in boosters]
+    rows = TrainingRows(data.x[contexts], is_labelled[contexts], np.ones(len(contexts)), contexts)
+    binned = BinnedRows.of(rows, None, spec.tune)
+    boosters = boosters_by_fold(binned, folds, replace(spec, n_items=None), rngs, train)
+    return [AnyLabelModel(share, booster) for booster in boosters]
 
 
-def _boosters(
-    rows: BinnedRows, folds: Folds, spec: BoosterSpec, rngs: list[np.random.Generator]
+def boosters_by_fold(
+    rows: BinnedRows,
+    folds: Folds,
+    spec: BoosterSpec,
+    rngs: list[np.random.Generator],
+    train: BoosterTrainer = train_booster,
 ) -> list[lgb.Booster | None]:
-    """A booster per fold, trained on the rows of contexts (their units) outside it; None where these are all alike.
+    """Train a booster for each fold on the rows of the contexts outside it.
 
-    All folds share one binning. Our own configurations are compared once, for all folds, and where rows are many so
-    are those of a search: by rows outside the first fold.
+    All folds share the bins of the rows. The package's own configurations are compared once for all folds, on the rows
+    outside the first fold that can be trained. With many rows, so are the configurations of a random search.
+
+    Parameters
+    ----------
+    rows : BinnedRows
+        Rows of all contexts; the unit of a row is its context.
+    folds : Folds
+    spec : BoosterSpec
+    rngs : list of Generator
+        One generator per fold.
+    train : callable, optional
+        Trains one booster, as :func:`dmlrank.nuisance.boosting.train.train_booster` does.
+
+    Returns
+    -------
+    list of Booster or None
+        None for a fold outside which all rows have the same label.
     """
     fold = folds.fold[rows.unit]
     binned = replace(rows, unit=folds.unit[rows.unit])
-    different = [len(np.unique(rows.label[fold != held_out])) > 1 for held_out in range(len(rngs))]
+    can_train = [len(np.unique(rows.label[fold != held_out])) > 1 for held_out in range(len(rngs))]
     settings: Settings | None = None
-    # The rows of a fold that has been looked at already are not made again.
-    parts = dict[int, BinnedRows]()
-    if any(different):
-        first = different.index(True)
-        parts[first] = binned.only(fold != first)
-        if spec.tune == "cv" or a_sample_is_enough(parts[first], spec.tune):
-            settings = select_settings(parts[first], spec, rngs[first])
-    workers, each = workers_at(len(rows.label) * rows.n_features, len(rngs), spec.n_jobs)
-    own_spec = replace(spec, n_jobs=each)
+    # Gathering the training rows of a fold takes time: those that select the settings are used again for training.
+    training_rows = dict[int, BinnedRows]()
+    if any(can_train):
+        first = can_train.index(True)
+        training_rows[first] = binned.only(fold != first)
+        if spec.tune == "cv" or a_sample_is_enough(training_rows[first], spec.tune):
+            settings = select_settings(training_rows[first], spec, rngs[first])
+    workers, jobs_per_fold = workers_at(len(rows.label) * rows.n_features, len(rngs), spec.n_jobs)
+    fold_spec = replace(spec, n_jobs=jobs_per_fold)
 
-    def train(held_out: int) -> lgb.Booster | None:
-        if not different[held_out]:
+    def train_fold(held_out: int) -> lgb.Booster | None:
+        if not can_train[held_out]:
             return None
-        part = parts.pop(held_out) if held_out in parts else binned.only(fold != held_out)
-        return train_booster(part, own_spec, rngs[held_out], settings)
+        training = training_rows.pop(held_out) if held_out in training_rows else binned.only(fold != held_out)
+        return train(training, fold_spec, rngs[held_out], settings)
 
-    made = list[lgb.Booster | None]()
-    for booster in in_order(train, range(len(rngs)), workers):
-        made.append(booster)
-        report(len(made), len(rngs), "propensity, folds")
-    return made
+    boosters = list[lgb.Booster | None]()
+    for booster in in_order(train_fold, range(len(rngs)), workers):
+        boosters.append(booster)
+        report(len(boosters), len(rngs), "propensity, folds")
+    return boosters
 
 
 def _one_pair_per_context(cells: Cells) -> bool:
+    """Whether no context has more than one labelled cell."""
     return len(np.unique(cells.context)) == len(cells)
 
 
 def selection_rows(data: PreferenceData, rng: np.random.Generator) -> PairRows:
-    """Labelled cells, and sampled unlabelled pairs weighted to stand for all of them, context by context."""
+    """Return the labelled cells (label 1) and a sample of the unlabelled pairs (label 0), context by context.
+
+    The sampled pairs of a context are weighted to stand for all its unlabelled pairs.
+    """
     cells, n_items = data.cells, data.n_items
-    inside = ordered_cells(data, np.ones(data.n_contexts, dtype=bool))
-    n_labelled = np.bincount(cells.context[inside], minlength=data.n_contexts)
-    draws, pair = _draw_pairs(np.argsort(data.seed_order), n_labelled, n_items * (n_items - 1), rng)
-    # The diagonal is skipped: code q of a row of K - 1 opponents stands for item q, or q + 1 from the item itself on.
+    labelled = ordered_cells(data, np.ones(data.n_contexts, dtype=bool))
+    n_labelled = np.bincount(cells.context[labelled], minlength=data.n_contexts)
+    context, pair = _draw_pairs(np.argsort(data.seed_order), n_labelled, n_items * (n_items - 1), rng)
+    # A pair code is first x (K - 1) + opponent. The opponents of an item skip the item itself: code q stands for item
+    # q where q is below the item, and for item q + 1 from the item on.
     first, second = pair // (n_items - 1), pair % (n_items - 1)
     second = second + (second >= first)
-    key = (draws * n_items + first) * n_items + second
+    key = (context * n_items + first) * n_items + second
     shown_first, shown_second = cells.shown
-    free = ~np.isin(key, (cells.context * n_items + shown_first) * n_items + shown_second)
-    draws, first, second = draws[free], first[free], second[free]
-    n_free = n_items * (n_items - 1) - n_labelled
-    n_drawn = np.bincount(draws, minlength=data.n_contexts)
+    is_unlabelled = ~np.isin(key, (cells.context * n_items + shown_first) * n_items + shown_second)
+    context, first, second = context[is_unlabelled], first[is_unlabelled], second[is_unlabelled]
+    n_unlabelled = n_items * (n_items - 1) - n_labelled
+    n_drawn = np.bincount(context, minlength=data.n_contexts)
     return PairRows(
-        np.concatenate([cells.context[inside], draws]),
-        np.concatenate([shown_first[inside], first]),
-        np.concatenate([shown_second[inside], second]),
-        np.repeat([1, 0], [len(inside), len(draws)]),
-        np.concatenate([np.ones(len(inside)), n_free[draws] / n_drawn[draws]]),
+        np.concatenate([cells.context[labelled], context]),
+        np.concatenate([shown_first[labelled], first]),
+        np.concatenate([shown_second[labelled], second]),
+        np.repeat([1, 0], [len(labelled), len(context)]),
+        np.concatenate([np.ones(len(labelled)), n_unlabelled[context] / n_drawn[context]]),
     )
 
 
 def _draw_pairs(
     contexts: IntArray, n_labelled: IntArray, n_pairs: int, rng: np.random.Generator
 ) -> tuple[IntArray, IntArray]:
-    """Contexts and pair codes to stand for the unlabelled: every pair where they are few, else a sample."""
-    draws = NEGATIVES_PER_POSITIVE * np.maximum(1, n_labelled[contexts])
-    if draws.mean() >= n_pairs:
+    """Draw pairs that stand for the unlabelled ones: all pairs of a context where they are few, else a sample.
+
+    Parameters
+    ----------
+    contexts : ndarray of int, shape (n,)
+        The contexts, in the order in which pairs are drawn for them.
+    n_labelled : ndarray of int, shape (n,)
+        Number of labelled cells of each context, by its number.
+    n_pairs : int
+        Number of ordered pairs, K (K - 1).
+    rng : Generator
+
+    Returns
+    -------
+    ndarray of int, ndarray of int
+        Context and pair code of every draw; some of the pairs may be labelled.
+    """
+    n_draws = NEGATIVES_PER_POSITIVE * np.maximum(1, n_labelled[contexts])
+    if n_draws.mean() >= n_pairs:
         return np.repeat(contexts, n_pairs), np.tile(np.arange(n_pairs), len(contexts))
-    return np.repeat(contexts, draws), rng.integers(n_pairs, size=draws.sum())
+    return np.repeat(contexts, n_draws), rng.integers(n_pairs, size=n_draws.sum())

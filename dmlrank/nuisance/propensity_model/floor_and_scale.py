@@ -1,4 +1,4 @@
-"""Floor and scale of estimated propensities: no label weighs too much, and the mean weight of every pair is one."""
+"""Floor and scale of estimated propensities: they limit a label's weight and make the mean weight of a pair one."""
 
 from __future__ import annotations
 
@@ -8,22 +8,23 @@ import numpy as np
 
 from ...data.preferences import Cells, FloatArray, PreferenceData
 
-# An estimated propensity may fall to a tenth of its pair's own rate, so no label weighs more than ten of its kind.
+# The floor of a pair relative to its labelling rate: no label weighs more than ten labels of its pair do on average.
 _RELATIVE_FLOOR = 0.1
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FloorAndScale:
-    """What estimates are raised to and then multiplied by, pair by pair.
+    """A rule that raises estimated propensities to a floor and then multiplies them by a scale, pair by pair.
 
-    The floor is a tenth of the pair's own rate, the share of contexts in which it is labelled. The scale makes the mean
-    of S / pi over all contexts one.
+    The floor is a tenth of the pair's labelling rate, which is the share of contexts in which the pair is labelled.
+    The scale makes the mean of S / pi over all contexts one.
 
     Attributes
     ----------
     floor : ndarray, shape (K, K)
+        Smallest propensity of each ordered pair before scaling.
     scale : ndarray, shape (K, K)
-        Zero for pairs without a label.
+        Factor of each ordered pair; zero for a pair without a label.
 
     References
     ----------
@@ -35,7 +36,7 @@ class FloorAndScale:
 
     @classmethod
     def of(cls, estimates: FloatArray, data: PreferenceData) -> FloorAndScale:
-        """For estimates at the labelled cells, (m,)."""
+        """Derive the rule from estimates at the labelled cells, (m,)."""
         pair = data.cells.first * data.n_items + data.cells.second
         floor = _RELATIVE_FLOOR * (data.pair_counts() / data.n_contexts)
         inverse = 1 / np.maximum(estimates, floor.reshape(-1)[pair])
@@ -43,13 +44,13 @@ class FloorAndScale:
         return cls(floor, scale.reshape(floor.shape))
 
     def at_cells(self, estimates: FloatArray, cells: Cells) -> tuple[FloatArray, int]:
-        """Estimates at the labelled cells, (m,), floored and scaled, and how many were below the floor."""
+        """Return floored and scaled estimates at the labelled cells, (m,), and how many were below the floor."""
         floor = self.floor[cells.first, cells.second]
         scaled = np.maximum(estimates, floor) * self.scale[cells.first, cells.second]
         return scaled, int((estimates < floor).sum())
 
     def of_pairs(self, ordered: bool) -> tuple[FloatArray, FloatArray]:
-        """Floor and scale of all pairs, (K, K), for the sum over both orders of a pair unless order matters."""
+        """Return floor and scale of all pairs, (K, K) each; unless order matters, for sums over both orders."""
         if ordered:
             return self.floor, self.scale
         return self.floor + self.floor.T, self.scale + self.scale.T

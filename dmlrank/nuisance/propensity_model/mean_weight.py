@@ -12,7 +12,7 @@ from scipy.stats import norm
 
 from ..._utils.warning_collection import warn
 from ...data.preferences import FloatArray, IntArray, PreferenceData
-from .all_pairs import GivenPairs
+from .all_pairs import TabulatedPairPropensity
 from .estimate import Propensity
 
 # Levels of the test over all pairs and of that of single pairs (Bonferroni), and factors that are no cause for concern.
@@ -114,7 +114,7 @@ def mean_weights(data: PreferenceData, propensity: Propensity, unit: IntArray) -
     worth = total[seen] ** 2 / square[seen]
     steady = (labels[seen] >= _STEADY) & (worth > 0.9 * labels[seen])
     observed, expected = worth, worth * data.n_contexts / total[seen]
-    if isinstance(propensity.pairs, GivenPairs):
+    if isinstance(propensity.pairs, TabulatedPairPropensity):
         known, summed = _expected_labels(propensity.pairs.values, data.n_contexts)
         here = known[seen]
         steady |= here
@@ -125,7 +125,7 @@ def mean_weights(data: PreferenceData, propensity: Propensity, unit: IntArray) -
     by_unit = np.bincount(codes[cells.context], weights=weight * of_pair[pair], minlength=codes.max() + 1)
     spread = float(by_unit.var() * len(by_unit))
     overlap = max(1.0, spread / float(observed.sum()))
-    if steady.all() and isinstance(propensity.pairs, GivenPairs):
+    if steady.all() and isinstance(propensity.pairs, TabulatedPairPropensity):
         mean, variance = _cut_off(expected)
         error = np.sqrt(max(spread, float(variance.sum())))
         z = float((observed - mean).sum()) / error if error > 0 else 0.0

@@ -1,8 +1,8 @@
-"""Shares of the pairs that contexts show: a smooth conditional logit, then boosted trees on what it leaves."""
+"""Shares of the pairs among those that contexts show: a smooth conditional logit, refined by boosted trees."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import lightgbm as lgb
@@ -21,33 +21,34 @@ from ..boosting.early_stopping import (
     boost_together,
     booster_parameters,
 )
-from ..boosting.parameters import Settings
+from ..boosting.parameters import Parameter, Settings
 from ..boosting.train import thread_count, workers_at
 from ..smooth.basis import SmoothBasis
 from ..smooth.penalty import SELECTION_SAMPLE, FoldEffects, SmoothEffectsModel, TunedEffects, selection_cells, split
 from ..training_rows import FoldCells, labelled_cells, ordered_cells
 from .conditional_logit import PairChoiceEffects, PairChoiceLikelihood, pair_shares
 
-# Weights of the items' shares in those of their pairs that are tried, in labels per pair.
+# Values of `prior`, the weight of the products of item shares in the pair shares, that are tried.
 _PRIORS = (1.0, 3.0, 10.0, 30.0, 100.0, 300.0)
 # Prior precisions of the curves that are tried, from stiff to free.
 _RIDGES = (1000.0, 300.0, 100.0, 30.0, 10.0, 3.0, 1.0)
-# Pairs drawn as contrast to every pair shown.
+# Pairs drawn at random as a contrast to every pair shown.
 DRAWN_PER_SHOWN = 5
-# Numbers in the tables of all pairs that are held at a time.
-_CHUNK = 2_000_000
+# Numbers in the tables of all pairs that are computed at a time.
+_CHUNK_SIZE = 2_000_000
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PairShares:
-    """Shares of the ordered pairs among what one context shows, as one fold has learnt them.
+    """Model of one fold for the shares of the ordered pairs among those that one context shows.
 
     Attributes
     ----------
     basis : SmoothBasis
+        Computes the smooth columns of the effects from the features.
     effects : PairChoiceEffects
     trees : PairTrees or None
-        What their scores are multiplied by, as logs; None where trees did not help.
+        Boosted trees whose score is added to the log share of every pair; None where trees did not help.
     """
 
     basis: SmoothBasis
@@ -55,7 +56,7 @@ class PairShares:
     trees: PairTrees | None = None
 
     def table(self, x: FloatArray, n_jobs: int | None) -> FloatArray:
-        """Shares of all pairs, (n, K, K), that sum to one, in contexts with features ``x``, (n, p)."""
+        """Return the shares of all pairs, (n, K, K), which sum to one, in contexts with features ``x``, (n, p)."""
         shares = self.effects.table(self.basis.of(x))
         if self.trees is not None:
             n_items = shares.shape[1]
@@ -63,18 +64,30 @@ class PairShares:
         return np.asarray(shares / shares.sum(axis=(1, 2), keepdims=True))
 
     def at(
-        self, x: FloatArray, first: IntArray, second: IntArray, n_jobs: int | None, both_orders: bool = False
+        self, x: FloatArray, first: IntArray, second: IntArray, n_jobs: int | None, *, both_orders: bool = False
     ) -> FloatArray:
-        """Share of one pair in each context, (n,), or of its two orders together."""
+        """Return the share of one pair in each context, (n,).
+
+        Parameters
+        ----------
+        x : ndarray, shape (n, p)
+            Features of the contexts.
+        first, second : ndarray of int, shape (n,)
+            Codes of the two items of each context's pair.
+        n_jobs : int or None
+            Number of threads; None means all cores.
+        both_orders : bool
+            Whether to return the sum over both orders of the pair.
+        """
         if self.trees is not None:
             n_items = len(self.effects.share)
             return pair_entries(
-                lambda own: self.table(own, n_jobs), x, first, second, n_items=n_items, both_orders=both_orders
+                lambda chunk: self.table(chunk, n_jobs), x, first, second, n_items=n_items, both_orders=both_orders
             )
         if both_orders:
             row = np.tile(np.arange(len(x)), 2)
-            one, other = np.concatenate([first, second]), np.concatenate([second, first])
-            return np.exp(self.effects.log_at(self.basis.of(x), one, other, row)).reshape(2, -1).sum(axis=0)
+            j, k = np.concatenate([first, second]), np.concatenate([second, first])
+            return np.exp(self.effects.log_at(self.basis.of(x), j, k, row)).reshape(2, -1).sum(axis=0)
         return np.exp(self.effects.log_at(self.basis.of(x), first, second))
 
 
@@ -87,17 +100,32 @@ def pair_entries(
     n_items: int,
     both_orders: bool = False,
 ) -> FloatArray:
-    """Entries of a pair per context, or sums of both orders, of tables (b, K, K) made a few contexts at a time."""
-    made = np.empty(len(x))
-    step = max(1, _CHUNK // max(n_items**2, x.shape[1]))
-    for begin in range(0, len(x), step):
-        part = slice(begin, begin + step)
-        own = table(x[part])
-        at = np.arange(len(own))
-        made[part] = own[at, first[part], second[part]]
+    """Return one pair's entry of the table of all pairs for every context, (n,).
+
+    Parameters
+    ----------
+    table : callable
+        Returns the table of all pairs, (b, K, K), from the features of b contexts, (b, p). It is called for a few
+        contexts at a time to limit memory.
+    x : ndarray, shape (n, p)
+        Features of the contexts.
+    first, second : ndarray of int, shape (n,)
+        Codes of the two items of each context's pair.
+    n_items : int
+        K.
+    both_orders : bool
+        Whether to return the sum of the entries of both orders of the pair.
+    """
+    entries = np.empty(len(x))
+    step = max(1, _CHUNK_SIZE // max(n_items**2, x.shape[1]))
+    for start in range(0, len(x), step):
+        chunk = slice(start, start + step)
+        values = table(x[chunk])
+        row = np.arange(len(values))
+        entries[chunk] = values[row, first[chunk], second[chunk]]
         if both_orders:
-            made[part] += own[at, second[part], first[part]]
-    return made
+            entries[chunk] += values[row, second[chunk], first[chunk]]
+    return entries
 
 
 def fit_pair_shares(
@@ -108,59 +136,68 @@ def fit_pair_shares(
     *,
     selection_sample: int = SELECTION_SAMPLE,
 ) -> tuple[PairShares, ...]:
-    """One model per fold, each learnt from the labelled contexts outside it, of which each shows one pair.
+    """Fit one model per fold on the labelled contexts outside the fold, each of which shows one pair.
 
-    How far pairs are drawn towards their items, the penalty of the curves, and whether and how long to boost are
-    selected by the held-out folds, as for mu. The trees learn to tell the pairs shown from others that are drawn by
-    their overall shares, starting from what the effects say of both: what is left is the log of a ratio of densities,
-    and all rows have the same weight [Gutmann and Hyvarinen].
+    The held-out folds select, as for mu, how strongly pair shares are shrunk to products of item shares, the penalty
+    of the curves, whether trees are used and how many. The trees learn to tell the pairs shown from pairs that are
+    drawn by their overall shares. They start from the log-odds that the effects imply, so that they learn the log of
+    a ratio of densities, and all rows have the same weight [Gutmann and Hyvarinen].
 
     Parameters
     ----------
     data : PreferenceData
-        With features, and at most one labelled pair in a context.
+        Data with features and with at most one labelled pair in a context.
     fold : ndarray of int, shape (n,)
+        Fold of each context.
     rngs : sequence of Generator
-        One per fold.
+        One generator per fold.
     n_jobs : int, optional
-    selection_sample : int
-        With more labelled cells than these, one fold and a sample of this size select the hyperparameters.
+        Number of threads; all cores by default.
+    selection_sample : int, optional
+        With more labelled cells than this number, a sample of this size selects the hyperparameters for all folds,
+        with the first fold held out.
+
+    Returns
+    -------
+    tuple of PairShares
 
     References
     ----------
     Gutmann and Hyvarinen (2012), Noise-contrastive estimation of unnormalized statistical models.
     """
-    cells = _shown(data, fold)
-    chosen_by, trials = selection_cells(cells, len(rngs), rngs[0], sample_size=selection_sample)
-    prior, smooth = _select_effects(chosen_by, trials, n_jobs)
+    cells = shown_pairs(data, fold)
+    sample, trials = selection_cells(cells, len(rngs), rngs[0], sample_size=selection_sample)
+    prior, smooth = _select_effects(sample, trials, n_jobs)
     lgb_seeds = [int(rng.integers(2**31 - 1)) for rng in rngs]
-    contrast = _NoiseContrast.of(cells, prior, rngs[0], n_jobs)
-    settings, trained = _select_trees(contrast, smooth.fits, lgb_seeds, n_jobs)
+    contrast = NoiseContrast.of(cells, prior, rngs[0], n_jobs)
+    settings, path = _select_trees(contrast, smooth.fits, lgb_seeds, n_jobs)
     models = []
     for f in range(len(rngs)):
-        if chosen_by is cells:
-            fitted, booster = smooth.fits[f], trained.boosters[f] if settings.rounds else None
+        if sample is cells:
+            fold_effects, booster = smooth.fits[f], path.boosters[f] if settings.rounds else None
         else:
-            fitted = _fit_effects(cells, f, prior, smooth, n_jobs)
-            booster = _train(contrast, fitted, settings, lgb_seeds[f], n_jobs) if settings.rounds else None
+            fold_effects = _fit_effects(cells, f, prior, smooth, n_jobs)
+            booster = _train(contrast, fold_effects, settings, lgb_seeds[f], n_jobs) if settings.rounds else None
         trees = PairTrees.of(booster, data.n_items) if booster else None
-        models.append(PairShares(fitted.basis, fitted.effects, trees))
+        models.append(PairShares(fold_effects.basis, fold_effects.effects, trees))
         report(f + 1, len(rngs), "propensity, folds")
     return tuple(models)
 
 
-def _shown(data: PreferenceData, fold: IntArray) -> FoldCells:
-    """The labelled pairs in the order in which they were shown, as rows of one vote."""
+def shown_pairs(data: PreferenceData, fold: IntArray) -> FoldCells:
+    """Return the labelled pairs, in the display order in which they were shown, as rows of one vote each."""
     cells = labelled_cells(data, SmoothBasis.learn(data.x[np.argsort(data.seed_order)]), fold)
-    inside = ordered_cells(data, np.ones(data.n_contexts, dtype=bool))
-    first, second = (items[inside] for items in data.cells.shown)
-    one = np.ones(len(inside))
-    return replace(cells, rows=replace(cells.rows, first=first, second=second, y=one[:, None], weight=one))
+    labelled = ordered_cells(data, np.ones(data.n_contexts, dtype=bool))
+    first, second = (items[labelled] for items in data.cells.shown)
+    ones = np.ones(len(labelled))
+    return replace(cells, rows=replace(cells.rows, first=first, second=second, y=ones[:, None], weight=ones))
 
 
-def _model(prior: float, n_jobs: int | None) -> SmoothEffectsModel[PairChoiceEffects]:
+def smooth_effects_model(prior: float, n_jobs: int | None) -> SmoothEffectsModel[PairChoiceEffects]:
+    """Return the model of the smooth effects for a given ``prior``, see :func:`.conditional_logit.pair_shares`."""
+
     def problem(training: FoldCells) -> PairChoiceLikelihood:
-        return PairChoiceLikelihood.of(training.rows, _overall(training, prior), core_count(n_jobs))
+        return PairChoiceLikelihood.of(training.rows, _overall_shares(training, prior), core_count(n_jobs))
 
     return SmoothEffectsModel(problem, _RIDGES, "selection")
 
@@ -168,147 +205,236 @@ def _model(prior: float, n_jobs: int | None) -> SmoothEffectsModel[PairChoiceEff
 def _select_effects(
     cells: FoldCells, trials: range, n_jobs: int | None
 ) -> tuple[float, TunedEffects[PairChoiceEffects]]:
-    """How far pairs are drawn towards their items, and effects of the trial folds; flat where curves do not help."""
-    losses = {prior: _flat_loss(cells, trials, prior) for prior in _PRIORS}
+    """Select the prior of the pair shares, and fit effects on the trial folds; all zero where curves do not help."""
+    losses = {prior: _loss_without_effects(cells, trials, prior) for prior in _PRIORS}
     prior = min(_PRIORS, key=losses.__getitem__)
-    smooth = _model(prior, n_jobs).select(cells, trials)
+    smooth = smooth_effects_model(prior, n_jobs).select(cells, trials)
     if smooth.loss < losses[prior]:
         return prior, smooth
-    return prior, TunedEffects(losses[prior], np.inf, False, [_without_curves(cells, f, prior) for f in trials])
+    return prior, TunedEffects(losses[prior], np.inf, False, [_without_effects(cells, f, prior) for f in trials])
 
 
 def _fit_effects(
     cells: FoldCells, f: int, prior: float, smooth: TunedEffects[PairChoiceEffects], n_jobs: int | None
 ) -> FoldEffects[PairChoiceEffects]:
-    """Effects of one fold, with what a sample has selected."""
+    """Fit the effects of one fold with the hyperparameters that a sample has selected.
+
+    Parameters
+    ----------
+    cells : FoldCells
+        All labelled cells.
+    f : int
+        The fold.
+    prior : float
+        Weight of the products of item shares, see :func:`.conditional_logit.pair_shares`.
+    smooth : TunedEffects
+        Effects fitted on the sample, with the selected ridge; the ridge is infinite where all effects are zero.
+    n_jobs : int or None
+        Number of threads; None means all cores.
+    """
     if np.isinf(smooth.ridge):
-        return _without_curves(cells, f, prior)
-    return _model(prior, n_jobs).fit(cells, f, smooth.ridge, screened=smooth.screened, start=smooth.fits[0].flat)
+        return _without_effects(cells, f, prior)
+    model = smooth_effects_model(prior, n_jobs)
+    return model.fit(cells, f, smooth.ridge, screened=smooth.screened, start=smooth.fits[0].flat)
 
 
-def _without_curves(cells: FoldCells, f: int, prior: float) -> FoldEffects[PairChoiceEffects]:
-    training, held = split(cells, f)
-    none = np.zeros((1 + training.rows.columns.shape[1], cells.n_items))
-    return FoldEffects(training, held, PairChoiceEffects(_overall(training, prior), none, none), np.append(none, none))
+def _without_effects(cells: FoldCells, f: int, prior: float) -> FoldEffects[PairChoiceEffects]:
+    """Return effects of one fold that are all zero: the shares are the same in all contexts."""
+    training, held_out = split(cells, f)
+    zeros = np.zeros((1 + training.rows.columns.shape[1], cells.n_items))
+    effects = PairChoiceEffects(_overall_shares(training, prior), zeros, zeros)
+    return FoldEffects(training, held_out, effects, np.append(zeros, zeros))
 
 
-def _flat_loss(cells: FoldCells, trials: range, prior: float) -> float:
-    """Held-out log-loss of shares that are the same in all contexts."""
+def _loss_without_effects(cells: FoldCells, trials: range, prior: float) -> float:
+    """Return the held-out log-loss of shares that are the same in all contexts."""
     total = 0.0
     for f in trials:
         rows = cells.rows
-        training, held = cells.fold != f, cells.fold == f
+        training, held_out = cells.fold != f, cells.fold == f
         share = pair_shares(rows.first[training], rows.second[training], cells.n_items, prior)
-        total -= float(np.log(share[rows.first[held], rows.second[held]]).sum())
+        total -= float(np.log(share[rows.first[held_out], rows.second[held_out]]).sum())
     return total
 
 
-def _overall(cells: FoldCells, prior: float) -> FloatArray:
+def _overall_shares(cells: FoldCells, prior: float) -> FloatArray:
+    """Return the overall shares of the ordered pairs among those shown, (K, K)."""
     return pair_shares(cells.rows.first, cells.rows.second, cells.n_items, prior)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _NoiseContrast:
-    """Pairs shown, and pairs drawn by their overall shares in the same contexts, in LightGBM's bins.
+class NoiseContrast:
+    """Rows for boosters that tell pairs shown from pairs drawn at random in the same contexts.
 
     Attributes
     ----------
     dataset : lightgbm.Dataset
+        The rows [x, first, second] in bins.
     cell : ndarray of int, shape (r,)
-        Cell of each row.
+        Number of the labelled cell whose context a row has.
     first, second : ndarray of int, shape (r,)
-    shown : ndarray of int, shape (r,)
-        Whether the row is a pair shown.
+        The pair of each row.
+    is_shown : ndarray of int, shape (r,)
+        One for a pair shown, zero for a pair drawn by the overall shares.
     log_drawn : ndarray, shape (K, K)
-        Logs of how often each pair is drawn for a context.
+        Logs of the expected number of draws of each pair per context.
     width : int
-        Columns of the data.
+        Number of columns of the rows.
     """
 
     dataset: lgb.Dataset
     cell: IntArray
     first: IntArray
     second: IntArray
-    shown: IntArray
+    is_shown: IntArray
     log_drawn: FloatArray
     width: int
 
     @classmethod
-    def of(cls, cells: FoldCells, prior: float, rng: np.random.Generator, n_jobs: int | None) -> _NoiseContrast:
-        """Draw for all cells."""
+    def of(cls, cells: FoldCells, prior: float, rng: np.random.Generator, n_jobs: int | None) -> NoiseContrast:
+        """Draw pairs for all cells and bin the rows.
+
+        Parameters
+        ----------
+        cells : FoldCells
+            The pairs shown, see :func:`shown_pairs`.
+        prior : float
+            Weight of the products of item shares, see :func:`.conditional_logit.pair_shares`.
+        rng : Generator
+            Draws the pairs.
+        n_jobs : int or None
+            Number of threads; None means all cores.
+        """
         rows, n_items = cells.rows, cells.n_items
-        share = _overall(cells, prior)
+        share = _overall_shares(cells, prior)
         drawn = np.repeat(cells.number, DRAWN_PER_SHOWN)
         pair = rng.choice(n_items**2, size=len(drawn), p=share.reshape(-1))
         cell = np.concatenate([cells.number, drawn])
         first = np.concatenate([rows.first, pair // n_items])
         second = np.concatenate([rows.second, pair % n_items])
-        dataset, order = bin_rows(cells.x, cells.context[cell], first, second, binning_parameters(n_jobs))
-        shown = (order < len(rows)).astype(np.intp)
-        dataset.set_label(shown)
+        dataset, row_order = bin_rows(cells.x, cells.context[cell], first, second, binning_parameters(n_jobs))
+        is_shown = (row_order < len(rows)).astype(np.intp)
+        dataset.set_label(is_shown)
         with np.errstate(divide="ignore"):
             log_drawn = np.log(DRAWN_PER_SHOWN * share)
-        return cls(dataset, cell[order], first[order], second[order], shown, log_drawn, cells.x.shape[1] + 2)
+        return cls(
+            dataset, cell[row_order], first[row_order], second[row_order], is_shown, log_drawn, cells.x.shape[1] + 2
+        )
 
     def size(self, cells: FoldCells) -> int:
-        """Numbers in the matrix of some cells."""
+        """Return how many numbers the matrix of the rows of some cells has."""
         return len(cells.rows) * (1 + DRAWN_PER_SHOWN) * self.width
 
-    def part(self, fitted: FoldEffects[PairChoiceEffects], cells: FoldCells, n_threads: int) -> lgb.Dataset:
-        """The rows of some cells, with the log-odds of being shown, not drawn, to start from."""
-        rows, scores = self._scores(fitted, cells)
-        made = subset_rows(self.dataset, rows, n_threads)
-        made.set_init_score(scores)
-        return made
+    def part(self, fold_effects: FoldEffects[PairChoiceEffects], cells: FoldCells, n_threads: int) -> lgb.Dataset:
+        """Return the rows of some cells, with the log-odds that the effects imply as initial scores."""
+        rows, scores = self._scores(fold_effects, cells)
+        dataset = subset_rows(self.dataset, rows, n_threads)
+        dataset.set_init_score(scores)
+        return dataset
 
-    def loss(self, fitted: FoldEffects[PairChoiceEffects]) -> float:
-        """Log-loss of those log-odds on the held-out cells."""
-        rows, scores = self._scores(fitted, fitted.held_out)
-        return float(np.logaddexp(0, np.where(self.shown[rows] == 1, -scores, scores)).sum())
+    def trial_fold(
+        self, fold_effects: FoldEffects[PairChoiceEffects], trees: Mapping[str, Parameter], seed: int, n_threads: int
+    ) -> TrialFold:
+        """Begin to boost on the training cells of a fold, stopped by the fold's held-out cells.
 
-    def _scores(self, fitted: FoldEffects[PairChoiceEffects], cells: FoldCells) -> tuple[IntArray, FloatArray]:
-        """Rows of the cells, and their log-odds."""
+        Parameters
+        ----------
+        fold_effects : FoldEffects
+            Effects whose log-odds the booster starts from.
+        trees : mapping
+            LightGBM's parameters of the trees.
+        seed : int
+            Seed of LightGBM.
+        n_threads : int
+            Number of threads of the booster and of its data sets, which have to agree: LightGBM has one number for the
+            whole process, and warns where it changes.
+        """
+        training = self.part(fold_effects, fold_effects.training, n_threads)
+        held = fold_effects.held_out
+        held_out = self.part(fold_effects, held, n_threads) if len(held.rows) else None
+        parameters = booster_parameters(None, trees, seed, n_threads)
+        return TrialFold.of(parameters, training, held_out, float(len(held.rows) * (1 + DRAWN_PER_SHOWN)))
+
+    def loss(self, fold_effects: FoldEffects[PairChoiceEffects]) -> float:
+        """Return the log-loss of the initial scores on the held-out cells."""
+        rows, scores = self._scores(fold_effects, fold_effects.held_out)
+        return float(np.logaddexp(0, np.where(self.is_shown[rows] == 1, -scores, scores)).sum())
+
+    def _scores(self, fold_effects: FoldEffects[PairChoiceEffects], cells: FoldCells) -> tuple[IntArray, FloatArray]:
+        """Return the rows of some cells, and the log-odds that a row's pair was shown and not drawn."""
         place = np.full(self.cell.max(initial=-1) + 1, -1)
         place[cells.number] = np.arange(len(cells.number))
         rows = np.flatnonzero(place[self.cell] >= 0)
         first, second = self.first[rows], self.second[rows]
-        shown = fitted.effects.log_at(cells.rows.columns, first, second, place[self.cell[rows]])
-        return rows, shown - self.log_drawn[first, second]
+        log_share = fold_effects.effects.log_at(cells.rows.columns, first, second, place[self.cell[rows]])
+        return rows, log_share - self.log_drawn[first, second]
 
 
 def _train(
-    contrast: _NoiseContrast, fitted: FoldEffects[PairChoiceEffects], settings: Settings, seed: int, n_jobs: int | None
+    contrast: NoiseContrast,
+    fold_effects: FoldEffects[PairChoiceEffects],
+    settings: Settings,
+    seed: int,
+    n_jobs: int | None,
 ) -> lgb.Booster:
-    n_threads = thread_count(n_jobs, contrast.size(fitted.training))
-    train = contrast.part(fitted, fitted.training, n_threads)
+    """Train the booster of one fold with settings that a sample has selected.
+
+    Parameters
+    ----------
+    contrast : NoiseContrast
+    fold_effects : FoldEffects
+        Effects whose log-odds the booster starts from, with the training cells of the fold.
+    settings : Settings
+        Parameters of LightGBM and number of rounds.
+    seed : int
+        Seed of LightGBM.
+    n_jobs : int or None
+        Number of threads; None means all cores.
+    """
+    n_threads = thread_count(n_jobs, contrast.size(fold_effects.training))
+    training = contrast.part(fold_effects, fold_effects.training, n_threads)
     parameters = booster_parameters(None, settings.parameters, seed, n_threads)
-    return lgb.train(parameters, train, num_boost_round=settings.rounds)
+    return lgb.train(parameters, training, num_boost_round=settings.rounds)
 
 
 def _select_trees(
-    contrast: _NoiseContrast, fits: list[FoldEffects[PairChoiceEffects]], seeds: list[int], n_jobs: int | None
+    contrast: NoiseContrast, fits: list[FoldEffects[PairChoiceEffects]], seeds: list[int], n_jobs: int | None
 ) -> tuple[Settings, BoostingPath]:
-    """How to boost, and the boosters of the trial folds; no rounds where trees do not help."""
-    unboosted = sum(contrast.loss(fitted) for fitted in fits)
-    if not all(len(fitted.training.rows) for fitted in fits):
+    """Select parameters and number of rounds of the trees; zero rounds where trees do not help.
+
+    Parameters
+    ----------
+    contrast : NoiseContrast
+    fits : list of FoldEffects
+        Effects of the trial folds.
+    seeds : list of int
+        Seed of LightGBM for each fold.
+    n_jobs : int or None
+        Number of threads; None means all cores.
+
+    Returns
+    -------
+    Settings, BoostingPath
+        The selected settings, and the boosters of the trial folds.
+    """
+    unboosted = sum(contrast.loss(fold_effects) for fold_effects in fits)
+    if not all(len(fold_effects.training.rows) for fold_effects in fits):
         return Settings(RANDOM_THRESHOLDS, 0), BoostingPath([], [unboosted], [()])
     size = contrast.size(fits[0].training)
-    workers, each = workers_at(size, len(fits), n_jobs)
-    n_threads = thread_count(each, size)
-    chosen, best = RANDOM_THRESHOLDS, None
-    for tried in (RANDOM_THRESHOLDS, EXHAUSTIVE_THRESHOLDS):
-        trials = []
-        for fitted, seed in zip(fits, seeds, strict=False):
-            training = contrast.part(fitted, fitted.training, n_threads)
-            held_out = contrast.part(fitted, fitted.held_out, n_threads) if len(fitted.held_out.rows) else None
-            weight = float(len(fitted.held_out.rows) * (1 + DRAWN_PER_SHOWN))
-            trials.append(TrialFold.of(booster_parameters(None, tried, seed, n_threads), training, held_out, weight))
-        made = boost_together(trials, unboosted, workers, best)
-        if best is None or made.loss < best.loss:
-            chosen, best = tried, made
+    workers, jobs_per_fold = workers_at(size, len(fits), n_jobs)
+    n_threads = thread_count(jobs_per_fold, size)
+    selected, best = RANDOM_THRESHOLDS, None
+    for candidate in (RANDOM_THRESHOLDS, EXHAUSTIVE_THRESHOLDS):
+        trials = [
+            contrast.trial_fold(fold_effects, candidate, seed, n_threads)
+            for fold_effects, seed in zip(fits, seeds, strict=False)
+        ]
+        path = boost_together(trials, unboosted, workers, best)
+        if best is None or path.loss < best.loss:
+            selected, best = candidate, path
         if not best.rounds:
-            # What jumps is seen by random thresholds as well, if not as sharply.
+            # Trees with random thresholds notice jumps, too: where they do not help, exhaustive thresholds do not.
             break
     assert best is not None
     best.keep_best_rounds()
-    return Settings(chosen, best.rounds), best
+    return Settings(selected, best.rounds), best

@@ -14,7 +14,7 @@ from ...data.frames import too_large
 from ...data.graph import Graph
 from ...data.preferences import Cells, FloatArray, IntArray, PreferenceData
 from ...exceptions import DataError, FormulaError, MissingDataError, NuisanceError, OptionError, OptionTypeError, listed
-from .all_pairs import GivenPairs
+from .all_pairs import TabulatedPairPropensity
 from .estimate import Propensity
 
 
@@ -126,7 +126,9 @@ def check_propensity(propensity: Any) -> None:
         )
 
 
-def given_propensity(data: PreferenceData, values: FloatArray, graph: Graph, zeros_allowed: bool = False) -> Propensity:
+def supplied_propensity(
+    data: PreferenceData, values: FloatArray, graph: Graph, zeros_allowed: bool = False
+) -> Propensity:
     """Use an array (n, K, K) of known propensities unchanged.
 
     With ``zeros_allowed`` a pair on the comparison graph may have propensity 0 where it has no label.
@@ -166,7 +168,7 @@ def given_propensity(data: PreferenceData, values: FloatArray, graph: Graph, zer
             f"number of labelled orders of the pair, such as pi + pi.transpose(0, 2, 1)"
         )
     at_cells = values[cells.context, cells.first, cells.second].astype(float)
-    return Propensity(at_cells, "given", pairs=GivenPairs(np.where(needed, values, 0.0)))
+    return Propensity(at_cells, "given", pairs=TabulatedPairPropensity(np.where(needed, values, 0.0)))
 
 
 def column_propensity(data: PreferenceData, column: str) -> Propensity:

@@ -17,7 +17,7 @@ from dmlrank.estimation.bt_restricted import (
 from dmlrank.exceptions import GraphError, NuisanceError
 from dmlrank.functionals import BradleyTerry, CategoryWeights, Graph
 from dmlrank.functionals.protocols import LabelRows
-from dmlrank.nuisance.propensity_model.all_pairs import GivenPairs
+from dmlrank.nuisance.propensity_model.all_pairs import TabulatedPairPropensity
 from dmlrank.nuisance.propensity_model.estimate import Propensity
 
 K = 4
@@ -34,7 +34,7 @@ def drawn(seed, n=6, n_items=K):
 
 def score(pi, position=True, graph=None):
     graph = graph or Graph.all_pairs(pi.shape[1])
-    return RestrictedBradleyTerry(BradleyTerry(HALF, graph), graph, GivenPairs(pi), position)
+    return RestrictedBradleyTerry(BradleyTerry(HALF, graph), graph, TabulatedPairPropensity(pi), position)
 
 
 def brute_force(mu, pi, label, graph, position):

@@ -28,7 +28,7 @@ from dmlrank.functionals import (
 )
 from dmlrank.functionals.position_effect import PositionEffect
 from dmlrank.functionals.win_probability import PairWinProbability
-from dmlrank.nuisance.propensity_model.all_pairs import GivenPairs
+from dmlrank.nuisance.propensity_model.all_pairs import TabulatedPairPropensity
 
 from ...support import either_order, without_order
 from .populations import Population, data_of, random_direction, slope
@@ -233,7 +233,7 @@ def restricted_score(population, position):
     return RestrictedBradleyTerry(
         BradleyTerry(CategoryWeights.half(2)),
         Graph.all_pairs(N_ITEMS),
-        GivenPairs(pi[population.prompt]),
+        TabulatedPairPropensity(pi[population.prompt]),
         position,
     )
 

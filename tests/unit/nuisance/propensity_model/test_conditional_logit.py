@@ -1,4 +1,4 @@
-"""Shares of the pairs shown: against sums over all pairs and other software, and what they must not depend on."""
+"""Shares of the pairs shown, compared with sums over all pairs and with other software, and their invariances."""
 
 from __future__ import annotations
 
@@ -8,23 +8,19 @@ import statsmodels.api as sm
 from scipy.optimize import approx_fprime, minimize
 from scipy.special import logsumexp
 
-from dmlrank.nuisance.propensity_model import conditional_logit
 from dmlrank.nuisance.propensity_model.conditional_logit import PairChoiceEffects, PairChoiceLikelihood, pair_shares
-from dmlrank.nuisance.smooth import minimise
 from dmlrank.nuisance.training_rows import LabelledRows
 
 K = 4
 
 
-@pytest.fixture
-def exact(monkeypatch):
-    """Minimise until nothing is left to gain."""
-    monkeypatch.setattr(minimise, "_TOLERANCE", 1e-15)
+# Decrease of the loss that a further step has to promise, where effects are compared digit by digit.
+EXACT = 1e-15
 
 
 def rows_of(columns, first, second):
-    one = np.ones(len(columns))
-    return LabelledRows(columns, first, second, one[:, None], one)
+    ones = np.ones(len(columns))
+    return LabelledRows(columns, first, second, ones[:, None], ones)
 
 
 def draw(seed, n=400, q=3, n_items=K):
@@ -45,7 +41,7 @@ def shares(rng, n_items=K):
 
 def log_shares_written_out(effects, columns, first, second):
     """Every pair's score, one by one."""
-    n_items, made = len(effects.share), []
+    n_items, log_shares = len(effects.share), []
     design = np.column_stack([np.ones(len(columns)), columns])
     a, b = design @ effects.first, design @ effects.second
     for i, (j, k) in enumerate(zip(first, second, strict=True)):
@@ -55,13 +51,13 @@ def log_shares_written_out(effects, columns, first, second):
             for d in range(n_items)
             if c != d
         }
-        made.append(scores[j, k] - logsumexp(list(scores.values())))
-    return np.array(made)
+        log_shares.append(scores[j, k] - logsumexp(list(scores.values())))
+    return np.array(log_shares)
 
 
-def fitted(rows, share, ridge, start=None):
+def fit_effects(rows, share, ridge, start=None, tolerance=None):
     problem = PairChoiceLikelihood.of(rows, share)
-    search = problem.search(ridge, start)
+    search = problem.search(ridge, start, tolerance=tolerance)
     search.advance()
     return problem.effects(search.flat)
 
@@ -79,14 +75,14 @@ def test_shares_follow_the_formula_and_the_table_holds_those_of_every_pair(n_ite
     np.testing.assert_array_equal(table[:, np.arange(n_items), np.arange(n_items)], 0)
 
 
-@pytest.mark.parametrize(("chunk", "large"), [(250_000, 10**8), (60, 10**8), (60, 0)])
-def test_the_gradient_equals_finite_differences(monkeypatch, chunk, large):
+@pytest.mark.parametrize(("chunk_size", "parallel_from"), [(250_000, 10**8), (60, 10**8), (60, 0)])
+def test_the_gradient_equals_finite_differences(chunk_size, parallel_from):
     """All rows at once, or in chunks, by one thread or two; rows with equal columns among them."""
-    monkeypatch.setattr(conditional_logit, "_CHUNK", chunk)
-    monkeypatch.setattr(conditional_logit, "_LARGE", large)
     rows, truth = draw(1, 50)
     rows.columns[30:] = rows.columns[:20]
-    problem = PairChoiceLikelihood.of(rows, truth.share, workers=2)
+    problem = PairChoiceLikelihood.of(
+        rows, truth.share, n_threads=2, chunk_size=chunk_size, parallel_from=parallel_from
+    )
     assert problem.count.tolist() == [2] * 20 + [1] * 10
     flat = np.random.default_rng(2).normal(size=4 * 2 * K) / 2
     value, gradient = problem.loss(flat)
@@ -94,7 +90,7 @@ def test_the_gradient_equals_finite_differences(monkeypatch, chunk, large):
     assert value == pytest.approx(problem.effects(flat).loss(rows), rel=1e-12)
 
 
-def test_the_fit_equals_scipys_of_the_same_penalised_likelihood(exact):
+def test_the_fit_equals_scipys_of_the_same_penalised_likelihood():
     rows, truth = draw(3, 40)
     share, ridge = truth.share, 2.0
 
@@ -102,71 +98,73 @@ def test_the_fit_equals_scipys_of_the_same_penalised_likelihood(exact):
         u, w = np.hsplit(flat.reshape(-1, 2 * K), 2)
         effects = PairChoiceEffects(share, u + w, u - w)
         loss = -log_shares_written_out(effects, rows.columns, rows.first, rows.second).sum()
-        own = np.square(u).sum(axis=1) + 10 * np.square(w).sum(axis=1)
-        return loss + ridge * (own @ [0.1, 1, 1, 1]) / 2
+        squares = np.square(u).sum(axis=1) + 10 * np.square(w).sum(axis=1)
+        return loss + ridge * (squares @ [0.1, 1, 1, 1]) / 2
 
     expected = minimize(penalised, np.zeros(4 * 2 * K), method="BFGS", options={"gtol": 1e-4}).x
     u, w = np.hsplit(expected.reshape(-1, 2 * K), 2)
-    found = fitted(rows, share, ridge)
-    np.testing.assert_allclose(found.first, u + w, atol=1e-4)
-    np.testing.assert_allclose(found.second, u - w, atol=1e-4)
+    effects = fit_effects(rows, share, ridge, tolerance=EXACT)
+    np.testing.assert_allclose(effects.first, u + w, atol=1e-4)
+    np.testing.assert_allclose(effects.second, u - w, atol=1e-4)
 
 
-def test_two_items_without_a_ridge_are_statsmodels_logit(exact):
-    """Of two items only their places can vary: which one comes first is a logit in twice the difference of w."""
+def test_two_items_without_a_ridge_are_statsmodels_logit():
+    """With two items only their places can vary: which one comes first is a logit in twice the difference of w."""
     rows, _ = draw(4, 500, n_items=2)
     even = np.array([[0.0, 0.5], [0.5, 0.0]])
-    found = fitted(rows, even, 1e-9)
+    effects = fit_effects(rows, even, 1e-9, tolerance=EXACT)
     expected = sm.Logit((rows.first == 0).astype(float), sm.add_constant(rows.columns)).fit(disp=0).params
-    logit = found.first[:, 0] + found.second[:, 1] - found.first[:, 1] - found.second[:, 0]
+    logit = effects.first[:, 0] + effects.second[:, 1] - effects.first[:, 1] - effects.second[:, 0]
     np.testing.assert_allclose(logit, expected, atol=1e-5)
 
 
-def test_the_effects_that_drew_the_pairs_are_found():
+def test_the_effects_that_drew_the_pairs_are_recovered():
     rows, truth = draw(5, 20_000)
-    found = fitted(rows, truth.share, 1.0)
     columns = rows.columns[:200]
-    tables = [effects.table(columns) for effects in (found, truth)]
-    one, two = (table / table.sum(axis=(1, 2), keepdims=True) for table in tables)
-    off = ~np.eye(K, dtype=bool)
-    assert np.abs(np.log(one[:, off] / two[:, off])).mean() < 0.1
+    tables = [effects.table(columns) for effects in (fit_effects(rows, truth.share, 1.0), truth)]
+    estimate, expected = (table / table.sum(axis=(1, 2), keepdims=True) for table in tables)
+    off_diagonal = ~np.eye(K, dtype=bool)
+    assert np.abs(np.log(estimate[:, off_diagonal] / expected[:, off_diagonal])).mean() < 0.1
 
 
-def test_items_under_other_codes_have_the_same_effects(exact):
+def test_items_under_other_codes_have_the_same_effects():
     rows, truth = draw(6)
     code = np.random.default_rng(7).permutation(K)
-    other = rows_of(rows.columns, code[rows.first], code[rows.second])
+    recoded_rows = rows_of(rows.columns, code[rows.first], code[rows.second])
     share = np.zeros((K, K))
     share[np.ix_(code, code)] = truth.share
-    one, two = fitted(rows, truth.share, 3.0), fitted(other, share, 3.0)
-    np.testing.assert_allclose(two.first[:, code], one.first, atol=1e-5)
-    np.testing.assert_allclose(two.second[:, code], one.second, atol=1e-5)
+    effects = fit_effects(rows, truth.share, 3.0, tolerance=EXACT)
+    recoded = fit_effects(recoded_rows, share, 3.0, tolerance=EXACT)
+    np.testing.assert_allclose(recoded.first[:, code], effects.first, atol=1e-5)
+    np.testing.assert_allclose(recoded.second[:, code], effects.second, atol=1e-5)
 
 
-def test_showing_every_pair_the_other_way_round_exchanges_the_places(exact):
+def test_showing_every_pair_the_other_way_round_exchanges_the_places():
     rows, truth = draw(8)
-    one = fitted(rows, truth.share, 3.0)
-    two = fitted(rows_of(rows.columns, rows.second, rows.first), truth.share.T, 3.0)
-    np.testing.assert_allclose(two.first, one.second, atol=1e-5)
-    np.testing.assert_allclose(two.second, one.first, atol=1e-5)
+    effects = fit_effects(rows, truth.share, 3.0, tolerance=EXACT)
+    swapped_rows = rows_of(rows.columns, rows.second, rows.first)
+    swapped = fit_effects(swapped_rows, truth.share.T, 3.0, tolerance=EXACT)
+    np.testing.assert_allclose(swapped.first, effects.second, atol=1e-5)
+    np.testing.assert_allclose(swapped.second, effects.first, atol=1e-5)
 
 
-def test_the_order_of_rows_and_where_the_search_starts_do_not_matter(exact):
+def test_the_order_of_rows_and_where_the_search_starts_do_not_matter():
     rows, truth = draw(9)
-    back = rows.only(np.arange(len(rows))[::-1])
+    reversed_rows = rows.only(np.arange(len(rows))[::-1])
     start = np.random.default_rng(10).normal(size=4 * 2 * K) / 3
-    effects = [fitted(rows, truth.share, 3.0), fitted(back, truth.share, 3.0), fitted(rows, truth.share, 3.0, start)]
-    for other in effects[1:]:
-        np.testing.assert_allclose(other.first, effects[0].first, atol=1e-5)
+    expected = fit_effects(rows, truth.share, 3.0, tolerance=EXACT).first
+    for training, begin in ((reversed_rows, None), (rows, start)):
+        effects = fit_effects(training, truth.share, 3.0, begin, tolerance=EXACT)
+        np.testing.assert_allclose(effects.first, expected, atol=1e-5)
 
 
 def test_a_stiffer_ridge_means_flatter_curves():
     rows, truth = draw(11)
-    size = [fitted(rows, truth.share, ridge).importance.sum() for ridge in (0.1, 100.0, 1e5)]
+    size = [fit_effects(rows, truth.share, ridge).importance.sum() for ridge in (0.1, 100.0, 1e5)]
     assert size[0] > size[1] > 100 * size[2]
 
 
-def test_far_off_points_have_finite_losses():
+def test_points_far_from_the_optimum_have_finite_losses():
     rows, truth = draw(12, 30)
     problem = PairChoiceLikelihood.of(rows, truth.share)
     value, gradient = problem.loss(1e4 * np.random.default_rng(13).normal(size=4 * 2 * K))
@@ -188,7 +186,7 @@ def test_pair_shares_lie_between_frequencies_and_products():
     assert ((low - 1e-9 <= between) & (between <= high + 1e-9)).all()
 
 
-def test_items_and_pairs_that_were_never_shown_may_be():
+def test_items_and_pairs_that_were_never_shown_have_positive_shares():
     share = pair_shares(np.array([0, 0]), np.array([1, 1]), 3, 1.0)
     assert share.sum() == pytest.approx(1)
     assert (share[~np.eye(3, dtype=bool)] > 0).all()

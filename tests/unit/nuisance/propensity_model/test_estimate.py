@@ -1,16 +1,17 @@
-"""Propensities: estimated ones step by step and against the truth, given ones unchanged or refused."""
+"""Estimated propensities: step by step and against the truth."""
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 import lightgbm as lgb
 import numpy as np
 import pytest
 
 import dmlrank as dr
-from dmlrank.nuisance.boosting import train as lightgbm
-from dmlrank.nuisance.boosting.train import BinnedRows
-from dmlrank.nuisance.propensity_model import estimate as estimate_module
+from dmlrank.nuisance.boosting.train import BinnedRows, BoosterSpec, train_booster
 from dmlrank.nuisance.propensity_model.estimate import (
+    boosters_by_fold,
     estimate_propensity,
     marginal_propensity,
     selection_rows,
@@ -20,6 +21,7 @@ from dmlrank.nuisance.training_rows import Folds, stack_rows
 SMOOTH = {"n_estimators": 300, "num_leaves": 8, "learning_rate": 0.05, "extra_trees": True}
 SMALL = {"n_estimators": 40, "num_leaves": 4, "learning_rate": 0.05}
 N_ITEMS = 4
+N_FOLDS = 3
 
 
 class Stub:
@@ -42,13 +44,10 @@ def any_probability(rows):
     return 1 / (1 + np.exp(-1 - rows[:, 0]))
 
 
-@pytest.fixture
-def knowing(monkeypatch):
-    def train(rows, spec, *_):
-        assert spec.n_classes is None
-        return Stub(any_probability if spec.n_items is None else pair_probability)
-
-    monkeypatch.setattr(estimate_module, "train_booster", train)
+def train_stub(rows, spec, *_):
+    """Instead of training a booster, return one that knows the probabilities."""
+    assert spec.n_classes is None
+    return Stub(any_probability if spec.n_items is None else pair_probability)
 
 
 @pytest.fixture
@@ -68,58 +67,58 @@ def draw(make_data):
     return draw
 
 
-def estimate(data, n_folds=3, tune=None, seed=0):
-    fold = np.arange(data.n_contexts) % n_folds
-    seeds = np.random.SeedSequence(seed).spawn(n_folds)
-    return estimate_propensity(data, Folds(fold, data.seed_order, n_folds), seeds, tune=tune, n_jobs=1)
+def estimate(data, tune=None, train=train_booster):
+    fold = np.arange(data.n_contexts) % N_FOLDS
+    seeds = np.random.SeedSequence(0).spawn(N_FOLDS)
+    folds = Folds(fold, data.seed_order, N_FOLDS)
+    return estimate_propensity(data, folds, seeds, tune=tune, n_jobs=1, train=train)
 
 
-def written_out(data, own):
+def floored_and_scaled(data, estimates):
     """Floor at a tenth of the pair's rate, then scale, pair by pair."""
-    expected, n_floored = np.empty(len(own)), 0
+    expected, n_floored = np.empty(len(estimates)), 0
     codes = list(zip(data.cells.first, data.cells.second, strict=True))
     for pair in set(codes):
-        here = [cell for cell, code in enumerate(codes) if code == pair]
-        floor = 0.1 * len(here) / data.n_contexts
-        n_floored += sum(own[cell] < floor for cell in here)
-        floored = {cell: max(own[cell], floor) for cell in here}
+        cells = [cell for cell, code in enumerate(codes) if code == pair]
+        floor = 0.1 * len(cells) / data.n_contexts
+        n_floored += sum(estimates[cell] < floor for cell in cells)
+        floored = {cell: max(estimates[cell], floor) for cell in cells}
         scale = sum(1 / value for value in floored.values()) / data.n_contexts
-        for cell in here:
+        for cell in cells:
             expected[cell] = floored[cell] * scale
     return expected, n_floored
 
 
-def test_one_pair_per_context_normalise_then_floor_then_scale(draw, knowing):
+def test_with_one_pair_per_context_estimates_are_normalised_then_floored_then_scaled(draw):
     data = draw(n_pairs=1)
-    own = np.empty(len(data.cells))
+    normalised = np.empty(len(data.cells))
     for cell, (i, j, k) in enumerate(zip(data.cells.context, data.cells.first, data.cells.second, strict=True)):
         x = data.x[i, 0]
         table = {(a, b): pair_probability(np.array([[x, a, b]]))[0] for a in range(4) for b in range(4) if a != b}
-        own[cell] = any_probability(data.x[[i]])[0] * table[j, k] / sum(table.values())
-    expected, n_floored = written_out(data, own)
-    result = estimate(data)
+        normalised[cell] = any_probability(data.x[[i]])[0] * table[j, k] / sum(table.values())
+    expected, n_floored = floored_and_scaled(data, normalised)
+    result = estimate(data, train=train_stub)
     np.testing.assert_allclose(result.cells, expected, rtol=1e-12)
-    assert 0 < n_floored < len(own)
+    assert 0 < n_floored < len(normalised)
     assert result.n_floored == n_floored
     assert result.how == "estimated"
 
 
-def test_many_pairs_per_context_are_not_normalised(draw, knowing):
+def test_many_pairs_per_context_are_not_normalised(draw):
     data = draw(n_pairs=3)
     cells = data.cells
-    own = pair_probability(np.column_stack([data.x[cells.context], cells.first, cells.second]))
-    expected, n_floored = written_out(data, own)
-    result = estimate(data)
+    estimates = pair_probability(np.column_stack([data.x[cells.context], cells.first, cells.second]))
+    expected, n_floored = floored_and_scaled(data, estimates)
+    result = estimate(data, train=train_stub)
     np.testing.assert_allclose(result.cells, expected, rtol=1e-12)
     assert result.n_floored == n_floored
 
 
-def test_where_every_context_is_labelled_once_the_pairs_of_a_context_sum_to_one_before_the_floor(draw, monkeypatch):
+def test_where_every_context_is_labelled_once_the_pairs_of_a_context_sum_to_one_before_the_floor(draw):
     data = draw(n_pairs=1, labelled=150)
-    monkeypatch.setattr(estimate_module, "train_booster", lambda *_: Stub(lambda rows: np.full(len(rows), 0.3)))
-    result = estimate(data)
-    floored, _ = written_out(data, np.full(len(data.cells), 1 / 12))
-    np.testing.assert_allclose(result.cells, floored, rtol=1e-12)
+    result = estimate(data, train=lambda *_: Stub(lambda rows: np.full(len(rows), 0.3)))
+    expected, _ = floored_and_scaled(data, np.full(len(data.cells), 1 / 12))
+    np.testing.assert_allclose(result.cells, expected, rtol=1e-12)
 
 
 @pytest.mark.parametrize("n_pairs", [1, 3])
@@ -131,51 +130,69 @@ def test_the_mean_weight_of_every_pair_is_one(draw, n_pairs):
     np.testing.assert_allclose(mean[np.unique(pair)], 1)
 
 
-def test_held_out_folds_are_not_learnt_from(draw, monkeypatch):
-    data, learned = draw(n_pairs=1), []
+def test_held_out_folds_are_not_learnt_from(draw):
+    units_learnt_from = []
 
     def train(rows, *_):
-        learned.append(set(rows.unit.tolist()))
+        units_learnt_from.append(set(rows.unit.tolist()))
         return Stub(lambda features: np.full(len(features), 0.5))
 
-    monkeypatch.setattr(estimate_module, "train_booster", train)
-    estimate(data)
-    everyone = set(range(150))
-    assert len(learned) == 6
-    for place, units in enumerate(learned):
-        assert units == everyone - set(range(place % 3, 150, 3))
+    estimate(draw(n_pairs=1), train=train)
+    assert len(units_learnt_from) == 2 * N_FOLDS
+    for booster, units in enumerate(units_learnt_from):
+        assert units == set(range(150)) - set(range(booster % N_FOLDS, 150, N_FOLDS))
 
 
-@pytest.mark.parametrize(
-    ("tune", "times"), [("cv", 1), (dr.RandomSearch(n_draws=2, grid={"num_leaves": [3, 6], "num_trees": [4]}), 3)]
-)
-def test_our_own_configurations_are_compared_once_for_all_folds(draw, monkeypatch, tune, times):
-    """A search draws anew in every fold, as the paper's does."""
-    calls, tuned_settings = [], lightgbm.tuned_settings
+def settings_by_fold(data, tune):
+    """Propensities, and the settings that each fold's booster is trained with."""
+    settings_of_folds = []
 
-    def counted(tune, train, unit, *others):
-        calls.append(set(unit.tolist()))
-        return tuned_settings(tune, train, unit, *others)
+    def train(rows, spec, rng, settings):
+        settings_of_folds.append(settings)
+        return train_booster(rows, spec, rng, settings)
 
-    monkeypatch.setattr(lightgbm, "tuned_settings", counted)
-    result = estimate(draw(n_pairs=3), tune=tune)
+    return estimate(data, tune, train), settings_of_folds
+
+
+def test_our_own_configurations_are_compared_once_for_all_folds_and_outside_the_first(draw):
+    data = draw(n_pairs=3)
+    result, settings = settings_by_fold(data, "cv")
     assert np.ptp(result.cells) > 0
-    assert len(calls) == times
-    for fold, units in enumerate(calls):
-        assert units == set(range(150)) - set(range(fold, 150, 3))
+    assert settings == [settings[0]] * N_FOLDS
+    assert settings[0] is not None
+    cells = data.cells
+    in_first_fold = cells.context % N_FOLDS == 0
+    second = np.where(in_first_fold, cells.first, cells.second)
+    first = np.where(in_first_fold, cells.second, cells.first)
+    other = replace(data, cells=replace(cells, first=first, second=second))
+    assert settings_by_fold(other, "cv")[1] == settings
 
 
-def test_the_training_rows_of_a_fold_are_made_once(draw, monkeypatch):
-    """Those of the first fold, which select the settings, are also those it is trained on."""
-    made, only = [], BinnedRows.only
+def test_a_random_search_draws_anew_in_every_fold(draw):
+    """The paper's search does so, too."""
+    tune = dr.RandomSearch(n_draws=2, grid={"num_leaves": [3, 6], "num_trees": [4]})
+    result, settings = settings_by_fold(draw(n_pairs=3), tune)
+    assert np.ptp(result.cells) > 0
+    assert settings == [None] * N_FOLDS
 
-    def counted(rows, kept):
-        made.append(len(kept))
-        return only(rows, kept)
 
-    monkeypatch.setattr(BinnedRows, "only", counted)
-    estimate(draw(n_pairs=3), tune="cv")
-    assert len(made) == 3
+def test_the_training_rows_of_a_fold_are_gathered_once(draw):
+    """The rows outside the first fold, which select the settings, also train the booster of this fold."""
+    n_gathered = []
+
+    class CountingRows(BinnedRows):
+        def only(self, inside):
+            n_gathered.append(np.count_nonzero(inside))
+            return super().only(inside)
+
+    data = draw(n_pairs=3)
+    binned = BinnedRows.of_pairs(selection_rows(data, np.random.default_rng(6)), data.x, "cv")
+    rows = CountingRows(binned.dataset, binned.label, binned.unit, binned.n_features)
+    folds = Folds(np.arange(data.n_contexts) % N_FOLDS, data.seed_order, N_FOLDS)
+    rngs = [np.random.default_rng(seed) for seed in range(N_FOLDS)]
+    boosters = boosters_by_fold(rows, folds, BoosterSpec(None, N_ITEMS, "cv", 1), rngs)
+    assert all(booster.num_trees() for booster in boosters)
+    assert len(n_gathered) == N_FOLDS
 
 
 def test_binned_contexts_give_what_stacked_rows_in_the_same_bins_give(draw):
@@ -195,15 +212,15 @@ def test_binned_contexts_give_what_stacked_rows_in_the_same_bins_give(draw):
         (binned.dataset, stacked),
         (binned.only(half).dataset, stacked.construct().subset(np.flatnonzero(half).tolist())),
     ):
-        one, two = (lgb.train(parameters, rows_in_bins, 8).predict(features) for rows_in_bins in (part, twin))
-        np.testing.assert_array_equal(one, two)
-        assert np.ptp(one) > 0.01
+        predictions = lgb.train(parameters, part, 8).predict(features)
+        np.testing.assert_array_equal(predictions, lgb.train(parameters, twin, 8).predict(features))
+        assert np.ptp(predictions) > 0.01
 
 
 def test_without_features_the_rates_are_used(draw, make_data):
     data = draw(n_pairs=2)
     cells = data.cells
-    plain = make_data(
+    without_features = make_data(
         cells.context,
         cells.first,
         cells.second,
@@ -213,7 +230,7 @@ def test_without_features_the_rates_are_used(draw, make_data):
         n_contexts=150,
     )
     counts = data.pair_counts()
-    for result in (estimate(plain), marginal_propensity(data)):
+    for result in (estimate(without_features), marginal_propensity(data)):
         np.testing.assert_allclose(result.cells, counts[cells.first, cells.second] / 150)
         assert result.how == "marginal"
 
@@ -228,10 +245,10 @@ def test_selection_rows_stand_for_all_pairs_of_all_contexts(make_data):
     rows = selection_rows(data, rng)
     context, j, k = rows.context, rows.first, rows.second
     labelled = set(zip(range(n), first, second, strict=True))
-    seen = list(zip(context, j, k, strict=True))
+    pairs = list(zip(context, j, k, strict=True))
     positive = rows.label == 1
-    assert {code for code, is_one in zip(seen, positive, strict=True) if is_one} == labelled
-    assert not labelled & {code for code, is_one in zip(seen, positive, strict=True) if not is_one}
+    assert {pair for pair, is_positive in zip(pairs, positive, strict=True) if is_positive} == labelled
+    assert not labelled & {pair for pair, is_positive in zip(pairs, positive, strict=True) if not is_positive}
     assert (j != k).all()
     total = np.bincount(context, weights=rows.weight, minlength=n + 50)
     np.testing.assert_allclose(total, n_items * (n_items - 1))
@@ -251,9 +268,9 @@ def test_few_pairs_are_all_used_as_negatives(draw):
 def test_close_to_the_truth_with_many_pairs(rank):
     ties = dr.datasets.Ties(n_items=4, selection_strength=1.0)
     battles = ties.sample(3000, rng=0)
-    fitted, true, marginal = both(rank, ties, battles, SMOOTH, ["x0", "x1"])
-    assert np.corrcoef(fitted, true)[0, 1] > 0.85
-    error, without_features = (np.median(np.abs(p / true - 1)) for p in (fitted, marginal))
+    estimated, true, marginal = propensities_at_cells(rank, ties, battles, SMOOTH, ["x0", "x1"])
+    assert np.corrcoef(estimated, true)[0, 1] > 0.85
+    error, without_features = (np.median(np.abs(p / true - 1)) for p in (estimated, marginal))
     assert error < 0.15
     assert error < 0.75 * without_features
 
@@ -261,13 +278,13 @@ def test_close_to_the_truth_with_many_pairs(rank):
 def test_close_to_the_truth_with_one_pair(rank):
     arena = dr.datasets.Arena()
     battles = arena.sample(3000, rng=0)
-    fitted, true, _ = both(rank, arena, battles, SMALL, ["category"])
-    assert np.corrcoef(fitted, true)[0, 1] > 0.7
-    assert np.median(np.abs(fitted / true - 1)) < 0.2
-    assert abs(np.mean(fitted / true) - 1) < 0.05
+    estimated, true, _ = propensities_at_cells(rank, arena, battles, SMALL, ["category"])
+    assert np.corrcoef(estimated, true)[0, 1] > 0.7
+    assert np.median(np.abs(estimated / true - 1)) < 0.2
+    assert abs(np.mean(estimated / true) - 1) < 0.05
 
 
-def both(rank, simulator, battles, tune, features):
+def propensities_at_cells(rank, simulator, battles, tune, features):
     """Estimated, true and marginal propensities at the labelled cells."""
     formula = f"winner ~ {' + '.join(features)} | model_a + model_b"
     result = rank(battles, formula, context="question_id", tune=tune, n_folds=2)

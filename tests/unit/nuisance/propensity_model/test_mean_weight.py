@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from dmlrank.nuisance.propensity_model.all_pairs import GivenPairs
+from dmlrank.nuisance.propensity_model.all_pairs import TabulatedPairPropensity
 from dmlrank.nuisance.propensity_model.estimate import Propensity
 from dmlrank.nuisance.propensity_model.mean_weight import mean_weights
 
@@ -28,7 +28,9 @@ def weigh(given, shown, table, unit=None):
     context, first, second = np.nonzero(shown)
     cells = SimpleNamespace(context=context, first=first, second=second)
     data = SimpleNamespace(cells=cells, n_items=given.shape[1], n_contexts=len(given))
-    propensity = Propensity(given[context, first, second], "given", pairs=GivenPairs(given) if table else None)
+    propensity = Propensity(
+        given[context, first, second], "given", pairs=TabulatedPairPropensity(given) if table else None
+    )
     return mean_weights(data, propensity, np.arange(len(given)) if unit is None else unit)
 
 

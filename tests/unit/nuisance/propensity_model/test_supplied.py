@@ -13,7 +13,7 @@ import dmlrank as dr
 from dmlrank.data.columns import Columns
 from dmlrank.data.graph import Graph
 from dmlrank.exceptions import NuisanceError
-from dmlrank.nuisance.propensity_model.supplied import column_propensity, given_propensity
+from dmlrank.nuisance.propensity_model.supplied import column_propensity, supplied_propensity
 
 FORMULA = "winner ~ x0 | model_a + model_b"
 QUICK = {"n_estimators": 40, "num_leaves": 6, "min_data_in_leaf": 5}
@@ -162,7 +162,7 @@ def triangle(make_data):
 
 def test_given_arrays_are_used_unchanged(triangle):
     values = np.random.default_rng(0).uniform(0.01, 1, size=(3, 3, 3))
-    given = given_propensity(triangle, values, Graph.all_pairs(3))
+    given = supplied_propensity(triangle, values, Graph.all_pairs(3))
     np.testing.assert_array_equal(given.cells, values[[0, 1, 2], [0, 1, 2], [1, 2, 0]])
     assert (given.how, given.n_floored) == ("given", 0)
 
@@ -171,7 +171,7 @@ def test_pairs_that_are_neither_ranked_nor_labelled_need_no_propensity(make_data
     data = make_data([0, 1], [0, 1], [1, 2], [0, 1], n_items=3, n_categories=2)
     values = np.full((2, 3, 3), 0.5)
     values[:, 0, 2] = values[:, 2, 0] = np.nan
-    assert given_propensity(data, values, Graph.of([(0, 1), (1, 2)], 3)).cells.tolist() == [0.5, 0.5]
+    assert supplied_propensity(data, values, Graph.of([(0, 1), (1, 2)], 3)).cells.tolist() == [0.5, 0.5]
 
 
 @pytest.mark.parametrize("wrong", [0.0, np.nan, 1.5, -0.1])
@@ -179,15 +179,15 @@ def test_given_arrays_that_are_no_propensities_are_refused(triangle, wrong):
     values = np.full((3, 3, 3), 0.5)
     values[1, 0, 2] = wrong
     with pytest.raises(NuisanceError, match=r"context 'q1' for 'm0' before 'm2' \(1 such"):
-        given_propensity(triangle, values, Graph.all_pairs(3))
+        supplied_propensity(triangle, values, Graph.all_pairs(3))
     values[1, 0, 2], values[1, 1, 2] = 0.5, wrong
     with pytest.raises(NuisanceError, match=r"context 'q1' for 'm1' before 'm2' \(1 such"):
-        given_propensity(triangle, values, Graph.of([(0, 1), (0, 2)], 3))
+        supplied_propensity(triangle, values, Graph.of([(0, 1), (0, 2)], 3))
 
 
 def test_given_arrays_of_another_shape(triangle):
     with pytest.raises(NuisanceError, match=r"shape \(2, 3, 3\); needed is .* = \(3, 3, 3\)"):
-        given_propensity(triangle, np.full((2, 3, 3), 0.5), Graph.all_pairs(3))
+        supplied_propensity(triangle, np.full((2, 3, 3), 0.5), Graph.all_pairs(3))
 
 
 def test_columns_are_used_unchanged(triangle):
