@@ -115,7 +115,7 @@ def test_a_formula_for_the_propensity_works_without_features_for_the_preferences
         ("~ score | model_a + model_b", {}, "needed is '~ features'"),
         ("~ scoer", {}, "did you mean 'score'?"),
         ("~ score", {"propensity": "marginal"}, "use propensity='estimate'"),
-        (3, {}, "needed is a string"),
+        (3, {}, "allowed is a string"),
     ],
 )
 def test_formulas_that_cannot_be_read_are_refused(rank, formula, options, words):
