@@ -1,9 +1,8 @@
-"""Rows of a frame, and which of them belong to one context."""
+"""The rows that a fit reads, and which of them belong to one context."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -11,44 +10,47 @@ from numpy.typing import NDArray
 
 from .._utils.warning_collection import warn
 from ..exceptions import DataError
-from .columns import Coded, Columns, identity_texts, value_codes
+from .arrays import AnyArray, IntArray
+from .columns import CodedColumn, Columns, identity_texts
+from .equal_values import value_codes
 from .formula.features import FeatureNames
 from .formula.parse import Formula
-from .frames import is_vector_column
-from .preferences import IntArray, first_rows
+from .frames import Variable, is_vector_column
+from .preferences import first_rows
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Rows:
-    """The needed columns of the rows that are kept, and what stands in which.
+    """Rows of the user's frames, with the columns that a fit needs and what each column is for.
 
     Attributes
     ----------
     formula : Formula
+        The formula of the fit.
     names : FeatureNames
         Columns and arrays that the features use.
     available : tuple of str
         Names of all columns of the frame.
     context, extras : tuple of str
-        Columns that identify a context, and columns read for clusters, weights and propensities.
-    also : tuple of str
-        Columns that something asks for beside these, whose values may be missing.
+        Columns that identify a context, and columns of clusters, weights and propensities.
+    optional : tuple of str
+        Further columns that later steps may ask for. Their values may be missing.
     propensity : str or None
-        Which of the columns holds propensities.
+        The column of propensities, if there is one.
     table : DataFrame
         The columns, with a fresh index.
-    roles : dict of Coded
-        Those of the outcome and the items as numbers.
+    roles : dict of CodedColumn
+        The columns of the outcome and of the items as numbers.
     arrays : dict of ndarray
         The caller's arrays, one entry per row of the table.
     index : ndarray of int, shape (rows,)
-        Position in the caller's frame of every row, positions in ``unlabelled=`` counted on from there.
+        Position of each row in the caller's frame. Rows of ``unlabelled=`` are counted on from the last row of data.
     n_rows : int
-        Rows of the caller's frames.
-    n_own : int
-        Rows of the data, which come first; after them come those of ``unlabelled=``.
+        Number of rows of the caller's frames.
+    n_data_rows : int
+        Number of rows of ``data``, which come first. The rows of ``unlabelled=`` follow.
     n_later_votes : int
-        Rows among these that were left out because an earlier one is a vote on the same thing.
+        Number of votes that were left out because the same context and pair has an earlier vote.
     """
 
     formula: Formula
@@ -56,34 +58,37 @@ class Rows:
     available: tuple[str, ...]
     context: tuple[str, ...]
     extras: tuple[str, ...]
-    also: tuple[str, ...]
+    optional: tuple[str, ...]
     propensity: str | None
     table: pd.DataFrame
-    roles: dict[str, Coded]
-    arrays: dict[str, Any]
+    roles: dict[str, CodedColumn]
+    arrays: dict[str, AnyArray]
     index: IntArray
     n_rows: int
-    n_own: int
+    n_data_rows: int
     n_later_votes: int = 0
 
     @property
     def labelled(self) -> NDArray[np.bool_]:
-        """Rows with a label, or with any of the probabilities, (rows,)."""
-        known = [self.roles[name].known for name in self.formula.outcomes]
-        return known[0] if len(known) == 1 else np.logical_or.reduce(known)
+        """Rows with a label, or with at least one of the probabilities, (rows,)."""
+        return np.logical_or.reduce([self.roles[name].is_present for name in self.formula.outcomes])
 
-    def only(self, kept: NDArray[np.bool_]) -> Rows:
-        """These rows without the ones that are not kept."""
-        if kept.all():
+    def only(self, is_used: NDArray[np.bool_]) -> Rows:
+        """Return the rows that are used, by a mask, (rows,)."""
+        if is_used.all():
             return self
-        arrays = {name: array[kept] for name, array in self.arrays.items()}
-        table = self.table[kept].reset_index(drop=True)
-        roles = {name: column.only(kept) for name, column in self.roles.items()}
-        return replace(self, table=table, roles=roles, arrays=arrays, index=self.index[kept])
+        arrays = {name: array[is_used] for name, array in self.arrays.items()}
+        table = self.table[is_used].reset_index(drop=True)
+        roles = {name: column.only(is_used) for name, column in self.roles.items()}
+        return replace(self, table=table, roles=roles, arrays=arrays, index=self.index[is_used])
 
 
 def find_contexts(rows: Rows) -> tuple[IntArray, IntArray, IntArray]:
-    """Context of each row, first row of each context, and each context's place in the order of its identifiers."""
+    """Return the context of each row, the first row of each context, and each context's place by its identifier.
+
+    Contexts are numbered in order of first appearance. Places are those in the sorted identifiers, so that they do not
+    depend on the order of the rows.
+    """
     n = len(rows.table)
     if not rows.context:
         return np.arange(n), np.arange(n), np.arange(n)
@@ -97,7 +102,7 @@ def find_contexts(rows: Rows) -> tuple[IntArray, IntArray, IntArray]:
 
 
 def check_constant(rows: Rows, row_context: IntArray, first_row: IntArray) -> None:
-    """Raise where two rows of one context have different features."""
+    """Check that all rows of a context have the same features; raise :class:`DataError` where two differ."""
     if len(first_row) == len(row_context):
         return
     columns = {name: rows.table[name] for name in rows.names.columns} | rows.arrays
@@ -106,46 +111,51 @@ def check_constant(rows: Rows, row_context: IntArray, first_row: IntArray) -> No
         differs = codes != codes[first_row][row_context]
         if differs.any():
             row = int(np.flatnonzero(differs)[0])
-            here = list(rows.table[list(rows.context)].iloc[row])
-            n_bad = len(np.unique(row_context[differs]))
-            where = f" (unlabelled= row {rows.index[row] - rows.n_own})" if rows.index[row] >= rows.n_own else ""
+            n_contexts = len(np.unique(row_context[differs]))
+            identifier = dict(zip(rows.context, rows.table[list(rows.context)].iloc[row], strict=True))
+            position = rows.index[row] - rows.n_data_rows
+            place = f" (unlabelled= row {position})" if position >= 0 else ""
             raise DataError(
-                f"feature {name!r} differs within {n_bad} contexts, first in "
-                f"{dict(zip(rows.context, here, strict=True))}: "
-                f"{_cell(column, first_row[row_context[row]])} and {_cell(column, row)}{where}; a context has one "
-                f"value of every feature (if {name!r} tells contexts apart, add it to context=)"
+                f"feature {name!r} differs within {n_contexts} contexts, first in {identifier}: "
+                f"{_cell_text(column, first_row[row_context[row]])} and {_cell_text(column, row)}{place}; all rows of "
+                f"a context must have one value of every feature (if {name!r} tells contexts apart, add it to context=)"
             )
 
 
-def _cell(column: Any, row: int) -> str:
+def _cell_text(column: Variable, row: int) -> str:
+    """Return a cell as it is shown in an error, cut after 60 characters."""
     cell = column.iloc[row] if isinstance(column, pd.Series) else column[row]
     text = repr(cell.item() if isinstance(cell, np.generic) else cell)
     return text if len(text) <= 60 else text[:57] + "..."
 
 
 def identifiers(rows: Rows, first_row: IntArray) -> NDArray[np.object_]:
-    """Identifier of each context, (n,): its value, a tuple of several, or the row's place where nothing is named."""
+    """Return the identifier of each context, (n,).
+
+    It is the cell of the column of ``context=``, a tuple of cells where several columns are named, or the position of
+    the row where no column is named.
+    """
     ids = np.empty(len(first_row), dtype=object)
     if not rows.context:
         ids[:] = rows.index[first_row]
     else:
-        named = Columns(rows.available, rows.table[list(rows.context)]).only(first_row)
-        ids[:] = named.identifiers(rows.context)
+        ids[:] = Columns(rows.available, rows.table[list(rows.context)]).only(first_row).identifiers(rows.context)
     return ids
 
 
 def warn_of_repeats(rows: Rows) -> bool:
-    """Without ``context=``, equal texts or vectors are most likely one prompt that was used more than once.
+    """Warn where, without ``context=``, texts or vectors are equal; return whether a warning was given.
 
-    Returns whether there was something to warn of.
+    Equal texts or vectors are most likely one prompt that was used more than once.
     """
     if rows.context or not len(rows.names.columns):
         return False
     for name, count in repeated_values(rows.table[list(rows.names.columns)]).items():
         if count:
             warn(
-                f"{count} rows repeat a value of {name!r}: are these the same prompt? Every row is taken as a context "
-                f"of its own; pass context= with the column that identifies prompts",
+                f"{count} rows repeat a value of {name!r}: are these the same prompt? Without context= every row is "
+                f"taken as another prompt, and standard errors are too small where it is not; pass context= with the "
+                f"column that identifies prompts",
                 stacklevel=5,
             )
             return True
@@ -153,14 +163,16 @@ def warn_of_repeats(rows: Rows) -> bool:
 
 
 def repeated_values(table: pd.DataFrame) -> dict[str, int]:
-    """Rows that repeat a value, for every column that tells prompts apart, as texts and vectors do."""
-    found = {}
+    """Return the number of rows that repeat a value, for every column that tells prompts apart.
+
+    Columns of texts, vectors or fractions tell prompts apart if more than half of their values are different.
+    """
+    repeats = {}
     for name in table.columns:
         column = table[name]
         if is_vector_column(column) or column.dtype == object or column.dtype.kind == "f":
             codes = value_codes(column)
-            different = int(codes.max(initial=-1)) + 1 + bool((codes < 0).any())
-            # Almost every value is its own, as a prompt's is.
-            if different > len(column) / 2:
-                found[name] = len(column) - different
-    return found
+            n_different = int(codes.max(initial=-1)) + 1 + bool((codes < 0).any())
+            if n_different > len(column) / 2:
+                repeats[name] = len(column) - n_different
+    return repeats

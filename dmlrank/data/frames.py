@@ -1,4 +1,4 @@
-"""Reading data frames of any kind (pandas, polars, Arrow, DuckDB): named columns with plain numpy types."""
+"""Named columns with plain numpy types from frames of any kind: pandas, polars, Arrow, DuckDB."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from decimal import Decimal
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeGuard
 
 import narwhals as nw
 import numpy as np
@@ -15,14 +15,25 @@ from narwhals.exceptions import DuplicateError
 from numpy.typing import NDArray
 
 from ..exceptions import ColumnError, DataError, FrameTypeError, MissingExtraError, listed, nearest
+from .arrays import AnyArray
 
-# What pandas calls an object column of nothing but numbers, and whole numbers beyond which floats are not exact.
-_NUMBERS = ("integer", "floating", "mixed-integer-float", "decimal", "boolean")
-_EXACT = 2**53
-# Cells that are looked at to see whether the values of a column recur.
-_PEEK = 1000
+if TYPE_CHECKING:
+    import pyarrow as pa
 
-# Types of columns that patsy would take for a category per value.
+# The values of a variable, one for each row: a column of a frame, or an array of the caller, in which the numbers of a
+# vector are the second axis.
+Variable: TypeAlias = pd.Series | AnyArray
+
+# The names that pandas gives to object columns which hold nothing but numbers.
+_NUMERIC_KINDS = ("integer", "floating", "mixed-integer-float", "decimal", "boolean")
+# Floats hold every whole number up to this one exactly.
+_LARGEST_EXACT = 2**53
+# Number of cells that are compared to find out whether the values of a column recur.
+_COMPARED_CELLS = 1000
+# Numbers that are copied at a time: few enough for a processor's cache.
+_BLOCK_NUMBERS = 2**15
+
+# Types of columns that patsy would code as a category for each value.
 _TIMES = {
     "datetime64": "timestamp",
     "datetime": "timestamp",
@@ -34,31 +45,58 @@ _TIMES = {
 }
 
 
-def column_names(data: Any) -> list[str]:
-    """Names of the columns of a frame; of a DuckDB relation no row is read for it.
+class Relation(Protocol):
+    """The methods of a DuckDB relation that are used here. A relation is a query; it holds no rows."""
+
+    @property
+    def columns(self) -> list[str]:
+        """Names of the columns."""
+
+    def project(self, columns: str) -> Relation:
+        """Return a query for some of the columns, named in SQL."""
+
+    def aggregate(self, expressions: str) -> Relation:
+        """Return a query for aggregates, written in SQL."""
+
+    def limit(self, n_rows: int) -> Relation:
+        """Return a query for the first rows."""
+
+    def fetchall(self) -> list[tuple[int, ...]]:
+        """Return the rows as tuples."""
+
+    def to_arrow_table(self) -> pa.Table:
+        """Return the rows as an Arrow table."""
+
+
+def column_names(data: object) -> list[str]:
+    """Return the names of the columns of a frame. No row of a DuckDB relation is read.
 
     Raises
     ------
     FrameTypeError
-        If ``data`` is not a frame, or a lazy one other than a DuckDB relation.
+        If ``data`` is not a frame, or if it is a lazy frame other than a DuckDB relation.
     DataError
-        If a name stands for more than one column, or there are no rows.
+        If several columns have the same name, or the frame has no rows.
     """
-    frame = None if _is_relation(data) else _eager(data)
-    names = pd.Index(_relation_names(data) if frame is None else [str(name) for name in frame.columns])
+    if _is_relation(data):
+        with _duckdb_errors_as_data_errors():
+            names = pd.Index(data.columns)
+    else:
+        frame = _read_eagerly(data)
+        names = pd.Index([str(name) for name in frame.columns])
+        _check_not_empty(len(frame))
     if not names.is_unique:
-        raise _several(names)
-    if frame is not None:
-        _check_rows(len(frame))
+        raise _repeated_names_error(names)
     return list(names)
 
 
-def take_columns(data: Any, names: Sequence[str]) -> pd.DataFrame:
-    """The named columns as a pandas frame with a fresh index and plain types, rows in the frame's order.
+def take_columns(data: object, names: Sequence[str]) -> pd.DataFrame:
+    """Return the named columns as a pandas frame with a fresh index and plain types, rows in the frame's order.
 
-    The same values give the same columns whatever the kind of frame: numbers become int64 or float64 (missing ones, of
-    booleans too, NaN), strings objects with None where missing, vectors objects; categories keep their order and lose
-    unused levels. The caller's frame is not changed.
+    The same values give the same columns, whatever the kind of frame. Numbers become int64 or float64, and NaN where
+    they are missing; booleans beside missing ones become numbers too. Strings become objects, and None where they are
+    missing. Vectors stay objects. Categories keep their order and lose the levels that do not occur. The caller's frame
+    is not changed.
 
     Raises
     ------
@@ -69,40 +107,41 @@ def take_columns(data: Any, names: Sequence[str]) -> pd.DataFrame:
     """
     if _is_relation(data):
         columns = _relation_columns(data, names) if names else []
-        n_rows = len(columns[0]) if names else _relation_length(data)
+        n_rows = len(columns[0]) if names else _count_relation_rows(data)
     else:
-        frame = _eager(data)
-        known, n_rows = [str(name) for name in frame.columns], len(frame)
-        columns = _eager_columns(frame, [known.index(name) for name in names])
-    index = pd.RangeIndex(_check_rows(n_rows))
-    named = zip(names, columns, strict=True)
+        frame = _read_eagerly(data)
+        all_names, n_rows = [str(name) for name in frame.columns], len(frame)
+        columns = _eager_columns(frame, [all_names.index(name) for name in names])
+    _check_not_empty(n_rows)
+    index = pd.RangeIndex(n_rows)
     return pd.DataFrame(
-        {name: plain_column(column.set_axis(index).rename(name)) for name, column in named}, index=index
+        {name: plain_column(column.set_axis(index).rename(name)) for name, column in zip(names, columns, strict=True)},
+        index=index,
     )
 
 
 def kind_of_time(column: pd.Series) -> str | None:
-    """What kind of time a column holds, in words; None where it holds none.
+    """Return the kind of time that a column holds, in words; None where it holds something else.
 
     Examples
     --------
     >>> kind_of_time(pd.Series(pd.to_datetime(["2024-05-01"]))), kind_of_time(pd.Series([1.0]))
     ('timestamp', None)
     """
-    known = column.dropna()
-    if column.dtype == object and len(known) and isinstance(known.iloc[0], pd.DateOffset):
+    cells = column.dropna()
+    if column.dtype == object and len(cells) and isinstance(cells.iloc[0], pd.DateOffset):
         return "time difference"
     levels = column.cat.categories if isinstance(column.dtype, pd.CategoricalDtype) else column
     return _TIMES.get(pd.api.types.infer_dtype(levels, skipna=True))
 
 
 def is_numeric_column(column: pd.Series) -> bool:
-    """Whether a column holds numbers or booleans, be it as objects."""
-    return column.dtype.kind in "biuf" or pd.api.types.infer_dtype(column, skipna=True) in _NUMBERS
+    """Return whether a column holds numbers or booleans, as numpy types or as objects."""
+    return column.dtype.kind in "biuf" or pd.api.types.infer_dtype(column, skipna=True) in _NUMERIC_KINDS
 
 
 def plain_column(column: pd.Series) -> pd.Series:
-    """A column with plain types, as :func:`take_columns` describes them.
+    """Return a column with the plain types that :func:`take_columns` describes.
 
     Examples
     --------
@@ -110,40 +149,45 @@ def plain_column(column: pd.Series) -> pd.Series:
     [1.0, nan]
     """
     if isinstance(column.dtype, pd.ArrowDtype):
-        plain = _series_of(column.array.__arrow_array__())
-        column = pd.Series(plain.array, index=column.index, name=column.name)
+        values = _arrow_to_series(column.array.__arrow_array__())
+        column = pd.Series(values.array, index=column.index, name=column.name)
     dtype = column.dtype
     if isinstance(dtype, pd.CategoricalDtype):
         return column.cat.remove_unused_categories()
     if getattr(dtype, "kind", None) == "M" or (isinstance(dtype, np.dtype) and dtype.kind not in "Oiuf"):
         return column
     if isinstance(dtype, np.dtype) and dtype.kind in "iuf":
-        return pd.Series(_wide(column.to_numpy()), index=column.index, name=column.name)
+        return pd.Series(_as_64_bit(column.to_numpy()), index=column.index, name=column.name)
     if isinstance(dtype, pd.StringDtype):
-        return pd.Series(_texts(column), index=column.index, name=column.name, dtype=object)
-    if pd.api.types.is_numeric_dtype(dtype) or pd.api.types.infer_dtype(column, skipna=True) in _NUMBERS:
-        return pd.Series(_numbers(column), index=column.index, name=column.name)
+        return pd.Series(_string_objects(column), index=column.index, name=column.name, dtype=object)
+    if pd.api.types.is_numeric_dtype(dtype) or pd.api.types.infer_dtype(column, skipna=True) in _NUMERIC_KINDS:
+        return pd.Series(_plain_numbers(column), index=column.index, name=column.name)
     values = column.astype(object)
     return values.where(values.notna(), None)
 
 
-def as_array(value: Any) -> NDArray[Any]:
-    """A caller's array, list, Series or frame with plain types; vectors in its cells become a second axis."""
+def as_array(value: object) -> AnyArray:
+    """Return an array, list, Series or frame of the caller as an array with plain types.
+
+    Vectors in the cells become the second axis of the array.
+    """
     if isinstance(value, pd.DataFrame):
         return np.column_stack([np.asarray(plain_column(value.iloc[:, place])) for place in range(value.shape[1])])
-    if isinstance(value, np.ndarray) and value.dtype.kind != "O":
-        return value
-    column = plain_column(pd.Series(list(value) if isinstance(value, np.ndarray) else value))
+    if isinstance(value, np.ndarray):
+        if value.dtype.kind != "O":
+            return value
+        value = list(value)
+    column = plain_column(value if isinstance(value, pd.Series) else pd.Series(value))
     return stack_vectors(column) if is_vector_column(column) else np.asarray(column)
 
 
 def arrow_module(kind: str) -> ModuleType:
-    """pyarrow, which reading ``kind`` needs.
+    """Return the module pyarrow, which is needed to read data of this ``kind``.
 
     Raises
     ------
     MissingExtraError
-        If it is not installed.
+        If pyarrow is not installed.
 
     Examples
     --------
@@ -158,7 +202,7 @@ def arrow_module(kind: str) -> ModuleType:
 
 
 def name_of(value: object) -> str:
-    """A name as text; whole numbers without the decimal point that missing values beside them bring.
+    """Return a name as text. A whole number gets no decimal point, even where missing values made it a float.
 
     Examples
     --------
@@ -169,7 +213,17 @@ def name_of(value: object) -> str:
 
 
 def require_columns(names: Iterable[str], available: Sequence[str], purpose: str) -> None:
-    """Raise :class:`ColumnError` for the first name that is not a column, with the nearest one that is."""
+    """Check that every name is a column; raise :class:`ColumnError` for the first that is not.
+
+    Parameters
+    ----------
+    names : iterable of str
+        Columns that are needed.
+    available : sequence of str
+        Columns of the frame.
+    purpose : str
+        Where the names come from; it begins the message of the error.
+    """
     for name in names:
         if name not in available:
             raise ColumnError(
@@ -178,218 +232,262 @@ def require_columns(names: Iterable[str], available: Sequence[str], purpose: str
 
 
 def is_vector_column(column: pd.Series) -> bool:
-    """Whether the cells of a column are themselves vectors, such as embeddings."""
+    """Return whether the cells of a column are themselves vectors, such as embeddings."""
     if column.dtype != object:
         return False
-    known = column.dropna()
-    return len(known) > 0 and isinstance(known.iloc[0], list | tuple | np.ndarray)
+    cells = column.dropna()
+    return len(cells) > 0 and isinstance(cells.iloc[0], list | tuple | np.ndarray)
 
 
-def vector_layout(column: pd.Series) -> tuple[int, np.dtype[Any]]:
-    """Length and type of the vectors in a column: float32 where all of them are, else float64.
+def vector_layout(column: pd.Series) -> tuple[int, np.dtype[np.floating]]:
+    """Return length and type of the vectors in a column: float32 where all vectors have this type, else float64.
 
     Raises
     ------
     DataError
-        If their lengths differ, or are zero.
+        If a cell is no vector of numbers, or the lengths differ or are zero.
     """
     cells = column.dropna()
-    lengths = sorted({len(cell) if _is_vector(cell) else len(_vector(cell, column.name)) for cell in cells})
-    if len(lengths) != 1 or lengths[0] == 0:
+    if set(map(type, cells)) == {np.ndarray} and {cell.ndim for cell in cells} == {1}:
+        lengths, is_single = set(map(len, cells)), {cell.dtype for cell in cells} == {np.dtype(np.float32)}
+    else:
+        lengths = {len(cell if isinstance(cell, list | tuple) else _as_vector(cell, column.name)) for cell in cells}
+        is_single = all(getattr(cell, "dtype", None) == np.float32 for cell in cells)
+    if len(lengths) != 1 or 0 in lengths:
         for cell in cells:
-            _vector(cell, column.name)
+            _as_vector(cell, column.name)
         raise DataError(
-            f"column {column.name!r} holds vectors of length {', '.join(map(str, lengths))}; needed is one length, at "
-            f"least 1, in all rows"
+            f"column {column.name!r} holds vectors of length {', '.join(map(str, sorted(lengths)))}; the vectors of a "
+            f"column must have one length, at least 1, in all rows"
         )
-    single = all(getattr(cell, "dtype", None) == np.float32 for cell in cells)
-    return lengths[0], np.dtype(np.float32 if single else np.float64)
+    return lengths.pop(), np.dtype(np.float32 if is_single else np.float64)
 
 
-def stack_vectors(column: pd.Series, out: NDArray[Any] | None = None) -> NDArray[Any]:
-    """A column of equally long vectors as a float matrix (rows, length), written into ``out`` where that is given."""
+def stack_vectors(column: pd.Series, out: NDArray[np.floating] | None = None) -> NDArray[np.floating]:
+    """Return a column of equally long vectors as a matrix (rows, length); it is written into ``out`` where given."""
     length, dtype = vector_layout(column)
-    stacked = np.empty((len(column), length), dtype) if out is None else out
-    for row, vector in enumerate(each_vector(column)):
-        stacked[row] = vector
-    return stacked
+    matrix = np.empty((len(column), length), dtype) if out is None else out
+    start = 0
+    for block in vector_blocks(column):
+        matrix[start : start + len(block)] = block
+        start += len(block)
+    return matrix
 
 
-def each_vector(column: pd.Series) -> Iterator[NDArray[Any]]:
-    """The vectors of a column one by one; a missing cell is a vector of NaN."""
-    missing = np.full(vector_layout(column)[0], np.nan)
-    for cell, gone in zip(column, column.isna(), strict=True):
-        yield missing if gone else _vector(cell, column.name)
+def vector_blocks(column: pd.Series, block_numbers: int = _BLOCK_NUMBERS) -> Iterator[NDArray[np.floating]]:
+    """Yield the vectors of a column as matrices of some rows; a missing cell becomes a row of NaN.
+
+    Parameters
+    ----------
+    column : Series
+        A column of vectors.
+    block_numbers : int
+        Largest size of a matrix; a single row may be larger.
+    """
+    length, dtype = vector_layout(column)
+    missing = np.full(length, np.nan, dtype)
+    is_missing, cells = column.isna().to_numpy(), column.to_numpy(dtype=object)
+    for rows in row_slices(len(cells), length, block_numbers):
+        block = cells[rows].tolist()
+        for row in np.flatnonzero(is_missing[rows]):
+            block[row] = missing
+        yield _stack_block(block, dtype, column.name)
 
 
-def _is_vector(cell: Any) -> bool:
-    """Whether a cell has as many numbers as its length says, its entries apart."""
-    return isinstance(cell, list | tuple) or (isinstance(cell, np.ndarray) and cell.ndim == 1)
+def row_slices(n_rows: int, width: int, block_numbers: int = _BLOCK_NUMBERS) -> Iterator[slice]:
+    """Yield slices of consecutive rows of a matrix (n_rows, width) that have at most so many numbers.
+
+    Examples
+    --------
+    >>> list(row_slices(3, 4, block_numbers=8))
+    [slice(0, 2, None), slice(2, 3, None)]
+    """
+    step = max(1, block_numbers // width)
+    for start in range(0, n_rows, step):
+        yield slice(start, min(start + step, n_rows))
 
 
-def _vector(cell: Any, name: Any) -> NDArray[Any]:
-    single = getattr(cell, "dtype", None) == np.float32
+def _stack_block(cells: list[object], dtype: np.dtype[np.floating], name: object) -> NDArray[np.floating]:
+    """Stack some vectors, all of one length, of the column ``name``."""
     try:
-        vector = np.asarray(cell, dtype=np.float32 if single else float)
+        matrix = np.array(cells, dtype)
+    except (TypeError, ValueError, OverflowError):
+        matrix = np.empty(0, dtype)
+    # Row by row, the error names the cell that is no vector.
+    return matrix if matrix.ndim == 2 else np.array([_as_vector(cell, name) for cell in cells], dtype)
+
+
+def _as_vector(cell: object, name: object) -> NDArray[np.floating]:
+    """Return a cell of the column ``name`` as a vector; raise :class:`DataError` where the cell is none."""
+    is_single = getattr(cell, "dtype", None) == np.float32
+    vector: NDArray[np.floating]
+    try:
+        vector = np.asarray(cell, dtype=np.float32 if is_single else np.float64)
     except (TypeError, ValueError, OverflowError):
         vector = np.empty((0, 0))
     if vector.ndim != 1:
-        shown = repr(cell) if len(repr(cell)) <= 60 else repr(cell)[:57] + "..."
-        raise DataError(f"column {name!r} holds vectors, and {shown}, which is not a vector of numbers")
+        text = repr(cell) if len(repr(cell)) <= 60 else repr(cell)[:57] + "..."
+        raise DataError(f"column {name!r} holds vectors, and {text}, which is not a vector of numbers")
     return vector
 
 
-def too_large(name: object) -> DataError:
-    """The error for a column with a whole number that no float holds."""
-    return DataError(f"column {name!r} holds a whole number beyond 1e308, which is too large for a float")
+def too_large_error(name: object) -> DataError:
+    """Return the error for a column with a whole number that no float can hold."""
+    return DataError(
+        f"column {name!r} holds a whole number beyond 1e308, which is too large for a float; divide the column by a "
+        f"power of ten"
+    )
 
 
-def _several(names: pd.Index) -> DataError:
+def _repeated_names_error(names: pd.Index) -> DataError:
     repeated = names[names.duplicated()].unique()
-    return DataError(f"the frame has several columns named {listed(repeated)}; every column needs a name of its own")
+    return DataError(
+        f"the frame has several columns named {listed(repeated)}; every column needs a name of its own: rename or drop "
+        f"the others"
+    )
 
 
-def _eager(data: Any) -> nw.DataFrame[Any]:
+def _read_eagerly(data: object) -> nw.DataFrame[Any]:
+    """Wrap a frame that holds its rows; raise :class:`FrameTypeError` for anything else."""
     try:
         return nw.from_native(data, eager_only=True)
     except DuplicateError:
-        raise _several(pd.Index(data.columns if isinstance(data, pd.DataFrame) else data.column_names)) from None
+        names = data.columns if isinstance(data, pd.DataFrame) else getattr(data, "column_names", [])
+        raise _repeated_names_error(pd.Index(names)) from None
     except TypeError:
-        kind = f"{type(data).__module__}.{type(data).__name__}"
         hint = "; pandas.DataFrame(data) makes one" if isinstance(data, dict | list | np.ndarray) else ""
         for method in ("compute", "collect"):
             hint = f"; .{method}() makes one" if hasattr(data, method) else hint
         raise FrameTypeError(
-            f"data is a {kind}; needed is a pandas or polars DataFrame, a pyarrow Table or a DuckDB relation{hint}"
+            f"data is a {type(data).__module__}.{type(data).__name__}; it must be a pandas or polars DataFrame, a "
+            f"pyarrow Table or a DuckDB relation{hint}"
         ) from None
 
 
-def _check_rows(n_rows: int) -> int:
+def _check_not_empty(n_rows: int) -> None:
     if n_rows == 0:
-        raise DataError("the frame has no rows; one row is one comparison")
-    return n_rows
+        raise DataError("the frame has no rows; a fit needs one row for each vote: check how the frame was filtered")
 
 
 def _eager_columns(frame: nw.DataFrame[Any], places: Sequence[int]) -> list[pd.Series]:
+    """Return the columns at these places of a frame as pandas Series."""
     if not places:
         return []
     if frame.implementation.is_polars() or frame.implementation.is_pyarrow():
-        return _frame_columns(frame, places)
+        return _arrow_columns(frame, places)
     table = frame.select(nw.nth(*places)).to_pandas()
     return [table.iloc[:, place] for place in range(len(places))]
 
 
-def _wide(numbers: NDArray[Any]) -> NDArray[Any]:
-    """Numbers as int64 or float64: smaller types wrap around or lose digits in a formula's arithmetic."""
+def _as_64_bit(numbers: AnyArray) -> AnyArray:
+    """Return numbers as int64 or float64: smaller types overflow or lose digits in the arithmetic of a formula."""
     if numbers.dtype.kind == "f":
         return numbers.astype(float, copy=False) if numbers.dtype.itemsize < 8 else numbers
     fits = numbers.dtype != np.uint64 or int(numbers.max(initial=0)) <= np.iinfo(np.int64).max
     return numbers.astype(np.int64, copy=False) if fits else numbers
 
 
-def _is_whole(number: Any) -> bool:
-    """Whether a number is of a kind that holds whole numbers only."""
+def _has_whole_type(number: object) -> bool:
+    """Return whether the type of a number allows whole numbers only."""
     return isinstance(number, int) or (isinstance(number, Decimal) and number.as_tuple().exponent == 0)
 
 
-def _texts(column: pd.Series) -> NDArray[np.object_]:
-    """Strings as objects, None where missing; where values recur, equal ones are one object, compared in no time."""
-    if column.iloc[:_PEEK].nunique() > _PEEK / 2:
+def _string_objects(column: pd.Series) -> NDArray[np.object_]:
+    """Return strings as objects, None where they are missing.
+
+    Where values recur, equal strings become one object, so that comparing them takes no time.
+    """
+    if column.iloc[:_COMPARED_CELLS].nunique() > _COMPARED_CELLS / 2:
         values = column.astype(object)
         return np.asarray(values.where(values.notna(), None))
     codes, levels = pd.factorize(column)
     return np.array([*levels, None], dtype=object)[codes]
 
 
-def _numbers(column: pd.Series) -> NDArray[Any]:
-    """Numbers without pandas' own types: floats where some are missing, unless that would merge whole numbers."""
+def _plain_numbers(column: pd.Series) -> AnyArray:
+    """Return numbers in numpy's types: floats where cells are missing, objects where floats would not be exact."""
     missing = column.isna().to_numpy()
-    known = np.array(column[~missing].tolist())
-    if known.dtype == object:
-        whole = all(_is_whole(number) for number in known)
+    numbers = np.array(column[~missing].tolist())
+    if numbers.dtype == object:
+        are_whole = all(_has_whole_type(number) for number in numbers)
         try:
-            known = np.array([int(number) for number in known]) if whole else known.astype(float)
+            numbers = np.array([int(number) for number in numbers]) if are_whole else numbers.astype(float)
         except OverflowError:
-            raise too_large(column.name) from None
+            raise too_large_error(column.name) from None
     if not missing.any():
-        return known
-    exact = known.dtype.kind in "bf" or max(int(known.max()), -int(known.min())) <= _EXACT
-    filled = np.full(len(column), np.nan if exact else None, dtype=float if exact else object)
-    filled[~missing] = known
-    return filled
+        return numbers
+    exact = numbers.dtype.kind in "bf" or max(int(numbers.max()), -int(numbers.min())) <= _LARGEST_EXACT
+    cells = np.full(len(column), np.nan if exact else None, dtype=float if exact else object)
+    cells[~missing] = numbers
+    return cells
 
 
-def _frame_columns(frame: nw.DataFrame[Any], places: Sequence[int]) -> list[pd.Series]:
-    """Columns of an eager polars or pyarrow frame, by place, as pandas Series.
+def _arrow_columns(frame: nw.DataFrame[Any], places: Sequence[int]) -> list[pd.Series]:
+    """Return the columns at these places of an eager polars or pyarrow frame as pandas Series.
 
-    A polars Categorical becomes strings: the order of its levels is that in which the process has met them. An Enum
-    and an Arrow dictionary are categories in the order in which they were declared.
+    A polars Categorical becomes strings, because its levels are in the order in which the process has met them. An Enum
+    and an Arrow dictionary become categories in the order in which they were declared.
     """
     arrow_module(f"a {frame.implementation.value} frame")
     columns = [frame[:, place] for place in places]
     if frame.implementation.is_polars():
         columns = [c.cast(nw.String) if c.dtype == nw.Categorical else c for c in columns]
-    return [_series_of(column.to_arrow()) for column in columns]
+    return [_arrow_to_series(column.to_arrow()) for column in columns]
 
 
-def _is_relation(data: Any) -> bool:
-    """Whether a caller's frame is a DuckDB relation, which is a query and holds no rows."""
+def _is_relation(data: object) -> TypeGuard[Relation]:
+    """Return whether a caller's frame is a DuckDB relation."""
     kind = type(data)
     return kind.__name__ == "DuckDBPyRelation" and kind.__module__.lstrip("_").startswith("duckdb")
 
 
-def _relation_columns(relation: Any, names: Sequence[str]) -> list[pd.Series]:
-    """Columns of a DuckDB relation, read by one query, in the order of its rows.
+def _relation_columns(relation: Relation, names: Sequence[str]) -> list[pd.Series]:
+    """Return columns of a DuckDB relation, read by one query, in the order of its rows.
 
     Raises
     ------
     DataError
-        If the connection is told not to keep the order of rows, or the query fails.
+        If the connection does not keep the order of rows, or the query fails.
     """
     arrow_module("a DuckDB relation")
     quoted = ", ".join('"' + name.replace('"', '""') + '"' for name in names)
-    with _own_errors():
-        _check_order(relation)
+    with _duckdb_errors_as_data_errors():
+        _check_row_order(relation)
         table = relation.project(quoted).to_arrow_table()
-    return [_series_of(table.column(place)) for place in range(len(names))]
+    return [_arrow_to_series(table.column(place)) for place in range(len(names))]
 
 
-def _relation_names(relation: Any) -> list[str]:
-    """Names of the columns of a DuckDB relation; no row is read."""
-    with _own_errors():
-        return list(relation.columns)
-
-
-def _relation_length(relation: Any) -> int:
-    """Number of rows of a DuckDB relation."""
-    with _own_errors():
+def _count_relation_rows(relation: Relation) -> int:
+    with _duckdb_errors_as_data_errors():
         ((n_rows,),) = relation.aggregate("count(*)").fetchall()
     return int(n_rows)
 
 
-def _series_of(column: Any) -> pd.Series:
-    """An Arrow array as a pandas Series; whole numbers beside missing ones stay exact."""
+def _arrow_to_series(column: pa.Array | pa.ChunkedArray) -> pd.Series:
+    """Return an Arrow array as a pandas Series; whole numbers beside missing ones stay exact."""
     kind = column.type
     if hasattr(kind, "index_type") and str(kind.index_type).startswith("uint"):
         # Older releases of pyarrow cannot turn unsigned codes of a dictionary into pandas.
-        pa = arrow_module("a dictionary")
-        column = column.cast(pa.dictionary(pa.int64(), kind.value_type, ordered=kind.ordered))
+        pyarrow = arrow_module("a dictionary")
+        column = column.cast(pyarrow.dictionary(pyarrow.int64(), kind.value_type, ordered=kind.ordered))
     return pd.Series(column.to_pandas(integer_object_nulls=True)).rename(None)
 
 
-def _check_order(relation: Any) -> None:
-    # Asked of an empty selection, so that no row is computed for it.
-    ((_, kept),) = relation.limit(0).aggregate("count(*), current_setting('preserve_insertion_order')").fetchall()
-    if not kept:
+def _check_row_order(relation: Relation) -> None:
+    # The setting is read beside an empty selection, so that no row is computed.
+    ((_, keeps_order),) = (
+        relation.limit(0).aggregate("count(*), current_setting('preserve_insertion_order')").fetchall()
+    )
+    if not keeps_order:
         raise DataError(
-            "the DuckDB connection has preserve_insertion_order = false, so its rows have no order to keep; set it to "
-            "true, or hand over relation.to_arrow_table()"
+            "the DuckDB connection has preserve_insertion_order = false, so that its rows have no fixed order; a fit "
+            "reads the rows in order: set it to true, or pass relation.to_arrow_table()"
         )
 
 
 @contextmanager
-def _own_errors() -> Iterator[None]:
-    """DuckDB's errors as one of ours, others as they are."""
+def _duckdb_errors_as_data_errors() -> Iterator[None]:
+    """Raise the errors of DuckDB as :class:`DataError`; other errors pass as they are."""
     try:
         yield
     except DataError:

@@ -1,38 +1,42 @@
-"""Labels of pandas objects: what a caller's Series or frame says of a row, a context or a model stays with it."""
+"""Alignment of the caller's pandas objects by their labels, so that a value stays with its row, context or model."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TypeVar
 
 import pandas as pd
 
 from ..exceptions import DataError, OptionError, listed
+from .arrays import AnyArray
 from .frames import name_of
 
+T = TypeVar("T")
 
-def row_labels(data: Any, n_rows: int) -> pd.Index:
-    """Labels of the rows of a frame: the index of a pandas one, 0, 1, ... of any other."""
+
+def row_labels(data: object, n_rows: int) -> pd.Index:
+    """Return the labels of the rows of a frame: the index of a pandas frame, 0, 1, ... for any other frame."""
     return data.index if isinstance(data, pd.DataFrame) else pd.RangeIndex(n_rows)
 
 
-def by_label(value: Any, labels: pd.Index, *, name: str, of: str) -> Any:
-    """A Series or frame in the order of the labels; anything else as it is.
+def by_label(value: T, labels: pd.Index, *, name: str, of: str) -> T | pd.Series | pd.DataFrame:
+    """Return a Series or frame in the order of the labels; return anything else as it is.
 
     Parameters
     ----------
     value : Series, DataFrame or anything else
+        The value of an option or a variable of the formula.
     labels : Index
-        Of what the value is about.
+        Labels of the things that the value describes, in their order.
     name : str
-        How the value is called, for the error.
+        Name of the value, for the error.
     of : str
-        What the labels are those of, for the error.
+        What the labels belong to, such as "the data's rows"; for the error.
 
     Raises
     ------
     DataError
-        If a label is not in the index, or labels are not unique and in another order.
+        If a label is not in the index, or if labels are repeated and in another order.
 
     Examples
     --------
@@ -46,27 +50,28 @@ def by_label(value: Any, labels: pd.Index, *, name: str, of: str) -> Any:
         if (place >= 0).all():
             return value.iloc[place]
     raise DataError(
-        f"{name} is a {type(value).__name__} whose index does not have the labels of {of}: it has "
-        f"{listed(value.index, 3)}, these are {listed(labels, 3)}; give it their labels (each once), or pass "
-        f"{name}.to_numpy(), in their order, which needs none"
+        f"{name} is a {type(value).__name__} whose index does not have the labels of {of}: the index has "
+        f"{listed(value.index, 3)}, {of} have {listed(labels, 3)}; set the index to these labels (each once), or pass "
+        f"{name}.to_numpy() with the values in the order of {of}"
     )
 
 
-def square_by_name(value: Any, items: Sequence[str], *, name: str) -> Any:
-    """A frame about pairs of models as an array in the order of the models, by its names; anything else as it is.
+def square_by_name(value: T, items: Sequence[str], *, name: str) -> T | AnyArray:
+    """Return a frame about pairs of models as an array in the order of the models; return anything else as it is.
 
     Parameters
     ----------
     value : DataFrame or anything else
-        With the models' names on both sides; others may be among them.
+        A frame has the names of the models as index and as columns; names of further models may be among them.
     items : sequence of str
+        Names of the models.
     name : str
-        How the value is called, for the error.
+        Name of the value, for the error.
 
     Raises
     ------
     OptionError
-        If a model is missing on a side, or is there twice.
+        If a model is missing in the index or the columns, or occurs twice there.
 
     Examples
     --------
@@ -80,10 +85,10 @@ def square_by_name(value: Any, items: Sequence[str], *, name: str) -> Any:
         names = pd.Index([name_of(label) for label in labels])
         missing = [item for item in items if item not in names]
         if missing or not names.is_unique:
-            what = f"no {listed(missing)}" if missing else "a model twice"
+            finding = f"no {listed(missing)}" if missing else "a model twice"
             raise OptionError(
-                f"{name} is a frame with {what} among its {side} ({listed(names)}); needed are the models on both "
-                f"sides, or an array (models, models) in their order: {listed(items)}"
+                f"{name} is a frame with {finding} among its {side} ({listed(names)}); its rows and its columns must "
+                f"name every model once; an array (models, models) in their order, {listed(items)}, is allowed too"
             )
         places.append(names.get_indexer(pd.Index(items)))
     return value.to_numpy()[places[0]][:, places[1]]

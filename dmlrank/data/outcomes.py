@@ -1,28 +1,34 @@
-"""Labels and probabilities as outcome categories: their meanings, their canonical order, and the order flipped."""
+"""Labels and probabilities as outcome categories: their meanings, their canonical order, and the reverse order."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
 from ..exceptions import OptionError, OutcomeError, listed, nearest
-from .columns import Coded, Columns, IntArray, check_names
-from .frames import name_of, too_large
+from .arrays import FloatArray, IntArray
+from .columns import CodedColumn, Columns, code_columns
+from .frames import name_of, too_large_error
 
-# What rounding may add to or take from a probability.
+# Meanings of labels, as in the option ``categories=``. A mapping's type fixes the type of its keys, and users have keys
+# of any type.
+Categories: TypeAlias = Mapping[Any, str]
+
+# Rounding may change a probability by this much.
 _ROUNDING = 1e-6
+# What may stand before the name of a category in the name of a column of probabilities.
 _PREFIXES = ("p_", "pr_", "prob_", "probability_", "winner_")
-# What a label that cannot be read is taken for.
+# The meaning of a label that cannot be read.
 _UNKNOWN = "unknown"
 
 MEANINGS = ("first", "second", "both_good", "both_bad", "tie")
 
-# Spellings found in public preference data, folded to lower case with one underscore between words.
+# Spellings in public preference data, in lower case with one underscore between words.
 _SPELLINGS = {
     "first": "model_a a left first model_1 response_a assistant_a answer_a option_a",
     "second": "model_b b right second model_2 response_b assistant_b answer_b option_b",
@@ -30,8 +36,12 @@ _SPELLINGS = {
     "both_good": "both_good bothgood tie_bothgood tie_both_good",
     "both_bad": "both_bad bothbad tie_bothbad tie_both_bad neither",
 }
-_KNOWN: dict[Any, str] = {word: meaning for meaning, words in _SPELLINGS.items() for word in words.split()}
-_NUMBERS: dict[Any, str] = {1: "first", 0: "second"}
+_MEANING_OF_WORD: dict[Hashable, str] = {
+    word: meaning for meaning, words in _SPELLINGS.items() for word in words.split()
+}
+_MEANING_OF_NUMBER: dict[Hashable, str] = {1: "first", 0: "second"}
+
+M = TypeVar("M", str, str | None)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -41,30 +51,31 @@ class Outcomes:
     Attributes
     ----------
     categories : tuple of str
-        The meanings that occur, in canonical order; the two wins always.
+        The C meanings that occur, in canonical order. The two wins are always among them.
     y : ndarray, shape (v, C)
-        One-hot labels, or soft ones: rows that sum to one.
+        Labels as rows that sum to one: one-hot labels, or probabilities.
     labels : tuple of (str, str)
-        What each label, or each column of probabilities, was read as.
+        Each label, or each column of probabilities, with its meaning.
     kind : {"labels", "preferences", "probabilities"}
         What the outcome column or columns hold.
     """
 
     categories: tuple[str, ...]
-    y: NDArray[np.float64]
+    y: FloatArray
     labels: tuple[tuple[str, str], ...]
     kind: str = "labels"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ComparedItems:
-    """Which two items each vote compares.
+    """The two items that each vote compares.
 
     Attributes
     ----------
     first, second : ndarray of int, shape (v,)
-        Places of the items in ``names``, as they were shown.
+        Places in ``names`` of the item shown first and of the item shown second.
     names : sequence of str, length K
+        Names of the items.
     """
 
     first: IntArray
@@ -72,14 +83,12 @@ class ComparedItems:
     names: Sequence[str]
 
     def present(self) -> set[str]:
-        """Names of the items that are compared at all."""
-        n = len(self.names)
-        seen = np.bincount(self.first, minlength=n) + np.bincount(self.second, minlength=n) > 0
-        return {name for name, here in zip(self.names, seen, strict=True) if here}
+        """Return the names of the items that occur in a vote."""
+        return {self.names[place] for place in np.union1d(self.first, self.second)}
 
 
 def exchanged_wins(n_categories: int) -> IntArray:
-    """Places of the categories with the two wins exchanged, (C,).
+    """Return the places of the categories with the two wins exchanged, (C,).
 
     Examples
     --------
@@ -89,19 +98,21 @@ def exchanged_wins(n_categories: int) -> IntArray:
     return np.array([1, 0, *range(2, n_categories)])
 
 
-def exchange_wins(y: NDArray[np.float64], where: NDArray[np.bool_]) -> NDArray[np.float64]:
-    """Labels, (v, C), with the two wins exchanged in some rows, (v,): those whose pair is turned round.
+def exchange_wins(y: FloatArray, is_reversed: NDArray[np.bool_]) -> FloatArray:
+    """Return labels, (v, C), with the two wins exchanged in the rows whose pair is reversed, (v,).
 
     Examples
     --------
     >>> exchange_wins(np.array([[0.7, 0.2, 0.1], [0.7, 0.2, 0.1]]), np.array([True, False])).tolist()
     [[0.2, 0.7, 0.1], [0.7, 0.2, 0.1]]
     """
-    return np.where(where[:, None], y[:, exchanged_wins(y.shape[1])], y)
+    return np.where(is_reversed[:, None], y[:, exchanged_wins(y.shape[1])], y)
 
 
-def in_other_order(table: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Of every pair, (..., K, K, C), what the pair shown the other way round has, in this pair's categories.
+def in_other_order(table: FloatArray) -> FloatArray:
+    """Return for every ordered pair the values of the reverse pair, in the categories of the ordered pair.
+
+    The table has the shape (..., K, K, C). Entry (j, k, first wins) of the result is entry (k, j, second wins).
 
     Examples
     --------
@@ -113,79 +124,82 @@ def in_other_order(table: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def read_labels(
-    winner: Coded,
+    winner: CodedColumn,
     pairs: ComparedItems,
     column: Callable[[], pd.Series],
-    categories: Mapping[Any, str] | None = None,
+    categories: Categories | None = None,
 ) -> Outcomes:
-    """Read labels, none of them missing, of votes on pairs of items.
+    """Read the labels of votes on pairs of items; no label is missing.
 
     Parameters
     ----------
-    winner : Coded, shape (v,)
-        Known spellings, names of the winning models, the numbers 1 (first) and 0 (second), or preferences for the
-        item shown first, numbers in [0, 1].
+    winner : CodedColumn, shape (v,)
+        Labels: known spellings, names of the winning models, the numbers 1 (first) and 0 (second), or preferences for
+        the item shown first, numbers in [0, 1].
     pairs : ComparedItems
-        The models of each vote.
+        The items of each vote.
     column : callable
-        Makes the labels as a Series, whose index holds the numbers of the rows; called for preferences only.
+        Returns the labels as a Series whose index holds the numbers of the rows. It is called for preferences only.
     categories : mapping, optional
-        ``{label: meaning}`` for labels that are not known, with the meanings ``first``, ``second``, ``both_good``,
+        ``{label: meaning}`` for labels that are not known. The meanings are ``first``, ``second``, ``both_good``,
         ``both_bad`` and ``tie``.
 
     Raises
     ------
     OutcomeError
-        If a label is unknown, names a third model, or could be read in two ways, or a preference is not in [0, 1].
+        If a label is unknown, names a third model, or could be read in two ways, or if a preference is not in [0, 1].
     OptionError
-        If ``categories`` names a meaning that does not exist.
+        If ``categories`` has a meaning that does not exist.
 
     Examples
     --------
     >>> labels, pairs = pd.Series(["model_a", "tie"]), ComparedItems(np.array([0, 0]), np.array([1, 1]), ["x", "y"])
-    >>> outcomes = read_labels(Coded.of(labels), pairs, lambda: labels)
+    >>> outcomes = read_labels(CodedColumn.of(labels), pairs, lambda: labels)
     >>> outcomes.categories, outcomes.y.tolist()
     (('first', 'second', 'tie'), [[1.0, 0.0, 0.0], [0.0, 0.0, 1.0]])
     """
-    given, levels = _checked(categories), list(winner.levels)
+    user_meanings, levels = _checked_categories(categories), list(winner.levels)
     items = pairs.present()
-    others = [level for level in levels if level not in given]
-    _check_spelling(given, levels, others)
-    if len(others) == len(levels) and _is_preference(others, items):
-        return Outcomes(MEANINGS[:2], _preference_shares(column()), (("1", "first"), ("0", "second")), "preferences")
-    meanings = _meanings(levels, given, items)
-    # What is not a meaning is a model's name, and read by the side that it was shown on.
+    without_meaning = [level for level in levels if level not in user_meanings]
+    _check_spelling(user_meanings, levels, without_meaning)
+    if len(without_meaning) == len(levels) and _are_preferences(levels, items):
+        read_as = (("1", "first"), ("0", "second"))
+        return Outcomes(MEANINGS[:2], _preference_probabilities(column()), read_as, "preferences")
+    meanings = _meanings(levels, user_meanings, items)
     place = {meaning: number for number, meaning in enumerate(MEANINGS)}
+    # A level without a meaning is the name of the winning model. It means the side on which that model was shown.
     meaning_of_vote = np.array([place[m] if m else -1 for m in meanings], dtype=np.intp)[winner.codes]
-    by_name = meaning_of_vote < 0
-    if None in meanings and by_name.any():
-        won = winner.places({name: number for number, name in enumerate(pairs.names)})[by_name]
-        meaning_of_vote[by_name] = _sides(won, pairs, by_name)
-    chosen = np.bincount(meaning_of_vote, minlength=len(MEANINGS)) > 0
-    present = [number for number, seen in enumerate(chosen) if seen or number < 2]
+    is_model = meaning_of_vote < 0
+    if is_model.any():
+        winning_item = winner.places({name: number for number, name in enumerate(pairs.names)})[is_model]
+        meaning_of_vote[is_model] = _winning_sides(winning_item, pairs, is_model)
+    counts = np.bincount(meaning_of_vote, minlength=len(MEANINGS))
+    present = [number for number, count in enumerate(counts) if count or number < 2]
     y = np.zeros((len(meaning_of_vote), len(present)))
     for category, number in enumerate(present):
         y[:, category] = meaning_of_vote == number
-    read_as = (
+    labels = tuple(
         (name_of(label), meaning or "the model that wins") for label, meaning in zip(levels, meanings, strict=True)
     )
-    return Outcomes(tuple(MEANINGS[number] for number in present), y, tuple(read_as))
+    return Outcomes(tuple(MEANINGS[number] for number in present), y, labels)
 
 
-def read_probabilities(table: pd.DataFrame, categories: Mapping[Any, str] | None = None) -> Outcomes:
-    """Read votes that are columns of probabilities, one per category; categories without any are left out.
+def read_probabilities(table: pd.DataFrame, categories: Categories | None = None) -> Outcomes:
+    """Read votes that are columns of probabilities, one for each category.
+
+    A tie that has probability zero in every vote is no category.
 
     Parameters
     ----------
     table : DataFrame, shape (v, C)
-        No cell is missing. Its index holds the numbers of the rows.
+        Probabilities, none of them missing. The index holds the numbers of the rows.
     categories : mapping, optional
         ``{column: meaning}`` for columns whose names are not known.
 
     Raises
     ------
     OutcomeError
-        If a column stands for no category or for the same as another, or a row holds no probabilities.
+        If a column stands for no category, if two columns stand for one, or if a row holds no probabilities.
 
     Examples
     --------
@@ -193,12 +207,12 @@ def read_probabilities(table: pd.DataFrame, categories: Mapping[Any, str] | None
     >>> outcomes.categories, outcomes.y.tolist()
     (('first', 'second', 'tie'), [[0.5, 0.2, 0.3]])
     """
-    given = _checked(categories)
+    user_meanings = _checked_categories(categories)
     names = [str(name) for name in table.columns]
-    meanings = _good_ties(names, _column_meanings(names, given), given)
-    shares = dict(zip(meanings, _probability_shares(table).T, strict=True))
-    present = tuple(m for m in MEANINGS if m in shares and (m in ("first", "second") or shares[m].any()))
-    y = np.stack([shares[meaning] for meaning in present], axis=1)
+    meanings = _ties_of_good_answers(names, _column_meanings(names, user_meanings), user_meanings)
+    probabilities = dict(zip(meanings, _check_probabilities(table).T, strict=True))
+    present = tuple(m for m in MEANINGS if m in probabilities and (m in MEANINGS[:2] or probabilities[m].any()))
+    y = np.stack([probabilities[meaning] for meaning in present], axis=1)
     return Outcomes(present, y, tuple(zip(names, meanings, strict=True)), "probabilities")
 
 
@@ -207,81 +221,99 @@ def read_outcome_columns(
     names: Sequence[str],
     rows: IntArray,
     pairs: ComparedItems,
-    categories: Mapping[Any, str] | None = None,
+    categories: Categories | None = None,
 ) -> Outcomes:
-    """Read one column of labels, or several columns of probabilities, in the given rows, none of them missing there."""
+    """Read one column of labels, or several columns of probabilities, in some rows.
+
+    Parameters
+    ----------
+    columns : Columns
+        Columns of a frame.
+    names : sequence of str
+        One column of labels, or several columns of probabilities.
+    rows : ndarray of int, shape (v,)
+        Rows that are read. No cell is missing in them.
+    pairs : ComparedItems
+        The items of these rows.
+    categories : mapping, optional
+        As in :func:`read_labels` and :func:`read_probabilities`.
+    """
     table = columns.table(names, rows)
     if len(names) > 1:
         return read_probabilities(table, categories)
-    return read_labels(check_names(table, names)[names[0]], pairs, lambda: table[names[0]], categories)
+    return read_labels(code_columns(table, names)[names[0]], pairs, lambda: table[names[0]], categories)
 
 
 def unknown_labels(
-    winner: Coded, pairs: ComparedItems, categories: Mapping[Any, str] | None = None
+    winner: CodedColumn, pairs: ComparedItems, categories: Categories | None = None
 ) -> NDArray[np.bool_]:
-    """Votes whose label :func:`read_labels` cannot read, (v,); parameters are those of that function.
+    """Return which votes have a label that :func:`read_labels` cannot read, (v,); parameters as there.
 
     Examples
     --------
     >>> labels, pairs = pd.Series(["model_a", "1-0"]), ComparedItems(np.array([0, 0]), np.array([1, 1]), ["x", "y"])
-    >>> unknown_labels(Coded.of(labels), pairs)
+    >>> unknown_labels(CodedColumn.of(labels), pairs)
     array([False,  True])
     """
-    meanings = _read_levels(winner, pairs, categories)
+    meanings = _meanings_with_unknown(winner, pairs, categories)
     return np.array([meaning == _UNKNOWN for meaning in meanings], dtype=bool)[winner.codes]
 
 
-def third_models(winner: Coded, pairs: ComparedItems, categories: Mapping[Any, str] | None = None) -> NDArray[np.bool_]:
-    """Votes whose label names a model that was not compared, (v,); parameters are those of :func:`read_labels`."""
-    by_name = np.array([meaning is None for meaning in _read_levels(winner, pairs, categories)], dtype=bool)
-    won = winner.places({name: place for place, name in enumerate(pairs.names)})
-    return by_name[winner.codes] & (won != pairs.first) & (won != pairs.second)
+def third_models(winner: CodedColumn, pairs: ComparedItems, categories: Categories | None = None) -> NDArray[np.bool_]:
+    """Return which votes have a label that names a model which was not compared, (v,).
+
+    The parameters are those of :func:`read_labels`.
+    """
+    is_model = np.array([meaning is None for meaning in _meanings_with_unknown(winner, pairs, categories)], dtype=bool)
+    winning_item = winner.places({name: place for place, name in enumerate(pairs.names)})
+    return is_model[winner.codes] & (winning_item != pairs.first) & (winning_item != pairs.second)
 
 
-def _read_levels(winner: Coded, pairs: ComparedItems, categories: Mapping[Any, str] | None) -> list[str | None]:
-    """The meaning of every level, as :func:`_level_meanings` has it; preferences are all known."""
-    given, levels, items = _checked(categories), list(winner.levels), pairs.present()
-    others = [level for level in levels if level not in given]
-    if len(others) == len(levels) and _is_preference(others, items):
+def _meanings_with_unknown(
+    winner: CodedColumn, pairs: ComparedItems, categories: Categories | None
+) -> list[str | None]:
+    """Return the meaning of every level as :func:`_level_meanings` does; preferences all have a known meaning."""
+    user_meanings, levels, items = _checked_categories(categories), list(winner.levels), pairs.present()
+    if not any(level in user_meanings for level in levels) and _are_preferences(levels, items):
         return [MEANINGS[0]] * len(levels)
-    return _level_meanings(levels, given, items)
+    return _level_meanings(levels, user_meanings, items)
 
 
 def is_category(name: str) -> bool:
-    """Whether a column's name says whose probability it holds.
+    """Return whether the name of a column says which category's probability the column holds.
 
     Examples
     --------
     >>> is_category("p_tie"), is_category("gpt4_verdict")
     (True, False)
     """
-    return _known_meaning(name) is not None
+    return _category_of_column(name) is not None
 
 
-def _is_preference(levels: Sequence[Any], items: set[str]) -> bool:
-    """Whether the distinct labels are numbers of which some lie between the whole ones and name no model.
+def _are_preferences(levels: Sequence[Hashable], items: set[str]) -> bool:
+    """Return whether the distinct labels are numbers of which some are not whole and name no model.
 
     Examples
     --------
-    >>> _is_preference([1, 0.25], {"gpt-4"}), _is_preference([3.5, 4.5], {"3.5", "4.5"})
+    >>> _are_preferences([1, 0.25], {"gpt-4"}), _are_preferences([3.5, 4.5], {"3.5", "4.5"})
     (True, False)
     """
-    numeric = all(isinstance(level, int | float | np.number) for level in levels)
-    return numeric and any(not _is_whole(level) and name_of(level) not in items for level in levels)
+    numbers = [level for level in levels if isinstance(level, int | float | np.number)]
+    return len(numbers) == len(levels) and any(not _is_whole(n) and name_of(n) not in items for n in numbers)
 
 
-def _is_whole(number: Any) -> bool:
-    """Whether a number is a whole one, of any size."""
+def _is_whole(number: float | np.number) -> bool:
+    """Return whether a number is whole; whole numbers may be too large for a float."""
     return isinstance(number, int | np.integer) or float(number).is_integer()
 
 
-def _preference_shares(winner: pd.Series) -> NDArray[np.float64]:
-    """Shares of the two wins, (v, 2), from preferences for the item shown first.
+def _preference_probabilities(winner: pd.Series) -> FloatArray:
+    """Return the probabilities of the two wins, (v, 2), from preferences for the item shown first.
 
     Parameters
     ----------
     winner : Series of numbers, shape (v,)
-        Its index holds the numbers of the rows.
+        Preferences. The index holds the numbers of the rows.
 
     Raises
     ------
@@ -290,19 +322,19 @@ def _preference_shares(winner: pd.Series) -> NDArray[np.float64]:
 
     Examples
     --------
-    >>> _preference_shares(pd.Series([0.25, 1.0])).tolist()
+    >>> _preference_probabilities(pd.Series([0.25, 1.0])).tolist()
     [[0.25, 0.75], [1.0, 0.0]]
     """
     try:
         p = winner.to_numpy(dtype=float)
     except OverflowError:
-        raise too_large(winner.name) from None
-    outside = ~((p >= -_ROUNDING) & (p <= 1 + _ROUNDING))
-    if outside.any():
-        row, value = winner.index[outside][0], p[outside][0]
-        hint = "; divide percentages by 100" if 1 < p[outside].max() <= 100 and p.min() >= 0 else ""
+        raise too_large_error(winner.name) from None
+    is_outside = ~((p >= -_ROUNDING) & (p <= 1 + _ROUNDING))
+    if is_outside.any():
+        row, value = winner.index[is_outside][0], p[is_outside][0]
+        hint = "; divide percentages by 100" if 1 < p[is_outside].max() <= 100 and p.min() >= 0 else ""
         raise OutcomeError(
-            f"the outcome {winner.name!r} is {value:g} in row {row} ({int(outside.sum())} such rows): numbers other "
+            f"the outcome {winner.name!r} is {value:g} in row {row} ({int(is_outside.sum())} such rows): numbers other "
             f"than 0 and 1 are read as preferences for the item shown first, which lie in [0, 1]{hint}; where the "
             f"numbers are labels, say what each means with categories={{number: meaning}}, each meaning one of "
             f"{listed(MEANINGS)}"
@@ -311,86 +343,89 @@ def _preference_shares(winner: pd.Series) -> NDArray[np.float64]:
     return np.stack([p, 1 - p], axis=1)
 
 
-def _probability_shares(table: pd.DataFrame) -> NDArray[np.float64]:
-    """Shares of the categories, (v, C), from columns of probabilities.
+def _check_probabilities(table: pd.DataFrame) -> FloatArray:
+    """Return columns of probabilities as rows that sum to one exactly, (v, C).
 
     Parameters
     ----------
     table : DataFrame, shape (v, C)
-        No cell is missing; its index holds the numbers of the rows.
+        Probabilities, none of them missing. The index holds the numbers of the rows.
 
     Raises
     ------
     OutcomeError
-        If a cell is no number or negative, or a row does not sum to one.
+        If a cell is no number or negative, or if a row does not sum to one.
     """
     for name, column in table.items():
         if column.dtype.kind not in "biuf":
             raise OutcomeError(
                 f"column {name!r} is {column.iloc[0]!r} in row {table.index[0]}; with several columns left of ~ each "
-                f"holds the probabilities of a category"
+                f"must hold the probabilities of a category, numbers in [0, 1]"
             )
     p = table.to_numpy(dtype=float)
     lowest, total = p.min(axis=1), p.sum(axis=1)
-    wrong = ~((lowest >= -_ROUNDING) & (np.abs(total - 1) <= _ROUNDING))
-    if wrong.any():
-        at = int(np.flatnonzero(wrong)[0])
-        what = "has a negative one" if lowest[at] < -_ROUNDING else f"sums to {total[at]:g}"
-        values = ", ".join(f"{name} = {value:g}" for name, value in zip(table.columns, p[at], strict=True))
+    is_wrong = ~((lowest >= -_ROUNDING) & (np.abs(total - 1) <= _ROUNDING))
+    if is_wrong.any():
+        row = int(np.flatnonzero(is_wrong)[0])
+        finding = "has a negative one" if lowest[row] < -_ROUNDING else f"sums to {total[row]:g}"
+        values = ", ".join(f"{name} = {value:g}" for name, value in zip(table.columns, p[row], strict=True))
         raise OutcomeError(
-            f"the probabilities left of ~ are not negative and sum to one; row {table.index[at]} {what}: {values} "
-            f"({int(wrong.sum())} such rows)"
+            f"row {table.index[row]} {finding}: {values} ({int(is_wrong.sum())} such rows); the probabilities left of "
+            f"~ must not be negative and must sum to one in every row"
         )
     p = np.maximum(p, 0.0)
     return p / p.sum(axis=1, keepdims=True)
 
 
-def _column_meanings(names: Sequence[str], given: Mapping[Any, str]) -> list[str]:
-    """The category whose probability each column holds.
+def _column_meanings(names: Sequence[str], user_meanings: Categories) -> list[str]:
+    """Return the category whose probability each column holds.
 
     Parameters
     ----------
     names : sequence of str
         Columns left of ~.
-    given : mapping
+    user_meanings : mapping
         ``{column: meaning}`` for columns that are not known.
 
     Raises
     ------
     OutcomeError
-        If a column is not known, two mean the same, or one of the wins has none.
+        If a column is not known, if two columns have one meaning, or if one of the wins has no column.
     """
-    meanings = {name: given.get(name) or _known_meaning(name) for name in names}
-    unknown = [name for name, meaning in meanings.items() if meaning is None]
+    meanings = {name: user_meanings.get(name) or _category_of_column(name) or _UNKNOWN for name in names}
+    unknown = [name for name, meaning in meanings.items() if meaning == _UNKNOWN]
     if unknown:
-        words = [f"p_{word}" for word in _KNOWN]
+        words = [f"p_{word}" for word in _MEANING_OF_WORD]
         raise OutcomeError(
             f"the columns {listed(unknown)} left of ~ stand for no known category{nearest(unknown[0], words)} (known: "
             f"model_a, model_b, tie, both_good, both_bad, also as p_a, p_b, p_tie, prob_...); say what they hold with "
-            f"{_mapping(unknown)}, each meaning one of {listed(MEANINGS)}"
+            f"{_categories_template(unknown)}, each meaning one of {listed(MEANINGS)}"
         )
-    read = [meaning for meaning in meanings.values() if meaning is not None]
-    for meaning in ("first", "second"):
-        if meaning not in read:
+    columns_of = {meaning: [name for name in names if meanings[name] == meaning] for meaning in meanings.values()}
+    for win in MEANINGS[:2]:
+        if win not in columns_of:
             raise OutcomeError(
-                f"no column left of ~ holds the probability that the {meaning} item wins; read was "
-                f"{', '.join(f'{name} = {meaning}' for name, meaning in meanings.items())}"
+                f"no column left of ~ holds the probability that the {win} item wins; the columns were read as "
+                f"{', '.join(f'{name} = {meaning}' for name, meaning in meanings.items())}; name a column for each win"
             )
-    twice = [name for name, meaning in meanings.items() if read.count(str(meaning)) > 1]
-    if twice:
-        raise OutcomeError(f"the columns {listed(twice)} left of ~ stand for one category, {meanings[twice[0]]!r}")
-    return read
+    for meaning, columns in columns_of.items():
+        if len(columns) > 1:
+            raise OutcomeError(
+                f"the columns {listed(columns)} left of ~ stand for one category, {meaning!r}; every category has one "
+                f"column: leave the others out, or say what they hold with {_categories_template(columns)}"
+            )
+    return list(meanings.values())
 
 
-def _known_meaning(name: str) -> str | None:
-    """The category that a column's name stands for, with or without a prefix such as ``p_``; None for others."""
+def _category_of_column(name: str) -> str | None:
+    """Return the category that a column's name stands for, with or without a prefix such as ``p_``, or None."""
     folded = _folded_words(name)
-    bare = [folded.removeprefix(prefix) for prefix in _PREFIXES]
-    return next((_KNOWN[word] for word in [folded, *bare] if word in _KNOWN), None)
+    spellings = [folded, *(folded.removeprefix(prefix) for prefix in _PREFIXES)]
+    return next((_MEANING_OF_WORD[word] for word in spellings if word in _MEANING_OF_WORD), None)
 
 
 def _folded_words(text: str) -> str:
-    """Words in lower case, joined by one underscore.
+    """Return the words of a text in lower case, joined by one underscore.
 
     Examples
     --------
@@ -400,7 +435,8 @@ def _folded_words(text: str) -> str:
     return "_".join("".join(letter if letter.isalnum() else " " for letter in text.casefold()).split())
 
 
-def _checked(categories: Mapping[Any, str] | None) -> dict[Any, str]:
+def _checked_categories(categories: Categories | None) -> dict[Hashable, str]:
+    """Return the option ``categories=`` as a dict; raise where one of its meanings does not exist."""
     for label, meaning in (categories or {}).items():
         if meaning not in MEANINGS:
             raise OptionError(
@@ -409,98 +445,123 @@ def _checked(categories: Mapping[Any, str] | None) -> dict[Any, str]:
     return dict(categories or {})
 
 
-def _meanings(levels: list[Any], given: dict[Any, str], items: set[str]) -> list[str | None]:
-    """The meaning of every distinct label; None where the label is the winning model's name."""
-    meanings = _level_meanings(levels, given, items)
+def _meanings(levels: list[Hashable], user_meanings: Categories, items: set[str]) -> list[str | None]:
+    """Return the meaning of every distinct label; None where the label is the name of the winning model."""
+    meanings = _level_meanings(levels, user_meanings, items)
     unknown = [level for level, meaning in zip(levels, meanings, strict=True) if meaning == _UNKNOWN]
     if unknown:
-        raise OutcomeError(_explain_unknown(unknown, levels, items, given))
-    return _good_ties(levels, meanings, given)
+        raise OutcomeError(_unknown_labels_message(unknown, levels, items, user_meanings))
+    return _ties_of_good_answers(levels, meanings, user_meanings)
 
 
-def _level_meanings(levels: list[Any], given: dict[Any, str], items: set[str]) -> list[str | None]:
-    """The meaning of every distinct label, ``_UNKNOWN`` where there is none, None where it is a model's name."""
-    others = [level for level in levels if level not in given]
-    known = _NUMBERS if all(_is_number(level) and level in (0, 1) for level in others) else _KNOWN
-    return [_meaning(level, given, known, items) for level in levels]
+def _level_meanings(levels: list[Hashable], user_meanings: Categories, items: set[str]) -> list[str | None]:
+    """Return the meaning of every distinct label: ``_UNKNOWN`` where it has none, None where it is a model's name."""
+    without_meaning = [level for level in levels if level not in user_meanings]
+    are_numbers = all(_is_number(level) and level in (0, 1) for level in without_meaning)
+    spellings = _MEANING_OF_NUMBER if are_numbers else _MEANING_OF_WORD
+    return [
+        user_meanings[level] if level in user_meanings else _level_meaning(level, spellings, items) for level in levels
+    ]
 
 
-def _good_ties(levels: list[Any], meanings: list[Any], given: Mapping[Any, str]) -> list[Any]:
-    """On the arenas' buttons a tie beside "both bad" is a tie of good answers."""
-    read = [m for level, m in zip(levels, meanings, strict=True) if level not in given]
+def _ties_of_good_answers(levels: Iterable[Hashable], meanings: list[M], user_meanings: Categories) -> list[M]:
+    """Return the meanings with a tie beside "both bad" read as a tie of good answers, as on the buttons of arenas."""
+    is_known = [level not in user_meanings for level in levels]
+    read = [meaning for meaning, known in zip(meanings, is_known, strict=True) if known]
     if "both_bad" not in read or "both_good" in meanings:
         return meanings
-    return ["both_good" if m == "tie" and level not in given else m for level, m in zip(levels, meanings, strict=True)]
+    return ["both_good" if m == "tie" and known else m for m, known in zip(meanings, is_known, strict=True)]
 
 
-def _meaning(level: Any, given: dict[Any, str], known: Mapping[Any, str], items: set[str]) -> str | None:
-    if level in given:
-        return given[level]
-    meaning = known.get(_folded(level))
-    if name_of(level) in items:
-        if meaning:
-            raise OutcomeError(
-                f"the label {level!r} is a known spelling of {meaning!r} and also the name of a model; if it is the "
-                f"first, pass categories={{{level!r}: {meaning!r}}}, if it is the model, rename the model"
-            )
-        return None
-    return meaning or _UNKNOWN
+def _level_meaning(level: Hashable, spellings: Mapping[Hashable, str], items: set[str]) -> str | None:
+    """Return the meaning of a label: ``_UNKNOWN`` where it has none, None where it is a model's name."""
+    meaning = spellings.get(_folded_words(level) if isinstance(level, str) else level)
+    if name_of(level) not in items:
+        return meaning or _UNKNOWN
+    if meaning:
+        raise OutcomeError(
+            f"the label {level!r} is a known spelling of {meaning!r} and also the name of a model; if it is the "
+            f"spelling, pass categories={{{level!r}: {meaning!r}}}, if it is the model, rename the model"
+        )
+    return None
 
 
-def _check_spelling(given: dict[Any, str], levels: list[Any], others: list[Any]) -> None:
-    """Raise where ``categories=`` misses a label by its case or type only: it would be read as if not given."""
-    alike = {name_of(level).strip().casefold(): level for level in others}
-    for label in given:
-        level = alike.get(name_of(label).strip().casefold())
+def _check_spelling(user_meanings: Categories, levels: list[Hashable], without_meaning: list[Hashable]) -> None:
+    """Raise where ``categories=`` misses a label by its case or type only, so that the label would get no meaning."""
+    level_of_text = {name_of(level).strip().casefold(): level for level in without_meaning}
+    for label in user_meanings:
+        level = level_of_text.get(name_of(label).strip().casefold())
         if label not in levels and level is not None:
             raise OutcomeError(f"categories has the label {label!r}, the data have {level!r}; spell it as in the data")
 
 
-def _sides(won: IntArray, pairs: ComparedItems, votes: NDArray[np.bool_]) -> IntArray:
-    """The place of "first" or "second" among the meanings, by which of the compared models won these votes."""
+def _winning_sides(winning_item: IntArray, pairs: ComparedItems, votes: NDArray[np.bool_]) -> IntArray:
+    """Return the place of "first" or "second" among the meanings, by which of the compared items won.
+
+    Parameters
+    ----------
+    winning_item : ndarray of int, shape (w,)
+        Place of the item that won each of these votes.
+    pairs : ComparedItems
+        The items of all votes.
+    votes : ndarray of bool, shape (v,)
+        Which votes these are.
+    """
     first, second = pairs.first[votes], pairs.second[votes]
-    third = (won != first) & (won != second)
-    if third.any():
-        winner, *compared = (pairs.names[column[third][0]] for column in (won, first, second))
+    is_third = (winning_item != first) & (winning_item != second)
+    if is_third.any():
+        winner, *compared = (pairs.names[column[is_third][0]] for column in (winning_item, first, second))
         raise OutcomeError(
-            f"{int(third.sum())} votes name a winner that was not compared: {winner!r} in a comparison of "
-            f"{compared[0]!r} with {compared[1]!r}"
+            f"{int(is_third.sum())} votes name a winner that was not compared: {winner!r} in a comparison of "
+            f"{compared[0]!r} with {compared[1]!r}; correct these labels or drop the votes"
         )
-    return np.asarray(won != first, dtype=np.intp)
+    return np.asarray(winning_item != first, dtype=np.intp)
 
 
-def _explain_unknown(unknown: list[Any], levels: list[Any], items: set[str], given: Mapping[Any, str]) -> str:
-    """What to tell of labels without a meaning: which are known, and which meanings ``categories=`` may give them."""
-    if given and all(_is_number(level) for level in levels) and any(0 < float(level) < 1 for level in unknown):
+def _unknown_labels_message(
+    unknown: list[Hashable], levels: list[Hashable], items: set[str], user_meanings: Categories
+) -> str:
+    """Return the error about labels without a meaning, and how ``categories=`` gives them one.
+
+    Parameters
+    ----------
+    unknown : list
+        Distinct labels without a meaning.
+    levels : list
+        All distinct labels.
+    items : set of str
+        Names of the models.
+    user_meanings : mapping
+        The option ``categories=``.
+    """
+    numbers = [float(level) for level in unknown if isinstance(level, int | float | np.number)]
+    if user_meanings and all(map(_is_number, levels)) and any(0 < number < 1 for number in numbers):
         return (
-            f"categories names {listed(given)}, so that the outcome is read as labels, and {listed(unknown)} are no "
-            f"known labels; leave categories out and all numbers are read as preferences in [0, 1] (0.5 is half a win "
-            f"for both), or give every label a meaning: {listed(MEANINGS)}"
+            f"categories names {listed(user_meanings)}, so that the outcome is read as labels, and {listed(unknown)} "
+            f"are no known labels; leave categories out and all numbers are read as preferences in [0, 1] (0.5 is half "
+            f"a win for both), or give every label a meaning: {listed(MEANINGS)}"
         )
-    hint = nearest(unknown[0], [*_KNOWN, *items]) if isinstance(unknown[0], str) else ""
+    hint = nearest(unknown[0], [*_MEANING_OF_WORD, *items]) if isinstance(unknown[0], str) else ""
     return (
         f"unknown winner label{'s' * (len(unknown) > 1)} {listed(unknown)}{hint} (labels found: {listed(levels)}); "
         f"known are model_a, model_b, tie, tie (bothbad), both_good, a model's name, the numbers 1 and 0, and "
-        f"preferences between these; say what others mean with {_mapping(unknown)}, each meaning "
+        f"preferences between these; say what others mean with {_categories_template(unknown)}, each meaning "
         f"one of {listed(MEANINGS)}"
     )
 
 
-def _mapping(labels: Sequence[Any]) -> str:
-    """``categories={label: ..., label: ...}`` with the labels as Python writes them.
+def _categories_template(labels: Sequence[Hashable]) -> str:
+    """Return ``categories={label: ..., label: ...}`` with the labels as Python writes them.
 
     Examples
     --------
-    >>> _mapping([1, "pa"])
+    >>> _categories_template([1, "pa"])
     "categories={1: ..., 'pa': ...}"
     """
-    shown = [label.item() if isinstance(label, np.generic) else label for label in labels[:5]]
-    return "categories={" + ", ".join(f"{label!r}: ..." for label in shown) + "}"
+    written = [label.item() if isinstance(label, np.generic) else label for label in labels[:5]]
+    return "categories={" + ", ".join(f"{label!r}: ..." for label in written) + "}"
 
 
-def _folded(level: Any) -> Any:
-    return _folded_words(level) if isinstance(level, str) else level
-
-
-def _is_number(level: Any) -> bool:
+def _is_number(level: Hashable) -> bool:
+    """Return whether a label is a number or a boolean."""
     return isinstance(level, int | float | np.integer | np.floating | np.bool_)

@@ -1,38 +1,35 @@
-"""Preference data as arrays: contexts, votes and the cells (context, first, second) they fall into."""
+"""Preference data as arrays: contexts, votes, and the cells (context, first, second) that votes are averaged in."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from .arrays import AnyArray, FloatArray, IntArray
 from .columns import Columns
 from .formula.features import FeatureMap
 from .outcomes import exchange_wins, exchanged_wins
 from .shared_texts import SharedTexts
 
-IntArray = NDArray[np.intp]
-FloatArray = NDArray[np.float64]
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Cells:
-    """Labelled cells (context, first, second), sorted in this order.
+    """Labelled cells, sorted by context, first item and second item.
 
     Attributes
     ----------
     context, first, second : ndarray of int, shape (m,)
-        Where each cell lies.
+        Context and items of each cell.
     y : ndarray, shape (m, C)
         Mean label of the cell's votes; a row sums to one.
     n_votes : ndarray of int, shape (m,)
         Number of votes averaged.
     flipped : ndarray of bool, shape (m,)
-        Where order does not matter, cells whose items were shown the other way round; nowhere else.
+        Cells whose items were shown in the reverse order. None is where display order matters.
     """
 
     context: IntArray
@@ -44,31 +41,33 @@ class Cells:
 
     @property
     def shown(self) -> tuple[IntArray, IntArray]:
-        """The items in the order in which they were shown, (m,) each."""
+        """The items of each cell in the order in which they were shown, (m,) each."""
         return np.where(self.flipped, self.second, self.first), np.where(self.flipped, self.first, self.second)
 
-    def only(self, kept: NDArray[np.bool_] | IntArray) -> Cells:
-        """The kept cells."""
-        return Cells(*(getattr(self, name)[kept] for name in self.__slots__))
+    def only(self, chosen: NDArray[np.bool_] | IntArray) -> Cells:
+        """Return some of the cells."""
+        return Cells(*(getattr(self, name)[chosen] for name in self.__slots__))
 
     def joined(self, others: Cells) -> Cells:
-        """These cells and others, sorted."""
-        both = Cells(*(np.concatenate([getattr(self, name), getattr(others, name)]) for name in self.__slots__))
-        order = np.lexsort((both.second, both.first, both.context))
-        return Cells(*(getattr(both, name)[order] for name in self.__slots__))
+        """Return these cells and other cells, sorted."""
+        joint = Cells(*(np.concatenate([getattr(self, name), getattr(others, name)]) for name in self.__slots__))
+        return joint.only(np.lexsort((joint.second, joint.first, joint.context)))
 
     def __len__(self) -> int:
         return len(self.context)
 
     def counts(self, n_items: int) -> NDArray[np.int64]:
-        """Labelled cells of every ordered pair, (K, K); above the diagonal only where order does not matter."""
+        """Return the number of labelled cells of every ordered pair, (K, K).
+
+        Where display order does not matter, all counts are above the diagonal.
+        """
         pair = self.first * n_items + self.second
         return np.bincount(pair, minlength=n_items**2).reshape(n_items, n_items)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PreferenceData:
-    """What a fit needs from a frame; n contexts, v votes, m labelled cells, K items, C categories, p features.
+    """The data of a fit: n contexts, v votes, m labelled cells, K items, C categories, p features.
 
     Attributes
     ----------
@@ -77,41 +76,47 @@ class PreferenceData:
     categories : tuple of str
         Meanings of the C categories, in canonical order.
     labels : tuple of (str, str)
-        What each label found was read as.
+        Each label that occurs, with its meaning.
     x : ndarray, shape (n, p)
-        Features; in single precision where all of them were handed in so.
+        Features. They are in single precision if the user's features all were.
     feature_map : FeatureMap
-        What computes the features of further contexts.
+        Computes the features of further contexts.
     context_ids : ndarray of object, shape (n,)
         Identifiers in order of first appearance; tuples where several columns identify a context.
     seed_order : ndarray of int, shape (n,)
-        Place of each context in an order that does not depend on the order of the rows, where identifiers are given.
+        Place of each context among the sorted identifiers, which does not depend on the order of the rows. Without
+        identifiers, the place among the rows.
+    cells : Cells
+        Labelled cells.
     vote_cell : ndarray of int, shape (v,)
         Cell of each vote.
     vote_y : ndarray, shape (v, C)
-        One-hot labels, or soft ones: rows that sum to one.
+        Labels as rows that sum to one: one-hot labels, or probabilities.
     vote_row : ndarray of int, shape (v,)
-        Row of each vote among the rows that were kept.
+        Row of each vote among the rows that are used.
     row_context : ndarray of int, shape (rows,)
-        Context of every row that was kept.
-    first_row : ndarray of int, shape (n,)
-        First row of each context among the rows that were kept.
-    columns : Columns
-        Columns of the frame, for the rows that were kept: the formula's but for vectors, and all that options name.
+        Context of every row that is used.
     row_index : ndarray of int, shape (rows,)
-        Position in the caller's frame of every row that was kept.
-    n_rows, n_dropped : int
-        Rows read, and rows dropped because values were missing.
+        Position in the caller's frame of every row that is used.
+    first_row : ndarray of int, shape (n,)
+        First row of each context among the rows that are used.
+    columns : Columns
+        Columns of the frame for the rows that are used: columns of the formula except vectors, and all columns that
+        options name.
+    n_rows : int
+        Number of rows of the caller's frames.
+    n_dropped : int
+        Number of rows that were dropped because values were missing.
     ordered : bool
-        Whether showing a pair the other way round makes it another pair.
+        Whether display order matters, so that a pair shown in the reverse order is another pair.
     outcome_kind : {"labels", "preferences", "probabilities"}
         What the outcome column or columns hold.
     n_votes_dropped : int
-        Later votes on a context and pair that were left out.
+        Number of votes that were left out because the same context and pair has an earlier vote.
     n_added : int
-        Contexts that only the frame of unlabelled ones has.
+        Number of contexts that only ``unlabelled=`` has.
     shared_texts : SharedTexts or None
-        Contexts that share a text, where some do.
+        The contexts that share a text, if some do.
     """
 
     items: tuple[str, ...]
@@ -139,7 +144,7 @@ class PreferenceData:
 
     @property
     def flip(self) -> IntArray:
-        """The categories with the two wins exchanged, (C,)."""
+        """Places of the categories with the two wins exchanged, (C,)."""
         return exchanged_wins(self.n_categories)
 
     @property
@@ -167,74 +172,88 @@ class PreferenceData:
         """Number of contexts without any label."""
         return int((np.bincount(self.cells.context, minlength=self.n_contexts) == 0).sum())
 
-    def by_context(self, name: str) -> NDArray[Any]:
-        """Values of a column by context, (n,): those in the first row of each."""
+    def by_context(self, name: str) -> AnyArray:
+        """Return the values of a column by context, (n,): those in the first row of each context."""
         return self.columns[name][self.first_row]
 
     def context_table(self, names: Sequence[str] | None = None) -> pd.DataFrame:
-        """Columns as a DataFrame with a row per context, (n, columns): for functions of users, who know such frames."""
+        """Return columns as a DataFrame with a row per context, (n, columns), for functions that users write."""
         return self.columns.table(names, self.first_row).reset_index(drop=True)
 
-    def varying_context(self, values: NDArray[Any]) -> object:
-        """The first context whose rows, (rows,) in all, have different values; None where there is none."""
+    def varying_context(self, values: AnyArray) -> object:
+        """Return the identifier of the first context whose rows differ in ``values``, (rows,); None if none does."""
         varies = values != values[self.first_row][self.row_context]
         return self.context_ids[self.row_context[int(np.flatnonzero(varies)[0])]] if varies.any() else None
 
     def pair_counts(self) -> NDArray[np.int64]:
-        """Labelled cells of every ordered pair, (K, K); above the diagonal only where order does not matter."""
+        """Return the number of labelled cells of every ordered pair, (K, K).
+
+        Where display order does not matter, all counts are above the diagonal.
+        """
         return self.cells.counts(self.n_items)
 
     def pair_votes(self) -> NDArray[np.int64]:
-        """Votes on every ordered pair, (K, K)."""
+        """Return the number of votes on every ordered pair, (K, K)."""
         pair = self.cells.first * self.n_items + self.cells.second
         votes = np.bincount(pair, weights=self.cells.n_votes, minlength=self.n_items**2)
         return votes.astype(np.int64).reshape(self.n_items, self.n_items)
 
     def unordered(self) -> PreferenceData:
-        """The same data for pairs without order: the item with the smaller code first, labels flipped with it."""
+        """Return the same data for pairs without order: the item with the smaller code is first in every cell.
+
+        Where that reverses a pair, the two wins of its labels are exchanged.
+        """
         cells = self.cells
-        back = cells.first > cells.second
+        is_reversed = cells.first > cells.second
         first, second = np.minimum(cells.first, cells.second), np.maximum(cells.first, cells.second)
-        y = exchange_wins(cells.y, back)
-        vote_y = exchange_wins(self.vote_y, back[self.vote_cell])
-        merged = Cells(cells.context, first, second, y, cells.n_votes, back)
+        y = exchange_wins(cells.y, is_reversed)
+        vote_y = exchange_wins(self.vote_y, is_reversed[self.vote_cell])
+        merged = Cells(cells.context, first, second, y, cells.n_votes, is_reversed)
         return replace(self, cells=merged, vote_y=vote_y, ordered=False)
 
-    def restrict(self, kept: IntArray) -> PreferenceData:
-        """The same contexts with the votes among the ``kept`` items only; the others' battles become unlabelled.
+    def restrict(self, items: IntArray) -> PreferenceData:
+        """Return the same contexts with only the votes that compare two of these ``items``.
 
-        Categories that only the others' votes had are left out, as they are where the others were never read.
+        Categories that occur in no such vote are left out, as if the other votes had not been read.
         """
         new_code = np.full(self.n_items, -1)
-        new_code[kept] = np.arange(len(kept))
+        new_code[items] = np.arange(len(items))
         first, second = new_code[self.cells.first], new_code[self.cells.second]
         inside = (first >= 0) & (second >= 0)
         y = self.cells.y[inside]
-        chosen = y.any(axis=0) | (np.arange(self.n_categories) < 2)
-        cells = replace(replace(self.cells, first=first, second=second).only(inside), y=y[:, chosen])
+        is_used = y.any(axis=0) | (np.arange(self.n_categories) < 2)
+        cells = replace(replace(self.cells, first=first, second=second).only(inside), y=y[:, is_used])
         vote_inside = inside[self.vote_cell]
         return replace(
             self,
-            items=tuple(self.items[j] for j in kept),
-            categories=tuple(name for name, here in zip(self.categories, chosen, strict=True) if here),
+            items=tuple(self.items[j] for j in items),
+            categories=tuple(self.categories[c] for c in np.flatnonzero(is_used)),
             cells=cells,
             vote_cell=(np.cumsum(inside) - 1)[self.vote_cell[vote_inside]],
-            vote_y=self.vote_y[vote_inside][:, chosen],
+            vote_y=self.vote_y[vote_inside][:, is_used],
             vote_row=self.vote_row[vote_inside],
         )
 
 
 def first_rows(row_context: IntArray) -> IntArray:
-    """First row of each context, (n,), from the context of every row."""
+    """Return the first row of each context, (n,), from the context of every row."""
     return np.unique(row_context, return_index=True)[1].astype(np.intp)
 
 
 def gather_cells(context: IntArray, first: IntArray, second: IntArray, y: FloatArray) -> tuple[Cells, IntArray]:
-    """Average votes, (v,) and (v, C), over cells; the cell of each vote, (v,), beside them."""
+    """Average votes over cells; return the cells and the cell of each vote, (v,).
+
+    Parameters
+    ----------
+    context, first, second : ndarray of int, shape (v,)
+        Context of each vote, item shown first and item shown second.
+    y : ndarray, shape (v, C)
+        Labels of the votes.
+    """
     if (np.diff(context) > 0).all():
-        # One vote on each context, in order: nothing to sort, nothing to average.
-        once = np.ones(len(context), dtype=np.intp)
-        return Cells(context, first, second, y, once, np.zeros(len(context), dtype=bool)), np.arange(len(context))
+        # Every context has one vote, and they are sorted already.
+        n_votes = np.ones(len(context), dtype=np.intp)
+        return Cells(context, first, second, y, n_votes, np.zeros(len(context), dtype=bool)), np.arange(len(context))
     n_items = int(max(first.max(), second.max())) + 1
     place = (context * n_items + first) * n_items + second
     _, vote, vote_cell, n_votes = np.unique(place, return_index=True, return_inverse=True, return_counts=True)

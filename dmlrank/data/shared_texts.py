@@ -1,34 +1,28 @@
-"""Contexts that share a text: equal texts, embeddings or other features that are rich enough to tell texts apart."""
+"""Contexts that share a text: equal texts, embeddings or other features that are rich enough to identify a text."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import islice
-from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 from scipy.sparse import coo_matrix
 from scipy.sparse.csgraph import connected_components
 
 from .._utils.warning_collection import warn
 from ..exceptions import listed
-from .columns import value_codes
+from .arrays import AnyArray, IntArray
+from .equal_values import joint_codes, value_codes
 from .formula.parse import read_by_functions
-from .frames import each_vector, is_vector_column
+from .frames import Variable, is_vector_column, vector_blocks
 
-IntArray = NDArray[np.intp]
-
-# A text takes more values than this in many contexts, and in few contexts more than one for every two.
-_VALUES = 50
-# Columns of numbers, none of them whole in all contexts, that together tell texts apart as an embedding does.
-_COLUMNS = 5
-
-# Vectors that are looked at to see whether they hold fractions, and what hashes of columns are multiplied by.
-_LOOKED_AT = 50
-_PRIME = 1_099_511_628_211
+# A feature identifies texts if it has more different values than this, or than half as many as there are contexts.
+_FEWEST_VALUES = 50
+# Number of columns of fractions that identify texts together, as the numbers of an embedding do.
+_FEWEST_COLUMNS = 5
+# Number of vectors that are searched for fractions.
+_SEARCHED_VECTORS = 50
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -38,13 +32,13 @@ class SharedTexts:
     Attributes
     ----------
     names : tuple of str
-        Features that are the same.
+        The features that are equal.
     column : str or None
-        The column of texts, where it is one.
+        The column of texts, where one of the features is such a column.
     code : ndarray of int, shape (n,)
-        Text of each context.
+        Number of the text of each context.
     is_known : bool
-        Whether a warning about repeated values has been given already.
+        Whether a warning about repeated values was given before.
     """
 
     names: tuple[str, ...]
@@ -59,24 +53,24 @@ class SharedTexts:
 
     @property
     def n_repeats(self) -> int:
-        """Contexts beyond the first one with their text."""
+        """Number of contexts whose text an earlier context has."""
         return len(self.code) - self.n_different
 
     def within(self, group: IntArray) -> bool:
-        """Whether contexts with the same text are always in the same group, (n,)."""
+        """Return whether all contexts with one text are in one group; ``group`` is the group of each context, (n,)."""
         first = np.unique(self.code, return_index=True)[1]
         return bool((group == group[first][self.code]).all())
 
 
-def find_shared_texts(features: str, columns: Mapping[str, Any]) -> SharedTexts | None:
-    """The contexts with the same text; None where every context has its own, or no feature tells texts apart.
+def find_shared_texts(features: str, columns: Mapping[str, Variable]) -> SharedTexts | None:
+    """Return which contexts share a text; None where none do, or where no feature identifies texts.
 
     Parameters
     ----------
     features : str
-        As in the formula.
+        The features of the formula.
     columns : mapping
-        What the features read, a value per context: Series or arrays.
+        The columns and arrays that the features use, with a value per context.
 
     Examples
     --------
@@ -86,36 +80,41 @@ def find_shared_texts(features: str, columns: Mapping[str, Any]) -> SharedTexts 
     >>> find_shared_texts("C(prompt)", {"prompt": prompts}) is None
     True
     """
-    read = read_by_functions(features)
-    rich = {name: code for name, column in columns.items() if (code := _text_code(column, name in read)) is not None}
-    numbers = [name for name, column in columns.items() if _is_fraction(column)]
-    if len(numbers) >= _COLUMNS:
-        several = [np.asarray(columns[name]) for name in numbers]
-        missing = np.logical_and.reduce([np.isnan(column) for column in several])
-        code = _own_where_missing(np.where(missing, -1, _joint_code(several)))
-        rich |= {", ".join(numbers): code} if _is_rich(code) else {}
-    if not rich:
+    arguments = read_by_functions(features)
+    codes: dict[str, IntArray] = {}
+    for name, column in columns.items():
+        code = _text_code(column, name in arguments)
+        if code is not None:
+            codes[name] = code
+    fractions = {name: np.asarray(column) for name, column in columns.items() if _holds_fractions(column)}
+    if len(fractions) >= _FEWEST_COLUMNS:
+        is_missing = np.logical_and.reduce([np.isnan(column) for column in fractions.values()])
+        code = _number_missing(np.where(is_missing, -1, joint_codes(list(fractions.values()))))
+        if _identifies_texts(code):
+            codes[", ".join(fractions)] = code
+    if not codes:
         return None
-    codes = np.stack(list(rich.values()), axis=1)
-    code = codes[:, 0] if len(rich) == 1 else value_codes(codes)
+    code = value_codes(np.stack(list(codes.values()), axis=1)) if len(codes) > 1 else next(iter(codes.values()))
     if code.max(initial=-1) + 1 == len(code):
         return None
-    of_texts = [name for name in rich if name in columns and _is_text(columns[name])]
-    return SharedTexts(tuple(rich), of_texts[0] if of_texts else None, code)
+    text_columns = [name for name in codes if name in columns and _is_text(columns[name])]
+    return SharedTexts(tuple(codes), text_columns[0] if text_columns else None, code)
 
 
 def join_shared(unit: IntArray, shared: SharedTexts | None, n_folds: int) -> IntArray:
-    """Units of contexts, (n,), joined where they share a text, so that no text is in two folds.
+    """Return the unit of each context, (n,), with units joined that share a text, so that no text is in two folds.
 
-    A joined unit has the smallest number among its parts. Where a joined unit would be larger than a fold, units stay
+    A joined unit gets the smallest number among its parts. If a joined unit would be larger than a fold, all units stay
     as they are.
 
     Parameters
     ----------
     unit : ndarray of int, shape (n,)
-        Contexts, or clusters of them, by a number.
+        Number of the unit (a context, or a cluster of contexts) that each context belongs to.
     shared : SharedTexts or None
+        The contexts that share a text, if some do.
     n_folds : int
+        Number of folds.
 
     Examples
     --------
@@ -135,13 +134,14 @@ def join_shared(unit: IntArray, shared: SharedTexts | None, n_folds: int) -> Int
 
 
 def warn_of_shared_texts(shared: SharedTexts | None, groups: Sequence[IntArray], context: tuple[str, ...]) -> None:
-    """Warn where contexts share a text and are taken as independent.
+    """Warn where contexts share a text although the standard errors take them as independent.
 
     Parameters
     ----------
     shared : SharedTexts or None
+        The contexts that share a text, if some do.
     groups : sequence of ndarray of int, shape (n,)
-        Groupings of the contexts as clusters.
+        Cluster of each context, for each way of clustering them.
     context : tuple of str
         Columns that identify a context.
     """
@@ -150,74 +150,67 @@ def warn_of_shared_texts(shared: SharedTexts | None, groups: Sequence[IntArray],
 
 
 def explain_shared_texts(shared: SharedTexts, context: tuple[str, ...]) -> str:
-    """What was found, what follows, and what to do."""
-    under = f" under another {listed(context)}" if context else ""
+    """Return the warning about shared texts: what was found, why it matters, and what to do."""
+    identifiers = f" under another {listed(context)}" if context else ""
     name = shared.column
-    join = f"context={name!r} joins them" if name else "context= with the column of the texts joins them"
+    join = f"context={name!r}" if name else "context= with the column of the texts"
     groups = repr(name) if name else "column of the texts"
     return (
-        f"{shared.n_repeats:,} of {len(shared.code):,} contexts repeat a value of {listed(shared.names)}{under} "
-        f"({shared.n_different:,} different values): if these are the same prompt, its votes are not independent and "
-        f"standard errors are too small; {join}, cov_type='cluster' with cov_kwds={{'groups': {groups}}} keeps them "
-        f"apart and allows for it"
+        f"{shared.n_repeats:,} of {len(shared.code):,} contexts repeat a value of {listed(shared.names)}{identifiers} "
+        f"({shared.n_different:,} different values): if contexts with the same value are the same prompt, their votes "
+        f"are not independent and standard errors are too small; {join} joins them to one context, "
+        f"and cov_type='cluster' with cov_kwds={{'groups': {groups}}} keeps them apart but allows for the dependence"
     )
 
 
-def _text_code(column: Any, by_function: bool) -> IntArray | None:
-    """The text of each context, (n,); None where the column does not tell texts apart."""
-    if isinstance(column, pd.Series):
-        if is_vector_column(column):
-            vectors = list(islice(each_vector(column), _LOOKED_AT))
-            if max(map(len, vectors), default=0) < 2 or not any(map(_has_fractions, vectors)):
-                return None
-        elif not (by_function and _is_text(column)):
-            return None
-    elif column.ndim != 2 or column.shape[1] < 2 or not _has_fractions(column[:_LOOKED_AT]):
-        return None
-    code = value_codes(column)
-    code = _own_where_missing(np.where(_holds_nothing(column), -1, code))
-    return code if _is_rich(code) else None
+def _text_code(column: Variable, is_argument: bool) -> IntArray | None:
+    """Return the number of each context's text, (n,); None where the feature does not identify texts.
 
-
-def _holds_nothing(column: Any) -> NDArray[np.bool_]:
-    """Contexts, (n,), whose vector is missing: all of its numbers are NaN."""
+    Parameters
+    ----------
+    column : Series or ndarray
+        Values of a feature by context.
+    is_argument : bool
+        Whether the formula passes the feature to a function, such as ``text()``.
+    """
     if isinstance(column, pd.Series) and not is_vector_column(column):
-        return np.zeros(len(column), dtype=bool)
-    vectors = each_vector(column) if isinstance(column, pd.Series) else column
-    return np.fromiter(
-        (v.dtype.kind == "f" and bool(np.isnan(v).all()) for v in vectors), dtype=bool, count=len(column)
-    )
+        if not (is_argument and _is_text(column)):
+            return None
+        code = value_codes(column)
+    else:
+        vectors = column if isinstance(column, np.ndarray) else next(vector_blocks(column))
+        if vectors.ndim != 2 or vectors.shape[1] < 2 or not _has_fractions(vectors[:_SEARCHED_VECTORS]):
+            return None
+        blocks = [column] if isinstance(column, np.ndarray) else vector_blocks(column)
+        is_missing = np.concatenate([np.isnan(block).all(axis=1) for block in blocks])
+        code = np.where(is_missing, -1, value_codes(column))
+    code = _number_missing(code)
+    return code if _identifies_texts(code) else None
 
 
-def _is_text(column: Any) -> bool:
+def _is_text(column: Variable) -> bool:
+    """Return whether a column holds strings."""
     return isinstance(column, pd.Series) and pd.api.types.infer_dtype(column, skipna=True) == "string"
 
 
-def _is_fraction(column: Any) -> bool:
-    """Whether a column holds single numbers that are not all whole."""
-    numeric = isinstance(column, pd.Series | np.ndarray) and column.ndim == 1 and column.dtype.kind == "f"
-    return numeric and _has_fractions(np.asarray(column))
+def _holds_fractions(column: Variable) -> bool:
+    """Return whether a column holds single numbers that are not all whole."""
+    return column.ndim == 1 and column.dtype.kind == "f" and _has_fractions(np.asarray(column))
 
 
-def _joint_code(columns: Sequence[NDArray[np.float64]]) -> IntArray:
-    """Equal rows of several columns have equal codes, (n,); columns are hashed one by one, and never stacked."""
-    joint = np.zeros(len(columns[0]), dtype=np.uint64)
-    for column in columns:
-        joint = joint * np.uint64(_PRIME) + pd.util.hash_array(column + 0.0)
-    return pd.factorize(joint)[0]
-
-
-def _has_fractions(numbers: NDArray[Any]) -> bool:
+def _has_fractions(numbers: AnyArray) -> bool:
+    """Return whether an array holds a finite number that is not whole."""
     return numbers.dtype.kind == "f" and bool((np.isfinite(numbers) & (numbers != np.floor(numbers))).any())
 
 
-def _is_rich(code: IntArray) -> bool:
-    return bool(int(code.max(initial=-1)) + 1 > min(_VALUES, len(code) / 2))
+def _identifies_texts(code: IntArray) -> bool:
+    """Return whether there are enough different values, by their codes, to tell texts apart."""
+    return bool(int(code.max(initial=-1)) + 1 > min(_FEWEST_VALUES, len(code) / 2))
 
 
-def _own_where_missing(code: IntArray) -> IntArray:
-    """Codes, (n,), with a new one for every context that has none."""
-    missing = code < 0
-    filled = code.copy()
-    filled[missing] = code.max(initial=-1) + 1 + np.arange(missing.sum())
-    return filled
+def _number_missing(code: IntArray) -> IntArray:
+    """Return codes, (n,), in which every context without a code (-1) gets a new one."""
+    is_missing = code < 0
+    numbered = code.copy()
+    numbered[is_missing] = code.max(initial=-1) + 1 + np.arange(is_missing.sum())
+    return numbered

@@ -1,15 +1,14 @@
-"""Contexts without a label from a frame of their own, appended to the rows of the data."""
+"""Contexts without a label: the rows of a second frame, appended to the rows of the data."""
 
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from ..exceptions import DataError, DmlrankError
-from .columns import check_names
+from .columns import code_columns
 from .contexts import Rows
 from .frames import (
     column_names,
@@ -22,110 +21,117 @@ from .frames import (
 )
 
 
-def append_unlabelled(rows: Rows, unlabelled: Any, groups: tuple[str, ...]) -> Rows:
-    """The rows of the data, and after them those of ``unlabelled`` with outcome and items missing.
+def append_unlabelled(rows: Rows, unlabelled: object, groups: tuple[str, ...]) -> Rows:
+    """Return the rows of the data, followed by those of ``unlabelled`` with outcome and items missing.
 
     Parameters
     ----------
     rows : Rows
         All rows of the data.
     unlabelled : frame
-        With the columns that features, ``context=`` and clusters use; outcome and items absent or all missing.
+        A frame with the columns that features, ``context=`` and clusters use. The columns of outcome and items are
+        absent or missing in every row.
     groups : tuple of str
         Columns of clusters.
 
     Raises
     ------
     DataError
-        If the frame holds labels or pairs, a column is of another type than in the data, or the features use arrays,
-        which end where the data do.
+        If the frame holds labels or pairs, if a column is of another type than in the data, or if the features use
+        arrays, which have no entries for further rows.
     ColumnError, FrameTypeError
-        If a column that is needed does not exist, or there is no frame.
+        If a column that is needed does not exist, or ``unlabelled`` is not a frame.
     """
     if rows.names.arrays:
         raise DataError(
-            f"unlabelled=: the features use {rows.names.arrays[0]!r}, an array with one entry for each row of data; "
-            f"put it into a column of both frames"
+            f"unlabelled=: the features use {rows.names.arrays[0]!r}, an array with one entry for each row of data and "
+            f"none for unlabelled rows; put it into a column of both frames"
         )
-    needed = list(dict.fromkeys([*rows.names.columns, *rows.context, *groups]))
+    required = list(dict.fromkeys([*rows.names.columns, *rows.context, *groups]))
+    formula = rows.formula
     try:
         available = column_names(unlabelled)
-        require_columns(needed, available, "needed are the columns of features, context= and clusters")
-        formula = rows.formula
+        require_columns(required, available, "the columns of features, context= and clusters are needed")
         roles = [name for name in (*formula.outcomes, formula.first, formula.second) if name in available]
-        also = [name for name in rows.also if name in available]
-        new = take_columns(unlabelled, list(dict.fromkeys([*needed, *roles, *also])))
-        check_names(new, [name for name in [*needed, *roles] if not is_vector_column(new[name])])
+        optional = [name for name in rows.optional if name in available]
+        table = take_columns(unlabelled, list(dict.fromkeys([*required, *roles, *optional])))
+        code_columns(table, [name for name in [*required, *roles] if not is_vector_column(table[name])])
     except DmlrankError as error:
         raise type(error)(f"unlabelled=: {error}") from None
     for name in roles:
-        _check_empty(new[name], name in formula.outcomes, formula.outcome)
-    for name in needed:
-        _check_kinds(rows.table[name], new[name])
-    below = new.drop(columns=[name for name in roles if name not in needed])
+        _check_no_votes(table[name], is_outcome=name in formula.outcomes, outcome=formula.outcome)
+    for name in required:
+        _check_same_kind(rows.table[name], table[name])
+    below = table.drop(columns=[name for name in roles if name not in required])
     joined = rows_below(rows.table, below)
     n_rows = len(joined)
     coded = {name: column.lengthened(n_rows) for name, column in rows.roles.items()}
     return replace(rows, table=joined, roles=coded, index=np.arange(n_rows), n_rows=n_rows)
 
 
-def rows_below(own: pd.DataFrame, new: pd.DataFrame) -> pd.DataFrame:
-    """The columns of ``own`` with the rows of ``new`` below; what ``new`` does not have is missing there."""
-    index = pd.RangeIndex(len(own) + len(new))
+def rows_below(data: pd.DataFrame, further: pd.DataFrame) -> pd.DataFrame:
+    """Return the columns of ``data`` with the rows of ``further`` below; columns that ``further`` lacks are missing."""
+    index = pd.RangeIndex(len(data) + len(further))
     columns = {
-        name: _joined(own[name], new[name]) if name in new.columns else _lengthened(own[name], len(index))
-        for name in own.columns
+        name: _concatenated(data[name], further[name])
+        if name in further.columns
+        else _with_missing_below(data[name], len(index))
+        for name in data.columns
     }
     return pd.DataFrame({name: column.set_axis(index) for name, column in columns.items()}, index=index)
 
 
-def _check_empty(column: pd.Series, outcome: bool, outcomes: str) -> None:
-    known = np.flatnonzero(column.notna())
-    if not len(known):
+def _check_no_votes(column: pd.Series, *, is_outcome: bool, outcome: str) -> None:
+    """Check that a column of the outcome or of the items is missing in every row of the unlabelled frame."""
+    present = np.flatnonzero(column.notna())
+    if not len(present):
         return
-    seen = (
-        f"unlabelled=: column {column.name!r} is {column.iloc[known[0]]!r} in row {known[0]} ({len(known)} such rows)"
+    finding = (
+        f"unlabelled=: column {column.name!r} is {column.iloc[present[0]]!r} in row {present[0]} ({len(present)} such "
+        f"rows)"
     )
-    if outcome:
-        raise DataError(f"{seen}; rows with labels belong into data")
+    if is_outcome:
+        raise DataError(f"{finding}; unlabelled rows have no label: move rows with labels to data")
     raise DataError(
-        f"{seen}; these contexts have no pair: leave the item columns out, or append the rows to data with "
-        f"{outcomes!r} missing"
+        f"{finding}; unlabelled contexts have no pair: leave the item columns out, or append the rows to data with "
+        f"{outcome!r} missing"
     )
 
 
-def _check_kinds(own: pd.Series, new: pd.Series) -> None:
-    kinds = _kind(own), _kind(new)
+def _check_same_kind(column: pd.Series, further: pd.Series) -> None:
+    """Check that a column holds the same kind of values in both frames."""
+    kinds = _kind_of_values(column), _kind_of_values(further)
     if None not in kinds and kinds[0] != kinds[1]:
-        raise DataError(f"unlabelled=: column {own.name!r} holds {kinds[1]}, in data it holds {kinds[0]}")
+        raise DataError(
+            f"unlabelled=: column {column.name!r} holds {kinds[1]}, in data it holds {kinds[0]}; convert one of them"
+        )
 
 
-def _joined(own: pd.Series, new: pd.Series) -> pd.Series:
-    """Both columns below each other; categories in the order of the data's, then those that only ``new`` has."""
-    if isinstance(own.dtype, pd.CategoricalDtype):
-        coded = isinstance(new.dtype, pd.CategoricalDtype)
-        levels = list(new.cat.categories) if coded else sorted(new.dropna().unique())
-        values = [*own.astype(object), *new.astype(object)]
-        return pd.Series(pd.Categorical(values, list(dict.fromkeys([*own.cat.categories, *levels]))), name=own.name)
-    if own.dtype == new.dtype:
-        return pd.concat([own, new])
-    if bool in (own.dtype, new.dtype) and (_kind(own), _kind(new)) == _NUMBERS:
-        own, new = own.astype(float), new.astype(float)
-    return plain_column(pd.concat([own.astype(object), new.astype(object)], ignore_index=True))
+def _concatenated(column: pd.Series, further: pd.Series) -> pd.Series:
+    """Return one column above the other; categories are those of the data, then those that only ``further`` has."""
+    if isinstance(column.dtype, pd.CategoricalDtype):
+        is_coded = isinstance(further.dtype, pd.CategoricalDtype)
+        levels = list(further.cat.categories) if is_coded else sorted(further.dropna().unique())
+        values = [*column.astype(object), *further.astype(object)]
+        categories = list(dict.fromkeys([*column.cat.categories, *levels]))
+        return pd.Series(pd.Categorical(values, categories), name=column.name)
+    if column.dtype == further.dtype:
+        return pd.concat([column, further])
+    has_booleans = bool in (column.dtype, further.dtype)
+    if has_booleans and _kind_of_values(column) == _kind_of_values(further) == "numbers":
+        column, further = column.astype(float), further.astype(float)
+    return plain_column(pd.concat([column.astype(object), further.astype(object)], ignore_index=True))
 
 
-def _lengthened(own: pd.Series, n_rows: int) -> pd.Series:
-    """The column, and missing values below it."""
+def _with_missing_below(column: pd.Series, n_rows: int) -> pd.Series:
+    """Return a column with missing values appended, so that it has ``n_rows`` rows."""
     # As objects, whole numbers stay exact beside missing ones.
-    keeps_type = isinstance(own.dtype, pd.CategoricalDtype) or own.dtype.kind in "mM"
-    return plain_column((own if keeps_type else own.astype(object)).reindex(range(n_rows)))
+    keeps_type = isinstance(column.dtype, pd.CategoricalDtype) or column.dtype.kind in "mM"
+    return plain_column((column if keeps_type else column.astype(object)).reindex(range(n_rows)))
 
 
-_NUMBERS = ("numbers", "numbers")
-
-
-def _kind(column: pd.Series) -> str | None:
-    """What the known values of a column are, in words; None where there are none."""
+def _kind_of_values(column: pd.Series) -> str | None:
+    """Return what the present values of a column are, in words; None where there are none."""
     values = pd.Series(column.cat.categories) if isinstance(column.dtype, pd.CategoricalDtype) else column.dropna()
     if not len(values):
         return None

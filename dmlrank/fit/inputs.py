@@ -126,7 +126,7 @@ def read_source(source: Source, reading: Reading, *, columns_along: tuple[str, .
             *([reading.weights] if reading.weights else []),
         ),
         propensity=reading.propensity,
-        also=columns_along,
+        optional=columns_along,
     )
 
 

@@ -51,7 +51,7 @@ def inspect_data(
     """Look at data as a fit would read them; parameters are those of :func:`dmlrank.check`."""
     columns = cluster_columns(groups, column_names(data))
     features = names_in(parse_formula(formula).features).values
-    rows = take_rows(formula, data, environment, context=context, groups=columns, also=features)
+    rows = take_rows(formula, data, environment, context=context, groups=columns, optional=features)
     lacking = count_missing(rows)
     readable, unreadable = readable_rows(rows, categories)
     kept = "keep" if missing == "keep" else "drop"

@@ -10,7 +10,8 @@ import numpy as np
 import pandas as pd
 from patsy import ModelDesc
 
-from ..data.columns import check_identity, value_codes
+from ..data.columns import check_identity
+from ..data.equal_values import value_codes
 from ..data.formula.features import FeatureMap, check_features, fit_features, locate_names
 from ..data.formula.parse import names_in, one_sided, parse_formula
 from ..data.frames import kind_of_time, require_columns

@@ -10,7 +10,7 @@ from patsy import EvalEnvironment
 
 from ...data.formula.features import check_features, fit_features, locate_names
 from ...data.formula.parse import names_in, one_sided
-from ...data.frames import too_large
+from ...data.frames import too_large_error
 from ...data.graph import Graph
 from ...data.preferences import Cells, FloatArray, IntArray, PreferenceData
 from ...exceptions import DataError, FormulaError, MissingDataError, NuisanceError, OptionError, OptionTypeError, listed
@@ -186,7 +186,7 @@ def column_propensity(data: PreferenceData, column: str) -> Propensity:
     except (TypeError, ValueError, OverflowError):
         odd = next((value for value in raw if not isinstance(value, Real)), None)
         if odd is None:
-            raise too_large(column) from None
+            raise too_large_error(column) from None
         raise NuisanceError(f"propensity column {column!r} is not numeric, for example {odd!r}") from None
     most = 1 if data.ordered else 2
     wrong = ~((votes > 0) & (votes <= most))

@@ -6,7 +6,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from dmlrank.data.columns import Coded, Columns, value_codes
+from dmlrank.data.columns import CodedColumn, Columns
+from dmlrank.data.equal_values import value_codes
 from dmlrank.exceptions import DataError
 
 from ...support import optional
@@ -55,5 +56,5 @@ def test_codes_are_equal_where_values_are():
 
 
 def test_places_of_names():
-    coded = Coded.of(pd.Series([1.0, 2.0, np.nan, 3.0]))
+    coded = CodedColumn.of(pd.Series([1.0, 2.0, np.nan, 3.0]))
     assert coded.places({"1": 5, "3": 0}).tolist() == [5, -1, -1, 0]

@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 
 from dmlrank.cli.read_files import read_frame
-from dmlrank.data.columns import check_names
+from dmlrank.data.columns import code_columns
 from dmlrank.data.frames import (
     as_array,
     column_names,
@@ -44,11 +44,11 @@ def test_texts_are_the_same_whether_values_recur_or_not():
 
 def test_columns_are_coded_in_the_order_of_appearance():
     table = pd.DataFrame({"c": ["v", None, "u", "v", "w"], "d": [3.0, np.nan, 1.0, 1.0, 3.0]})
-    coded = check_names(table, ["c", "d"])
+    coded = code_columns(table, ["c", "d"])
     for name, levels in (("c", ["v", "u", "w"]), ("d", [3.0, 1.0])):
         one = coded[name]
         assert one.levels.tolist() == levels
-        np.testing.assert_array_equal(one.known, table[name].notna())
+        np.testing.assert_array_equal(one.is_present, table[name].notna())
         assert [one.levels[c] for c in one.codes if c >= 0] == table[name].dropna().tolist()
     fewer = coded["c"].only(np.array([False, True, True, True, False]))
     assert (fewer.codes.tolist(), fewer.levels.tolist()) == ([-1, 0, 1], ["u", "v"])
@@ -312,7 +312,7 @@ def test_a_lazy_frame_is_to_be_computed_first():
         def compute(self):
             """Never called: reading a lazy frame is the caller's decision."""
 
-    with pytest.raises(FrameTypeError, match=r"LazyFrame; needed is a pandas or polars.*; \.collect\(\) makes one"):
+    with pytest.raises(FrameTypeError, match=r"LazyFrame; it must be a pandas or polars.*; \.collect\(\) makes one"):
         column_names(pl.LazyFrame({"u": [1]}))
     with pytest.raises(FrameTypeError, match=r"Computed; .*; \.compute\(\) makes one"):
         take_columns(Computed(), ["u"])
@@ -412,9 +412,9 @@ def test_arrays_of_the_caller_become_plain():
 
 def test_names_are_hashable():
     table = pd.DataFrame({"u": ["x", {"y": 1}], "v": [1, 2]})
-    check_names(table, ["v"])
+    code_columns(table, ["v"])
     with pytest.raises(DataError, match=r"column 'u' holds \{'y': 1\}, a dict"):
-        check_names(table, ["v", "u"])
+        code_columns(table, ["v", "u"])
 
 
 @pytest.mark.parametrize(("value", "name"), [(3, "3"), (3.0, "3"), (np.float32(3), "3"), (3.5, "3.5"), ("3.0", "3.0")])

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from dmlrank.data.columns import Coded
+from dmlrank.data.columns import CodedColumn
 from dmlrank.data.outcomes import MEANINGS, ComparedItems, read_labels, read_probabilities
 from dmlrank.exceptions import MissingDataError, OptionError, OutcomeError
 
@@ -29,7 +29,7 @@ def outcomes(values, first="x", second="y", dtype=None, **options):
         dtype = object
     column = pd.Series(values, index=range(10, 10 + n), name="winner", dtype=dtype)
     pairs = ComparedItems(*item.reshape(2, n), [str(name) for name in names])
-    return read_labels(Coded.of(column), pairs, lambda: column, **options)
+    return read_labels(CodedColumn.of(column), pairs, lambda: column, **options)
 
 
 def read_as(labels, dtype=object, **options):

@@ -144,10 +144,10 @@ def test_the_callers_frames_are_left_as_they_were(read, battles, prompts):
     [
         (lambda p: p.to_dict(), {}, FrameTypeError, ["unlabelled=: data is a builtins.dict"]),
         (lambda p: p.iloc[:0], {}, DataError, ["unlabelled=: the frame has no rows"]),
-        (lambda p: p.drop(columns="length"), {}, ColumnError, ["unlabelled=: needed are", "no column 'length'"]),
+        (lambda p: p.drop(columns="length"), {}, ColumnError, ["unlabelled=: the columns of", "no column 'length'"]),
         (lambda p: p.drop(columns="question"), {}, ColumnError, ["no column 'question'"]),
         (lambda p: p.drop(columns="judge"), {"groups": ["judge"]}, ColumnError, ["no column 'judge'"]),
-        (lambda p: p.assign(winner=["tie"] + [None] * 9), {}, DataError, ["'winner' is 'tie' in row 0", "into data"]),
+        (lambda p: p.assign(winner=["tie"] + [None] * 9), {}, DataError, ["'winner' is 'tie' in row 0", "move rows"]),
         (lambda p: p.assign(b="m0"), {}, DataError, ["'b' is 'm0' in row 0 (10 such rows)", "have no pair"]),
         (lambda p: p.assign(length="long"), {}, DataError, ["'length' holds text, in data it holds numbers"]),
         (lambda p: p.assign(topic=3), {}, DataError, ["'topic' holds numbers, in data it holds text"]),

@@ -265,7 +265,7 @@ def test_features_that_cannot_be_computed(read, votes, features, env, error, fra
         (pd.period_range("2024", periods=9, freq="D"), "'when' is a period"),
         (pd.to_timedelta(range(9), unit="h"), "'when' is a time difference"),
         ([pd.Timestamp("2024-01-01").date()] * 9, "'when' is a date"),
-        ([{"hour": 1}] * 9, "a dict; needed are names, numbers or labels"),
+        ([{"hour": 1}] * 9, "a dict; it must hold names, numbers or labels"),
         ([[1], [2, 3]] + [[1]] * 7, "vectors of length 1, 2"),
     ],
 )

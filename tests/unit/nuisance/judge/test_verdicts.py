@@ -30,7 +30,7 @@ def battles(n=60, seed=0):
 
 
 def read(judge, frame, position_bias=True, context=("question",), categories=None):
-    data = read_preferences(FORMULA, frame, caller_environment(None, 0), context=context, also=judge_columns(judge))
+    data = read_preferences(FORMULA, frame, caller_environment(None, 0), context=context, optional=judge_columns(judge))
     data = data if position_bias else data.unordered()
     return read_verdicts(judge, data, parse_formula(FORMULA), context=context, categories=categories), data
 
