@@ -46,7 +46,7 @@ class Gauge:
     @classmethod
     def none(cls, n_items: int) -> Gauge:
         """Every score is identified by itself."""
-        return cls(np.empty((0, n_items)), "every score is identified")
+        return cls(np.empty((0, n_items)), "the functional fixes no combination of the scores")
 
     @property
     def fixed(self) -> NDArray[np.bool_]:

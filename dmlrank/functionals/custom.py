@@ -236,7 +236,7 @@ class Custom:
         """What was given as ``fixed``; nothing otherwise."""
         n_outputs = self.n_outputs(n_items)
         if self.fixed is None:
-            return Gauge(np.empty((0, n_outputs)), "every output is taken to vary by itself")
+            return Gauge(np.empty((0, n_outputs)), "the functional is assumed to fix no combination of the outputs")
         rows = np.atleast_2d(np.asarray(self.fixed, dtype=float))
         if rows.shape[1] != n_outputs or np.linalg.matrix_rank(rows) < len(rows):
             raise OptionError(

@@ -102,18 +102,18 @@ def _reversal_note(reversals: pd.DataFrame | str, alpha: float) -> str:
     n_reversed = len(reversals)
     significant = reversals[reversals["p_adjusted"] <= alpha]
     columns = ["model", "other", "above_in", "below_in", "p_adjusted"]
-    claims = "; ".join(
+    reversal_texts = "; ".join(
         f"{model} is above {other} in {above_in} and below in {below_in} (adjusted p {p_value_clause(p)})"
         for model, other, above_in, below_in, p in significant[columns].head(_REVERSALS_NAMED).to_numpy(dtype=object)
     )
     n_unnamed = len(significant) - _REVERSALS_NAMED
     unnamed = f"; and {n_unnamed} more" if n_unnamed > 0 else ""
     verb = "is" if n_reversed == 1 else "are"
-    found = f"{counted(n_reversed, 'pair')} of models {verb} in opposite orders in two of the results."
+    statement = f"{counted(n_reversed, 'pair')} of models {verb} in opposite orders in two of the results."
     confidence = f"at a joint confidence level of {100 * (1 - alpha):g} %"
     if not len(significant):
-        return f"{found} For none of them do the tests show {confidence} that both orders are real."
+        return f"{statement} The tests do not show for any of them {confidence} that both orders are real."
     return (
-        f"{found} For {len(significant):,} of them the tests show {confidence} that both orders are real: "
-        f"{claims}{unnamed}."
+        f"{statement} For {len(significant):,} of them the tests show {confidence} that both orders are real: "
+        f"{reversal_texts}{unnamed}."
     )

@@ -137,14 +137,14 @@ def _unit(results: Estimates) -> list[str]:
     if unit.natural:
         return []
     multiplied = {
-        "elo": ["They are shown in Elo points (400 / ln 10 = 173.7 points for each unit of log-odds)."],
+        "elo": ["Scores are shown in Elo points (400 / ln 10 = 173.7 points for each unit of log-odds)."],
         "log-odds": [],
-    }.get(unit.name, [f"They are shown in a unit of the user ({unit.name} the score)."])
+    }.get(unit.name, [f"Scores are shown multiplied by {unit.factor:g}."])
     if unit.anchor is not None:
         model, value = unit.anchor
-        multiplied.append(f"They are shifted so that {model} has {value:g}; the shift changes no interval's width.")
+        multiplied.append(f"Scores are shifted so that {model} has {value:g}; the shift changes no interval's width.")
     elif unit.mean is not None:
-        multiplied.append(f"They are shifted so that their mean is {unit.mean:g}.")
+        multiplied.append(f"Scores are shifted so that their mean is {unit.mean:g}.")
     return multiplied
 
 
@@ -152,8 +152,8 @@ def _dependence(results: Estimates) -> list[str]:
     """Say on what else the scores depend: on the features where they are not linear, or on the pairs compared."""
     if not results.estimated_by.has_first_stages:
         return [
-            "They maximise the Bradley-Terry likelihood of all votes. If log-odds are not differences of scores, these "
-            "scores depend on how often each pair was compared."
+            "The scores maximise the Bradley-Terry likelihood of all votes. If log-odds are not differences of scores, "
+            "the scores depend on how often each pair was compared."
         ]
     if results.functional not in _NON_LINEAR:
         return []
@@ -170,12 +170,12 @@ def _dependence(results: Estimates) -> list[str]:
 
 def _tested_hypothesis(results: Estimates) -> str:
     """Say what z and adj. P compare a row with."""
-    row = "model" if results.of_models else "output"
+    row = "a score" if results.of_models else "an output"
     if results.neutral is None:
-        return f"z and adj. P test whether the score of {'a model' if row == 'model' else 'an output'} equals the mean."
+        return f"z and adj. P test whether {row} equals the mean {row.split()[-1]}."
     if results.functional == "bt":
         return "z and adj. P test whether a model equals the average model."
-    return f"z and adj. P test whether {'a score' if row == 'model' else 'an output'} equals {_neutral(results)}."
+    return f"z and adj. P test whether {row} equals {_neutral(results)}."
 
 
 def _neutral(results: Estimates) -> str:
@@ -215,11 +215,12 @@ def _inference_note(results: Estimates, level: SummaryLevel) -> str:
         ]
     else:
         sentences = [f"With {level.confidence} confidence {coverage} ({construction})."]
-    adjusted = "adj. P is adjusted" + (f" for the {n_rows} tests" if n_rows > 1 else "")
+    adjusted = f"adj. P is adjusted for the {n_rows} tests" if n_rows > 1 else "There is one test"
     if results.neutral is None:
         sentences.append(f"{adjusted} (max-t).")
     else:
-        excludes = f"it is below {level.alpha:g} exactly where the interval excludes {_neutral(results)}"
+        subject = "it" if n_rows > 1 else "adj. P"
+        excludes = f"{subject} is below {level.alpha:g} exactly where the interval excludes {_neutral(results)}"
         sentences.append(f"{adjusted}: {excludes}.")
     if level.separation:
         sentences += _rank_sentences(results, level, level.separation)

@@ -24,17 +24,17 @@ if TYPE_CHECKING:
 
 _NUMBERS = ["estimate", "std_error", "statistic", "p_value", "p_adjusted", "conf_low", "conf_high"]
 _METHODS = {
-    "max-t": "P values are adjusted by single-step max-t over these differences. The family-wise error rate is "
+    "max-t": "The p-values are adjusted by single-step max-t over these differences. The family-wise error rate is "
     "controlled and the intervals hold jointly.",
-    "step-down": "P values are adjusted by step-down max-t over these differences. The family-wise error rate is "
+    "step-down": "The p-values are adjusted by step-down max-t over these differences. The family-wise error rate is "
     "controlled. The intervals are those of the single-step method and hold jointly.",
-    "holm": "P values are adjusted by Holm's method. The family-wise error rate is controlled. The intervals are "
+    "holm": "The p-values are adjusted by Holm's method. The family-wise error rate is controlled. The intervals are "
     "Bonferroni's and hold jointly.",
-    "bonferroni": "P values are adjusted by Bonferroni's method. The family-wise error rate is controlled and the "
+    "bonferroni": "The p-values are adjusted by Bonferroni's method. The family-wise error rate is controlled and the "
     "intervals hold jointly.",
-    "fdr_bh": "P values are adjusted by the method of Benjamini and Hochberg, which controls the expected share of "
+    "fdr_bh": "The p-values are adjusted by the method of Benjamini and Hochberg, which controls the expected share of "
     "false rejections. Each interval holds for one difference, not for several jointly.",
-    "none": "P values are not adjusted. P values and intervals hold for one difference, not for several jointly.",
+    "none": "The p-values are not adjusted. p-values and intervals hold for one difference, not for several jointly.",
 }
 
 
@@ -145,7 +145,12 @@ class PairwiseResults:
             f"The alternative of every test is that {Alternative(self.side, self.delta).words}. "
             f"{_METHODS[self.method]}{critical}"
         ]
-        if self.side != "equivalence":
+        if self.side == "equivalence":
+            notes.append(
+                f"A difference is shown to be small where both of its limits lie between {-self.delta:g} and "
+                f"{self.delta:g}."
+            )
+        else:
             notes.append(
                 "A difference that is not significant need not be zero. side='equivalence' tests whether a difference "
                 "is small."

@@ -25,20 +25,30 @@ _LATEX = {
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """A summary table.
+    """A summary table, which can be written as text, HTML, LaTeX, Markdown and CSV.
 
     Attributes
     ----------
     title : str
+        Stands above the table.
     header : tuple of (str, str, str, str)
         Two pairs of label and value per line.
     columns : tuple of (str, int)
-        Heads of the columns beside the models' names, and how many columns each stands over.
+        Heads of the columns after that of the rows' names, and how many columns each head stands over.
     rows : tuple of tuple of str
-        Name and cells, the best model first.
+        Name and cells of every row.
     notes : tuple of str
+        Sentences below the table.
     row_head : str
-        What the rows are, as the head of their names in CSV.
+        Head of the rows' names in CSV.
+
+    Examples
+    --------
+    >>> table = Summary("Scores", (("Functional:", "bt", "Votes:", "100"),), (("coef", 1),), (("gpt-4", "0.8"),), ())
+    >>> print(table.as_csv())
+    model,coef
+    gpt-4,0.8
+    <BLANKLINE>
     """
 
     title: str
@@ -63,23 +73,25 @@ class Summary:
         rows = [tuple(map(_one_line, row)) for row in self.rows]
         name_width = max(len(row[0]) for row in rows) + 2
         widths = [max(len(cell) for cell in column) for column in zip(*(row[1:] for row in rows), strict=True)]
-        at = 0
+        start = 0
         for head, span in self.columns:
-            lacking = len(head) - sum(widths[at : at + span]) - 2 * (span - 1)
-            widths[at + span - 1] += max(0, lacking)
-            at += span
+            n_missing = len(head) - sum(widths[start : start + span]) - 2 * (span - 1)
+            widths[start + span - 1] += max(0, n_missing)
+            start += span
         body_width = name_width + sum(widths) + 2 * len(widths)
-        left, right = (max(len(line[at]) + len(line[at + 1]) + 2 for line in self.header) for at in (0, 2))
-        width = max(body_width, left + right + 2, _MIN_WIDTH)
-        left = width - 2 - right
-        # What is left over widens the columns evenly, so that the rules and both tables end together.
-        spread = (width - body_width) // len(widths)
-        name_width = width - sum(widths) - (2 + spread) * len(widths)
+        left_width, right_width = (
+            max(len(line[place]) + len(line[place + 1]) + 2 for line in self.header) for place in (0, 2)
+        )
+        width = max(body_width, left_width + right_width + 2, _MIN_WIDTH)
+        left_width = width - 2 - right_width
+        # The columns are widened evenly, so that the rules, the header and the table end together.
+        padding = (width - body_width) // len(widths)
+        name_width = width - sum(widths) - (2 + padding) * len(widths)
         lines = [self.title.center(width).rstrip(), "=" * width]
         for a, b, c, d in self.header:
-            lines.append(f"{a}{b:>{left - len(a)}}  {c}{d:>{right - len(c)}}".rstrip())
+            lines.append(f"{a}{b:>{left_width - len(a)}}  {c}{d:>{right_width - len(c)}}".rstrip())
         lines.append("=" * width)
-        padded = [size + 2 + spread for size in widths]
+        padded = [size + 2 + padding for size in widths]
         lines.append(" " * name_width + "".join(self._heads(padded)))
         lines.append("-" * width)
         for name, *row in rows:
@@ -91,13 +103,14 @@ class Summary:
         return "\n".join(lines)
 
     def _heads(self, widths: Sequence[int]) -> Iterator[str]:
-        at = 0
+        """Yield the heads, each as wide as the columns that it stands over."""
+        start = 0
         for head, span in self.columns:
-            yield f"{head:>{sum(widths[at : at + span])}}"
-            at += span
+            yield f"{head:>{sum(widths[start : start + span])}}"
+            start += span
 
     def as_html(self) -> str:
-        """The table as HTML; names are escaped."""
+        """Return the table as HTML; names are escaped."""
         head = "<th></th>" + "".join(f'<th colspan="{span}">{html.escape(text)}</th>' for text, span in self.columns)
         body = "".join(f"<tr>{_cells('th', row[:1])}{_cells('td', row[1:])}</tr>\n" for row in self.rows)
         facts = "".join(
@@ -111,9 +124,9 @@ class Summary:
         )
 
     def as_latex(self) -> str:
-        """The table as a LaTeX ``table``; the document needs ``\\usepackage{booktabs}``.
+        r"""Return the table as a LaTeX ``table``; the document needs ``\usepackage{booktabs}``.
 
-        It is set in footnotesize, values of the header and notes wrap within the width of the line.
+        The table is set in footnotesize. Values of the header and notes wrap within the width of the line.
         """
         aligned = "l" + "r" * sum(span for _, span in self.columns)
         heads = [
@@ -146,7 +159,7 @@ class Summary:
         return "\n".join(lines) + "\n"
 
     def as_markdown(self) -> str:
-        """The table as GitHub-flavoured Markdown."""
+        """Return the table as GitHub-flavoured Markdown."""
         heads = ["", *self._flat_heads()]
         lines = [f"**{_markdown(self.title)}**", "", "| | | | |", "|:--|:--|:--|:--|"]
         lines += ["| " + " | ".join(map(_markdown, line)) + " |" for line in self.header]
@@ -156,7 +169,7 @@ class Summary:
         return "\n".join(lines) + "\n"
 
     def as_csv(self) -> str:
-        """The rows of the table, as shown, as CSV with a line of heads."""
+        """Return the rows of the table as CSV, with the heads in the first line."""
         out = io.StringIO()
         writer = csv.writer(out, lineterminator="\n")
         writer.writerow([self.row_head, *self._flat_heads()])
@@ -164,7 +177,7 @@ class Summary:
         return out.getvalue()
 
     def _flat_heads(self) -> list[str]:
-        """One head per column: a head over two columns is a lower and an upper limit."""
+        """Return one head per column; a head over two columns becomes a lower and an upper limit."""
         return [
             name
             for head, span in self.columns
@@ -176,20 +189,20 @@ class Summary:
 
 
 def _latex(text: str) -> str:
-    """The text with what LaTeX would take for commands escaped."""
+    """Return the text with the characters escaped that LaTeX would read as commands."""
     escaped = "".join(_LATEX.get(character, character) for character in _one_line(text))
-    # Braces keep a bracket or star at the start of a row from being read as an option of the line break before it, and
-    # neighbours from becoming one sign, such as a dash of two hyphens or Spanish marks.
+    # Without braces, LaTeX would read a bracket or star at the start of a row as an option of the line break before it,
+    # and it would join neighbours to one sign, such as two hyphens to a dash.
     return re.sub(r"[\[\]*]|(?<=-)-|(?<=[!?])`|(?<=[`'])[`']", lambda m: "{" + m[0] + "}", escaped)
 
 
 def _markdown(text: str) -> str:
-    """The text with what Markdown would take for markup escaped."""
+    """Return the text with the characters escaped that Markdown would read as markup."""
     return re.sub(r"([\\`*_{}\[\]<>#|~$&])", r"\\\1", _one_line(text))
 
 
 def _one_line(text: str) -> str:
-    """The text without line breaks, which would end a row of a table."""
+    """Return the text without line breaks, which would end a row of a table."""
     return " ".join(text.split()) if re.search(r"[\r\n\v\f\x85\u2028\u2029]", text) else text
 
 

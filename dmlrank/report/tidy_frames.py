@@ -1,8 +1,6 @@
-"""Tidy frames of a result, in broom's words."""
+"""Tidy frames of a result: tidy, glance and augment, named as in the R package broom."""
 
 from __future__ import annotations
-
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -14,10 +12,16 @@ from ..inference.z_tests import two_sided_p_values, z_statistics
 
 
 def tidy_frame(results: Estimates, critical: float) -> pd.DataFrame:
-    """One row per model: term, estimate, std_error, statistic, p_value, conf_low, conf_high, votes, votes_left_out.
+    """Return one row per score: term, estimate, std_error, statistic, p_value, conf_low, conf_high, votes.
 
-    Without intervals what is about them is NaN. Outputs that are no scores of models have no votes of their own, and no
-    such columns.
+    A further column ``votes_left_out`` counts the votes on pairs that are not compared. Outputs that are not scores of
+    models have no columns of votes. Standard errors, tests and limits are NaN in a result without intervals.
+
+    Parameters
+    ----------
+    results : Estimates
+    critical : float
+        Half-width of the intervals in standard errors.
     """
     std_errors = results.std_errors
     lower, upper = results.intervals(critical)
@@ -40,7 +44,7 @@ def tidy_frame(results: Estimates, critical: float) -> pd.DataFrame:
 
 
 def glance_frame(results: Estimates, critical: float, alpha: float) -> pd.DataFrame:
-    """One row about the fit as a whole."""
+    """Return one row about the fit as a whole; ``critical`` belongs to the intervals at ``alpha``."""
     description, diagnostics = results.description, results.diagnostics
     row = {
         "functional": results.functional,
@@ -72,7 +76,7 @@ def glance_frame(results: Estimates, critical: float, alpha: float) -> pd.DataFr
 
 
 def augment_frame(steps: FitSteps, phi: FloatArray, models: tuple[str, ...], model: str | None) -> pd.DataFrame:
-    """One row per labelled comparison cell, with what the first stages say of it.
+    """Return one row per labelled cell, with its first stages and the influence of its context.
 
     Parameters
     ----------
@@ -82,11 +86,11 @@ def augment_frame(steps: FitSteps, phi: FloatArray, models: tuple[str, ...], mod
     models : tuple of str
         Names of the estimates.
     model : str or None
-        The one model whose influence is wanted.
+        The model whose influence is returned; that of all models when None.
     """
     data, cells = steps.data, steps.data.cells
     names = np.array(data.items, dtype=object)
-    columns: dict[str, Any] = {"first": names[cells.first], "second": names[cells.second], "n_votes": cells.n_votes}
+    columns: dict[str, object] = {"first": names[cells.first], "second": names[cells.second], "n_votes": cells.n_votes}
     columns |= {f"mean_{name}": cells.y[:, c] for c, name in enumerate(data.categories)}
     if steps.likelihood:
         columns["fitted"] = steps.likelihood.table[cells.first, cells.second]
@@ -102,10 +106,10 @@ def augment_frame(steps: FitSteps, phi: FloatArray, models: tuple[str, ...], mod
     return pd.DataFrame(_identifiers(steps, set(columns)) | columns)
 
 
-def _identifiers(steps: FitSteps, taken: set[str]) -> dict[str, Any]:
-    """The columns that identify each cell's context; those with a name that is taken begin with ``context_``."""
+def _identifiers(steps: FitSteps, used_names: set[str]) -> dict[str, object]:
+    """Return the columns that identify each cell's context; a name in ``used_names`` gets the prefix ``context_``."""
     ids = steps.data.context_ids[steps.data.cells.context]
     names = steps.options.context or ("context",)
-    parts: list[Any] = list(zip(*ids, strict=True)) if len(names) > 1 else [ids]
-    shown = (f"context_{name}" if name in taken else name for name in names)
-    return {name: list(part) for name, part in zip(shown, parts, strict=True)}
+    parts = list(zip(*ids, strict=True)) if len(names) > 1 else [ids]
+    labels = (f"context_{name}" if name in used_names else name for name in names)
+    return {label: list(part) for label, part in zip(labels, parts, strict=True)}

@@ -104,13 +104,13 @@ def test_updates_keep_the_unit(results):
 def test_the_summary_says_the_unit(results):
     text = " ".join(results.rescale("elo", anchor={"m1": 1200}).summary().as_text().split())
     assert (
-        "Elo points (400 / ln 10 = 173.7 points for each unit of log-odds). They are shifted so that m1 has 1200"
+        "Elo points (400 / ln 10 = 173.7 points for each unit of log-odds). Scores are shifted so that m1 has 1200"
         in text
     )
     assert "z and adj. P test whether a model equals the average model" in text
     borda = results.update(functional="borda").rescale(100)
     text = " ".join(borda.summary().as_text().split())
-    assert "100 times" in text
+    assert "multiplied by 100" in text
     assert "test whether a score equals 50." in text
 
 

@@ -75,4 +75,4 @@ def test_the_gauge_says_what_is_fixed():
     assert Borda(half).gauge(5).reason == "scores sum to 2.5, so one score follows from the others"
     assert "number of opponents" in Borda(half, path).gauge(3).reason
     assert "total edge weight" in Borda(half, path, np.ones((3, 3)) + np.eye(3)).gauge(3).reason
-    assert Borda(CategoryWeights.paper(4)).gauge(3).reason == "every score is identified"
+    assert Borda(CategoryWeights.paper(4)).gauge(3).reason == "the functional fixes no combination of the scores"
