@@ -326,7 +326,7 @@ BAD_OPTIONS = {
     "estimator": ({"estimator": "plug-in"}, OptionError, ["estimator='plug-in'", "did you mean 'plugin'?"]),
     "learner": ({"learner": "lightgmb"}, OptionError, ["learner='lightgmb'", "did you mean 'lightgbm'?"]),
     "tune": ({"tune": "random forest"}, OptionError, ["tune='random forest'", "'cv'"]),
-    "tune of another kind": ({"tune": 30}, OptionTypeError, ["tune is a int"]),
+    "tune of another kind": ({"tune": 30}, OptionTypeError, ["tune has the type int", "pass 'cv'"]),
     "graph": ({"graph": "full"}, OptionError, ["graph='full'", "'observed', 'complete'"]),
     "graph of other models": ({"graph": dr.Graph.all_pairs(4)}, OptionTypeError, ["(4, 4)", "(3, 3)"]),
     "one-way graph": ({"graph": np.triu(np.ones((3, 3), dtype=bool), 1)}, GraphError, ["not symmetric"]),

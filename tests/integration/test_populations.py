@@ -135,7 +135,6 @@ def test_more_repetitions_train_only_the_new_ones(battles, rank, monkeypatch):
     import lightgbm
 
     # LightGBM's trial of the caller's parameters is no training.
-    monkeypatch.setattr("dmlrank.nuisance.boosting.parameters._try", lambda *_: None)
     trained, train = [], lightgbm.train
     monkeypatch.setattr(lightgbm, "train", lambda *a, **k: trained.append(1) or train(*a, **k))
     fit.update(n_rep=2)

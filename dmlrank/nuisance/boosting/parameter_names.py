@@ -1,4 +1,4 @@
-"""LightGBM's names of parameters: those that a user may set, and those that are not the user's to set, and why."""
+"""LightGBM's names of parameters: those that a user may set, and those that cannot be set, with the reason."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ from collections.abc import Iterable, Mapping
 
 from ...exceptions import OptionError, nearest
 
-# All names that LightGBM takes for a parameter ("Parameters" in its documentation). Its own table in Python is private;
-# a test compares the two. How trees are grown, how features are binned, and how it is all drawn and computed:
+# For each parameter, all names that LightGBM accepts for it ("Parameters" in its documentation). LightGBM's own table
+# in Python is private; a test compares the two. The parameters that can be set say how trees are grown, how features
+# are binned, what is drawn at random, and how the computation is organised:
 SETTABLE: Mapping[str, tuple[str, ...]] = {
     "num_iterations": (
         "num_iterations",
@@ -83,8 +84,9 @@ SETTABLE: Mapping[str, tuple[str, ...]] = {
     "histogram_pool_size": ("histogram_pool_size", "hist_pool_size"),
     "verbosity": ("verbosity", "verbose"),
 }
-# Vectors, files and numbers of columns. A vector of the wrong length ends the process, not the fit.
-_LAID_OUT: Mapping[str, tuple[str, ...]] = {
+# Vectors with an entry for each column, files, and numbers of columns. A vector of the wrong length would make LightGBM
+# end the process.
+_ABOUT_COLUMNS: Mapping[str, tuple[str, ...]] = {
     "monotone_constraints": ("monotone_constraints", "mc", "monotone_constraint", "monotonic_cst"),
     "monotone_constraints_method": ("monotone_constraints_method", "mc_method", "monotone_constraining_method"),
     "monotone_penalty": ("monotone_penalty", "mc_penalty", "monotone_splits_penalty", "ms_penalty"),
@@ -106,7 +108,7 @@ _LAID_OUT: Mapping[str, tuple[str, ...]] = {
     "weight_column": ("weight_column", "weight"),
     "group_column": ("group_column", "group", "group_id", "query", "query_column", "query_id"),
 }
-_KNOWN_FROM_DATA: Mapping[str, tuple[str, ...]] = {
+_DETERMINED_BY_DATA: Mapping[str, tuple[str, ...]] = {
     "objective": ("objective", "app", "application", "loss", "objective_type"),
     "num_class": ("num_class", "num_classes"),
     "linear_tree": ("linear_tree", "linear_trees"),
@@ -124,18 +126,27 @@ _STOPPING: Mapping[str, tuple[str, ...]] = {
 _THREADS: Mapping[str, tuple[str, ...]] = {
     "num_threads": ("num_threads", "n_jobs", "nthread", "nthreads", "num_thread"),
 }
-ALIASES: Mapping[str, tuple[str, ...]] = {**SETTABLE, **_LAID_OUT, **_KNOWN_FROM_DATA, **_STOPPING, **_THREADS}
-_WHY_NOT: Mapping[str, str] = {
+ALIASES: Mapping[str, tuple[str, ...]] = {**SETTABLE, **_ABOUT_COLUMNS, **_DETERMINED_BY_DATA, **_STOPPING, **_THREADS}
+_REASONS: Mapping[str, str] = {
     **{
-        name: "is tied to the columns that LightGBM sees, which the fit lays out by itself (features, then codes of "
-        "the two models), and cannot be set; leave it out"
-        for names in _LAID_OUT.values()
+        name: "refers to the columns of LightGBM's data, which the fit arranges by itself (features, then codes of the "
+        "two models), and cannot be set; leave the parameter out"
+        for names in _ABOUT_COLUMNS.values()
         for name in names
     },
-    **{name: "is settled by the data and cannot be set" for names in _KNOWN_FROM_DATA.values() for name in names},
-    **{name: "is what n_jobs= of the fit says; leave it out" for names in _THREADS.values() for name in names},
     **{
-        name: "needs held-out rows; tune='cv' stops early, nothing else does"
+        name: "is determined by the data and cannot be set; leave the parameter out"
+        for names in _DETERMINED_BY_DATA.values()
+        for name in names
+    },
+    **{
+        name: "cannot be set, because n_jobs= of the fit determines it; pass n_jobs= instead"
+        for names in _THREADS.values()
+        for name in names
+    },
+    **{
+        name: "cannot be set, because early stopping needs held-out rows, which only tune='cv' has; pass tune='cv', or "
+        "leave the parameter out"
         for names in _STOPPING.values()
         for name in names
     },
@@ -143,7 +154,7 @@ _WHY_NOT: Mapping[str, str] = {
 
 
 def names_of(*parameters: str) -> tuple[str, ...]:
-    """All names of some parameters.
+    """Return all names of some parameters.
 
     Examples
     --------
@@ -156,7 +167,7 @@ def names_of(*parameters: str) -> tuple[str, ...]:
 ROUND_NAMES = names_of("num_iterations")
 BAGGING_NAMES = names_of("bagging_fraction")
 BAGGING_FREQUENCY_NAMES = names_of("bagging_freq")
-# Parameters of the bins that all trials of a search share.
+# Parameters of the bins, which all draws of a search share.
 BIN_NAMES = names_of(
     "max_bin",
     "min_data_in_bin",
@@ -169,32 +180,50 @@ BIN_NAMES = names_of(
     "feature_pre_filter",
 )
 _SETTABLE_NAMES = frozenset(names_of(*SETTABLE))
+_PARAMETER_BY_NAME = {name: parameter for parameter, names in ALIASES.items() for name in names}
 
 
-def check_names(names: Iterable[object], option: str, known: Iterable[str] = ()) -> None:
-    """Raise where a parameter is not the user's to set: LightGBM itself would abort the process, or ignore it.
+def parameter_of(name: str) -> str:
+    """Return the parameter that one of its names stands for.
+
+    Examples
+    --------
+    >>> parameter_of("n_estimators")
+    'num_iterations'
+    """
+    return _PARAMETER_BY_NAME[name]
+
+
+def check_names(names: Iterable[object], option: str, lightgbm_names: Iterable[str] = ()) -> None:
+    """Check that all parameters can be set; LightGBM itself would ignore some of the others or end the process.
 
     Parameters
     ----------
     names : iterable of str
+        The names to check.
     option : str
-        In errors: where they were given.
-    known : iterable of str
-        Every name of the installed LightGBM.
+        What errors call the option that holds the names.
+    lightgbm_names : iterable of str
+        Every name that the installed LightGBM accepts.
+
+    Raises
+    ------
+    OptionError
+        If a name is not among those that can be set; the error gives the reason.
 
     Examples
     --------
     >>> check_names(["num_leaves", "lambda_l2"], "tune")
     """
-    known = set(known)
+    accepted = set(lightgbm_names)
     for name in names:
         if name in _SETTABLE_NAMES:
             continue
-        if name in _WHY_NOT:
-            raise OptionError(f"{option}: {name!r} {_WHY_NOT[str(name)]}")
-        if name in known:
+        if name in _REASONS:
+            raise OptionError(f"{option}: {name!r} {_REASONS[str(name)]}")
+        if name in accepted:
             raise OptionError(
-                f"{option}: {name!r} does not say how trees are grown (but something about files, devices, metrics or "
-                f"other objectives); leave it out"
+                f"{option}: {name!r} does not control how trees are grown, but files, devices, metrics or other "
+                f"objectives of LightGBM, and cannot be set; leave the parameter out"
             )
         raise OptionError(f"{option}: LightGBM has no parameter {name!r}{nearest(name, _SETTABLE_NAMES)}")

@@ -1,49 +1,64 @@
-"""LightGBM's parameters: those of every booster, and the user's, checked."""
+"""LightGBM's parameters: those of every booster, and checks of those that a user passes."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
-from numbers import Real
+from typing import TypeAlias
 
 import lightgbm as lgb
 import numpy as np
 
 from ...exceptions import OptionError
 from .parameter_names import ROUND_NAMES, check_names
+from .parameter_values import check_values
 
-Parameter = float | int | str | bool
-
-_LARGEST = 1e300
+Parameter: TypeAlias = float | int | str | bool
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """Parameters of a booster and its number of rounds."""
+    """Hyperparameters of a booster.
+
+    Attributes
+    ----------
+    parameters : mapping
+        LightGBM's parameters, the number of rounds aside.
+    rounds : int
+        Number of rounds.
+    """
 
     parameters: Mapping[str, Parameter] = field(default_factory=dict)
     rounds: int = 100
 
 
 def fixed_parameters(n_classes: int | None, seed: int, n_threads: int) -> dict[str, Parameter]:
-    """What every booster is trained with beside its configuration; binary where ``n_classes`` is None.
+    """Return the parameters that are the same for all configurations.
+
+    Parameters
+    ----------
+    n_classes : int or None
+        Number of categories; None for a binary booster.
+    seed : int
+        Seed of LightGBM.
+    n_threads : int
+        Threads of LightGBM.
 
     Examples
     --------
     >>> fixed_parameters(None, 1, 2)["objective"], fixed_parameters(3, 1, 2)["num_class"]
     ('binary', 3)
     """
-    kind: dict[str, Parameter] = {"objective": "binary"}
+    objective: dict[str, Parameter] = {"objective": "binary"}
     if n_classes is not None:
-        kind = {"objective": "multiclass", "num_class": n_classes}
+        objective = {"objective": "multiclass", "num_class": n_classes}
     return {
-        **kind,
+        **objective,
         "seed": seed,
         "num_threads": n_threads,
         "verbosity": -1,
-        # The same trees whatever the number of threads.
+        # These two make the trees independent of the number of threads.
         "deterministic": True,
         "force_row_wise": True,
         "feature_pre_filter": False,
@@ -53,28 +68,47 @@ def fixed_parameters(n_classes: int | None, seed: int, n_threads: int) -> dict[s
 
 
 def check_parameters(parameters: Mapping[str, Parameter], option: str) -> None:
-    """Raise where a parameter is not the user's to set, or LightGBM refuses its value.
+    """Check that LightGBM has the parameters, that they can be set, and that it accepts their values.
 
-    A misspelt parameter would be ignored without a word, and a bad value found after everything else was done.
+    LightGBM would ignore a misspelt parameter without a warning, and would refuse a value only when it trains, which is
+    after all other steps of a fit.
+
+    Parameters
+    ----------
+    parameters : mapping
+        Values by name.
+    option : str
+        What errors call the option that holds the parameters.
+
+    Raises
+    ------
+    OptionError
+        If a parameter cannot be set, or a value is not accepted.
 
     Examples
     --------
     >>> check_parameters({"num_leaves": 4}, "tune")
     """
-    check_names(parameters, option, known_names())
-    for name, value in parameters.items():
-        # LightGBM reads one text of all parameters: a value with a blank would be further parameters.
-        number = isinstance(value, Real | np.bool_) and -_LARGEST <= value <= _LARGEST
-        if not number and not (isinstance(value, str) and re.fullmatch(r"[\w.+-]+", value)):
-            raise OptionError(f"{option}: {name}={value!r}; needed is a finite number, True or False, or a word")
+    check_names(parameters, option, lightgbm_names())
+    check_values(parameters, option)
     for n_classes in (None, 3):
-        _try(tuple(sorted(parameters.items())), option, n_classes)
+        _grow_two_trees(tuple(sorted(parameters.items())), option, n_classes)
 
 
-# An update of a fit has the same parameters: what LightGBM has accepted once is not tried again.
+# An update of a fit has the same parameters; those that LightGBM has accepted before are not tried again.
 @lru_cache(maxsize=1000)
-def _try(parameters: tuple[tuple[str, Parameter], ...], option: str, n_classes: int | None) -> None:
-    """Raise where LightGBM refuses to grow two trees with these parameters on a few rows."""
+def _grow_two_trees(parameters: tuple[tuple[str, Parameter], ...], option: str, n_classes: int | None) -> None:
+    """Check that LightGBM grows two trees with these parameters on a few rows.
+
+    Parameters
+    ----------
+    parameters : tuple of (str, value)
+        The parameters, which :func:`check_values` has checked before.
+    option : str
+        What errors call the option that holds the parameters.
+    n_classes : int or None
+        Number of categories; None for a binary booster.
+    """
     settings = {**fixed_parameters(n_classes, 0, 1), **as_settings(dict(parameters)).parameters}
     try:
         rows = np.arange(120.0).reshape(60, 2)
@@ -83,17 +117,20 @@ def _try(parameters: tuple[tuple[str, Parameter], ...], option: str, n_classes: 
         for _ in range(2):
             booster.update()
     except (lgb.basic.LightGBMError, TypeError, ValueError, OverflowError) as error:
-        raise OptionError(f"{option}: LightGBM refuses {dict(parameters)}: {str(error).split(' at /')[0]}") from None
+        reason = str(error).split(" at /")[0]
+        raise OptionError(
+            f"{option}: LightGBM refuses {dict(parameters)} with the message {reason!r}; change these parameters"
+        ) from None
 
 
-def known_names() -> set[str]:
-    """LightGBM's names of parameters; empty where its release does not tell."""
+def lightgbm_names() -> set[str]:
+    """Return all names that the installed LightGBM accepts; none where its release has no table of them."""
     table: dict[str, list[str]] = getattr(getattr(lgb.basic, "_ConfigAliases", None), "_get_all_param_aliases", dict)()
     return {name for names in table.values() for name in names}
 
 
 def as_settings(parameters: Mapping[str, Parameter]) -> Settings:
-    """The number of rounds (100 where there is none) apart from the other parameters.
+    """Return the parameters of a booster and its number of rounds, which is 100 where no parameter gives one.
 
     Examples
     --------

@@ -1,27 +1,31 @@
-"""The paper's way to tune boosters: a random search over a grid, scored by cross-validated log-loss."""
+"""A random search for the hyperparameters of boosters: draws from a grid, scored by cross-validated log-loss."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 from numbers import Integral
-from typing import Any
+from typing import Any, TypeAlias
 
 import lightgbm as lgb
 import numpy as np
-from numpy.typing import NDArray
 
 from ..._utils.progress import report
+from ...data.preferences import IntArray
 from ...exceptions import OptionError, OptionTypeError, check_choice, listed
 from .parameter_names import BAGGING_FREQUENCY_NAMES, BAGGING_NAMES, BIN_NAMES, ROUND_NAMES, check_names
-from .parameters import Parameter, Settings, as_settings, check_parameters, known_names
+from .parameters import Parameter, Settings, as_settings, check_parameters, lightgbm_names
 
-InnerFolds = list[tuple[NDArray[np.intp], NDArray[np.intp]]]
-Grid = Mapping[str, Sequence[Parameter]]
+# Training rows and held-out rows of each fold.
+InnerFolds: TypeAlias = list[tuple[IntArray, IntArray]]
+Grid: TypeAlias = Mapping[str, Sequence[Parameter]]
+# The function cv of LightGBM, which is not typed.
+CrossValidate: TypeAlias = Callable[..., Any]
 
-# The paper's tables (tab:sim_hparam_grids, tab:real_hparam_grids), in the native names of LightGBM: n_estimators,
-# learning_rate, num_leaves, min_child_samples, subsample, colsample_bytree, reg_alpha, reg_lambda, max_depth.
+# The tables of the paper (tab:sim_hparam_grids, tab:real_hparam_grids), in LightGBM's own names. The paper calls the
+# parameters n_estimators, learning_rate, num_leaves, min_child_samples, subsample, colsample_bytree, reg_alpha,
+# reg_lambda and max_depth.
 _WIDE: Grid = {
     "num_iterations": (50, 100, 300, 600),
     "learning_rate": (0.03, 0.07, 0.1),
@@ -40,7 +44,7 @@ _NARROW: Grid = {
     "lambda_l2": (0.0, 0.1, 1.0),
     "max_depth": (-1, 6, 10),
 }
-# The grid of the real data and that of the debiasing experiments are the same.
+# The grid of the real data and the grid of the debiasing experiments are the same.
 GRIDS: Mapping[str, Grid] = {"real": _WIDE, "debiasing": _WIDE, "collection": _NARROW}
 
 
@@ -48,25 +52,26 @@ GRIDS: Mapping[str, Grid] = {"real": _WIDE, "debiasing": _WIDE, "collection": _N
 class RandomSearch:
     """A random search for the hyperparameters of LightGBM, for ``tune=``.
 
-    Draws distinct configurations from a grid and takes the one with the smallest log-loss on inner folds, which never
-    split a prompt (or a cluster of prompts). The draws follow from the seed of the fit and differ between its folds.
+    The search draws distinct configurations from a grid and selects the one with the smallest log-loss on inner folds,
+    which never split a prompt (or a cluster of prompts). The seed of the fit determines the draws, which differ between
+    the folds of the fit.
 
     Parameters
     ----------
     n_draws : int
-        Configurations that are tried; all of the grid where it has no more.
+        Number of configurations that are tried. A grid with no more configurations than this is tried as a whole.
     n_folds : int
-        Inner folds.
+        Number of inner folds.
     grid : {"real", "debiasing", "collection"} or mapping
-        The paper's grids for real data (62,208 configurations), for its debiasing and misspecification experiments (the
-        same), and for its judge and data collection experiments (19,683); or ``{parameter: values}`` with LightGBM's
-        parameters. A fraction of rows (``bagging_fraction``) is drawn anew for every tree unless ``bagging_freq`` says
-        otherwise: LightGBM by itself would ignore it.
+        One of the paper's grids: for real data (62,208 configurations), for its debiasing and misspecification
+        experiments (the same grid), or for its judge and data collection experiments (19,683 configurations). Or
+        ``{parameter: values}`` with LightGBM's parameters. A fraction of the rows (``bagging_fraction``) is drawn for
+        every tree unless ``bagging_freq`` is given: LightGBM by itself would ignore the fraction.
 
     Raises
     ------
     OptionError, OptionTypeError
-        If a number is too small, or the grid is empty, is not known or has a parameter that cannot be searched.
+        If a number is too small, or if the grid is empty, not known, or has a parameter that cannot be searched.
 
     References
     ----------
@@ -86,12 +91,14 @@ class RandomSearch:
     def __post_init__(self) -> None:
         for name, least in (("n_draws", 1), ("n_folds", 2)):
             value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, Integral) or int(value) < least:
-                raise OptionError(f"RandomSearch: {name}={value!r}; needed is a whole number of at least {least}")
+            if not _is_whole_number(value, least):
+                raise OptionError(
+                    f"RandomSearch: {name}={value!r} is not allowed; pass a whole number of at least {least}"
+                )
         if isinstance(self.grid, str):
             check_choice(self.grid, GRIDS, "RandomSearch: grid")
         else:
-            object.__setattr__(self, "grid", _own_grid(self.grid))
+            object.__setattr__(self, "grid", _check_grid(self.grid))
 
     @property
     def values(self) -> Grid:
@@ -104,7 +111,7 @@ class RandomSearch:
         return prod(len(values) for values in self.values.values())
 
     def draws(self, rng: np.random.Generator) -> list[dict[str, Parameter]]:
-        """Distinct configurations, each with one value for every parameter of the grid.
+        """Draw distinct configurations, each with one value of every parameter of the grid.
 
         Examples
         --------
@@ -125,74 +132,103 @@ def best_draw(
     folds: InnerFolds,
     fixed: Mapping[str, Parameter],
     rng: np.random.Generator,
+    cross_validate: CrossValidate,
 ) -> Settings:
-    """The drawn configuration with the smallest mean log-loss over the folds.
+    """Return the drawn configuration with the smallest mean log-loss over the folds.
 
     Parameters
     ----------
     search : RandomSearch
+        What to draw from.
     train : lightgbm.Dataset
-        The training rows; every trial uses its bins.
-    folds : list of (train rows, test rows)
+        The training rows; every trial uses their bins.
+    folds : list of (ndarray of int, ndarray of int)
+        Training rows and held-out rows of each fold.
     fixed : mapping
-        Objective, seed and threads.
+        Parameters that are not selected: objective, seed and threads.
     rng : Generator
         Draws the configurations.
+    cross_validate : callable
+        ``lightgbm.cv``, or a function with its arguments.
     """
     trials = [as_settings(_with_bagging(draw)) for draw in search.draws(rng)]
     losses = []
     for trial in trials:
-        losses.append(_log_loss(trial, train, folds, fixed))
+        parameters = {**fixed, **trial.parameters}
+        history = cross_validate(parameters, train, num_boost_round=trial.rounds, folds=folds)
+        losses.append(_last_loss(history))
         report(len(losses), len(trials), "tuning, draws", minor=True)
     return trials[int(np.argmin(losses))]
 
 
-def _log_loss(trial: Settings, train: lgb.Dataset, folds: InnerFolds, fixed: Mapping[str, Parameter]) -> float:
-    """Log-loss after the last round: the number of rounds is a part of the configuration."""
-    history = lgb.cv({**fixed, **trial.parameters}, train, num_boost_round=trial.rounds, folds=folds)
+def _last_loss(history: Mapping[str, Sequence[float]]) -> float:
+    """Return the mean log-loss after the last round, as the number of rounds is a part of the configuration."""
     return float(next(values for name, values in history.items() if name.endswith("-mean"))[-1])
 
 
 def _with_bagging(draw: Mapping[str, Parameter]) -> dict[str, Parameter]:
-    bagged = any(name in draw for name in BAGGING_NAMES)
-    return {**draw, "bagging_freq": 1} if bagged and not _among(BAGGING_FREQUENCY_NAMES, draw) else dict(draw)
+    """Return a configuration in which a fraction of the rows, if there is one, is drawn for every tree."""
+    has_fraction = any(name in draw for name in BAGGING_NAMES)
+    has_frequency = any(name in draw for name in BAGGING_FREQUENCY_NAMES)
+    return {**draw, "bagging_freq": 1} if has_fraction and not has_frequency else dict(draw)
 
 
-def _own_grid(grid: Any) -> dict[str, tuple[Parameter, ...]]:
-    """A copy of a user's grid, checked, in which no value stands twice."""
+def _check_grid(grid: object) -> dict[str, tuple[Parameter, ...]]:
+    """Check a user's grid, and return a copy of it in which each value of a parameter stands once."""
     if not isinstance(grid, Mapping):
         raise OptionTypeError(
-            f"RandomSearch: grid is a {type(grid).__name__}; needed is one of {listed(GRIDS)} or a mapping such as "
-            f"{{'num_leaves': [4, 8, 16]}}"
+            f"RandomSearch: grid has the type {type(grid).__name__}, which is not allowed; pass one of "
+            f"{listed(GRIDS)}, or a mapping such as {{'num_leaves': [4, 8, 16]}}"
         )
-    check_names(grid, "RandomSearch: grid", known_names())
+    if not grid:
+        raise OptionError("RandomSearch: grid is empty; add a parameter, such as {'num_leaves': [4, 8, 16]}")
+    check_names(grid, "RandomSearch: grid", lightgbm_names())
     for name, values in grid.items():
         if isinstance(values, str) or not isinstance(values, Sequence | np.ndarray) or not len(values):
-            raise OptionError(f"RandomSearch: grid has {name!r}: {values!r}; needed is a list with at least one value")
-    shared = _among(BIN_NAMES, grid)
-    if shared:
-        raise OptionError(f"RandomSearch: grid has {shared[0]!r}, but all draws share their bins; leave it out")
-    rounds = _among(ROUND_NAMES, grid)
-    if not grid or len(rounds) > 1:
-        what = f"names the number of rounds {len(rounds)} times ({', '.join(rounds)})" if grid else "is empty"
-        raise OptionError(f"RandomSearch: grid {what}")
-    for count in grid[rounds[0]] if rounds else ():
-        if isinstance(count, bool) or not isinstance(count, Integral) or int(count) < 1:
-            raise OptionError(f"RandomSearch: {rounds[0]} has {count!r}; needed are whole numbers of at least 1")
-    own = {name: tuple(_plain(value) for value in values) for name, values in grid.items()}
-    # Every value once, beside the first ones of the others.
-    base = {name: values[0] for name, values in own.items()}
-    for name, values in own.items():
+            raise OptionError(
+                f"RandomSearch: grid has {name!r}: {values!r}, which is not allowed; pass a list with at least one "
+                f"value"
+            )
+    for name in _names_in(BIN_NAMES, grid):
+        raise OptionError(
+            f"RandomSearch: grid has {name!r}, which cannot be searched, because all draws share their bins; leave the "
+            f"parameter out"
+        )
+    _check_rounds(grid)
+    copied = {name: tuple(_as_python_value(value) for value in values) for name, values in grid.items()}
+    # Each value is checked together with the first values of the other parameters.
+    first_values = {name: values[0] for name, values in copied.items()}
+    for name, values in copied.items():
         for value in values:
-            check_parameters(_with_bagging({**base, name: value}), "RandomSearch: grid")
-    return {name: tuple(dict.fromkeys(values)) for name, values in own.items()}
+            check_parameters(_with_bagging({**first_values, name: value}), "RandomSearch: grid")
+    return {name: tuple(dict.fromkeys(values)) for name, values in copied.items()}
 
 
-def _plain(value: Any) -> Any:
-    """A number of Python's where it is one of numpy's."""
+def _check_rounds(grid: Mapping[str, Sequence[object]]) -> None:
+    """Check that a grid has the number of rounds under one name at most, with whole numbers of at least 1."""
+    names = _names_in(ROUND_NAMES, grid)
+    if len(names) > 1:
+        raise OptionError(
+            f"RandomSearch: grid has the number of rounds {len(names)} times, as {', '.join(names)}; keep one of them"
+        )
+    for count in grid[names[0]] if names else ():
+        if not _is_whole_number(count, 1):
+            raise OptionError(
+                f"RandomSearch: grid has {names[0]}={count!r}, which is not allowed; pass whole numbers of at least 1"
+            )
+
+
+def _is_whole_number(value: object, least: int) -> bool:
+    """Return whether a value is a whole number that is not below ``least``."""
+    return not isinstance(value, bool) and isinstance(value, Integral) and int(value) >= least
+
+
+def _as_python_value(value: Any) -> Any:
+    """Return a scalar of numpy as a value of Python's own types, and any other value as it is."""
     return value.item() if isinstance(value, np.generic) else value
 
 
-def _among(known: Iterable[str], names: Iterable[str]) -> list[str]:
-    given = set(names)
-    return [name for name in known if name in given]
+def _names_in(candidates: Iterable[str], names: Iterable[str]) -> list[str]:
+    """Return the candidates that are among the names."""
+    present = set(names)
+    return [name for name in candidates if name in present]

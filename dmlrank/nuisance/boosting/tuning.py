@@ -1,26 +1,27 @@
-"""Hyperparameter tuning of a booster: a few configurations with early stopping, a random search, or given ones."""
+"""Selection of a booster's hyperparameters: configurations with early stopping, a random search, or given values."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import TypeAlias
 
 import lightgbm as lgb
 import numpy as np
 from lightgbm.callback import CallbackEnv, EarlyStopException
-from numpy.typing import NDArray
 
 from ..._utils.progress import report
+from ...data.preferences import IntArray
 from ...exceptions import OptionError, OptionTypeError, check_choice
 from .early_stopping import EXHAUSTIVE_THRESHOLDS, MAX_ROUNDS, PATIENCE, RANDOM_THRESHOLDS, WARM_UP
 from .parameter_names import ROUND_NAMES
 from .parameters import Parameter, Settings, as_settings, check_parameters
-from .random_search import InnerFolds, RandomSearch, best_draw
+from .random_search import CrossValidate, InnerFolds, RandomSearch, best_draw
 
-Tune = str | Mapping[str, Parameter] | RandomSearch | None
+Tune: TypeAlias = str | Mapping[str, Parameter] | RandomSearch | None
 
 INNER_FOLDS = 3
-# Rows from which one inner fold says enough.
-_ENOUGH = 10_000
+# With at least so many rows, one inner fold is enough to compare configurations.
+_SINGLE_FOLD_ROWS = 10_000
 
 CONFIGURATIONS: tuple[Mapping[str, Parameter], ...] = (
     {"extra_trees": True, "num_leaves": 6, "min_data_in_leaf": 10, "lambda_l2": 1.0},
@@ -31,52 +32,76 @@ CONFIGURATIONS: tuple[Mapping[str, Parameter], ...] = (
 
 
 def check_tune(tune: Tune) -> None:
-    """Raise unless ``tune`` is ``"cv"``, ``"random"``, a search, None or a mapping of LightGBM parameters.
+    """Check that ``tune`` is ``"cv"``, ``"random"``, a search, None or a mapping of LightGBM's parameters.
+
+    Raises
+    ------
+    OptionTypeError, OptionError
+        If it is none of these, or if LightGBM does not accept a parameter.
 
     Examples
     --------
     >>> check_tune("cv")
     """
     if isinstance(tune, Mapping):
-        rounds = [tune[name] for name in ROUND_NAMES if name in tune]
-        if len(rounds) > 1 or any(
-            isinstance(r, bool) or not isinstance(r, int | np.integer) or not 1 <= r < 2**31 for r in rounds
-        ):
-            raise OptionError(f"tune: the number of rounds is one whole number of at least 1, not {rounds}")
+        rounds = {name: tune[name] for name in ROUND_NAMES if name in tune}
+        if len(rounds) > 1 or not all(_is_round_count(count) for count in rounds.values()):
+            raise OptionError(
+                f"tune has the number of rounds {rounds}; pass one number of rounds, a whole number of at least 1"
+            )
         check_parameters(tune, "tune")
     elif isinstance(tune, str):
         check_choice(tune, ["cv", "random"], "tune")
     elif tune is RandomSearch:
-        raise OptionTypeError("tune is the class RandomSearch; an instance is needed: tune=RandomSearch()")
+        raise OptionTypeError("tune is the class RandomSearch; pass an instance: tune=RandomSearch()")
     elif tune is not None and not isinstance(tune, RandomSearch):
         raise OptionTypeError(
-            f"tune is a {type(tune).__name__}; allowed: 'cv', 'random', RandomSearch(...), a dict of LightGBM "
-            f"parameters, None"
+            f"tune has the type {type(tune).__name__}, which is not allowed; pass 'cv', 'random', RandomSearch(...), a "
+            f"dict of LightGBM's parameters, or None"
         )
+
+
+def _is_round_count(value: object) -> bool:
+    """Return whether a value is a number of rounds that LightGBM can count to."""
+    return not isinstance(value, bool) and isinstance(value, int | np.integer) and 1 <= value < 2**31
 
 
 def tuned_settings(
     tune: Tune,
     train: lgb.Dataset,
-    unit: NDArray[np.intp],
+    unit: IntArray,
     fixed: Mapping[str, Parameter],
     rng: np.random.Generator,
+    *,
+    configurations: Sequence[Mapping[str, Parameter]] = CONFIGURATIONS,
+    single_fold_rows: int = _SINGLE_FOLD_ROWS,
+    cross_validate: CrossValidate | None = None,
 ) -> Settings:
-    """Hyperparameters selected for one training set.
+    """Return the hyperparameters that are selected for one training set.
 
-    ``"cv"`` compares a handful of configurations by their log-loss on inner folds that never split a unit, or on one of
-    these where rows are many, each with early stopping; all of them use the bins of ``train``. ``"random"`` is
-    ``RandomSearch()``. None means LightGBM's own defaults with 100 rounds, and so does a search with fewer than two
-    units for every inner fold.
+    ``"cv"`` compares a few configurations by their log-loss on inner folds, which never split a unit. Each
+    configuration stops early, and all use the bins of ``train``. ``"random"`` is ``RandomSearch()``. None means
+    LightGBM's own defaults with 100 rounds; so do ``"cv"`` and a search where there are fewer than two units for every
+    inner fold.
 
     Parameters
     ----------
+    tune : {"cv", "random"}, RandomSearch, mapping or None
+        How to select.
     train : lightgbm.Dataset
-        The training rows, (r,).
+        The training rows, r of them.
     unit : ndarray of int, shape (r,)
-        What inner folds must not split.
+        Unit of each row.
     fixed : mapping
-        Objective, seed and threads.
+        Parameters that are not selected: objective, seed and threads.
+    rng : Generator
+        Draws the inner folds, and the configurations of a random search.
+    configurations : sequence of mapping
+        What ``"cv"`` compares.
+    single_fold_rows : int
+        Number of rows from which ``"cv"`` uses one of the inner folds only.
+    cross_validate : callable, optional
+        ``lightgbm.cv`` when None, or a function with its arguments.
     """
     if isinstance(tune, Mapping):
         return as_settings(tune)
@@ -84,43 +109,60 @@ def tuned_settings(
     n_folds = search.n_folds if isinstance(search, RandomSearch) else INNER_FOLDS
     if tune is None or len(np.unique(unit)) < 2 * n_folds:
         return Settings()
-    folds = _inner_folds(unit, rng, n_folds)
+    run = lgb.cv if cross_validate is None else cross_validate
+    folds = draw_inner_folds(unit, rng, n_folds)
     if isinstance(search, RandomSearch):
-        return best_draw(search, train, folds, fixed, rng)
-    used = folds if len(unit) < _ENOUGH else folds[:1]
+        return best_draw(search, train, folds, fixed, rng, run)
+    trial_folds = folds if len(unit) < single_fold_rows else folds[:1]
     best: list[float] = []
-    chosen = Settings()
-    for done, configuration in enumerate(CONFIGURATIONS, start=1):
-        losses = _trial(configuration, train, used, fixed, best)
-        if not best or min(losses) < min(best):
-            best, chosen = losses, Settings(configuration, int(np.argmin(losses)) + 1)
-        report(done, len(CONFIGURATIONS), "tuning, configurations", minor=True)
-    return chosen
+    selected = Settings()
+    for n_tried, configuration in enumerate(configurations, start=1):
+        stopping = _EarlyStopping(best)
+        parameters = {**fixed, **configuration}
+        run(parameters, train, num_boost_round=MAX_ROUNDS, folds=trial_folds, callbacks=[stopping])
+        if not best or min(stopping.losses) < min(best):
+            best, selected = stopping.losses, Settings(configuration, int(np.argmin(stopping.losses)) + 1)
+        report(n_tried, len(configurations), "tuning, configurations", minor=True)
+    return selected
 
 
-def _trial(
-    configuration: Mapping[str, Parameter],
-    train: lgb.Dataset,
-    folds: InnerFolds,
-    fixed: Mapping[str, Parameter],
-    leader: Sequence[float],
-) -> list[float]:
-    """Held-out log-loss by round, as long as it falls and is not behind the leader's."""
-    losses: list[float] = []
+class _EarlyStopping:
+    """A callback of LightGBM that records the held-out log-loss by round and stops a cross-validation.
 
-    def stop(env: CallbackEnv) -> None:
-        losses.append(float(env.evaluation_result_list[0][2]))
-        done = len(losses)
-        stale = done - 1 - int(np.argmin(losses)) >= PATIENCE
-        behind = WARM_UP <= done <= len(leader) and losses[-1] > leader[done - 1]
+    Boosting stops where the loss no longer falls, or where it is larger than the best configuration's at the same
+    round.
+
+    Parameters
+    ----------
+    best : sequence of float
+        Losses of the best configuration so far, by round; empty for the first configuration.
+    """
+
+    def __init__(self, best: Sequence[float]) -> None:
+        self._best = best
+        self.losses: list[float] = []
+
+    def __call__(self, env: CallbackEnv) -> None:
+        self.losses.append(float(env.evaluation_result_list[0][2]))
+        n_rounds = len(self.losses)
+        stale = n_rounds - 1 - int(np.argmin(self.losses)) >= PATIENCE
+        behind = WARM_UP <= n_rounds <= len(self._best) and self.losses[-1] > self._best[n_rounds - 1]
         if stale or behind:
             raise EarlyStopException(env.iteration, env.evaluation_result_list)
 
-    lgb.cv({**fixed, **configuration}, train, num_boost_round=MAX_ROUNDS, folds=folds, callbacks=[stop])
-    return losses
 
+def draw_inner_folds(unit: IntArray, rng: np.random.Generator, n_folds: int = INNER_FOLDS) -> InnerFolds:
+    """Return training rows and held-out rows of random folds that never split a unit.
 
-def _inner_folds(unit: NDArray[np.intp], rng: np.random.Generator, n_folds: int = INNER_FOLDS) -> InnerFolds:
-    units, position = np.unique(unit, return_inverse=True)
-    fold = rng.permutation(np.arange(len(units)) % n_folds)[position]
+    Parameters
+    ----------
+    unit : ndarray of int, shape (r,)
+        Unit of each row.
+    rng : Generator
+        Assigns the units to folds.
+    n_folds : int
+        Number of folds.
+    """
+    units, place = np.unique(unit, return_inverse=True)
+    fold = rng.permutation(np.arange(len(units)) % n_folds)[place]
     return [(np.flatnonzero(fold != f), np.flatnonzero(fold == f)) for f in range(n_folds)]
