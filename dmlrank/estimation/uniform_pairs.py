@@ -48,6 +48,8 @@ class LabelErrors:
         The context of each label, or the cluster where labels of a cluster depend on each other.
     n_units : float
         Units over which influence values are centred; infinite where they are not.
+    other_unit : ndarray of int, shape (m,), or None
+        The cluster of each label in a second grouping, crossed with the first.
     """
 
     cells: Cells
@@ -56,6 +58,7 @@ class LabelErrors:
     residual: FloatArray
     unit: IntArray
     n_units: float = np.inf
+    other_unit: IntArray | None = None
 
     def only(self, kept: NDArray[np.bool_], factor: float = 1.0) -> LabelErrors:
         """Some of the labels, with weights times a factor."""
@@ -66,7 +69,29 @@ class LabelErrors:
             self.residual[kept],
             self.unit[kept],
             self.n_units,
+            None if self.other_unit is None else self.other_unit[kept],
         )
+
+    def units_by_pair(self, pair: IntArray, size: int) -> tuple[IntArray, FloatArray]:
+        """Count each pair's units, (size,), and sum the squares of the units' weights, (size,).
+
+        Of two crossed groupings each pair has the counts of the coarser one: the fewer units, the larger sum.
+
+        Parameters
+        ----------
+        pair : ndarray of int, shape (m,)
+            The pair of each label, numbered from 0.
+        size : int
+            Number of pairs.
+        """
+        groupings = [self.unit] if self.other_unit is None else [self.unit, self.other_unit]
+        counts, sums = [], []
+        for unit in groupings:
+            units, unit_of = np.unique(np.stack([pair, unit], axis=1), axis=0, return_inverse=True)
+            square: FloatArray = np.square(np.bincount(unit_of.reshape(-1), self.weight, len(units)))
+            counts.append(np.bincount(units[:, 0], minlength=size))
+            sums.append(np.bincount(units[:, 0], square, size))
+        return np.min(counts, axis=0), np.max(sums, axis=0).astype(float)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -277,16 +302,13 @@ def find_uniform_pairs(
     inside = uniform[pair]
     place = np.searchsorted(found, pair[inside])
     own, size = errors.only(inside), len(found)
-    units, unit_of = np.unique(np.stack([place, own.unit], axis=1), axis=0, return_inverse=True)
-    square: FloatArray = np.square(np.bincount(unit_of.reshape(-1), own.weight, len(units)))
     label = _means(own.cells.y, place, size)
     product = own.residual[:, :, None] * own.residual[:, None, :]
     seen = _means(product.reshape(len(place), -1), place, size, np.square(own.weight))
-    amount = np.bincount(units[:, 0], square, size).astype(float)
+    n_labels, amount = own.units_by_pair(place, size)
     total = np.bincount(place, own.weight, size)
     seen *= np.maximum(1 - total * total.sum() / (errors.n_units * amount), 0.0)[:, None]
     first, second = np.divmod(found, n_items)
-    n_labels = np.bincount(units[:, 0], minlength=size)
     n_alike, n_both = _alike(first, second, _lean(label, weights), n_labels, n_items)
     return UniformPairs(
         first=first,

@@ -17,11 +17,13 @@ from ..estimation.nuisance_estimates import NuisanceEstimates
 from ..estimation.one_step import one_step
 from ..estimation.one_step_result import Estimands
 from ..estimation.outcome_floor import select_floor
+from ..estimation.uniform_pairs import find_uniform_pairs
 from ..inference.covariance import Covariance
 from ..nuisance.judge.verdicts import Verdicts
 from ..nuisance.outcome_model.cross_fit import fit_all
 from ..nuisance.outcome_model.user_learners import is_own
 from .fit_covariance import covariance_of
+from .label_errors import one_step_label_errors
 from .state import FitSteps, Repetition
 
 _SAME = 1e-9
@@ -135,8 +137,8 @@ def judge_alone(steps: FitSteps, verdicts: Verdicts) -> tuple[Influence, Covaria
     verdicts : Verdicts
         Its verdicts, which are probabilities of the categories.
     """
-    data, o = verdicts.as_votes(steps.data), steps.options
-    blocks, made = blocks_by_context(data), []
+    data, o, functional = verdicts.as_votes(steps.data), steps.options, steps.setup.functional
+    blocks, results, propensities, floors = blocks_by_context(data), [], [], []
     clusters = None if steps.clusters is None else replace(steps.clusters, annotator=None)
     for number, r in enumerate(steps.repetitions):
         assert r.judge_propensity is not None, "a fit with a judge has propensities of its verdicts"
@@ -144,15 +146,25 @@ def judge_alone(steps: FitSteps, verdicts: Verdicts) -> tuple[Influence, Covaria
         tune = "cv" if is_own(o.learner) else o.tune
         models = fit_all(data, r.folds, seeds, tune=tune, n_jobs=o.n_jobs, learner=o.learner)
         mu = CrossFittedMu(models, r.folds, data.x)
-        functional = steps.setup.functional
-        floor = select_floor(HeldOutLabels.of(mu, data)) if functional.interior else 0.0
-        nuisances = NuisanceEstimates(mu, r.judge_propensity, floor)
-        passed = one_step(Estimands(functional), data, nuisances, blocks, steps.population(r), n_jobs=o.n_jobs)
-        made.append(passed.target)
-    influence = steps.estimator.average(made).by_context()
-    gauge = steps.setup.functional.gauge(data.n_items).basis
-    alone = replace(steps, clusters=clusters, annotator=None)
-    return influence, covariance_of(alone, influence, gauge, steps.estimator.estimates(made))
+        floors.append(select_floor(HeldOutLabels.of(mu, data)) if functional.interior else 0.0)
+        nuisances = NuisanceEstimates(mu, r.judge_propensity, floors[-1])
+        population = steps.population(r)
+        results.append(one_step(Estimands(functional), data, nuisances, blocks, population, n_jobs=o.n_jobs))
+        propensities.append(r.judge_propensity)
+    targets = [result.target for result in results]
+    influence = steps.estimator.average(targets).by_context()
+    errors = one_step_label_errors(
+        data,
+        results,
+        propensities,
+        corrections=[None] * len(results),
+        clusters=clusters,
+        context_weight=steps.context_weight,
+    )
+    uniform = find_uniform_pairs(errors, data, steps.setup.weights, steps.setup.graph.edges)
+    hidden = None if uniform is None else uniform.covariance(functional, floors[0])
+    alone, gauge = replace(steps, clusters=clusters, annotator=None), functional.gauge(data.n_items).basis
+    return influence, covariance_of(alone, influence, gauge, steps.estimator.estimates(targets), hidden=hidden)
 
 
 def worth_in_votes(humans: Influence, without: Covariance, covariance: Covariance, n_votes: int) -> float:

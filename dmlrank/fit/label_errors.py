@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from .._utils.warning_collection import warn
-from ..data.preferences import FloatArray, PreferenceData
+from ..data.preferences import FloatArray, IntArray, PreferenceData
 from ..data.read_clusters import Clusters
 from ..estimation.bt_mle import BradleyTerryFit
 from ..estimation.nuisance_estimates import JudgeCorrection
@@ -49,8 +49,9 @@ def one_step_uniform_pairs(
     clusters : Clusters or None
     context_weight : ndarray, shape (n,), or None
     """
+    pi = [propensity.cells for propensity in propensities]
     errors = one_step_label_errors(
-        data, one_step_results, propensities, corrections=corrections, clusters=clusters, context_weight=context_weight
+        data, one_step_results, pi, corrections=corrections, clusters=clusters, context_weight=context_weight
     )
     return find_uniform_pairs(errors, data, setup.weights, setup.graph.edges)
 
@@ -58,20 +59,31 @@ def one_step_uniform_pairs(
 def one_step_label_errors(
     data: PreferenceData,
     one_step_results: Sequence[OneStepResult],
-    propensities: Sequence[Propensity],
+    pi: Sequence[FloatArray],
     *,
     corrections: Sequence[JudgeCorrection | None],
     clusters: Clusters | None,
     context_weight: FloatArray | None,
 ) -> LabelErrors:
-    """What every label adds to the error of a one-step estimate, a mean over repetitions; see above."""
+    """Return what every label adds to the error of a one-step estimate, a mean over repetitions.
+
+    Parameters
+    ----------
+    data : PreferenceData
+    one_step_results, corrections : sequence
+        Of each repetition.
+    pi : sequence of ndarray, shape (m,)
+        Propensities of the m labelled cells in each repetition.
+    clusters : Clusters or None
+    context_weight : ndarray, shape (n,), or None
+    """
     cells, expected = data.cells, []
     for result, correction in zip(one_step_results, corrections, strict=True):
         mu = result.cell_mu
         if correction is not None:
             mu = np.where((correction.label >= 0)[:, None], correction.m[correction.label], mu)
         expected.append(mu)
-    weight = np.mean([1 / propensity.cells for propensity in propensities], axis=0) / data.n_contexts
+    weight = np.mean([1 / propensity for propensity in pi], axis=0) / data.n_contexts
     if context_weight is not None:
         weight = weight * context_weight[cells.context]
     return LabelErrors(
@@ -81,7 +93,22 @@ def one_step_label_errors(
         residual=cells.y - np.mean(expected, axis=0),
         unit=cells.context if clusters is None else clusters.prompt[cells.context],
         n_units=data.n_contexts if clusters is None else len(np.unique(clusters.prompt)),
+        other_unit=_crossed_cluster(data, clusters),
     )
+
+
+def _crossed_cluster(data: PreferenceData, clusters: Clusters | None) -> IntArray | None:
+    """Return the cluster of each labelled cell, (m,), in the second of two crossed groupings; None without one.
+
+    A cell on which several annotators voted has the first of them.
+    """
+    if clusters is None or len(clusters.names) < 2:
+        return None
+    if clusters.annotator is None:
+        return None if clusters.other is None else clusters.other[data.cells.context]
+    annotator = np.full(len(data.cells), clusters.annotator.max(), dtype=np.intp)
+    np.minimum.at(annotator, data.vote_cell, clusters.annotator)
+    return annotator
 
 
 def likelihood_uniform_pairs(
@@ -98,6 +125,7 @@ def likelihood_uniform_pairs(
         mu=mu,
         residual=cells.y - mu,
         unit=cells.context if clusters is None else clusters.prompt[cells.context],
+        other_unit=_crossed_cluster(data, clusters),
     )
     return find_uniform_pairs(errors, data, setup.weights, setup.graph.edges)
 
@@ -113,7 +141,7 @@ def hidden_covariance_by_column(steps: FitSteps, design: FloatArray) -> FloatArr
     errors = one_step_label_errors(
         steps.data,
         [r.one_step_result for r in steps.repetitions],
-        [r.propensity for r in steps.repetitions],
+        [r.propensity.cells for r in steps.repetitions],
         corrections=[r.judge_correction for r in steps.repetitions],
         clusters=steps.clusters,
         context_weight=steps.context_weight,

@@ -62,6 +62,8 @@ def restricted_against_projection(steps: FitSteps) -> DifferenceTest:
         difference=covariance_of(steps, gap, gauge, steps.estimator.estimates(gaps)),
         null=restriction_null(steps) if steps.clusters is None else None,
         rng=np.random.default_rng(np.random.SeedSequence([steps.options.seed, _NULL])),
+        # Of the difference, labels without variation hide no more than of the projection.
+        hidden=steps.hidden_covariance(steps.setup.functional),
     )
 
 

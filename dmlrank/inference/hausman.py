@@ -73,6 +73,7 @@ def wald_test_of_difference(
     difference: Covariance,
     null: NullDistribution | None,
     rng: np.random.Generator,
+    hidden: FloatArray | None = None,
 ) -> DifferenceTest:
     """Test whether the unrestricted scores differ from the restricted ones by more than noise.
 
@@ -94,6 +95,10 @@ def wald_test_of_difference(
         that of chi-squared.
     rng : Generator
         For the draws from ``null``.
+    hidden : ndarray, shape (d, d), optional
+        Covariance that the influence values do not show, because labels have no variation. The standard errors of the
+        single differences include ``hidden``, and so does the chi-squared statistic. Samples from the restricted model
+        lack the same variation in their own statistics, so that a statistic held against ``null`` is left as it is.
 
     Raises
     ------
@@ -109,13 +114,17 @@ def wald_test_of_difference(
             "and the unrestricted scores are the same. A test needs at least three models whose compared pairs form a "
             "cycle"
         )
-    coordinates = (axes[:, differs].T @ difference.basis.T @ gap) / np.sqrt(spectrum[differs])
-    statistic, df = float(coordinates @ coordinates), int(differs.sum())
-    std_errors = difference.std_errors
+    along = difference.basis @ axes[:, differs]
+    variance = np.diag(spectrum[differs])
+    if hidden is not None and null is None:
+        variance = variance + along.T @ hidden @ along
+    coordinates = along.T @ gap
+    statistic, df = float(coordinates @ np.linalg.solve(variance, coordinates)), int(differs.sum())
+    std_errors = (difference if hidden is None else difference.plus(hidden)).std_errors
     if null is None:
         pvalue, n_draws = float(chi2.sf(statistic, df)), 0
     else:
-        draws = null.statistics(difference.basis @ axes[:, differs], rng)
+        draws = null.statistics(along, rng)
         n_draws = len(draws)
         # Statistics that differ by rounding count as equal.
         pvalue = (1 + int((draws >= statistic * (1 - _ROUNDING)).sum())) / (1 + n_draws)

@@ -300,3 +300,25 @@ def test_huge_weights_count_by_their_ratios():
 def test_warnings_are_of_the_package():
     with pytest.warns(DmlrankWarning, match="labels without variation"):
         dr.dml_rank(PLAIN, hopeless(), **COMMON)
+
+
+def test_one_annotator_of_a_pair_is_one_label():
+    data = hopeless().assign(prompt=range(300), annotator=lambda d: np.arange(len(d)) % 60)
+    alone = (data[["model_a", "model_b"]] == "z").any(axis=1)
+    # The votes on the hopeless model come from three annotators instead of sixty.
+    few = data.assign(annotator=data.annotator.where(~alone, data.annotator % 3))
+    options = COMMON | {"context": "prompt", "cov_type": "cluster"}
+    many, crossed = (
+        dr.dml_rank(PLAIN, d, **options, cov_kwds={"groups": ["prompt", "annotator"]}) for d in (data, few)
+    )
+    assert crossed.bse["z"] > 2 * many.bse["z"]
+    by_prompt = dr.dml_rank(PLAIN, few, **options, cov_kwds={"groups": "prompt"})
+    assert crossed.bse["z"] > 2 * by_prompt.bse["z"]
+
+
+def test_the_rule_of_three_holds_for_the_judge_alone():
+    data = hopeless().assign(prompt=range(300), verdict=lambda d: d.winner)
+    data["winner"] = data["winner"].where(np.arange(300) % 2 == 0)
+    result = dr.dml_rank(PLAIN, data, **COMMON, context="prompt", judge="verdict")
+    table = result.judge_table().loc["z"]
+    assert table["judge_upper"] >= 3 / 120 - 1e-4

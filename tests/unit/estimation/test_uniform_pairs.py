@@ -1,5 +1,6 @@
 """What uniform pairs hide: against the sums of J V J' that functionals make themselves."""
 
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -95,3 +96,18 @@ def test_only_the_positive_part_is_added():
         values, axes = np.linalg.eigh(one.T @ one - other.T @ other)
         positive = (axes * np.maximum(values, 0)) @ axes.T
         assert rows.T @ rows == pytest.approx(positive, abs=1e-10)
+
+
+def test_of_two_crossed_groupings_the_coarser_one_counts():
+    prompts = errors(OUTCOMES, probabilities())
+    # The annotators of each pair are two; pairs share no annotator.
+    pair = prompts.cells.first * K + prompts.cells.second
+    annotator = 2 * pair + np.arange(len(pair)) % 2
+    crossed = replace(prompts, other_unit=annotator)
+    alone, both = (find_uniform_pairs(given, DATA, WEIGHTS, EDGES) for given in (prompts, crossed))
+    by_annotator = find_uniform_pairs(replace(prompts, unit=annotator), DATA, WEIGHTS, EDGES)
+    assert both.n_labels.tolist() == [2, 2, 2, 2]
+    np.testing.assert_allclose(both.amount, by_annotator.amount)
+    assert (both.amount > 10 * alone.amount).all()
+    finer = replace(prompts, unit=annotator, other_unit=prompts.unit)
+    assert find_uniform_pairs(finer, DATA, WEIGHTS, EDGES).n_labels.tolist() == [2, 2, 2, 2]
