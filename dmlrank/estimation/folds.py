@@ -1,4 +1,4 @@
-"""Dealing contexts into the folds of cross-fitting."""
+"""Random assignment of contexts to the folds of cross-fitting."""
 
 from __future__ import annotations
 
@@ -10,16 +10,20 @@ from ..nuisance.training_rows import Folds
 
 
 def assign_folds(unit: IntArray, n_folds: int, rng: np.random.Generator, unit_name: str = "contexts") -> Folds:
-    """Deal units into folds of (nearly) the same number of units.
+    """Assign contexts to folds at random, so that all contexts of a unit share a fold.
+
+    The folds have equal numbers of units, up to one.
 
     Parameters
     ----------
     unit : ndarray of int, shape (n,)
-        Contexts of the same unit share a fold; numbered from 0, with gaps or without.
+        Unit of each context, numbered from 0; numbers may be missing.
     n_folds : int
+        Number of folds.
     rng : Generator
+        Permutes the units.
     unit_name : str
-        What the units are, for the error.
+        Plural noun for the units, for the error.
 
     Raises
     ------
@@ -35,6 +39,9 @@ def assign_folds(unit: IntArray, n_folds: int, rng: np.random.Generator, unit_na
     present = np.bincount(unit) > 0
     n_units, position = int(present.sum()), (np.cumsum(present) - 1)[unit]
     if n_units < n_folds:
-        raise DataError(f"{n_units} {unit_name} cannot be dealt into n_folds={n_folds} folds; use fewer folds")
+        raise DataError(
+            f"{n_units} {unit_name} cannot be dealt into n_folds={n_folds} folds: every fold needs at least one of "
+            f"them; use fewer folds"
+        )
     fold_of_unit = rng.permutation(np.arange(n_units) % n_folds)
     return Folds(fold_of_unit[position], unit, n_folds)

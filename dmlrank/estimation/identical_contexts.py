@@ -1,4 +1,4 @@
-"""Groups of identical contexts: those of one fold with the same labels, which share an influence without features."""
+"""Groups of identical contexts: contexts of one fold with the same labels, whose influence values are the same."""
 
 from __future__ import annotations
 
@@ -9,16 +9,20 @@ from numpy.typing import NDArray
 
 from ..data.preferences import Cells, FloatArray, IntArray, PreferenceData
 
-# Groups are counted in a table with a place for each that could be, unless it has many times more places than contexts.
-_SPARE, _PER_CONTEXT = 1_000_000, 4
+# Codes are looked up in a table with one entry for each possible code, unless the table would be larger than
+# _SPARE_ENTRIES plus _ENTRIES_PER_CONTEXT times the number of contexts; larger sets of codes are sorted.
+_SPARE_ENTRIES, _ENTRIES_PER_CONTEXT = 1_000_000, 4
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class IdenticalContexts:
-    """Groups of contexts in the same fold with the same label on the same pair.
+    """Groups of contexts in the same fold with the same label on the same ordered pair.
 
-    A million one-vote contexts of K items make at most K (K - 1) C groups in a fold. Contexts without labels are one
-    group per fold; those with several labelled cells, or with labels that are not one-hot, are groups of their own.
+    Without features, all contexts of a group have the same mu and therefore the same influence value.
+
+    A million contexts with one vote each on K models form at most K (K - 1) C groups in a fold. The contexts without
+    labels form one group per fold. A context with several labelled cells, or with a label that is not one-hot, is a
+    group of its own.
 
     Attributes
     ----------
@@ -27,20 +31,20 @@ class IdenticalContexts:
     fold : ndarray of int, shape (k,)
         Fold of each group, never decreasing.
     cells : Cells
-        The r labelled cells of one context of each group, with the votes of all contexts in the group.
+        The r labelled cells of one representative context of each group, with the votes of all contexts in the group.
     cell_group : ndarray of int, shape (r,)
-        Group that each of these cells belongs to, never decreasing.
-    example : ndarray of int, shape (r,)
-        Which of the data's cells they are.
+        Group of each of these r cells, never decreasing.
+    representative : ndarray of int, shape (r,)
+        Index of each of the r cells among the data's m labelled cells.
     row : ndarray of int, shape (m,)
-        Which of the r cells stands for each of the data's cells.
+        Index of each of the data's labelled cells among the r cells.
     """
 
     group: IntArray
     fold: IntArray
     cells: Cells
     cell_group: IntArray
-    example: IntArray
+    representative: IntArray
     row: IntArray
 
     def __len__(self) -> int:
@@ -48,36 +52,48 @@ class IdenticalContexts:
 
     @property
     def count(self) -> IntArray:
-        """Contexts of each group, (k,)."""
+        """Number of contexts in each group, (k,)."""
         return np.bincount(self.group, minlength=len(self))
 
     @property
     def n_cells(self) -> IntArray:
-        """Labelled cells that each of the r cells stands for, (r,)."""
-        return np.bincount(self.row, minlength=len(self.example))
+        """Number of the data's labelled cells that each of the r cells represents, (r,)."""
+        return np.bincount(self.row, minlength=len(self.representative))
 
     def by_pair(self, n_items: int) -> tuple[Cells, IntArray]:
-        """The mean label of each fold's votes on each pair, as cells, and the labelled cells that each stands for."""
+        """Average the labels of each fold and ordered pair.
+
+        Parameters
+        ----------
+        n_items : int
+            Number of models, K.
+
+        Returns
+        -------
+        Cells
+            One cell for each fold and ordered pair with votes: their mean label and their number.
+        ndarray of int
+            Number of the data's labelled cells in each of these cells.
+        """
         cells, votes = self.cells, self.cells.n_votes
-        number = (self.fold[self.cell_group] * n_items + cells.first) * n_items + cells.second
-        bound = (int(self.fold.max()) + 1) * n_items**2
-        total = np.bincount(number, votes, bound)
-        found = np.flatnonzero(total)
-        example = np.empty(bound, np.intp)
-        example[number] = np.arange(len(number))
-        where = example[found]
-        y = np.stack([np.bincount(number, votes * share, bound)[found] for share in cells.y.T], axis=1)
-        merged = cells.only(where)
-        count = np.bincount(number, self.n_cells, bound)[found].astype(np.intp)
-        return replace(merged, y=y / total[found, None], n_votes=total[found].astype(np.intp)), count
+        code = (self.fold[self.cell_group] * n_items + cells.first) * n_items + cells.second
+        n_codes = (int(self.fold.max()) + 1) * n_items**2
+        votes_by_code = np.bincount(code, votes, n_codes)
+        present = np.flatnonzero(votes_by_code)
+        cell_of_code = np.empty(n_codes, np.intp)
+        cell_of_code[code] = np.arange(len(code))
+        total = votes_by_code[present]
+        y = np.stack([np.bincount(code, votes * share, n_codes)[present] for share in cells.y.T], axis=1)
+        merged = replace(cells.only(cell_of_code[present]), y=y / total[:, None], n_votes=total.astype(np.intp))
+        return merged, np.bincount(code, self.n_cells, n_codes)[present].astype(np.intp)
 
     def bounds(self, n_folds: int) -> IntArray:
-        """Where the groups of each fold begin, (n_folds + 1,)."""
+        """Return the index of the first group of each fold and the number of groups, (n_folds + 1,)."""
         return np.searchsorted(self.fold, np.arange(n_folds + 1))
 
     def is_constant_within_groups(self, values: FloatArray) -> bool:
-        """Whether contexts of one group have the same values at their labelled cells, (m,)."""
-        return bool((values[self.example][self.row] == values).all())
+        """Whether the labelled cells that one cell represents all have the same value; ``values`` is (m,)."""
+        return bool((values[self.representative][self.row] == values).all())
 
 
 def find_identical_contexts(data: PreferenceData, fold: IntArray) -> IdenticalContexts:
@@ -91,62 +107,67 @@ def find_identical_contexts(data: PreferenceData, fold: IntArray) -> IdenticalCo
     """
     cells = data.cells
     n_cells = np.bincount(cells.context, minlength=data.n_contexts)
-    number, bound = _numbers(data, n_cells)
-    group, example = _ranked(fold * bound + number, (int(fold.max()) + 1) * bound)
-    # An example's cells in the order of the groups; a cell's row counts on from the first one of its group.
-    first_cell, own = np.cumsum(n_cells) - n_cells, n_cells[example]
-    cell_group = np.repeat(np.arange(len(example)), own)
-    first_row = np.cumsum(own) - own
-    cell = np.arange(len(cell_group)) + (first_cell[example] - first_row)[cell_group]
+    code, n_codes = _label_codes(data, n_cells)
+    group, context_of_group = _group_equal(fold * n_codes + code, (int(fold.max()) + 1) * n_codes)
+    # The cells of the representative contexts follow each other in the order of the groups.
+    first_cell, n_group_cells = np.cumsum(n_cells) - n_cells, n_cells[context_of_group]
+    cell_group = np.repeat(np.arange(len(context_of_group)), n_group_cells)
+    first_row = np.cumsum(n_group_cells) - n_group_cells
+    cell = np.arange(len(cell_group)) + (first_cell[context_of_group] - first_row)[cell_group]
     row = first_row[group[cells.context]]
-    if len(row) > len(example) or own.max(initial=0) > 1:
+    if len(row) > len(context_of_group) or n_group_cells.max(initial=0) > 1:
         row += np.arange(len(row)) - first_cell[cells.context]
     votes = np.bincount(row, weights=cells.n_votes, minlength=len(cell)).astype(np.intp)
-    alike = Cells(cells.context[cell], cells.first[cell], cells.second[cell], cells.y[cell], votes, cells.flipped[cell])
-    return IdenticalContexts(group, fold[example], alike, cell_group, cell, row)
+    merged = Cells(
+        cells.context[cell], cells.first[cell], cells.second[cell], cells.y[cell], votes, cells.flipped[cell]
+    )
+    return IdenticalContexts(group, fold[context_of_group], merged, cell_group, cell, row)
 
 
-def _numbers(data: PreferenceData, n_cells: IntArray) -> tuple[IntArray, int]:
-    """A number for each context's labels, (n,), and a bound that all are below."""
+def _label_codes(data: PreferenceData, n_cells: IntArray) -> tuple[IntArray, int]:
+    """Return an integer code for the labels of each context, (n,), and a number that all codes are below.
+
+    ``n_cells``, (n,), is the number of labelled cells of each context.
+    """
     cells, n_items, n_categories = data.cells, data.n_items, data.n_categories
-    label, shared = _hard_labels(cells.y)
-    code = (cells.first * n_items + cells.second) * n_categories + label
-    n_codes = n_items**2 * n_categories
-    if shared.all() and (n_cells == 1).all():
-        return code, n_codes
-    number = np.full(data.n_contexts, n_codes)
-    shared &= n_cells[cells.context] == 1
-    number[cells.context[shared]] = code[shared]
-    alone = np.flatnonzero((n_cells > 0) & (number == n_codes))
-    number[alone] += 1 + np.arange(len(alone))
-    return number, n_codes + 1 + len(alone)
+    label, is_shared = _one_hot_labels(cells.y)
+    cell_code = (cells.first * n_items + cells.second) * n_categories + label
+    n_cell_codes = n_items**2 * n_categories
+    if is_shared.all() and (n_cells == 1).all():
+        return cell_code, n_cell_codes
+    code = np.full(data.n_contexts, n_cell_codes)
+    is_shared &= n_cells[cells.context] == 1
+    code[cells.context[is_shared]] = cell_code[is_shared]
+    ungrouped = np.flatnonzero((n_cells > 0) & (code == n_cell_codes))
+    code[ungrouped] += 1 + np.arange(len(ungrouped))
+    return code, n_cell_codes + 1 + len(ungrouped)
 
 
-def _hard_labels(y: FloatArray) -> tuple[IntArray, NDArray[np.bool_]]:
-    """The category of every one-hot label, (m,), and which labels, (m, C), are one-hot."""
-    label, ones, others = np.zeros(len(y), np.intp), np.zeros(len(y), np.intp), np.zeros(len(y), bool)
+def _one_hot_labels(y: FloatArray) -> tuple[IntArray, NDArray[np.bool_]]:
+    """Return the category of every one-hot label, (m,), and which labels, (m, C), are one-hot."""
+    label, n_ones, has_fraction = np.zeros(len(y), np.intp), np.zeros(len(y), np.intp), np.zeros(len(y), bool)
     for category, share in enumerate(y.T):
-        hit = share == 1
-        label += category * hit
-        ones += hit
-        others |= (share != 0) & ~hit
-    return label, (ones == 1) & ~others
+        is_one = share == 1
+        label += category * is_one
+        n_ones += is_one
+        has_fraction |= (share != 0) & ~is_one
+    return label, (n_ones == 1) & ~has_fraction
 
 
-def _ranked(number: IntArray, bound: int) -> tuple[IntArray, IntArray]:
-    """Place of each number among the different ones, (n,), and where one of each is found, (k,).
+def _group_equal(code: IntArray, n_codes: int) -> tuple[IntArray, IntArray]:
+    """Return the rank of each code among the k distinct ones, (n,), and the index of one context for each, (k,).
 
     Examples
     --------
-    >>> _ranked(np.arange(6) % 3, 3)[0].tolist()
+    >>> _group_equal(np.arange(6) % 3, 3)[0].tolist()
     [0, 1, 2, 0, 1, 2]
     """
-    if bound > _PER_CONTEXT * len(number) + _SPARE:
-        _, example, place = np.unique(number, return_index=True, return_inverse=True)
-        return place.reshape(-1), example
-    where = np.full(bound, -1)
-    where[number] = np.arange(len(number))
-    found = np.flatnonzero(where >= 0)
-    place = np.empty(bound, np.intp)
-    place[found] = np.arange(len(found))
-    return place[number], where[found]
+    if n_codes > _ENTRIES_PER_CONTEXT * len(code) + _SPARE_ENTRIES:
+        _, context, rank = np.unique(code, return_index=True, return_inverse=True)
+        return rank.reshape(-1), context
+    context_of_code = np.full(n_codes, -1)
+    context_of_code[code] = np.arange(len(code))
+    present = np.flatnonzero(context_of_code >= 0)
+    rank_of_code = np.empty(n_codes, np.intp)
+    rank_of_code[present] = np.arange(len(present))
+    return rank_of_code[code], context_of_code[present]

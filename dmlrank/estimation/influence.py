@@ -1,4 +1,4 @@
-"""Influence functions of debiased estimates: F(mu) by context, and its correction by context or annotator."""
+"""Influence values of debiased estimates: F(mu) by context, and its correction by context or annotator."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ T = TypeVar("T")
 
 
 class InfluenceFunction(Protocol):
-    """An estimate of d scores with the influence phi of n contexts on it, however the values are held.
+    """An estimate of d scores and the influence values phi of n contexts on it.
 
-    :class:`Influence` holds them for every context, :class:`dmlrank.estimation.influence_by_group.GroupedInfluence`
-    once for each group of identical contexts.
+    :class:`Influence` stores the values of every context,
+    :class:`dmlrank.estimation.influence_by_group.GroupedInfluence` computes them from groups of identical contexts.
     """
 
     @property
@@ -37,46 +37,46 @@ class InfluenceFunction(Protocol):
 
     @property
     def variance_correction(self) -> FloatArray | None:
-        """See :class:`Influence`, (d, d)."""
+        """Variance correction, (d, d), or None; see :class:`Influence`."""
         ...
 
     @property
     def subsample_inflation(self) -> float:
-        """What averaging F over a sample adds to the standard errors, as a share."""
+        """Relative increase of the standard errors that comes from averaging F(mu) over a sample of the contexts."""
         ...
 
     @property
     def value_weight(self) -> FloatArray:
-        """What each context's F(mu) counts, (n,)."""
+        """Weight of each context in the mean of F(mu), (n,)."""
         ...
 
     def second_moment(self) -> FloatArray:
-        """Sum of phi phi' over all contexts, (d, d)."""
+        """Return the sum of phi phi' over all contexts, (d, d)."""
         ...
 
     def power_sums(self) -> tuple[FloatArray, FloatArray]:
-        """Sums over all contexts of the second and of the fourth powers of phi, (d,) each."""
+        """Return the sums over all contexts of the second and of the fourth powers of phi, (d,) each."""
         ...
 
     def sums_by(self, unit: IntArray) -> FloatArray:
-        """Sums of phi over units of contexts, (u, d), for the unit of each context, (n,), numbered from 0."""
+        """Return the sums of phi over units of contexts, (u, d); ``unit``, (n,), numbers each context's unit from 0."""
         ...
 
     def by_context(self) -> Influence:
-        """The same with the values of every context."""
+        """Return the same influence with the values of every context."""
         ...
 
     def without_correction(self) -> Influence:
-        """That of the plug-in estimator: F(mu) alone."""
+        """Return the influence of the plug-in estimate: F(mu) without the correction."""
         ...
 
     def given_prompts(self) -> Influence:
-        """That of the estimate where the prompts are fixed: the correction alone."""
+        """Return the influence of the same estimate where the prompts are fixed: the correction without F(mu)."""
         ...
 
 
 class HasCentred(Protocol):
-    """Influence values of every context."""
+    """A class that stores the influence values of every context."""
 
     @property
     def centred(self) -> FloatArray:
@@ -85,7 +85,7 @@ class HasCentred(Protocol):
 
 
 class CentredValues:
-    """Sums over the values phi of every context, for classes that hold these as ``centred``, (n, d)."""
+    """Sums over the influence values of all contexts, for classes that store these as ``centred``, (n, d)."""
 
     __slots__ = ()
 
@@ -95,26 +95,26 @@ class CentredValues:
         return len(self.centred)
 
     def second_moment(self: HasCentred) -> FloatArray:
-        """Sum of phi phi' over all contexts, (d, d)."""
+        """Return the sum of phi phi' over all contexts, (d, d)."""
         phi = self.centred
         return phi.T @ phi
 
     def power_sums(self: HasCentred) -> tuple[FloatArray, FloatArray]:
-        """Sums over all contexts of the second and of the fourth powers of phi, (d,) each."""
+        """Return the sums over all contexts of the second and of the fourth powers of phi, (d,) each."""
         square = np.square(self.centred)
         return square.sum(axis=0), np.square(square).sum(axis=0)
 
     def sums_by(self: HasCentred, unit: IntArray) -> FloatArray:
-        """Sums of phi over units of contexts, (u, d), for the unit of each context, (n,), numbered from 0."""
+        """Return the sums of phi over units of contexts, (u, d); ``unit``, (n,), numbers each context's unit from 0."""
         return unit_sums(self.centred, unit)
 
     def by_context(self: T) -> T:
-        """Itself: it holds the values of every context."""
+        """Return this object, which stores the values of every context already."""
         return self
 
 
 def unit_sums(rows: FloatArray, unit: IntArray) -> FloatArray:
-    """Sums of rows, (n, d), over the units that they belong to, (u, d); units are numbered from 0.
+    """Add up the rows, (n, d), of each unit, (u, d); ``unit``, (n,), numbers each row's unit from 0.
 
     Examples
     --------
@@ -129,7 +129,7 @@ def unit_sums(rows: FloatArray, unit: IntArray) -> FloatArray:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Influence(CentredValues):
-    """phi_i = F(mu(x_i)) + the sum of the corrections in context i, before centring, for every context i.
+    """Influence values of every context: phi_i = F(mu(x_i)) + the sum of the corrections in context i.
 
     Attributes
     ----------
@@ -138,17 +138,18 @@ class Influence(CentredValues):
     correction : ndarray, shape (q, d)
         DF(mu(x_i))[S / pi (Y - mu)], by block.
     block_context : ndarray of int, shape (q,)
+        Context of each block.
     block_weight : ndarray, shape (q,)
-        Labelled cells that each block amounts to.
+        Number of labelled cells in each block; cells that blocks share count in proportion to the votes.
     weight : ndarray, shape (n,)
         Weight of each context in the target population, with mean one.
     variance_correction : ndarray, shape (d, d), or None
         How much larger the second moment of the correction would be if the derivative of F were taken at the true mu
-        instead of the fitted one, to first order (:mod:`dmlrank.estimation.variance_correction`); None where it is not
-        known.
+        instead of the fitted one, to first order (:mod:`dmlrank.estimation.variance_correction`); None where no formula
+        is available.
     sample_weight : ndarray, shape (n,), or None
-        Where F(mu) is averaged over a sample of m contexts only: n / m for these, 0 for the others, whose ``value`` is
-        zero. None where all contexts count.
+        Where F(mu) is averaged over a sample of m contexts only: n / m for contexts in the sample, and 0 for all other
+        contexts, whose ``value`` is zero. None where F(mu) is averaged over all contexts.
     """
 
     value: FloatArray
@@ -171,7 +172,7 @@ class Influence(CentredValues):
 
     @property
     def value_weight(self) -> FloatArray:
-        """What each context's F(mu) counts, (n,): its weight, times n / m in the sample of m contexts, else zero."""
+        """Weight of each context in the mean of F(mu), (n,): with a sample, ``weight`` times ``sample_weight``."""
         return self.weight if self.sample_weight is None else self.weight * self.sample_weight
 
     @property
@@ -186,26 +187,27 @@ class Influence(CentredValues):
 
     @property
     def raw(self) -> FloatArray:
-        """F + correction by context, (n, d), not centred: their weighted mean is the estimate."""
+        """F(mu) plus correction of each context, (n, d), not centred; the weighted mean is the estimate."""
         value = self.value if self.sample_weight is None else self.sample_weight[:, None] * self.value
         return value + self.correction_by_context
 
     @property
     def subsample_inflation(self) -> float:
-        """What averaging F over a sample adds to the standard errors, as a share; the largest over scores.
+        """Largest relative increase of a standard error that comes from averaging F(mu) over a sample.
 
         With S_F and S_D the variances of F and of the correction over contexts and C their covariance, the variance is
         S_F / m + (S_D + 2 C) / n instead of (S_F + S_D + 2 C) / n.
         """
         if self.sample_weight is None:
             return 0.0
-        kept = self.sample_weight > 0
-        value = self.weight[kept, None] * (self.value[kept] - self.plugin)
+        in_sample, n = self.sample_weight > 0, len(self.value)
+        value = self.weight[in_sample, None] * (self.value[in_sample] - self.plugin)
         correction = self.weight[:, None] * (self.correction_by_context - (self.estimate - self.plugin))
-        spread, n = (value**2).mean(axis=0), len(self.value)
-        rest = (correction**2).mean(axis=0) + 2 * (value * correction[kept]).mean(axis=0)
-        varying = spread + rest > 1e-300
-        ratio = (spread * n / kept.sum() + rest)[varying] / (spread + rest)[varying]
+        value_variance = (value**2).mean(axis=0)
+        other_terms = (correction**2).mean(axis=0) + 2 * (value * correction[in_sample]).mean(axis=0)
+        full = value_variance + other_terms
+        varies = full > 1e-300
+        ratio = (value_variance * n / in_sample.sum() + other_terms)[varies] / full[varies]
         return float(np.sqrt(ratio.max(initial=1.0)) - 1)
 
     @property
@@ -217,7 +219,7 @@ class Influence(CentredValues):
 
     @property
     def centred(self) -> FloatArray:
-        """phi_i, (n, d), with mean zero: w_i (F_i + correction - theta) with weights of mean one."""
+        """Influence values phi_i = w_i (F_i + correction_i - theta), (n, d), with mean zero; weights have mean one."""
         if self.sample_weight is None:
             return self.weight[:, None] * (self.value + self.correction_by_context - self.estimate)
         correction = self.correction_by_context - (self.estimate - self.plugin)
@@ -225,33 +227,37 @@ class Influence(CentredValues):
 
     @property
     def centred_correction(self) -> FloatArray:
-        """Weighted corrections, (q, d), less each block's share in their sum, the bias of F(mu) that they undo."""
+        """Weighted corrections by block, (q, d), centred.
+
+        The sum of the corrections over the blocks with labels is minus the estimated bias of F(mu). This bias is not
+        noise, and is subtracted from the blocks in proportion to their labelled cells.
+        """
         share = self.block_weight / self.block_weight.sum()
         weighted = self.weight[self.block_context, None] * self.correction
         return weighted - share[:, None] * weighted[self.block_weight > 0].sum(axis=0)
 
     def without_correction(self) -> Influence:
-        """What the plug-in estimator makes of it: F(mu) alone."""
+        """Return the influence of the plug-in estimate: F(mu) without the correction."""
         return replace(self, correction=np.zeros_like(self.correction), variance_correction=None)
 
     def given_prompts(self) -> Influence:
-        """What is uncertain where the prompts are fixed: the correction alone, around the same estimate."""
+        """Return the influence of the same estimate where the prompts are fixed: the correction without F(mu)."""
         return replace(self, value=np.broadcast_to(self.plugin, self.value.shape), sample_weight=None)
 
 
 def mean_influence(influences: Sequence[Influence]) -> Influence:
-    """The mean over repetitions with other folds, value by value and block by block."""
-    value = np.mean([_as_if_all(influence) for influence in influences], axis=0)
+    """Average the influence over repetitions with other folds, context by context and block by block."""
+    value = np.mean([_value_of_all_contexts(influence) for influence in influences], axis=0)
     correction = np.mean([influence.correction for influence in influences], axis=0)
-    known = [influence.variance_correction for influence in influences if influence.variance_correction is not None]
-    variance_correction = np.mean(known, axis=0) if len(known) == len(influences) else None
+    available = [one.variance_correction for one in influences if one.variance_correction is not None]
+    variance_correction = np.mean(available, axis=0) if len(available) == len(influences) else None
     return replace(
         influences[0], value=value, correction=correction, variance_correction=variance_correction, sample_weight=None
     )
 
 
-def _as_if_all(influence: Influence) -> FloatArray:
-    """Values, (n, d), whose mean and spread over all contexts are those of the sample's."""
+def _value_of_all_contexts(influence: Influence) -> FloatArray:
+    """Return values for all contexts, (n, d), with the mean and the variance of the mean of F(mu) in the sample."""
     if influence.sample_weight is None:
         return influence.value
     return influence.plugin + influence.sample_weight[:, None] * (influence.value - influence.plugin)

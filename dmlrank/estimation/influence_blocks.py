@@ -1,4 +1,4 @@
-"""Influence blocks: the parts that a correction is kept in, one per context or one per context and annotator."""
+"""Influence blocks: the units for which corrections are stored, contexts or annotators on contexts."""
 
 from __future__ import annotations
 
@@ -11,20 +11,22 @@ from ..data.preferences import FloatArray, IntArray, PreferenceData
 
 @dataclass(frozen=True, slots=True, eq=False)
 class InfluenceBlocks:
-    """The votes by block: a block holds those of one context, or those of one annotator on one context.
+    """The votes of each block: all votes on one context, or the votes of one annotator on one context.
+
+    An entry is the votes of one block on one labelled cell.
 
     Attributes
     ----------
     context : ndarray of int, shape (q,)
         Context of each block.
     entry_block, entry_cell : ndarray of int, shape (e,)
-        A block's votes on one cell.
+        Block and labelled cell of each entry.
     entry_share : ndarray, shape (e,)
-        Their number as a share of the cell's votes.
+        Number of the entry's votes as a share of the cell's votes.
     entry_y : ndarray, shape (e, C)
-        Their mean label.
-    own : ndarray of int, shape (n,)
-        The block of each context that belongs to no annotator, -1 where there is none.
+        Mean label of the entry's votes.
+    context_block : ndarray of int, shape (n,)
+        The block of each context that belongs to no annotator; -1 for contexts without such a block.
     """
 
     context: IntArray
@@ -32,39 +34,45 @@ class InfluenceBlocks:
     entry_cell: IntArray
     entry_share: FloatArray
     entry_y: FloatArray
-    own: IntArray
+    context_block: IntArray
 
     @property
     def one_per_context(self) -> bool:
         """Whether block i is context i."""
-        return self.context is self.own
+        return self.context is self.context_block
 
     @property
     def weight(self) -> FloatArray:
-        """Labelled cells that each block amounts to, shared cells in proportion to the votes, (q,)."""
+        """Number of labelled cells in each block, (q,); cells that blocks share count in proportion to the votes."""
         total: FloatArray = np.zeros(len(self.context))
         np.add.at(total, self.entry_block, self.entry_share)
         return total
 
 
 def blocks_by_context(data: PreferenceData) -> InfluenceBlocks:
-    """One block per context; it is empty where the context has no label."""
-    cells, everyone = data.cells, np.arange(data.n_contexts)
-    return InfluenceBlocks(everyone, cells.context, np.arange(len(cells)), np.ones(len(cells)), cells.y, everyone)
+    """Make one block per context; a context without labels has an empty block."""
+    cells, contexts = data.cells, np.arange(data.n_contexts)
+    return InfluenceBlocks(contexts, cells.context, np.arange(len(cells)), np.ones(len(cells)), cells.y, contexts)
 
 
 def blocks_by_group(
     data: PreferenceData, vote_group: IntArray, judged: IntArray | None = None
 ) -> tuple[InfluenceBlocks, IntArray]:
-    """One block per context and group, and the group of each block, (q,); -1 for what belongs to the context alone.
+    """Make one block for each group of votes on each context.
 
     Parameters
     ----------
     data : PreferenceData
     vote_group : ndarray of int, shape (v,)
-        Who gave each vote, numbered from 0.
+        Group of each vote, such as its annotator, numbered from 0.
     judged : ndarray of int, optional
-        Contexts that have a block of their own beside the groups', as those without a label have.
+        Contexts with verdicts: these, and the contexts without labels, have one block more, which belongs to no group.
+
+    Returns
+    -------
+    InfluenceBlocks
+    ndarray of int, shape (q,)
+        Group of each block; -1 for blocks that belong to no group.
     """
     entries, vote_entry, count = np.unique(
         np.stack([data.vote_cell, vote_group], axis=1), axis=0, return_inverse=True, return_counts=True
@@ -82,8 +90,15 @@ def blocks_by_group(
     )
     blocks, owner_block = np.unique(owners, axis=0, return_inverse=True)
     share = count / data.cells.n_votes[cell]
-    own = np.full(data.n_contexts, -1, dtype=np.intp)
-    alone = np.flatnonzero(blocks[:, 1] < 0)
-    own[blocks[alone, 0]] = alone
-    made = InfluenceBlocks(blocks[:, 0], owner_block.reshape(-1)[: len(cell)], cell, share, y / count[:, None], own)
-    return made, blocks[:, 1]
+    context_block = np.full(data.n_contexts, -1, dtype=np.intp)
+    without_group = np.flatnonzero(blocks[:, 1] < 0)
+    context_block[blocks[without_group, 0]] = without_group
+    influence_blocks = InfluenceBlocks(
+        context=blocks[:, 0],
+        entry_block=owner_block.reshape(-1)[: len(cell)],
+        entry_cell=cell,
+        entry_share=share,
+        entry_y=y / count[:, None],
+        context_block=context_block,
+    )
+    return influence_blocks, blocks[:, 1]

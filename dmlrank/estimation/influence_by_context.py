@@ -1,4 +1,4 @@
-"""Influence of every context, from one pass over the probabilities of all pairs."""
+"""Influence values of every context, computed in one pass over the probabilities of all pairs."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from .variance_correction import (
     variance_correction,
 )
 
-# Numbers in one chunk of mu: a few arrays of this size live at a time, in every thread.
+# Entries of mu in one chunk. A few arrays of this size are in memory at a time, in every thread.
 CHUNK = 2_000_000
 
 
@@ -43,37 +43,51 @@ def evaluate_contexts(
     n_jobs: int | None,
     chunk: int,
 ) -> OneStepResult:
-    """Evaluate every context; see :func:`dmlrank.estimation.one_step.one_step`.
+    """Estimate by one step with the influence values of every context.
 
-    Contexts come in chunks, equal ones once; nothing of the size of all contexts times all pairs is held.
+    Contexts are evaluated chunk by chunk, and contexts with equal features once per fold. No array has an entry for
+    every context and every pair.
+
+    Parameters
+    ----------
+    estimands : Estimands
+    data : PreferenceData
+    nuisances : NuisanceEstimates
+    blocks : InfluenceBlocks
+    population : TargetPopulation
+    n_jobs : int or None
+        Number of threads; None for all cores.
+    chunk : int
+        Number of entries of mu in memory at a time, in every thread.
     """
     task = _Task.of(estimands, data, nuisances, blocks, population=population, chunk=chunk)
-    size, wanted = contexts_at_a_time(data, chunk), _wanted(task, population.sample)
-    results = [_Collected(data.n_contexts, len(blocks.context)) for _ in task.scores]
-    n_floored = n_entries = done = 0
-    chunks = in_order(
-        lambda part: (part, task.part(part)),
-        nuisances.mu.parts(size, wanted),
+    size, selected = contexts_at_a_time(data, chunk), _contexts_needed(task, population.sample)
+    collectors = [_Collector(data.n_contexts, len(blocks.context)) for _ in task.scores]
+    n_floored = n_entries = n_done = 0
+    evaluated_parts = in_order(
+        lambda part: (part, task.evaluate(part)),
+        nuisances.mu.parts(size, selected),
         core_count(n_jobs),
         together=lambda part: part.concurrent,
     )
-    for part, made in chunks:
-        for own, result in zip(made.scores, results, strict=True):
-            result.add(part.contexts, own)
-            if own.variance_correction is not None:
-                result.correct_variance(own.variance_correction)
-        n_floored += made.n_floored
+    for part, evaluated in evaluated_parts:
+        for score_part, collector in zip(evaluated.scores, collectors, strict=True):
+            collector.add(part.contexts, score_part)
+            if score_part.variance_correction is not None:
+                collector.add_variance_correction(score_part.variance_correction)
+        n_floored += evaluated.n_floored
         n_entries += len(part.contexts) * data.n_items * (data.n_items - 1) * data.n_categories * task.interior
-        done += len(part.contexts)
-        report(done, data.n_contexts, "scores, contexts")
-    for score, result in zip(task.scores, results, strict=True):
+        n_done += len(part.contexts)
+        report(n_done, data.n_contexts, "scores, contexts")
+    for score, collector in zip(task.scores, collectors, strict=True):
         if isinstance(score, Local):
-            result.correct(task.local_correction(score, score.interior))
+            collector.set_correction(task.local_correction(score, score.interior))
             if isinstance(score, LocalCorrectionCovariance):
-                result.correct_variance(task.local_variance_correction(score, score.interior))
-    sampled = population.sample_weights(data.n_contexts)
+                collector.add_variance_correction(task.local_variance_correction(score, score.interior))
+    sample_weight = population.sample_weights(data.n_contexts)
+    influences = [collector.influence(blocks, task.weight, sample_weight) for collector in collectors]
     return OneStepResult(
-        **name_influences(estimands, [result.influence(blocks, task.weight, sampled) for result in results]),
+        **name_influences(estimands, influences),
         cell_mu=task.cell_mu,
         n_floored=n_floored,
         n_entries=n_entries,
@@ -82,24 +96,36 @@ def evaluate_contexts(
 
 
 def contexts_at_a_time(data: PreferenceData, chunk: int = CHUNK) -> int:
-    """Contexts whose probabilities are held at a time, as ``chunk`` numbers."""
+    """Return the number of contexts whose probabilities have at most ``chunk`` entries, at least one."""
     return max(1, chunk // (data.n_items**2 * data.n_categories))
 
 
-def _wanted(task: _Task, sample: IntArray | None) -> NDArray[np.bool_] | None:
-    """Contexts whose probabilities are needed: the sample's, and the labelled ones where a score is not local."""
+def _contexts_needed(task: _Task, sample: IntArray | None) -> NDArray[np.bool_] | None:
+    """Return which contexts have to be predicted, (n,): the sample, and labelled ones if a score is not local."""
     if sample is None:
         return None
-    wanted = np.zeros(task.data.n_contexts, dtype=bool)
-    wanted[sample] = True
+    needed = np.zeros(task.data.n_contexts, dtype=bool)
+    needed[sample] = True
     if not all(isinstance(score, Local) for score in task.scores):
-        wanted[task.residuals.context] = True
-    return wanted
+        needed[task.residuals.context] = True
+    return needed
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _ScoreChunk:
-    """One score in one chunk: values by context, and for scores that are not local corrections by block."""
+class _ScorePart:
+    """One score evaluated in a part of b contexts with p influence blocks.
+
+    Attributes
+    ----------
+    value : ndarray, shape (b, d)
+        F(mu) by context.
+    block : ndarray of int, shape (p,), or None
+        The blocks of these contexts; None for local scores, whose corrections are computed apart.
+    correction : ndarray, shape (p, d), or None
+        Corrections by block.
+    variance_correction : ndarray, shape (d, d), or None
+        These contexts' part of the variance correction.
+    """
 
     value: FloatArray
     block: IntArray | None = None
@@ -108,14 +134,47 @@ class _ScoreChunk:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Chunk:
-    scores: list[_ScoreChunk]
+class _EvaluatedPart:
+    """All scores evaluated in a part of the contexts.
+
+    Attributes
+    ----------
+    scores : list of _ScorePart
+        One per score.
+    n_floored : int
+        Number of entries of mu below the floor.
+    """
+
+    scores: list[_ScorePart]
     n_floored: int
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Task:
-    """Everything that is known before the pass begins; the pass changes none of it."""
+    """The evaluation of several scores in all contexts: everything that does not depend on mu at all pairs.
+
+    Attributes
+    ----------
+    scores : sequence of Score or LabelScore
+    data : PreferenceData
+    blocks : InfluenceBlocks
+    floor : float
+        Smallest probability for scores that need a floor.
+    weight : ndarray, shape (n,)
+        Weights of the contexts in the target population.
+    cell_mu : ndarray, shape (m, C)
+        mu at the labelled cells.
+    residuals : Residuals
+        The e residuals of votes and verdicts.
+    scale : ndarray, shape (K, K)
+        See :func:`dmlrank.estimation.residuals.variance_scale_by_pair`.
+    row_bounds : ndarray of int, shape (n + 1,)
+        First residual of each context, and e.
+    block_bounds : ndarray of int, shape (n + 1,)
+        First block of each context, and the number of blocks.
+    chunk : int
+        Number of entries of mu in memory at a time.
+    """
 
     scores: Sequence[Score | LabelScore]
     data: PreferenceData
@@ -140,8 +199,19 @@ class _Task:
         population: TargetPopulation,
         chunk: int,
     ) -> _Task:
+        """Prepare the evaluation; the arguments are those of :func:`evaluate_contexts`.
+
+        Parameters
+        ----------
+        estimands : Estimands
+        data : PreferenceData
+        nuisances : NuisanceEstimates
+        blocks : InfluenceBlocks
+        population : TargetPopulation
+        chunk : int
+        """
         cell_mu = nuisances.mu.at(data.cells)
-        numbers = np.arange(data.n_contexts + 1)
+        context_bounds = np.arange(data.n_contexts + 1)
         residuals = Residuals.of(data, nuisances, blocks, cell_mu)
         return cls(
             tuple(estimands.scores().values()),
@@ -152,8 +222,8 @@ class _Task:
             cell_mu,
             residuals,
             variance_scale_by_pair(cell_mu, data, nuisances.propensity, nuisances.judge),
-            np.searchsorted(residuals.context, numbers),
-            np.searchsorted(blocks.context, numbers),
+            np.searchsorted(residuals.context, context_bounds),
+            np.searchsorted(blocks.context, context_bounds),
             chunk,
         )
 
@@ -162,71 +232,73 @@ class _Task:
         """Whether any score needs a floor."""
         return any(score.interior for score in self.scores)
 
-    def part(self, part: ContextPart) -> _Chunk:
-        """Values, and corrections of scores that are not local, in one chunk of contexts."""
-        raw = part.probabilities()
-        table = clip_and_renormalise(raw, self.floor) if self.interior else raw
+    def evaluate(self, part: ContextPart) -> _EvaluatedPart:
+        """Compute values in a part of the contexts, and the corrections of scores that are not local."""
+        unclipped = part.probabilities()
+        clipped = clip_and_renormalise(unclipped, self.floor) if self.interior else unclipped
         n_floored = 0
         if self.interior:
-            n_floored = int(count_below(raw, self.floor) @ np.bincount(part.place, minlength=len(raw)))
-        return _Chunk(
-            [
-                _ScoreChunk(score.value(mu)[part.place]) if isinstance(score, Local) else self._dense(score, mu, part)
-                for score, mu in ((score, table if score.interior else raw) for score in self.scores)
-            ],
-            n_floored,
-        )
+            n_below = count_below(unclipped, self.floor)
+            n_floored = int(n_below @ np.bincount(part.place, minlength=len(unclipped)))
+        score_parts = []
+        for score in self.scores:
+            mu = clipped if score.interior else unclipped
+            if isinstance(score, Local):
+                score_parts.append(_ScorePart(score.value(mu)[part.place]))
+            else:
+                score_parts.append(self._evaluate_all_pairs(score, mu, part))
+        return _EvaluatedPart(score_parts, n_floored)
 
-    def _dense(self, score: Score | LabelScore, mu: FloatArray, part: ContextPart) -> _ScoreChunk:
-        """Values and corrections from the probabilities of all pairs, a few contexts at a time."""
+    def _evaluate_all_pairs(self, score: Score | LabelScore, mu: FloatArray, part: ContextPart) -> _ScorePart:
+        """Compute values and corrections from mu at all pairs, (b, K, K, C), a few contexts at a time."""
         step = contexts_at_a_time(self.data, self.chunk)
-        spans = [slice(at, at + step) for at in range(0, len(part.contexts), step)]
-        made = [self._dense_block(score, mu[part.place[span]], part.contexts[span]) for span in spans]
-        known = [own.variance_correction for own in made if own.variance_correction is not None]
-        return _ScoreChunk(
-            np.concatenate([own.value for own in made]),
-            np.concatenate([own.block for own in made if own.block is not None]),
-            np.concatenate([own.correction for own in made if own.correction is not None]),
-            np.sum(known, axis=0) if known else None,
+        spans = [slice(start, start + step) for start in range(0, len(part.contexts), step)]
+        pieces = [self._evaluate_span(score, mu[part.place[span]], part.contexts[span]) for span in spans]
+        variance_corrections = [piece.variance_correction for piece in pieces if piece.variance_correction is not None]
+        return _ScorePart(
+            np.concatenate([piece.value for piece in pieces]),
+            np.concatenate([piece.block for piece in pieces if piece.block is not None]),
+            np.concatenate([piece.correction for piece in pieces if piece.correction is not None]),
+            np.sum(variance_corrections, axis=0) if variance_corrections else None,
         )
 
-    def _dense_block(self, score: Score | LabelScore, mu: FloatArray, contexts: IntArray) -> _ScoreChunk:
-        rows, row_place = _within(self.row_bounds, contexts)
-        block, block_place = _within(self.block_bounds, contexts)
-        row = np.searchsorted(block, self.residuals.block[rows])
+    def _evaluate_span(self, score: Score | LabelScore, mu: FloatArray, contexts: IntArray) -> _ScorePart:
+        """Compute values and corrections of b contexts from their mu, (b, K, K, C)."""
+        rows, row_place = _rows_of_contexts(self.row_bounds, contexts)
+        block, block_place = _rows_of_contexts(self.block_bounds, contexts)
+        residuals, row_block = self.residuals, np.searchsorted(block, self.residuals.block[rows])
         if isinstance(score, LabelScore):
-            # Such scores know no verdicts: the rows are the entries of the blocks.
-            held = self.residuals
-            labels = LabelRows(row_place, held.first[rows], held.second[rows], held.target[rows])
-            value, added = score.by_label(mu, contexts, labels)
-            correction = np.zeros((len(block), added.shape[1]))
-            np.add.at(correction, row, self.blocks.entry_share[rows][:, None] * added)
-            return _ScoreChunk(value, block, correction)
-        base = mu if len(block) == len(contexts) else mu[block_place]
-        delta = np.zeros(base.shape)
-        at = (row, self.residuals.first[rows], self.residuals.second[rows])
-        np.add.at(delta, at, self.residuals.weighted(rows, score.interior))
+            # Such scores use no verdicts: the residuals are the entries of the blocks.
+            labels = LabelRows(row_place, residuals.first[rows], residuals.second[rows], residuals.target[rows])
+            value, per_label = score.by_label(mu, contexts, labels)
+            correction = np.zeros((len(block), per_label.shape[1]))
+            np.add.at(correction, row_block, self.blocks.entry_share[rows][:, None] * per_label)
+            return _ScorePart(value, block, correction)
+        one_block_each = len(block) == len(contexts)
+        block_mu = mu if one_block_each else mu[block_place]
+        delta = np.zeros(block_mu.shape)
+        entries = (row_block, residuals.first[rows], residuals.second[rows])
+        np.add.at(delta, entries, residuals.weighted(rows, score.interior))
         if not self.data.ordered:
             delta += in_other_order(delta)
-        value, correction = score.value_and_derivative(base, delta)
+        value, correction = score.value_and_derivative(block_mu, delta)
         first_block = np.searchsorted(block_place, np.arange(len(contexts)))
         added_variance = None
         if isinstance(score, CorrectionCovariance) and knows_correction_covariance(
             score, self.data.n_contexts, self.data.n_items
         ):
-            whole = delta if len(block) == len(contexts) else _summed(delta, block_place, len(contexts))
-            added_variance = (
-                variance_correction(score, mu, whole, self.scale, self.weight[contexts]) / self.data.n_contexts
-            )
-        return _ScoreChunk(value[first_block], block, correction, added_variance)
+            context_delta = delta if one_block_each else _sum_by_context(delta, block_place, len(contexts))
+            total = variance_correction(score, mu, context_delta, self.scale, self.weight[contexts])
+            added_variance = total / self.data.n_contexts
+        return _ScorePart(value[first_block], block, correction, added_variance)
 
     def local_correction(self, score: Local, clipped: bool) -> FloatArray:
-        """Corrections by block, (q, d), of a score that needs mu at the labelled and judged pairs only."""
+        """Compute the corrections by block, (q, d), of a score that needs mu at labelled and judged pairs only."""
         rows, n_items, flip = self.residuals, self.data.n_items, self.data.flip
         total: FloatArray | None = None
         step = max(1, self.chunk // n_items)
-        for at in range(0, len(rows.block), step):
-            part = slice(at, at + step)
+        for start in range(0, len(rows.block), step):
+            part = slice(start, start + step)
             first, second = rows.first[part], rows.second[part]
             mu, residual = rows.mu_for(clipped)[part], rows.weighted(part, clipped)
             change = score.derivative_at(mu, residual, first, second, n_items)
@@ -234,80 +306,91 @@ class _Task:
                 change = change + score.derivative_at(mu[:, flip], residual[:, flip], second, first, n_items)
             if total is None:
                 total = np.zeros((len(self.blocks.context), change.shape[1]))
-            _add_rows(total, rows.block[part], change)
+            _add_to_rows(total, rows.block[part], change)
         return np.zeros((len(self.blocks.context), 0)) if total is None else total
 
     def local_variance_correction(self, score: LocalCorrectionCovariance, clipped: bool) -> FloatArray:
-        """The variance correction of a score that needs mu at the labelled and judged pairs only, (d, d)."""
+        """Compute the variance correction, (d, d), of a score that needs mu at labelled and judged pairs only."""
         rows, n_items = self.residuals, self.data.n_items
         total: FloatArray | None = None
         step = max(1, self.chunk // n_items)
-        for at in range(0, len(rows.block), step):
-            part = slice(at, at + step)
+        for start in range(0, len(rows.block), step):
+            part = slice(start, start + step)
             pairs = OrderedPairs(rows.first[part], rows.second[part], n_items)
             weight = self.scale[pairs.first, pairs.second] * self.weight[rows.context[part]] ** 2
             delta = rows.weighted(part, clipped)
-            made = local_variance_correction(score, rows.mu_clipped[part], delta, weight, pairs)
-            total = made if total is None else total + made
+            change = local_variance_correction(score, rows.mu_clipped[part], delta, weight, pairs)
+            total = change if total is None else total + change
         assert total is not None
         return total / self.data.n_contexts
 
 
-def _add_rows(total: FloatArray, rows: IntArray, amounts: FloatArray) -> None:
-    """Add to rows of a table, some of them several times; plainly where each occurs once, which is much faster."""
+def _add_to_rows(total: FloatArray, rows: IntArray, amounts: FloatArray) -> None:
+    """Add amounts, (r, d), to rows of a table in place; a row may occur several times.
+
+    Where rows increase strictly each occurs once, and plain indexing is much faster than ``np.add.at``.
+    """
     if len(rows) < 2 or (np.diff(rows) > 0).all():
         total[rows] += amounts
     else:
         np.add.at(total, rows, amounts)
 
 
-class _Collected:
-    """Values by context and corrections by block, filled chunk by chunk."""
+class _Collector:
+    """Collects the values by context and the corrections by block of one score, part by part.
+
+    Parameters
+    ----------
+    n_contexts, n_blocks : int
+    """
 
     def __init__(self, n_contexts: int, n_blocks: int) -> None:
-        self._shape = (n_contexts, n_blocks)
+        self._n_contexts, self._n_blocks = n_contexts, n_blocks
         self._value: FloatArray | None = None
         self._correction: FloatArray | None = None
         self._variance_correction: FloatArray | None = None
 
-    def add(self, contexts: IntArray, own: _ScoreChunk) -> None:
-        """File the scores of a chunk."""
-        width = own.value.shape[1]
+    def add(self, contexts: IntArray, score_part: _ScorePart) -> None:
+        """Store the score of a part of the contexts."""
+        n_scores = score_part.value.shape[1]
         if self._value is None:
-            self._value = np.zeros((self._shape[0], width))
-        self._value[contexts] = own.value
-        if own.block is not None:
+            self._value = np.zeros((self._n_contexts, n_scores))
+        self._value[contexts] = score_part.value
+        if score_part.block is not None:
             if self._correction is None:
-                self._correction = np.zeros((self._shape[1], width))
-            self._correction[own.block] = own.correction
+                self._correction = np.zeros((self._n_blocks, n_scores))
+            self._correction[score_part.block] = score_part.correction
 
-    def correct(self, correction: FloatArray) -> None:
-        """File the corrections of a local score."""
+    def set_correction(self, correction: FloatArray) -> None:
+        """Store the corrections of a local score, (q, d)."""
         self._correction = correction
 
-    def correct_variance(self, amount: FloatArray) -> None:
-        """Add a share of the variance correction."""
+    def add_variance_correction(self, amount: FloatArray) -> None:
+        """Add the variance correction of a part of the contexts, (d, d)."""
         self._variance_correction = amount if self._variance_correction is None else self._variance_correction + amount
 
-    def influence(self, blocks: InfluenceBlocks, weight: FloatArray, sampled: FloatArray | None) -> Influence:
-        """Everything that was filed."""
+    def influence(self, blocks: InfluenceBlocks, weight: FloatArray, sample_weight: FloatArray | None) -> Influence:
+        """Return the influence of the score; the weights are those of :class:`Influence`."""
         assert self._value is not None
         assert self._correction is not None
-        value = self._value if sampled is None else np.where(sampled[:, None] > 0, self._value, 0.0)
+        value = self._value if sample_weight is None else np.where(sample_weight[:, None] > 0, self._value, 0.0)
         return Influence(
-            value, self._correction, blocks.context, blocks.weight, weight, self._variance_correction, sampled
+            value, self._correction, blocks.context, blocks.weight, weight, self._variance_correction, sample_weight
         )
 
 
-def _summed(delta: FloatArray, place: IntArray, n_contexts: int) -> FloatArray:
-    """Directions of contexts, (b, K, K, C), from those of their blocks."""
+def _sum_by_context(delta: FloatArray, place: IntArray, n_contexts: int) -> FloatArray:
+    """Add up directions of blocks, (p, K, K, C), within the context, (p,), of each block: (b, K, K, C)."""
     total = np.zeros((n_contexts, *delta.shape[1:]))
     np.add.at(total, place, delta)
     return total
 
 
-def _within(bounds: IntArray, contexts: IntArray) -> tuple[IntArray, IntArray]:
-    """Rows of the given contexts in a table sorted by context, and the place of each row's context among these."""
+def _rows_of_contexts(bounds: IntArray, contexts: IntArray) -> tuple[IntArray, IntArray]:
+    """Return the rows of b contexts in a table sorted by context, (r,), and the place of each row's context, (r,).
+
+    ``bounds``, (n + 1,), holds the first row of every context and the number of rows.
+    """
     start, count = bounds[contexts], bounds[contexts + 1] - bounds[contexts]
     place = np.repeat(np.arange(len(contexts)), count)
     return np.arange(count.sum()) + (start - (np.cumsum(count) - count))[place], place

@@ -1,4 +1,4 @@
-"""Influence by group of identical contexts: where mu is the same throughout a fold, one of each is evaluated."""
+"""Influence values by group of identical contexts: where mu is the same in a whole fold, one context of each group."""
 
 from __future__ import annotations
 
@@ -30,15 +30,23 @@ from .variance_correction import (
     variance_correction,
 )
 
-# Influence values that are held at a time; a fifth of it takes about as long, four times as many longer.
+# Influence values in memory at a time. A fifth of this number takes about as long, four times the number longer.
 _CHUNK = 1_000_000
-# Values of one score that are held for all contexts rather than made anew by group: 160 MB, a few times.
-_MOST_BY_CONTEXT = 20_000_000
+# Influence values of one score that may be stored for all contexts: 160 MB, of which a fit needs a few.
+_MAX_STORED = 20_000_000
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Moments:
-    """Sums over all contexts of phi phi', (d, d), and of the fourth powers of phi, (d,)."""
+    """Sums over all contexts of powers of the influence values phi.
+
+    Attributes
+    ----------
+    second : ndarray, shape (d, d)
+        Sum of phi phi'.
+    fourth : ndarray, shape (d,)
+        Sum of the fourth powers.
+    """
 
     second: FloatArray
     fourth: FloatArray
@@ -52,13 +60,13 @@ class GroupedResiduals:
     ----------
     groups : IdenticalContexts
     mu : ndarray, shape (F, K, K, C)
-        mu in each fold, clipped at the floor where the score needs one.
+        mu in each of the F folds, clipped at the floor for scores that need a floor.
     residual : ndarray, shape (r, C)
         1 / pi (Y - mu) at the groups' cells.
     weight : ndarray, shape (n,)
         Weights of the contexts in the target population, with mean one.
     flip : ndarray of int, shape (C,), or None
-        The categories with the wins exchanged, where order does not matter.
+        The categories with the wins exchanged, where display order does not matter; None where it does.
     blocks : InfluenceBlocks
         One per context.
     """
@@ -70,26 +78,26 @@ class GroupedResiduals:
     flip: IntArray | None
     blocks: InfluenceBlocks
 
-    def weights(self, power: int) -> FloatArray:
-        """Sum of a power of the contexts' weights by group, (k,)."""
+    def weight_sums(self, power: int) -> FloatArray:
+        """Add up a power of the contexts' weights in each group, (k,)."""
         total: FloatArray = np.bincount(self.groups.group, self.weight**power, len(self.groups)).astype(float)
         return total
 
     def direction(self, power: int) -> FloatArray:
-        """Sum over each fold's contexts of their weight's power times delta, (F, K, K, C)."""
+        """Add up the residuals of each fold's contexts, times a power of the contexts' weights, (F, K, K, C)."""
         groups, shape = self.groups, self.mu.shape
         n_items, n_categories = shape[1], shape[3]
-        place = (groups.fold[groups.cell_group] * n_items + groups.cells.first) * n_items + groups.cells.second
-        amount = self.weights(power)[groups.cell_group]
-        size = shape[0] * n_items**2
-        columns = [np.bincount(place, amount * self.residual[:, c], size) for c in range(n_categories)]
+        code = (groups.fold[groups.cell_group] * n_items + groups.cells.first) * n_items + groups.cells.second
+        amount = self.weight_sums(power)[groups.cell_group]
+        n_codes = shape[0] * n_items**2
+        columns = [np.bincount(code, amount * self.residual[:, c], n_codes) for c in range(n_categories)]
         total: FloatArray = np.stack(columns, axis=-1).astype(float).reshape(shape)
         return total if self.flip is None else total + in_other_order(total)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class GroupedInfluence:
-    """Influence of a score by group of identical contexts; nothing of size (n, d) is held.
+    """Influence of a score by group of identical contexts, without arrays of shape (n, d).
 
     Attributes
     ----------
@@ -101,6 +109,8 @@ class GroupedInfluence:
         Weighted mean of F(mu), and the debiased estimate.
     variance_correction : ndarray, shape (d, d), or None
         See :class:`dmlrank.estimation.influence.Influence`.
+    _moments : list of Moments
+        Cache of :meth:`moments`, which a fit needs several times: empty, or with one element.
     """
 
     score: Score
@@ -109,12 +119,11 @@ class GroupedInfluence:
     plugin: FloatArray
     estimate: FloatArray
     variance_correction: FloatArray | None = None
-    # The second and fourth moments are asked for several times in a fit.
-    _known: list[Moments] = field(default_factory=list, init=False, repr=False)
+    _moments: list[Moments] = field(default_factory=list, init=False, repr=False)
 
     @property
     def subsample_inflation(self) -> float:
-        """Nothing: F(mu) is averaged over all contexts."""
+        """Zero: F(mu) is averaged over all contexts."""
         return 0.0
 
     @property
@@ -129,38 +138,39 @@ class GroupedInfluence:
 
     @property
     def value_weight(self) -> FloatArray:
-        """What each context's F(mu) counts, (n,)."""
+        """Weight of each context in the mean of F(mu), (n,)."""
         return self.residuals.weight
 
     def second_moment(self) -> FloatArray:
-        """Sum of phi phi' over all contexts, (d, d)."""
+        """Return the sum of phi phi' over all contexts, (d, d)."""
         return self.moments().second
 
     def power_sums(self) -> tuple[FloatArray, FloatArray]:
-        """Sums over all contexts of the second and of the fourth powers of phi, (d,) each."""
+        """Return the sums over all contexts of the second and of the fourth powers of phi, (d,) each."""
         moments = self.moments()
         return np.diag(moments.second), moments.fourth
 
     def moments(self) -> Moments:
-        """Second and fourth moments, from the groups and how often each occurs."""
-        if not self._known:
-            self._known.append(self._moments())
-        return self._known[0]
+        """Return second and fourth moments, computed from the groups and the weights of their contexts."""
+        if not self._moments:
+            self._moments.append(self._compute_moments())
+        return self._moments[0]
 
-    def _moments(self) -> Moments:
-        roots, fourths = np.sqrt(self.residuals.weights(2)), self.residuals.weights(4)
+    def _compute_moments(self) -> Moments:
+        """Add up the moments over the groups, chunk by chunk."""
+        roots, fourths = np.sqrt(self.residuals.weight_sums(2)), self.residuals.weight_sums(4)
         second, fourth = np.zeros((self.n_scores, self.n_scores)), np.zeros(self.n_scores)
         for part in self._parts():
             phi = self._unweighted(part)
             square = np.square(phi)
             fourth += fourths[part] @ np.square(square, out=square)
-            # A product of a matrix with itself is half the work.
+            # The product of a matrix and its own transpose takes half as long as another product.
             phi *= roots[part, None]
             second += phi.T @ phi
         return Moments(second, fourth)
 
     def sums_by(self, unit: IntArray) -> FloatArray:
-        """Sums of phi over units of contexts, (u, d), for the unit of each context, (n,), numbered from 0."""
+        """Return the sums of phi over units of contexts, (u, d); ``unit``, (n,), numbers each context's unit from 0."""
         groups, n_units = self.residuals.groups, int(unit.max()) + 1
         shape = (n_units, len(groups))
         counts = sparse.csc_array(sparse.coo_array((self.residuals.weight, (unit, groups.group)), shape=shape))
@@ -170,58 +180,75 @@ class GroupedInfluence:
         return total
 
     def by_context(self) -> Influence:
-        """The same with the values of every context."""
+        """Return the same influence with the values of every context."""
         groups, blocks, n = self.residuals.groups, self.residuals.blocks, self.n_contexts
         correction = np.zeros((len(groups), self.n_scores))
         for part in self._parts():
             correction[part] = self._corrections(part)
         value = self.by_fold[groups.fold[groups.group]]
-        weight = np.zeros(n)
-        np.add.at(weight, blocks.entry_block, blocks.entry_share)
+        block_weight = np.zeros(n)
+        np.add.at(block_weight, blocks.entry_block, blocks.entry_share)
         return Influence(
-            value, correction[groups.group], blocks.context, weight, self.residuals.weight, self.variance_correction
+            value=value,
+            correction=correction[groups.group],
+            block_context=blocks.context,
+            block_weight=block_weight,
+            weight=self.residuals.weight,
+            variance_correction=self.variance_correction,
         )
 
     def without_correction(self) -> Influence:
-        """That of the plug-in estimator: F(mu) alone."""
+        """Return the influence of the plug-in estimate: F(mu) without the correction."""
         return self.by_context().without_correction()
 
     def given_prompts(self) -> Influence:
-        """That of the estimate where the prompts are fixed: the correction alone."""
+        """Return the influence of the same estimate where the prompts are fixed: the correction without F(mu)."""
         return self.by_context().given_prompts()
 
     def _parts(self) -> Iterator[slice]:
-        """Groups in chunks, none of them across folds."""
+        """Yield the groups in chunks, each of them within one fold."""
         size = max(1, _CHUNK // self.n_scores)
         bounds = self.residuals.groups.bounds(len(self.by_fold)).tolist()
-        for start, end in pairwise(bounds):
-            for at in range(start, end, size):
-                yield slice(at, min(at + size, end))
+        for fold_start, fold_end in pairwise(bounds):
+            for start in range(fold_start, fold_end, size):
+                yield slice(start, min(start + size, fold_end))
 
     def _unweighted(self, part: slice) -> FloatArray:
-        """F(mu) and correction less the estimate, of some groups of one fold, (b, d)."""
+        """Return F(mu) plus correction less the estimate, (b, d), for b groups of one fold."""
         phi = self._corrections(part)
         phi += self.by_fold[self.residuals.groups.fold[part.start]] - self.estimate
         return phi
 
     def _corrections(self, part: slice) -> FloatArray:
-        """Corrections of some groups of one fold, (b, d)."""
-        held = self.residuals
-        start, end = np.searchsorted(held.groups.cell_group, [part.start, part.stop])
-        first, second = held.groups.cells.first[start:end], held.groups.cells.second[start:end]
-        mu = held.mu[held.groups.fold[part.start]]
-        change = self._along(mu, held.residual[start:end], first, second)
-        if held.flip is not None:
-            change += self._along(mu, held.residual[start:end][:, held.flip], second, first)
-        place = held.groups.cell_group[start:end] - part.start
-        if len(place) == part.stop - part.start == (place[-1] + 1 if len(place) else 0) and (np.diff(place) > 0).all():
+        """Return the corrections of b groups of one fold, (b, d)."""
+        residuals, groups = self.residuals, self.residuals.groups
+        start, end = np.searchsorted(groups.cell_group, [part.start, part.stop])
+        first, second = groups.cells.first[start:end], groups.cells.second[start:end]
+        mu, delta = residuals.mu[groups.fold[part.start]], residuals.residual[start:end]
+        change = self._derivative(mu, delta, first, second)
+        if residuals.flip is not None:
+            change += self._derivative(mu, delta[:, residuals.flip], second, first)
+        place = groups.cell_group[start:end] - part.start
+        n_groups = part.stop - part.start
+        one_cell_each = len(place) == n_groups == (place[-1] + 1 if len(place) else 0) and (np.diff(place) > 0).all()
+        if one_cell_each:
             return change
-        total = np.zeros((part.stop - part.start, self.n_scores))
+        total = np.zeros((n_groups, self.n_scores))
         np.add.at(total, place, change)
         return total
 
-    def _along(self, mu: FloatArray, delta: FloatArray, first: IntArray, second: IntArray) -> FloatArray:
-        """Derivatives at ``mu``, (K, K, C), along directions at one pair each, (b, d)."""
+    def _derivative(self, mu: FloatArray, delta: FloatArray, first: IntArray, second: IntArray) -> FloatArray:
+        """Return the derivatives of the score, (r, d), along directions at one ordered pair each.
+
+        Parameters
+        ----------
+        mu : ndarray, shape (K, K, C)
+            Probabilities of all pairs at which the derivatives are taken.
+        delta : ndarray, shape (r, C)
+            Directions.
+        first, second : ndarray of int, shape (r,)
+            The ordered pair of each direction.
+        """
         if isinstance(self.score, Local):
             return self.score.derivative_at(mu[first, second], delta, first, second, len(mu))
         assert isinstance(self.score, AlongPairs)
@@ -235,11 +262,20 @@ def groups_suffice(
     blocks: InfluenceBlocks,
     population: TargetPopulation,
 ) -> bool:
-    """Whether groups of identical contexts give the estimates of all contexts, at a lower cost.
+    """Whether groups of identical contexts give the same estimates as all contexts, at a lower cost.
 
-    They do where mu and the propensities are the same within a group, each context is one block, no judge and no sample
-    tells contexts apart, and every score knows its derivative along single pairs. They cost less where they are at most
-    half as many as the contexts, or the values of all contexts would fill the memory.
+    The estimates are the same where mu and the propensities are the same within each group, every context is one
+    influence block, there are no verdicts and no sample of the contexts, and every score knows its derivative along
+    single pairs. The cost is lower where the groups are at most half as many as the contexts, or where the influence
+    values of all contexts would need too much memory.
+
+    Parameters
+    ----------
+    estimands : Estimands
+    data : PreferenceData
+    nuisances : NuisanceEstimates
+    blocks : InfluenceBlocks
+    population : TargetPopulation
     """
     constant = nuisances.mu.by_fold()
     if constant is None or nuisances.judge is not None or population.sample is not None or not blocks.one_per_context:
@@ -247,8 +283,8 @@ def groups_suffice(
     if not all(isinstance(score, Local | AlongPairs) for score in estimands.scores().values()):
         return False
     groups = constant.identical_contexts(data)
-    few = 2 * len(groups) <= data.n_contexts or data.n_contexts * data.n_items > _MOST_BY_CONTEXT
-    return few and groups.is_constant_within_groups(nuisances.propensity)
+    is_cheaper = 2 * len(groups) <= data.n_contexts or data.n_contexts * data.n_items > _MAX_STORED
+    return is_cheaper and groups.is_constant_within_groups(nuisances.propensity)
 
 
 def evaluate_groups(
@@ -258,29 +294,39 @@ def evaluate_groups(
     blocks: InfluenceBlocks,
     population: TargetPopulation,
 ) -> OneStepResult:
-    """One evaluation for each group of identical contexts; arguments for which :func:`groups_suffice`.
+    """Estimate by one step with one influence value for each group of identical contexts.
+
+    Parameters
+    ----------
+    estimands : Estimands
+    data : PreferenceData
+    nuisances : NuisanceEstimates
+    blocks : InfluenceBlocks
+    population : TargetPopulation
+        Arguments for which :func:`groups_suffice`.
 
     Notes
     -----
-    F(mu) and its derivative are those of the fold. The correction is linear in delta, so that its sum over a fold is
-    the derivative along the sum of the deltas.
+    F(mu) and its derivative are the same in all contexts of a fold. The correction is linear in delta, so that the sum
+    of the corrections in a fold is the derivative along the sum of the deltas.
     """
     constant = nuisances.mu.by_fold()
     assert constant is not None
-    groups, raw = constant.identical_contexts(data), constant.tables()
+    groups, unclipped = constant.identical_contexts(data), constant.tables()
     cells, fold = groups.cells, groups.fold[groups.cell_group]
-    cell_mu, pi = raw[fold, cells.first, cells.second], nuisances.propensity[groups.example]
+    cell_mu, pi = unclipped[fold, cells.first, cells.second], nuisances.propensity[groups.representative]
     scale = pair_variance_scale(HeldOutLabels(cell_mu, cells, groups.n_cells), pi, data)
     weight, flip = population.weights(data.n_contexts), None if data.ordered else data.flip
     residuals = {}
-    for interior, seen in ((False, raw), (True, clip_and_renormalise(raw, nuisances.floor))):
-        residual = (cells.y - seen[fold, cells.first, cells.second]) / pi[:, None]
-        residuals[interior] = GroupedResiduals(groups, seen, residual, weight, flip, blocks)
+    for interior, mu in ((False, unclipped), (True, clip_and_renormalise(unclipped, nuisances.floor))):
+        residual = (cells.y - mu[fold, cells.first, cells.second]) / pi[:, None]
+        residuals[interior] = GroupedResiduals(groups, mu, residual, weight, flip, blocks)
     scores = list(estimands.scores().values())
-    influences = [_influence(score, residuals[bool(score.interior)], scale, data) for score in scores]
+    influences = [_influence_of_score(score, residuals[bool(score.interior)], scale, data) for score in scores]
     n_below = n_entries = 0
     if any(score.interior for score in scores):
-        n_below = int(count_below(raw, nuisances.floor) @ np.bincount(constant.folds.fold, minlength=len(raw)))
+        contexts_by_fold = np.bincount(constant.folds.fold, minlength=len(unclipped))
+        n_below = int(count_below(unclipped, nuisances.floor) @ contexts_by_fold)
         n_entries = data.n_contexts * data.n_items * (data.n_items - 1) * data.n_categories
     report(data.n_contexts, data.n_contexts, "scores, contexts")
     return OneStepResult(
@@ -292,37 +338,54 @@ def evaluate_groups(
     )
 
 
-def _influence(
+def _influence_of_score(
     score: Score | LabelScore, residuals: GroupedResiduals, scale: FloatArray, data: PreferenceData
 ) -> GroupedInfluence:
-    """Estimate and variance correction of one score."""
+    """Compute the estimate and the variance correction of one score.
+
+    Parameters
+    ----------
+    score : Local or AlongPairs
+    residuals : GroupedResiduals
+    scale : ndarray, shape (K, K)
+        See :func:`dmlrank.estimation.variance_correction.pair_variance_scale`.
+    data : PreferenceData
+    """
     assert not isinstance(score, LabelScore)
-    by_fold, moved = score.value_and_derivative(residuals.mu, residuals.direction(1))
-    share = np.bincount(residuals.groups.fold, residuals.weights(1), len(residuals.mu))
-    plugin = share @ by_fold / share.sum()
-    estimate = plugin + moved.sum(axis=0) / data.n_contexts
-    added = _variance_correction(score, residuals, scale, data)
-    return GroupedInfluence(score, residuals, by_fold, plugin, estimate, added)
+    by_fold, correction = score.value_and_derivative(residuals.mu, residuals.direction(1))
+    fold_weight = np.bincount(residuals.groups.fold, residuals.weight_sums(1), len(residuals.mu))
+    plugin = fold_weight @ by_fold / fold_weight.sum()
+    estimate = plugin + correction.sum(axis=0) / data.n_contexts
+    added_variance = _variance_correction_of_score(score, residuals, scale, data)
+    return GroupedInfluence(score, residuals, by_fold, plugin, estimate, added_variance)
 
 
-def _variance_correction(
+def _variance_correction_of_score(
     score: Score, residuals: GroupedResiduals, scale: FloatArray, data: PreferenceData
 ) -> FloatArray | None:
-    """How far a shrunken mu makes standard errors too small, (d, d); None where it is not known.
+    """Compute the variance correction of one score, (d, d); None where no formula is available.
 
-    A derivative along delta is summed over contexts. Where it needs mu at all pairs, it is taken along the sum of the
-    deltas of each fold.
+    The correction is a derivative along delta, summed over contexts. For a score that needs mu at all pairs, the
+    derivative is taken along the sum of the deltas of each fold.
+
+    Parameters
+    ----------
+    score : Local or AlongPairs
+    residuals : GroupedResiduals
+    scale : ndarray, shape (K, K)
+        See :func:`dmlrank.estimation.variance_correction.pair_variance_scale`.
+    data : PreferenceData
     """
     n, groups = data.n_contexts, residuals.groups
     cells = groups.cells
     if isinstance(score, Local):
         if not isinstance(score, LocalCorrectionCovariance):
             return None
-        weight = scale[cells.first, cells.second] * residuals.weights(2)[groups.cell_group]
+        weight = scale[cells.first, cells.second] * residuals.weight_sums(2)[groups.cell_group]
         mu = residuals.mu[groups.fold[groups.cell_group], cells.first, cells.second]
         pairs = OrderedPairs(cells.first, cells.second, data.n_items)
         return local_variance_correction(score, mu, residuals.residual, weight, pairs) / n
     if isinstance(score, CorrectionCovariance) and knows_correction_covariance(score, n, data.n_items):
-        every = np.ones(len(residuals.mu))
-        return variance_correction(score, residuals.mu, residuals.direction(2), scale, every) / n
+        fold_weight = np.ones(len(residuals.mu))
+        return variance_correction(score, residuals.mu, residuals.direction(2), scale, fold_weight) / n
     return None

@@ -1,4 +1,4 @@
-"""mu with a judge: verdicts as soft labels and in the correction (two-stage), or as features of boosters."""
+"""mu with a judge: verdicts as soft labels and in the correction (two-stage), or as features of gradient boosting."""
 
 from __future__ import annotations
 
@@ -29,19 +29,13 @@ class JudgedMu:
     Attributes
     ----------
     mu : MuSource
-        mu(x) = E[m | x]; the one without judge where soft labels do not lower the log-loss of the labels.
+        mu(x) = E[m | x], fitted with soft labels where these lower the log-loss of the labels, else without judge.
     m : ndarray, shape (r, C)
         Out-of-fold P(Y | x, verdict) at the judged cells.
-    helped : bool
-        Whether verdicts tell anything of the labels.
-    learnt : bool
-        Whether mu learnt from them.
     """
 
     mu: MuSource
     m: FloatArray
-    helped: bool
-    learnt: bool
 
 
 def cross_fit_judged(
@@ -53,11 +47,12 @@ def cross_fit_judged(
     refit: Callable[[Sequence[Cells]], CrossFittedMu] | None,
     rng: np.random.Generator,
 ) -> JudgedMu:
-    """m and mu, from mu without a judge.
+    """Fit m and mu with a judge, starting from mu without a judge.
 
-    First m is the mu without judge recalibrated by the verdicts. m of a fold, which saw no label in it, then gives soft
-    labels to judged pairs without label outside that fold, and mu is fitted again to labels and soft labels: the second
-    regression. It is kept if it predicts the held-out labels better. Last, m is made from the mu that is kept.
+    First, m is the mu without judge, recalibrated by the verdicts. The recalibration of a fold uses no label of this
+    fold. Its m therefore gives soft labels to judged pairs without a label outside the fold, and mu is fitted again to
+    labels and soft labels together: the second regression. The new mu is used if it predicts the held-out labels
+    better. Last, m is the chosen mu, recalibrated by the verdicts.
 
     Parameters
     ----------
@@ -67,52 +62,63 @@ def cross_fit_judged(
     without_judge : MuSource
         mu fitted to the labels.
     refit : callable or None
-        Fits mu with soft labels by fold; None where mu stays as it is.
+        Takes the soft labels of each fold and fits mu to labels and soft labels; None where mu is not fitted again.
     rng : Generator
-        Chooses cells for soft labels where there are many.
+        Chooses the cells that get soft labels where there are many.
     """
-    given = human_given_verdict(data, verdicts, without_judge.at(verdicts.cells), folds)
-    fitted = [own for own in given.recalibrations if own is not None]
-    kept = JudgedMu(without_judge, given.m, bool(fitted), False)
+    first_m = human_given_verdict(data, verdicts, without_judge.at(verdicts.cells), folds)
+    recalibrations = [one for one in first_m.recalibrations if one is not None]
     if (
         refit is None
         or not isinstance(without_judge, CrossFittedMu)
-        or len(fitted) < folds.n_folds
+        or len(recalibrations) < folds.n_folds
         or verdicts.labelled.all()
     ):
-        return kept
-    mu = refit(_soft(data, verdicts, folds, without_judge, fitted=fitted, rng=rng))
-    if _loss(mu, data.cells) >= _loss(without_judge, data.cells):
-        return kept
-    given = human_given_verdict(data, verdicts, mu.at(verdicts.cells), folds)
-    return JudgedMu(mu, given.m, any(own is not None for own in given.recalibrations), True)
+        return JudgedMu(without_judge, first_m.m)
+    soft = _soft_labels_by_fold(data, verdicts, folds, without_judge, recalibrations=recalibrations, rng=rng)
+    mu = refit(soft)
+    if _log_loss(mu, data.cells) >= _log_loss(without_judge, data.cells):
+        return JudgedMu(without_judge, first_m.m)
+    return JudgedMu(mu, human_given_verdict(data, verdicts, mu.at(verdicts.cells), folds).m)
 
 
-def _soft(
+def _soft_labels_by_fold(
     data: PreferenceData,
     verdicts: Verdicts,
     folds: Folds,
     without_judge: CrossFittedMu,
     *,
-    fitted: Sequence[Recalibration],
+    recalibrations: Sequence[Recalibration],
     rng: np.random.Generator,
 ) -> list[Cells]:
-    """Soft labels for the model of each fold, at judged cells outside the fold."""
-    chosen = chosen_for_soft_labels(data, verdicts, rng)
-    fold, soft = folds.fold[verdicts.cells.context[chosen]], []
-    for held_out, (model, recalibration) in enumerate(zip(without_judge.models, fitted, strict=True)):
-        here = chosen[fold != held_out]
-        cells = verdicts.cells
-        base = model.at(data.x[cells.context[here]], cells.first[here], cells.second[here])
-        soft.append(soft_labels(data, verdicts, recalibration, here, base))
+    """Return the soft labels for the model of each fold, at judged cells outside the fold.
+
+    Parameters
+    ----------
+    data : PreferenceData
+    verdicts : Verdicts
+    folds : Folds
+    without_judge : CrossFittedMu
+        mu fitted to the labels.
+    recalibrations : sequence of Recalibration
+        One per fold.
+    rng : Generator
+        Chooses the cells that get soft labels.
+    """
+    cells, chosen = verdicts.cells, chosen_for_soft_labels(data, verdicts, rng)
+    fold, soft = folds.fold[cells.context[chosen]], []
+    for held_out, (model, recalibration) in enumerate(zip(without_judge.models, recalibrations, strict=True)):
+        outside = chosen[fold != held_out]
+        mu = model.at(data.x[cells.context[outside]], cells.first[outside], cells.second[outside])
+        soft.append(soft_labels(data, verdicts, recalibration, outside, mu))
     return soft
 
 
 def judge_correction(verdicts: Verdicts, rho: FloatArray, m: FloatArray) -> JudgeCorrection:
-    """What the verdicts add to the correction.
+    """Return the part of the correction that comes from the verdicts.
 
-    Each label weighs 1 / pi whether its pair was judged or not, so that the verdicts' term stands for the labelled
-    pairs that were judged: it is multiplied by their share, which is one where all of them were.
+    Each label has the weight 1 / pi whether its pair was judged or not. The part of the verdicts therefore stands for
+    the labelled pairs that were judged, and is multiplied by their share among all labelled pairs.
 
     Parameters
     ----------
@@ -120,22 +126,33 @@ def judge_correction(verdicts: Verdicts, rho: FloatArray, m: FloatArray) -> Judg
     rho : ndarray, shape (r,)
         P(judged | x) at the judged cells.
     m : ndarray, shape (r, C)
+        P(Y | x, verdict) at the judged cells.
     """
     share = float((verdicts.label >= 0).mean())
     return JudgeCorrection(verdicts.cells, share / rho, m, verdicts.label)
 
 
-def _loss(mu: MuSource, cells: Cells) -> float:
-    """Log-loss of the labels."""
+def _log_loss(mu: MuSource, cells: Cells) -> float:
+    """Return the out-of-fold log-loss of the labels."""
     return HeldOutLabels.by_cell(mu.at(cells), cells).log_loss
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FeatureMu:
-    """Boosters over rows [x, verdict, first, second], one per fold, asked about stacked rows.
+    """Boosters with the verdict among the features, one per fold.
 
-    All pairs of all contexts have a verdict, so that the judged cells of context i are rows i P to (i + 1) P, P pairs
-    per context.
+    The boosters' features are [x, verdict, first, second]. All P pairs of all contexts have a verdict, so that the
+    judged cells of context i are rows i P to (i + 1) P.
+
+    Attributes
+    ----------
+    boosters : tuple of Booster
+        The booster of each fold, trained on the other folds.
+    folds : Folds
+    data : PreferenceData
+    verdicts : Verdicts
+    n_jobs : int or None
+        Number of threads of a prediction; None for all cores.
     """
 
     boosters: tuple[lgb.Booster, ...]
@@ -145,54 +162,61 @@ class FeatureMu:
     n_jobs: int | None
 
     def chunks(self, size: int) -> Iterator[tuple[IntArray, FloatArray]]:
-        """Out-of-fold probabilities, fold by fold."""
+        """Yield contexts and their out-of-fold probabilities, fold by fold."""
         for part in self.parts(size):
             yield part.contexts, part.probabilities()
 
-    def parts(self, size: int, kept: NDArray[np.bool_] | None = None) -> Iterator[ContextPart]:
-        """Parts of equal size, fold by fold; no two contexts are equal."""
+    def parts(self, size: int, selected: NDArray[np.bool_] | None = None) -> Iterator[ContextPart]:
+        """Yield parts of equal size, fold by fold; no two contexts share their probabilities."""
         for held_out, booster in enumerate(self.boosters):
-            inside = self.folds.fold == held_out
-            here = np.flatnonzero(inside if kept is None else inside & kept)
-            for at in range(0, len(here), size):
-                contexts = here[at : at + size]
-                yield ContextPart(contexts, np.arange(len(contexts)), partial(self._table, booster, contexts), False)
+            in_fold = self.folds.fold == held_out
+            fold_contexts = np.flatnonzero(in_fold if selected is None else in_fold & selected)
+            for start in range(0, len(fold_contexts), size):
+                contexts = fold_contexts[start : start + size]
+                predict = partial(self._predict_contexts, booster, contexts)
+                yield ContextPart(contexts, np.arange(len(contexts)), predict, False)
 
     def average(self, x: FloatArray) -> FloatArray:
-        """Raise: there are no verdicts in other contexts."""
-        raise DataError("judge_as='features' needs verdicts on every pair, which new prompts do not have")
+        """Raise: new contexts have no verdicts."""
+        raise DataError(
+            "judge_as='features' predicts from the verdicts on every pair, and new prompts have no verdicts; use "
+            "judge_as='two-stage', whose probabilities need the prompt alone"
+        )
 
     def at(self, cells: Cells) -> FloatArray:
-        """Out-of-fold probabilities of cells, (m, C)."""
-        row, found = self._rows(cells.context, cells.first, cells.second), np.empty((len(cells), len(self.data.flip)))
+        """Return the out-of-fold probabilities of m cells, (m, C)."""
+        judged_cell = self._judged_cells(cells.context, cells.first, cells.second)
+        probabilities = np.empty((len(cells), len(self.data.flip)))
         for held_out, booster in enumerate(self.boosters):
-            here = np.flatnonzero(self.folds.fold[cells.context] == held_out)
-            found[here] = self._predicted(booster, row[here])
-        return found
+            in_fold = np.flatnonzero(self.folds.fold[cells.context] == held_out)
+            probabilities[in_fold] = self._predict_cells(booster, judged_cell[in_fold])
+        return probabilities
 
     def by_fold(self) -> MuByFold | None:
-        """None: verdicts differ between contexts."""
+        """Return None: verdicts differ between contexts."""
         return None
 
-    def _table(self, booster: lgb.Booster, contexts: IntArray) -> FloatArray:
+    def _predict_contexts(self, booster: lgb.Booster, contexts: IntArray) -> FloatArray:
+        """Return the probabilities of all pairs of b contexts, (b, K, K, C)."""
         data, cells = self.data, self.verdicts.cells
         n_pairs = len(cells) // data.n_contexts
         rows = (contexts[:, None] * n_pairs + np.arange(n_pairs)).reshape(-1)
         place = np.repeat(np.arange(len(contexts)), n_pairs)
         table = np.zeros((len(contexts), data.n_items, data.n_items, data.n_categories))
-        table[place, cells.first[rows], cells.second[rows]] = self._predicted(booster, rows)
+        table[place, cells.first[rows], cells.second[rows]] = self._predict_cells(booster, rows)
         return table if data.ordered else table + in_other_order(table)
 
-    def _rows(self, context: IntArray, first: IntArray, second: IntArray) -> IntArray:
-        """Judged cells of pairs, found among the sorted ones."""
-        n, cells = self.data.n_items, self.verdicts.cells
-        code = (cells.context * n + cells.first) * n + cells.second
-        return np.searchsorted(code, (context * n + first) * n + second)
+    def _judged_cells(self, context: IntArray, first: IntArray, second: IntArray) -> IntArray:
+        """Return the indices of ordered pairs among the judged cells, which are sorted."""
+        n_items, cells = self.data.n_items, self.verdicts.cells
+        code = (cells.context * n_items + cells.first) * n_items + cells.second
+        return np.searchsorted(code, (context * n_items + first) * n_items + second)
 
-    def _predicted(self, booster: lgb.Booster, rows: IntArray) -> FloatArray:
-        stacked = _stacked(self.data, self.verdicts, rows)
-        found = np.asarray(booster.predict(stacked, num_threads=self.n_jobs or 0))
-        return exchange_wins(found, self.verdicts.cells.flipped[rows])
+    def _predict_cells(self, booster: lgb.Booster, rows: IntArray) -> FloatArray:
+        """Return the probabilities of r judged cells, (r, C)."""
+        features = _booster_features(self.data, self.verdicts, rows)
+        probabilities = np.asarray(booster.predict(features, num_threads=self.n_jobs or 0))
+        return exchange_wins(probabilities, self.verdicts.cells.flipped[rows])
 
 
 def fit_with_features(
@@ -204,7 +228,20 @@ def fit_with_features(
     seeds: Sequence[np.random.SeedSequence],
     n_jobs: int | None,
 ) -> FeatureMu:
-    """One booster per fold, with the verdict among the features.
+    """Train one booster per fold, with the verdict among the features.
+
+    Parameters
+    ----------
+    data : PreferenceData
+    verdicts : Verdicts
+        Of all pairs in all contexts.
+    folds : Folds
+    tune : Tune
+        How hyperparameters are selected.
+    seeds : sequence of SeedSequence
+        One per fold.
+    n_jobs : int or None
+        Number of threads; None for all cores.
 
     Raises
     ------
@@ -215,7 +252,7 @@ def fit_with_features(
         n_pairs = data.n_contexts * data.n_items * (data.n_items - 1) // (1 if data.ordered else 2)
         raise JudgeError(
             f"judge_as='features' makes the verdict a feature of every pair, and {n_pairs - len(verdicts.cells):,} of "
-            f"{n_pairs:,} pairs have none; judge_as='two-stage' uses what there is"
+            f"{n_pairs:,} pairs have no verdict; use judge_as='two-stage', which needs verdicts on some pairs only"
         )
     boosters = []
     for held_out, seed in enumerate(seeds):
@@ -225,21 +262,33 @@ def fit_with_features(
     return FeatureMu(tuple(boosters), folds, data, verdicts, n_jobs)
 
 
-def _training_rows(data: PreferenceData, verdicts: Verdicts, folds: Folds, kept: NDArray[np.bool_]) -> TrainingRows:
-    """A row per category that was chosen in a labelled cell of the kept contexts, of the pair as shown."""
-    cells, inside = data.cells, ordered_cells(data, kept)
-    judged = verdicts.label[inside]
-    y = exchange_wins(cells.y[inside], verdicts.cells.flipped[judged])
+def _training_rows(
+    data: PreferenceData, verdicts: Verdicts, folds: Folds, in_training: NDArray[np.bool_]
+) -> TrainingRows:
+    """Return the training rows: one for each labelled cell and each category with votes, in the order shown.
+
+    Parameters
+    ----------
+    data : PreferenceData
+    verdicts : Verdicts
+    folds : Folds
+    in_training : ndarray of bool, shape (n,)
+        Contexts that the model is trained on.
+    """
+    cells, selected = data.cells, ordered_cells(data, in_training)
+    judged_cell = verdicts.label[selected]
+    y = exchange_wins(cells.y[selected], verdicts.cells.flipped[judged_cell])
     place, label = np.nonzero(y)
-    context = cells.context[inside[place]]
-    weight = y[place, label] * cells.n_votes[inside[place]]
-    return TrainingRows(_stacked(data, verdicts, judged[place]), label, weight, folds.unit[context])
+    context = cells.context[selected[place]]
+    weight = y[place, label] * cells.n_votes[selected[place]]
+    features = _booster_features(data, verdicts, judged_cell[place])
+    return TrainingRows(features, label, weight, folds.unit[context])
 
 
-def _stacked(data: PreferenceData, verdicts: Verdicts, rows: IntArray) -> FloatArray:
-    """Rows [x, verdict, first, second] of judged cells as shown."""
+def _booster_features(data: PreferenceData, verdicts: Verdicts, rows: IntArray) -> FloatArray:
+    """Return the features [x, verdict, first, second] of judged cells, with the models in the order shown."""
     cells = verdicts.cells
-    turned = cells.flipped[rows]
-    first = np.where(turned, cells.second[rows], cells.first[rows])
-    second = np.where(turned, cells.first[rows], cells.second[rows])
+    flipped = cells.flipped[rows]
+    first = np.where(flipped, cells.second[rows], cells.first[rows])
+    second = np.where(flipped, cells.first[rows], cells.second[rows])
     return np.hstack([data.x[cells.context[rows]], verdicts.features[rows], first[:, None], second[:, None]])

@@ -1,4 +1,4 @@
-"""First stages as the one-step estimator takes them, and the population whose mean it estimates."""
+"""Arguments of the one-step estimator: the first stages, and the population whose mean scores it estimates."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from .cross_fitting import MuSource
 
 @dataclass(frozen=True, slots=True, eq=False)
 class JudgeCorrection:
-    """What a judge's verdicts add to the correction: weight (m - mu) at the judged cells.
+    """The part of the correction that comes from a judge's verdicts: weight (m - mu) at the judged cells.
 
     Attributes
     ----------
     cells : Cells
         The r judged cells.
     weight : ndarray, shape (r,)
-        1 / rho, rho = P(the pair is judged | x), times the share of labelled pairs that were judged.
+        1 / rho, where rho = P(the pair is judged | x), times the share of labelled pairs that were judged.
     m : ndarray, shape (r, C)
         Probabilities of the labels given x and the verdict, out of fold.
     label : ndarray of int, shape (m,)
-        Judged cell of every labelled cell, -1 where it was not judged.
+        Index of every labelled cell among the judged cells; -1 for labelled cells that were not judged.
     """
 
     cells: Cells
@@ -34,7 +34,7 @@ class JudgeCorrection:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class NuisanceEstimates:
-    """Estimates of the nuisances that a one-step estimate is made from.
+    """Estimates of the nuisances: mu and the propensities of labels and verdicts.
 
     Attributes
     ----------
@@ -43,10 +43,11 @@ class NuisanceEstimates:
     propensity : ndarray, shape (m,)
         pi at the labelled cells.
     floor : float
-        Categories of mu below it are clipped for functionals with a logit or a division, and rows renormalised. The
-        clipped mu is used everywhere: in F, in its derivative and in the residual.
+        Smallest probability. For functionals with a logit or a division, mu is clipped at the floor and renormalised;
+        the clipped mu then enters the functional, its derivative and the residual.
     judge : JudgeCorrection or None
-        Verdicts: the correction is along G / rho (m - mu) + S / pi (Y - m), with m = mu where nobody judged.
+        With a judge the correction is taken along G / rho (m - mu) + S / pi (Y - m), where G says whether the pair was
+        judged, and m = mu for pairs that were not judged.
     """
 
     mu: MuSource
@@ -64,20 +65,20 @@ class TargetPopulation:
     weight : ndarray, shape (n,), or None
         Weights in the target population, with mean one; None where every context counts one.
     sample : ndarray of int, shape (s,), or None
-        Contexts that F(mu) is averaged over; None for all. Corrections are those of all contexts.
+        Contexts over which F(mu) is averaged; None for all. The corrections are those of all contexts in either case.
     """
 
     weight: FloatArray | None = None
     sample: IntArray | None = None
 
     def weights(self, n_contexts: int) -> FloatArray:
-        """Weight of each context, (n,)."""
+        """Return the weight of each context, (n,)."""
         return np.ones(n_contexts) if self.weight is None else self.weight
 
     def sample_weights(self, n_contexts: int) -> FloatArray | None:
-        """n / s for the s contexts of the sample and zero for the others, (n,); None without a sample."""
+        """Return n / s for the s contexts of the sample and zero for all others, (n,); None without a sample."""
         if self.sample is None:
             return None
-        shares = np.zeros(n_contexts)
-        shares[self.sample] = n_contexts / len(self.sample)
-        return shares
+        weights = np.zeros(n_contexts)
+        weights[self.sample] = n_contexts / len(self.sample)
+        return weights

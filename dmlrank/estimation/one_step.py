@@ -1,4 +1,4 @@
-"""The one-step estimator: F(mu) and its correction, from first stages to estimates with their influence."""
+"""The one-step estimator: from the first stages to debiased estimates and their influence values."""
 
 from __future__ import annotations
 
@@ -24,28 +24,32 @@ def one_step(
 ) -> OneStepResult:
     """Estimate functionals of mu by one step from the first stages [P eq:debiased_estimator].
 
-    Where identical contexts come in groups that give the same estimates, one context of each group is evaluated.
+    Where all contexts of a group of identical contexts have the same influence value, one context of each group is
+    evaluated (:mod:`dmlrank.estimation.influence_by_group`); otherwise every context is
+    (:mod:`dmlrank.estimation.influence_by_context`).
 
     Parameters
     ----------
     estimands : Estimands
+        Functionals of mu that are estimated together.
     data : PreferenceData
     nuisances : NuisanceEstimates
         Estimates of mu and of the propensities of labels and verdicts.
     blocks : InfluenceBlocks
-        In what blocks the correction is kept.
+        The blocks for which corrections are stored: contexts, or annotators on contexts.
     population : TargetPopulation
-        Whose mean is estimated: by default all contexts, with equal weights.
+        The contexts whose mean scores are estimated: by default all contexts, with equal weights.
     n_jobs : int, optional
-        Threads; all cores when None. The numbers do not depend on it.
+        Number of threads; None for all cores. The estimates do not depend on it.
     chunk : int
-        Numbers of mu that are held at a time, in every thread.
+        Number of entries of mu in memory at a time, in every thread.
 
     Notes
     -----
-    The correction sum_jk S/pi J_jk (Y - mu_jk) is the directional derivative along delta_jk = S/pi (Y - mu_jk), so no
-    Jacobian is ever built. Where order does not matter, the residuals of both orders of a pair add up and stand flipped
-    at the other order, and pi is the expected number of labelled orders.
+    The correction sum_jk S/pi J_jk (Y - mu_jk) is the directional derivative of F along delta_jk = S/pi (Y - mu_jk), so
+    that no Jacobian is computed. Where display order does not matter, the residuals of both orders of a pair are added
+    up, and the sum stands at both orders, with the wins exchanged at the other one; pi is then the expected number of
+    labelled orders of the pair.
     """
     if groups_suffice(estimands, data, nuisances, blocks, population):
         return evaluate_groups(estimands, data, nuisances, blocks, population)

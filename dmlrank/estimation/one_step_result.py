@@ -1,4 +1,4 @@
-"""The estimands of a one-step estimate and what it finds, both by name."""
+"""The estimands of the one-step estimator, and its result for each of them."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ class Estimands:
     Attributes
     ----------
     target : Score or LabelScore
-        What the fit is about.
+        The functional that the user fits.
     win_share : Score or None
-        The share of comparisons that each item wins.
+        The share of comparisons that each model wins.
     position_effect : Score or None
-        How much being shown first helps.
+        The position effect: how much a model gains from being shown first.
     projection : Score or None
-        The projection on Bradley-Terry scores, where the target assumes that model.
+        The projection on Bradley-Terry scores, where the target assumes the Bradley-Terry model.
     """
 
     target: Score | LabelScore
@@ -37,26 +37,27 @@ class Estimands:
     projection: Score | None = None
 
     def scores(self) -> dict[EstimandName, Score | LabelScore]:
-        """Those that are asked for, by name; the target comes first."""
+        """Return the functionals that are not None by name; the target comes first."""
         scores = {name: getattr(self, name) for name in _NAMES}
         return {name: score for name, score in scores.items() if score is not None}
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class OneStepResult:
-    """What the one-step estimator finds.
+    """Result of the one-step estimator.
 
     Attributes
     ----------
     target, win_share, position_effect, projection : InfluenceFunction or None
-        Estimate and influence of each estimand; None for those that were not asked for.
+        Estimate and influence of each estimand; None for estimands that were not estimated.
     cell_mu : ndarray, shape (m, C)
         Out-of-fold probabilities at the labelled cells, not clipped.
     n_floored : int
-        Entries of mu (context, ordered pair, category) below the floor, pairs off the graph included.
+        Number of entries of mu (context, ordered pair, category) below the floor; pairs that are not edges count too.
     n_entries : int
-        Entries looked at; zero where no estimand needs a floor.
+        Number of entries of mu in all; zero where no estimand needs a floor.
     labels : HeldOutLabels
+        The labels beside their out-of-fold probabilities.
     """
 
     target: InfluenceFunction
@@ -69,21 +70,21 @@ class OneStepResult:
     labels: HeldOutLabels
 
     def influence(self, name: EstimandName) -> InfluenceFunction:
-        """That of an estimand that was asked for.
+        """Return the influence function of one estimand.
 
         Raises
         ------
         LookupError
-            If it was not.
+            If the estimand was not estimated.
         """
-        found: InfluenceFunction | None = getattr(self, name)
-        if found is None:
+        influence: InfluenceFunction | None = getattr(self, name)
+        if influence is None:
             raise LookupError(f"{name} is not among the estimands of this one-step estimate")
-        return found
+        return influence
 
 
 def name_influences(
     estimands: Estimands, influences: Sequence[InfluenceFunction]
 ) -> dict[EstimandName, InfluenceFunction]:
-    """Influences in the order of :meth:`Estimands.scores`, under their names."""
+    """Name influence functions that are in the order of :meth:`Estimands.scores`."""
     return dict(zip(estimands.scores(), influences, strict=True))

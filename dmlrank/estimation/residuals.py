@@ -1,4 +1,4 @@
-"""Inverse-propensity-weighted residuals of votes and verdicts, which the correction is the derivative along."""
+"""Residuals of votes and verdicts, weighted by inverse propensities, along which F is differentiated."""
 
 from __future__ import annotations
 
@@ -16,21 +16,24 @@ from .variance_correction import label_spread, pair_variance_scale
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Residuals:
-    """Residuals weight (target - expected), each at one pair of one context, (e,), sorted by context.
+    """Residuals, weight times (target - expected value), of e votes and verdicts, sorted by context.
 
-    The target of a block's votes on a cell is their mean label, that of a verdict is m. Expected is mu, or m for votes
-    where the pair was judged.
+    The target of a block's votes on a cell is their mean label; the target of a verdict is m = P(Y | x, verdict). The
+    expected value is mu, or m for votes on a pair with a verdict.
 
     Attributes
     ----------
     context, block, first, second : ndarray of int, shape (e,)
+        Context, influence block and ordered pair of each residual.
     weight : ndarray, shape (e,)
-        1 / pi times the block's share of the cell's votes, or the verdict's weight.
+        1 / pi times the block's share of the cell's votes, or the weight of the verdict.
     target, target_clipped : ndarray, shape (e, C)
-        As it is, and for scores that need a floor.
+        Target, as it is and for scores that need a floor.
     mu, mu_clipped : ndarray, shape (e, C)
-    given, given_clipped : ndarray, shape (e, C), or None
-        m where it is expected, NaN where mu is; None without a judge.
+        mu, as it is and clipped at the floor.
+    m, m_clipped : ndarray, shape (e, C), or None
+        m, as it is and clipped at the floor, for votes on pairs with a verdict; NaN for all other residuals. None
+        without a judge.
     """
 
     context: IntArray
@@ -42,14 +45,23 @@ class Residuals:
     target_clipped: FloatArray
     mu: FloatArray
     mu_clipped: FloatArray
-    given: FloatArray | None = None
-    given_clipped: FloatArray | None = None
+    m: FloatArray | None = None
+    m_clipped: FloatArray | None = None
 
     @classmethod
     def of(
         cls, data: PreferenceData, nuisances: NuisanceEstimates, blocks: InfluenceBlocks, cell_mu: FloatArray
     ) -> Residuals:
-        """Those of all votes, and of the verdicts where there are some; ``cell_mu``, (m, C), is at labelled cells."""
+        """Compute the residuals of all votes, and of the verdicts if there is a judge.
+
+        Parameters
+        ----------
+        data : PreferenceData
+        nuisances : NuisanceEstimates
+        blocks : InfluenceBlocks
+        cell_mu : ndarray, shape (m, C)
+            mu at the labelled cells.
+        """
         cell, cells, mu = blocks.entry_cell, data.cells, cell_mu[blocks.entry_cell]
         votes = cls(
             context=cells.context[cell],
@@ -64,48 +76,59 @@ class Residuals:
         )
         if nuisances.judge is None:
             return votes
-        return votes._with_verdicts(nuisances, nuisances.judge, cell, blocks.own)
+        return votes._with_verdicts(nuisances, nuisances.judge, cell, blocks.context_block)
 
     def _with_verdicts(
-        self, nuisances: NuisanceEstimates, judge: JudgeCorrection, cell: IntArray, block: IntArray
+        self, nuisances: NuisanceEstimates, judge: JudgeCorrection, vote_cell: IntArray, context_block: IntArray
     ) -> Residuals:
-        """Votes on the given cells and verdicts, sorted by context; verdicts are in the ``block`` of their context."""
+        """Add the residuals of the verdicts, and expect m instead of mu for votes on pairs with a verdict.
+
+        Parameters
+        ----------
+        nuisances : NuisanceEstimates
+        judge : JudgeCorrection
+        vote_cell : ndarray of int, shape (e,)
+            Labelled cell of each of these residuals.
+        context_block : ndarray of int, shape (n,)
+            Block of each context that its verdicts belong to.
+        """
         m, m_clipped, verdicts = judge.m, clip_and_renormalise(judge.m, nuisances.floor), judge.cells
-        seen, unknown = (judge.label[cell] >= 0)[:, None], np.full(judge.m.shape, np.nan)
-        order = np.argsort(np.concatenate([self.context, verdicts.context]), kind="stable")
+        judged_cell = judge.label[vote_cell]
+        has_verdict, not_a_vote = (judged_cell >= 0)[:, None], np.full(judge.m.shape, np.nan)
+        by_context = np.argsort(np.concatenate([self.context, verdicts.context]), kind="stable")
 
-        def joined(votes: FloatArray, added: FloatArray) -> FloatArray:
-            return np.concatenate([votes, added])[order]
+        def join(of_votes: FloatArray, of_verdicts: FloatArray) -> FloatArray:
+            return np.concatenate([of_votes, of_verdicts])[by_context]
 
-        def indices(votes: IntArray, added: IntArray) -> IntArray:
-            return np.concatenate([votes, added])[order]
+        def join_indices(of_votes: IntArray, of_verdicts: IntArray) -> IntArray:
+            return np.concatenate([of_votes, of_verdicts])[by_context]
 
-        mu = joined(self.mu, nuisances.mu.at(verdicts))
+        mu = join(self.mu, nuisances.mu.at(verdicts))
         return Residuals(
-            context=indices(self.context, verdicts.context),
-            block=indices(self.block, block[verdicts.context]),
-            first=indices(self.first, verdicts.first),
-            second=indices(self.second, verdicts.second),
-            weight=joined(self.weight, judge.weight),
-            target=joined(self.target, m),
-            # A verdict that tells nothing is m = mu, clipped or not.
-            target_clipped=joined(self.target, m_clipped),
+            context=join_indices(self.context, verdicts.context),
+            block=join_indices(self.block, context_block[verdicts.context]),
+            first=join_indices(self.first, verdicts.first),
+            second=join_indices(self.second, verdicts.second),
+            weight=join(self.weight, judge.weight),
+            target=join(self.target, m),
+            # A verdict without information about the label is m = mu, clipped or not: its residual is zero.
+            target_clipped=join(self.target, m_clipped),
             mu=mu,
             mu_clipped=clip_and_renormalise(mu, nuisances.floor),
-            given=joined(np.where(seen, m[judge.label[cell]], np.nan), unknown),
-            given_clipped=joined(np.where(seen, m_clipped[judge.label[cell]], np.nan), unknown),
+            m=join(np.where(has_verdict, m[judged_cell], np.nan), not_a_vote),
+            m_clipped=join(np.where(has_verdict, m_clipped[judged_cell], np.nan), not_a_vote),
         )
 
     def mu_for(self, clipped: bool) -> FloatArray:
-        """mu, (e, C), clipped at the floor or not."""
+        """Return mu, (e, C), clipped at the floor or not."""
         return self.mu_clipped if clipped else self.mu
 
     def weighted(self, rows: IntArray | slice, clipped: bool) -> FloatArray:
-        """Weight (target - expected) of some rows, (r, C), with probabilities clipped at the floor or not."""
+        """Return the weighted residuals of r rows, (r, C), with probabilities clipped at the floor or not."""
         expected = self.mu_for(clipped)[rows]
-        known = self.given_clipped if clipped else self.given
-        if known is not None:
-            expected = np.where(np.isnan(known[rows]), expected, known[rows])
+        m = self.m_clipped if clipped else self.m
+        if m is not None:
+            expected = np.where(np.isnan(m[rows]), expected, m[rows])
         target = self.target_clipped if clipped else self.target
         return np.asarray(self.weight[rows, None] * (target[rows] - expected))
 
@@ -113,21 +136,34 @@ class Residuals:
 def variance_scale_by_pair(
     mu: FloatArray, data: PreferenceData, propensity: FloatArray, judge: JudgeCorrection | None
 ) -> FloatArray:
-    """:func:`pair_variance_scale` of the labels, with a judge around m, and that of m itself added, (K, K)."""
+    """Return the factor of a label's variance in the second moment of the correction, for each ordered pair, (K, K).
+
+    Without a judge this is :func:`pair_variance_scale`. With a judge the residuals of the labels are taken around m,
+    and the variance of m around mu is added with the weights of the verdicts.
+
+    Parameters
+    ----------
+    mu : ndarray, shape (m, C)
+        mu at the labelled cells.
+    data : PreferenceData
+    propensity : ndarray, shape (m,)
+        pi at the labelled cells.
+    judge : JudgeCorrection or None
+    """
     labels = HeldOutLabels.by_cell(mu, data.cells)
     if judge is None:
         return pair_variance_scale(labels, propensity, data)
-    given = mu.copy()
-    seen = judge.label >= 0
-    given[seen] = judge.m[judge.label[seen]]
-    around = label_spread(labels, given)
-    explained = max(label_spread(labels) - around, 0.0)
-    known = explained * _mean_square_weight(judge.cells, judge.weight, data) * (1 if data.ordered else 4)
-    return pair_variance_scale(labels, propensity, data, spread=around) + known
+    expected = mu.copy()
+    has_verdict = judge.label >= 0
+    expected[has_verdict] = judge.m[judge.label[has_verdict]]
+    spread_around_m = label_spread(labels, expected)
+    explained = max(label_spread(labels) - spread_around_m, 0.0)
+    from_verdicts = explained * _mean_square_weight(judge.cells, judge.weight, data) * (1 if data.ordered else 4)
+    return pair_variance_scale(labels, propensity, data, spread=spread_around_m) + from_verdicts
 
 
 def _mean_square_weight(cells: Cells, weight: FloatArray, data: PreferenceData) -> FloatArray:
-    """Squared weights of cells by pair, (K, K), as a mean over contexts."""
+    """Average the squared weights of cells over all contexts, for each ordered pair, (K, K)."""
     pair = cells.first * data.n_items + cells.second
     mean = np.bincount(pair, weights=weight**2, minlength=data.n_items**2) / data.n_contexts
     return mean.reshape(data.n_items, data.n_items)

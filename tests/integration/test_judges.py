@@ -144,7 +144,7 @@ def test_a_verdict_on_every_pair_of_every_prompt():
     features = result.update(judge_as="features")
     assert features.estimates.description.learner == "lightgbm, with verdicts"
     assert ((features.params - truth).abs() < 5 * features.bse).all()
-    with pytest.raises(dr.DmlrankError, match="which new prompts do not have"):
+    with pytest.raises(dr.DmlrankError, match="new prompts have no verdicts"):
         features.predict(pd.DataFrame({"x0": [0.5], "x1": [0.5]}))
 
 

@@ -7,12 +7,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-import dmlrank as dr
 from dmlrank.data.graph import Graph
 from dmlrank.data.preferences import gather_cells
 from dmlrank.estimation.cross_fitting import CrossFittedMu, SuppliedMu
 from dmlrank.estimation.diagnostics import calibration_slope, effective_contexts, log_spread
-from dmlrank.estimation.identical_contexts import _ranked, find_identical_contexts
+from dmlrank.estimation.identical_contexts import find_identical_contexts
 from dmlrank.estimation.influence import Influence
 from dmlrank.estimation.influence_blocks import blocks_by_context, blocks_by_group
 from dmlrank.estimation.influence_by_context import CHUNK, evaluate_contexts
@@ -20,7 +19,6 @@ from dmlrank.estimation.influence_by_group import GroupedInfluence, evaluate_gro
 from dmlrank.estimation.nuisance_estimates import NuisanceEstimates, TargetPopulation
 from dmlrank.estimation.one_step import one_step
 from dmlrank.estimation.one_step_result import Estimands
-from dmlrank.exceptions import NoIntervalError
 from dmlrank.functionals import Borda, BradleyTerry, CategoryWeights, RankCentrality
 from dmlrank.functionals.position_effect import PositionEffect
 from dmlrank.inference.covariance import one_way, robust
@@ -200,15 +198,21 @@ def test_contexts_are_alike_where_fold_pair_and_label_are(make_data):
     assert groups.cells.n_votes.sum() == n
 
 
-def test_numbers_far_apart_are_ranked_without_a_table():
-    number = np.random.default_rng(3).integers(10**9, size=200) // 10**7
-    place, example = _ranked(number, 10**9)
-    expected, inverse = np.unique(number, return_inverse=True)
-    np.testing.assert_array_equal(place, inverse)
-    np.testing.assert_array_equal(number[example], expected)
-    shorter = _ranked(number, 100)
-    np.testing.assert_array_equal(shorter[0], inverse)
-    np.testing.assert_array_equal(number[shorter[1]], expected)
+@pytest.mark.parametrize("n_items", [3, 2000], ids=["few possible labels", "many more possible labels than contexts"])
+def test_groups_do_not_depend_on_how_many_labels_are_possible(make_data, n_items):
+    """Labels of three models that lie far apart among the codes of 2,000 models are the same groups."""
+    rng = np.random.default_rng(3)
+    n = 200
+    position = rng.integers(3, size=n)
+    opponent = (position + rng.integers(1, 3, size=n)) % 3
+    item = np.array([0, n_items // 2, n_items - 1])
+    label, fold = rng.integers(C, size=n), rng.integers(2, size=n)
+    data = make_data(np.arange(n), item[position], item[opponent], label, n_items=n_items, n_categories=C)
+    groups = find_identical_contexts(data, fold)
+    _, expected = np.unique(np.stack([fold, position, opponent, label]), axis=1, return_inverse=True)
+    np.testing.assert_array_equal(groups.group, expected.reshape(-1))
+    np.testing.assert_array_equal(groups.cells.y[groups.row], data.cells.y)
+    np.testing.assert_array_equal(groups.cells.first[groups.row], data.cells.first)
 
 
 def test_propensities_that_vary_within_a_group_are_noticed(make_data, draw_mu):
@@ -262,92 +266,3 @@ def test_a_walk_knows_its_derivative_along_single_pairs(draw_mu):
             score = RankCentrality(weights, Graph(edges), walk=walk)
             along = score.derivative(np.broadcast_to(mu, whole.shape), whole)
             np.testing.assert_allclose(score.derivative_along(mu, delta, first, second), along, atol=1e-13)
-
-
-FITS = {
-    "plain": {},
-    "display order ignored": {"position_bias": False},
-    "weights": {"weights": "weight"},
-    "clusters": {"cov_type": "cluster", "cov_kwds": {"groups": "topic"}},
-    "two clusterings": {"cov_type": "cluster", "cov_kwds": {"groups": ["topic", "hour"]}},
-    "fixed prompts": {"prompts": "fixed"},
-    "repeated": {"n_rep": 2},
-    "plug-in": {"estimator": "plugin"},
-    "floor": {"floor": 0.1},
-}
-
-
-@pytest.fixture(scope="module")
-def battles():
-    rng = np.random.default_rng(6)
-    frame = dr.datasets.simulate_arena(n=1500, rng=6)
-    frame = frame[
-        frame["model_a"].isin(frame["model_a"].unique()[:4]) & frame["model_b"].isin(frame["model_a"].unique()[:4])
-    ]
-    frame = frame.reset_index(drop=True)
-    frame.loc[frame.index[::19], "winner"] = None
-    n = len(frame)
-    return frame.assign(weight=rng.uniform(0.5, 2, n), topic=rng.integers(40, size=n), hour=rng.integers(35, size=n))
-
-
-@pytest.mark.usefixtures("ignore_warnings")
-@pytest.mark.parametrize("functional", ["borda", "bt", "rank_centrality"])
-@pytest.mark.parametrize("options", FITS.values(), ids=FITS)
-def test_a_fit_by_groups_is_the_fit_of_all_contexts(battles, monkeypatch, functional, options):
-    fits = []
-    for allowed in (True, False):
-        if not allowed:
-            monkeypatch.setattr(CrossFittedMu, "by_fold", lambda self: None)
-        given = {"functional": functional, "min_labels": 1, "rng": 0, "n_jobs": 1} | options
-        fits.append(dr.dml_rank("winner ~ 1 | model_a + model_b", battles, **given))
-    one, other = fits
-    forms = [type(fit.steps.repetitions[0].one_step_result.target) for fit in fits]
-    assert forms == [GroupedInfluence, Influence]
-    np.testing.assert_allclose(one.params, other.params, rtol=0, atol=1e-12)
-    # The finite differences of the variance_correction magnify rounding.
-    close = {"borda": 1e-12, "bt": 1e-10, "rank_centrality": 1e-6}[functional]
-    covariance = other.cov_params().to_numpy()
-    np.testing.assert_allclose(one.cov_params(), covariance, rtol=0, atol=close * np.abs(covariance).max())
-    if one.estimator == "plugin":
-        # Plug-in estimates have a covariance and claim no interval.
-        for fit in fits:
-            with pytest.raises(NoIntervalError):
-                fit.conf_int()
-    else:
-        np.testing.assert_allclose(one.conf_int(), other.conf_int(), rtol=0, atol=close)
-    np.testing.assert_allclose(one.influence, other.influence, rtol=1e-12, atol=1e-11)
-    np.testing.assert_allclose(one.predict(), other.predict(), rtol=1e-12)
-    np.testing.assert_allclose(one.estimates.shares, other.estimates.shares, rtol=1e-12)
-    first, second = one.diagnostics, other.diagnostics
-    for name in first.__dataclass_fields__:
-        if isinstance(getattr(first, name), float):
-            assert getattr(first, name) == pytest.approx(getattr(second, name), rel=1e-6, abs=1e-9, nan_ok=True), name
-        else:
-            assert getattr(first, name) == getattr(second, name), name
-    frames = [fit.augment() for fit in fits]
-    numbers = frames[0].select_dtypes("number").columns
-    np.testing.assert_allclose(frames[0][numbers], frames[1][numbers], rtol=1e-12, atol=1e-11)
-
-
-@pytest.mark.usefixtures("ignore_warnings")
-def test_results_by_group_are_compared_grouped_and_bootstrapped(battles, monkeypatch):
-    answers = []
-    for allowed in (True, False):
-        if not allowed:
-            monkeypatch.setattr(CrossFittedMu, "by_fold", lambda self: None)
-        given = {"min_labels": 1, "rng": 0, "n_jobs": 1}
-        borda = dr.dml_rank("winner ~ 1 | model_a + model_b", battles, **given)
-        bt = borda.update(functional="bt")
-        assert isinstance(borda.steps.influence, GroupedInfluence) == allowed
-        joint = dr.compare(borda, borda.update(category_weights="paper"))
-        answers.append(
-            [
-                bt.conf_int(bootstrap="rademacher").to_numpy(),
-                joint.cov_params().to_numpy(),
-                np.array([bt.win_probability(*bt.models[:2]).estimate]),
-                bt.update(estimator="plugin").params.to_numpy(),
-            ]
-        )
-    # The correction for a shrunken mu is a finite difference, which magnifies rounding.
-    for one, other in zip(*answers, strict=True):
-        np.testing.assert_allclose(one, other, rtol=0, atol=2e-8)

@@ -1,0 +1,117 @@
+"""Whole fits whose estimates come from groups of identical contexts, against fits that evaluate every context.
+
+Without features mu is the same in all contexts of a fold, and a fit evaluates one context of each group. A feature that
+the learner ignores leaves mu as it is, but the fit evaluates every context: the numbers must be the same.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import dmlrank as dr
+from dmlrank.estimation.influence import Influence
+from dmlrank.estimation.influence_by_group import GroupedInfluence
+from dmlrank.exceptions import NoIntervalError
+from dmlrank.nuisance.outcome_model.without_features import shrunken_frequencies
+
+N_MODELS = 4
+
+FITS = {
+    "plain": {},
+    "display order ignored": {"position_bias": False},
+    "weights": {"weights": "weight"},
+    "clusters": {"cov_type": "cluster", "cov_kwds": {"groups": "topic"}},
+    "two clusterings": {"cov_type": "cluster", "cov_kwds": {"groups": ["topic", "hour"]}},
+    "fixed prompts": {"prompts": "fixed"},
+    "repeated": {"n_rep": 2},
+    "plug-in": {"estimator": "plugin"},
+    "floor": {"floor": 0.1},
+}
+
+
+@pytest.fixture(scope="module")
+def battles():
+    rng = np.random.default_rng(6)
+    frame = dr.datasets.simulate_arena(n=1500, rng=6)
+    models = frame["model_a"].unique()[:N_MODELS]
+    frame = frame[frame["model_a"].isin(models) & frame["model_b"].isin(models)]
+    frame = frame.reset_index(drop=True)
+    frame.loc[frame.index[::19], "winner"] = None
+    n = len(frame)
+    return frame.assign(weight=rng.uniform(0.5, 2, n), topic=rng.integers(40, size=n), hour=rng.integers(35, size=n))
+
+
+def learner_without_features(vote_weight):
+    """Make a learner that predicts what a fit without features predicts: from the votes on the pairs alone."""
+
+    def learn(features, labels, weights, rng):
+        first, second = features[:, -2:].astype(int).T
+        counts = np.zeros((N_MODELS, N_MODELS, 4))
+        np.add.at(counts, (first, second, labels.astype(int)), weights / vote_weight)
+        table = shrunken_frequencies(counts)
+        return lambda rows: table[rows[:, -2].astype(int), rows[:, -1].astype(int)]
+
+    return learn
+
+
+def fits_by_group_and_by_context(battles, **options):
+    """The same fit without features, and with a feature that the learner ignores."""
+    # Where display order is ignored, a vote is a row of weight one half in each order.
+    learner = learner_without_features(vote_weight=1.0 if options.get("position_bias", True) else 0.5)
+    given = {"learner": learner, "propensity": "marginal", "min_labels": 1, "rng": 0, "n_jobs": 1} | options
+    return [dr.dml_rank(f"winner ~ {x} | model_a + model_b", battles, **given) for x in ("1", "length")]
+
+
+@pytest.mark.usefixtures("ignore_warnings")
+@pytest.mark.parametrize("functional", ["borda", "bt", "rank_centrality"])
+@pytest.mark.parametrize("options", FITS.values(), ids=FITS)
+def test_a_fit_by_groups_is_the_fit_of_all_contexts(battles, functional, options):
+    by_group, by_context = fits_by_group_and_by_context(battles, functional=functional, **options)
+    forms = [type(fit.steps.repetitions[0].one_step_result.target) for fit in (by_group, by_context)]
+    assert forms == [GroupedInfluence, Influence]
+    np.testing.assert_allclose(by_group.params, by_context.params, rtol=0, atol=1e-12)
+    # The finite differences of the variance correction magnify rounding.
+    close = {"borda": 1e-12, "bt": 1e-10, "rank_centrality": 1e-6}[functional]
+    covariance = by_context.cov_params().to_numpy()
+    np.testing.assert_allclose(by_group.cov_params(), covariance, rtol=0, atol=close * np.abs(covariance).max())
+    if by_group.estimator == "plugin":
+        # Plug-in estimates have a covariance and claim no interval.
+        for fit in (by_group, by_context):
+            with pytest.raises(NoIntervalError):
+                fit.conf_int()
+    else:
+        np.testing.assert_allclose(by_group.conf_int(), by_context.conf_int(), rtol=0, atol=close)
+    np.testing.assert_allclose(by_group.influence, by_context.influence, rtol=1e-12, atol=1e-11)
+    np.testing.assert_allclose(by_group.predict(), by_context.predict(), rtol=1e-12)
+    np.testing.assert_allclose(by_group.estimates.shares, by_context.estimates.shares, rtol=1e-12)
+    first, second = by_group.diagnostics, by_context.diagnostics
+    for name in first.__dataclass_fields__:
+        if isinstance(getattr(first, name), float):
+            assert getattr(first, name) == pytest.approx(getattr(second, name), rel=1e-6, abs=1e-9, nan_ok=True), name
+        else:
+            assert getattr(first, name) == getattr(second, name), name
+    frames = [fit.augment() for fit in (by_group, by_context)]
+    numbers = frames[0].select_dtypes("number").columns
+    np.testing.assert_allclose(frames[0][numbers], frames[1][numbers], rtol=1e-12, atol=1e-11)
+
+
+@pytest.mark.usefixtures("ignore_warnings")
+def test_results_by_group_are_compared_grouped_and_bootstrapped(battles):
+    by_fit = []
+    for borda in fits_by_group_and_by_context(battles):
+        bt = borda.update(functional="bt")
+        joint = dr.compare(borda, borda.update(category_weights="paper"))
+        by_fit.append(
+            [
+                bt.conf_int(bootstrap="rademacher").to_numpy(),
+                joint.cov_params().to_numpy(),
+                np.array([bt.win_probability(*bt.models[:2]).estimate]),
+                bt.update(estimator="plugin").params.to_numpy(),
+                bt.steps.influence,
+            ]
+        )
+    assert [type(numbers.pop()) for numbers in by_fit] == [GroupedInfluence, Influence]
+    # The correction for a shrunken mu is a finite difference, which magnifies rounding.
+    for of_groups, of_contexts in zip(*by_fit, strict=True):
+        np.testing.assert_allclose(of_groups, of_contexts, rtol=0, atol=2e-8)
