@@ -383,8 +383,7 @@ OPTION_TABLE: tuple[Option, ...] = (
         5,
         checker=at_least(2),
         used_by=_WITH_FIRST_STAGES,
-        described_as="n_folds",
-        argument=Argument(None, "N", int),
+        argument=Argument("folds of the cross-fitting (default 5)", "N", int),
     ),
     Option(
         "n_rep",
@@ -509,7 +508,12 @@ OPTION_TABLE: tuple[Option, ...] = (
         argument=Argument("one minus the confidence level (default 0.05)", "A", float),
     ),
     Option(
-        "rng", None, normaliser=resolve_seed, field="seed", described_as="seed", argument=Argument(None, "SEED", int)
+        "rng",
+        None,
+        normaliser=resolve_seed,
+        field="seed",
+        described_as="seed",
+        argument=Argument("seed of all draws (default: drawn and printed)", "SEED", int),
     ),
     Option(
         "n_jobs", None, checker=at_least(1, or_none=True), argument=Argument("threads (default: all cores)", "N", int)

@@ -1,1 +1,1 @@
-"""The steps of a fit."""
+"""The fit: the steps of an estimation in order, their cache, and the estimates that a result keeps."""

@@ -16,64 +16,94 @@ from ..options import Options
 from .cache import Cache
 from .display_order import OrderChoice
 from .estimand import Setup, comparison_graph, restrict_items, set_up_likelihood
-from .fit_covariance import clustered
+from .fit_covariance import clustered_covariance
 from .inputs import dropped_items, influence_blocks, warn_of_dependence
 from .label_errors import likelihood_uniform_pairs, warn_of_uniform_pairs
 from .state import FitSteps, Source
 from .votes_used import warn_of_votes_left_out
 
 
-def maximum_likelihood(read: PreferenceData, o: Options, source: Source, cache: Cache) -> FitSteps:
-    """The steps of a fit without first stages; those of an earlier fit stay in the cache for the way back."""
-    own = cache.slot("bt_mle")
-    words = "votes" if isinstance(o.graph, str) else o.graph
-    data = own.call(restrict_items, read, words, 1, o.component, o.min_comparisons)
-    graph = own.call(comparison_graph, data, words, 1)
-    setup = own.call(set_up_likelihood, data, graph, o.category_weights)
-    own.call(warn_of_votes_left_out, data, graph, words, 1, OrderChoice(False))
-    clusters = own.call(read_clusters, data, o.groups, o.context)
-    own.call(warn_of_dependence, data, clusters, o.context)
-    blocks, annotator = own.call(influence_blocks, data, clusters)
-    fitted = own.call(maximise, data, setup)
-    influence = own.call(scores_influence, data, setup, fitted, blocks)
-    uniform = own.call(likelihood_uniform_pairs, data, setup, fitted, clusters)
-    hidden = own.call(hidden_scores_covariance, setup, fitted, uniform)
-    covariance = own.call(sandwich_covariance, setup, influence, clusters, annotator=annotator, hidden=hidden)
-    own.call(warn_of_uniform_pairs, data, setup, uniform, hidden=hidden, covariance=covariance)
+def run_maximum_likelihood(data_as_read: PreferenceData, options: Options, *, source: Source, cache: Cache) -> FitSteps:
+    """Carry out the steps of a fit by maximum likelihood.
+
+    The steps of an earlier fit with first stages stay in the cache, for an update back to its estimator.
+
+    Parameters
+    ----------
+    data_as_read : PreferenceData
+        All items, with both orders of a pair apart.
+    options : Options
+    source : Source
+    cache : Cache
+    """
+    slot = cache.slot("bt_mle")
+    graph_option = "votes" if isinstance(options.graph, str) else options.graph
+    data = slot.call(
+        restrict_items,
+        data_as_read,
+        graph_option,
+        min_labels=1,
+        component=options.component,
+        min_comparisons=options.min_comparisons,
+    )
+    graph = slot.call(comparison_graph, data, graph_option, 1)
+    setup = slot.call(set_up_likelihood, data, graph, options.category_weights)
+    slot.call(warn_of_votes_left_out, data, graph, graph_option, min_labels=1, order=OrderChoice(False))
+    clusters = slot.call(read_clusters, data, options.groups, options.context)
+    slot.call(warn_of_dependence, data, clusters, options.context)
+    blocks, annotator = slot.call(influence_blocks, data, clusters)
+    likelihood = slot.call(maximise, data, setup)
+    influence = slot.call(scores_influence, data, setup, likelihood, blocks=blocks)
+    uniform = slot.call(likelihood_uniform_pairs, data, setup, likelihood, clusters=clusters)
+    hidden = slot.call(hidden_scores_covariance, setup, likelihood, uniform)
+    covariance = slot.call(sandwich_covariance, setup, influence, clusters, annotator=annotator, hidden=hidden)
+    slot.call(warn_of_uniform_pairs, data, setup, uniform, hidden=hidden, covariance=covariance)
     return FitSteps(
-        options=o,
+        options=options,
         source=source,
         data=data,
-        dropped=dropped_items(read, data),
+        dropped=dropped_items(data_as_read, data),
         setup=setup,
         clusters=clusters,
         context_weight=None,
         blocks=blocks,
         annotator=annotator,
         influence=influence,
-        win_share=win_share(data, setup, fitted),
+        win_share=win_share(data, setup, likelihood),
         covariance=covariance,
-        cache=cache.kept,
-        likelihood=fitted,
+        cache=cache.all_results,
+        likelihood=likelihood,
         uniform=uniform,
     )
 
 
 def maximise(data: PreferenceData, setup: Setup) -> BradleyTerryFit:
-    """The scores with the largest likelihood of the votes on the graph."""
+    """Return the scores that maximise the likelihood of the votes on the graph."""
     return fit_bradley_terry(won_votes(data, setup.weights.first, setup.graph.edges), data.items)
 
 
-def scores_influence(data: PreferenceData, setup: Setup, fitted: BradleyTerryFit, blocks: InfluenceBlocks) -> Influence:
-    """Influence values of the scores."""
-    return likelihood_influence(fitted, data, setup.weights.first, setup.graph.edges, blocks)
+def scores_influence(
+    data: PreferenceData, setup: Setup, likelihood: BradleyTerryFit, *, blocks: InfluenceBlocks
+) -> Influence:
+    """Return the influence values of the scores.
+
+    Parameters
+    ----------
+    data : PreferenceData
+    setup : Setup
+    likelihood : BradleyTerryFit
+    blocks : InfluenceBlocks
+    """
+    return likelihood_influence(likelihood, data, setup.weights.first, setup.graph.edges, blocks)
 
 
-def hidden_scores_covariance(setup: Setup, fitted: BradleyTerryFit, uniform: UniformPairs | None) -> FloatArray | None:
-    """What labels without variation hide of the covariance of the scores, (K, K); None for nothing."""
+def hidden_scores_covariance(
+    setup: Setup, likelihood: BradleyTerryFit, uniform: UniformPairs | None
+) -> FloatArray | None:
+    """Return the part of the scores' covariance, (K, K), that labels without variation hide; None for no part."""
     if uniform is None:
         return None
-    return uniform.covariance_along(partial(fitted.score_changes, setup.weights.first))
+    return uniform.covariance_along(partial(likelihood.score_changes, setup.weights.first))
 
 
 def sandwich_covariance(
@@ -84,12 +114,25 @@ def sandwich_covariance(
     annotator: IntArray | None,
     hidden: FloatArray | None,
 ) -> Covariance:
-    """H^-1 (sum s s') H^-1 with the independence that the clusters leave, and with what labels hide."""
+    """Return the sandwich covariance H^-1 (sum s s') H^-1, with the part that labels without variation hide.
+
+    Parameters
+    ----------
+    setup : Setup
+    influence : Influence
+        Of the scores.
+    clusters : Clusters or None
+        Units over which the scores s of the likelihood are summed; None for contexts.
+    annotator : ndarray of int, shape (q,), or None
+        The annotator of each block where annotators are clusters.
+    hidden : ndarray, shape (K, K), or None
+        The part that labels without variation hide.
+    """
     gauge = setup.functional.gauge(influence.n_scores).basis
-    covariance = clustered(influence, gauge, clusters, annotator)
+    covariance = clustered_covariance(influence, gauge, clusters, annotator)
     return covariance if hidden is None else covariance.plus(hidden)
 
 
-def win_share(data: PreferenceData, setup: Setup, fitted: BradleyTerryFit) -> FloatArray:
-    """The share of comparisons that each model wins by the fitted probabilities, (K,)."""
-    return Borda(setup.weights, setup.graph).value(fitted.probabilities(data.n_categories)[None])[0]
+def win_share(data: PreferenceData, setup: Setup, likelihood: BradleyTerryFit) -> FloatArray:
+    """Return the share of comparisons that each model wins according to the fitted probabilities, (K,)."""
+    return Borda(setup.weights, setup.graph).value(likelihood.probabilities(data.n_categories)[None])[0]

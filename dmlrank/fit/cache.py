@@ -1,4 +1,4 @@
-"""The cache of a fit's steps: a function of its sources, called again only where one of them has changed."""
+"""The cache of a fit's steps: a function is called again only where one of its arguments has changed."""
 
 from __future__ import annotations
 
@@ -13,26 +13,28 @@ from ..nuisance.boosting.random_search import RandomSearch
 P = ParamSpec("P")
 T = TypeVar("T")
 
-# No number depends on them, so that a step is not made again for them: how many threads work, and which columns are
-# taken along for later steps, which take those that are lacking themselves.
+# Arguments that change no number, so that a function is not called again where they change: the number of threads, and
+# the columns that are read along for later steps (which read missing columns themselves).
 _NOT_COMPARED = ("n_jobs", "columns_along")
-_PLAIN = (str, int, float, bool, dict, RandomSearch, type(None))
+# Types whose values are compared by equality; all other objects are the same only where they are one object.
+_COMPARED_BY_VALUE = (str, int, float, bool, dict, RandomSearch, type(None))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CachedStep:
-    """What a function returned.
+    """The result of one call of a function.
 
     Attributes
     ----------
     arguments : tuple
-        What it was called with: arguments by place, then arguments by name.
+        The arguments of the call: first those by position, then pairs of name and value.
     result : object
+        What the function returned.
     warnings : tuple of DmlrankWarning
-        The package's own warnings that it gave.
+        Warnings of the package that the function gave.
     """
 
-    arguments: tuple[Any, ...]
+    arguments: tuple[object, ...]
     result: Any
     warnings: tuple[DmlrankWarning, ...]
 
@@ -43,88 +45,91 @@ class Cache:
     Parameters
     ----------
     previous : mapping of str to CachedStep, optional
-        What an earlier fit has made.
+        The results of an earlier fit.
+
+    Attributes
+    ----------
+    results : dict of str to CachedStep
+        The results that this cache was asked for.
 
     Examples
     --------
     >>> first = Cache()
     >>> halves = first.call(divmod, 7, 2)
-    >>> Cache(first.made).call(divmod, 7, 2) is halves, Cache(first.made).call(divmod, 8, 2)
+    >>> Cache(first.results).call(divmod, 7, 2) is halves, Cache(first.results).call(divmod, 8, 2)
     (True, (4, 0))
     """
 
     def __init__(self, previous: dict[str, CachedStep] | None = None) -> None:
         self._previous = previous or {}
         self._slot = ""
-        self.made: dict[str, CachedStep] = {}
+        self.results: dict[str, CachedStep] = {}
 
     @property
-    def kept(self) -> dict[str, CachedStep]:
-        """What was made now, and what an earlier fit made beside it."""
-        return {**self._previous, **self.made}
+    def all_results(self) -> dict[str, CachedStep]:
+        """The results that this cache was asked for, and those of the earlier fit that it was not asked for."""
+        return {**self._previous, **self.results}
 
     def slot(self, name: str) -> Cache:
-        """The same cache with places of their own for functions that are called several times, such as by repetition.
+        """Return this cache with separate results for functions that a fit calls several times.
 
         Parameters
         ----------
         name : str
-            Of the places.
+            Name of the slot, such as the number of a repetition.
         """
-        other = Cache(self._previous)
-        other.made, other._slot = self.made, name
-        return other
+        slot = Cache(self._previous)
+        slot.results, slot._slot = self.results, name
+        return slot
 
     def call(self, function: Callable[P, T], *arguments: P.args, **named: P.kwargs) -> T:
-        """What a function returns for these arguments: the earlier result where all of them are the same.
+        """Return the result of a function: the earlier one where all arguments are the same, else that of a new call.
 
-        The function sees nothing but its arguments, so that a source which is not among them cannot be forgotten.
-        Arrays and objects are the same where they are one object, plain values where they are equal, and tuples
-        (records that are named tuples, too) where all their entries are the same. ``n_jobs`` and
-        ``columns_along`` are passed on and not compared. Warnings of the package that the function gave are given
-        again.
+        The function sees nothing but its arguments, so that no source of its result can be overlooked. Numbers, texts,
+        mappings and None are the same where they are equal, tuples (named tuples, too) where all their entries are the
+        same, and other objects, such as arrays, where they are one object. ``n_jobs`` and ``columns_along`` are passed
+        on and not compared. The package's warnings of an earlier call are given again.
 
         Parameters
         ----------
         function : callable
-            A function of a module or a class; lambdas and functions within functions are refused, because they see more
-            than their arguments.
+            A function of a module, or a class.
         arguments, named
-            Its sources.
+            Arguments of the function.
 
         Raises
         ------
         TypeError
-            If the function is a lambda or defined in another function.
+            If the function is a lambda or defined within another function: it sees more than its arguments.
         """
         if "<" in function.__qualname__:
             raise TypeError(
                 f"{function.__qualname__} sees more than its arguments; the cache calls functions of a module"
             )
-        place = f"{function.__module__}.{function.__qualname__}" + (f" ({self._slot})" if self._slot else "")
+        key = f"{function.__module__}.{function.__qualname__}" + (f" ({self._slot})" if self._slot else "")
         compared = tuple(sorted((name, value) for name, value in named.items() if name not in _NOT_COMPARED))
         sources = (*arguments, *compared)
-        known = self._previous.get(place)
-        if known is not None and _same(known.arguments, sources):
-            self.made[place] = known
-            for message in known.warnings:
-                warn(message, stacklevel=2)
-            result: T = known.result
-            return result
-        with collected_warnings() as given:
-            result = function(*arguments, **named)
-        self.made[place] = CachedStep(sources, result, tuple(given))
-        for message in given:
+        earlier = self._previous.get(key)
+        if earlier is not None and _all_same(earlier.arguments, sources):
+            step = earlier
+        else:
+            with collected_warnings() as call_warnings:
+                result = function(*arguments, **named)
+            step = CachedStep(sources, result, tuple(call_warnings))
+        self.results[key] = step
+        for message in step.warnings:
             warn(message, stacklevel=2)
-        return result
+        returned: T = step.result
+        return returned
 
 
-def _same(old: tuple[Any, ...], new: tuple[Any, ...]) -> bool:
-    return len(old) == len(new) and all(_equal(a, b) for a, b in zip(old, new, strict=True))
+def _all_same(old: tuple[object, ...], new: tuple[object, ...]) -> bool:
+    """Whether two tuples of arguments are the same, entry by entry."""
+    return len(old) == len(new) and all(_is_same(a, b) for a, b in zip(old, new, strict=True))
 
 
-def _equal(a: Any, b: Any) -> bool:
-    """Whether two sources are the same thing."""
+def _is_same(a: object, b: object) -> bool:
+    """Whether two arguments are the same; see :meth:`Cache.call`."""
     if isinstance(a, tuple) and isinstance(b, tuple):
-        return _same(a, b)
-    return a is b or (isinstance(a, _PLAIN) and isinstance(b, _PLAIN) and a == b)
+        return _all_same(a, b)
+    return a is b or (isinstance(a, _COMPARED_BY_VALUE) and isinstance(b, _COMPARED_BY_VALUE) and a == b)

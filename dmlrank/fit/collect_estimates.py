@@ -7,6 +7,7 @@ from importlib.metadata import version
 import numpy as np
 
 from .._utils.log_loss import log_loss
+from .._utils.warning_collection import collected_warnings
 from ..data.preferences import FloatArray, PreferenceData
 from ..exceptions import DmlrankWarning, IntervalWarning
 from ..functionals.base import output_names
@@ -76,7 +77,7 @@ def _description(steps: FitSteps) -> FitDescription:
         tie_weights=tuple(ties),
         edge_weights=steps.setup.edge_weights,
         learner=_learner(steps),
-        n_folds=o.n_folds,
+        n_folds=steps.folds.n_folds if steps.repetitions else o.n_folds,
         n_rep=o.n_rep,
         prompts=o.prompts,
         weighted=o.weights is not None,
@@ -169,7 +170,9 @@ def position_test(steps: FitSteps) -> tuple[float, float]:
         influence = steps.influence_of("position_effect")
         score = PositionEffect(steps.setup.weights, steps.setup.graph)
         hidden = steps.hidden_covariance(score)
-        covariance = covariance_of(steps, influence, np.empty((0, 1)), hidden=hidden)
+        with collected_warnings():
+            # The covariance of the scores has warned of few clusters.
+            covariance = covariance_of(steps, influence, np.empty((0, 1)), hidden=hidden)
         effect, error = float(influence.estimate[0]), float(covariance.std_errors[0])
         return effect, effect / error if error > 0 else float("nan")
     cells, weights = steps.data.cells, steps.setup.weights

@@ -1,9 +1,10 @@
-"""Display order: whether showing a pair the other way round makes it another pair, decided by counts of labels."""
+"""Display order: whether a fit tells the two orders of a pair apart, decided by counts of labels."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,13 +19,14 @@ from .estimand import with_enough_comparisons
 
 @dataclass(frozen=True, slots=True)
 class OrderChoice:
-    """Whether display order matters.
+    """The choice whether display order matters.
 
     Attributes
     ----------
     matters : bool
+        Whether the two orders of a pair are two pairs.
     reason : str
-        What decided it; empty where the caller did.
+        Reason of the choice; empty where the caller chose.
     may_be_ignored : bool
         Whether ``position_bias=False`` is possible with the other options as they are.
     """
@@ -35,22 +37,22 @@ class OrderChoice:
 
 
 def choose_order(
-    read: PreferenceData,
+    data_as_read: PreferenceData,
     position_bias: bool | str,
-    graph: Any,
+    graph: object,
     *,
     min_labels: int,
     min_comparisons: int,
-    category_weights: Any,
-    propensity: Any,
-    mu: Any,
+    category_weights: object,
+    propensity: object,
+    mu: object,
 ) -> OrderChoice:
-    """Whether order matters: what the caller says, or with ``"auto"`` what counts of labels and other options allow.
+    """Choose whether order matters: as the caller says, or with ``"auto"`` by counts of labels and other options.
 
     Parameters
     ----------
-    read : PreferenceData
-        Ordered.
+    data_as_read : PreferenceData
+        With both orders of a pair apart.
     position_bias, graph, min_labels, min_comparisons, category_weights, propensity, mu
         As in :func:`dmlrank.dml_rank`.
     """
@@ -58,19 +60,19 @@ def choose_order(
     if not _mirrored(category_weights):
         obstacle = "the category weights do not mirror"
     elif mu is not None:
-        obstacle = "mu= has both orders of a pair"
+        obstacle = "mu= has probabilities for both orders of a pair"
     elif _is_of_ordered_pairs(propensity):
-        obstacle = "propensity= is that of ordered pairs"
+        obstacle = "propensity= has propensities of ordered pairs"
     if not isinstance(position_bias, str):
         return OrderChoice(bool(position_bias), may_be_ignored=not obstacle)
     if obstacle:
         return OrderChoice(True, obstacle, may_be_ignored=False)
-    data = with_enough_comparisons(read, min_comparisons)
-    return order_by_counts(data.pair_counts(), min_labels, pairs_given(graph, data.n_items))
+    data = with_enough_comparisons(data_as_read, min_comparisons)
+    return order_by_counts(data.pair_counts(), min_labels, edges_of_option(graph, data.n_items))
 
 
 def order_by_counts(counts: NDArray[np.int64], min_labels: int, edges: NDArray[np.bool_] | None = None) -> OrderChoice:
-    """Order matters where every pair with enough labels in all has enough of them in both orders.
+    """Choose by counts: order matters where every pair with enough labels in all has enough labels in both orders.
 
     Parameters
     ----------
@@ -78,7 +80,7 @@ def order_by_counts(counts: NDArray[np.int64], min_labels: int, edges: NDArray[n
         Labelled contexts of every ordered pair.
     min_labels : int
     edges : ndarray of bool, shape (K, K), optional
-        Pairs that count; all of them by default.
+        Pairs to look at; all pairs when None.
 
     Examples
     --------
@@ -97,37 +99,37 @@ def order_by_counts(counts: NDArray[np.int64], min_labels: int, edges: NDArray[n
     return OrderChoice(True, f"every pair with {labels} has them in both orders")
 
 
-def in_chosen_order(read: PreferenceData, order: OrderChoice) -> PreferenceData:
-    """The data as they are, or with both orders of a pair as one."""
-    return read if order.matters else read.unordered()
+def in_chosen_order(data_as_read: PreferenceData, order: OrderChoice) -> PreferenceData:
+    """Return the data with both orders of a pair joined where order does not matter."""
+    return data_as_read if order.matters else data_as_read.unordered()
 
 
-def _mirrored(weights: Any) -> bool:
-    """Whether category weights count a win of the first as they count one of the second; those that words name do."""
+def _mirrored(weights: object) -> bool:
+    """Whether a win of the first model counts as a win of the second does; weights that a word names do mirror."""
     if isinstance(weights, str):
         return True
     if not isinstance(weights, CategoryWeights):
         try:
-            first, second = weights
+            first, second = cast("tuple[Iterable[float], Iterable[float]]", weights)
             weights = CategoryWeights(tuple(first), tuple(second))
         except (TypeError, ValueError, DmlrankError):
-            # What cannot be read is refused where the functional is bound.
+            # Weights that cannot be read are refused where the functional is bound.
             return True
     return bool(weights.mirrored)
 
 
-def _is_of_ordered_pairs(propensity: Any) -> bool:
-    """Whether propensities are supplied that mean something else where order does not matter.
+def _is_of_ordered_pairs(propensity: object) -> bool:
+    """Whether propensities are supplied whose meaning depends on whether order matters.
 
-    A plan says itself what its propensities are of, and is translated.
+    A plan says which pairs its propensities are of, so that they can be translated.
     """
     if isinstance(propensity, str):
         return propensity not in ("estimate", "marginal")
     return not (is_plan(propensity) and hasattr(propensity, "position_bias"))
 
 
-def pairs_given(graph: Any, n_items: int) -> NDArray[np.bool_] | None:
-    """The pairs of a graph that the caller gave; None where it is a word, or does not fit."""
+def edges_of_option(graph: object, n_items: int) -> NDArray[np.bool_] | None:
+    """Return the edges of a graph that the caller gave, (K, K); None for a word, or a graph of another shape."""
     if isinstance(graph, str):
         return None
     edges = np.asarray(graph.edges if isinstance(graph, Graph) else graph)

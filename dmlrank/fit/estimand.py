@@ -1,9 +1,10 @@
-"""What is estimated: the items, the comparison graph and the functional on it."""
+"""The estimand of a fit: the ranked items, the comparison graph, and the functional bound to both."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,9 +28,9 @@ class Setup:
     weights : CategoryWeights
     graph : Graph
     edge_weights : str
-        How the pairs are weighted, for the header.
+        How the pairs are weighted, for the summary: "equal", "counts", "given" or "votes".
     n_left_out : int
-        Pairs with labels that are not on the graph.
+        Number of pairs with labels that are not on the graph.
     """
 
     functional: Functional
@@ -40,12 +41,14 @@ class Setup:
 
 
 def with_enough_comparisons(data: PreferenceData, min_comparisons: int) -> PreferenceData:
-    """The data without the models that have too few labelled contexts.
+    """Return the data without models that have too few labelled contexts.
+
+    Without these models others may have too few, so that models are dropped until all have enough.
 
     Raises
     ------
     GraphError
-        If fewer than two models are left.
+        If fewer than two models have enough.
     """
     while min_comparisons:
         labelled = data.pair_counts()
@@ -54,21 +57,30 @@ def with_enough_comparisons(data: PreferenceData, min_comparisons: int) -> Prefe
             break
         if enough.sum() < 2:
             raise GraphError(
-                f"min_comparisons={min_comparisons} leaves {int(enough.sum())} models; at least two are needed"
+                f"min_comparisons={min_comparisons} leaves {int(enough.sum())} models with as many labelled contexts, "
+                f"and a ranking needs at least two; use a smaller min_comparisons"
             )
         data = data.restrict(np.flatnonzero(enough))
     return data
 
 
 def restrict_items(
-    data: PreferenceData, graph: Any, min_labels: int, component: str, min_comparisons: int
+    data: PreferenceData, graph: object, *, min_labels: int, component: str, min_comparisons: int
 ) -> PreferenceData:
-    """Drop models with too few comparisons, then those outside the largest component where that is asked for.
+    """Drop models with too few comparisons, then, with ``component="largest"``, those outside the largest component.
+
+    Parameters
+    ----------
+    data : PreferenceData
+    graph : str, Graph or array
+        As for :func:`comparison_graph`.
+    min_labels, component, min_comparisons
+        As in :func:`dmlrank.dml_rank`.
 
     Raises
     ------
     GraphError
-        If what is left is not connected, or fewer than two models are left.
+        If the graph of the other models is not connected, or fewer than two models remain.
     """
     data = with_enough_comparisons(data, min_comparisons)
     parts = comparison_graph(data, graph, min_labels).components()
@@ -76,22 +88,35 @@ def restrict_items(
         return data
     if component == "largest" and len(parts[0]) > 1:
         return data.restrict(parts[0])
-    raise GraphError(explain_disconnected(data, parts, min_labels, graph))
+    raise GraphError(explain_disconnected(data, parts, graph, min_labels=min_labels))
 
 
-def explain_disconnected(data: PreferenceData, parts: list[NDArray[np.intp]], min_labels: int, graph: Any) -> str:
-    """What to tell of a graph that falls into several parts, and what to do."""
-    shown = "; ".join("{" + listed(data.items[j] for j in part) + "}" for part in parts[:5])
-    shown += " and more" if len(parts) > 5 else ""
+def explain_disconnected(
+    data: PreferenceData, components: list[NDArray[np.intp]], graph: object, *, min_labels: int
+) -> str:
+    """Explain that a graph falls into several components, and what to do.
+
+    Parameters
+    ----------
+    data : PreferenceData
+    components : list of ndarray of int
+        Items of each component, the largest one first.
+    graph : str, Graph or array
+        As for :func:`comparison_graph`.
+    min_labels : int
+    """
+    names = "; ".join("{" + listed(data.items[j] for j in component) + "}" for component in components[:5])
+    names += " and more" if len(components) > 5 else ""
+    largest = ["component='largest' ranks the largest component only"] if len(components[0]) > 1 else []
     if not isinstance(graph, str):
         return (
-            f"graph= does not connect the models: {len(parts)} components {shown}; add pairs between them, or let "
-            f"graph='observed' find the pairs that have labels"
+            f"graph= does not connect the models: {len(components)} components {names}; add pairs between the "
+            f"components, or use graph='observed' for the pairs that have labels"
         )
     if graph == "votes":
-        way_out = "component='largest' ranks the largest component only" if len(parts[0]) > 1 else "collect such votes"
-        return f"no vote compares models across {len(parts)} components {shown}; {way_out}"
-    advice = ["component='largest' ranks the largest component only"] if len(parts[0]) > 1 else []
+        advice = largest or ["collect votes that compare models across components"]
+        return f"no vote compares models across {len(components)} components {names}; {advice[0]}"
+    advice = largest
     changes = connecting_options(data, min_labels)
     if changes is None:
         advice.append("more votes that compare models across components would connect them")
@@ -100,21 +125,28 @@ def explain_disconnected(data: PreferenceData, parts: list[NDArray[np.intp]], mi
         order = ", if display order does not matter" if "position_bias" in changes else ""
         advice.append(f"{options} would connect them{order}")
         if "min_labels" in changes:
-            advice.append("edge_weights='counts' then lets pairs with few labels count less")
+            advice.append("edge_weights='counts' then gives pairs with few labels less weight")
     return (
-        f"the comparisons do not connect the models: {len(parts)} components {shown} "
+        f"the comparisons do not connect the models: {len(components)} components {names} "
         f"(a pair needs min_labels={min_labels} labelled contexts"
         f"{' in each order' if data.ordered else ''}); {'; '.join(advice)}"
     )
 
 
-def comparison_graph(data: PreferenceData, graph: Any, min_labels: int) -> Graph:
-    """The graph that ``graph=`` stands for; ``"votes"`` is every pair with a vote, in whichever order.
+def comparison_graph(data: PreferenceData, graph: object, min_labels: int) -> Graph:
+    """Return the graph that the option ``graph`` asks for.
+
+    Parameters
+    ----------
+    data : PreferenceData
+    graph : str, Graph or array, shape (K, K)
+        As in :func:`dmlrank.dml_rank`, or ``"votes"`` for all pairs with a vote in any order.
+    min_labels : int
 
     Raises
     ------
     OptionTypeError, GraphError
-        If it is none of ``"observed"``, ``"complete"``, a Graph and a symmetric boolean (K, K) array.
+        If ``graph`` is no such word, no Graph and no symmetric boolean array.
     """
     if isinstance(graph, Graph):
         edges = graph.edges
@@ -133,19 +165,28 @@ def comparison_graph(data: PreferenceData, graph: Any, min_labels: int) -> Graph
                 raise
             # Rows of different lengths.
             edges = np.empty(0, dtype=bool)
-    return given_graph(edges, data.n_items, option="graph=", words="'observed', 'complete'")
+    return graph_from_array(edges, data.n_items, option="graph=", words="'observed', 'complete'")
 
 
 def set_up(
     data: PreferenceData,
-    graph: Any,
+    graph: object,
     *,
     min_labels: int,
-    edge_weights: Any,
-    category_weights: Any,
-    functional: Any,
+    edge_weights: object,
+    category_weights: object,
+    functional: object,
 ) -> Setup:
-    """Bind the functional to the graph and the weights that the options ask for."""
+    """Bind the functional to the graph and the weights that the options ask for.
+
+    Parameters
+    ----------
+    data : PreferenceData
+    graph : str, Graph or array
+        As for :func:`comparison_graph`.
+    min_labels, edge_weights, category_weights, functional
+        As in :func:`dmlrank.dml_rank`.
+    """
     compared = comparison_graph(data, graph, min_labels)
     weights = _category_weights(category_weights, data)
     bound = bind_functional(
@@ -155,23 +196,24 @@ def set_up(
     n_left_out = int(np.triu((counts + counts.T > 0) & ~compared.edges).sum())
     _warn_of_graph(data, bound, compared, min_labels)
     bound.gauge(data.n_items)
-    how = edge_weights if isinstance(edge_weights, str) else "given"
-    return Setup(bound, weights, compared, how, n_left_out)
+    weighting = edge_weights if isinstance(edge_weights, str) else "given"
+    return Setup(bound, weights, compared, weighting, n_left_out)
 
 
-def set_up_likelihood(data: PreferenceData, graph: Graph, category_weights: Any) -> Setup:
-    """Bradley-Terry on the pairs with votes.
+def set_up_likelihood(data: PreferenceData, graph: Graph, category_weights: object) -> Setup:
+    """Bind the Bradley-Terry functional to the pairs with votes.
 
     Raises
     ------
     OptionError
-        If the category weights do not give the two models one win together in every category.
+        If the weights of the two models do not sum to one in every category.
     """
     weights = _category_weights(category_weights, data)
     if weights.total is None or abs(weights.total - 1) > 1e-12:
         raise OptionError(
-            f"estimator='bt_mle' needs category weights that add up to one in every category (a tie is half a win for "
-            f"both); got {weights.first} and {weights.second}; category_weights='half' does"
+            f"category_weights are {weights.first} and {weights.second}, which do not sum to one in every category; "
+            f"estimator='bt_mle' counts every vote as one win, a tie as half a win for both models; use "
+            f"category_weights='half'"
         )
     counts = data.pair_counts()
     left_out = int(np.triu((counts + counts.T > 0) & ~graph.edges).sum())
@@ -179,68 +221,87 @@ def set_up_likelihood(data: PreferenceData, graph: Graph, category_weights: Any)
 
 
 def _warn_of_graph(data: PreferenceData, functional: Functional, graph: Graph, min_labels: int) -> None:
-    """Warn where pairs that are to be compared have few labels, or opponents differ by schedule."""
+    """Warn where compared pairs have few labels, or Borda scores compare models that met different opponents.
+
+    Parameters
+    ----------
+    data : PreferenceData
+    functional : Functional
+    graph : Graph
+    min_labels : int
+    """
     counts = data.pair_counts()
-    enough, some = (Graph.observed(counts, least, data.ordered).edges for least in (min_labels, 1))
-    n_thin = int(np.triu(graph.edges & some & ~enough).sum())
-    if n_thin:
+    has_enough, has_labels = (Graph.observed(counts, least, data.ordered).edges for least in (min_labels, 1))
+    n_few = int(np.triu(graph.edges & has_labels & ~has_enough).sum())
+    if n_few:
         warn(
-            f"{n_thin:,} of {graph.n_edges:,} pairs on the graph have fewer than min_labels={min_labels} labelled "
-            f"contexts{' in an order' if data.ordered else ''}, and few labels decide how their scores are corrected; "
-            f"graph='observed' leaves such pairs out",
+            f"{n_few:,} of {graph.n_edges:,} pairs on the graph have fewer than min_labels={min_labels} labelled "
+            f"contexts{' in an order' if data.ordered else ''}, so that few labels correct what the learner predicts "
+            f"for them; graph='observed' leaves such pairs out",
             stacklevel=2,
             kind=IntervalWarning,
         )
     if functional.name == "borda" and not graph.complete:
         warn(
-            f"borda on an incomplete graph ({graph.n_edges} of {data.n_items * (data.n_items - 1) // 2} pairs) mixes "
-            f"skill with schedule: models faced different opponents; functional='bt' does not",
+            f"borda is computed on an incomplete graph ({graph.n_edges} of {data.n_items * (data.n_items - 1) // 2} "
+            f"pairs): models faced different opponents, and a score depends on how strong these are; functional='bt' "
+            f"takes the opponents into account",
             stacklevel=2,
         )
 
 
 def bind_functional(
-    functional: Any, weights: CategoryWeights, graph: Graph, *, edge_weights: FloatArray | None, ordered: bool
+    functional: object, weights: CategoryWeights, graph: Graph, *, edge_weights: FloatArray | None, ordered: bool
 ) -> Functional:
-    """The functional that ``functional=`` stands for, bound to weights and graph; a fit's and a plan's.
+    """Return the functional of a fit or a plan, bound to weights and graph.
 
     Parameters
     ----------
     functional : str, Functional or callable
+        As in :func:`dmlrank.dml_rank`.
     weights : CategoryWeights
     graph : Graph
     edge_weights : ndarray, shape (K, K), or None
+        None for equal weights.
     ordered : bool
-        Whether the order of a pair matters.
+        Whether display order matters.
 
     Raises
     ------
     OptionError, OptionTypeError
-        If it cannot be used with these.
+        If the functional cannot be used with these.
     """
     if not ordered and not weights.mirrored:
         raise OptionError(
-            f"position_bias=False needs category weights that mirror (second = first with the wins exchanged); "
-            f"these do not: {weights.first} and {weights.second}"
+            f"category weights {weights.first} and {weights.second} do not mirror: where display order does not "
+            f"matter, those of the second model are those of the first with the two wins exchanged; change "
+            f"category_weights, or use position_bias=True"
         )
-    bound = chosen_functional(functional).bind(weights, graph, edge_weights)
+    bound = unbound_functional(functional).bind(weights, graph, edge_weights)
     if isinstance(bound, Custom):
         bound = bound if ordered else bound.without_order()
         bound.examine(len(graph.edges))
     return bound
 
 
-def given_graph(edges: NDArray[Any], n_items: int, *, option: str, words: str) -> Graph:
-    """A graph from the caller's array, checked; a fit's and a plan's.
+def graph_from_array(edges: NDArray[np.generic], n_items: int, *, option: str, words: str) -> Graph:
+    """Return the graph that a user's array describes.
 
     Parameters
     ----------
     edges : ndarray
     n_items : int
     option : str
-        In errors: how the option is called.
+        Name of the option, for errors.
     words : str
-        In errors: what is allowed beside an array.
+        Words that the option allows beside an array, for errors.
+
+    Raises
+    ------
+    OptionTypeError
+        If the array is not boolean of shape (K, K).
+    GraphError
+        If the array is not symmetric with an empty diagonal.
     """
     shape = (n_items, n_items)
     if edges.shape != shape or edges.dtype != bool:
@@ -249,25 +310,33 @@ def given_graph(edges: NDArray[Any], n_items: int, *, option: str, words: str) -
             f"(models, models) = {shape}"
         )
     if not (edges == edges.T).all() or edges.diagonal().any():
-        raise GraphError(f"{option} is not symmetric with an empty diagonal: a pair is compared or it is not")
-    return Graph(edges)
+        raise GraphError(
+            f"{option} is not symmetric with an empty diagonal, but an edge has no direction and no model is compared "
+            f"with itself; set [j, k] and [k, j] to the same value, and [j, j] to False"
+        )
+    return Graph(cast(NDArray[np.bool_], edges))
 
 
-def given_category_weights(weights: Any, n_categories: int, *, numbers: str, counted: str) -> CategoryWeights:
-    """Category weights that are no word, checked; a fit's and a plan's.
+def category_weights_from(weights: object, n_categories: int, *, numbers: str, counted: str) -> CategoryWeights:
+    """Return category weights that a user gave as an object or as numbers.
 
     Parameters
     ----------
     weights : CategoryWeights or two sequences of n_categories numbers
     n_categories : int
     numbers : str
-        In errors: what two sequences hold.
+        Description of the numbers in a sequence, for errors.
     counted : str
-        In errors: what has how many categories.
+        The clause that says which data have how many categories, for errors.
+
+    Raises
+    ------
+    OptionTypeError, OptionError
+        If the weights cannot be read, or are those of another number of categories.
     """
     if not isinstance(weights, CategoryWeights):
         try:
-            first, second = weights
+            first, second = cast("tuple[Iterable[float], Iterable[float]]", weights)
             weights = CategoryWeights(tuple(first), tuple(second))
         except (TypeError, ValueError) as error:
             if isinstance(error, OptionError):
@@ -277,32 +346,42 @@ def given_category_weights(weights: Any, n_categories: int, *, numbers: str, cou
                 f"sequences with {numbers}"
             ) from None
     if weights.n_categories != n_categories:
-        raise OptionError(f"category_weights has {weights.n_categories} categories, {counted}")
+        raise OptionError(
+            f"category_weights has {weights.n_categories} categories, {counted}; give {n_categories} numbers for each "
+            f"of the two models"
+        )
     return weights
 
 
-def chosen_functional(functional: Any) -> Functional:
-    """The functional that ``functional=`` stands for, not yet bound."""
+def unbound_functional(functional: object) -> Functional:
+    """Return the functional that the option ``functional`` asks for, not yet bound to weights and graph.
+
+    Raises
+    ------
+    OptionError, OptionTypeError
+        If there is no such functional, or the option is no functional at all.
+    """
     if isinstance(functional, str):
         return named(functional)
-    needed = ("bind", "value_and_derivative", "gauge")
+    methods = ("bind", "value_and_derivative", "gauge")
     is_object = not isinstance(functional, type)
     if is_object and callable(functional) and not hasattr(functional, "value_and_derivative"):
         return Custom(functional)
-    if not is_object or not all(hasattr(functional, name) for name in needed):
-        seen = f"the class {functional.__name__}" if isinstance(functional, type) else f"a {type(functional).__name__}"
+    if not is_object or not all(hasattr(functional, name) for name in methods):
+        kind = f"the class {functional.__name__}" if isinstance(functional, type) else f"a {type(functional).__name__}"
         raise OptionTypeError(
-            f"functional is {seen}; allowed: 'borda', 'bt', 'rank_centrality', "
+            f"functional is {kind}; allowed: 'borda', 'bt', 'rank_centrality', "
             f"'dominance', 'softmin', a function mu -> (n, d), or an object of a class in dmlrank.functionals, such as "
             f"RankCentrality(walk='rate')"
         )
-    return functional
+    return cast(Functional, functional)
 
 
-def _category_weights(weights: Any, data: PreferenceData) -> CategoryWeights:
+def _category_weights(weights: object, data: PreferenceData) -> CategoryWeights:
+    """Return the category weights that the option asks for."""
     if isinstance(weights, str):
         return CategoryWeights.for_categories(data.categories, weights)
-    return given_category_weights(
+    return category_weights_from(
         weights,
         data.n_categories,
         numbers=f"one number per category {data.categories}",
@@ -310,16 +389,17 @@ def _category_weights(weights: Any, data: PreferenceData) -> CategoryWeights:
     )
 
 
-def check_edge_weights(edge_weights: Any, data: PreferenceData, graph: Graph) -> None:
-    """Raise where edge weights that are no word cannot be used on a connected graph."""
+def check_edge_weights(edge_weights: object, data: PreferenceData, graph: Graph) -> None:
+    """Raise where an array of edge weights cannot be used on a connected graph."""
     if isinstance(edge_weights, str) or not graph.connected:
         return
     weights = CategoryWeights.for_categories(data.categories, "half")
-    given = _edge_weights(edge_weights, data, graph)
-    bind_functional("bt", weights, graph, edge_weights=given, ordered=data.ordered).gauge(data.n_items)
+    weights_of_pairs = _edge_weights(edge_weights, data, graph)
+    bind_functional("bt", weights, graph, edge_weights=weights_of_pairs, ordered=data.ordered).gauge(data.n_items)
 
 
-def _edge_weights(edge_weights: Any, data: PreferenceData, graph: Graph) -> FloatArray | None:
+def _edge_weights(edge_weights: object, data: PreferenceData, graph: Graph) -> FloatArray | None:
+    """Return the weights of the pairs that the option asks for, (K, K); None for equal weights."""
     if not isinstance(edge_weights, str):
         table = square_by_name(edge_weights, data.items, name="edge_weights")
         try:

@@ -1,8 +1,8 @@
-"""Extrapolation: pairs that scores are made of although nobody compared them, and graphs that do without them."""
+"""Extrapolation: pairs without labels that the scores use, and options with which they use compared pairs only."""
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,18 +12,19 @@ from ..data.graph import Graph
 from ..data.preferences import PreferenceData
 from ..functionals import Custom, Functional
 
+# Values of min_labels that are tried, in this order, where the graph does not connect the models.
 _FEWER_LABELS = (5, 2, 1)
 
 
 class Extrapolation(NamedTuple):
-    """Pairs without a label that scores are made of.
+    """The extrapolated pairs of a fit: pairs without a label that the scores use.
 
     Attributes
     ----------
     n_pairs : int
-        How many.
+        Number of these pairs.
     reason : str
-        Why there are no intervals, and what has some; empty where no pair is extrapolated.
+        Why there are no intervals, and which update has intervals; empty where no pair is extrapolated.
     """
 
     n_pairs: int = 0
@@ -31,17 +32,17 @@ class Extrapolation(NamedTuple):
 
 
 def unlabelled_pairs(data: PreferenceData) -> NDArray[np.bool_]:
-    """Pairs without a label, in one of the orders where order matters, (K, K)."""
+    """Return the pairs without a label, (K, K); where order matters, pairs that lack labels in one order, too."""
     counts = data.pair_counts()
     labelled = np.minimum(counts, counts.T) if data.ordered else counts + counts.T
     return np.asarray(labelled == 0)
 
 
 def uncompared_pairs(data: PreferenceData, functional: Functional, graph: Graph) -> NDArray[np.bool_]:
-    """Pairs that the functional uses and that have no label, in one of the orders where order matters, (K, K).
+    """Return the pairs without a label that the functional uses, (K, K), as :func:`unlabelled_pairs` has them.
 
-    What such a pair adds to a score is the learner's word on it: no label corrects it, and no standard error knows how
-    wrong it is.
+    The learner's prediction for such a pair enters the scores. No label corrects the prediction, and no standard error
+    includes its error.
     """
     pairs = graph.edges & unlabelled_pairs(data)
     weights = getattr(functional, "edge_weights", None)
@@ -53,22 +54,22 @@ def uncompared_pairs(data: PreferenceData, functional: Functional, graph: Graph)
 
 
 def find_extrapolation(
-    data: PreferenceData, functional: Functional, graph: Graph, *, min_labels: int, propensity: Any
+    data: PreferenceData, functional: Functional, graph: Graph, *, min_labels: int, propensity: object
 ) -> Extrapolation:
-    """The pairs that are extrapolated, with a warning where there are any.
+    """Count the extrapolated pairs, with a warning where there are any.
 
-    Known propensities of all pairs (an array, a function, a plan) say that a pair without a label might have had one:
-    the correction is then right on average, and nothing is extrapolated.
+    With supplied propensities of all pairs (an array, a function, a plan) no pair is extrapolated: a pair without a
+    label might have had one, so that the correction is right on average.
 
     Parameters
     ----------
     data : PreferenceData
     functional : Functional
-        Bound.
+        Bound to weights and graph.
     graph : Graph
     min_labels : int
-    propensity
-        The option.
+    propensity : str, array, callable or plan
+        As in :func:`dmlrank.dml_rank`.
     """
     pairs = uncompared_pairs(data, functional, graph) if isinstance(propensity, str) else np.zeros((1, 1), dtype=bool)
     n_pairs = int(np.triu(pairs).sum())
@@ -77,20 +78,22 @@ def find_extrapolation(
     counts = data.pair_counts()
     one_order = int(np.triu(pairs & (counts + counts.T > 0)).sum())
     never = n_pairs - one_order
-    seen = [f"{never:,} of {graph.n_edges:,} pairs were never compared"] if never else []
-    seen += [f"{one_order:,} of {graph.n_edges:,} pairs were compared in one display order only"] if one_order else []
+    clauses = [f"{never:,} of {graph.n_edges:,} pairs were never compared"] if never else []
+    if one_order:
+        clauses.append(f"{one_order:,} of {graph.n_edges:,} pairs were compared in one display order only")
     reason = (
-        f"{' and '.join(seen)}, so that no label corrects what the learner makes of them; "
-        f"{_without_them(data, min_labels)} has intervals"
+        f"{' and '.join(clauses)}, so that no label corrects what the learner predicts for them; "
+        f"{_update_with_intervals(data, min_labels)} has intervals"
     )
     warn(f"estimates without intervals: {reason}", stacklevel=2)
     return Extrapolation(n_pairs, reason)
 
 
 def connecting_options(data: PreferenceData, min_labels: int) -> dict[str, object] | None:
-    """Changes of options with which the pairs that have labels connect the models; None where nothing does.
+    """Return changes of options with which the pairs that have labels connect the models; None where no change does.
 
-    Somewhat fewer labels per pair first, then both display orders counted together, then down to one label.
+    Somewhat fewer labels per pair are tried first, then both display orders counted together, then fewer labels down to
+    one.
     """
     counts, fewer = data.pair_counts(), tuple(least for least in _FEWER_LABELS if least < min_labels)
     tries = [(least, True) for least in (min_labels, *fewer[:1])] if data.ordered else []
@@ -101,10 +104,11 @@ def connecting_options(data: PreferenceData, min_labels: int) -> dict[str, objec
     return None
 
 
-def _without_them(data: PreferenceData, min_labels: int) -> str:
-    """The update that is made of compared pairs alone."""
+def _update_with_intervals(data: PreferenceData, min_labels: int) -> str:
+    """Return the call of ``update`` whose scores use compared pairs only."""
     changes = connecting_options(data, min_labels)
-    found: dict[str, object] = {"component": "largest"} if changes is None else changes
-    options = ", ".join(f"{name}={value!r}" for name, value in ({"graph": "observed"} | found).items())
-    order = " (if display order does not matter)" if "position_bias" in found else ""
-    return f"update({options}){order}"
+    if changes is None:
+        changes = {"component": "largest"}
+    options = ", ".join(f"{name}={value!r}" for name, value in ({"graph": "observed"} | changes).items())
+    condition = " (if display order does not matter)" if "position_bias" in changes else ""
+    return f"update({options}){condition}"

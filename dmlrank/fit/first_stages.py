@@ -1,11 +1,11 @@
-"""The first stages of a repetition: cross-fitted mu, with and without a judge, and the propensities."""
+"""The first stages of a repetition: cross-fitted mu, without and with a judge, and the propensities."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
 from enum import IntEnum
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -14,6 +14,7 @@ from ..data.preferences import Cells, FloatArray, PreferenceData
 from ..data.read_votes import with_columns
 from ..estimation.cross_fitting import CrossFittedMu, MuSource
 from ..estimation.judge import FeatureMu, JudgedMu, cross_fit_judged, fit_with_features
+from ..nuisance.boosting.tuning import Tune
 from ..nuisance.judge.two_stage import labelled_share
 from ..nuisance.judge.verdicts import Verdicts
 from ..nuisance.outcome_model.cross_fit import MuModel, fit_all
@@ -37,7 +38,7 @@ from .state import Source
 
 
 class Draw(IntEnum):
-    """What is drawn in a repetition, each from a child seed of its own."""
+    """The kinds of draws in a repetition; each kind has a child seed."""
 
     FOLDS = 0
     MU = 1
@@ -48,7 +49,7 @@ class Draw(IntEnum):
 
 
 class RepetitionSeed(NamedTuple):
-    """The seed of a repetition; what it draws has child seeds, so that no option changes another's draws.
+    """The seed of a repetition, with a child seed for each kind of draw, so that no option changes another's draws.
 
     Attributes
     ----------
@@ -62,13 +63,13 @@ class RepetitionSeed(NamedTuple):
     repetition: int
 
     def child(self, draw: Draw) -> np.random.SeedSequence:
-        """The seed of one kind of draw."""
+        """Return the seed of one kind of draw."""
         entropy = [self.fit, self.repetition] if self.repetition else self.fit
         return np.random.SeedSequence(entropy, spawn_key=(int(draw),))
 
 
 class OutcomeLearner(NamedTuple):
-    """What mu is learnt with.
+    """The learner of mu and how it is tuned.
 
     Attributes
     ----------
@@ -77,44 +78,69 @@ class OutcomeLearner(NamedTuple):
         How LightGBM is tuned; None where the learner is the user's own.
     """
 
-    learner: Any
-    tune: Any
+    learner: object
+    tune: Tune
 
     @classmethod
     def of(cls, options: Options) -> OutcomeLearner:
-        """The learner that the options ask for."""
+        """Return the learner that the options ask for."""
         return cls(options.learner, None if is_own(options.learner) else options.tune)
 
 
 class PropensityModel(NamedTuple):
-    """Where propensities come from.
+    """The source of the propensities.
 
     Attributes
     ----------
     propensity : str, array, callable or plan
         As in :func:`dmlrank.dml_rank`.
     column : str or None
-        The column that holds them, where one is named.
+        The column that holds propensities; None where they come from elsewhere.
     formula : str or None
-        Features of an estimated propensity.
+        Features of an estimated propensity; None for those of the fit's formula.
     tune : str, RandomSearch, mapping or None
         How LightGBM is tuned.
     graph : Graph
+        The compared pairs.
     zeros_allowed : bool
         Whether a supplied propensity may be 0 at a compared pair without a label.
     source : Source
+        The frame whose columns a formula and supplied propensities use.
     unlabelled : frame or None
-        The frames that a formula and supplied propensities look at.
+        The frame of further contexts, for the same columns.
     """
 
-    propensity: Any
+    propensity: object
     column: str | None
     formula: str | None
-    tune: Any
+    tune: Tune
     graph: Graph
     zeros_allowed: bool
     source: Source
-    unlabelled: Any
+    unlabelled: object
+
+    @classmethod
+    def of(cls, options: Options, graph: Graph, source: Source, *, needs_all: bool) -> PropensityModel:
+        """Return the source that the options ask for.
+
+        Parameters
+        ----------
+        options : Options
+        graph : Graph
+        source : Source
+        needs_all : bool
+            Whether the estimator needs the propensities of all pairs of a context.
+        """
+        return cls(
+            options.propensity,
+            options.propensity_column,
+            options.propensity_formula,
+            options.tune,
+            graph,
+            needs_all and not isinstance(options.propensity, str),
+            source,
+            options.unlabelled,
+        )
 
     @property
     def word(self) -> str | None:
@@ -122,7 +148,10 @@ class PropensityModel(NamedTuple):
         return self.propensity if isinstance(self.propensity, str) else None
 
     def with_columns(self, data: PreferenceData) -> PreferenceData:
-        """The data with the columns that formula or function ask for; only an update reads the frame for them."""
+        """Return the data with the columns that the formula or function needs.
+
+        The first reading of a fit has taken them along, so that only an update reads the frame for them.
+        """
         return with_columns(data, self.source.data, self.unlabelled, propensity_columns(self.propensity, self.formula))
 
 
@@ -136,7 +165,7 @@ def cross_fit_mu(
     soft: Sequence[Cells] | None = None,
     like: MuModel | None = None,
 ) -> CrossFittedMu:
-    """mu by fold, trained on the labels of the other folds.
+    """Fit mu by fold, on the labels of the other folds.
 
     Parameters
     ----------
@@ -146,9 +175,9 @@ def cross_fit_mu(
     seed : RepetitionSeed
     n_jobs : int or None
     soft : sequence of Cells, optional
-        Further cells with soft labels, by fold.
-    like : model, optional
-        One fitted to the same labels, whose configuration is used again.
+        For each fold, further cells with soft labels.
+    like : MuModel, optional
+        A model of the same labels, whose configuration is used again.
     """
     seeds = seed.child(Draw.MU).spawn(folds.n_folds)
     models = fit_all(
@@ -162,11 +191,22 @@ def cross_fit_mu_with_verdicts(
     folds: Folds,
     verdicts: Verdicts,
     *,
-    tune: Any,
+    tune: Tune,
     seed: RepetitionSeed,
     n_jobs: int | None,
 ) -> FeatureMu:
-    """mu with verdicts among the features, one booster by fold."""
+    """Fit mu with verdicts among the features, one booster per fold.
+
+    Parameters
+    ----------
+    data : PreferenceData
+    folds : Folds
+    verdicts : Verdicts
+    tune : str, RandomSearch, mapping or None
+        How LightGBM is tuned.
+    seed : RepetitionSeed
+    n_jobs : int or None
+    """
     seeds = seed.child(Draw.JUDGE).spawn(folds.n_folds)
     return fit_with_features(data, verdicts, folds, tune=tune, seeds=seeds, n_jobs=n_jobs)
 
@@ -181,7 +221,19 @@ def cross_fit_mu_and_judge(
     seed: RepetitionSeed,
     n_jobs: int | None,
 ) -> JudgedMu:
-    """P(label | x, verdict), and mu fitted again with its soft labels; supplied probabilities stay as they are."""
+    """Fit P(label | x, verdict), and mu once more with the soft labels from it.
+
+    Parameters
+    ----------
+    data : PreferenceData
+    folds : Folds
+    verdicts : Verdicts
+    mu_without_judge : MuSource
+        mu from human labels alone. Where the user supplied it, it is not fitted once more.
+    learner : OutcomeLearner
+    seed : RepetitionSeed
+    n_jobs : int or None
+    """
     refit = None
     if isinstance(mu_without_judge, CrossFittedMu):
         like = mu_without_judge.models[0]
@@ -202,30 +254,53 @@ def label_and_judge_propensities(
     seed: RepetitionSeed,
     n_jobs: int | None,
 ) -> tuple[Propensity, FloatArray | None]:
-    """Propensities of labels, and of verdicts at the judged cells, (r,), or None without a judge.
+    """Return the propensities of labels, and those of verdicts at the judged cells, (r,), None without a judge.
 
-    Where labels are some of the judged pairs, their estimated propensity is that of being judged times the share of
-    judged pairs that were labelled, which may depend on the verdict.
+    Where only judged pairs were labelled, the estimated propensity of a label is the propensity of a verdict times the
+    share of judged pairs that were labelled, which may depend on the verdict.
+
+    Parameters
+    ----------
+    data : PreferenceData
+    folds : Folds
+    model : PropensityModel
+    verdicts : Verdicts or None
+    seed : RepetitionSeed
+    n_jobs : int or None
     """
     if verdicts is None:
-        return _propensities(data, folds, model, seed.child(Draw.PROPENSITY), n_jobs), None
+        return _propensities(data, folds, model, seed=seed.child(Draw.PROPENSITY), n_jobs=n_jobs), None
     if verdicts.everywhere:
-        return _propensities(data, folds, model, seed.child(Draw.PROPENSITY), n_jobs), np.ones(len(verdicts.cells))
+        of_labels = _propensities(data, folds, model, seed=seed.child(Draw.PROPENSITY), n_jobs=n_jobs)
+        return of_labels, np.ones(len(verdicts.cells))
     judged = replace(data, cells=verdicts.cells)
     if model.word == "marginal":
         return marginal_propensity(data), marginal_propensity(judged).cells
     estimated = model._replace(propensity="estimate", column=None)
-    of_verdicts = _propensities(judged, folds, estimated, seed.child(Draw.JUDGE_PROPENSITY), n_jobs).cells
-    within = (verdicts.label >= 0).all() and len(np.unique(verdicts.label)) == len(data.cells)
-    if model.word == "estimate" and within:
+    judge_seed = seed.child(Draw.JUDGE_PROPENSITY)
+    of_verdicts = _propensities(judged, folds, estimated, seed=judge_seed, n_jobs=n_jobs).cells
+    only_judged_labelled = (verdicts.label >= 0).all() and len(np.unique(verdicts.label)) == len(data.cells)
+    if model.word == "estimate" and only_judged_labelled:
         share = labelled_share(data, verdicts, folds)
         return floored_and_scaled(of_verdicts[verdicts.label] * share, data), of_verdicts
-    return _propensities(data, folds, model, seed.child(Draw.PROPENSITY), n_jobs), of_verdicts
+    return _propensities(data, folds, model, seed=seed.child(Draw.PROPENSITY), n_jobs=n_jobs), of_verdicts
 
 
 def _propensities(
-    data: PreferenceData, folds: Folds, model: PropensityModel, seed: np.random.SeedSequence, n_jobs: int | None
+    data: PreferenceData, folds: Folds, model: PropensityModel, *, seed: np.random.SeedSequence, n_jobs: int | None
 ) -> Propensity:
+    """Return the propensities of the data's cells.
+
+    Parameters
+    ----------
+    data : PreferenceData
+        With labels, or verdicts in their place.
+    folds : Folds
+    model : PropensityModel
+    seed : SeedSequence
+        Of the boosters.
+    n_jobs : int or None
+    """
     if model.column:
         return column_propensity(data, model.column)
     if model.word is None:

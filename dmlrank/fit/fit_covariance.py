@@ -89,12 +89,12 @@ def make_covariance(
     it may out of fold on a few dozen prompts, it exceeds the covariance for new prompts, which has g constant. So the
     smaller of the two is taken, direction by direction.
     """
-    covariance = _corrected(clustered(influence, gauge, clusters, annotator), influence, hidden)
+    covariance = _corrected(clustered_covariance(influence, gauge, clusters, annotator), influence, hidden)
     if fixed_prompts:
         influence = influence.given_prompts()
         with collected_warnings():
             # Few clusters: the covariance for new prompts has said so.
-            given = _corrected(clustered(influence, gauge, clusters, annotator), influence, hidden)
+            given = _corrected(clustered_covariance(influence, gauge, clusters, annotator), influence, hidden)
         covariance = given.at_most(covariance.matrix)
     if estimates is not None and len(estimates) > 1:
         covariance = covariance.with_repetition_variance(estimates)
@@ -110,7 +110,7 @@ def _corrected(covariance: Covariance, influence: InfluenceFunction, hidden: Flo
     return covariance.at_least(influence.variance_correction / influence.n_contexts)
 
 
-def clustered(
+def clustered_covariance(
     influence: CentredSums, gauge: FloatArray, clusters: Clusters | None, annotator: IntArray | None
 ) -> Covariance:
     """Covariance with the independence that the clusters leave."""

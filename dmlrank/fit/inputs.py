@@ -1,13 +1,15 @@
-"""What a fit knows before its first stages: data, what is estimated, clusters, weights, verdicts."""
+"""The inputs of a fit's first stages: data, estimand, clusters, weights of contexts, verdicts and number of folds."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
 
+from .._utils.warning_collection import warn
 from ..data.formula.parse import parse_formula
 from ..data.frames import column_names
 from ..data.graph import Graph
@@ -18,7 +20,7 @@ from ..data.read_votes import read_preferences, with_columns
 from ..data.shared_texts import warn_of_shared_texts
 from ..estimation.cross_fitting import SuppliedMu
 from ..estimation.influence_blocks import InfluenceBlocks, blocks_by_context, blocks_by_group
-from ..exceptions import listed
+from ..exceptions import DataError, listed
 from ..nuisance.judge.verdicts import Verdicts, judge_columns, read_verdicts
 from ..nuisance.outcome_model.supplied import checked_mu
 from ..nuisance.propensity_model.supplied import propensity_columns
@@ -39,21 +41,26 @@ class Inputs:
     Attributes
     ----------
     data : PreferenceData
+        Votes on the ranked items.
     order : OrderChoice
+        Whether display order matters.
     dropped : tuple of str
         Items that were read and are not ranked.
     graph : Graph
+        The compared pairs.
     setup : Setup
     extrapolation : Extrapolation
     clusters : Clusters or None
     context_weight : ndarray, shape (n,), or None
-        Weights in the target population.
+        Weights of the contexts in the target population; None where these are equal.
     verdicts : Verdicts or None
     blocks : InfluenceBlocks
     annotator : ndarray of int, shape (q,), or None
         The annotator of each block where annotators are clusters.
-    given_mu : SuppliedMu or None
+    supplied_mu : SuppliedMu or None
         mu where the user supplied it.
+    n_folds : int
+        Folds of the cross-fitting, at most as many as there are clusters.
     """
 
     data: PreferenceData
@@ -67,11 +74,12 @@ class Inputs:
     verdicts: Verdicts | None
     blocks: InfluenceBlocks
     annotator: IntArray | None
-    given_mu: SuppliedMu | None
+    supplied_mu: SuppliedMu | None
+    n_folds: int
 
 
 class Reading(NamedTuple):
-    """The options that reading the data depends on.
+    """The options that the reading of the data depends on.
 
     Attributes
     ----------
@@ -84,33 +92,41 @@ class Reading(NamedTuple):
     """
 
     context: tuple[str, ...]
-    categories: Any
+    categories: Mapping[object, str] | None
     missing: str
     votes: str
-    unlabelled: Any
+    unlabelled: object
     groups: tuple[str, ...]
     propensity: str | None
     weights: str | None
 
     @classmethod
-    def of(cls, o: Options) -> Reading:
-        """Those of a fit."""
+    def of(cls, options: Options) -> Reading:
+        """Return those among the options of a fit."""
         return cls(
-            o.context,
-            o.categories,
-            o.missing,
-            o.votes,
-            o.unlabelled,
-            o.groups,
-            o.propensity_column,
-            o.weights_column,
+            options.context,
+            options.categories,
+            options.missing,
+            options.votes,
+            options.unlabelled,
+            options.groups,
+            options.propensity_column,
+            options.weights_column,
         )
 
 
 def read_source(source: Source, reading: Reading, *, columns_along: tuple[str, ...] | None = ()) -> PreferenceData:
-    """Read what the options ask for, and beside it the columns that later steps of the fit ask for (None: every one).
+    """Read the user's frame.
 
-    An update that asks for other columns keeps these data; the steps that need the columns read the frame for them.
+    An update that asks for other ``columns_along`` keeps the data that were read before; the steps that need further
+    columns read the frame for them.
+
+    Parameters
+    ----------
+    source : Source
+    reading : Reading
+    columns_along : tuple of str or None
+        Further columns, which later steps of the fit need; None for every column of the frame.
     """
     return read_preferences(
         source.formula,
@@ -130,113 +146,239 @@ def read_source(source: Source, reading: Reading, *, columns_along: tuple[str, .
     )
 
 
-def columns_of_later_steps(o: Options) -> tuple[str, ...] | None:
-    """Columns that judges and propensities ask for; None for every column."""
-    judges, propensities = judge_columns(o.judge), propensity_columns(o.propensity, o.propensity_formula)
+def columns_of_later_steps(options: Options) -> tuple[str, ...] | None:
+    """Return the columns that judges and propensities need; None for every column."""
+    judges = judge_columns(options.judge)
+    propensities = propensity_columns(options.propensity, options.propensity_formula)
     return None if judges is None or propensities is None else (*judges, *propensities)
 
 
-def prepare_inputs(cache: Cache, read: PreferenceData, source: Source, o: Options) -> Inputs:
-    """Restrict, bind and check what was read, each step made again only where what it depends on has changed."""
-    estimator = estimator_named(o.estimator)
-    order = cache.call(
-        choose_order,
-        read,
-        o.position_bias,
-        o.graph,
-        min_labels=o.min_labels,
-        min_comparisons=o.min_comparisons,
-        category_weights=o.category_weights,
-        propensity=o.propensity,
-        mu=o.mu,
-    )
-    data = cache.call(in_chosen_order, read, order)
-    data = cache.call(restrict_items, data, o.graph, o.min_labels, o.component, o.min_comparisons)
-    graph = cache.call(comparison_graph, data, o.graph, o.min_labels)
+def prepare_inputs(cache: Cache, data_as_read: PreferenceData, source: Source, options: Options) -> Inputs:
+    """Derive the inputs of the first stages from the data that were read; a step runs where its sources have changed.
+
+    Parameters
+    ----------
+    cache : Cache
+    data_as_read : PreferenceData
+        All items, with both orders of a pair apart.
+    source : Source
+    options : Options
+    """
+    estimator = estimator_named(options.estimator)
+    data, order = _ranked_data(cache, data_as_read, options)
+    graph = cache.call(comparison_graph, data, options.graph, options.min_labels)
     setup = cache.call(
         set_up,
         data,
         graph,
-        min_labels=o.min_labels,
-        edge_weights=o.edge_weights,
-        category_weights=o.category_weights,
-        functional=estimator.functional(o.functional),
+        min_labels=options.min_labels,
+        edge_weights=options.edge_weights,
+        category_weights=options.category_weights,
+        functional=estimator.functional(options.functional),
     )
     extrapolation = cache.call(
-        find_extrapolation, data, setup.functional, setup.graph, min_labels=o.min_labels, propensity=o.propensity
+        find_extrapolation,
+        data,
+        setup.functional,
+        setup.graph,
+        min_labels=options.min_labels,
+        propensity=options.propensity,
     )
-    cache.call(warn_of_votes_left_out, data, graph, o.graph, o.min_labels, order)
+    cache.call(warn_of_votes_left_out, data, graph, options.graph, min_labels=options.min_labels, order=order)
     estimator.check_outcomes(setup.weights, data.categories)
-    clusters = cache.call(read_clusters, data, o.groups, o.context)
-    cache.call(warn_of_dependence, data, clusters, o.context)
-    weight = cache.call(weights_by_label, data, o.weights, source, o.context)
+    clusters = cache.call(read_clusters, data, options.groups, options.context)
+    cache.call(warn_of_dependence, data, clusters, options.context)
+    context_weight = cache.call(weights_by_label, data, options.weights, source=source, context=options.context)
     verdicts = cache.call(
         take_verdicts,
         data,
         source,
-        o.judge,
-        unlabelled=o.unlabelled,
-        context=o.context,
-        categories=o.categories,
+        options.judge,
+        unlabelled=options.unlabelled,
+        context=options.context,
+        categories=options.categories,
     )
     blocks, annotator = cache.call(influence_blocks, data, clusters, verdicts)
+    mu = cache.call(supplied_mu, data, options.mu)
+    are_used = folds_are_used(data, options, mu, verdicts)
+    n_folds = cache.call(number_of_folds, data, clusters, n_folds=options.n_folds, are_used=are_used)
     return Inputs(
-        data=data,
-        order=order,
-        dropped=dropped_items(read, data),
-        graph=graph,
-        setup=setup,
-        extrapolation=extrapolation,
-        clusters=clusters,
-        context_weight=weight,
-        verdicts=verdicts,
-        blocks=blocks,
-        annotator=annotator,
-        given_mu=cache.call(supplied_mu, data, o.mu),
+        data,
+        order,
+        dropped_items(data_as_read, data),
+        graph,
+        setup,
+        extrapolation,
+        clusters,
+        context_weight,
+        verdicts,
+        blocks,
+        annotator,
+        mu,
+        n_folds,
     )
+
+
+def _ranked_data(cache: Cache, data_as_read: PreferenceData, options: Options) -> tuple[PreferenceData, OrderChoice]:
+    """Return the votes on the ranked items, and whether their display order matters."""
+    order = cache.call(
+        choose_order,
+        data_as_read,
+        options.position_bias,
+        options.graph,
+        min_labels=options.min_labels,
+        min_comparisons=options.min_comparisons,
+        category_weights=options.category_weights,
+        propensity=options.propensity,
+        mu=options.mu,
+    )
+    data = cache.call(in_chosen_order, data_as_read, order)
+    data = cache.call(
+        restrict_items,
+        data,
+        options.graph,
+        min_labels=options.min_labels,
+        component=options.component,
+        min_comparisons=options.min_comparisons,
+    )
+    return data, order
 
 
 def warn_of_dependence(data: PreferenceData, clusters: Clusters | None, context: tuple[str, ...]) -> None:
-    """Warn where contexts share a text and no cluster holds them."""
+    """Warn where contexts share a text and are not in the same cluster."""
     groups = [] if clusters is None else [group for group in (clusters.prompt, clusters.other) if group is not None]
     warn_of_shared_texts(data.shared_texts, groups, context)
 
 
-def weights_by_label(data: PreferenceData, weights: Any, source: Source, context: tuple[str, ...]) -> FloatArray | None:
-    """Weights of the contexts, those of a Series by its labels: identifiers of contexts, or of rows without them."""
+def weights_by_label(
+    data: PreferenceData, weights: object, *, source: Source, context: tuple[str, ...]
+) -> FloatArray | None:
+    """Return the weights of the contexts; None where these are equal.
+
+    Parameters
+    ----------
+    data : PreferenceData
+    weights : str, array, shape (n,), Series or None
+        As in :func:`dmlrank.dml_rank`. A Series is matched by its labels: identifiers of contexts, or labels of the
+        frame's rows where every row is a context.
+    source : Source
+    context : tuple of str
+        Columns that identify a context.
+    """
     if not isinstance(weights, pd.Series):
         return context_weights(data, weights)
     labels = pd.Index(list(data.context_ids))
     if not context and not data.n_added:
         labels = row_labels(source.data, data.n_rows)[data.context_ids.astype(np.intp)]
-    found = by_label(weights, labels, name="weights", of=f"the contexts ({listed(context)})" if context else "the rows")
-    return context_weights(data, found.to_numpy())
+    contexts = f"the contexts ({listed(context)})" if context else "the rows"
+    return context_weights(data, by_label(weights, labels, name="weights", of=contexts).to_numpy())
 
 
-def dropped_items(read: PreferenceData, data: PreferenceData) -> tuple[str, ...]:
-    """Items that were read and are not ranked."""
-    return tuple(name for name in read.items if name not in data.items)
+def dropped_items(data_as_read: PreferenceData, data: PreferenceData) -> tuple[str, ...]:
+    """Return the items that were read and are not ranked."""
+    return tuple(name for name in data_as_read.items if name not in data.items)
 
 
 def influence_blocks(
     data: PreferenceData, clusters: Clusters | None, verdicts: Verdicts | None = None
 ) -> tuple[InfluenceBlocks, IntArray | None]:
-    """Blocks of the correction, and the annotator of each where annotators are clusters; verdicts are nobody's."""
+    """Return the influence blocks, and the annotator of each, (q,), where annotators are clusters.
+
+    Verdicts of judges belong to no annotator.
+    """
     if clusters is None or clusters.annotator is None:
         return blocks_by_context(data), None
     return blocks_by_group(data, clusters.annotator, verdicts.cells.context if verdicts else None)
 
 
-def supplied_mu(data: PreferenceData, mu: Any) -> SuppliedMu | None:
-    """mu where the user supplied it, checked."""
+def supplied_mu(data: PreferenceData, mu: object) -> SuppliedMu | None:
+    """Return the probabilities that the user supplied, checked; None where they are estimated."""
     return None if mu is None else SuppliedMu(checked_mu(mu, data))
 
 
 def take_verdicts(
-    data: PreferenceData, source: Source, judge: Any, *, unlabelled: Any, context: tuple[str, ...], categories: Any
+    data: PreferenceData,
+    source: Source,
+    judge: object,
+    *,
+    unlabelled: object,
+    context: tuple[str, ...],
+    categories: Mapping[object, str] | None,
 ) -> Verdicts | None:
-    """What judges said of the data's pairs; None without a judge."""
+    """Return the verdicts of judges on the data's pairs; None without a judge.
+
+    Parameters
+    ----------
+    data : PreferenceData
+    source : Source
+    judge : object
+        As :func:`dmlrank._utils.argument_checks.as_judges` returns it.
+    unlabelled : frame or None
+        The frame of further contexts.
+    context : tuple of str
+        Columns that identify a context.
+    categories : mapping or None
+        Meanings of labels.
+    """
     if judge is None:
         return None
     data = with_columns(data, source.data, unlabelled, judge_columns(judge))
     return read_verdicts(judge, data, parse_formula(source.formula), context=context, categories=categories)
+
+
+def folds_are_used(data: PreferenceData, options: Options, mu: SuppliedMu | None, verdicts: Verdicts | None) -> bool:
+    """Whether anything is learnt by fold: mu, the verdicts of judges, or propensities from features.
+
+    Parameters
+    ----------
+    data : PreferenceData
+    options : Options
+    mu : SuppliedMu or None
+        Supplied probabilities.
+    verdicts : Verdicts or None
+    """
+    learns_propensity = isinstance(options.propensity, str) and options.propensity == "estimate"
+    has_features = data.x.shape[1] > 0 or options.propensity_formula is not None
+    return mu is None or verdicts is not None or (learns_propensity and has_features)
+
+
+def number_of_folds(data: PreferenceData, clusters: Clusters | None, *, n_folds: int, are_used: bool) -> int:
+    """Return the number of folds: ``n_folds``, or the number of clusters where these are fewer, with a warning.
+
+    A cluster is never split, so that there cannot be more folds than clusters. Cross-fitting is valid with any number
+    of folds from two on; with fewer folds the learners are trained on a smaller share of the data.
+
+    Parameters
+    ----------
+    data : PreferenceData
+    clusters : Clusters or None
+    n_folds : int
+        Folds that the user asked for.
+    are_used : bool
+        Whether anything is learnt by fold.
+
+    Raises
+    ------
+    DataError
+        If folds are used and all contexts are in one cluster.
+    """
+    unit = data.seed_order if clusters is None else clusters.prompt
+    n_units = len(np.unique(unit))
+    if not are_used:
+        return min(n_folds, n_units)
+    if clusters is None or n_units >= n_folds:
+        return n_folds
+    name = clusters.names[0]
+    if n_units < 2:
+        raise DataError(
+            f"all contexts are in one cluster of {name!r}: the learners are trained on some clusters and predict the "
+            f"others, and standard errors compare clusters, so that at least two are needed; name a column with more "
+            f"values in cov_kwds, or leave cov_type='cluster' out"
+        )
+    warn(
+        f"n_folds={n_folds} is more than the {n_units} clusters of {name!r}, and a cluster is never split: "
+        f"{n_units} folds are used, so that the learners are trained on {n_units - 1} of {n_units} clusters; "
+        f"n_folds={n_units} asks for the same",
+        stacklevel=2,
+    )
+    return n_units

@@ -142,7 +142,7 @@ def judge_alone(steps: FitSteps, verdicts: Verdicts) -> tuple[Influence, Covaria
     clusters = None if steps.clusters is None else replace(steps.clusters, annotator=None)
     for number, r in enumerate(steps.repetitions):
         assert r.judge_propensity is not None, "a fit with a judge has propensities of its verdicts"
-        seeds = np.random.SeedSequence([o.seed, number, 1]).spawn(o.n_folds)
+        seeds = np.random.SeedSequence([o.seed, number, 1]).spawn(r.folds.n_folds)
         tune = "cv" if is_own(o.learner) else o.tune
         models = fit_all(data, r.folds, seeds, tune=tune, n_jobs=o.n_jobs, learner=o.learner)
         mu = CrossFittedMu(models, r.folds, data.x)

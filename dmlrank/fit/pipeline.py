@@ -1,9 +1,10 @@
-"""The steps of a fit in order, each redone only when something that it depends on has changed."""
+"""The steps of a fit in order; an update runs a step again only where one of its sources has changed."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -23,22 +24,39 @@ from ..nuisance.outcome_model.user_learners import check_learner
 from ..nuisance.propensity_model.mean_weight import check_mean_weights
 from ..nuisance.propensity_model.supplied import check_propensity
 from ..options import Options
-from .bt_mle import maximum_likelihood
+from .bt_mle import run_maximum_likelihood
 from .cache import Cache
 from .estimand import Setup
 from .estimates import score_limits
 from .estimators import estimator_named
 from .fit_covariance import make_covariance
-from .inputs import Reading, columns_of_later_steps, prepare_inputs, read_source
+from .inputs import Inputs, Reading, columns_of_later_steps, prepare_inputs, read_source
 from .label_errors import one_step_uniform_pairs, warn_of_uniform_pairs
 from .repetition import make_repetition
-from .state import FitSteps, Source
+from .state import FitSteps, Repetition, Source
 
-_NAMED = 5
+# Names that a warning lists at most.
+_MOST_NAMED = 5
+
+
+class ScoreEstimate(NamedTuple):
+    """The scores of a fit, averaged over its repetitions, with their covariance.
+
+    Attributes
+    ----------
+    influence : InfluenceFunction
+    covariance : Covariance
+    uniform : UniformPairs or None
+        Compared pairs whose labels all say the same; None where there are no such pairs.
+    """
+
+    influence: InfluenceFunction
+    covariance: Covariance
+    uniform: UniformPairs | None
 
 
 def run(options: Options, source: Source, previous: FitSteps | None = None) -> FitSteps:
-    """Carry out a fit, reusing the steps of a previous one whose sources have not changed.
+    """Carry out a fit; the steps of a previous fit are used again where their sources have not changed.
 
     Parameters
     ----------
@@ -46,27 +64,78 @@ def run(options: Options, source: Source, previous: FitSteps | None = None) -> F
         Checked.
     source : Source
     previous : FitSteps, optional
-        What an earlier fit has made.
+        The steps of an earlier fit.
     """
-    o, cache = options, Cache(previous.cache if previous else None)
-    check_tune(o.tune)
-    check_propensity(o.propensity)
-    check_learner(o.learner, o.tune, o.propensity)
-    read = cache.call(read_source, source, Reading.of(o), columns_along=columns_of_later_steps(o))
-    if not estimator_named(o.estimator).has_first_stages:
-        return maximum_likelihood(read, o, source, cache)
-    return _with_first_stages(read, o, source, cache)
+    cache = Cache(previous.cache if previous else None)
+    check_tune(options.tune)
+    check_propensity(options.propensity)
+    check_learner(options.learner, options.tune, options.propensity)
+    columns = columns_of_later_steps(options)
+    data_as_read = cache.call(read_source, source, Reading.of(options), columns_along=columns)
+    if estimator_named(options.estimator).has_first_stages:
+        return _run_with_first_stages(data_as_read, options, source=source, cache=cache)
+    return run_maximum_likelihood(data_as_read, options, source=source, cache=cache)
 
 
-def _with_first_stages(read: PreferenceData, o: Options, source: Source, cache: Cache) -> FitSteps:
-    """The steps of a fit with cross-fitted first stages."""
-    estimator = estimator_named(o.estimator)
-    inputs = prepare_inputs(cache, read, source, o)
-    repetitions = tuple(make_repetition(cache, number, inputs, source, o) for number in range(o.n_rep))
+def _run_with_first_stages(data_as_read: PreferenceData, options: Options, *, source: Source, cache: Cache) -> FitSteps:
+    """Carry out the steps of a fit with cross-fitted first stages.
+
+    Parameters
+    ----------
+    data_as_read : PreferenceData
+        All items, with both orders of a pair apart.
+    options : Options
+    source : Source
+    cache : Cache
+    """
+    inputs = prepare_inputs(cache, data_as_read, source, options)
+    repetitions = tuple(
+        make_repetition(cache, number, inputs, source=source, options=options) for number in range(options.n_rep)
+    )
+    scores = _estimate_scores(cache, inputs, repetitions, options)
+    validity = _examine_intervals(cache, inputs, scores, first=repetitions[0], options=options)
+    unit = inputs.clusters.prompt if inputs.clusters else inputs.data.seed_order
+    propensity_factor = cache.call(check_mean_weights, inputs.data, repetitions[0].propensity, unit)
+    win_shares = [repetition.one_step_result.influence("win_share") for repetition in repetitions]
+    return FitSteps(
+        options=options,
+        source=source,
+        data=inputs.data,
+        dropped=inputs.dropped,
+        setup=inputs.setup,
+        clusters=inputs.clusters,
+        context_weight=inputs.context_weight,
+        blocks=inputs.blocks,
+        annotator=inputs.annotator,
+        influence=scores.influence,
+        win_share=estimator_named(options.estimator).average(win_shares).estimate,
+        covariance=scores.covariance,
+        cache=cache.results,
+        repetitions=repetitions,
+        validity=validity,
+        order=inputs.order,
+        propensity_factor=propensity_factor,
+        verdicts=inputs.verdicts,
+        extrapolation=inputs.extrapolation,
+        uniform=scores.uniform,
+    )
+
+
+def _estimate_scores(
+    cache: Cache, inputs: Inputs, repetitions: tuple[Repetition, ...], options: Options
+) -> ScoreEstimate:
+    """Average the scores over repetitions and estimate their covariance.
+
+    Parameters
+    ----------
+    cache : Cache
+    inputs : Inputs
+    repetitions : tuple of Repetition
+    options : Options
+    """
     data, setup = inputs.data, inputs.setup
     targets = tuple(repetition.one_step_result.target for repetition in repetitions)
-    shares = [repetition.one_step_result.influence("win_share") for repetition in repetitions]
-    influence = cache.call(average_influence, targets, o.estimator)
+    influence = cache.call(average_influence, targets, options.estimator)
     uniform = cache.call(
         one_step_uniform_pairs,
         data,
@@ -77,72 +146,76 @@ def _with_first_stages(read: PreferenceData, o: Options, source: Source, cache: 
         clusters=inputs.clusters,
         context_weight=inputs.context_weight,
     )
-    hidden = cache.call(hidden_scores_covariance, setup, uniform, floor=repetitions[0].floor, estimator=o.estimator)
+    hidden = cache.call(
+        hidden_scores_covariance, setup, uniform, floor=repetitions[0].floor, estimator=options.estimator
+    )
     covariance = cache.call(
         scores_covariance,
         setup,
         influence,
         targets,
-        estimator=o.estimator,
+        estimator=options.estimator,
         clusters=inputs.clusters,
         annotator=inputs.annotator,
-        prompts=o.prompts,
+        prompts=options.prompts,
         n_items=data.n_items,
         hidden=hidden,
     )
     cache.call(warn_of_scores_outside, setup, influence, data.items)
     cache.call(warn_of_uniform_pairs, data, setup, uniform, hidden=hidden, covariance=covariance)
     cache.call(check_rank, setup, covariance, data.items)
-    first = repetitions[0]
-    unit = inputs.clusters.prompt if inputs.clusters else data.seed_order
-    propensity_factor = cache.call(check_mean_weights, data, first.propensity, unit)
-    bias = cache.call(second_order_bias, data, setup, first.mu, first.floor)
-    validity = cache.call(
+    return ScoreEstimate(influence, covariance, uniform)
+
+
+def _examine_intervals(
+    cache: Cache, inputs: Inputs, scores: ScoreEstimate, *, first: Repetition, options: Options
+) -> Validity:
+    """Look for signs that the intervals may not hold, and warn of them.
+
+    Parameters
+    ----------
+    cache : Cache
+    inputs : Inputs
+    scores : ScoreEstimate
+    first : Repetition
+        The first repetition.
+    options : Options
+    """
+    bias = cache.call(second_order_bias, inputs.data, inputs.setup, first.mu, floor=first.floor)
+    return cache.call(
         assess_validity,
-        data,
-        setup,
-        influence,
-        covariance=covariance,
+        inputs.data,
+        inputs.setup,
+        scores.influence,
+        covariance=scores.covariance,
         bias=bias,
         labels=first.one_step_result.labels,
-        estimator=o.estimator,
-        extrapolated=inputs.extrapolation.n_pairs > 0,
-    )
-    return FitSteps(
-        options=o,
-        source=source,
-        data=data,
-        dropped=inputs.dropped,
-        setup=setup,
-        clusters=inputs.clusters,
-        context_weight=inputs.context_weight,
-        blocks=inputs.blocks,
-        annotator=inputs.annotator,
-        influence=influence,
-        win_share=estimator.average(shares).estimate,
-        covariance=covariance,
-        cache=cache.made,
-        repetitions=repetitions,
-        validity=validity,
-        order=inputs.order,
-        propensity_factor=propensity_factor,
-        verdicts=inputs.verdicts,
-        extrapolation=inputs.extrapolation,
-        uniform=uniform,
+        estimator=options.estimator,
+        is_extrapolated=inputs.extrapolation.n_pairs > 0,
     )
 
 
 def average_influence(influences: Sequence[InfluenceFunction], estimator: str) -> InfluenceFunction:
-    """The influence values of the repetitions' mean, as the estimator sees them."""
+    """Average the influence of the scores over repetitions, as the estimator prescribes."""
     return estimator_named(estimator).average(influences)
 
 
 def hidden_scores_covariance(
     setup: Setup, uniform: UniformPairs | None, *, floor: float, estimator: str
 ) -> FloatArray | None:
-    """What labels without variation hide of the covariance of the scores, (d, d); None for nothing.
+    """Return the part of the scores' covariance, (d, d), that labels without variation hide; None for no part.
 
-    Of the restricted Bradley-Terry estimate they hide no more than of the projection, which weighs labels less well.
+    The part of the Bradley-Terry projection is used for the restricted Bradley-Terry estimate, too: it is not smaller,
+    because the projection weights the labels less well.
+
+    Parameters
+    ----------
+    setup : Setup
+    uniform : UniformPairs or None
+        Compared pairs whose labels all say the same.
+    floor : float
+        Smallest probability of a category in mu.
+    estimator : str
     """
     if uniform is None or not estimator_named(estimator).is_debiased:
         return None
@@ -161,7 +234,7 @@ def scores_covariance(
     n_items: int,
     hidden: FloatArray | None,
 ) -> Covariance:
-    """The covariance of the scores.
+    """Estimate the covariance of the scores.
 
     Parameters
     ----------
@@ -170,10 +243,14 @@ def scores_covariance(
         Averaged over repetitions.
     repeated : sequence of InfluenceFunction
         Of each repetition.
-    estimator, clusters, annotator, prompts, n_items
-        See :func:`dmlrank.fit.fit_covariance.make_covariance`.
+    estimator : str
+    clusters : Clusters or None
+    annotator : ndarray of int, shape (q,), or None
+        The annotator of each block where annotators are clusters.
+    prompts : {"random", "fixed"}
+    n_items : int
     hidden : ndarray, shape (d, d), or None
-        What labels without variation hide.
+        The part of the covariance that labels without variation hide.
     """
     return make_covariance(
         influence,
@@ -186,8 +263,17 @@ def scores_covariance(
     )
 
 
-def second_order_bias(data: PreferenceData, setup: Setup, mu: MuSource, floor: float) -> FloatArray:
-    """What the functional's curvature leaves of the bias, (d,), from how far the folds' models are apart."""
+def second_order_bias(data: PreferenceData, setup: Setup, mu: MuSource, *, floor: float) -> FloatArray:
+    """Estimate the bias, (d,), that the functional's curvature leaves, from the differences between the folds' models.
+
+    Parameters
+    ----------
+    data : PreferenceData
+    setup : Setup
+    mu : MuSource
+    floor : float
+        Smallest probability of a category in mu.
+    """
     n_scores = len(output_names(setup.functional, data.items))
     return remaining_bias(
         setup.functional, mu, np.argsort(data.seed_order), n_scores=n_scores, floor=floor, n_items=data.n_items
@@ -203,14 +289,30 @@ def assess_validity(
     bias: FloatArray,
     labels: HeldOutLabels,
     estimator: str,
-    extrapolated: bool,
+    is_extrapolated: bool,
 ) -> Validity:
-    """Signs that the intervals may not hold, with a warning where there are intervals."""
-    validity, chosen = measure_validity(influence, bias, labels), estimator_named(estimator)
-    if chosen.assumes_bradley_terry:
-        # The curvature is that of the projection; a Newton step along the model has another remainder.
+    """Return the signs that the intervals may not hold, with a warning where there are intervals.
+
+    Parameters
+    ----------
+    data : PreferenceData
+    setup : Setup
+    influence : InfluenceFunction
+        Averaged over repetitions.
+    covariance : Covariance
+    bias : ndarray, shape (d,)
+        As :func:`second_order_bias` returns it.
+    labels : HeldOutLabels
+        Labels with their out-of-fold probabilities.
+    estimator : str
+    is_extrapolated : bool
+        Whether the scores use pairs without labels, so that there are no intervals.
+    """
+    validity, fit_estimator = measure_validity(influence, bias, labels), estimator_named(estimator)
+    if fit_estimator.assumes_bradley_terry:
+        # The bias is that of the projection; the restricted estimate has another one.
         validity = replace(validity, second_order=np.full_like(validity.second_order, np.nan))
-    if chosen.valid_intervals and not extrapolated:
+    if fit_estimator.valid_intervals and not is_extrapolated:
         names = output_names(setup.functional, data.items)
         warn_about_intervals(
             validity,
@@ -224,43 +326,48 @@ def assess_validity(
 
 
 def warn_of_scores_outside(setup: Setup, influence: InfluenceFunction, items: tuple[str, ...]) -> None:
-    """Warn where the correction moved a share out of its limits, as it may with a few labels."""
+    """Warn where the correction moved a win share below 0 or above 1, as it may with few labels."""
     low, high = score_limits(setup.functional.name)
     outside = np.flatnonzero((influence.estimate < low) | (influence.estimate > high))
     if len(outside):
-        shown = listed((f"{items[j]} {influence.estimate[j]:.3g}" for j in outside), _NAMED)
+        shares = listed((f"{items[j]} {influence.estimate[j]:.3g}" for j in outside), _MOST_NAMED)
         warn(
-            f"estimated shares outside of {low:g} to {high:g}: {shown}; they are set to the limit and their standard "
-            f"errors hold the distance. So few labels, or such small propensities, decide little: more labels are "
-            f"needed",
+            f"estimated win shares lie outside of {low:g} to {high:g}: {shares}. These labels are too few, or their "
+            f"propensities too small, to say much; the shares are set to the limit, and their standard errors include "
+            f"the distance. More labels of these models are needed",
             stacklevel=2,
             kind=IntervalWarning,
         )
 
 
 def _remedies(setup: Setup, data: PreferenceData) -> list[str]:
-    """Options that make a functional depend less on pairs with few labels, beside those that are set already."""
+    """Return the options, not yet set, with which the functional depends less on pairs with few labels."""
     remedies = []
     if setup.functional.name == "bt" and setup.edge_weights == "equal":
-        remedies.append("edge_weights='counts' lets pairs with few labels count less")
+        remedies.append("edge_weights='counts' gives pairs with few labels less weight")
     if data.ordered and setup.weights.mirrored:
-        remedies.append("position_bias=False makes one pair of both orders, if order does not matter")
+        remedies.append("position_bias=False joins both display orders of a pair, if order does not matter")
     return remedies
 
 
 def check_rank(setup: Setup, covariance: Covariance, items: tuple[str, ...]) -> None:
-    """Warn where a covariance has a smaller rank than a functional of the user's own lets expect."""
+    """Warn where the covariance has a smaller rank than the functional's gauge implies.
+
+    Functionals whose gauge is known from theory are not checked.
+    """
     if not isinstance(setup.functional, Custom | Dominance | SoftMin):
         return
     constant = find_constant_combination(covariance)
     if constant is not None:
         names = output_names(setup.functional, items)
-        shown = " ".join(f"{c:+.3g}*{n}" for c, n in zip(constant, names, strict=True) if abs(c) > 1e-6)
-        hint = "; if that is so whatever the data are, say it with Custom(fixed=...)"
+        terms = " ".join(f"{c:+.3g}*{name}" for c, name in zip(constant, names, strict=True) if abs(c) > 1e-6)
+        if isinstance(setup.functional, Custom):
+            advice = "if this combination is constant whatever the data are, say so with Custom(fixed=...)"
+        else:
+            advice = "few compared pairs or a formula without features may be the reason"
         warn(
-            f"the covariance is numerically singular: {shown} does not vary in these data, so that joint tests and "
-            f"regions that involve it are not to be trusted"
-            f"{hint if isinstance(setup.functional, Custom) else ' (few pairs and no features, for example)'}",
+            f"the covariance is numerically singular: {terms} does not vary in these data, so that joint tests and "
+            f"regions that involve this combination are not reliable; {advice}",
             stacklevel=2,
             kind=IntervalWarning,
         )

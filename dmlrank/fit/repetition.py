@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from ..data.preferences import FloatArray, IntArray, PreferenceData
@@ -40,103 +42,151 @@ from .inputs import Inputs
 from .state import Repetition, Source
 
 
-def make_repetition(cache: Cache, number: int, inputs: Inputs, source: Source, o: Options) -> Repetition:
-    """One repetition, each of its steps made again only where what it depends on has changed.
+class OutcomeModels(NamedTuple):
+    """The outcome models of one repetition.
+
+    Attributes
+    ----------
+    mu : MuSource
+        Outcome probabilities that the estimates use; with a judge where there is one.
+    mu_without_judge : MuSource
+        Outcome probabilities from human labels alone; ``mu`` itself where there is no judge.
+    judge_correction : JudgeCorrection or None
+        The part of verdicts in the correction; None without a two-stage judge.
+    """
+
+    mu: MuSource
+    mu_without_judge: MuSource
+    judge_correction: JudgeCorrection | None = None
+
+
+def make_repetition(cache: Cache, number: int, inputs: Inputs, *, source: Source, options: Options) -> Repetition:
+    """Carry out one repetition; a step runs where its sources have changed.
 
     Parameters
     ----------
     cache : Cache
     number : int
-        Of the repetition, from 0.
+        Number of the repetition, from 0.
     inputs : Inputs
     source : Source
-    o : Options
+    options : Options
     """
     data, setup, cache = inputs.data, inputs.setup, cache.slot(f"repetition {number}")
-    seed = RepetitionSeed(o.seed, number)
-    needs_all = estimator_named(o.estimator).needs_all_propensities
-    folds = cache.call(
-        make_folds, data, inputs.clusters, n_folds=o.n_folds, seed=seed, are_used=folds_are_used(inputs, o)
-    )
-    model = PropensityModel(
-        o.propensity,
-        o.propensity_column,
-        o.propensity_formula,
-        o.tune,
-        inputs.graph,
-        needs_all and not isinstance(o.propensity, str),
-        source,
-        o.unlabelled,
-    )
-    # Before mu: given propensities are checked before anything is trained.
+    seed = RepetitionSeed(options.seed, number)
+    needs_all = estimator_named(options.estimator).needs_all_propensities
+    folds = cache.call(make_folds, data, inputs.clusters, n_folds=inputs.n_folds, seed=seed)
+    # Before mu: supplied propensities are checked before anything is trained.
     propensity, judge_propensity = cache.call(
-        label_and_judge_propensities, data, folds, model, verdicts=inputs.verdicts, seed=seed, n_jobs=o.n_jobs
+        label_and_judge_propensities,
+        data,
+        folds,
+        PropensityModel.of(options, inputs.graph, source, needs_all=needs_all),
+        verdicts=inputs.verdicts,
+        seed=seed,
+        n_jobs=options.n_jobs,
     )
     if needs_all:
         require_pair_propensities(propensity)
-    learner = OutcomeLearner.of(o)
-    alone = inputs.given_mu or cache.call(cross_fit_mu, data, folds, learner, seed=seed, n_jobs=o.n_jobs)
-    mu: MuSource = alone
-    correction: JudgeCorrection | None = None
-    if inputs.verdicts is not None and o.judge_as == "features":
-        mu = cache.call(
-            cross_fit_mu_with_verdicts, data, folds, inputs.verdicts, tune=learner.tune, seed=seed, n_jobs=o.n_jobs
-        )
-    elif inputs.verdicts is not None and judge_propensity is not None:
-        learnt = cache.call(
-            cross_fit_mu_and_judge,
-            data,
-            folds,
-            inputs.verdicts,
-            mu_without_judge=alone,
-            learner=learner,
-            seed=seed,
-            n_jobs=o.n_jobs,
-        )
-        correction = cache.call(judge_correction, inputs.verdicts, judge_propensity, learnt.m)
-        mu = learnt.mu
-    floor = cache.call(choose_floor, data, setup, mu, floor=o.floor)
-    sample = cache.call(draw_sample, data, o.subsample, seed)
+    models = fit_outcome_models(cache, inputs, folds, judge_propensity=judge_propensity, seed=seed, options=options)
+    floor = cache.call(choose_floor, data, setup, models.mu, floor=options.floor)
+    sample = cache.call(draw_sample, data, options.subsample, seed)
     one_step_result = cache.call(
         one_step_estimates,
         data,
         setup,
-        mu,
+        models.mu,
         propensity=propensity,
         blocks=inputs.blocks,
         floor=floor,
         context_weight=inputs.context_weight,
         sample=sample,
-        judged=correction,
-        restricted=needs_all,
-        n_jobs=o.n_jobs,
+        judge_correction=models.judge_correction,
+        is_restricted=needs_all,
+        n_jobs=options.n_jobs,
     )
-    return Repetition(folds, mu, propensity, one_step_result, floor, sample, alone, correction, judge_propensity)
+    return Repetition(
+        folds=folds,
+        mu=models.mu,
+        propensity=propensity,
+        one_step_result=one_step_result,
+        floor=floor,
+        sample=sample,
+        mu_without_judge=models.mu_without_judge,
+        judge_correction=models.judge_correction,
+        judge_propensity=judge_propensity,
+    )
 
 
-def folds_are_used(inputs: Inputs, o: Options) -> bool:
-    """Whether anything is learnt by fold: mu, what judges say, or propensities from features."""
-    learns_propensity = isinstance(o.propensity, str) and o.propensity == "estimate"
-    has_features = inputs.data.x.shape[1] > 0 or o.propensity_formula is not None
-    return inputs.given_mu is None or inputs.verdicts is not None or (learns_propensity and has_features)
+def fit_outcome_models(
+    cache: Cache,
+    inputs: Inputs,
+    folds: Folds,
+    *,
+    judge_propensity: FloatArray | None,
+    seed: RepetitionSeed,
+    options: Options,
+) -> OutcomeModels:
+    """Fit mu by fold, first to human labels alone, then with verdicts where there is a judge.
+
+    Parameters
+    ----------
+    cache : Cache
+        The slot of the repetition.
+    inputs : Inputs
+    folds : Folds
+    judge_propensity : ndarray, shape (r,), or None
+        P(judged | x) at the judged cells; None without a judge.
+    seed : RepetitionSeed
+    options : Options
+    """
+    data, verdicts, n_jobs = inputs.data, inputs.verdicts, options.n_jobs
+    learner = OutcomeLearner.of(options)
+    mu: MuSource = inputs.supplied_mu or cache.call(cross_fit_mu, data, folds, learner, seed=seed, n_jobs=n_jobs)
+    if verdicts is None:
+        return OutcomeModels(mu, mu)
+    if options.judge_as == "features":
+        with_verdicts = cache.call(
+            cross_fit_mu_with_verdicts, data, folds, verdicts, tune=learner.tune, seed=seed, n_jobs=n_jobs
+        )
+        return OutcomeModels(with_verdicts, mu)
+    assert judge_propensity is not None, "a fit with a judge has propensities of its verdicts"
+    judged = cache.call(
+        cross_fit_mu_and_judge,
+        data,
+        folds,
+        verdicts,
+        mu_without_judge=mu,
+        learner=learner,
+        seed=seed,
+        n_jobs=n_jobs,
+    )
+    return OutcomeModels(judged.mu, mu, cache.call(judge_correction, verdicts, judge_propensity, judged.m))
 
 
-def make_folds(
-    data: PreferenceData, clusters: Clusters | None, *, n_folds: int, seed: RepetitionSeed, are_used: bool = True
-) -> Folds:
-    """Deal contexts, or clusters of them, into folds; contexts that share a text share a fold.
+def make_folds(data: PreferenceData, clusters: Clusters | None, *, n_folds: int, seed: RepetitionSeed) -> Folds:
+    """Assign contexts, or clusters of them, to folds; contexts that share a text share a fold.
 
-    Where nobody uses the folds and units are too few for them, there are fewer.
+    Parameters
+    ----------
+    data : PreferenceData
+    clusters : Clusters or None
+    n_folds : int
+    seed : RepetitionSeed
+
+    Raises
+    ------
+    DataError
+        If there are fewer contexts than folds.
     """
     unit = data.seed_order if clusters is None else clusters.prompt
-    n_folds = n_folds if are_used else min(n_folds, len(np.unique(unit)))
     unit = join_shared(unit, data.shared_texts, n_folds)
-    what = "contexts" if clusters is None else f"clusters of {clusters.names[0]!r}"
-    return assign_folds(unit, n_folds, np.random.default_rng(seed.child(Draw.FOLDS)), what)
+    unit_name = "contexts" if clusters is None else f"clusters of {clusters.names[0]!r}"
+    return assign_folds(unit, n_folds, np.random.default_rng(seed.child(Draw.FOLDS)), unit_name)
 
 
 def draw_sample(data: PreferenceData, size: int | None, seed: RepetitionSeed) -> IntArray | None:
-    """Contexts that F(mu) is averaged over, (s,), whatever the order of the rows; None for all."""
+    """Draw the contexts over which F(mu) is averaged, (s,), whatever the order of the rows; None for all contexts."""
     if size is None or size >= data.n_contexts:
         return None
     drawn = np.random.default_rng(seed.child(Draw.SAMPLE)).choice(data.n_contexts, size, replace=False)
@@ -144,10 +194,26 @@ def draw_sample(data: PreferenceData, size: int | None, seed: RepetitionSeed) ->
 
 
 def choose_floor(data: PreferenceData, setup: Setup, mu: MuSource, *, floor: float | str) -> float:
-    """The floor of mu: given, or selected by the log-loss of the labels; zero where no functional needs one."""
+    """Return the floor of mu: the user's, or the one with the smallest log-loss; 0 where the functional needs none.
+
+    Parameters
+    ----------
+    data : PreferenceData
+    setup : Setup
+    mu : MuSource
+    floor : float or "auto"
+
+    Raises
+    ------
+    OptionError
+        If the user's floor leaves no probabilities that sum to one.
+    """
     if not isinstance(floor, str):
         if floor * data.n_categories >= 1:
-            raise OptionError(f"floor={floor} is too high for {data.n_categories} categories, which sum to one")
+            raise OptionError(
+                f"floor={floor} is too high for {data.n_categories} categories: their probabilities sum to one, so "
+                f"that a floor lies below {1 / data.n_categories:.3g}; use a smaller floor, or floor='auto'"
+            )
         return float(floor)
     if not setup.functional.interior:
         return 0.0
@@ -164,24 +230,47 @@ def one_step_estimates(
     floor: float,
     context_weight: FloatArray | None,
     sample: IntArray | None,
-    judged: JudgeCorrection | None,
-    restricted: bool,
+    judge_correction: JudgeCorrection | None,
+    is_restricted: bool,
     n_jobs: int | None,
 ) -> OneStepResult:
-    """The one-step estimates of the scores, the win shares and the position effect.
+    """Estimate the scores, the win shares and the position effect by the one-step estimator.
 
     Parameters
     ----------
-    restricted : bool
+    data : PreferenceData
+    setup : Setup
+    mu : MuSource
+    propensity : Propensity
+    blocks : InfluenceBlocks
+    floor : float
+        Smallest probability of a category.
+    context_weight : ndarray, shape (n,), or None
+        Weights of the contexts in the target population.
+    sample : ndarray of int, shape (s,), or None
+        Contexts over which F(mu) is averaged; None for all.
+    judge_correction : JudgeCorrection or None
+        The part of verdicts in the correction.
+    is_restricted : bool
         Whether the scores are those of the Bradley-Terry model; their projection is then estimated beside them.
+    n_jobs : int or None
     """
-    estimands = fit_estimands(setup, require_pair_propensities(propensity) if restricted else None, data.ordered)
-    nuisances = NuisanceEstimates(mu, propensity.cells, floor, judged)
+    estimands = fit_estimands(setup, require_pair_propensities(propensity) if is_restricted else None, data.ordered)
+    nuisances = NuisanceEstimates(mu, propensity.cells, floor, judge_correction)
     return one_step(estimands, data, nuisances, blocks, TargetPopulation(context_weight, sample), n_jobs=n_jobs)
 
 
 def fit_estimands(setup: Setup, pairs: PairPropensity | None, ordered: bool) -> Estimands:
-    """What a fit estimates; where Bradley-Terry is assumed the target is the restricted score."""
+    """Return the estimands of a fit.
+
+    Parameters
+    ----------
+    setup : Setup
+    pairs : PairPropensity or None
+        Propensities of all pairs where Bradley-Terry is assumed: the target is then the restricted score.
+    ordered : bool
+        Whether display order matters.
+    """
     shares, position = Borda(setup.weights, setup.graph), PositionEffect(setup.weights, setup.graph)
     if pairs is None:
         return Estimands(setup.functional, shares, position)
@@ -189,6 +278,6 @@ def fit_estimands(setup: Setup, pairs: PairPropensity | None, ordered: bool) -> 
 
 
 def restricted_score(setup: Setup, pairs: PairPropensity, ordered: bool) -> RestrictedBradleyTerry:
-    """The score of a fit that assumes Bradley-Terry."""
+    """Return the score of a fit that assumes Bradley-Terry."""
     assert isinstance(setup.functional, BradleyTerry)
     return RestrictedBradleyTerry(setup.functional, setup.graph, pairs, ordered)

@@ -1,9 +1,9 @@
-"""The state of a fit: what the user handed in and what every step has made of it."""
+"""The state of a fit: its formula, frame and options, and the results of its steps."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, Self
+from typing import Self
 
 from patsy import EvalEnvironment
 
@@ -32,36 +32,45 @@ from .extrapolation import Extrapolation
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Source:
-    """What the user handed in: formula, frame and the namespace of the call."""
+    """The source of the data: formula, frame and the namespace of the call.
+
+    Attributes
+    ----------
+    formula : str
+    data : frame
+        In any kind of frame that :func:`dmlrank.dml_rank` reads.
+    environment : EvalEnvironment
+        Functions and arrays that the formula may name.
+    """
 
     formula: str
-    data: Any
+    data: object
     environment: EvalEnvironment
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Repetition:
-    """One deal of folds, the first stages cross-fitted on it, and the one-step estimates from them.
+    """One repetition: an assignment to folds, the first stages cross-fitted on it, and the one-step estimates.
 
     Attributes
     ----------
     folds : Folds
     mu : MuSource
-        Outcome probabilities, with a judge where there is one.
+        Outcome probabilities; with a judge where there is one.
     propensity : Propensity
-        P(labelled | x) at the labelled cells.
+        P(the pair is labelled | x) at the labelled cells.
     one_step_result : OneStepResult
-        The one-step estimates.
+        Of the scores, the win shares and the position effect.
     floor : float
-        Smallest probability of a category; 0 where the functional needs none.
+        Smallest probability of a category in mu; 0 where the functional needs none.
     sample : ndarray of int, shape (s,), or None
-        Contexts that F(mu) is averaged over; None where these are all.
+        Contexts over which F(mu) is averaged; None for all contexts.
     mu_without_judge : MuSource
         mu from human labels alone; ``mu`` itself where there is no judge.
     judge_correction : JudgeCorrection or None
-        What verdicts add to the correction.
+        The part of verdicts in the correction; None without a two-stage judge.
     judge_propensity : ndarray, shape (r,), or None
-        P(judged | x) at the judged cells.
+        P(the pair is judged | x) at the judged cells; None without a judge.
     """
 
     folds: Folds
@@ -76,27 +85,30 @@ class Repetition:
 
     @property
     def nuisances(self) -> NuisanceEstimates:
-        """The first stages as the one-step estimator takes them."""
+        """The first stages, as the one-step estimator takes them."""
         return NuisanceEstimates(self.mu, self.propensity.cells, self.floor, self.judge_correction)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FitSteps:
-    """What every step of a fit has made.
+    """The results of a fit's steps, from the data to the covariance of the scores.
 
-    An estimator with first stages has ``repetitions``, of which there is at least one, and ``validity``; maximum
-    likelihood has ``likelihood`` in their place.
+    An estimator with first stages has at least one of ``repetitions``, and ``validity``; maximum likelihood has
+    ``likelihood`` instead.
 
     Attributes
     ----------
     options : Options
     source : Source
     data : PreferenceData
+        Votes on the ranked items.
     dropped : tuple of str
         Items that were read and are not ranked.
     setup : Setup
+        The functional, bound to graph and category weights.
     clusters : Clusters or None
     context_weight : ndarray, shape (n,), or None
+        Weights of the contexts in the target population; None where these are equal.
     blocks : InfluenceBlocks
     annotator : ndarray of int, shape (q,), or None
         The annotator of each block where annotators are clusters.
@@ -105,20 +117,23 @@ class FitSteps:
     win_share : ndarray, shape (K,)
         The share of comparisons that each model wins against its opponents.
     covariance : Covariance
+        Of the scores.
     cache : dict of str to CachedStep
-        For an update.
+        Results of functions, for an update.
     repetitions : tuple of Repetition
     likelihood : BradleyTerryFit or None
     validity : Validity or None
+        Signs that the intervals may not hold.
     order : OrderChoice or None
-        Whether display order matters, and what decided it.
+        Whether display order matters, and why; None for maximum likelihood.
     propensity_factor : float or None
-        Mean of S / pi over prompts and pairs where propensities are given; None elsewhere.
+        Mean of S / pi over prompts and pairs where propensities are supplied; None elsewhere.
     verdicts : Verdicts or None
+        Verdicts of judges.
     extrapolation : Extrapolation
-        Pairs that the scores are made of although nobody compared them.
+        Pairs that the scores use although they have no label.
     uniform : UniformPairs or None
-        Compared pairs whose labels all say the same; None where there is none.
+        Compared pairs whose labels all say the same; None where there are no such pairs.
     """
 
     options: Options
@@ -150,13 +165,13 @@ class FitSteps:
 
     @property
     def first(self) -> Repetition:
-        """The first repetition, of an estimator with first stages."""
+        """The first repetition of an estimator with first stages."""
         assert self.repetitions, f"{self.options.estimator} has no first stages"
         return self.repetitions[0]
 
     @property
     def sample(self) -> IntArray | None:
-        """Contexts that F(mu) is averaged over in the first repetition, (s,); None where these are all."""
+        """Contexts over which the first repetition averages F(mu), (s,); None for all contexts."""
         return self.repetitions[0].sample if self.repetitions else None
 
     @property
@@ -166,7 +181,7 @@ class FitSteps:
 
     @property
     def mu(self) -> MuSource:
-        """Probabilities of the first repetition."""
+        """Outcome probabilities of the first repetition."""
         return self.first.mu
 
     @property
@@ -180,19 +195,27 @@ class FitSteps:
         return self.first.one_step_result
 
     def __deepcopy__(self, memo: dict[int, object]) -> Self:
-        # Nothing changes the steps of a fit, and learners of all kinds and patsy's transforms cannot be copied.
+        # The steps of a fit are never changed, and some learners and patsy's transforms cannot be copied.
         return self
 
     def population(self, repetition: Repetition) -> TargetPopulation:
-        """The contexts whose mean a repetition estimates."""
+        """Return the target population of a repetition: weights and sample of the contexts."""
         return TargetPopulation(self.context_weight, repetition.sample)
 
     def hidden_covariance(self, score: Score, *, pooled: bool = True) -> FloatArray | None:
-        """What labels without variation hide of the covariance of a score's debiased estimate; None for nothing."""
+        """Return the part of a debiased estimate's covariance that labels without variation hide; None for no part.
+
+        Parameters
+        ----------
+        score : Score
+            The functional that is estimated.
+        pooled : bool
+            See :meth:`dmlrank.estimation.uniform_pairs.UniformPairs.covariance`.
+        """
         if self.uniform is None or not self.estimator.is_debiased:
             return None
         return self.uniform.covariance(score, self.first.floor, pooled=pooled)
 
     def influence_of(self, estimand: EstimandName) -> InfluenceFunction:
-        """Influence of an estimand, averaged over repetitions, not debiased for the plug-in."""
+        """Return the influence of an estimand, averaged over repetitions; without correction for the plug-in."""
         return self.estimator.average([r.one_step_result.influence(estimand) for r in self.repetitions])

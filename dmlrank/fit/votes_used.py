@@ -1,8 +1,6 @@
-"""Votes that a fit uses, by model, and a warning where pairs that are not compared lose too many."""
+"""The votes that a fit uses, by model, with a warning where too many are on pairs that are not compared."""
 
 from __future__ import annotations
-
-from typing import Any
 
 from .._utils.warning_collection import warn
 from ..data.graph import Graph
@@ -12,53 +10,61 @@ from .display_order import OrderChoice
 
 
 def count_votes(data: PreferenceData, graph: Graph) -> VoteCounts:
-    """Votes on the compared pairs and in all, by model."""
+    """Count the votes on compared pairs and the votes in all, by model."""
     return VoteCounts.of(data.pair_votes(), graph)
 
 
 def warn_of_votes_left_out(
-    data: PreferenceData, compared: Graph, graph: Any, min_labels: int, order: OrderChoice
+    data: PreferenceData, compared: Graph, graph: object, *, min_labels: int, order: OrderChoice
 ) -> None:
-    """Warn where over 5 % of all votes, or over 20 % of a model's, are on pairs that are not compared.
+    """Warn where over 5 % of all votes, or over 20 % of a model's votes, are on pairs that are not compared.
 
     Parameters
     ----------
     data : PreferenceData
     compared : Graph
-    graph : object
-        The option.
+        The compared pairs.
+    graph : str, Graph or array
+        The option of the fit.
     min_labels : int
     order : OrderChoice
+        Whether display order matters, and whether it may be ignored.
     """
     counts = count_votes(data, compared)
     if counts.uses_most:
         return
-    where, advice = _where_and_advice(data, graph, PairRule(data.ordered, min_labels), order)
+    if isinstance(graph, str):
+        reason, advice = _advice_on_few_labels(data, PairRule(data.ordered, min_labels), order)
+    else:
+        reason = "these votes are on pairs that graph= does not have"
+        advice = "add these pairs to graph=, or leave graph= out"
     warn(
-        f"{left_out_clause(counts, data.items)}: {where}, and the scores of these models rest on their other pairs; "
-        f"{advice}",
+        f"{left_out_clause(counts, data.items)}: {reason}, so that the scores of these models depend on their other "
+        f"pairs only; {advice}",
         stacklevel=2,
     )
 
 
-def _where_and_advice(data: PreferenceData, graph: Any, rule: PairRule, order: OrderChoice) -> tuple[str, str]:
-    """On which pairs the votes are, and what would use them."""
-    if not isinstance(graph, str):
-        return "they are on pairs that graph= does not have", "add these pairs to graph=, or leave it out"
-    where = f"they are on pairs with fewer than min_labels={rule.min_labels} labelled prompts"
-    where += " in an order" if data.ordered else ""
+def _advice_on_few_labels(data: PreferenceData, rule: PairRule, order: OrderChoice) -> tuple[str, str]:
+    """Return the reason why votes are left out, and the options with which most votes are used."""
+    reason = f"these votes are on pairs with fewer than min_labels={rule.min_labels} labelled prompts"
+    reason += " in an order" if data.ordered else ""
     labelled, votes = data.pair_counts(), data.pair_votes()
-    counted = [(other, VoteCounts.of(votes, other.graph(labelled))) for other in rule.looser(order.may_be_ignored)]
-    for other, counts in counted:
-        if counts.uses_most:
-            return where, _advice(other, rule, counts)
-    return (where, _advice(counted[-1][0], rule, counted[-1][1])) if counted else (where, "collect more labels of them")
+    looser_rules = rule.looser(order.may_be_ignored)
+    counted = [(looser, VoteCounts.of(votes, looser.graph(labelled))) for looser in looser_rules]
+    if not counted:
+        return reason, "collect more labels of these pairs"
+    sufficient = [(looser, counts) for looser, counts in counted if counts.uses_most]
+    return reason, _advice(rule, *(sufficient[0] if sufficient else counted[-1]))
 
 
-def _advice(other: PairRule, rule: PairRule, counts: VoteCounts) -> str:
-    advice = f"{other.changed_from(rule)} would use {100 * counts.share_used:.3g} % of all votes"
-    if not other.position_bias and rule.position_bias:
-        advice += " (order then does not matter)"
-    if other.min_labels < rule.min_labels:
-        advice += "; with edge_weights='counts' pairs count by their labels, so that those with few do not add noise"
+def _advice(rule: PairRule, looser: PairRule, counts: VoteCounts) -> str:
+    """Return what a looser rule for compared pairs would use."""
+    advice = f"{looser.changed_from(rule)} would use {100 * counts.share_used:.3g} % of all votes"
+    if not looser.position_bias and rule.position_bias:
+        advice += " (display order then does not matter)"
+    if looser.min_labels < rule.min_labels:
+        advice += (
+            "; edge_weights='counts' then weights pairs by their labels, so that pairs with few labels add little noise"
+        )
     return advice

@@ -40,7 +40,7 @@ def find_problems(
     if len(found.components) > 1:
         parts = found.graph.components()
         ordered = read if found.position_bias else read.unordered()
-        yield _sentence(explain_disconnected(ordered, parts, found.min_labels, graph))
+        yield _sentence(explain_disconnected(ordered, parts, graph, min_labels=found.min_labels))
     yield from _settings(found)
     yield from _missing(found, missing)
     if found.n_contexts < n_folds:

@@ -20,7 +20,7 @@ from ..data.preferences import FloatArray, PreferenceData
 from ..data.read_clusters import Clusters, cluster_columns, read_clusters
 from ..data.read_votes import count_missing, preferences_of, take_rows
 from ..data.unreadable import readable_rows
-from ..fit.display_order import OrderChoice, order_by_counts, pairs_given
+from ..fit.display_order import OrderChoice, edges_of_option, order_by_counts
 from ..fit.estimand import check_edge_weights, comparison_graph
 from ..fit.inputs import warn_of_dependence
 from ..functionals import CategoryWeights
@@ -83,7 +83,7 @@ def _read_order(read: PreferenceData, position_bias: bool | str, graph: Any, min
     """Whether display order would matter in a fit, by counts alone."""
     if not isinstance(position_bias, str):
         return OrderChoice(bool(position_bias))
-    return order_by_counts(read.pair_counts(), min_labels, pairs_given(graph, read.n_items))
+    return order_by_counts(read.pair_counts(), min_labels, edges_of_option(graph, read.n_items))
 
 
 def _read_graph(read: PreferenceData, *, position_bias: bool, graph: Any, min_labels: int) -> Graph:

@@ -15,7 +15,7 @@ from ..data.graph import Graph
 from ..data.outcomes import in_other_order
 from ..data.preferences import FloatArray
 from ..exceptions import NuisanceError, OptionError, OptionTypeError, check_choice, listed
-from ..fit.estimand import given_category_weights, given_graph
+from ..fit.estimand import category_weights_from, graph_from_array
 from ..functionals import CategoryWeights
 from .contrasts import ContrastsLike
 from .problem import Pairs
@@ -239,7 +239,7 @@ def read_weights(weights: str | CategoryWeights | Sequence[Sequence[float]], n_c
         if weights not in schemes:
             raise OptionError(f"category_weights={weights!r} is not known; allowed: 'half', 'paper', CategoryWeights")
         return schemes[weights](n_categories)
-    return given_category_weights(
+    return category_weights_from(
         weights, n_categories, numbers=f"{n_categories} numbers", counted=f"mu has {n_categories}"
     )
 
@@ -249,7 +249,7 @@ def read_graph(graph: Graph | ArrayLike | None, n_items: int) -> Graph:
     if graph is None or (isinstance(graph, str) and graph == "complete"):
         return Graph.all_pairs(n_items)
     edges = graph.edges if isinstance(graph, Graph) else np.asarray(graph)
-    return given_graph(edges, n_items, option="graph", words="'complete', a Graph")
+    return graph_from_array(edges, n_items, option="graph", words="'complete', a Graph")
 
 
 def read_context_weights(weights: ArrayLike | None, n_contexts: int) -> FloatArray | None:

@@ -11,7 +11,7 @@ from scipy.linalg import block_diag
 from .._utils.warning_collection import collected_warnings
 from ..data.preferences import FloatArray, IntArray
 from ..fit.estimates import Estimates
-from ..fit.fit_covariance import clustered
+from ..fit.fit_covariance import clustered_covariance
 from ..fit.state import FitSteps
 from ..inference.covariance import covariance_of_mean
 from ..inference.joint_covariance import match_blocks, stack_influences
@@ -140,7 +140,7 @@ def _stacked_estimates(
     gauge = block_diag(*(one.setup.functional.gauge(one.data.n_items).basis for one in steps))
     with collected_warnings():
         # Few clusters: the fits have said so.
-        joint = clustered(stack_influences(centred, corrections, contexts), gauge, steps[0].clusters, labels)
+        joint = clustered_covariance(stack_influences(centred, corrections, contexts), gauge, steps[0].clusters, labels)
     matrix = match_blocks(joint.matrix + _between_repetitions(estimates, steps), [e.covariance for e in estimates])
     basis = block_diag(*(e.covariance.basis for e in estimates))
     return JointEstimates(

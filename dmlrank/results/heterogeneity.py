@@ -13,7 +13,7 @@ from ..estimation.influence import Influence
 from ..estimation.linear_projection import ProjectedInfluence, project_influence
 from ..exceptions import OptionError
 from ..fit.estimates import Estimates, Scale
-from ..fit.fit_covariance import clustered
+from ..fit.fit_covariance import clustered_covariance
 from ..fit.label_errors import hidden_covariance_by_column
 from ..fit.state import FitSteps
 from ..inference.covariance import Covariance
@@ -83,10 +83,10 @@ def _project(steps: FitSteps, design: FloatArray, scale: Scale, what: str) -> tu
         overall = influence.given_prompts() if fixed else influence
         with collected_warnings():
             # Few clusters: the fit has said so.
-            joint = clustered(
+            joint = clustered_covariance(
                 projected, np.asarray(np.kron(every, gauge), dtype=np.float64), steps.clusters, steps.annotator
             )
-            alone = clustered(overall, gauge, steps.clusters, steps.annotator)
+            alone = clustered_covariance(overall, gauge, steps.clusters, steps.annotator)
         if hidden is not None:
             joint = joint.plus(hidden * scale.factor**2)
         if influence.variance_correction is not None:

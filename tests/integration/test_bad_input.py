@@ -309,10 +309,10 @@ BAD_OPTIONS = {
         ["3 components", "min_labels=31", "min_labels=5 would connect them"],
     ),
     "too few comparisons": ({"min_comparisons": 1000}, GraphError, ["min_comparisons=1000 leaves 0 models"]),
-    "fewer clusters than folds": (
-        {"cov_type": "cluster", "cov_kwds": {"groups": "topic"}},
+    "one cluster": (
+        {"cov_type": "cluster", "cov_kwds": {"groups": "shown"}},
         DataError,
-        ["2 clusters of 'topic'", "n_folds=5"],
+        ["in one cluster of 'shown'", "at least two are needed", "leave cov_type='cluster' out"],
     ),
     "mu of one fold": ({"mu": mu((9, 3, 3, 3))}, NuisanceError, ["mu= has shape (9, 3, 3, 3)", "(180, 3, 3, 3)"]),
     "mu without ties": ({"mu": mu((N, 3, 3, 2))}, NuisanceError, ["('first', 'second', 'tie')"]),

@@ -156,7 +156,7 @@ def test_what_is_not_used_is_refused(single, rank):
 
 
 def test_weights_must_share_one_win(single, rank):
-    with pytest.raises(OptionError, match="add up to one"):
+    with pytest.raises(OptionError, match=r"do not sum to one in every category.*use category_weights='half'"):
         rank(single, FORMULA, category_weights="paper", **MLE)
 
 

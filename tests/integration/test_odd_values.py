@@ -66,7 +66,7 @@ def test_an_update_to_an_estimator_of_bradley_terry_after_another_functional(fun
     np.testing.assert_array_equal(changed.update(estimator="debiased").params, first.params)
 
 
-def test_few_clusters_need_no_folds_that_nobody_uses(battles):
+def test_few_clusters_do_not_matter_where_no_learner_uses_folds(battles):
     battles["topic"] = np.arange(300) % 3
     options = {**OPTIONS, "n_folds": 5, "cov_type": "cluster", "cov_kwds": {"groups": "topic"}}
     mu = np.full((300, 8, 8, 4), 0.25)
@@ -74,8 +74,28 @@ def test_few_clusters_need_no_folds_that_nobody_uses(battles):
         warnings.simplefilter("ignore", dr.DmlrankWarning)
         given = dr.dml_rank(FORMULA, battles, mu=mu, **options)
         assert given.update(n_folds=2).params.equals(given.params)
-    with pytest.raises(DataError, match="3 clusters of 'topic' cannot be dealt into n_folds=5"):
-        dr.dml_rank(FORMULA, battles, **options)
+    assert not any("n_folds" in message for message in given.diagnostics.warnings)
+
+
+@pytest.mark.parametrize("n_clusters", [2, 3])
+@pytest.mark.parametrize("propensity", ["marginal", "estimate"])
+def test_there_are_as_many_folds_as_clusters_at_most(n_clusters, propensity, battles):
+    battles["topic"] = np.arange(300) % n_clusters
+    options = {"min_labels": 1, "graph": "complete", "propensity": propensity, "rng": 0, "tune": None, "n_jobs": 1}
+    options |= {"cov_type": "cluster", "cov_kwds": {"groups": "topic"}}
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", dr.DmlrankWarning)
+        fewer = dr.dml_rank("winner ~ length | model_a + model_b", battles, n_rep=2, **options)
+    messages = [str(warning.message) for warning in caught if "n_folds" in str(warning.message)]
+    assert len(messages) == 1
+    assert f"n_folds=5 is more than the {n_clusters} clusters of 'topic'" in messages[0]
+    assert fewer.estimates.description.n_folds == n_clusters
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", dr.DmlrankWarning)
+        asked = fewer.update(n_folds=n_clusters)
+    np.testing.assert_array_equal(fewer.params, asked.params)
+    np.testing.assert_array_equal(fewer.bse, asked.bse)
+    assert not any("n_folds" in message for message in asked.diagnostics.warnings)
 
 
 @pytest.mark.parametrize(

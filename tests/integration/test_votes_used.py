@@ -87,7 +87,11 @@ def test_what_needs_both_orders_keeps_them(rare, given):
         "mu": {"mu": np.full((n, 4, 4, 3), 1 / 3)},
         "propensities": {"propensity": np.broadcast_to(rare / n, (n, 4, 4))},
     }[given]
-    words = {"category weights": "do not mirror", "mu": "mu= has both orders", "propensities": "that of ordered pairs"}
+    words = {
+        "category weights": "do not mirror",
+        "mu": "mu= has probabilities for both orders",
+        "propensities": "propensities of ordered pairs",
+    }
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         res = rank(votes, min_labels=3, **options)
@@ -164,7 +168,7 @@ def test_warnings_about_few_labels_name_weights_and_order():
     gap = votes["model_a"].str[1:].astype(int) - votes["model_b"].str[1:].astype(int)
     won = np.random.default_rng(0).random(len(votes)) < 1 / (1 + np.exp(-0.6 * gap))
     votes["winner"] = np.where(won, "model_a", "model_b")
-    with pytest.warns(dr.DmlrankWarning, match="edge_weights='counts' lets.*position_bias=False makes one pair"):
+    with pytest.warns(dr.DmlrankWarning, match="edge_weights='counts' gives.*position_bias=False joins both"):
         rank(votes, min_labels=1, position_bias=True, n_folds=5)
     with pytest.warns(dr.DmlrankWarning, match="a larger floor= bounds them$|has no such bias$"):
         rank(votes, min_labels=1, position_bias=False, n_folds=5, edge_weights="counts")

@@ -61,9 +61,9 @@ CHANGED = {
 def test_a_changed_argument_is_never_answered_stale(before, before_named, after, after_named):
     first = Cache()
     old = first.call(called, *before, **before_named)
-    assert Cache(first.made).call(called, *before, **before_named) is old
+    assert Cache(first.results).call(called, *before, **before_named) is old
     assert len(calls) == 1
-    new = Cache(first.made).call(called, *after, **after_named)
+    new = Cache(first.results).call(called, *after, **after_named)
     assert len(calls) == 2
     assert new[0] is after[0]
     assert new[2] is after_named.get("named")
@@ -72,19 +72,19 @@ def test_a_changed_argument_is_never_answered_stale(before, before_named, after,
 def test_equal_plain_values_are_the_same():
     first = Cache()
     old = first.call(called, {"num_leaves": 4}, Record(ARRAY, 1), named=("prompt", 0.5))
-    assert Cache(first.made).call(called, {"num_leaves": 4}, Record(ARRAY, 1), named=("prompt", 0.5)) is old
+    assert Cache(first.results).call(called, {"num_leaves": 4}, Record(ARRAY, 1), named=("prompt", 0.5)) is old
 
 
 def test_the_number_of_threads_is_no_source():
     first = Cache()
     old = first.call(called, 1, n_jobs=1)
-    assert Cache(first.made).call(called, 1, n_jobs=4) is old
+    assert Cache(first.results).call(called, 1, n_jobs=4) is old
 
 
 def test_a_function_has_a_place_in_every_slot():
     first = Cache()
     made = [first.slot(f"repetition {number}").call(called, number) for number in range(3)]
-    again = Cache(first.made)
+    again = Cache(first.results)
     assert [again.slot(f"repetition {number}").call(called, number) for number in range(3)] == made
     assert len(calls) == 3
     assert again.slot("repetition 1").call(called, 1) is made[1]
@@ -93,9 +93,9 @@ def test_a_function_has_a_place_in_every_slot():
 def test_what_was_not_asked_for_is_forgotten_unless_it_is_kept():
     first = Cache()
     first.call(called, 1)
-    second = Cache(first.made)
+    second = Cache(first.results)
     second.slot("another").call(called, 1)
-    assert [len(made) for made in (second.made, second.kept)] == [1, 2]
+    assert [len(made) for made in (second.results, second.all_results)] == [1, 2]
 
 
 def test_own_warnings_are_given_again():
@@ -106,7 +106,7 @@ def test_own_warnings_are_given_again():
     assert [str(w.message) for w in caught] == ["of someone else", "number 3"]
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        Cache(first.made).call(warn, 3)
+        Cache(first.results).call(warn, 3)
     assert [str(w.message) for w in caught] == ["number 3"]
 
 
