@@ -269,6 +269,51 @@ def third_models(winner: CodedColumn, pairs: ComparedItems, categories: Categori
     return is_model[winner.codes] & (winning_item != pairs.first) & (winning_item != pairs.second)
 
 
+def outside_preferences(
+    winner: CodedColumn, pairs: ComparedItems, categories: Categories | None = None
+) -> NDArray[np.bool_]:
+    """Return which votes are preferences outside [0, 1], (v,); none where the labels are not preferences.
+
+    The parameters are those of :func:`read_labels`.
+
+    Examples
+    --------
+    >>> labels, pairs = pd.Series([0.25, 1.4]), ComparedItems(np.array([0, 0]), np.array([1, 1]), ["x", "y"])
+    >>> outside_preferences(CodedColumn.of(labels), pairs)
+    array([False,  True])
+    """
+    levels, user_meanings = list(winner.levels), categories or {}
+    if any(level in user_meanings for level in levels) or not _are_preferences(levels, pairs.present()):
+        return np.zeros(len(winner.codes), dtype=bool)
+    # Comparisons of integers have no limit; a conversion to float would fail where an integer is too large.
+    is_outside = [not -_ROUNDING <= level <= 1 + _ROUNDING for level in levels]
+    return np.array(is_outside, dtype=bool)[winner.codes]
+
+
+def improper_probabilities(table: pd.DataFrame) -> NDArray[np.bool_]:
+    """Return which rows hold a negative probability or do not sum to one, (v,); none where a cell is no number.
+
+    Examples
+    --------
+    >>> improper_probabilities(pd.DataFrame({"p_a": [0.5, 0.7], "p_b": [0.5, 0.7]}))
+    array([False,  True])
+    """
+    if any(column.dtype.kind not in "biuf" for _, column in table.items()):
+        return np.zeros(len(table), dtype=bool)
+    return _is_improper(table.to_numpy(dtype=float))
+
+
+def _is_outside(preferences: FloatArray) -> NDArray[np.bool_]:
+    """Return which preferences are not in [0, 1], (v,)."""
+    return ~((preferences >= -_ROUNDING) & (preferences <= 1 + _ROUNDING))
+
+
+def _is_improper(probabilities: FloatArray) -> NDArray[np.bool_]:
+    """Return which rows, (v, C), hold a negative number or do not sum to one, (v,)."""
+    sums_to_one = np.abs(probabilities.sum(axis=1) - 1) <= _ROUNDING
+    return ~((probabilities.min(axis=1) >= -_ROUNDING) & sums_to_one)
+
+
 def _meanings_with_unknown(
     winner: CodedColumn, pairs: ComparedItems, categories: Categories | None
 ) -> list[str | None]:
@@ -329,7 +374,7 @@ def _preference_probabilities(winner: pd.Series) -> FloatArray:
         p = winner.to_numpy(dtype=float)
     except OverflowError:
         raise too_large_error(winner.name) from None
-    is_outside = ~((p >= -_ROUNDING) & (p <= 1 + _ROUNDING))
+    is_outside = _is_outside(p)
     if is_outside.any():
         row, value = winner.index[is_outside][0], p[is_outside][0]
         hint = "; divide percentages by 100" if 1 < p[is_outside].max() <= 100 and p.min() >= 0 else ""
@@ -363,9 +408,9 @@ def _check_probabilities(table: pd.DataFrame) -> FloatArray:
                 f"must hold the probabilities of a category, numbers in [0, 1]"
             )
     p = table.to_numpy(dtype=float)
-    lowest, total = p.min(axis=1), p.sum(axis=1)
-    is_wrong = ~((lowest >= -_ROUNDING) & (np.abs(total - 1) <= _ROUNDING))
+    is_wrong = _is_improper(p)
     if is_wrong.any():
+        lowest, total = p.min(axis=1), p.sum(axis=1)
         row = int(np.flatnonzero(is_wrong)[0])
         finding = "has a negative one" if lowest[row] < -_ROUNDING else f"sums to {total[row]:g}"
         values = ", ".join(f"{name} = {value:g}" for name, value in zip(table.columns, p[row], strict=True))

@@ -1,4 +1,4 @@
-"""Rows that a fit refuses: a model against itself, labels without a meaning, winners that were not compared."""
+"""Rows that a fit refuses: a model against itself, labels and probabilities that cannot be read, third models."""
 
 from __future__ import annotations
 
@@ -11,7 +11,14 @@ from .arrays import IntArray
 from .columns import CodedColumn
 from .contexts import Rows
 from .frames import name_of
-from .outcomes import Categories, ComparedItems, third_models, unknown_labels
+from .outcomes import (
+    Categories,
+    ComparedItems,
+    improper_probabilities,
+    outside_preferences,
+    third_models,
+    unknown_labels,
+)
 
 # Number of unknown labels that a sentence names.
 _MOST_NAMED = 5
@@ -33,13 +40,21 @@ def readable_rows(rows: Rows, categories: Categories | None) -> tuple[Rows, tupl
     is_same = _compares_item_with_itself(rows)
     if is_same.any():
         sentences.append(
-            f"{int(is_same.sum()):,} rows compare a model with itself "
-            f"({_first_row(rows, is_same, rows.formula.first)}): a fit raises an error; leave them out, as this check "
-            f"did."
+            f"Rows that compare a model with itself: {_count_and_first(rows, is_same, rows.formula.first)}. A fit "
+            f"raises an error. Leave these rows out, as this check did."
         )
         rows = rows.only(~is_same)
     if rows.formula.probabilities:
-        return rows, tuple(sentences)
+        rows, about_probabilities = _without_improper_probabilities(rows)
+        sentences += about_probabilities
+        return (rows, tuple(sentences)) if _is_complete_vote(rows).any() else (all_rows, ())
+    is_outside = _votes_where(outside_preferences, rows, categories)
+    if is_outside.any():
+        sentences.append(
+            f"Preferences outside [0, 1]: {_count_and_first(rows, is_outside, rows.formula.outcome)}. A fit raises an "
+            f"error. Divide percentages by 100, or correct these numbers; this check left these rows out."
+        )
+        rows = rows.only(~is_outside)
     is_unknown = _votes_where(unknown_labels, rows, categories)
     if is_unknown.any():
         winner = rows.roles[rows.formula.outcome].only(is_unknown)
@@ -47,20 +62,39 @@ def readable_rows(rows: Rows, categories: Categories | None) -> tuple[Rows, tupl
         labels = [f"{name_of(label)!r} in {n:,} rows" for label, n in zip(winner.levels, counts, strict=True)]
         further = f" and {len(labels) - _MOST_NAMED} more" if len(labels) > _MOST_NAMED else ""
         sentences.append(
-            f"Unknown winner labels: {', '.join(labels[:_MOST_NAMED])}{further}: a fit raises an error; say what they "
-            f"mean with categories={{label: meaning}}, a meaning being 'first', 'second', 'both_good', 'both_bad' or "
-            f"'tie' (this check left these rows out)."
+            f"Unknown winner labels: {', '.join(labels[:_MOST_NAMED])}{further}. A fit raises an error. Say what the "
+            f"labels mean with categories={{label: meaning}}, where a meaning is 'first', 'second', 'both_good', "
+            f"'both_bad' or 'tie'; this check left these rows out."
         )
         rows = rows.only(~is_unknown)
     names_third = _votes_where(third_models, rows, categories)
     if names_third.any():
         sentences.append(
-            f"{int(names_third.sum()):,} rows name a winner that was not compared "
-            f"({_first_row(rows, names_third, rows.formula.outcome)}): a fit raises an error; correct them or leave "
-            f"them out, as this check did."
+            f"Rows that name a winner that was not compared: "
+            f"{_count_and_first(rows, names_third, rows.formula.outcome)}. A fit raises an error. Correct these rows, "
+            f"or leave them out, as this check did."
         )
         rows = rows.only(~names_third)
     return (rows, tuple(sentences)) if _is_complete_vote(rows).any() else (all_rows, ())
+
+
+def _without_improper_probabilities(rows: Rows) -> tuple[Rows, list[str]]:
+    """Return the rows whose probabilities are not negative and sum to one, and a sentence about the others."""
+    is_improper = _is_complete_vote(rows)
+    is_improper &= np.logical_and.reduce([rows.roles[name].is_present for name in rows.formula.outcomes])
+    columns = list(rows.formula.probabilities)
+    is_improper[is_improper] = improper_probabilities(rows.table.loc[is_improper, columns].infer_objects())
+    if not is_improper.any():
+        return rows, []
+    place = int(np.flatnonzero(is_improper)[0])
+    values = ", ".join(f"{name} = {rows.table[name].iloc[place]:g}" for name in columns)
+    count = int(is_improper.sum())
+    sentence = (
+        f"Rows whose probabilities are negative or do not sum to one: {count:,} row{'s' * (count != 1)}, first row "
+        f"{rows.index[place]} ({values}). A fit raises an error. Correct these rows, or leave them out, as this check "
+        f"did."
+    )
+    return rows.only(~is_improper), [sentence]
 
 
 def _compares_item_with_itself(rows: Rows) -> NDArray[np.bool_]:
@@ -97,7 +131,9 @@ def _item_places(rows: Rows) -> tuple[IntArray, IntArray, list[str]]:
     return columns[0].places(place_of), columns[1].places(place_of), names
 
 
-def _first_row(rows: Rows, mask: NDArray[np.bool_], name: str) -> str:
-    """Return the first row in the mask and its cell of the column ``name``, in words."""
-    row, column = int(np.flatnonzero(mask)[0]), rows.roles[name]
-    return f"first in row {rows.index[row]}: {name_of(column.levels[column.codes[row]])!r}"
+def _count_and_first(rows: Rows, mask: NDArray[np.bool_], name: str) -> str:
+    """Return the number of rows in the mask, and the first of them with its cell of the column ``name``, in words."""
+    count, first, column = int(mask.sum()), int(np.flatnonzero(mask)[0]), rows.roles[name]
+    level = column.levels[column.codes[first]]
+    cell = repr(level) if isinstance(level, str) else name_of(level)
+    return f"{count:,} row{'s' * (count != 1)}, first row {rows.index[first]} ({cell})"

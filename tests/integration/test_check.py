@@ -212,15 +212,39 @@ def odd_battles():
 def test_rows_that_a_fit_refuses_are_reported_and_left_out():
     battles = odd_battles()
     found = dr.check("winner ~ 1 | model_a + model_b", battles, min_labels=1)
-    assert "3 rows compare a model with itself" in found.problems[0]
+    assert "Rows that compare a model with itself: 3 rows" in found.problems[0]
     assert "'0-1' in 5 rows" in found.problems[1]
     assert "'both_good'" in found.problems[1]
-    assert "1 rows name a winner that was not compared" in found.problems[2]
+    assert "Rows that name a winner that was not compared: 1 row," in found.problems[2]
     assert (found.n_unreadable, found.n_dropped) == (9, 0)
     assert found.n_votes == battles["winner"].notna().sum() - 9
     assert "9 cannot be read" in str(found)
     known = dr.check("winner ~ 1 | model_a + model_b", battles, min_labels=1, categories={"0-1": "second"})
     assert known.n_unreadable == 4
+
+
+def test_preferences_outside_0_and_1_are_reported_and_left_out():
+    battles = dr.datasets.simulate_arena(n=600, rng=0).dropna().reset_index(drop=True)
+    battles["winner"] = np.random.default_rng(0).random(len(battles))
+    battles.loc[[3, 5], "winner"] = [1.4, -0.2]
+    found = dr.check("winner ~ 1 | model_a + model_b", battles, min_labels=1)
+    assert "Preferences outside [0, 1]: 2 rows, first row 3 (1.4)." in found.problems[0]
+    assert (found.n_unreadable, found.n_votes) == (2, len(battles) - 2)
+    with pytest.raises(OutcomeError, match=r"is 1\.4 in row 3"):
+        dr.dml_rank("winner ~ 1 | model_a + model_b", battles, min_labels=1, rng=0)
+    with pytest.raises(OutcomeError, match="divide percentages by 100"):
+        dr.check("winner ~ 1 | model_a + model_b", battles.assign(winner=1.5), min_labels=1)
+
+
+def test_rows_that_are_no_probabilities_are_reported_and_left_out():
+    battles = dr.datasets.simulate_arena(n=600, rng=0).dropna().reset_index(drop=True)
+    p = np.random.default_rng(0).random(len(battles))
+    battles = battles.assign(p_a=p, p_b=1 - p)
+    battles.loc[4, "p_b"] = 0.9 + battles.loc[4, "p_b"]
+    battles.loc[[7, 8], ["p_a", "p_b"]] = 1.5, -0.5
+    found = dr.check("p_a + p_b ~ 1 | model_a + model_b", battles, min_labels=1)
+    assert "negative or do not sum to one: 3 rows, first row 4 (p_a = " in found.problems[0]
+    assert (found.n_unreadable, found.n_votes) == (3, len(battles) - 3)
 
 
 @pytest.mark.parametrize("names", [("gpt-4 ", "gpt-4"), ("GPT-4", "gpt-4"), ("gpt\u2010é", "gpt\u2010e\u0301")])
