@@ -40,6 +40,11 @@ LABELS = {
 BENCHMARKS = pathlib.Path(__file__).parents[1] / "benchmarks"
 
 
+def pytest_configure(config):
+    """Tests run in random order (pytest-randomly), but nobody seeds numpy's global generator before each of them."""
+    config.option.randomly_reset_seed = False
+
+
 def pytest_xdist_auto_num_workers(config):
     """One process for files that are named, because every worker imports all libraries again; else all cores."""
     return 0 if any(".py" in argument for argument in config.args) else None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import importlib.util
 
 import numpy as np
 import pytest
@@ -38,6 +39,11 @@ def optional(name):
         return importlib.import_module(name)
     except ModuleNotFoundError:
         return _NotInstalled(name)
+
+
+def needs(name):
+    """Return a mark that skips a test, or one set of its parameters, where a library of the extras is not installed."""
+    return pytest.mark.skipif(importlib.util.find_spec(name) is None, reason=f"{name} is not installed")
 
 
 def without_order(mu):

@@ -23,6 +23,10 @@ from dmlrank.cli.read_files import read_frame
 from dmlrank.cli.write_files import write_figure
 from dmlrank.options import OPTIONS
 
+from ..support import needs
+
+ARROW = ("parquet", "feather")
+
 FORMULA = "winner ~ 1 | model_a + model_b"
 
 
@@ -77,6 +81,7 @@ def test_json_lines_are_read_too(battles, tmp_path, capsys):
     assert "[90% simult. CI]" in capsys.readouterr().out
 
 
+@needs("pyarrow")
 @pytest.mark.parametrize("kind", ["parquet", "feather", "arrow"])
 def test_arrow_files_are_read_too(battles, csv, tmp_path, capsys, kind):
     path = tmp_path / f"battles.{kind}"
@@ -88,7 +93,8 @@ def test_arrow_files_are_read_too(battles, csv, tmp_path, capsys, kind):
     assert shown[0] == shown[1]
 
 
-@pytest.mark.parametrize("kind", ["parquet", "feather"])
+@needs("pyarrow")
+@pytest.mark.parametrize("kind", ARROW)
 def test_arrow_files_need_pyarrow(tmp_path, capsys, monkeypatch, kind):
     path = tmp_path / f"battles.{kind}"
     path.write_bytes(b"no such thing")
@@ -99,6 +105,7 @@ def test_arrow_files_need_pyarrow(tmp_path, capsys, monkeypatch, kind):
     assert "files needs pyarrow: pip install 'dmlrank[arrow]'" in capsys.readouterr().err
 
 
+@needs("pyarrow")
 def test_votes_and_unlabelled_prompts_are_passed_on(battles, tmp_path, capsys, ignore_warnings):
     prompts = battles.iloc[:90][["question_id", "length"]].assign(question_id=np.arange(10_000, 10_090))
     files = {"battles": battles, "prompts": prompts}
@@ -127,6 +134,7 @@ def test_the_floor_is_a_number_or_auto(csv, capsys, ignore_warnings):
     assert "floor='half' is not allowed: floor is the smallest probability of a category" in capsys.readouterr().err
 
 
+@needs("matplotlib")
 def test_tables_pages_and_plots_are_written(csv, tmp_path, capsys):
     out = {kind: str(tmp_path / f"out.{kind}") for kind in ("csv", "html", "png")}
     options = ["--csv", out["csv"], "--method", "none", "--html", out["html"], "--plot", out["png"]]
@@ -230,6 +238,7 @@ def test_order_repetitions_and_prompts_are_passed_on(battles, csv, capsys):
     assert "scores, contexts: 1500/1500" in shown.err
 
 
+@needs("matplotlib")
 def test_compare_fits_once_and_agrees_with_the_api(battles, csv, tmp_path, capsys):
     out = {name: tmp_path / f"out.{name}" for name in ("csv", "html", "tex", "md", "png", "pairs")}
     words = ["compare", FORMULA, csv, "--functional", "borda", "bt", "--rng", "3", "--names", "mean wins", "odds"]
@@ -284,6 +293,7 @@ def test_compare_says_what_it_needs(words, message, capsys):
     assert message in capsys.readouterr().err
 
 
+@needs("matplotlib")
 def test_a_plan_from_the_command_line_is_the_apis(battles, csv, tmp_path, capsys):
     prompts = dr.datasets.Arena().contexts(80, rng=5)[["question_id", "length"]]
     prompts.to_csv(tmp_path / "prompts.csv", index=False)
@@ -457,6 +467,7 @@ def test_a_feature_that_names_something_is_not_read_as_fewer_numbers(tmp_path, c
     assert "as names '1' and '1.0' are two, as numbers one" in capsys.readouterr().err
 
 
+@needs("pyarrow")
 def test_verdicts_in_csv_are_about_prompts_with_numbers_in_parquet(tmp_path, capsys, ignore_warnings):
     frame = battles_of(["a", "b", "c"], range(120)).astype({"q": "int64"})
     verdicts = frame.drop_duplicates(["q", "model_a", "model_b"])[["q", "model_a", "model_b", "winner"]]
@@ -474,7 +485,17 @@ def test_verdicts_in_csv_are_about_prompts_with_numbers_in_parquet(tmp_path, cap
     assert len(shown) == 1
 
 
-@pytest.mark.parametrize("kind", ["csv", "tsv", "csv.gz", "json", "jsonl", "parquet", "feather"])
+@pytest.mark.parametrize(
+    "kind",
+    [
+        "csv",
+        "tsv",
+        "csv.gz",
+        "json",
+        "jsonl",
+        *(pytest.param(k, marks=needs("pyarrow")) for k in ("parquet", "feather")),
+    ],
+)
 def test_standard_input_is_read_by_its_beginning(kind, tmp_path, capsys, monkeypatch, ignore_warnings):
     frame = battles_of(["a", "b", "c"], range(120)).astype({"q": "str"})
     path = tmp_path / f"battles.{kind}"
@@ -506,7 +527,9 @@ def test_standard_input_is_read_by_its_beginning(kind, tmp_path, capsys, monkeyp
         ("a.csv.gz", gzip.compress(b"winner,model_a,model_b" * 99)[:-9], "cannot be read as csv"),
         ("a.csv.xz", b"winner,model_a", "cannot be read as csv"),
         ("a.csv", b"winner,model_a,model_b,model_a\nx,y,z,y\n", "several columns named 'model_a'"),
-        ("a.parquet.gz", gzip.compress(b"PAR1"), "cannot be read as parquet"),
+        pytest.param(
+            "a.parquet.gz", gzip.compress(b"PAR1"), "cannot be read as parquet", marks=needs("pyarrow"), id="parquet.gz"
+        ),
     ],
 )
 def test_files_that_are_not_what_their_names_say(name, content, words, tmp_path, capsys):
@@ -520,7 +543,10 @@ def test_files_that_are_not_what_their_names_say(name, content, words, tmp_path,
 # --- files that are written, and how a command ends ---------------------------------------------------------------
 
 
-@pytest.mark.parametrize("option", ["csv", "pairs", "ranks", "html", "latex", "markdown", "json", "plot"])
+@pytest.mark.parametrize(
+    "option",
+    ["csv", "pairs", "ranks", "html", "latex", "markdown", "json", pytest.param("plot", marks=needs("matplotlib"))],
+)
 def test_files_that_cannot_be_written_are_found_before_the_fit(csv, tmp_path, capsys, monkeypatch, option):
     monkeypatch.setattr("dmlrank.cli.main.dml_rank", lambda *_, **__: pytest.fail("a fit was made"))
     ending = ".png" if option == "plot" else ".x"
@@ -539,8 +565,10 @@ def test_files_that_cannot_be_written_are_found_before_the_fit(csv, tmp_path, ca
     [
         (["--csv", "FILE"], "is a file that is read; it would be overwritten"),
         (["--csv", "out.x", "--html", "./out.x"], "name one file"),
-        (["--plot", "out.pgn"], "the ending names the format, one of .eps"),
-        (["--plot", "out"], "the ending names the format"),
+        pytest.param(
+            ["--plot", "out.pgn"], "the ending names the format, one of .eps", marks=needs("matplotlib"), id="no figure"
+        ),
+        pytest.param(["--plot", "out"], "the ending names the format", marks=needs("matplotlib"), id="no ending"),
     ],
 )
 def test_outputs_that_cannot_be_meant(csv, tmp_path, capsys, monkeypatch, words, message):
@@ -554,6 +582,7 @@ def test_outputs_that_cannot_be_meant(csv, tmp_path, capsys, monkeypatch, words,
     assert sorted(path.name for path in tmp_path.iterdir()) == ["battles.csv"]
 
 
+@needs("matplotlib")
 def test_a_disk_that_fills_during_the_fit_leaves_the_summary_and_the_other_files(csv, tmp_path, capsys, monkeypatch):
     def fails(*_, **__):
         raise OSError(errno.ENOSPC, "No space left on device")
@@ -665,6 +694,7 @@ def test_a_formula_calls_functions_of_columns(battles, tmp_path, capsys):
     assert main(["check", f"winner ~ {features} | model_a + model_b", str(tmp_path / "b.csv")]) == 0
 
 
+@needs("matplotlib")
 def test_figures_need_nothing_that_matplotlib_3_8_lacks(tmp_path):
     from matplotlib.figure import Figure
 

@@ -27,6 +27,8 @@ from dmlrank.nuisance.boosting import train as lightgbm
 from dmlrank.storage import pickled_fit
 from dmlrank.storage.json_format import from_text, to_text
 
+from ..support import needs
+
 try:
     import resource
 except ImportError:  # Windows has none
@@ -546,6 +548,7 @@ def test_another_format_is_refused(results, tmp_path, monkeypatch):
         dr.load(tmp_path / "new")
 
 
+@needs("sklearn")
 def test_a_result_with_a_classifier_of_ones_own_is_stored_with_its_data(tmp_path):
     from sklearn.linear_model import LogisticRegression
 

@@ -8,7 +8,7 @@ import pytest
 
 from dmlrank.exceptions import ColumnError, DataError, DmlrankWarning, MissingDataError, OutcomeError
 
-from ...support import optional
+from ...support import needs, optional
 
 pa = optional("pyarrow")
 
@@ -313,7 +313,7 @@ KINDS = {
 }
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", [pytest.param(k, marks=needs("pyarrow")) if "arrow" in k else k for k in KINDS])
 def test_every_kind_of_frame_gives_the_same(read, many_votes, kind):
     expected = read(many_votes, "length + topic", context=["question"])
     assert_same(read(KINDS[kind](many_votes), "length + topic", context=["question"]), expected)
@@ -355,6 +355,7 @@ def test_arrays_of_the_caller_have_one_value_per_context(read, votes):
             read(votes, "array", env={"array": array}, context=["question"])
 
 
+@needs("sklearn")
 def test_repeated_prompts_without_context_are_warned_of(read, many_votes):
     frame = many_votes.assign(prompt=[f"prompt {i % 150}" for i in range(200)])
     with pytest.warns(DmlrankWarning, match="50 rows repeat a value of 'prompt'.*context="):
