@@ -407,10 +407,10 @@ BAD_PROPENSITIES = {
     "above one": ({"propensity": propensities(1.5)}, ["propensity= is 1.5", "(0, 1]"]),
     "missing": ({"propensity": propensities(np.nan)}, ["propensity= is nan", "1 such entries"]),
     "infinite": ({"propensity": propensities(np.inf)}, ["propensity= is inf"]),
-    "zero in a column": ({"shown": 0.0}, ["'shown' is 0.0 in row 3", "lies in (0, 1]"]),
+    "zero in a column": ({"shown": 0.0}, ["'shown' is 0.0 in row 3", "allowed: numbers in (0, 1]"]),
     "above one in a column": ({"shown": 1.01}, ["'shown' is 1.01 in row 3"]),
     "infinite in a column": ({"shown": np.inf}, ["'shown' is inf in row 3"]),
-    "words in a column": ({"shown": "often"}, ["'shown' is not numeric"]),
+    "words in a column": ({"shown": "often"}, ["'shown' holds 'often'; allowed: numbers"]),
 }
 
 

@@ -230,5 +230,5 @@ def test_propensities_of_the_unordered_pair_are_named():
 
 
 def test_a_column_of_ordered_propensities_without_order_is_named():
-    with pytest.warns(dr.DmlrankWarning, match="with position_bias=False give the expected number of labelled orders"):
+    with pytest.warns(dr.DmlrankWarning, match="with position_bias=False, give the expected number of labelled orders"):
         given(propensity="propensity", mu=None, position_bias=False, tune={"n_estimators": 20})

@@ -1,4 +1,4 @@
-"""A test of given propensities: the mean of S / pi over prompts is one for every pair where they are right."""
+"""Check of supplied propensities: where they are right, the mean of S / pi over contexts is one for every pair."""
 
 from __future__ import annotations
 
@@ -15,36 +15,40 @@ from ...data.preferences import FloatArray, IntArray, PreferenceData
 from .all_pairs import TabulatedPairPropensity
 from .estimate import Propensity
 
-# Levels of the test over all pairs and of that of single pairs (Bonferroni), and factors that are no cause for concern.
+# Level of the test over all pairs, and of the tests of single pairs together (Bonferroni).
 _LEVEL = 1e-4
-_LEAST, _MOST, _PAIR_FACTOR = 0.67, 1.25, 2.0
-_CHUNK = 20_000_000
-# Labels of a pair, and what all are worth by the variation of 1 / pi (for means above and below one), below which
-# propensities in a column say little.
-_STEADY = 20
-_FEWEST = 30, 100
+# Overall factors between these numbers are no cause for concern, nor is a factor of a pair within 1 / 2 to 2.
+_SMALLEST_FACTOR, _LARGEST_FACTOR, _PAIR_FACTOR = 0.67, 1.25, 2.0
+# Numbers in the table of propensities that are summed at a time.
+_CHUNK_SIZE = 20_000_000
+# Fewest labels of a pair from which its expected number of labels is reliable, where propensities are known at the
+# labels only.
+_RELIABLE_LABELS = 20
+# Fewest effective labels for a test where propensities are known at the labels only: for factors above one and below.
+_FEWEST_EFFECTIVE_LABELS = 30, 100
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class MeanWeights:
-    """The mean of S / pi over contexts, of every pair with labels and of all of them together.
+    """The mean of S / pi over contexts, for every pair with labels and over all these pairs.
 
     Attributes
     ----------
     first, second : ndarray of int, shape (q,)
         Pairs with labels.
     observed, expected : ndarray, shape (q,)
-        Labels, and how many the propensities let expect.
+        Number of labels of each pair, and the number expected from the propensities. Where propensities are known at
+        the labels only, both are effective numbers: as many labels of equal weight as give the same precision.
     factor : float
         Weighted mean over pairs, with the expected numbers of labels as weights.
     std_error : float
-        Its standard error over contexts, or clusters of them.
+        Standard error of the factor, over contexts or clusters of contexts.
     z : float
-        How far it is from one, in standard errors.
+        Distance of the factor from one, in standard errors.
     overlap : float
-        How much larger the variance over contexts or clusters is than with independent labels, at least 1.
-    steady : ndarray of bool, shape (q,)
-        Whether ``expected`` is known well enough to say that there are too few labels.
+        Variance over contexts or clusters relative to the variance of independent labels, at least 1.
+    is_reliable : ndarray of bool, shape (q,)
+        Whether ``expected`` is precise enough to conclude that a pair has too few labels.
     """
 
     first: IntArray
@@ -55,7 +59,7 @@ class MeanWeights:
     std_error: float
     z: float
     overlap: float
-    steady: NDArray[np.bool_]
+    is_reliable: NDArray[np.bool_]
 
     @property
     def factors(self) -> FloatArray:
@@ -64,191 +68,219 @@ class MeanWeights:
 
     @property
     def p_values(self) -> FloatArray:
-        """Two-sided p-values of "the mean is one" by pair, (q,).
+        """Two-sided p-values of the hypothesis that the mean of a pair is one, (q,).
 
-        Given at least one label, which makes a pair one of these, their number is compared with a Poisson distribution
-        cut off at zero; it is wider than that of independent draws with the propensities.
+        Only pairs with at least one label are tested. Their number of labels is therefore compared with a Poisson
+        distribution that is truncated at zero, which is wider than the distribution of independent draws with the
+        propensities.
         """
-        k, rate = self.observed / self.overlap, self.expected / self.overlap
-        some = -np.expm1(-rate)
-        below = np.clip((gammaincc(k + 1, rate) - np.exp(-rate)) / some, 0.0, 1.0)
-        above = np.clip(gammainc(np.maximum(k, 1e-12), rate) / some, 0.0, 1.0)
-        return np.minimum(1.0, 2 * np.minimum(np.where(self.steady, below, 1.0), above))
+        n_labels, rate = self.observed / self.overlap, self.expected / self.overlap
+        any_label = -np.expm1(-rate)
+        below = np.clip((gammaincc(n_labels + 1, rate) - np.exp(-rate)) / any_label, 0.0, 1.0)
+        above = np.clip(gammainc(np.maximum(n_labels, 1e-12), rate) / any_label, 0.0, 1.0)
+        return np.minimum(1.0, 2 * np.minimum(np.where(self.is_reliable, below, 1.0), above))
 
     @property
     def is_off(self) -> bool:
-        """Whether the overall factor is far from one, and not by chance."""
-        far = not _LEAST <= self.factor <= _MOST
-        return far and abs(self.z) > norm.isf(_LEVEL / 2)
+        """Whether the overall factor is far from one and differs from one significantly."""
+        is_far = not _SMALLEST_FACTOR <= self.factor <= _LARGEST_FACTOR
+        return is_far and abs(self.z) > norm.isf(_LEVEL / 2)
 
     @property
     def pairs_off(self) -> IntArray:
-        """Places of pairs whose factor is far from one, and not by chance; the furthest first."""
+        """Places of the pairs whose factor is far from one and differs from one significantly, the farthest first."""
         distance = np.abs(np.log(self.factors))
         off = (distance > np.log(_PAIR_FACTOR)) & (self.p_values < _LEVEL / len(self.factors))
-        order = np.argsort(-distance, kind="stable")
-        return order[off[order]]
+        farthest_first = np.argsort(-distance, kind="stable")
+        return farthest_first[off[farthest_first]]
 
 
 def mean_weights(data: PreferenceData, propensity: Propensity, unit: IntArray) -> MeanWeights:
-    """The mean of S / pi by pair, and over all.
+    """Compute the mean of S / pi by pair and over all pairs.
 
-    Where propensities of all pairs are known, the expected number of labels is their sum. Where they stand in a column,
-    they are known at the labels only: a pair's expected number is n by the mean of 1 / pi over its labels, which is too
-    large where 1 / pi varies and the largest values were not drawn.
+    Where the propensities of all pairs are known, the expected number of labels of a pair is their sum. Where they
+    stand in a column, they are known at the labels only. The expected number is then estimated as n divided by the mean
+    of 1 / pi over the pair's labels. This estimate is too large where 1 / pi varies and its largest values were not
+    drawn.
 
     Parameters
     ----------
     data : PreferenceData
     propensity : Propensity
+        Supplied propensities.
     unit : ndarray of int, shape (n,)
-        What is independent: contexts, or clusters of them.
+        Independent unit of each context: the context itself, or a cluster of contexts.
     """
     cells, n_items = data.cells, data.n_items
     pair = cells.first * n_items + cells.second
     weight = 1 / propensity.cells
-    labels, total, square = (
+    n_labels, total, total_square = (
         np.bincount(pair, w, minlength=n_items**2) for w in (np.ones_like(weight), weight, weight**2)
     )
-    seen = np.flatnonzero(labels)
-    worth = total[seen] ** 2 / square[seen]
-    steady = (labels[seen] >= _STEADY) & (worth > 0.9 * labels[seen])
-    observed, expected = worth, worth * data.n_contexts / total[seen]
+    labelled = np.flatnonzero(n_labels)
+    effective = total[labelled] ** 2 / total_square[labelled]
+    is_reliable = (n_labels[labelled] >= _RELIABLE_LABELS) & (effective > 0.9 * n_labels[labelled])
+    observed, expected = effective, effective * data.n_contexts / total[labelled]
     if isinstance(propensity.pairs, TabulatedPairPropensity):
-        known, summed = _expected_labels(propensity.pairs.values, data.n_contexts)
-        here = known[seen]
-        steady |= here
-        observed, expected = np.where(here, labels[seen], observed), np.where(here, summed[seen], expected)
+        all_known, sums = _expected_labels(propensity.pairs.values, data.n_contexts)
+        is_known = all_known[labelled]
+        is_reliable |= is_known
+        observed = np.where(is_known, n_labels[labelled], observed)
+        expected = np.where(is_known, sums[labelled], expected)
     codes = np.unique(unit, return_inverse=True)[1].reshape(-1)
-    of_pair = np.zeros(n_items**2)
-    of_pair[seen] = observed / total[seen]
-    by_unit = np.bincount(codes[cells.context], weights=weight * of_pair[pair], minlength=codes.max() + 1)
-    spread = float(by_unit.var() * len(by_unit))
-    overlap = max(1.0, spread / float(observed.sum()))
-    if steady.all() and isinstance(propensity.pairs, TabulatedPairPropensity):
-        mean, variance = _cut_off(expected)
-        error = np.sqrt(max(spread, float(variance.sum())))
+    rate = np.zeros(n_items**2)
+    rate[labelled] = observed / total[labelled]
+    by_unit = np.bincount(codes[cells.context], weights=weight * rate[pair], minlength=codes.max() + 1)
+    variance_of_sum = float(by_unit.var() * len(by_unit))
+    overlap = max(1.0, variance_of_sum / float(observed.sum()))
+    if is_reliable.all() and isinstance(propensity.pairs, TabulatedPairPropensity):
+        mean, variance = _truncated_poisson(expected)
+        error = np.sqrt(max(variance_of_sum, float(variance.sum())))
         z = float((observed - mean).sum()) / error if error > 0 else 0.0
         factor, error = float(observed.sum() / expected.sum()), error / float(expected.sum())
     else:
-        factor, error, z = _by_halves(pair, weight, codes, cells.context)
-    return MeanWeights(seen // n_items, seen % n_items, observed, expected, factor, float(error), z, overlap, steady)
+        factor, error, z = _factor_by_halves(pair, weight, codes, cells.context)
+    first, second = labelled // n_items, labelled % n_items
+    return MeanWeights(first, second, observed, expected, factor, float(error), z, overlap, is_reliable)
 
 
-def _by_halves(pair: IntArray, weight: FloatArray, unit: IntArray, context: IntArray) -> tuple[float, float, float]:
-    """Weighted mean of S / pi, its standard error and z, where propensities are known at the labels only.
+def _factor_by_halves(
+    pair: IntArray, weight: FloatArray, unit: IntArray, context: IntArray
+) -> tuple[float, float, float]:
+    """Return the overall factor, its standard error and z, where propensities are known at the labels only.
 
-    The weights of pairs come from one half of the contexts (or clusters) and the means from the other, so that the mean
-    is one in expectation whatever was drawn.
+    The weights of the pairs come from one half of the contexts (or clusters) and the means from the other half, so that
+    the expectation of the factor is one for right propensities, whichever labels were drawn.
 
     Parameters
     ----------
     pair : ndarray of int, shape (m,)
+        Code of each labelled cell's pair.
     weight : ndarray, shape (m,)
-        1 / pi.
+        1 / pi of each labelled cell.
     unit : ndarray of int, shape (n,)
-        Of each context, from 0.
+        Number of each context's independent unit, from 0.
     context : ndarray of int, shape (m,)
+        Context of each labelled cell.
     """
     half = unit % 2
-    found, right, variance = 0.0, 0.0, 0.0
-    drawn = []
-    for own in (0, 1):
-        inside = half[context] == own
-        n_own, n_other = int((half == own).sum()), int((half != own).sum())
+    observed, expected, variance = 0.0, 0.0, 0.0
+    sums_by_unit = []
+    for part in (0, 1):
+        inside = half[context] == part
+        n_inside, n_outside = int((half == part).sum()), int((half != part).sum())
         count, total = (np.bincount(pair[~inside], w, minlength=pair.max() + 1) for w in (None, weight[~inside]))
         rate = np.divide(count, total, out=np.zeros(len(total)), where=total > 0)
         by_unit = np.bincount(
             unit[context[inside]], weights=weight[inside] * rate[pair[inside]], minlength=unit.max() + 1
         )
-        by_unit = by_unit[own::2]
-        share = n_own / max(n_own + n_other, 1)
-        found += share * by_unit.sum() / max(n_own, 1)
-        right += share * rate.sum()
-        variance += share**2 * by_unit.var() * len(by_unit) / max(n_own, 1) ** 2
-        drawn.append(by_unit)
-    everything = np.concatenate(drawn)
-    worth = everything.sum() ** 2 / max(np.square(everything).sum(), 1e-300)
-    # Where 1 / pi varies, means that are too small are what rare large values leave: these need more labels.
-    if not right > 0 or worth < _FEWEST[int(found < right)]:
+        by_unit = by_unit[part::2]
+        share = n_inside / max(n_inside + n_outside, 1)
+        observed += share * by_unit.sum() / max(n_inside, 1)
+        expected += share * rate.sum()
+        variance += share**2 * by_unit.var() * len(by_unit) / max(n_inside, 1) ** 2
+        sums_by_unit.append(by_unit)
+    sums = np.concatenate(sums_by_unit)
+    effective = sums.sum() ** 2 / max(np.square(sums).sum(), 1e-300)
+    # Where 1 / pi varies, a mean below one can be due to rare large values that were not drawn: more labels are needed.
+    if not expected > 0 or effective < _FEWEST_EFFECTIVE_LABELS[int(observed < expected)]:
         return float("nan"), float("nan"), 0.0
-    factor = found / right
-    error = np.sqrt(variance) / right * max(1.0, 1 / np.sqrt(max(factor, 1e-12)))
+    factor = observed / expected
+    error = np.sqrt(variance) / expected * max(1.0, 1 / np.sqrt(max(factor, 1e-12)))
     return float(factor), float(error), float((factor - 1) / error) if error > 0 else 0.0
 
 
 def _expected_labels(values: FloatArray, n_contexts: int) -> tuple[NDArray[np.bool_], FloatArray]:
-    """Pairs whose propensities are known in every context, (K * K,), and the sum of these over contexts."""
+    """Return whether a pair's propensities are known in every context, (K * K,), and their sums over contexts."""
     flat = values.reshape(len(values), -1)
-    size = max(1, _CHUNK // flat.shape[1])
-    summed, known = np.zeros(flat.shape[1]), np.ones(flat.shape[1], dtype=bool)
-    for at in range(0, len(flat), size):
-        part = flat[at : at + size]
-        summed += part.sum(axis=0)
-        known &= (part > 0).all(axis=0)
-    return known, summed * (n_contexts / len(flat))
+    size = max(1, _CHUNK_SIZE // flat.shape[1])
+    total, all_known = np.zeros(flat.shape[1]), np.ones(flat.shape[1], dtype=bool)
+    for start in range(0, len(flat), size):
+        chunk = flat[start : start + size]
+        total += chunk.sum(axis=0)
+        all_known &= (chunk > 0).all(axis=0)
+    return all_known, total * (n_contexts / len(flat))
 
 
-def _cut_off(rate: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Mean and variance, (q,) each, of Poisson numbers that are not zero."""
+def _truncated_poisson(rate: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return mean and variance, (q,) each, of Poisson variables given that they are not zero."""
     mean = rate / -np.expm1(-rate)
     return mean, np.maximum(mean * (1 + rate - mean), 0.0)
 
 
 def check_mean_weights(data: PreferenceData, propensity: Propensity, unit: IntArray) -> float | None:
-    """The overall factor of given propensities, with a warning where it, or that of some pairs, is far from one.
+    """Return the overall factor of supplied propensities, and warn where they do not fit the labels.
 
-    None where propensities are not given: estimated ones are scaled so that the factors are one.
+    The result is None where the propensities are not supplied: estimated ones are scaled so that the factors are one.
+
+    Warns
+    -----
+    DmlrankWarning
+        If the overall factor, or that of some pairs, is far from one.
     """
     if propensity.how != "given":
         return None
-    found = mean_weights(data, propensity, unit)
+    weights = mean_weights(data, propensity, unit)
     message = ""
-    if found.is_off:
+    if weights.is_off:
         message = (
-            f"the given propensities do not fit the labels: the mean of S / pi over prompts and pairs, 1 where "
-            f"they are right, is {found.factor:.3g} (standard error {found.std_error:.2g}); "
-            f"{_cause(found, data.ordered)}"
+            f"the given propensities do not fit the labels: the mean of S / pi over prompts and pairs, which is 1 for "
+            f"right propensities, is {weights.factor:.3g} (standard error {weights.std_error:.2g}); "
+            f"{_likely_cause(weights.factor, data.ordered)}"
         )
-    elif len(found.pairs_off):
+    elif len(weights.pairs_off):
         message = (
-            f"the given propensities of {_named(found, data.items, data.ordered)} do not fit the labels: the mean of "
-            f"S / pi over prompts is 1 where they are right; look at how they were computed"
+            f"the given propensities of {_pairs_off_text(weights, data.items, data.ordered)} do not fit the labels: "
+            f"the mean of S / pi over prompts, in brackets, is 1 for right propensities; check how the propensities of "
+            f"these pairs were computed"
         )
     if message:
         warn(message, stacklevel=2)
-    return found.factor if np.isfinite(found.factor) else None
+    return weights.factor if np.isfinite(weights.factor) else None
 
 
-def _cause(found: MeanWeights, ordered: bool) -> str:
-    """What a factor suggests."""
-    if found.factor > 1:
-        if not ordered and abs(found.factor / 2 - 1) < 0.2:
+def _likely_cause(factor: float, ordered: bool) -> str:
+    """Say what the overall factor suggests, and what to do."""
+    if factor > 1:
+        if not ordered and abs(factor / 2 - 1) < 0.2:
             return (
-                "it is about 2 where the propensities are those of ordered pairs: with position_bias=False give the "
-                "expected number of labelled orders of a pair, the sum of both, or pass position_bias=True"
+                "the mean is about 2 where the propensities are those of ordered pairs: with position_bias=False, give "
+                "the expected number of labelled orders of a pair, which is the sum over both orders, or pass "
+                "position_bias=True"
             )
         return (
-            f"they are about {found.factor:.3g} times too small: needed is the probability that this pair is labelled "
+            f"the propensities are about {factor:.3g} times too small; give the probability that this pair is labelled "
             f"in this prompt"
         )
-    if ordered and abs(found.factor * 2 - 1) < 0.2:
+    if ordered and abs(factor * 2 - 1) < 0.2:
         return (
-            "it is about 1/2 where the propensities are those of pairs in either order: where order matters give that "
-            "of the order shown, or pass position_bias=False"
+            "the mean is about 1/2 where the propensities are those of pairs in either order: give the propensity of "
+            "the pair in the display order that was shown, or pass position_bias=False"
         )
     return (
-        f"they are about {1 / found.factor:.3g} times too large: needed is the probability that this pair is labelled "
-        f"in a prompt of the data, those without a label counted in, and not the probability given that some pair is"
+        f"the propensities are about {1 / factor:.3g} times too large; give the probability that this pair is labelled "
+        f"in a prompt of the data, where prompts without a label count, and not the probability given that some pair "
+        f"is labelled"
     )
 
 
-def _named(found: MeanWeights, items: Sequence[str], ordered: bool, most: int = 3) -> str:
-    """The pairs that are off, with their factors."""
+def _pairs_off_text(weights: MeanWeights, items: Sequence[str], ordered: bool, limit: int = 3) -> str:
+    """Name the pairs whose factors are far from one, with the factors in brackets.
+
+    Parameters
+    ----------
+    weights : MeanWeights
+    items : sequence of str
+        Names of the items.
+    ordered : bool
+        Whether display order matters.
+    limit : int
+        Number of pairs that are named; the others are counted.
+    """
     between = " before " if ordered else " and "
-    named = [
-        f"{items[found.first[q]]!r}{between}{items[found.second[q]]!r} ({found.factors[q]:.3g})"
-        for q in found.pairs_off[:most]
+    names = [
+        f"{items[weights.first[q]]!r}{between}{items[weights.second[q]]!r} ({weights.factors[q]:.3g})"
+        for q in weights.pairs_off[:limit]
     ]
-    further = len(found.pairs_off) - most
-    return ", ".join(named) + (f" and {further} more pairs" if further > 0 else "")
+    n_others = len(weights.pairs_off) - limit
+    return ", ".join(names) + (f" and {n_others} more pairs" if n_others > 0 else "")

@@ -350,10 +350,10 @@ class NoiseContrast:
             whole process, and warns where it changes.
         """
         training = self.part(fold_effects, fold_effects.training, n_threads)
-        held = fold_effects.held_out
-        held_out = self.part(fold_effects, held, n_threads) if len(held.rows) else None
+        n_held_out = len(fold_effects.held_out.rows)
+        held_out = self.part(fold_effects, fold_effects.held_out, n_threads) if n_held_out else None
         parameters = booster_parameters(None, trees, seed, n_threads)
-        return TrialFold.of(parameters, training, held_out, float(len(held.rows) * (1 + DRAWN_PER_SHOWN)))
+        return TrialFold.of(parameters, training, held_out, float(n_held_out * (1 + DRAWN_PER_SHOWN)))
 
     def loss(self, fold_effects: FoldEffects[PairChoiceEffects]) -> float:
         """Return the log-loss of the initial scores on the held-out cells."""

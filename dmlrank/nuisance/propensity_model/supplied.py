@@ -1,11 +1,13 @@
-"""Supplied propensities (arrays, functions, plans), and the features of ``propensity_formula``."""
+"""Propensities that the user supplies (arrays, columns, functions, plans), and features of ``propensity_formula``."""
 
 from __future__ import annotations
 
+from collections.abc import Hashable, Sequence
 from numbers import Real
-from typing import Any
+from typing import Protocol, TypeGuard
 
 import numpy as np
+from numpy.typing import ArrayLike
 from patsy import EvalEnvironment
 
 from ...data.formula.features import check_features, fit_features, locate_names
@@ -18,8 +20,23 @@ from .all_pairs import TabulatedPairPropensity
 from .estimate import Propensity
 
 
-def propensity_columns(propensity: Any, formula: str | None) -> tuple[str, ...] | None:
-    """Columns that ``propensity=`` and ``propensity_formula=`` ask for; None means every column, as a function does.
+class PropensityPlan(Protocol):
+    """A plan that holds an array of propensities (contexts, models, models), as a labelling plan does.
+
+    It may also have the attributes ``models`` and ``contexts``, the names along the array's axes, and
+    ``position_bias``, which says whether the array is about ordered pairs.
+    """
+
+    @property
+    def propensity(self) -> ArrayLike:
+        """Propensities (contexts, models, models)."""
+        ...
+
+
+def propensity_columns(propensity: object, formula: str | None) -> tuple[str, ...] | None:
+    """Return the columns that ``propensity=`` and ``propensity_formula=`` read; None means every column.
+
+    A propensity that is a function reads every column.
 
     Examples
     --------
@@ -32,37 +49,40 @@ def propensity_columns(propensity: Any, formula: str | None) -> tuple[str, ...] 
 
 
 def selection_features(data: PreferenceData, formula: str, environment: EvalEnvironment) -> FloatArray:
-    """Features of ``propensity_formula``, (n, q), one row per context.
+    """Evaluate the features of ``propensity_formula``, (n, q), one row per context.
 
     Parameters
     ----------
     data : PreferenceData
-        With the columns that :func:`propensity_columns` names.
+        Data with the columns that :func:`propensity_columns` names.
     formula : str
-        ``"~ features"``: what the selection of pairs may have looked at.
+        ``"~ features"``: the features on which the propensity may depend.
     environment : EvalEnvironment
-        Where functions of the formula are looked up.
+        Namespace in which functions of the formula are looked up.
 
     Raises
     ------
     FormulaError, ColumnError
-        If the formula cannot be read.
+        If the formula cannot be read, or names a column that does not exist.
     DataError, MissingDataError
-        If a column varies within a context or is missing.
+        If a column varies within a context or has missing values.
     """
     features = _features_of(formula)
     names = locate_names(features, data.columns.available, environment, data.n_rows, ())
     if names.arrays:
-        raise FormulaError(f"propensity_formula uses {listed(names.arrays)}; it reads columns of the data only")
+        raise FormulaError(f"propensity_formula uses {listed(names.arrays)}; allowed: columns of the data")
     for name in names.columns:
         missing = data.columns.missing(name)
         if missing.any():
-            raise MissingDataError(f"propensity_formula: {name!r} is missing in {int(missing.sum())} rows")
+            raise MissingDataError(
+                f"propensity_formula: {name!r} is missing in {int(missing.sum())} rows; drop these rows, fill in the "
+                f"values or leave the column out of the formula"
+            )
         context = data.varying_context(data.columns.value_codes(name))
         if context is not None:
             raise DataError(
-                f"propensity_formula: {name!r} varies within context {context!r}; the propensity of all pairs of a "
-                f"context is needed, so its features belong to the context"
+                f"propensity_formula: {name!r} varies within context {context!r}; allowed: columns with one value per "
+                f"context, because the propensities of all pairs of a context are estimated from the same features"
             )
     by_context = data.context_table(names.columns)
     columns = {name: by_context[name] for name in names.columns}
@@ -71,46 +91,54 @@ def selection_features(data: PreferenceData, formula: str, environment: EvalEnvi
     return x
 
 
-def propensity_table(data: PreferenceData, propensity: Any) -> FloatArray:
-    """Propensities of all pairs, (n, K, K), from an array, a function or a plan.
+def propensity_table(data: PreferenceData, propensity: object) -> FloatArray:
+    """Return the propensities of all pairs, (n, K, K), that an array, a function or a plan gives.
 
-    A plan that says whether it has ``position_bias`` is translated where the data differ from it.
+    Where a plan has ``position_bias`` and the data differ from it, the plan's propensities are converted.
 
     Parameters
     ----------
     data : PreferenceData
-        With every column of the frame where ``propensity`` is a function.
+        Data with every column of the frame where ``propensity`` is a function.
     propensity : array_like, callable or plan
-        A function takes the contexts (a DataFrame with all columns of the data, a row per context) and the models'
-        names and returns the array. A plan is an object with an array ``propensity``; its ``models`` and ``contexts``,
-        where it has them, are matched by name.
+        A function takes the contexts (a DataFrame with all columns of the data, one row per context) and the names of
+        the models, and returns the array. A plan is an object with an array ``propensity``; its ``models`` and
+        ``contexts``, where it has them, are matched by name.
 
     Raises
     ------
-    OptionTypeError, NuisanceError
-        If it is none of these, or a plan is about other models or contexts.
+    NuisanceError
+        If the function returns something else than numbers, or the plan lacks models or contexts of the data.
     """
     if is_plan(propensity):
-        return _of_plan(propensity, data)
+        return _table_of_plan(propensity, data)
     if callable(propensity):
-        made = propensity(data.context_table(), list(data.items))
+        returned = propensity(data.context_table(), list(data.items))
         try:
-            return np.asarray(made, dtype=float)
+            return np.asarray(returned, dtype=float)
         except (TypeError, ValueError, OverflowError):
             raise NuisanceError(
-                f"the propensity function returned a {type(made).__name__}; needed is an array (contexts, models, "
-                f"models) = {(data.n_contexts, data.n_items, data.n_items)}"
+                f"the propensity function returned a {type(returned).__name__}; allowed: an array of numbers "
+                f"(contexts, models, models) = {(data.n_contexts, data.n_items, data.n_items)}"
             ) from None
     return np.asarray(propensity, dtype=float)
 
 
-def is_plan(value: object) -> bool:
-    """Whether an object carries an array of propensities, as a labelling plan does."""
+def is_plan(value: object) -> TypeGuard[PropensityPlan]:
+    """Whether an object has an array of propensities with three axes, as a labelling plan does."""
     return np.ndim(getattr(value, "propensity", 0)) == 3
 
 
-def check_propensity(propensity: Any) -> None:
-    """Raise :class:`OptionTypeError` unless ``propensity`` is a word, a function, a plan or an array (n, K, K)."""
+def check_propensity(propensity: object) -> None:
+    """Check that ``propensity`` is a word, a function, a plan or an array (n, K, K).
+
+    Raises
+    ------
+    OptionError
+        If it is an empty word.
+    OptionTypeError
+        If it is none of these.
+    """
     if isinstance(propensity, str) and not propensity:
         raise OptionError("propensity='' names no column; allowed: 'estimate', 'marginal', the name of a column")
     if isinstance(propensity, str) or is_plan(propensity) or callable(propensity):
@@ -129,27 +157,35 @@ def check_propensity(propensity: Any) -> None:
 def supplied_propensity(
     data: PreferenceData, values: FloatArray, graph: Graph, zeros_allowed: bool = False
 ) -> Propensity:
-    """Use an array (n, K, K) of known propensities unchanged.
+    """Use an array of known propensities unchanged.
 
-    With ``zeros_allowed`` a pair on the comparison graph may have propensity 0 where it has no label.
+    Parameters
+    ----------
+    data : PreferenceData
+    values : ndarray, shape (n, K, K)
+        Propensities of ordered pairs; where display order does not matter, the expected number of labelled orders of
+        a pair, the same for both orders. Only entries on the comparison graph and at labels are used.
+    graph : Graph
+        The comparison graph.
+    zeros_allowed : bool
+        Whether a pair on the graph may have propensity 0 in a context where the pair has no label.
 
     Raises
     ------
     NuisanceError
-        If the shape is wrong, or a value on the comparison graph or at a label is not in (0, 1] ((0, 2] where order
-        does not matter: there it is the expected number of labelled orders, the same for both orders of a pair).
+        If the shape is wrong, or an entry that is used is not in (0, 1], or in (0, 2] where order does not matter.
     """
     shape = (data.n_contexts, data.n_items, data.n_items)
     if values.shape != shape:
         raise NuisanceError(
-            f"propensity= has shape {values.shape}; needed is (contexts, models, models) = {shape}, in the order of "
-            f"first appearance and of the models' names"
+            f"propensity= has shape {values.shape}; allowed: (contexts, models, models) = {shape}, with contexts in "
+            f"the order of their first appearance and models in the order of their names"
         )
     cells = data.cells
-    needed = np.broadcast_to(graph.edges, shape).copy()
-    needed[cells.context, cells.first, cells.second] = True
-    most = 1 if data.ordered else 2
-    wrong = ~((values > 0) & (values <= most)) & needed
+    is_used = np.broadcast_to(graph.edges, shape).copy()
+    is_used[cells.context, cells.first, cells.second] = True
+    largest = 1 if data.ordered else 2
+    wrong = ~((values > 0) & (values <= largest)) & is_used
     if zeros_allowed:
         wrong &= values != 0
         wrong[cells.context, cells.first, cells.second] |= values[cells.context, cells.first, cells.second] == 0
@@ -157,28 +193,29 @@ def supplied_propensity(
         i, j, k = (int(place[0]) for place in np.nonzero(wrong))
         raise NuisanceError(
             f"propensity= is {values[i, j, k]} in context {data.context_ids[i]!r} for {data.items[j]!r} before "
-            f"{data.items[k]!r} ({int(wrong.sum())} such entries); a ranked or labelled pair needs one in (0, {most}]"
+            f"{data.items[k]!r} ({int(wrong.sum())} such entries); allowed for a pair that is compared or labelled: "
+            f"numbers in (0, {largest}]"
         )
-    uneven = ~np.isclose(values, np.swapaxes(values, 1, 2)) & needed
+    uneven = ~np.isclose(values, np.swapaxes(values, 1, 2)) & is_used
     if not data.ordered and uneven.any():
         i, j, k = (int(place[0]) for place in np.nonzero(uneven))
         raise NuisanceError(
             f"propensity= differs by order in context {data.context_ids[i]!r} for {data.items[j]!r} and "
-            f"{data.items[k]!r} ({values[i, j, k]} and {values[i, k, j]}); with position_bias=False it is the expected "
+            f"{data.items[k]!r} ({values[i, j, k]} and {values[i, k, j]}); with position_bias=False, give the expected "
             f"number of labelled orders of the pair, such as pi + pi.transpose(0, 2, 1)"
         )
     at_cells = values[cells.context, cells.first, cells.second].astype(float)
-    return Propensity(at_cells, "given", pairs=TabulatedPairPropensity(np.where(needed, values, 0.0)))
+    return Propensity(at_cells, "given", pairs=TabulatedPairPropensity(np.where(is_used, values, 0.0)))
 
 
 def column_propensity(data: PreferenceData, column: str) -> Propensity:
-    """Use a column that holds the propensity of each row's own pair (ordered, where order matters).
+    """Use a column that holds the propensity of the pair of each row (of the ordered pair, where order matters).
 
     Raises
     ------
     NuisanceError
-        If a labelled row's value is not in (0, 1] ((0, 2] where order does not matter), or the votes of one pair in
-        one context disagree.
+        If the value of a labelled row is not in (0, 1], or in (0, 2] where order does not matter, or if votes on the
+        same pair in the same context have different values.
     """
     raw = data.columns[column][data.vote_row]
     try:
@@ -187,65 +224,70 @@ def column_propensity(data: PreferenceData, column: str) -> Propensity:
         odd = next((value for value in raw if not isinstance(value, Real)), None)
         if odd is None:
             raise too_large_error(column) from None
-        raise NuisanceError(f"propensity column {column!r} is not numeric, for example {odd!r}") from None
-    most = 1 if data.ordered else 2
-    wrong = ~((votes > 0) & (votes <= most))
+        raise NuisanceError(f"propensity column {column!r} holds {odd!r}; allowed: numbers") from None
+    largest = 1 if data.ordered else 2
+    wrong = ~((votes > 0) & (votes <= largest))
     if wrong.any():
         row = int(data.row_index[data.vote_row[np.flatnonzero(wrong)[0]]])
         raise NuisanceError(
             f"propensity column {column!r} is {votes[wrong][0]} in row {row} ({int(wrong.sum())} such labelled rows); "
-            f"a propensity lies in (0, {most}]"
+            f"allowed: numbers in (0, {largest}]"
         )
-    pair_of_cell = _pair_places(data.cells)
+    pair_of_cell = _number_pairs(data.cells)
     low, high = (np.full(len(data.cells), fill) for fill in (np.inf, -np.inf))
     np.minimum.at(low, pair_of_cell[data.vote_cell], votes)
     np.maximum.at(high, pair_of_cell[data.vote_cell], votes)
     low, high = low[pair_of_cell], high[pair_of_cell]
-    apart = high - low > 1e-9 * high
-    if apart.any():
-        cell = int(np.flatnonzero(apart)[0])
+    differs = high - low > 1e-9 * high
+    if differs.any():
+        cell = int(np.flatnonzero(differs)[0])
         raise NuisanceError(
             f"propensity column {column!r} has different values ({low[cell]}, {high[cell]}) for votes on the same pair "
-            f"in context {data.context_ids[data.cells.context[cell]]!r}; a pair has one propensity per context"
+            f"in context {data.context_ids[data.cells.context[cell]]!r}; allowed: one propensity per pair and context"
         )
     return Propensity(high, "given")
 
 
-def _pair_places(cells: Cells) -> IntArray:
-    """A number for every (context, pair), (m,): equal for the two orders of a pair where they are one."""
-    places = np.stack([cells.context, cells.first, cells.second], axis=1)
-    return np.unique(places, axis=0, return_inverse=True)[1].reshape(-1)
+def _number_pairs(cells: Cells) -> IntArray:
+    """Return a number for the context and ordered pair of each cell, (m,): the same where these are the same."""
+    rows = np.stack([cells.context, cells.first, cells.second], axis=1)
+    return np.unique(rows, axis=0, return_inverse=True)[1].reshape(-1)
 
 
-def _of_plan(plan: Any, data: PreferenceData) -> FloatArray:
+def _table_of_plan(plan: PropensityPlan, data: PreferenceData) -> FloatArray:
+    """Return a plan's propensities, (n, K, K), with models, contexts and orders as in the data."""
     table = np.asarray(plan.propensity, dtype=float)
     models = getattr(plan, "models", None)
     if models is not None:
-        at = _matched("models", list(models), list(data.items))
-        table = table[:, at][:, :, at]
+        places = _places_in_plan("models", list(models), data.items)
+        table = table[:, places][:, :, places]
     contexts = getattr(plan, "contexts", None)
     if contexts is not None:
-        table = table[_matched("contexts", list(contexts), list(data.context_ids))]
+        table = table[_places_in_plan("contexts", list(contexts), list(data.context_ids))]
     ordered = getattr(plan, "position_bias", data.ordered)
     if ordered and not data.ordered:
         return table + np.swapaxes(table, 1, 2)
     if data.ordered and not ordered:
-        # The plan drew which of the two is shown first.
+        # Such a plan draws the display order of a pair with equal probabilities.
         return table / 2
     return table
 
 
-def _matched(what: str, have: list[Any], needed: list[Any]) -> list[int]:
-    place = {name: position for position, name in enumerate(have)}
-    missing = [name for name in needed if name not in place]
+def _places_in_plan(what: str, plan_names: Sequence[Hashable], data_names: Sequence[Hashable]) -> list[int]:
+    """Return the place of each of the data's names among the plan's; ``what`` the names are is for the error."""
+    place = {name: position for position, name in enumerate(plan_names)}
+    missing = [name for name in data_names if name not in place]
     if missing:
-        raise NuisanceError(f"the plan knows {len(have)} {what}, but not {listed(missing, 5)} of the data")
-    return [place[name] for name in needed]
+        raise NuisanceError(
+            f"the plan has propensities of {len(plan_names)} {what}, but not of {listed(missing, 5)} in the data; pass "
+            f"the plan of these data, or drop the votes on other {what}"
+        )
+    return [place[name] for name in data_names]
 
 
 def _features_of(formula: str) -> str:
-    """The features in ``"~ features"``."""
+    """Return the features in ``"~ features"``."""
     features = one_sided(formula)
     if features is None:
-        raise FormulaError(f"propensity_formula={formula!r}; needed is '~ features', such as '~ C(category) + score'")
+        raise FormulaError(f"propensity_formula={formula!r}; allowed: '~ features', such as '~ C(category) + score'")
     return features

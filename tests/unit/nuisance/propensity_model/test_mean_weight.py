@@ -24,34 +24,34 @@ def draw(rng, n=800, n_items=5, rate=0.03, spread=0.5, one_pair=False):
     return pi, (np.arange(n_items**2) == chosen[:, None]).reshape(pi.shape)
 
 
-def weigh(given, shown, table, unit=None):
+def weigh(supplied, shown, table, unit=None):
     context, first, second = np.nonzero(shown)
     cells = SimpleNamespace(context=context, first=first, second=second)
-    data = SimpleNamespace(cells=cells, n_items=given.shape[1], n_contexts=len(given))
+    data = SimpleNamespace(cells=cells, n_items=supplied.shape[1], n_contexts=len(supplied))
     propensity = Propensity(
-        given[context, first, second], "given", pairs=TabulatedPairPropensity(given) if table else None
+        supplied[context, first, second], "given", pairs=TabulatedPairPropensity(supplied) if table else None
     )
-    return mean_weights(data, propensity, np.arange(len(given)) if unit is None else unit)
+    return mean_weights(data, propensity, np.arange(len(supplied)) if unit is None else unit)
 
 
 def test_factors_are_labels_by_what_is_expected():
     pi, shown = draw(np.random.default_rng(0), spread=0.0)
-    found = weigh(pi, shown, table=True)
+    weights = weigh(pi, shown, table=True)
     rate = shown.sum(axis=0) / pi.sum(axis=0, where=pi > 0, initial=1e-300)
-    np.testing.assert_allclose(found.factors, rate[found.first, found.second])
+    np.testing.assert_allclose(weights.factors, rate[weights.first, weights.second])
     # With a constant propensity the mean of S / pi is the same number.
-    np.testing.assert_allclose(found.factors, weigh(pi, shown, table=False).factors)
+    np.testing.assert_allclose(weights.factors, weigh(pi, shown, table=False).factors)
     direct = (shown / np.where(pi > 0, pi, 1)).mean(axis=0)
-    np.testing.assert_allclose(found.factors, direct[found.first, found.second])
+    np.testing.assert_allclose(weights.factors, direct[weights.first, weights.second])
 
 
 @pytest.mark.parametrize("table", [True, False])
 @pytest.mark.parametrize("one_pair", [True, False])
 def test_right_propensities_give_no_alarm(table, one_pair):
     rng = np.random.default_rng(1)
-    found = [weigh(*draw(rng, one_pair=one_pair), table=table) for _ in range(150)]
-    assert not any(one.is_off or len(one.pairs_off) for one in found)
-    z = np.array([one.z for one in found])
+    samples = [weigh(*draw(rng, one_pair=one_pair), table=table) for _ in range(150)]
+    assert not any(weights.is_off or len(weights.pairs_off) for weights in samples)
+    z = np.array([weights.z for weights in samples])
     assert abs(z.mean()) < 0.5
     assert 0.3 < z.std() < 1.3
 
@@ -60,18 +60,18 @@ def test_right_propensities_give_no_alarm(table, one_pair):
 @pytest.mark.parametrize("factor", [10.0, 2.0, 0.5])
 def test_wrong_propensities_are_found_with_their_factor(table, factor):
     pi, shown = draw(np.random.default_rng(2), n=1500)
-    found = weigh(pi / factor, shown, table)
-    assert found.is_off
-    assert found.factor == pytest.approx(factor, rel=0.15)
+    weights = weigh(pi / factor, shown, table)
+    assert weights.is_off
+    assert weights.factor == pytest.approx(factor, rel=0.15)
 
 
 @pytest.mark.parametrize("table", [True, False])
 def test_one_pair_with_wrong_propensities_is_found(table):
     pi, shown = draw(np.random.default_rng(3), n=3000, spread=0.2)
-    given = pi.copy()
-    given[:, 1, 3] /= 6
-    found = weigh(given, shown, table)
-    assert [(found.first[q], found.second[q]) for q in found.pairs_off] == [(1, 3)]
+    supplied = pi.copy()
+    supplied[:, 1, 3] /= 6
+    weights = weigh(supplied, shown, table)
+    assert [(weights.first[q], weights.second[q]) for q in weights.pairs_off] == [(1, 3)]
 
 
 def test_prompts_that_come_in_clusters_give_larger_standard_errors():

@@ -1,4 +1,4 @@
-"""Supplied propensities: arrays, columns, functions and plans, and what an estimated one may look at."""
+"""Supplied propensities: arrays, columns, functions and plans; features of an estimated propensity."""
 
 from __future__ import annotations
 
@@ -29,20 +29,20 @@ def fit(battles, rank, propensity, **options):
 
 
 def test_a_function_gets_a_row_per_context_and_the_models(battles, rank):
-    seen = []
+    calls = []
 
     def policy(contexts, models):
-        seen.append((contexts, models))
+        calls.append((contexts, models))
         return battles.propensity
 
     result = fit(battles, rank, policy)
     np.testing.assert_array_equal(result.params, fit(battles, rank, battles.propensity).params)
-    contexts, models = seen[0]
+    contexts, models = calls[0]
     assert models == ["m0", "m1", "m2", "m3"]
     assert contexts["prompt"].tolist() == battles.frame["prompt"].unique().tolist()
     first = battles.frame.groupby("prompt", sort=False)[["x0", "topic"]].first().reset_index(drop=True)
     pd.testing.assert_frame_equal(contexts[["x0", "topic"]], first, check_dtype=False)
-    assert len(seen) == 1
+    assert len(calls) == 1
 
 
 def test_a_plan_is_matched_by_name(battles, rank):
@@ -66,13 +66,19 @@ def test_a_plan_without_names_is_in_the_order_of_the_data(battles, rank):
     [
         (lambda contexts, models: np.ones((3, 2, 2)), "shape (3, 2, 2)"),
         (lambda contexts, models: "often", "returned a str"),
-        (SimpleNamespace(propensity=np.ones((90, 4, 4)), models=["m0", "m1", "m2", "mx"]), "not 'm3' of the data"),
-        (SimpleNamespace(propensity=np.ones((90, 4, 4)), contexts=list(range(90))), "knows 90 contexts, but not"),
+        (
+            SimpleNamespace(propensity=np.ones((90, 4, 4)), models=["m0", "m1", "m2", "mx"]),
+            "not of 'm3' in the data",
+        ),
+        (
+            SimpleNamespace(propensity=np.ones((90, 4, 4)), contexts=list(range(90))),
+            "of 90 contexts, but not of",
+        ),
         (SimpleNamespace(propensity=np.ones((90, 4))), "allowed: 'estimate', 'marginal'"),
         (3.5, "allowed: 'estimate', 'marginal'"),
     ],
 )
-def test_what_cannot_be_a_propensity_is_refused(battles, rank, propensity, words):
+def test_values_that_cannot_be_propensities_are_refused(battles, rank, propensity, words):
     with pytest.raises(dr.DmlrankError) as caught:
         fit(battles, rank, propensity)
     assert words in str(caught.value)
@@ -92,7 +98,7 @@ def selected_on(n, seed):
     return frame, chance[np.arange(n), [int(np.flatnonzero((pairs == d).all(axis=1))[0]) for d in drawn]]
 
 
-def test_an_estimated_propensity_sees_what_its_own_formula_names(rank):
+def test_an_estimated_propensity_uses_the_features_of_its_own_formula(rank):
     frame, truth = selected_on(1500, seed=2)
     error = {}
     for name, options in {"own": {"propensity_formula": "~ score"}, "formula's": {}}.items():
@@ -110,9 +116,9 @@ def test_a_formula_for_the_propensity_works_without_features_for_the_preferences
 @pytest.mark.parametrize(
     ("formula", "options", "words"),
     [
-        ("score", {}, "needed is '~ features'"),
-        ("~", {}, "needed is '~ features'"),
-        ("~ score | model_a + model_b", {}, "needed is '~ features'"),
+        ("score", {}, "allowed: '~ features'"),
+        ("~", {}, "allowed: '~ features'"),
+        ("~ score | model_a + model_b", {}, "allowed: '~ features'"),
         ("~ scoer", {}, "did you mean 'score'?"),
         ("~ score", {"propensity": "marginal"}, "use propensity='estimate'"),
         (3, {}, "allowed is a string"),
@@ -125,7 +131,7 @@ def test_formulas_that_cannot_be_read_are_refused(rank, formula, options, words)
     assert words in str(caught.value)
 
 
-def test_what_varies_within_a_prompt_or_is_missing_is_refused(rank):
+def test_columns_that_vary_within_a_prompt_or_have_missing_values_are_refused(rank):
     frame, _ = selected_on(60, seed=5)
     twice = pd.concat([frame, frame.assign(score=1 - frame["score"])])
     with pytest.raises(dr.DmlrankError, match="'score' varies within context"):
@@ -139,19 +145,19 @@ def test_further_prompts_have_their_own_selection_features(rank):
     frame, _ = selected_on(400, seed=6)
     further = frame.loc[:99, ["x0", "score"]].assign(prompt=[f"new{i}" for i in range(100)])
     frame["prompt"] = frame["prompt"].astype(str)
-    together = pd.concat([frame, further], ignore_index=True)
+    all_prompts = pd.concat([frame, further], ignore_index=True)
     options = {"propensity_formula": "~ score", "tune": QUICK}
-    one = rank(frame, FORMULA, unlabelled=further, **options)
-    other = rank(together, FORMULA, **options)
-    np.testing.assert_allclose(one.params, other.params, rtol=1e-12)
-    seen = []
-    rank(frame, FORMULA, mu=None, unlabelled=further, tune=QUICK, propensity=lambda c, m: seen.append(c) or known(c, m))
-    assert len(seen[0]) == 500
-    assert seen[0]["score"].tolist() == together["score"].tolist()
+    result = rank(frame, FORMULA, unlabelled=further, **options)
+    np.testing.assert_allclose(result.params, rank(all_prompts, FORMULA, **options).params, rtol=1e-12)
+    frames = []
 
+    def policy(contexts, models):
+        frames.append(contexts)
+        return np.full((len(contexts), len(models), len(models)), 1 / 6)
 
-def known(contexts, models):
-    return np.full((len(contexts), len(models), len(models)), 1 / 6)
+    rank(frame, FORMULA, mu=None, unlabelled=further, tune=QUICK, propensity=policy)
+    assert len(frames[0]) == 500
+    assert frames[0]["score"].tolist() == all_prompts["score"].tolist()
 
 
 @pytest.fixture
@@ -186,7 +192,7 @@ def test_given_arrays_that_are_no_propensities_are_refused(triangle, wrong):
 
 
 def test_given_arrays_of_another_shape(triangle):
-    with pytest.raises(NuisanceError, match=r"shape \(2, 3, 3\); needed is .* = \(3, 3, 3\)"):
+    with pytest.raises(NuisanceError, match=r"shape \(2, 3, 3\); allowed: .* = \(3, 3, 3\)"):
         supplied_propensity(triangle, np.full((2, 3, 3), 0.5), Graph.all_pairs(3))
 
 
@@ -201,7 +207,7 @@ def test_columns_are_used_unchanged(triangle):
         ([0.1, 0.1, 0.0, 1.0], r"is 0.0 in row 2 \(1 such"),
         ([0.1, 0.1, 1.1, 1.0], r"is 1.1 in row 2"),
         ([0.1, 0.1, np.nan, 1.0], r"is nan in row 2"),
-        (["a", "b", "c", "d"], r"is not numeric, for example 'a'"),
+        (["a", "b", "c", "d"], r"holds 'a'; allowed: numbers"),
     ],
 )
 def test_columns_that_are_no_propensities_are_refused(triangle, values, message):
