@@ -1,4 +1,4 @@
-"""The covariance of a fit's estimates, with the independence that its prompts and clusters leave."""
+"""The covariance of a fit's estimates, with contexts or clusters of contexts as independent units."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def covariance_of(
     *,
     hidden: FloatArray | None = None,
 ) -> Covariance:
-    """Covariance of another score's estimate, of the kind that the fit has.
+    """Estimate the covariance of another score's estimate, with the covariance type and clusters of the fit.
 
     Parameters
     ----------
@@ -36,9 +36,9 @@ def covariance_of(
     influence : InfluenceFunction
         Of d scores, averaged over repetitions.
     gauge : ndarray, shape (d, g)
-        Directions that do not vary.
+        Directions in which the estimate does not vary.
     estimates : ndarray, shape (R, d), optional
-        The estimates of the repetitions, whose spread is added.
+        The estimates of the repetitions, whose variance between repetitions is added.
     hidden : ndarray, shape (d, d), optional
         See :func:`make_covariance`.
     """
@@ -63,46 +63,48 @@ def make_covariance(
     estimates: FloatArray | None = None,
     hidden: FloatArray | None = None,
 ) -> Covariance:
-    """Covariance of an estimate from its influence values.
+    """Estimate the covariance of an estimate from its influence values.
 
     Parameters
     ----------
     influence : InfluenceFunction
         Of d scores, averaged over repetitions.
     gauge : ndarray, shape (d, g)
-        Directions that do not vary.
+        Directions in which the estimate does not vary.
     clusters : Clusters or None
     annotator : ndarray of int, shape (q,), or None
         The annotator of each block where annotators are clusters.
     fixed_prompts : bool
         Whether the labels alone are random; see Notes.
     estimates : ndarray, shape (R, d), optional
-        The estimates of several repetitions, whose spread is added.
+        The estimates of several repetitions, whose variance between repetitions is added.
     hidden : ndarray, shape (d, d), optional
-        What labels without variation hide, see :class:`dmlrank.estimation.uniform_pairs.UniformPairs`.
+        The part of the covariance that labels without variation hide, see
+        :class:`dmlrank.estimation.uniform_pairs.UniformPairs`.
 
     Notes
     -----
-    With fixed prompts the variance that counts is that of the labels, E Var(phi | x). The spread of phi - g(x) is never
-    below it, whatever g is: it adds the spread of E(phi | x) - g(x) over prompts. With g = F(mu), the fitted mu, this
-    is the covariance of the correction, hardly too large where mu is good. Where mu predicts worse than a constant, as
-    it may out of fold on a few dozen prompts, it exceeds the covariance for new prompts, which has g constant. So the
-    smaller of the two is taken, direction by direction.
+    With fixed prompts only the labels are random, and the variance of an estimate is E Var(phi | x). For every function
+    g the variance of phi - g(x) is at least as large, because it adds the variance of E(phi | x) - g(x) over prompts.
+    With g = F(mu) at the fitted mu it is the covariance of the correction, which is hardly too large where mu is good.
+    With g constant it is the covariance for new prompts, which is smaller where mu predicts worse than a constant, as
+    may happen out of fold on a few dozen prompts. Therefore the smaller of the two covariances is used, direction by
+    direction.
     """
     covariance = _corrected(clustered_covariance(influence, gauge, clusters, annotator), influence, hidden)
     if fixed_prompts:
         influence = influence.given_prompts()
         with collected_warnings():
-            # Few clusters: the covariance for new prompts has said so.
-            given = _corrected(clustered_covariance(influence, gauge, clusters, annotator), influence, hidden)
-        covariance = given.at_most(covariance.matrix)
+            # The covariance for new prompts has warned of few clusters.
+            of_labels = _corrected(clustered_covariance(influence, gauge, clusters, annotator), influence, hidden)
+        covariance = of_labels.at_most(covariance.matrix)
     if estimates is not None and len(estimates) > 1:
         covariance = covariance.with_repetition_variance(estimates)
     return covariance.without_rounding(influence.estimate)
 
 
 def _corrected(covariance: Covariance, influence: InfluenceFunction, hidden: FloatArray | None) -> Covariance:
-    """The covariance with what its labels hide and with the variance correction, where there are such."""
+    """Return the covariance with the part that labels hide and with the variance correction, where there are such."""
     if hidden is not None:
         covariance = covariance.plus(hidden)
     if influence.variance_correction is None:
@@ -113,7 +115,18 @@ def _corrected(covariance: Covariance, influence: InfluenceFunction, hidden: Flo
 def clustered_covariance(
     influence: CentredSums, gauge: FloatArray, clusters: Clusters | None, annotator: IntArray | None
 ) -> Covariance:
-    """Covariance with the independence that the clusters leave."""
+    """Estimate the covariance with clusters as independent units, and contexts where there are no clusters.
+
+    Parameters
+    ----------
+    influence : CentredSums
+        Of d scores.
+    gauge : ndarray, shape (d, g)
+        Directions in which the estimate does not vary.
+    clusters : Clusters or None
+    annotator : ndarray of int, shape (q,), or None
+        The annotator of each block where annotators are the second of two groupings.
+    """
     if clusters is None:
         return robust(influence, gauge)
     if annotator is not None:
@@ -124,15 +137,15 @@ def clustered_covariance(
 
 
 def multiplier_bootstrap(steps: FitSteps, kind: str, factor: float, seed: int) -> MultiplierBootstrap:
-    """Bootstrap draws from the independent units of the fit's covariance.
+    """Return the multiplier bootstrap over the independent units of the fit's covariance.
 
     Parameters
     ----------
     steps : FitSteps
-    kind : str
-        Kind of multipliers.
+    kind : {"gaussian", "rademacher", "webb"}
+        Distribution of the multipliers.
     factor : float
-        Of the unit in which scores are shown.
+        Factor of the scale on which scores are shown.
     seed : int
 
     Raises
@@ -144,14 +157,14 @@ def multiplier_bootstrap(steps: FitSteps, kind: str, factor: float, seed: int) -
     check_choice(kind, MULTIPLIERS, "bootstrap")
     if clusters is not None and len(clusters.names) > 1:
         raise OptionError(
-            f"bootstrap={kind!r} multiplies independent units, and with clusters of {' and '.join(clusters.names)} "
-            f"there are none: their covariance is a difference, V_1 + V_2 - V_12, which no multipliers have; use "
-            f"bootstrap=None, or update(cov_kwds={{'groups': {clusters.names[0]!r}}})"
+            f"bootstrap={kind!r} is not available with clusters of {' and '.join(clusters.names)}: it multiplies "
+            f"independent units, and with two groupings there are none, because their covariance is a difference, "
+            f"V_1 + V_2 - V_12; use bootstrap=None, or update(cov_kwds={{'groups': {clusters.names[0]!r}}})"
         )
     if steps.options.prompts == "fixed":
         influence = influence.given_prompts()
     rows, small_sample = cluster_sums(influence.by_context(), clusters.prompt if clusters else None)
     rows = rows * factor
-    # What the covariance has beyond its units: other deals of folds, the correction for a shrunken mu.
+    # The part of the covariance that does not come from the units: variance between repetitions, corrections.
     added = steps.covariance.matrix * factor**2 - small_sample * rows.T @ rows
     return MultiplierBootstrap(rows, small_sample, added, kind, seed)

@@ -12,7 +12,6 @@ import pandas as pd
 from .._utils.warning_collection import warn
 from ..data.formula.parse import parse_formula
 from ..data.frames import column_names
-from ..data.graph import Graph
 from ..data.labels import by_label, row_labels
 from ..data.preferences import FloatArray, IntArray, PreferenceData
 from ..data.read_clusters import Clusters, cluster_columns, context_weights, read_clusters
@@ -46,9 +45,8 @@ class Inputs:
         Whether display order matters.
     dropped : tuple of str
         Items that were read and are not ranked.
-    graph : Graph
-        The compared pairs.
     setup : Setup
+        The functional, bound to the graph of compared pairs and to category weights.
     extrapolation : Extrapolation
     clusters : Clusters or None
     context_weight : ndarray, shape (n,), or None
@@ -66,7 +64,6 @@ class Inputs:
     data: PreferenceData
     order: OrderChoice
     dropped: tuple[str, ...]
-    graph: Graph
     setup: Setup
     extrapolation: Extrapolation
     clusters: Clusters | None
@@ -164,28 +161,8 @@ def prepare_inputs(cache: Cache, data_as_read: PreferenceData, source: Source, o
     source : Source
     options : Options
     """
-    estimator = estimator_named(options.estimator)
     data, order = _ranked_data(cache, data_as_read, options)
-    graph = cache.call(comparison_graph, data, options.graph, options.min_labels)
-    setup = cache.call(
-        set_up,
-        data,
-        graph,
-        min_labels=options.min_labels,
-        edge_weights=options.edge_weights,
-        category_weights=options.category_weights,
-        functional=estimator.functional(options.functional),
-    )
-    extrapolation = cache.call(
-        find_extrapolation,
-        data,
-        setup.functional,
-        setup.graph,
-        min_labels=options.min_labels,
-        propensity=options.propensity,
-    )
-    cache.call(warn_of_votes_left_out, data, graph, options.graph, min_labels=options.min_labels, order=order)
-    estimator.check_outcomes(setup.weights, data.categories)
+    setup, extrapolation = _estimand(cache, data, order, options)
     clusters = cache.call(read_clusters, data, options.groups, options.context)
     cache.call(warn_of_dependence, data, clusters, options.context)
     context_weight = cache.call(weights_by_label, data, options.weights, source=source, context=options.context)
@@ -206,7 +183,6 @@ def prepare_inputs(cache: Cache, data_as_read: PreferenceData, source: Source, o
         data,
         order,
         dropped_items(data_as_read, data),
-        graph,
         setup,
         extrapolation,
         clusters,
@@ -242,6 +218,41 @@ def _ranked_data(cache: Cache, data_as_read: PreferenceData, options: Options) -
         min_comparisons=options.min_comparisons,
     )
     return data, order
+
+
+def _estimand(cache: Cache, data: PreferenceData, order: OrderChoice, options: Options) -> tuple[Setup, Extrapolation]:
+    """Return the estimand, and which pairs it extrapolates; warn of votes that it does not use.
+
+    Parameters
+    ----------
+    cache : Cache
+    data : PreferenceData
+        Votes on the ranked items.
+    order : OrderChoice
+    options : Options
+    """
+    estimator = estimator_named(options.estimator)
+    graph = cache.call(comparison_graph, data, options.graph, options.min_labels)
+    setup = cache.call(
+        set_up,
+        data,
+        graph,
+        min_labels=options.min_labels,
+        edge_weights=options.edge_weights,
+        category_weights=options.category_weights,
+        functional=estimator.functional(options.functional),
+    )
+    extrapolation = cache.call(
+        find_extrapolation,
+        data,
+        setup.functional,
+        setup.graph,
+        min_labels=options.min_labels,
+        propensity=options.propensity,
+    )
+    cache.call(warn_of_votes_left_out, data, graph, options.graph, min_labels=options.min_labels, order=order)
+    estimator.check_outcomes(setup.weights, data.categories)
+    return setup, extrapolation
 
 
 def warn_of_dependence(data: PreferenceData, clusters: Clusters | None, context: tuple[str, ...]) -> None:

@@ -1,4 +1,4 @@
-"""The labels' part in the error of a fit's estimates, and the uniform pairs among them."""
+"""Errors of labels in a fit's estimates, and the uniform pairs: compared pairs whose labels all say the same."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from .._utils.warning_collection import warn
 from ..data.preferences import FloatArray, IntArray, PreferenceData
@@ -21,10 +22,12 @@ from ..nuisance.propensity_model.estimate import Propensity
 from .estimand import Setup
 from .state import FitSteps
 
-# Share of a variance from which labels without variation decide it.
-_NOTABLE = 0.5
-_NAMED = 5
-_EXACT = 1e-9
+# Share of a variance from which a warning says that labels without variation decide the variance.
+_LARGE_SHARE = 0.5
+# Names that a warning lists at most.
+_MOST_NAMED = 5
+# Numerical tolerance for "all labels say the same".
+_TOLERANCE = 1e-9
 _WON, _LOST, _TIED = "won all their votes", "lost all their votes", "tied in all their votes"
 
 
@@ -38,16 +41,21 @@ def one_step_uniform_pairs(
     clusters: Clusters | None,
     context_weight: FloatArray | None,
 ) -> UniformPairs | None:
-    """Compared pairs whose labels all say the same; None where there is none.
+    """Find the uniform pairs of a fit with first stages; None where there are no such pairs.
 
     Parameters
     ----------
     data : PreferenceData
     setup : Setup
-    one_step_results, propensities, corrections : sequence
-        Of each repetition.
+    one_step_results : sequence of OneStepResult
+        One for each repetition.
+    propensities : sequence of Propensity
+        One for each repetition.
+    corrections : sequence of JudgeCorrection or None
+        One for each repetition; None without a judge.
     clusters : Clusters or None
     context_weight : ndarray, shape (n,), or None
+        Weights of the contexts in the target population.
     """
     pi = [propensity.cells for propensity in propensities]
     errors = one_step_label_errors(
@@ -65,17 +73,20 @@ def one_step_label_errors(
     clusters: Clusters | None,
     context_weight: FloatArray | None,
 ) -> LabelErrors:
-    """Return what every label adds to the error of a one-step estimate, a mean over repetitions.
+    """Return the error of every label in a one-step estimate, averaged over repetitions.
 
     Parameters
     ----------
     data : PreferenceData
-    one_step_results, corrections : sequence
-        Of each repetition.
+    one_step_results : sequence of OneStepResult
+        One for each repetition.
     pi : sequence of ndarray, shape (m,)
         Propensities of the m labelled cells in each repetition.
+    corrections : sequence of JudgeCorrection or None
+        One for each repetition; None without a judge.
     clusters : Clusters or None
     context_weight : ndarray, shape (n,), or None
+        Weights of the contexts in the target population.
     """
     cells, expected = data.cells, []
     for result, correction in zip(one_step_results, corrections, strict=True):
@@ -112,13 +123,23 @@ def _crossed_cluster(data: PreferenceData, clusters: Clusters | None) -> IntArra
 
 
 def likelihood_uniform_pairs(
-    data: PreferenceData, setup: Setup, fitted: BradleyTerryFit, clusters: Clusters | None
+    data: PreferenceData, setup: Setup, likelihood: BradleyTerryFit, *, clusters: Clusters | None
 ) -> UniformPairs | None:
-    """The same of maximum likelihood, which counts votes, knows no propensities and takes both orders as one pair."""
+    """Find the uniform pairs of a fit by maximum likelihood; None where there are no such pairs.
+
+    Labels are weighted by their votes, not by propensities, and both orders of a pair are one pair.
+
+    Parameters
+    ----------
+    data : PreferenceData
+    setup : Setup
+    likelihood : BradleyTerryFit
+    clusters : Clusters or None
+    """
     if setup.weights.mirrored:
         data = data.unordered()
     cells = data.cells
-    mu = fitted.probabilities(data.n_categories)[cells.first, cells.second]
+    mu = likelihood.probabilities(data.n_categories)[cells.first, cells.second]
     errors = LabelErrors(
         cells=cells,
         weight=cells.n_votes.astype(float),
@@ -131,12 +152,23 @@ def likelihood_uniform_pairs(
 
 
 def hidden_covariance_by_column(steps: FitSteps, design: FloatArray) -> FloatArray | None:
-    """What uniform pairs hide of the covariance of the coefficients on a design, (n, P), as (P K, P K).
+    """Return the part of the covariance of a projection's coefficients that labels without variation hide.
 
-    With indicators of groups each group has uniform pairs of its own. The columns of any other design share the fit's:
-    the labels of a pair are taken to lie alike in the space of the design.
+    The scores of contexts are projected on a design. If its columns are indicators of groups, each group has uniform
+    pairs of its own. For any other design the uniform pairs are those of the fit, whose labels are assumed to be
+    distributed over the space of the design as all labels are.
+
+    Parameters
+    ----------
+    steps : FitSteps
+    design : ndarray, shape (n, P)
+
+    Returns
+    -------
+    ndarray, shape (P K, P K), or None
+        None where there are no uniform pairs.
     """
-    if steps.estimator.has_first_stages is False:
+    if not steps.estimator.has_first_stages:
         return None
     errors = one_step_label_errors(
         steps.data,
@@ -147,31 +179,40 @@ def hidden_covariance_by_column(steps: FitSteps, design: FloatArray) -> FloatArr
         context_weight=steps.context_weight,
     )
     weight = np.ones(len(design)) if steps.context_weight is None else steps.context_weight
-    load = np.linalg.solve(design.T @ (weight[:, None] * design) / len(design), design.T).T
-    groups = bool(np.isin(design, (0.0, 1.0)).all() and (design.sum(axis=1) == 1).all())
-    blocks, functional = [], steps.setup.functional
-    if not groups:
-        if steps.uniform is None:
-            return None
-        near = load[errors.cells.context] * errors.weight[:, None]
-        gram = near.T @ near / np.square(errors.weight).sum()
-        return np.kron(gram, steps.uniform.covariance(functional, steps.first.floor))
-    found = False
-    for column in range(design.shape[1]):
-        inside = design[:, column] > 0
-        own = errors.only(inside[errors.cells.context], float(load[inside, column].max()))
-        own = replace(own, n_units=errors.n_units * inside.mean())
-        pairs = find_uniform_pairs(own, steps.data, steps.setup.weights, steps.setup.graph.edges)
-        found |= pairs is not None
-        blocks.append(None if pairs is None else pairs.covariance(functional, steps.first.floor))
-    if not found:
+    load: FloatArray = np.linalg.solve(design.T @ (weight[:, None] * design) / len(design), design.T).T
+    if bool(np.isin(design, (0.0, 1.0)).all() and (design.sum(axis=1) == 1).all()):
+        return _hidden_covariance_by_group(steps, errors, in_group=design.T > 0, load=load)
+    if steps.uniform is None:
         return None
-    size = len(steps.influence.estimate)
-    total = np.zeros((len(blocks) * size, len(blocks) * size))
-    for place, block in enumerate(blocks):
-        if block is not None:
-            total[place * size : (place + 1) * size, place * size : (place + 1) * size] = block
-    return total
+    cell_load = load[errors.cells.context] * errors.weight[:, None]
+    gram = cell_load.T @ cell_load / np.square(errors.weight).sum()
+    return np.kron(gram, steps.uniform.covariance(steps.setup.functional, steps.first.floor))
+
+
+def _hidden_covariance_by_group(
+    steps: FitSteps, errors: LabelErrors, *, in_group: NDArray[np.bool_], load: FloatArray
+) -> FloatArray | None:
+    """Return the hidden part of the covariance of the scores by group, (P K, P K), one block per group.
+
+    Parameters
+    ----------
+    steps : FitSteps
+    errors : LabelErrors
+    in_group : ndarray of bool, shape (P, n)
+        The contexts of each group.
+    load : ndarray, shape (n, P)
+        Factor of each context in the mean of each group.
+    """
+    n_groups, size = len(in_group), len(steps.influence.estimate)
+    total, any_uniform = np.zeros((n_groups, size, n_groups, size)), False
+    for g, inside in enumerate(in_group):
+        group_errors = errors.only(inside[errors.cells.context], float(load[inside, g].max()))
+        group_errors = replace(group_errors, n_units=errors.n_units * inside.mean())
+        pairs = find_uniform_pairs(group_errors, steps.data, steps.setup.weights, steps.setup.graph.edges)
+        if pairs is not None:
+            any_uniform = True
+            total[g, :, g, :] = pairs.covariance(steps.setup.functional, steps.first.floor)
+    return total.reshape(n_groups * size, n_groups * size) if any_uniform else None
 
 
 def warn_of_uniform_pairs(
@@ -182,38 +223,53 @@ def warn_of_uniform_pairs(
     hidden: FloatArray | None,
     covariance: Covariance,
 ) -> None:
-    """Warn where models won or lost everything, or labels without variation decide a standard error."""
+    """Warn where models won or lost all their votes, or labels without variation decide a standard error.
+
+    Parameters
+    ----------
+    data : PreferenceData
+    setup : Setup
+    uniform : UniformPairs or None
+    hidden : ndarray, shape (d, d), or None
+        The part of the covariance that labels without variation hide.
+    covariance : Covariance
+        Of the scores, this part included.
+    """
     if uniform is None or hidden is None:
         return
     variances = np.square(covariance.std_errors)
-    decided = np.diag(hidden) > _NOTABLE * np.where(variances > 0, variances, np.inf)
-    sides = one_sided_models(data, setup)
-    if not decided.any() and not any(sides.values()):
+    is_decided = np.diag(hidden) > _LARGE_SHARE * np.where(variances > 0, variances, np.inf)
+    models = one_sided_models(data, setup)
+    if not is_decided.any() and not any(models.values()):
         return
-    pairs = uniform.pairs
-    names = listed((f"{data.items[j]} - {data.items[k]}" for j, k in pairs), _NAMED)
-    found = [f"{listed(models, _NAMED)} {what}" for what, models in sides.items() if models]
+    names = listed((f"{data.items[j]} - {data.items[k]}" for j, k in uniform.pairs), _MOST_NAMED)
+    clauses = [f"{listed(names_of, _MOST_NAMED)} {outcome}" for outcome, names_of in models.items() if names_of]
+    clauses.append(f"on {len(uniform.pairs)} of {setup.graph.n_edges} compared pairs all labels say the same ({names})")
     limit = ""
-    if not is_linear(setup.functional) and (sides[_WON] or sides[_LOST]):
+    if not is_linear(setup.functional) and (models[_WON] or models[_LOST]):
         limit = (
-            "; scores from log-odds have no finite limit for such models, so that the floor of mu decides how far out "
-            "they stand (functional='borda' is bounded)"
+            ". The log-odds of a model that won or lost everything have no finite limit, so that the floor of mu "
+            "decides how far its score lies from the others; functional='borda' has bounded scores"
         )
     warn(
-        f"labels without variation: {'; '.join([*found, ''])}on {len(pairs)} of {setup.graph.n_edges} compared pairs "
-        f"all labels say the same ({names}). Such labels show no variance, so that standard errors allow for as many "
-        f"other labels as the rule of three does (up to 3 in n){limit}. More votes on these pairs narrow them",
+        f"labels without variation: {'; '.join(clauses)}. Such labels show no variance, so that standard errors "
+        f"allow for as many other labels as the rule of three does (up to 3 in n){limit}. More votes on these pairs "
+        f"make the standard errors smaller",
         stacklevel=2,
     )
 
 
 def one_sided_models(data: PreferenceData, setup: Setup) -> dict[str, list[str]]:
-    """Models that won, lost or tied everything that they were compared in."""
+    """Return the models that won, lost or tied all their votes on compared pairs, by a clause that says which."""
     cells = data.cells.only(setup.graph.edges[data.cells.first, data.cells.second])
     gap = cells.y @ np.subtract(setup.weights.first, setup.weights.second)
-    low, high = np.full(data.n_items, np.inf), np.full(data.n_items, -np.inf)
-    for side, own in ((cells.first, gap), (cells.second, -gap)):
-        np.minimum.at(low, side, own)
-        np.maximum.at(high, side, own)
-    tests = {_WON: low > 1 - _EXACT, _LOST: high < -1 + _EXACT, _TIED: np.maximum(-low, high) < _EXACT}
-    return {what: [data.items[j] for j in np.flatnonzero(found)] for what, found in tests.items()}
+    lowest, highest = np.full(data.n_items, np.inf), np.full(data.n_items, -np.inf)
+    for item, item_gap in ((cells.first, gap), (cells.second, -gap)):
+        np.minimum.at(lowest, item, item_gap)
+        np.maximum.at(highest, item, item_gap)
+    is_one_sided = {
+        _WON: lowest > 1 - _TOLERANCE,
+        _LOST: highest < -1 + _TOLERANCE,
+        _TIED: np.maximum(-lowest, highest) < _TOLERANCE,
+    }
+    return {outcome: [data.items[j] for j in np.flatnonzero(mask)] for outcome, mask in is_one_sided.items()}

@@ -1,4 +1,4 @@
-"""Post-estimation: what is estimated further from the first stages of a fit."""
+"""Post-estimation: further estimates and tests from the first stages of a fit."""
 
 from __future__ import annotations
 
@@ -20,18 +20,24 @@ from .fit_covariance import covariance_of
 from .repetition import restricted_score
 from .state import FitSteps
 
-# Tells the draws of the restriction test from those of the fit.
-_NULL = 20
+# Part of the seed for the draws of the restriction test, which are not those of the fit.
+_NULL_SEED = 20
 
 
 def pair_share(steps: FitSteps, item: int, opponent: int) -> tuple[float, Covariance]:
-    """Share of comparisons that ``item`` wins against ``opponent``, estimated as the scores are."""
+    """Estimate the share of comparisons that ``item`` wins against ``opponent``, as the scores are estimated.
+
+    Returns
+    -------
+    tuple of float and Covariance
+        The share, and its variance as a covariance of shape (1, 1).
+    """
     if steps.likelihood:
         share = steps.likelihood.share_influence(steps.influence.by_context(), item, opponent)
         hidden = hidden_scores_covariance(steps.setup, steps.likelihood, steps.uniform)
-        moved = steps.likelihood.share_gradient(item, opponent)
-        added = None if hidden is None else (moved @ hidden @ moved).reshape(1, 1)
-        return float(share.estimate[0]), covariance_of(steps, share, np.empty((0, 1)), hidden=added)
+        gradient = steps.likelihood.share_gradient(item, opponent)
+        share_hidden = None if hidden is None else (gradient @ hidden @ gradient).reshape(1, 1)
+        return float(share.estimate[0]), covariance_of(steps, share, np.empty((0, 1)), hidden=share_hidden)
     score = PairWinProbability(steps.setup.weights, item, opponent)
     jobs = steps.options.n_jobs
     influences = [
@@ -39,9 +45,9 @@ def pair_share(steps: FitSteps, item: int, opponent: int) -> tuple[float, Covari
         for r in steps.repetitions
     ]
     influence = steps.estimator.average(influences)
-    each = steps.estimator.estimates(influences)
+    estimates = steps.estimator.estimates(influences)
     hidden = steps.hidden_covariance(score, pooled=False)
-    return float(influence.estimate[0]), covariance_of(steps, influence, np.empty((0, 1)), each, hidden=hidden)
+    return float(influence.estimate[0]), covariance_of(steps, influence, np.empty((0, 1)), estimates, hidden=hidden)
 
 
 def restricted_against_projection(steps: FitSteps) -> DifferenceTest:
@@ -61,33 +67,43 @@ def restricted_against_projection(steps: FitSteps) -> DifferenceTest:
         covariance=covariance_of(steps, free, gauge),
         difference=covariance_of(steps, gap, gauge, steps.estimator.estimates(gaps)),
         null=restriction_null(steps) if steps.clusters is None else None,
-        rng=np.random.default_rng(np.random.SeedSequence([steps.options.seed, _NULL])),
-        # Of the difference, labels without variation hide no more than of the projection.
+        rng=np.random.default_rng(np.random.SeedSequence([steps.options.seed, _NULL_SEED])),
+        # Labels without variation hide no larger part of the difference than of the projection.
         hidden=steps.hidden_covariance(steps.setup.functional),
     )
 
 
 def _difference(free: InfluenceFunction, restricted: InfluenceFunction) -> Influence:
-    """Influence of the projection less that of the restricted estimate."""
-    one, other = free.by_context(), restricted.by_context()
-    return replace(other, value=one.value - other.value, correction=one.correction - other.correction)
+    """Return the influence of the projection minus that of the restricted estimate."""
+    free, restricted = free.by_context(), restricted.by_context()
+    return replace(restricted, value=free.value - restricted.value, correction=free.correction - restricted.correction)
 
 
 def restriction_null(steps: FitSteps) -> RestrictedResampling:
-    """The labels' part in the difference of the two estimates, a mean over repetitions."""
-    made = []
+    """Return the distribution of the difference of the two estimates under the restriction.
+
+    Labels are drawn from the restricted model; their shares in the difference are averaged over repetitions.
+    """
+    resamplings = []
     for r in steps.repetitions:
         score = restricted_score(steps.setup, require_pair_propensities(r.propensity), steps.data.ordered)
-        made.append(resampling_under_restriction(score, steps.data, r.nuisances, steps.context_weight))
+        resamplings.append(resampling_under_restriction(score, steps.data, r.nuisances, steps.context_weight))
     return replace(
-        made[0],
-        share=np.mean([noise.share for noise in made], axis=0),
-        difference_change=np.mean([noise.difference_change for noise in made], axis=0),
+        resamplings[0],
+        share=np.mean([noise.share for noise in resamplings], axis=0),
+        difference_change=np.mean([noise.difference_change for noise in resamplings], axis=0),
     )
 
 
 def scores_at(steps: FitSteps, x: FloatArray) -> FloatArray:
-    """Scores in new contexts, (n, K), from the mean of all learners' probabilities."""
+    """Return the scores in new contexts, (n, K), from the mean probabilities of all learners.
+
+    Parameters
+    ----------
+    steps : FitSteps
+    x : ndarray, shape (n, p)
+        Features of the contexts.
+    """
     if steps.likelihood:
         return np.tile(steps.likelihood.scores, (len(x), 1))
     mu = np.mean([repetition.mu.average(x) for repetition in steps.repetitions], axis=0)

@@ -81,7 +81,7 @@ def make_repetition(cache: Cache, number: int, inputs: Inputs, *, source: Source
         label_and_judge_propensities,
         data,
         folds,
-        PropensityModel.of(options, inputs.graph, source, needs_all=needs_all),
+        PropensityModel.of(options, setup.graph, source, needs_all=needs_all),
         verdicts=inputs.verdicts,
         seed=seed,
         n_jobs=options.n_jobs,
