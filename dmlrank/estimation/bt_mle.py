@@ -17,7 +17,8 @@ from .influence import Influence
 from .influence_blocks import InfluenceBlocks
 
 _MAX_STEPS = 200
-_NAMED = 5
+# Groups of models, and models of a group, that an error names.
+_MAX_NAMED = 5
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -31,7 +32,7 @@ class BradleyTerryFit:
     inverse : ndarray, shape (K, K)
         Pseudo-inverse of the information of all votes.
     log_loss : float
-        In-sample log-loss per vote, a tie counted as half a win for both.
+        In-sample log-loss per vote, with a tie counted as half a win for each of the two models.
     """
 
     scores: FloatArray
@@ -44,40 +45,50 @@ class BradleyTerryFit:
         return np.asarray(expit(np.subtract.outer(self.scores, self.scores)))
 
     def probabilities(self, n_categories: int) -> FloatArray:
-        """Category probabilities, (K, K, C), with zero diagonal; the model gives ties to both wins in equal parts."""
+        """Return category probabilities, (K, K, C), with a zero diagonal; the model has no ties."""
         mu = np.zeros((*self.table.shape, n_categories))
         mu[..., 0], mu[..., 1] = self.table, self.table.T
         mu[np.arange(len(mu)), np.arange(len(mu))] = 0.0
         return mu
 
     def score_changes(
-        self, first_weights: Sequence[float], along: FloatArray, first: IntArray, second: IntArray
+        self, first_weights: Sequence[float], directions: FloatArray, first: IntArray, second: IntArray
     ) -> FloatArray:
-        """By how much votes of pairs (first, second) that change along directions, (r, C), move the scores, (r, K)."""
-        share = along @ np.asarray(first_weights)
+        """Return the changes of the scores, (r, K), that come from changes of single votes.
+
+        Parameters
+        ----------
+        first_weights : sequence of C floats
+            See :func:`won_votes`.
+        directions : ndarray, shape (r, C)
+            Change of the label of each of r votes.
+        first, second : ndarray of int, shape (r,)
+            The ordered pair of each vote.
+        """
+        share = directions @ np.asarray(first_weights)
         return np.asarray(share[:, None] * (self.inverse[first] - self.inverse[second]))
 
     def share_influence(self, influence: Influence, item: int, opponent: int) -> Influence:
-        """Influence of P(item beats opponent), one column, from that of the scores (delta method)."""
+        """Return the influence on P(item beats opponent), (n, 1), from that on the scores (delta method)."""
         p = self.table[item, opponent]
         change = p * (1 - p) * (influence.correction[:, item] - influence.correction[:, opponent])
         return replace(influence, value=np.full((len(influence.value), 1), p), correction=change[:, None])
 
     def share_gradient(self, item: int, opponent: int) -> FloatArray:
-        """Derivative of P(item beats opponent) with respect to the scores, (K,)."""
+        """Return the derivative of P(item beats opponent) with respect to the scores, (K,)."""
         p, gradient = self.table[item, opponent], np.zeros(len(self.scores))
         gradient[item], gradient[opponent] = p * (1 - p), -p * (1 - p)
         return gradient
 
 
 def won_votes(data: PreferenceData, first_weights: Sequence[float], edges: NDArray[np.bool_]) -> FloatArray:
-    """Votes that each item won against each other one, (K, K), in whichever order the two were shown.
+    """Count the votes that each model won against each other model, (K, K), in both display orders together.
 
     Parameters
     ----------
     data : PreferenceData
     first_weights : sequence of C floats
-        What each category counts for the item shown first; the item shown second gets the rest of one.
+        Weight of each category for the model shown first; the weight for the model shown second is one minus it.
     edges : ndarray of bool, shape (K, K)
         Pairs whose votes count.
     """
@@ -86,31 +97,33 @@ def won_votes(data: PreferenceData, first_weights: Sequence[float], edges: NDArr
     pair = cells.first * n_items + cells.second
     first, all_votes = (np.bincount(pair, weights=w, minlength=n_items**2) for w in (won, cells.n_votes))
     first, all_votes = (table.reshape(n_items, n_items) for table in (first, all_votes))
-    # What rounding leaves of a loss is no win: whether the scores exist hangs on it.
+    # Remainders of rounding count as zero, because whether the scores exist depends on which wins are zero.
     lost = np.maximum(all_votes - first, 0.0)
     lost[lost < 1e-9] = 0.0
     return np.where(edges, first + lost.T, 0.0)
 
 
 def fit_bradley_terry(won: FloatArray, items: Sequence[str]) -> BradleyTerryFit:
-    """Maximise the likelihood by Newton steps; it is concave, so where a maximum exists there is one.
+    """Maximise the Bradley-Terry likelihood, which is concave, by Newton steps.
 
     Parameters
     ----------
     won : ndarray, shape (K, K)
-        Votes that j won against k, ties one half.
+        Votes that j won against k, with ties counted one half.
     items : sequence of K str
-        Names, for the error.
+        Names of the models, for the error.
 
     Raises
     ------
     GraphError
-        If the likelihood has no maximum because some models never lost to, or never won against, all the others.
+        If the likelihood has no maximum: some models never lost to, or never won against, any other model.
+    NuisanceError
+        If the likelihood is not maximised in 200 Newton steps.
 
     References
     ----------
-    Ford (1957), Solution of a ranking problem from binary comparisons: the scores exist where, however the models are
-    divided into two groups, each has won against the other.
+    Ford (1957), Solution of a ranking problem from binary comparisons: the scores exist where, for every division
+    of the models into two groups, some model of each group has won against a model of the other group.
 
     Examples
     --------
@@ -135,7 +148,10 @@ def fit_bradley_terry(won: FloatArray, items: Sequence[str]) -> BradleyTerryFit:
         if polishing < 0:
             break
     else:
-        raise NuisanceError(f"the Bradley-Terry likelihood was not maximised in {_MAX_STEPS} Newton steps")
+        raise NuisanceError(
+            f"the Bradley-Terry likelihood was not maximised in {_MAX_STEPS} Newton steps; use "
+            f"estimator='debiased' with functional='bt'"
+        )
     scores = scores - scores.mean()
     p = expit(np.subtract.outer(scores, scores))
     return BradleyTerryFit(
@@ -150,20 +166,22 @@ def likelihood_influence(
     edges: NDArray[np.bool_],
     blocks: InfluenceBlocks,
 ) -> Influence:
-    """Influence values phi_i = n H^-1 s_i, with s_i the sum of a context's scores (y - p)(e_j - e_k), in blocks.
+    """Return the influence values phi_i = n H^-1 s_i, by block; s_i sums the likelihood's scores (y - p)(e_j - e_k).
 
     Parameters
     ----------
     fitted : BradleyTerryFit
     data : PreferenceData
-    first_weights, edges
-        As for :func:`won_votes`.
+    first_weights : sequence of C floats
+        See :func:`won_votes`.
+    edges : ndarray of bool, shape (K, K)
+        Pairs whose votes count.
     blocks : InfluenceBlocks
 
     Notes
     -----
-    The mean of phi phi' / n is the sandwich H^-1 (sum s s') H^-1. The value of each context is the score itself: under
-    the model it does not depend on the prompt.
+    The mean of phi phi' / n is the sandwich covariance H^-1 (sum s s') H^-1. F(mu) of every context is the vector of
+    scores: under the model it does not depend on the prompt.
     """
     cell = blocks.entry_cell
     first, second = data.cells.first[cell], data.cells.second[cell]
@@ -178,24 +196,28 @@ def likelihood_influence(
 
 
 def _log_likelihood(scores: FloatArray, won: FloatArray) -> float:
+    """Return the log-likelihood of scores, (K,), for the votes won, (K, K)."""
     return float((won * log_expit(np.subtract.outer(scores, scores))).sum())
 
 
 def _check_exists(won: FloatArray, items: Sequence[str]) -> None:
+    """Raise :class:`GraphError` where the likelihood has no maximum; the arguments are those of the fit."""
     n_parts, part = connected_components(won > 0, directed=True, connection="strong")
     if n_parts == 1:
         return
     winners, losers = [], []
     for label in range(n_parts):
         inside = part == label
-        names = listed((items[int(j)] for j in np.flatnonzero(inside)), _NAMED)
+        names = listed((items[int(j)] for j in np.flatnonzero(inside)), _MAX_NAMED)
         if not won[~inside][:, inside].any():
             winners.append(f"{names} never lost to the others")
         elif not won[inside][:, ~inside].any():
             losers.append(f"{names} never won against the others")
     reasons = winners + losers
-    shown = "; ".join(reasons[:_NAMED]) + (f"; and {len(reasons) - _NAMED} more" if len(reasons) > _NAMED else "")
+    n_more = len(reasons) - _MAX_NAMED
+    reason_text = "; ".join(reasons[:_MAX_NAMED]) + (f"; and {n_more} more" if n_more > 0 else "")
     raise GraphError(
-        f"the maximum-likelihood scores do not exist, they run off to infinity: {shown}; drop "
-        f"their rows, collect more labels, or use estimator='debiased'"
+        f"the maximum-likelihood scores do not exist, because the likelihood grows as some scores go to infinity: "
+        f"{reason_text}. Every group of models needs a win and a loss against the other models: drop the rows of the "
+        f"models named, collect more labels, or use estimator='debiased'"
     )

@@ -1,4 +1,4 @@
-"""Signs that the intervals may not hold: extreme influence, a curved functional at a noisy mu, miscalibration."""
+"""Diagnostics of the intervals: extreme influence values, a curved functional at a noisy mu, miscalibration."""
 
 from __future__ import annotations
 
@@ -18,36 +18,39 @@ from .cross_fitting import CrossFittedMu, HeldOutLabels, MuSource
 from .influence import InfluenceFunction
 from .outcome_floor import clip_and_renormalise
 
-# Contexts that a standard error has to rest on.
-_FEW = 10.0
-# Second-order term in standard errors from which it is no longer small: coverage of 95 % falls to 92 % at 0.5.
-_LARGE = 0.5
-# Calibration slopes that are no cause for concern, and how little a recalibration may move the log of mu to be none
-# either: where mu hardly varies its slope is noise, and harmless.
-_SLOPES = (0.6, 1.6)
-_MOVED = 0.3
-# Contexts, and pairs of contexts and items, at which the folds' models are compared.
-_MOST_CONTEXTS = 500
-_MOST_CELLS = 200_000
+# Smallest effective number of contexts behind a standard error without a warning.
+_FEWEST_EFFECTIVE = 10.0
+# Largest second-order bias without a warning, in standard errors. At 0.5, coverage of 95 % falls to 92 %.
+_LARGEST_BIAS_RATIO = 0.5
+# Calibration slopes without a warning. A slope outside these limits is ignored where the recalibration would change
+# the log of mu by a standard deviation below _SMALLEST_SHIFT: where mu hardly varies, the slope is noise.
+_SLOPE_LIMITS = (0.6, 1.6)
+_SMALLEST_SHIFT = 0.3
+# Largest numbers of contexts, and of entries (context, pair), at which the models of the folds are compared.
+_MAX_CONTEXTS = 500
+_MAX_CELLS = 200_000
 _TINY = 1e-12
-# Floor where none was asked for: a functional with a logit has to stay finite.
-_SMALLEST = 1e-4
+# Floor of mirrored probabilities where the user set none: a functional with a logit has to stay finite.
+_SMALLEST_FLOOR = 1e-4
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Validity:
-    """What speaks for and against the intervals.
+    """Figures that show whether the assumptions behind the intervals hold approximately.
 
     Attributes
     ----------
     effective_contexts : ndarray, shape (d,)
-        Contexts that each standard error rests on: (sum phi^2)^2 / sum phi^4, n where all weigh the same.
+        Effective number of contexts behind each standard error, (sum phi^2)^2 / sum phi^4: n where the influence
+        values of all contexts have the same size.
     second_order : ndarray, shape (d,)
-        Estimated bias that the linearisation at a noisy mu leaves, in units of the scores; NaN where it is not known.
+        Estimated bias from the curvature of the functional at a noisy mu, in units of the scores; NaN where no estimate
+        is available.
     calibration : float
-        Slope of the labels' log-odds on those of mu out of fold: below 1 mu is too extreme, above 1 it is shrunken.
+        Slope of the labels' log-odds on the log-odds of out-of-fold mu: below 1 where mu is too extreme, above 1 where
+        mu is too close to even.
     log_mu_std : float
-        Standard deviation of the log of mu within a category, each context's mean over the categories taken off.
+        Standard deviation of the log of mu within a category, after subtracting the mean over categories in each cell.
     """
 
     effective_contexts: FloatArray
@@ -57,36 +60,39 @@ class Validity:
 
     @property
     def recalibration_shift(self) -> float:
-        """How far the recalibration moves the log of mu, as a standard deviation; a slope below zero is none."""
+        """Standard deviation of the change of log mu by a recalibration; negative slopes count as zero."""
         return abs(1 - max(self.calibration, 0.0)) * self.log_mu_std
 
 
 def effective_contexts(influence: InfluenceFunction) -> FloatArray:
-    """Contexts that the variance of each score rests on, (d,); n where a score does not vary.
+    """Return the effective number of contexts behind the variance of each score, (d,); n where a score does not vary.
 
     Examples
     --------
     >>> from dmlrank.estimation.influence import Influence
     >>> phi = np.array([[1.0], [-1.0], [0.0], [0.0]])
-    >>> nothing = np.zeros((4, 1))
-    >>> effective_contexts(Influence(phi, nothing, np.arange(4), np.ones(4), np.ones(4)))
+    >>> no_correction = np.zeros((4, 1))
+    >>> effective_contexts(Influence(phi, no_correction, np.arange(4), np.ones(4), np.ones(4)))
     array([2.])
     """
     total, fourth = influence.power_sums()
-    varying = total > _TINY * max(float(total.max(initial=0.0)), _TINY)
-    return np.where(varying, total**2 / np.where(fourth > 0, fourth, 1.0), float(influence.n_contexts))
+    varies = total > _TINY * max(float(total.max(initial=0.0)), _TINY)
+    return np.where(varies, total**2 / np.where(fourth > 0, fourth, 1.0), float(influence.n_contexts))
 
 
 def calibration_slope(mu: FloatArray, cells: Cells, count: IntArray | None = None) -> float:
-    """Slope T of a recalibration softmax(T log mu + a) fitted to the labels (Cox 1958); NaN without variation.
+    """Fit the recalibration softmax(T log mu + a) to the labels and return its slope T (Cox 1958).
+
+    The slope is NaN where mu does not vary.
 
     Parameters
     ----------
     mu : ndarray, shape (m, C)
         Out-of-fold probabilities of the labelled cells.
     cells : Cells
+        The labelled cells.
     count : ndarray of int, shape (m,), optional
-        Equal cells that each stands for.
+        Number of labelled cells that were merged into each cell; one when None.
     """
     log_mu, scale = _centred_log(mu), log_spread(mu, count)
     if not scale > 1e-6:
@@ -105,9 +111,13 @@ def calibration_slope(mu: FloatArray, cells: Cells, count: IntArray | None = Non
 
 
 def log_spread(mu: FloatArray, count: IntArray | None = None) -> float:
-    """Standard deviation of the log of mu, (m, C), within a category, centred over the categories.
+    """Return the standard deviation of the log of mu within a category, centred over the categories of each cell.
 
-    ``count`` says how many cells each row stands for.
+    Parameters
+    ----------
+    mu : ndarray, shape (m, C)
+    count : ndarray of int, shape (m,), optional
+        Number of labelled cells that were merged into each row; one when None.
 
     Examples
     --------
@@ -120,80 +130,93 @@ def log_spread(mu: FloatArray, count: IntArray | None = None) -> float:
 
 
 def _centred_log(mu: FloatArray) -> FloatArray:
+    """Return the log of mu less its mean over the categories, (m, C)."""
     log_mu = np.log(np.maximum(mu, _TINY))
     return np.asarray(log_mu - log_mu.mean(axis=1, keepdims=True))
 
 
 def second_order(functional: Score, models: Sequence[MuModel], x: FloatArray, floor: float) -> FloatArray:
-    """Bias from the curvature of F at a noisy mu, (d,): minus half the mean of D2F along mu's sampling error, twice.
+    """Estimate the bias from the curvature of F at a noisy mu, (d,).
 
-    The one-step estimator's remainder is -1/2 E D2F(mu)[error, error]. The sampling variance of mu is estimated by the
-    grouped jackknife: each fold's model is the fit without that fold. What all models share, the bias of mu, is not
-    seen.
+    The one-step estimator has the remainder -1/2 E D2F(mu)[error, error], where error is the error of mu. The sampling
+    variance of mu is estimated by the grouped jackknife: the model of each fold is the fit without this fold. The bias
+    that the models of all folds share does not show in their differences.
 
     Parameters
     ----------
     functional : Score
     models : sequence of MuModel
-        One per fold, each trained without it.
+        One per fold, each trained on the other folds.
     x : ndarray, shape (b, p)
-        Contexts to average over.
+        Features of the contexts over which the bias is averaged.
     floor : float
+        Smallest probability of mu.
     """
     tables = [clip_and_renormalise(model.predict(x), floor) for model in models]
     middle = sum(tables[1:], tables[0]) / len(tables)
     centre = functional.value(middle)
-    mirrored = (clip_and_renormalise(np.maximum(2 * middle - table, 0.0), max(floor, _SMALLEST)) for table in tables)
-    bend = [
-        (functional.value(table) + functional.value(other) - 2 * centre).mean(axis=0)
-        for table, other in zip(tables, mirrored, strict=True)
+    mirrored = (
+        clip_and_renormalise(np.maximum(2 * middle - table, 0.0), max(floor, _SMALLEST_FLOOR)) for table in tables
+    )
+    curvature = [
+        (functional.value(table) + functional.value(mirror) - 2 * centre).mean(axis=0)
+        for table, mirror in zip(tables, mirrored, strict=True)
     ]
-    return np.asarray(-0.5 * (len(tables) - 1) / len(tables) * np.sum(bend, axis=0))
+    return np.asarray(-0.5 * (len(tables) - 1) / len(tables) * np.sum(curvature, axis=0))
 
 
 def remaining_bias(
-    functional: Score, mu: MuSource, order: IntArray, *, n_scores: int, floor: float, n_items: int
+    functional: Score, mu: MuSource, seed_order: IntArray, *, n_scores: int, floor: float, n_items: int
 ) -> FloatArray:
-    """The second-order term where it is known, (d,): zero for linear functionals, NaN for given probabilities.
+    """Return the estimated second-order bias, (d,): zero for linear functionals, NaN for supplied probabilities.
 
     Parameters
     ----------
     functional : Score
     mu : MuSource
-    order : ndarray of int, shape (n,)
-        Contexts in an order that does not depend on that of the data.
+    seed_order : ndarray of int, shape (n,)
+        The contexts in an order that does not depend on the order of the data's rows.
     n_scores : int
-        d.
+        Number of scores, d.
     floor : float
+        Smallest probability of mu for functionals that need a floor.
     n_items : int
+        Number of models, K.
     """
     if is_linear(functional):
         return np.zeros(n_scores)
     if not isinstance(mu, CrossFittedMu):
         return np.full(n_scores, np.nan)
-    # Without features all contexts are one.
-    some = compared_contexts(order, n_items)[: None if mu.x.shape[1] else 1]
-    return second_order(functional, mu.models, mu.x[some], floor if functional.interior else 0.0)
+    contexts = compared_contexts(seed_order, n_items)
+    if not mu.x.shape[1]:
+        # Without features mu is the same in all contexts.
+        contexts = contexts[:1]
+    return second_order(functional, mu.models, mu.x[contexts], floor if functional.interior else 0.0)
 
 
 def measure_validity(influence: InfluenceFunction, bias: FloatArray, labels: HeldOutLabels) -> Validity:
-    """What speaks for and against the intervals of a fit.
+    """Compute the diagnostics of the intervals of a fit.
 
     Parameters
     ----------
     influence : InfluenceFunction
+        Of the d scores.
     bias : ndarray, shape (d,)
         See :func:`remaining_bias`.
     labels : HeldOutLabels
+        The labels beside out-of-fold mu.
     """
     mu, count = labels.mu, labels.count
     slope = calibration_slope(mu, labels.cells, count)
     return Validity(effective_contexts(influence), bias, slope, log_spread(mu, count))
 
 
-def compared_contexts(order: IntArray, n_items: int) -> IntArray:
-    """Contexts at which models are compared: the first ones of ``order``, (n,), as many as are cheap."""
-    return order[: max(1, min(_MOST_CONTEXTS, _MOST_CELLS // n_items**2))]
+def compared_contexts(seed_order: IntArray, n_items: int) -> IntArray:
+    """Return the contexts at which the models of the folds are compared: the first ones of ``seed_order``, (n,).
+
+    Their number is limited so that the comparison is cheap for any number of models, ``n_items``.
+    """
+    return seed_order[: max(1, min(_MAX_CONTEXTS, _MAX_CELLS // n_items**2))]
 
 
 def warn_about_intervals(
@@ -205,50 +228,56 @@ def warn_about_intervals(
     *,
     remedies: Sequence[str] = (),
 ) -> None:
-    """Warn where data are too few or too extreme for the functional.
+    """Warn where the intervals may not hold because labels are too few or too extreme for the functional.
 
     Parameters
     ----------
     validity : Validity
     std_errors : ndarray, shape (d,)
+        Standard errors of the scores.
     models : sequence of str
+        Names of the d scores.
     n_contexts : int
+        Number of contexts, n.
     interior : bool
         Whether the functional has a logit or a division.
     remedies : sequence of str
-        Options that make such a functional depend less on pairs with few labels.
+        Clauses that name options with which such a functional depends less on pairs with few labels.
     """
-    others = "".join(f", {remedy}" for remedy in remedies)
-    least = int(np.argmin(validity.effective_contexts))
-    if validity.effective_contexts[least] < _FEW:
+    remedy_text = "".join(f"; {remedy}" for remedy in remedies)
+    fewest = int(np.argmin(validity.effective_contexts))
+    if validity.effective_contexts[fewest] < _FEWEST_EFFECTIVE:
         advice = (
-            f"functional='borda' depends least on them, a larger floor= bounds them{others}"
+            f"functional='borda' depends least on such labels, and a larger floor= bounds their influence{remedy_text}"
             if interior
-            else "pairs with few labels can be left out (min_labels=) or count less (edge_weights='counts')"
+            else "leave pairs with few labels out (min_labels=) or let them count less (edge_weights='counts')"
         )
         warn(
-            f"the standard error of {models[least]!r} rests on the equivalent of "
-            f"{validity.effective_contexts[least]:.0f} of {n_contexts:,} prompts: a few labels with rare outcomes or "
-            f"small propensities decide it, and its interval may be far too short; {advice}",
+            f"the standard error of {models[fewest]!r} rests on the equivalent of "
+            f"{validity.effective_contexts[fewest]:.0f} of {n_contexts:,} prompts, and a reliable interval needs at "
+            f"least {_FEWEST_EFFECTIVE:.0f}: a few labels with rare outcomes or small propensities determine the "
+            f"standard error, and the interval may be far too short; {advice}",
             stacklevel=2,
             kind=IntervalWarning,
         )
     ratio = np.abs(validity.second_order) / np.where(std_errors > 0, std_errors, np.inf)
-    if np.nanmax(ratio, initial=0.0) > _LARGE:
+    if np.nanmax(ratio, initial=0.0) > _LARGEST_BIAS_RATIO:
         worst = int(np.nanargmax(ratio))
         warn(
             f"too few labels for this functional: the error of the fitted probabilities biases {models[worst]!r} by an "
-            f"estimated {validity.second_order[worst]:+.3g}, {ratio[worst]:.1f} standard errors; functional="
-            f"'borda' has no such bias{others}",
+            f"estimated {validity.second_order[worst]:+.3g}, which is {ratio[worst]:.1f} standard errors; intervals "
+            f"allow for at most {_LARGEST_BIAS_RATIO:g}. Collect more labels, or use functional='borda', which has no "
+            f"such bias{remedy_text}",
             stacklevel=2,
             kind=IntervalWarning,
         )
-    # NaN compares false: without a slope there is nothing to say.
-    if validity.recalibration_shift > _MOVED and not _SLOPES[0] <= validity.calibration <= _SLOPES[1]:
-        how = "too extreme" if validity.calibration < 1 else "too close to even"
+    # Comparisons with NaN are false: without a slope there is no warning.
+    low, high = _SLOPE_LIMITS
+    if validity.recalibration_shift > _SMALLEST_SHIFT and not low <= validity.calibration <= high:
+        direction = "too extreme" if validity.calibration < 1 else "too close to even"
         warn(
-            f"the fitted probabilities are {how}: their calibration slope is {validity.calibration:.2f} where 1 is "
-            f"right; another learner or more labels may be needed",
+            f"the fitted probabilities are {direction}: their calibration slope is {validity.calibration:.2f}, where 1 "
+            f"is right and {low:g} to {high:g} is acceptable; try another learner=, or collect more labels",
             stacklevel=2,
             kind=IntervalWarning,
         )

@@ -1,4 +1,4 @@
-"""Coefficients of scores on functions of the context, group means among them, from the influence of one fit."""
+"""Linear projection of scores on functions of the context, such as group indicators, from the influence of a fit."""
 
 from __future__ import annotations
 
@@ -12,17 +12,20 @@ from .influence import CentredValues, Influence
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ProjectedInfluence(CentredValues):
-    """P coefficients of each of K scores with their influence; coordinate p K + k is coefficient p of score k.
+    """P coefficients of each of K scores with their influence values.
+
+    Coordinate p K + k is coefficient p of score k.
 
     Attributes
     ----------
     estimate, plugin : ndarray, shape (P K,)
-        Debiased coefficients, and those of F(mu) alone.
+        Debiased coefficients, and the coefficients of F(mu) without the correction.
     centred : ndarray, shape (n, P K)
-        Influence values with mean zero.
+        Influence values of the coefficients, with mean zero.
     centred_correction : ndarray, shape (q, P K)
-        Their corrections by block, with mean zero.
+        Corrections by influence block, centred.
     block_context : ndarray of int, shape (q,)
+        Context of each block.
     """
 
     estimate: FloatArray
@@ -37,8 +40,9 @@ def project_influence(
 ) -> ProjectedInfluence:
     """Regress phi_raw = F(mu(x)) + correction on functions v of the context, by weighted least squares.
 
-    beta = E[w v v']^-1 E[w v phi_raw'], with influence E[w v v']^-1 w v (phi_raw - beta'v)'. With indicators of groups
-    in v these are theta_g and 1(G = g) (phi_raw - theta_g) / p_g; with a constant alone they are the scores.
+    The coefficients are beta = E[w v v']^-1 E[w v phi_raw'], and their influence is E[w v v']^-1 w v (phi_raw -
+    beta'v)'. With indicators of groups G in v, the coefficients are the scores theta_g of each group, with influence
+    1(G = g) (phi_raw - theta_g) / p_g. With a constant as the only function they are the scores of the fit.
 
     Parameters
     ----------
@@ -47,43 +51,44 @@ def project_influence(
     design : ndarray, shape (n, P)
         v of each context, of full rank where weights are positive.
     fixed_prompts : bool
-        Whether the prompts are fixed, so that the correction alone is uncertain.
+        Whether the prompts are fixed, so that only the correction is random.
     with_blocks : bool
-        Whether corrections by block are wanted, as they are for annotators crossed with prompts; otherwise there are
-        none of them.
+        Whether to compute corrections by block, which annotators crossed with prompts need; otherwise the result has
+        no blocks.
 
     Notes
     -----
-    Where F(mu) is averaged over a sample of the contexts, it is regressed on v in the sample, the correction in all.
+    Where F(mu) is averaged over a sample of the contexts, F(mu) is regressed on v in the sample, and the correction in
+    all contexts.
 
-    The same correction of blocks as for the scores themselves: what their projection on v says of the bias of F(mu) is
-    spread over the blocks by the labelled cells that they hold, and taken out.
+    Corrections by block are centred as for the scores themselves: the projection of the corrections on v estimates
+    minus the bias of F(mu). This bias is subtracted from the blocks in proportion to their labelled cells.
     """
-    weight, counted, n = influence.weight, influence.value_weight, len(design)
+    weight, value_weight, n = influence.weight, influence.value_weight, len(design)
     correction = influence.correction_by_context
     load: FloatArray = np.asarray(np.linalg.solve(_gram(design, weight) / n, design.T).T, float)
-    of_value = np.linalg.solve(_gram(design, counted), design.T @ (counted[:, None] * influence.value))
+    of_value = np.linalg.solve(_gram(design, value_weight), design.T @ (value_weight[:, None] * influence.value))
     of_correction = load.T @ (weight[:, None] * correction) / n
     residual = weight[:, None] * (correction - design @ of_correction)
     if not fixed_prompts:
-        residual = residual + counted[:, None] * (influence.value - design @ of_value)
-    centred = _products(load, residual)
+        residual = residual + value_weight[:, None] * (influence.value - design @ of_value)
+    centred = _row_products(load, residual)
     estimate, plugin = (np.asarray(part, dtype=float).ravel() for part in (of_value + of_correction, of_value))
     if not with_blocks:
-        nothing = np.empty((0, centred.shape[1]))
-        return ProjectedInfluence(estimate, plugin, centred, nothing, np.empty(0, dtype=np.intp))
-    at, size = influence.block_context, influence.block_weight[:, None]
-    weighted = weight[at, None] * influence.correction
-    lean = np.linalg.lstsq(_gram(design[at], size[:, 0]), design[at].T @ weighted, rcond=None)[0]
-    blocks = _products(load[at], weighted - size * (design[at] @ lean))
-    return ProjectedInfluence(estimate, plugin, centred, blocks, at)
+        no_blocks = np.empty((0, centred.shape[1]))
+        return ProjectedInfluence(estimate, plugin, centred, no_blocks, np.empty(0, dtype=np.intp))
+    context, n_cells = influence.block_context, influence.block_weight[:, None]
+    weighted = weight[context, None] * influence.correction
+    bias = np.linalg.lstsq(_gram(design[context], n_cells[:, 0]), design[context].T @ weighted, rcond=None)[0]
+    blocks = _row_products(load[context], weighted - n_cells * (design[context] @ bias))
+    return ProjectedInfluence(estimate, plugin, centred, blocks, context)
 
 
 def _gram(design: FloatArray, weight: FloatArray) -> FloatArray:
-    """sum w v v', (P, P)."""
+    """Return the sum of w v v', (P, P)."""
     return np.asarray(design.T @ (weight[:, None] * design), dtype=float)
 
 
-def _products(load: FloatArray, rows: FloatArray) -> FloatArray:
-    """Rows of load (x) rows, (n, P K)."""
+def _row_products(load: FloatArray, rows: FloatArray) -> FloatArray:
+    """Return the products of all entries of ``load``, (n, P), and ``rows``, (n, K), row by row: (n, P K)."""
     return (load[:, :, None] * rows[:, None, :]).reshape(len(rows), -1)

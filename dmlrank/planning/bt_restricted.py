@@ -103,7 +103,7 @@ class RestrictedDesignProblem(DesignProblem):
         if not isinstance(functional, BradleyTerry) or functional.graph is None:
             raise OptionError("a plan for estimator='bt_restricted' needs a functional that is bound to a graph")
         unused = TabulatedPairPropensity(np.zeros((1, n_items, n_items)))
-        fitted = RestrictedBradleyTerry(functional, functional.graph, unused, self.pairs.ordered).fitted(mu)
+        fitted = RestrictedBradleyTerry(functional, functional.graph, unused, self.pairs.ordered).probabilities(mu)
         return np.asarray(fitted * (1 - fitted))
 
     def _squared_weight(self, part: slice) -> FloatArray:

@@ -170,7 +170,7 @@ def test_warnings_about_few_labels_name_weights_and_order():
     votes["winner"] = np.where(won, "model_a", "model_b")
     with pytest.warns(dr.DmlrankWarning, match="edge_weights='counts' gives.*position_bias=False joins both"):
         rank(votes, min_labels=1, position_bias=True, n_folds=5)
-    with pytest.warns(dr.DmlrankWarning, match="a larger floor= bounds them$|has no such bias$"):
+    with pytest.warns(dr.DmlrankWarning, match="a larger floor= bounds their influence$|has no such bias$"):
         rank(votes, min_labels=1, position_bias=False, n_folds=5, edge_weights="counts")
 
 

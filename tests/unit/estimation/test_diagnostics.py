@@ -222,13 +222,16 @@ def test_models_are_compared_at_as_many_contexts_as_are_cheap(n_items, number):
     np.testing.assert_array_equal(compared_contexts(order, n_items), order[:number])
 
 
-GOOD = {"effective_contexts": [300.0, 200.0], "second_order": [0.01, -0.01], "calibration": 1.0, "spread": 1.0}
+GOOD = {"effective_contexts": [300.0, 200.0], "second_order": [0.01, -0.01], "calibration": 1.0, "log_mu_std": 1.0}
 
 
 def warnings_of(interior=True, **changes):
     parts = GOOD | changes
     validity = Validity(
-        np.array(parts["effective_contexts"]), np.array(parts["second_order"]), parts["calibration"], parts["spread"]
+        np.array(parts["effective_contexts"]),
+        np.array(parts["second_order"]),
+        parts["calibration"],
+        parts["log_mu_std"],
     )
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
@@ -241,10 +244,16 @@ def warnings_of(interior=True, **changes):
     ("changes", "words"),
     [
         ({"effective_contexts": [50.0, 6.0]}, "the standard error of 'bob' rests on the equivalent of 6 of 1,000"),
-        ({"effective_contexts": [2.0, 6.0]}, "functional='borda' depends least on them, a larger floor= bounds them$"),
-        ({"effective_contexts": [2.0, 6.0], "interior": False}, "can be left out [(]min_labels=[)] or count less"),
-        ({"second_order": [-0.08, 0.02]}, "biases 'ada' by an estimated -0.08, 0.8 standard errors"),
-        ({"second_order": [np.nan, 0.08]}, "biases 'bob' by an estimated [+]0.08, 0.8 standard errors"),
+        (
+            {"effective_contexts": [2.0, 6.0]},
+            "functional='borda' depends least on such labels, and a larger floor= bounds their influence$",
+        ),
+        (
+            {"effective_contexts": [2.0, 6.0], "interior": False},
+            "leave pairs with few labels out [(]min_labels=[)] or let them count less",
+        ),
+        ({"second_order": [-0.08, 0.02]}, "biases 'ada' by an estimated -0.08, which is 0.8 standard errors"),
+        ({"second_order": [np.nan, 0.08]}, "biases 'bob' by an estimated [+]0.08, which is 0.8 standard errors"),
         ({"calibration": 0.4}, "too extreme: their calibration slope is 0.40"),
         ({"calibration": 2.5}, "too close to even: their calibration slope is 2.50"),
     ],
@@ -261,10 +270,10 @@ def test_every_sign_has_its_warning(changes, words):
     [
         {},
         {"second_order": [np.nan, np.nan]},
-        {"calibration": np.nan, "spread": 0.0},
+        {"calibration": np.nan, "log_mu_std": 0.0},
         {"calibration": 1.5},
-        {"calibration": -0.9, "spread": 0.2},
-        {"calibration": 2.0, "spread": 0.2},
+        {"calibration": -0.9, "log_mu_std": 0.2},
+        {"calibration": 2.0, "log_mu_std": 0.2},
     ],
 )
 def test_no_sign_no_warning(changes):
