@@ -144,7 +144,7 @@ def test_identification():
     with pytest.raises(GraphError, match="not separable"):
         check_identified(np.concatenate([ring, offered((0, 1), (2, 1))]), True)
     for position in (True, False):
-        with pytest.raises(GraphError, match="do not connect all models.*needs in every context"):
+        with pytest.raises(GraphError, match=r"do not connect all models.*needs in every context"):
             check_identified(offered((0, 1), (1, 0)), position)
 
 
