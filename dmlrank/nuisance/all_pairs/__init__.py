@@ -1,1 +1,1 @@
-"""Boosters evaluated for all pairs of items at once."""
+"""Predictions of boosters for all pairs of items at once."""

@@ -1,10 +1,10 @@
-"""Trees of a booster as arrays, parsed from the text that LightGBM itself saves and loads."""
+"""Trees of a booster as arrays, parsed from the text in which LightGBM saves a booster."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,37 +12,40 @@ from scipy.special import expit
 
 from ...data.preferences import FloatArray, IntArray
 
-# LightGBM reads numbers up to this size as zero (kZeroThreshold in its meta.h, a single-precision constant).
-_ZERO = float(np.float32(1e-35))
+T = TypeVar("T", np.float64, np.intp)
 
+# LightGBM reads numbers up to this size as zero (kZeroThreshold in its meta.h, a single-precision constant).
+_ZERO_THRESHOLD = float(np.float32(1e-35))
+# Bits of a split's decision type.
 _CATEGORICAL, _DEFAULT_LEFT = 1, 2
-# What a split sends the default way.
+# Values that a split sends in its default direction, in the decision type: zeros and NaN, or NaN alone.
 ZEROS, NANS = 1, 2
-_BITS = 32
+# Bits in a word of the sets of categories.
+_WORD_BITS = 32
 
 
 class UnreadableTreesError(Exception):
-    """The trees hold something that is not evaluated here; the message says what."""
+    """The trees have a property that this module does not evaluate; the message names it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """How sums over trees become probabilities: the softmax, or for one output the logistic function.
+    """Conversion of sums over trees to probabilities: the softmax, or for one output the logistic function.
 
     Attributes
     ----------
     n_outputs : int
         C, or 1 for the probability of the positive class.
     scale : float
-        What the sums are multiplied by first: the steepness of a binary objective's sigmoid, and one over the number of
-        rounds where trees are averaged, as in random forests.
+        Factor of the sums: the steepness of a binary objective's sigmoid, divided by the number of rounds where trees
+        are averaged, as in random forests.
     """
 
     n_outputs: int
     scale: float = 1.0
 
     def probabilities(self, scores: FloatArray) -> FloatArray:
-        """Overwrite the scores, (C, ...), with probabilities."""
+        """Overwrite scaled scores, (C, ...), with probabilities, and return these."""
         if self.n_outputs == 1:
             return expit(scores, out=scores)
         scores -= scores.max(axis=0)
@@ -53,23 +56,28 @@ class Link:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Trees:
-    """All trees of a booster: s splits and l leaves, numbered through.
+    """All trees of a booster, with s splits and l leaves that are numbered across the trees.
 
     Attributes
     ----------
     root : ndarray of int, shape (t,)
-        Where each tree begins: a split, or ``~leaf``. Tree i adds to output i modulo ``link.n_outputs``.
+        Root of each tree: a split, or ``~leaf``. Tree i adds to output i modulo ``link.n_outputs``.
     feature : ndarray of int, shape (s,)
+        Feature of each split.
     threshold : ndarray, shape (s,)
-        Numbers up to it go left.
-    categorical, default_left : ndarray of bool, shape (s,)
+        Numbers up to the threshold go left.
+    categorical : ndarray of bool, shape (s,)
+        Whether the split is on the categories of its feature.
+    default_left : ndarray of bool, shape (s,)
+        Whether the default direction of the split is left.
     missing : ndarray of int, shape (s,)
-        What goes the default way: nothing (0), zeros (1) or NaN (2).
+        Values that go in the default direction: none (0), zeros and NaN (1) or NaN (2).
     left, right : ndarray of int, shape (s,)
-        A split, or ``~leaf``.
+        Children of each split: a split, or ``~leaf``.
     words, word_start, word_count : ndarray of int
-        Categories that go left as bits: split i has ``words[word_start[i]:][:word_count[i]]``.
+        Categories that go left, as bits: those of split i are ``words[word_start[i]:][:word_count[i]]``.
     value : ndarray, shape (l,)
+        Value of each leaf.
     n_features : int
     link : Link
     """
@@ -90,18 +98,18 @@ class Trees:
     link: Link
 
 
-def read_trees(booster: Any) -> Trees:
-    """Read the trees that ``booster.predict`` uses: those up to its best iteration, where it has one.
+def read_trees(booster: object) -> Trees:
+    """Read the trees that ``booster.predict`` uses: those up to the best iteration, where the booster has one.
 
-    The text of ``model_to_string`` is read, not ``dump_model``, whose JSON holds the same thresholds and leaf values to
-    the last bit but takes 2.5 times as long for 150 trees of 15 leaves and 4.3 times for 450 (21 and 148 ms against 9
-    and 35 ms; 19 and 124 of these in ``dump_model`` itself).
+    This function parses the text of ``model_to_string``. The JSON of ``dump_model`` holds the same thresholds and leaf
+    values to the last bit, but takes 2.5 times as long for 150 trees of 15 leaves and 4.3 times as long for 450 trees
+    (21 and 148 ms against 9 and 35 ms; 19 and 124 ms of these in ``dump_model`` itself).
 
     Raises
     ------
     UnreadableTreesError
-        For trees with linear models in their leaves, for objectives other than the multiclass and the binary one, and
-        for anything that is not a LightGBM booster.
+        If the leaves hold linear models, if the objective is neither multiclass nor binary, or if the object is no
+        LightGBM booster.
 
     Examples
     --------
@@ -111,31 +119,35 @@ def read_trees(booster: Any) -> Trees:
     >>> len(trees.root), trees.link
     (3, Link(n_outputs=1, scale=1.0))
     """
-    if not hasattr(booster, "model_to_string"):
+    model_to_string = getattr(booster, "model_to_string", None)
+    if model_to_string is None:
         raise UnreadableTreesError(f"a {type(booster).__name__} is no LightGBM booster")
-    header, *blocks = booster.model_to_string().split("\nend of trees")[0].split("\n\nTree=")
+    header, *blocks = str(model_to_string()).split("\nend of trees")[0].split("\n\nTree=")
     head = _fields(header)
     trees = [_fields(block) for block in blocks]
     if any(int(tree.get("is_linear", 0)) for tree in trees):
-        raise UnreadableTreesError("the leaves of its trees hold linear models")
+        raise UnreadableTreesError("the leaves of the trees hold linear models")
     splits = [_integers(tree, "split_feature") for tree in trees]
     leaves = [_numbers(tree, "leaf_value") for tree in trees]
     split_start, leaf_start = _starts(splits), _starts(leaves)
-    decision = _joined((_integers(tree, "decision_type") for tree in trees), np.intp)
-    threshold = _joined((_numbers(tree, "threshold") for tree in trees), float)
+    decision = _concatenate([_integers(tree, "decision_type") for tree in trees], np.intp)
+    threshold = _concatenate([_numbers(tree, "threshold") for tree in trees], np.float64)
     categorical = (decision & _CATEGORICAL) > 0
     words, word_start, word_count = _bit_sets(trees, threshold, categorical, [len(split) for split in splits])
     left, right = (
-        _joined(
-            (_shifted(_integers(tree, side), s, v) for tree, s, v in zip(trees, split_start, leaf_start, strict=True)),
+        _concatenate(
+            [
+                _renumber(_integers(tree, side), first_split, first_leaf)
+                for tree, first_split, first_leaf in zip(trees, split_start, leaf_start, strict=True)
+            ],
             np.intp,
         )
         for side in ("left_child", "right_child")
     )
-    single = np.array([len(split) == 0 for split in splits], dtype=bool)
+    is_single_leaf = np.array([len(split) == 0 for split in splits], dtype=bool)
     return Trees(
-        root=np.where(single, ~leaf_start, split_start),
-        feature=_joined(splits, np.intp),
+        root=np.where(is_single_leaf, ~leaf_start, split_start),
+        feature=_concatenate(splits, np.intp),
         threshold=threshold,
         categorical=categorical,
         default_left=(decision & _DEFAULT_LEFT) > 0,
@@ -145,105 +157,128 @@ def read_trees(booster: Any) -> Trees:
         words=words,
         word_start=word_start,
         word_count=word_count,
-        value=_joined(leaves, float),
+        value=_concatenate(leaves, np.float64),
         n_features=int(head["max_feature_idx"]) + 1,
         link=_link(head, len(trees)),
     )
 
 
-def as_read(x: FloatArray) -> FloatArray:
-    """Features as LightGBM reads them: in double precision, with zeros for the tiniest numbers.
+def as_lightgbm_reads(x: FloatArray) -> FloatArray:
+    """Return features as LightGBM reads them: in double precision, with the tiniest numbers replaced by zero.
 
     Examples
     --------
-    >>> as_read(np.array([1e-36, -0.0, 1e-34], dtype=np.float32))[:2]
+    >>> as_lightgbm_reads(np.array([1e-36, -0.0, 1e-34], dtype=np.float32))[:2]
     array([0., 0.])
     """
-    read = x.astype(float)
-    read[np.abs(read) <= _ZERO] = 0.0
-    return read
+    features = x.astype(float)
+    features[np.abs(features) <= _ZERO_THRESHOLD] = 0.0
+    return features
 
 
 def go_left(trees: Trees, split: IntArray, values: FloatArray) -> NDArray[np.bool_]:
-    """Which values a split sends left: LightGBM's rules for missing values and categories.
+    """Return which values a split sends left, by LightGBM's rules for missing values and categories.
 
     Parameters
     ----------
+    trees : Trees
     split : ndarray of int, shape (m,)
+        Numbers of the splits.
     values : ndarray, shape (m, n)
-        Values of each split's feature, as :func:`as_read` gives them.
+        Values of each split's feature, as :func:`as_lightgbm_reads` gives them.
 
     Returns
     -------
     ndarray of bool, shape (m, n)
     """
-    nan, missing = np.isnan(values), trees.missing[split, None]
-    known = np.where(nan, 0.0, values)
-    default = np.where(missing == NANS, nan, (missing == ZEROS) & (known == 0))
-    left = np.where(default, trees.default_left[split, None], known <= trees.threshold[split, None])
+    is_nan, missing = np.isnan(values), trees.missing[split, None]
+    numbers = np.where(is_nan, 0.0, values)
+    by_default = np.where(missing == NANS, is_nan, (missing == ZEROS) & (numbers == 0))
+    goes_left = np.where(by_default, trees.default_left[split, None], numbers <= trees.threshold[split, None])
     categorical = trees.categorical[split]
-    left[categorical] = _in_bit_set(trees, split[categorical], values[categorical])
-    return left
+    goes_left[categorical] = _in_category_set(trees, split[categorical], values[categorical])
+    return goes_left
 
 
-def _in_bit_set(trees: Trees, split: IntArray, values: FloatArray) -> NDArray[np.bool_]:
-    """Whether values, (m, n), are categories that go left; fractions are cut off, NaN and negative ones never are."""
-    end = (trees.word_count[split] * _BITS)[:, None]
+def _in_category_set(trees: Trees, split: IntArray, values: FloatArray) -> NDArray[np.bool_]:
+    """Return which values, (m, n), are categories that go left at categorical splits, (m,).
+
+    Fractions are truncated to integers. NaN and negative categories never go left.
+    """
+    end = (trees.word_count[split] * _WORD_BITS)[:, None]
     with np.errstate(invalid="ignore"):
-        inside = (values > -1) & (values < end)
-    code = np.where(inside, values, 0).astype(np.intp)
-    # A set is never empty where a code is inside.
-    word = np.minimum(trees.word_start[split, None] + code // _BITS, len(trees.words) - 1)
-    found: NDArray[np.bool_] = inside & (trees.words[word] >> (code % _BITS) & 1).astype(bool)
-    return found
+        is_code = (values > -1) & (values < end)
+    code = np.where(is_code, values, 0).astype(np.intp)
+    # The minimum matters for values that are no codes only: where a value is a code, the set has a word for it.
+    word = np.minimum(trees.word_start[split, None] + code // _WORD_BITS, len(trees.words) - 1)
+    goes_left: NDArray[np.bool_] = is_code & (trees.words[word] >> (code % _WORD_BITS) & 1).astype(bool)
+    return goes_left
 
 
 def _link(head: dict[str, str], n_trees: int) -> Link:
+    """Return the link of a booster with ``n_trees`` trees, from the fields of its header."""
     n_outputs, objective = int(head["num_tree_per_iteration"]), head.get("objective", "none")
     name, *details = objective.split()
     if name not in ("multiclass", "binary"):
-        raise UnreadableTreesError(f"its objective is {objective}")
+        raise UnreadableTreesError(f"the objective is {objective}")
     steepness = [float(detail.partition(":")[2]) for detail in details if detail.startswith("sigmoid:")]
     averaged = "average_output" in head and n_trees > 0
     return Link(n_outputs, (steepness or [1.0])[0] / (n_trees // n_outputs if averaged else 1))
 
 
 def _fields(block: str) -> dict[str, str]:
+    """Return the fields of a block of lines ``name=text``."""
     lines = (line.partition("=") for line in block.split("\n"))
     return {name: text for name, _, text in lines}
 
 
 def _numbers(tree: dict[str, str], name: str) -> FloatArray:
+    """Return the numbers in a field of a tree; none where the tree has no such field."""
     return np.array(tree.get(name, "").split(), dtype=float)
 
 
 def _integers(tree: dict[str, str], name: str) -> IntArray:
+    """Return the integers in a field of a tree; none where the tree has no such field."""
     return np.array(tree.get(name, "").split(), dtype=np.intp)
 
 
-def _starts(parts: list[Any]) -> IntArray:
+def _starts(parts: Sequence[NDArray[T]]) -> IntArray:
+    """Return the place of each part's first element in the concatenated parts."""
     return np.cumsum([0, *map(len, parts)], dtype=np.intp)[: len(parts)]
 
 
-def _joined(parts: Iterable[NDArray[Any]], dtype: type) -> NDArray[Any]:
+def _concatenate(parts: Sequence[NDArray[T]], dtype: type[T]) -> NDArray[T]:
+    """Return the parts, one after the other; an empty array where there are no parts."""
     return np.concatenate([np.empty(0, dtype=dtype), *parts]).astype(dtype)
 
 
-def _shifted(child: IntArray, split_start: int, leaf_start: int) -> IntArray:
-    return np.where(child >= 0, child + split_start, child - leaf_start)
+def _renumber(child: IntArray, first_split: int, first_leaf: int) -> IntArray:
+    """Return a tree's children (a split, or ``~leaf``) with numbers that run across all trees."""
+    return np.where(child >= 0, child + first_split, child - first_leaf)
 
 
 def _bit_sets(
     trees: list[dict[str, str]], threshold: FloatArray, categorical: NDArray[np.bool_], n_splits: list[int]
 ) -> tuple[IntArray, IntArray, IntArray]:
-    """Words of all trees, and each split's first word and number of words; the threshold of a categorical split is the
-    number of its set within its tree."""
+    """Return ``words``, ``word_start`` and ``word_count`` of :class:`Trees`.
+
+    Parameters
+    ----------
+    trees : list of dict
+        Fields of each tree.
+    threshold : ndarray, shape (s,)
+        The threshold of a categorical split is the number of its set of categories within the tree.
+    categorical : ndarray of bool, shape (s,)
+        Whether each split is on categories.
+    n_splits : list of int
+        Number of splits of each tree.
+    """
     bounds = [_integers(tree, "cat_boundaries") for tree in trees]
     words = [_integers(tree, "cat_threshold") for tree in trees]
     tree_of = np.repeat(np.arange(len(trees)), n_splits)[categorical]
     number = threshold[categorical].astype(np.intp) + _starts(bounds)[tree_of]
-    every = _joined(bounds, np.intp)
+    all_bounds = _concatenate(bounds, np.intp)
     start, count = np.zeros((2, len(threshold)), dtype=np.intp)
-    start[categorical] = _starts(words)[tree_of] + every[number]
-    count[categorical] = every[number + 1] - every[number]
-    return _joined(words, np.intp), start, count
+    start[categorical] = _starts(words)[tree_of] + all_bounds[number]
+    count[categorical] = all_bounds[number + 1] - all_bounds[number]
+    return _concatenate(words, np.intp), start, count

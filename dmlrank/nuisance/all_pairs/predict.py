@@ -1,41 +1,52 @@
-"""Predictions for all ordered pairs of items of every context."""
+"""Predictions of boosters for all ordered pairs of items of every context."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
 import lightgbm as lgb
 import numpy as np
+from numpy.typing import NDArray
 
 from ..._utils.parallel import core_count, in_order
 from ..._utils.warning_collection import warn
 from ...data.preferences import FloatArray, IntArray
-from .context_splits import Branches, branches_taken, evaluate_items
-from .parse_trees import Link, Trees, UnreadableTreesError, as_read, read_trees
+from .context_splits import Branches, contexts_by_branch, evaluate_items
+from .parse_trees import Link, Trees, UnreadableTreesError, as_lightgbm_reads, read_trees
 from .rectangles import RectangleSum, scores_by_first, sums_of_rectangles
 
-# Contexts that are summed at once: at most so many, to stay in cache, and where there are more for a second thread no
-# fewer than pay for a round of calls.
-_CONTEXTS, _FEW_CONTEXTS = 256, 32
-# Rows that are stacked for one call of Booster.predict: enough to keep the threads busy, small enough to stay in cache.
-_ROWS = 200_000
-# Numbers in such a stack, where rows are long.
-_NUMBERS = 8_000_000
+# Largest number of contexts that are scored at a time, so that the scores stay in cache.
+CONTEXTS_AT_ONCE = 256
+# Contexts for a second thread have to be at least so many, for the calls to pay.
+_FEWEST_CONTEXTS = 32
+# Rows that are stacked for one call of Booster.predict: enough to keep the threads busy, few enough to stay in cache.
+_ROWS_AT_ONCE = 200_000
+# Largest number of entries in such a stack.
+ENTRIES_AT_ONCE = 8_000_000
 
 
 class RowPredictor(Protocol):
-    """A LightGBM booster, or what predicts like one."""
+    """A LightGBM booster, or an object that predicts like one."""
 
-    def predict(self, data: FloatArray, /, *, raw_score: bool = False, **options: Any) -> Any:
-        """Predictions or scores, (r,) or (r, C), for rows."""
+    def predict(self, data: FloatArray, /, *, raw_score: bool = False, num_threads: int = 0) -> FloatArray:
+        """Return predictions, or scores before the link, (r,) or (r, C), for rows."""
         ...
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Prepared:
-    """Trees, their branches, and the sum of rectangles of every output."""
+    """A booster's trees, separated into splits on the context and splits on the items.
+
+    Attributes
+    ----------
+    trees : Trees
+    branches : Branches
+        The branches to which splits on context features lead.
+    sums : tuple of RectangleSum
+        The scores of every output as a function of the branches that a context takes.
+    """
 
     trees: Trees
     branches: Branches
@@ -46,16 +57,18 @@ class Prepared:
 class PairTrees:
     """A booster over rows [x, first, second], prepared for the scores of all pairs.
 
-    Within a context only the items change. What the splits on them leave of the trees is a sum of rectangles of the
-    K x K table of pairs; the weights of the rectangles depend on the context alone. So a context's scores are sums over
-    distinct rectangles, not over trees and pairs.
+    Within a context only the items change. As a function of the items, the trees are a sum of rectangles of the K x K
+    table of pairs, and the weights of the rectangles depend on the context alone. The scores of a context are therefore
+    sums over distinct rectangles instead of sums over trees for every pair.
 
     Attributes
     ----------
     booster : lightgbm.Booster
+        The booster, or an object that predicts like one.
     n_items : int
+        K.
     prepared : Prepared or None
-        None where rows have to be stacked for the booster.
+        None where the trees cannot be separated, so that rows have to be stacked for the booster.
     """
 
     booster: RowPredictor
@@ -64,23 +77,23 @@ class PairTrees:
 
     @classmethod
     def of(cls, booster: RowPredictor, n_items: int) -> PairTrees:
-        """Prepare a booster whose last two features are the codes of the first and the second item.
+        """Prepare a booster whose last two features are the codes of the first and of the second item.
 
-        Boosters with linear models in their leaves or with objectives other than the multiclass and the binary one are
-        asked about stacked rows, as is anything else that predicts like a booster.
+        Boosters with linear models in their leaves, boosters with objectives other than the multiclass and the binary
+        one, and other objects that predict like a booster are left as they are: they predict stacked rows.
 
         Warns
         -----
         DmlrankWarning
-            For a LightGBM booster that will be asked about stacked rows.
+            For a LightGBM booster that has to predict stacked rows.
         """
         try:
             trees = read_trees(booster)
         except UnreadableTreesError as reason:
             if isinstance(booster, lgb.Booster):
                 warn(
-                    f"all pairs are predicted from stacked rows, which is many times slower than summing trees: the "
-                    f"booster cannot be taken apart, because {reason}",
+                    f"all pairs are predicted from stacked rows, which is many times slower than sums over trees, "
+                    f"because {reason}; other boosters with a multiclass or binary objective are faster",
                     stacklevel=2,
                 )
             return cls(booster, n_items, None)
@@ -100,30 +113,37 @@ def predict_all_pairs(
     raw_score: bool = False,
     offset: FloatArray | None = None,
     n_jobs: int | None = None,
+    contexts_at_once: int = CONTEXTS_AT_ONCE,
+    entries_at_once: int = ENTRIES_AT_ONCE,
 ) -> FloatArray:
-    """What a booster over rows [x, first, second] predicts for every ordered pair.
+    """Predict every ordered pair of items in every context with a booster over rows [x, first, second].
 
     Parameters
     ----------
     booster : lightgbm.Booster or PairTrees
-        Its last two features are the codes of the first and second item. Where it is asked again and again, as chunk by
-        chunk, ``PairTrees.of(booster, n_items)`` prepares it once.
+        Booster whose last two features are the codes of the first and of the second item. For repeated predictions,
+        for example chunk by chunk, ``PairTrees.of(booster, n_items)`` prepares the booster once.
     x : ndarray, shape (n, p)
         Context features; equal contexts are scored once.
     n_items : int
         K.
     raw_score : bool
-        Scores before the softmax or the logistic function; averages over the trees of a random forest.
+        Whether to return scores before the softmax or the logistic function. Those of a random forest are averages
+        over its trees.
     offset : ndarray, shape (n, K, K, C), optional
-        Added to the scores before they become probabilities, such as main effects that the booster was trained on.
+        Added to the scores before they become probabilities, such as main effects from which the training started.
     n_jobs : int, optional
-        Threads; all cores when None. Their number changes no bit.
+        Number of threads; all cores by default. The result does not depend on it, to the last bit.
+    contexts_at_once : int
+        Largest number of contexts that are scored at a time where trees are summed.
+    entries_at_once : int
+        Largest number of entries in a stack of rows for ``Booster.predict``, where the trees cannot be summed.
 
     Returns
     -------
     ndarray, shape (n, K, K, C)
-        Equal to ``Booster.predict`` on stacked rows, with zeros on the diagonal; C = 1 for a binary booster, whose
-        prediction is the probability of the positive class.
+        The predictions of ``Booster.predict`` for stacked rows, with zeros on the diagonal. C = 1 for a binary booster,
+        whose prediction is the probability of the positive class.
 
     Examples
     --------
@@ -137,46 +157,69 @@ def predict_all_pairs(
     pairs = booster if isinstance(booster, PairTrees) else PairTrees.of(booster, n_items)
     if pairs.n_items != n_items:
         raise ValueError(f"the booster was prepared for {pairs.n_items} items, not for {n_items}")
+    request = _Request(x, n_items, raw_score, offset, n_jobs)
     if pairs.prepared is None:
-        return _from_stacked_rows(pairs.booster, x, n_items, raw_score=raw_score, offset=offset, n_jobs=n_jobs)
-    return _from_rectangles(pairs.prepared, x, n_items, raw_score=raw_score, offset=offset, n_jobs=n_jobs)
+        return _predict_from_stacked_rows(pairs.booster, request, entries_at_once)
+    return _predict_from_rectangles(pairs.prepared, request, contexts_at_once)
 
 
-def _from_rectangles(
-    prepared: Prepared, x: FloatArray, n_items: int, *, raw_score: bool, offset: FloatArray | None, n_jobs: int | None
-) -> FloatArray:
-    trees, branches = prepared.trees, prepared.branches
+@dataclass(frozen=True, slots=True, eq=False)
+class _Request:
+    """What :func:`predict_all_pairs` is asked for.
+
+    Attributes
+    ----------
+    x : ndarray, shape (n, p)
+    n_items : int
+    raw_score : bool
+    offset : ndarray, shape (n, K, K, C), or None
+    n_jobs : int or None
+    """
+
+    x: FloatArray
+    n_items: int
+    raw_score: bool
+    offset: FloatArray | None
+    n_jobs: int | None
+
+
+def _predict_from_rectangles(prepared: Prepared, request: _Request, contexts_at_once: int) -> FloatArray:
+    """Return the predictions for all pairs, (n, K, K, C), as sums of rectangles."""
+    x, n_items, trees, branches = request.x, request.n_items, prepared.trees, prepared.branches
     if x.shape[1] + 2 != trees.n_features:
         raise ValueError(f"x has {x.shape[1]} features, the booster {trees.n_features - 2} and the two items")
-    read = as_read(x[:, branches.features])
-    distinct, place = distinct_rows(read)
-    repeated = len(distinct) < len(x)
-    by_place = np.argsort(place, kind="stable") if repeated else place
+    features = as_lightgbm_reads(x[:, branches.features])
+    distinct, place = distinct_rows(features)
+    is_repeated = len(distinct) < len(x)
+    by_place = np.argsort(place, kind="stable") if is_repeated else place
     table = np.empty((len(x), n_items, n_items, trees.link.n_outputs))
-    link = None if raw_score else trees.link
-
-    step = _contexts_at_once(len(distinct))
+    link = None if request.raw_score else trees.link
+    step = _chunk_size(len(distinct), contexts_at_once)
 
     def fill(start: int) -> None:
         stop = min(start + step, len(distinct))
-        scores = scores_by_first(prepared.sums, branches_taken(trees, branches, read[distinct[start:stop]]))
-        if repeated:
+        branch_bits = contexts_by_branch(trees, branches, features[distinct[start:stop]])
+        scores = scores_by_first(prepared.sums, branch_bits)
+        if is_repeated:
             rows = by_place[slice(*np.searchsorted(place[by_place], [start, stop]))]
-            _write(table, rows, place[rows] - start, scores, link=link, offset=offset)
+            _write(table, rows, place[rows] - start, scores, link=link, offset=request.offset)
         else:
-            # Slices are views; copies would cost as much as the softmax.
-            _write(table, slice(start, stop), slice(stop - start), scores, link=link, offset=offset)
+            # Slices give views; copies would cost as much as the softmax.
+            _write(table, slice(start, stop), slice(stop - start), scores, link=link, offset=request.offset)
 
     starts = range(0, len(distinct), step)
-    for _ in in_order(fill, starts, core_count(n_jobs)):
+    for _ in in_order(fill, starts, core_count(request.n_jobs)):
         pass
     return table
 
 
-def _contexts_at_once(n: int) -> int:
-    """Contexts in each of some parts of even size; whatever the number of threads, so that no bit depends on it."""
-    parts = max(-(-n // _CONTEXTS), min(2, n // _FEW_CONTEXTS), 1)
-    return max(1, -(-n // parts))
+def _chunk_size(n: int, largest: int) -> int:
+    """Return the number of contexts in a chunk, so that n contexts make chunks of even size, up to ``largest``.
+
+    The size does not depend on the number of threads, so that neither does any bit of the result.
+    """
+    n_chunks = max(-(-n // largest), min(2, n // _FEWEST_CONTEXTS), 1)
+    return max(1, -(-n // n_chunks))
 
 
 def _write(
@@ -188,77 +231,117 @@ def _write(
     link: Link | None,
     offset: FloatArray | None,
 ) -> None:
-    """Fill ``rows`` of the table from scores of distinct contexts, (C, n, K), at their ``place``."""
+    """Fill rows of the table from the scores of distinct contexts.
+
+    Parameters
+    ----------
+    table : ndarray, shape (n, K, K, C)
+    rows : ndarray of int or slice
+        Contexts whose rows are filled.
+    place : ndarray of int or slice
+        Place of each of these contexts among the distinct ones.
+    by_first : iterator of ndarray, shape (C, d, K)
+        Scores of d distinct contexts for one first item after the other.
+    link : Link or None
+        Converts scores to probabilities; None for scores.
+    offset : ndarray, shape (n, K, K, C), or None
+        Added to the scores.
+    """
     for first, scores in enumerate(by_first):
         if offset is not None:
-            own = scores[:, place] + np.moveaxis(offset[rows, first], 2, 0)
-            table[rows, first] = np.moveaxis(own if link is None else link.probabilities(own), 0, 2)
+            shifted = scores[:, place] + np.moveaxis(offset[rows, first], 2, 0)
+            table[rows, first] = np.moveaxis(shifted if link is None else link.probabilities(shifted), 0, 2)
         else:
-            done = scores if link is None else link.probabilities(scores)
-            table[rows, first] = np.moveaxis(done[:, place], 0, 2)
+            values = scores if link is None else link.probabilities(scores)
+            table[rows, first] = np.moveaxis(values[:, place], 0, 2)
         table[rows, first, first] = 0.0
 
 
-def distinct_rows(x: FloatArray) -> tuple[IntArray, IntArray]:
-    """Rows that stand for all equal ones, (d,), and for every row the place of its representative among them, (n,)."""
+def distinct_rows(x: FloatArray, factors: NDArray[np.uint64] | None = None) -> tuple[IntArray, IntArray]:
+    """Find the distinct rows of a matrix.
+
+    Parameters
+    ----------
+    x : ndarray, shape (n, p)
+        NaN equals NaN, and -0.0 equals 0.0.
+    factors : ndarray of uint64, shape (p,), optional
+        Factors of the columns in the keys by which rows are compared first; random odd numbers by default. Rows with
+        equal keys are compared entry by entry, so that the result does not depend on the factors.
+
+    Returns
+    -------
+    distinct : ndarray of int, shape (d,)
+        The first of every group of equal rows, in the order of the rows.
+    place : ndarray of int, shape (n,)
+        Place in ``distinct`` of the row that equals each row.
+
+    Examples
+    --------
+    >>> distinct_rows(np.array([[0.0, 1.0], [2.0, 2.0], [-0.0, 1.0]]))
+    (array([0, 1]), array([0, 1, 0]))
+    """
     bits = np.where(np.isnan(x), np.nan, x + 0.0).view(np.uint64)
-    factors = np.random.default_rng(0).integers(2**64, size=bits.shape[1], dtype=np.uint64) | np.uint64(1)
+    if factors is None:
+        factors = np.random.default_rng(0).integers(2**64, size=bits.shape[1], dtype=np.uint64) | np.uint64(1)
     # Small whole numbers differ in their highest bits only, which a product of integers would lose.
     key = ((bits ^ (bits >> np.uint64(32))) * factors).sum(axis=1, dtype=np.uint64)
     _, distinct, place = np.unique(key, return_index=True, return_inverse=True)
     if not np.array_equal(bits[distinct[place]], bits):  # two unequal rows share a key
         _, distinct, place = np.unique(bits, axis=0, return_index=True, return_inverse=True)
-    # In the order of the rows.
-    order = np.argsort(distinct)
-    return distinct[order], np.argsort(order)[place.reshape(-1)]
+    by_row = np.argsort(distinct)
+    return distinct[by_row], np.argsort(by_row)[place.reshape(-1)]
 
 
-def _from_stacked_rows(
-    booster: RowPredictor,
-    x: FloatArray,
-    n_items: int,
-    *,
-    raw_score: bool,
-    offset: FloatArray | None,
-    n_jobs: int | None,
-) -> FloatArray:
-    distinct, place = distinct_rows(as_read(x))
+def _predict_from_stacked_rows(booster: RowPredictor, request: _Request, entries_at_once: int) -> FloatArray:
+    """Return the predictions for all pairs, (n, K, K, C), that the booster makes for stacked rows."""
+    x, n_items, offset = request.x, request.n_items, request.offset
+    distinct, place = distinct_rows(as_lightgbm_reads(x))
     n_pairs = n_items * n_items - n_items
-    step = max(1, min(_ROWS, _NUMBERS // (x.shape[1] + 2)) // max(n_pairs, 1))
+    step = max(1, min(_ROWS_AT_ONCE, entries_at_once // (x.shape[1] + 2)) // max(n_pairs, 1))
     first, second = np.nonzero(~np.eye(n_items, dtype=bool))
-    # With offsets probabilities are made here; without them the booster knows best.
-    raw = raw_score or offset is not None
-    parts = [
-        _stacked(booster, x[distinct[at : at + step]], (first, second), raw, n_jobs)
-        for at in range(0, len(distinct), step)
-    ]
-    values = np.concatenate(parts)[place]
+    # Offsets are added to scores; without offsets, the booster computes the probabilities.
+    needs_scores = request.raw_score or offset is not None
+
+    def predict(rows: FloatArray) -> FloatArray:
+        return np.asarray(booster.predict(rows, raw_score=needs_scores, num_threads=request.n_jobs or 0))
+
+    chunks = (x[distinct[start : start + step]] for start in range(0, len(distinct), step))
+    values = np.concatenate([_predict_stacked(predict, chunk, first, second) for chunk in chunks])[place]
     if offset is not None:
         values = values + offset[:, first, second]
-        if not raw_score:
+        if not request.raw_score:
             values = np.moveaxis(Link(values.shape[-1]).probabilities(np.moveaxis(values, -1, 0)), 0, -1)
     table = np.zeros((len(x), n_items, n_items, values.shape[-1]))
     table[:, first, second] = values
     return table
 
 
-def _stacked(
-    booster: RowPredictor, x: FloatArray, items: tuple[IntArray, IntArray], raw_score: bool, n_jobs: int | None
+def _predict_stacked(
+    predict: Callable[[FloatArray], FloatArray], x: FloatArray, first: IntArray, second: IntArray
 ) -> FloatArray:
-    n, pairs = len(x), len(items[0])
-    rows = np.empty((n, pairs, x.shape[1] + 2), dtype=x.dtype)
+    """Return predictions for pairs in all contexts, (n, q, C).
+
+    Parameters
+    ----------
+    predict : callable
+        Predicts rows [x, first, second].
+    x : ndarray, shape (n, p)
+        Features of the contexts.
+    first, second : ndarray of int, shape (q,)
+        Codes of the items of each pair.
+    """
+    rows = np.empty((len(x), len(first), x.shape[1] + 2), dtype=x.dtype)
     rows[:, :, :-2] = x[:, None]
-    rows[:, :, -2], rows[:, :, -1] = items
-    values = booster.predict(rows.reshape(n * pairs, -1), raw_score=raw_score, num_threads=n_jobs or 0)
-    return np.asarray(values).reshape(n, pairs, -1)
+    rows[:, :, -2], rows[:, :, -1] = first, second
+    return predict(rows.reshape(len(x) * len(first), -1)).reshape(len(x), len(first), -1)
 
 
 def softmax_in_place(scores: FloatArray) -> FloatArray:
-    """The softmax over the few entries of the last axis, in the memory of the scores."""
-    top = scores[..., 0].copy()
+    """Overwrite scores with their softmax over the last axis, and return it; fast where this axis is short."""
+    largest = scores[..., 0].copy()
     for c in range(1, scores.shape[-1]):
-        np.maximum(top, scores[..., c], out=top)
-    scores -= top[..., None]
+        np.maximum(largest, scores[..., c], out=largest)
+    scores -= largest[..., None]
     np.exp(scores, out=scores)
     total = scores[..., 0].copy()
     for c in range(1, scores.shape[-1]):

@@ -1,4 +1,4 @@
-"""Sums of rectangles: what the trees of one output add to the item pairs of a context."""
+"""Scores of all item pairs of a context as sums of rectangles, which the leaves of a booster's trees define."""
 
 from __future__ import annotations
 
@@ -18,16 +18,19 @@ from .context_splits import Leaves
 class RectangleSum:
     """Scores of one output as a sum of rectangles whose weights depend on the branches that a context takes.
 
+    A rectangle is a set of first items times a set of second items.
+
     Attributes
     ----------
     branches : ndarray of int, shape (u,)
-        Branches that carry leaves of this output.
+        Branches on which leaves of this output hang.
     weights : csr_array, shape (r + q, u)
-        From branches to the weights of r rectangles, then of q sets of second items, for any first item.
+        Maps the branches that a context takes to the weights of r rectangles, followed by q sets of second items that
+        hold for every first item.
     second : ndarray, shape (r + q, K)
         One for the second items of a rectangle or set, zero for the others.
     with_first : tuple of K ndarrays of int
-        The rectangles that hold for each first item.
+        The rectangles that contain each first item.
     n_rectangles : int
         r.
     """
@@ -40,111 +43,154 @@ class RectangleSum:
 
 
 def sums_of_rectangles(leaves: Leaves, value: FloatArray, n_outputs: int) -> tuple[RectangleSum, ...]:
-    """One sum per output.
+    """Return the sum of rectangles of every output.
 
     Parameters
     ----------
     leaves : Leaves
-    value : ndarray, shape (all leaves,)
+    value : ndarray, shape (n_leaves,)
+        Value of every leaf of the trees.
     n_outputs : int
     """
+    by_output = (np.flatnonzero(leaves.output == output) for output in range(n_outputs))
     return tuple(
-        _sum_of_rectangles(
-            leaves.first[chosen], leaves.second[chosen], leaves.branch[chosen], value[leaves.leaf[chosen]]
-        )
-        for chosen in (np.flatnonzero(leaves.output == output) for output in range(n_outputs))
+        _sum_of_rectangles(leaves.first[rows], leaves.second[rows], leaves.branch[rows], value[leaves.leaf[rows]])
+        for rows in by_output
     )
 
 
 def _sum_of_rectangles(
     first: NDArray[np.bool_], second: NDArray[np.bool_], branch: IntArray, value: FloatArray
 ) -> RectangleSum:
-    weight, first, second, branch = _without_complements(first, second, branch, value)
-    # Sets that hold for any first item come last.
+    """Return the sum of rectangles of one output; equal rectangles of several leaves are merged.
+
+    Parameters
+    ----------
+    first, second : ndarray of bool, shape (l, K)
+        Sets of first and of second items of every leaf.
+    branch : ndarray of int, shape (l,)
+        Branch on which every leaf hangs.
+    value : ndarray, shape (l,)
+        Value of every leaf.
+    """
+    weight, first, second, branch = _without_large_sets(first, second, branch, value)
+    # The flag in the first column sorts sets that hold for every first item behind the rectangles.
     key = np.packbits(np.column_stack([first.all(axis=1), first, second]), axis=1)
-    _, example, term = np.unique(key, axis=0, return_index=True, return_inverse=True)
-    held, column = np.unique(branch, return_inverse=True)
-    weights = csr_array((weight, (term.reshape(-1), column)), shape=(len(example), len(held)))
+    _, example, rectangle = np.unique(key, axis=0, return_index=True, return_inverse=True)
+    branches, column = np.unique(branch, return_inverse=True)
+    weights = csr_array((weight, (rectangle.reshape(-1), column)), shape=(len(example), len(branches)))
     members = first[example]
     n_rectangles = int(np.count_nonzero(~members.all(axis=1)))
     with_first = tuple(np.flatnonzero(member) for member in members[:n_rectangles].T)
-    return RectangleSum(held, weights, second[example].astype(float), with_first, n_rectangles)
+    return RectangleSum(branches, weights, second[example].astype(float), with_first, n_rectangles)
 
 
-def _without_complements(
+def _without_large_sets(
     first: NDArray[np.bool_], second: NDArray[np.bool_], branch: IntArray, value: FloatArray
 ) -> tuple[FloatArray, NDArray[np.bool_], NDArray[np.bool_], IntArray]:
-    """Leaves written with sets of at most half of the items, or all: weights, first and second items, branches.
+    """Rewrite the leaves with sets that hold all items or at most half of them.
 
-    1[A^c x B] = 1[B] - 1[A x B], and the same for B. So leaves on both sides of a split on items share rectangles:
-    there are fewer of them, and not many hold for any one first item.
+    The rule is 1[A^c x B] = 1[B] - 1[A x B], and the same for B. The leaves on both sides of a split on items then
+    share rectangles, so that there are fewer rectangles, and few of them contain a given first item.
+
+    Parameters
+    ----------
+    first, second : ndarray of bool, shape (l, K)
+        Sets of first and of second items of every leaf.
+    branch : ndarray of int, shape (l,)
+        Branch on which every leaf hangs.
+    value : ndarray, shape (l,)
+        Value of every leaf.
+
+    Returns
+    -------
+    weight : ndarray, shape (t,)
+        Value of every term, with its sign.
+    first, second : ndarray of bool, shape (t, K)
+        Sets of first and of second items of every term.
+    branch : ndarray of int, shape (t,)
+        Branch of every term.
     """
-    small_first, first_swapped = _smaller(first)
-    small_second, second_swapped = _smaller(second)
-    every = np.ones_like(first)
-    firsts = [(np.where(first_swapped, -1.0, 1.0), small_first), (first_swapped.astype(float), every)]
-    seconds = [(np.where(second_swapped, -1.0, 1.0), small_second), (second_swapped.astype(float), every)]
-    weights, firsts_of, seconds_of, branches = [], [], [], []
-    for first_sign, some_first in firsts:
-        for second_sign, some_second in seconds:
-            used = np.flatnonzero(first_sign * second_sign)
-            weights.append((first_sign * second_sign * value)[used])
-            firsts_of.append(some_first[used])
-            seconds_of.append(some_second[used])
-            branches.append(branch[used])
-    return np.concatenate(weights), np.concatenate(firsts_of), np.concatenate(seconds_of), np.concatenate(branches)
+    small_first, first_swapped = _smaller_sets(first)
+    small_second, second_swapped = _smaller_sets(second)
+    all_items = np.ones_like(first)
+    first_terms = [(np.where(first_swapped, -1.0, 1.0), small_first), (first_swapped.astype(float), all_items)]
+    second_terms = [(np.where(second_swapped, -1.0, 1.0), small_second), (second_swapped.astype(float), all_items)]
+    weights, first_sets, second_sets, branches = [], [], [], []
+    for first_sign, first_items in first_terms:
+        for second_sign, second_items in second_terms:
+            rows = np.flatnonzero(first_sign * second_sign)
+            weights.append((first_sign * second_sign * value)[rows])
+            first_sets.append(first_items[rows])
+            second_sets.append(second_items[rows])
+            branches.append(branch[rows])
+    return np.concatenate(weights), np.concatenate(first_sets), np.concatenate(second_sets), np.concatenate(branches)
 
 
-def _smaller(sets: NDArray[np.bool_]) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-    """Each set or its complement, whichever is smaller, (l, K), and which were swapped, (l,).
+def _smaller_sets(sets: NDArray[np.bool_]) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    """Return each set or its complement, whichever is smaller, (l, K), and which sets were swapped, (l,).
 
-    The set of all items stays as it is. Of two halves the one without item 0 is taken: both write the same set.
+    The set of all items is not swapped. Of two halves, the one without item 0 is returned, so that a half and its
+    complement give the same set.
     """
     size, n_items = sets.sum(axis=1), sets.shape[1]
-    half = (2 * size == n_items) & sets[:, 0]
-    swapped: NDArray[np.bool_] = ((2 * size > n_items) | half) & (size < n_items)
+    half_with_item_0 = (2 * size == n_items) & sets[:, 0]
+    swapped: NDArray[np.bool_] = ((2 * size > n_items) | half_with_item_0) & (size < n_items)
     return sets ^ swapped[:, None], swapped
 
 
-def scores_by_first(sums: tuple[RectangleSum, ...], taken: NDArray[np.uint8]) -> Iterator[FloatArray]:
-    """Scores of all second items, for one first item after the other.
+def scores_by_first(
+    sums: tuple[RectangleSum, ...], branch_bits: NDArray[np.uint8], *, limit: int = PRODUCT
+) -> Iterator[FloatArray]:
+    """Yield the scores of all second items, for one first item after the other.
 
     Parameters
     ----------
     sums : tuple of RectangleSum
         One per output.
-    taken : ndarray of uint8, shape (b, n / 8)
-        The branches that contexts take, as bits along contexts.
+    branch_bits : ndarray of uint8, shape (b, n / 8)
+        The contexts that take each branch, as bits, see :func:`.context_splits.contexts_by_branch`.
+    limit : int
+        Largest number of multiplications in one matrix product.
 
     Yields
     ------
     ndarray, shape (C, n, K)
-        Overwritten by the next.
+        The array is overwritten in the next step.
     """
-    n, n_items = 8 * taken.shape[1], sums[0].second.shape[1]
-    weights = [one.weights @ np.unpackbits(taken[one.branches], axis=1).astype(float) for one in sums]
-    any_first = np.empty((len(sums), n, n_items))
-    scores = np.empty_like(any_first)
-    for one, weight, base in zip(sums, weights, any_first, strict=True):
-        _multiply(weight[one.n_rectangles :], one.second[one.n_rectangles :], base)
+    n, n_items = 8 * branch_bits.shape[1], sums[0].second.shape[1]
+    weights = [terms.weights @ np.unpackbits(branch_bits[terms.branches], axis=1).astype(float) for terms in sums]
+    for_every_first = np.empty((len(sums), n, n_items))
+    scores = np.empty_like(for_every_first)
+    for terms, weight, base in zip(sums, weights, for_every_first, strict=True):
+        _multiply(weight[terms.n_rectangles :], terms.second[terms.n_rectangles :], base, limit)
     for first in range(n_items):
-        for one, weight, base, total in zip(sums, weights, any_first, scores, strict=True):
-            held = one.with_first[first]
-            _multiply(weight[held], one.second[held], total)
-            total += base
+        for terms, weight, base, score in zip(sums, weights, for_every_first, scores, strict=True):
+            rectangles = terms.with_first[first]
+            _multiply(weight[rectangles], terms.second[rectangles], score, limit)
+            score += base
         yield scores
 
 
-def _multiply(weight: FloatArray, second: FloatArray, out: FloatArray) -> None:
-    """Write weight' second, of shapes (r, n) and (r, K), to ``out``, (n, K).
+def _multiply(weight: FloatArray, second: FloatArray, out: FloatArray, limit: int) -> None:
+    """Write the product weight' second to ``out``.
 
-    Eight contexts at a time, and few rectangles: as one product it would be given to the linear algebra library's own
-    threads, which get in the way of ours, and of everyone's on a busy machine.
+    The product is computed for eight contexts at a time and for few rectangles at a time. As a whole, the linear
+    algebra library would compute it on threads of its own, which compete with the threads of this package and, on a
+    busy machine, with those of others.
+
+    Parameters
+    ----------
+    weight : ndarray, shape (r, n)
+    second : ndarray, shape (r, K)
+    out : ndarray, shape (n, K)
+    limit : int
+        Largest number of multiplications in one matrix product.
     """
     n, n_items = out.shape
-    # (n / 8, 8, r)
+    # From (r, n) to (n / 8, 8, r).
     weight = weight.reshape(len(weight), n // 8, 8).transpose(1, 2, 0)
-    blocks, step = out.reshape(n // 8, 8, n_items), max(1, PRODUCT // (8 * n_items))
+    blocks, step = out.reshape(n // 8, 8, n_items), max(1, limit // (8 * n_items))
     np.matmul(weight[:, :, :step], second[:step], out=blocks)
-    for at in range(step, len(second), step):
-        blocks += np.matmul(weight[:, :, at : at + step], second[at : at + step])
+    for start in range(step, len(second), step):
+        blocks += np.matmul(weight[:, :, start : start + step], second[start : start + step])

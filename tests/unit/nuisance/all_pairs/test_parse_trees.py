@@ -1,10 +1,12 @@
-"""Sums of rectangles are what Booster.predict says of stacked rows, for every kind of tree."""
+"""Sums of rectangles equal what Booster.predict returns for stacked rows, for every kind of tree."""
 
 from __future__ import annotations
 
 import pickle
 import tracemalloc
 import warnings
+from dataclasses import replace
+from typing import ClassVar
 
 import lightgbm as lgb
 import numpy as np
@@ -12,10 +14,10 @@ import pytest
 from scipy.special import expit, softmax
 
 from dmlrank.exceptions import DmlrankWarning
-from dmlrank.nuisance.all_pairs import predict as pairs
-from dmlrank.nuisance.all_pairs import rectangles
+from dmlrank.nuisance.all_pairs.context_splits import contexts_by_branch
 from dmlrank.nuisance.all_pairs.parse_trees import read_trees
-from dmlrank.nuisance.all_pairs.predict import PairTrees, predict_all_pairs
+from dmlrank.nuisance.all_pairs.predict import PairTrees, distinct_rows, predict_all_pairs
+from dmlrank.nuisance.all_pairs.rectangles import scores_by_first
 
 from .random_boosters import draw_case
 
@@ -23,7 +25,7 @@ SEEDS = range(60)
 
 
 def stacked(booster, x, n_items, **options):
-    """The booster's own word on every ordered pair, (n, K, K, C), with zeros on the diagonal."""
+    """Predictions of the booster itself for every ordered pair, (n, K, K, C), with zeros on the diagonal."""
     first, second = np.divmod(np.arange(n_items**2), n_items)
     rows = np.column_stack([np.repeat(x, n_items**2, axis=0), np.tile(first, len(x)), np.tile(second, len(x))])
     values = booster.predict(rows.astype(x.dtype), num_threads=1, **options)
@@ -57,7 +59,7 @@ def test_single_precision(cases, seed):
 
 
 @pytest.mark.parametrize("seed", range(1, 60, 4))
-def test_offsets_are_added_to_what_becomes_a_probability(cases, seed):
+def test_offsets_are_added_to_the_scores_before_they_become_probabilities(cases, seed):
     case = cases[seed]
     offset = np.random.default_rng(seed).normal(size=(len(case.x), case.n_items, case.n_items, case.n_outputs))
     raw = predict_all_pairs(case.booster, case.x, case.n_items, raw_score=True, n_jobs=1)
@@ -66,42 +68,42 @@ def test_offsets_are_added_to_what_becomes_a_probability(cases, seed):
     expected = np.where(off[:, :, None], link(raw + offset), 0)
     table = predict_all_pairs(case.booster, case.x, case.n_items, offset=offset, n_jobs=1)
     np.testing.assert_allclose(table, expected, rtol=0, atol=1e-13)
-    plain = stacked(case.booster, case.x, case.n_items)
-    np.testing.assert_allclose(np.where(off[:, :, None], link(raw), 0), plain, rtol=0, atol=1e-13)
+    without_offset = stacked(case.booster, case.x, case.n_items)
+    np.testing.assert_allclose(np.where(off[:, :, None], link(raw), 0), without_offset, rtol=0, atol=1e-13)
 
 
 def test_the_cases_hold_every_kind_of_split(cases):
-    """What the tests above are worth: every rule is met, on context features and on items."""
-    met = set().union(*(kinds(case) for case in cases))
+    """The tests above cover every rule of LightGBM, on context features and on items."""
+    covered = set().union(*(kinds(case) for case in cases))
     ways = {("context", missing, default) for missing in ("zero", "nan") for default in ("left", "right")}
     sets = {(place, size) for place in ("context", "item") for size in ("one category", "several categories")}
     thresholds = {("context", "none"), ("item", "none")}
     others = {"codes beyond 31", "single leaf", "averaged", "steep", "best iteration", *range(1, 6)}
-    assert (ways | sets | thresholds | others) - met == set()
+    assert (ways | sets | thresholds | others) - covered == set()
 
 
 def kinds(case):
     """The kinds of splits, trees and links of a case."""
-    trees, met = read_trees(case.booster), {case.n_outputs}
+    trees, covered = read_trees(case.booster), {case.n_outputs}
     for split in range(len(trees.feature)):
         place = "context" if trees.feature[split] < trees.n_features - 2 else "item"
         if trees.categorical[split]:
             start, count = trees.word_start[split], trees.word_count[split]
             size = sum(int(word).bit_count() for word in trees.words[start : start + count])
-            met |= {(place, "one category" if size == 1 else "several categories")}
-            met |= {"codes beyond 31"} if count > 1 else set()
+            covered |= {(place, "one category" if size == 1 else "several categories")}
+            covered |= {"codes beyond 31"} if count > 1 else set()
         elif trees.missing[split] == 0:
-            met.add((place, "none"))
+            covered.add((place, "none"))
         else:
             way = "left" if trees.default_left[split] else "right"
-            met.add((place, ("zero", "nan")[trees.missing[split] - 1], way))
+            covered.add((place, ("zero", "nan")[trees.missing[split] - 1], way))
     conditions = {
         "single leaf": (trees.root < 0).any(),
         "averaged": trees.link.scale < 1,
         "steep": trees.link.scale > 1,
         "best iteration": 0 < case.booster.best_iteration < case.booster.current_iteration(),
     }
-    return met | {name for name, holds in conditions.items() if holds}
+    return covered | {name for name, holds in conditions.items() if holds}
 
 
 @pytest.fixture(scope="module")
@@ -132,14 +134,13 @@ def test_threads_change_no_bit(large):
         np.testing.assert_array_equal(table, tables[0])
 
 
-def test_chunks_order_and_company_of_contexts_do_not_matter(large, monkeypatch):
+def test_chunks_order_and_number_of_contexts_do_not_matter(large):
     booster, n_items, x = large
     prepared, order = PairTrees.of(booster, n_items), np.random.default_rng(1).permutation(len(x))
     table = predict_all_pairs(prepared, x, n_items, n_jobs=1)
     other_order = predict_all_pairs(prepared, x[order], n_items, n_jobs=1)
     one_by_one = [predict_all_pairs(prepared, x[i : i + 1], n_items, n_jobs=1)[0] for i in range(5)]
-    monkeypatch.setattr(pairs, "_CONTEXTS", 37)
-    other_chunks = predict_all_pairs(prepared, x, n_items, n_jobs=1)
+    other_chunks = predict_all_pairs(prepared, x, n_items, n_jobs=1, contexts_at_once=37)
     np.testing.assert_allclose(other_order, table[order], rtol=0, atol=1e-12)
     np.testing.assert_allclose(one_by_one, table[:5], rtol=0, atol=1e-12)
     np.testing.assert_allclose(other_chunks, table, rtol=0, atol=1e-12)
@@ -162,46 +163,61 @@ def test_relabelled_items():
     np.testing.assert_allclose(tables[1][:, relabel][:, :, relabel], tables[0], rtol=0, atol=1e-12)
 
 
-def test_products_stay_below_the_size_that_is_given_to_threads_of_others(large, monkeypatch):
+class MeasuredMatrix(np.ndarray):
+    """A matrix that notes the number of multiplications in every product it takes part in."""
+
+    sizes: ClassVar[list[int]] = []
+
+    def __array_ufunc__(self, ufunc, method, *inputs, **options):
+        arrays = [np.asarray(array) for array in inputs]
+        if ufunc is np.matmul:
+            left, right = arrays
+            self.sizes.append(left.shape[-2] * left.shape[-1] * right.shape[-1])
+        return getattr(ufunc, method)(*arrays, **options)
+
+
+def test_products_stay_below_the_size_that_the_linear_algebra_library_gives_to_threads(large):
     booster, n_items, x = large
-    expected = predict_all_pairs(booster, x, n_items, n_jobs=1)
-    sizes, matmul = [], np.matmul
-
-    def measured(one, other, **options):
-        sizes.append(one.shape[-2] * one.shape[-1] * other.shape[-1])
-        return matmul(one, other, **options)
-
-    monkeypatch.setattr(rectangles, "PRODUCT", 2000)
-    monkeypatch.setattr(rectangles.np, "matmul", measured)
-    table = predict_all_pairs(booster, x, n_items, n_jobs=1)
-    assert max(sizes) <= 2000
-    np.testing.assert_allclose(table, expected, rtol=0, atol=1e-13)
+    prepared = PairTrees.of(booster, n_items).prepared
+    branch_bits = contexts_by_branch(prepared.trees, prepared.branches, x[:, prepared.branches.features])
+    expected = [scores.copy() for scores in scores_by_first(prepared.sums, branch_bits)]
+    measured = tuple(replace(terms, second=terms.second.view(MeasuredMatrix)) for terms in prepared.sums)
+    scores = [scores.copy() for scores in scores_by_first(measured, branch_bits, limit=2000)]
+    assert max(len(terms.second) for terms in measured) * 8 * n_items > 2000
+    assert 0 < max(MeasuredMatrix.sizes) <= 2000
+    np.testing.assert_allclose(scores, expected, rtol=0, atol=1e-12)
 
 
-def test_equal_contexts_are_scored_once(large, monkeypatch):
+class CountingWeights:
+    """Weights of rectangles that note for how many contexts they are computed."""
+
+    def __init__(self, weights):
+        self.weights, self.n_contexts = weights, []
+
+    def __matmul__(self, branches_taken):
+        self.n_contexts.append(branches_taken.shape[1])
+        return self.weights @ branches_taken
+
+
+def test_equal_contexts_are_scored_once(large):
     booster, n_items, x = large
-    scored, kept = [], pairs.branches_taken
-    monkeypatch.setattr(pairs, "branches_taken", lambda *args: scored.append(len(args[2])) or kept(*args))
     few = x[[0, 1, 2]]
     place = np.random.default_rng(3).integers(3, size=500)
-    table = predict_all_pairs(booster, few[place], n_items, n_jobs=1)
-    assert sum(scored) == 3
+    pairs = PairTrees.of(booster, n_items)
+    sums = tuple(replace(terms, weights=CountingWeights(terms.weights)) for terms in pairs.prepared.sums)
+    counting = replace(pairs, prepared=replace(pairs.prepared, sums=sums))
+    table = predict_all_pairs(counting, few[place], n_items, n_jobs=1)
+    # Contexts are scored in groups of eight.
+    assert [terms.weights.n_contexts for terms in sums] == [[8]] * 3
     np.testing.assert_array_equal(table, predict_all_pairs(booster, few, n_items, n_jobs=1)[place])
 
 
-def test_unequal_contexts_are_told_apart_even_where_their_keys_agree(monkeypatch):
+@pytest.mark.parametrize("factors", [None, np.zeros(2, dtype=np.uint64)], ids=["random keys", "equal keys"])
+def test_unequal_contexts_are_distinguished_even_where_their_keys_agree(factors):
     x = np.array([[0.0, 1.0], [1.0, 0.0], [np.nan, 0.0], [0.0, 1.0], [np.nan, -0.0]])
-    expected = np.array([0, 1, 2, 0, 2])
-
-    class Zeros:
-        def integers(self, high, size, dtype):
-            return np.zeros(size, dtype=dtype)
-
-    for generator in (np.random.default_rng, lambda seed: Zeros()):
-        monkeypatch.setattr(pairs.np.random, "default_rng", generator)
-        distinct, place = pairs.distinct_rows(x)
-        np.testing.assert_array_equal(distinct, [0, 1, 2])
-        np.testing.assert_array_equal(place, expected)
+    distinct, place = distinct_rows(x, factors)
+    np.testing.assert_array_equal(distinct, [0, 1, 2])
+    np.testing.assert_array_equal(place, [0, 1, 2, 0, 2])
 
 
 def test_memory_is_that_of_the_table_and_of_a_chunk(large):
@@ -214,7 +230,7 @@ def test_memory_is_that_of_the_table_and_of_a_chunk(large):
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     sums = prepared.prepared.sums
-    weights = sum(len(one.second) for one in sums) + max(len(one.branches) for one in sums)
+    weights = sum(len(terms.second) for terms in sums) + max(len(terms.branches) for terms in sums)
     chunk = 256 * 8 * (4 * n_items * n_items * 3 + 2 * weights)
     assert peak < table.nbytes + 8 * x.nbytes + chunk
     assert chunk < table.nbytes / 2
@@ -238,7 +254,7 @@ OTHER = {"objective": "multiclassova", "num_class": 3}
 @pytest.mark.parametrize(
     ("parameters", "reason"), [(LINEAR, "linear models"), (OTHER, "multiclassova")], ids=["linear", "objective"]
 )
-def test_what_cannot_be_taken_apart_is_stacked_and_said_so_once(parameters, reason):
+def test_a_booster_whose_trees_cannot_be_summed_predicts_stacked_rows_after_one_warning(parameters, reason):
     rng = np.random.default_rng(5)
     rows = np.column_stack([rng.normal(size=(400, 2)), rng.integers(4, size=(400, 2))])
     quiet = {"verbosity": -1, "num_threads": 1}
@@ -255,7 +271,7 @@ def test_what_cannot_be_taken_apart_is_stacked_and_said_so_once(parameters, reas
     np.testing.assert_allclose(table, stacked(booster, x, 4), rtol=1e-12)
 
 
-def test_no_rounds_no_contexts_no_pairs(large):
+def test_without_rounds_contexts_or_pairs(large):
     booster, n_items, x = large
     assert predict_all_pairs(booster, x[:0], n_items).shape == (0, n_items, n_items, 3)
     assert predict_all_pairs(booster, x[:2], 1).tolist() == np.zeros((2, 1, 1, 3)).tolist()
@@ -263,7 +279,7 @@ def test_no_rounds_no_contexts_no_pairs(large):
     np.testing.assert_allclose(predict_all_pairs(empty, x[:2], 3)[:, 0, 1], 1 / 3)
 
 
-def test_mistakes_are_named(large):
+def test_a_wrong_number_of_items_or_features_is_refused(large):
     booster, n_items, x = large
     with pytest.raises(ValueError, match="prepared for 12 items, not for 5"):
         predict_all_pairs(PairTrees.of(booster, n_items), x, 5)

@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 from scipy.special import expit, softmax
 
-from dmlrank.nuisance.all_pairs import predict as pairs
 from dmlrank.nuisance.all_pairs.predict import predict_all_pairs
 
 N_ITEMS = 5
@@ -96,19 +95,18 @@ def test_more_contexts_than_are_scored_at_once():
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_long_rows_are_scored_in_smaller_stacks(monkeypatch, dtype):
+def test_long_rows_are_scored_in_smaller_stacks(dtype):
     rng = np.random.default_rng(8)
     booster = booster_on(rng, 4, KINDS["multiclass"][1], rounds=3)
     x, sizes = rng.normal(size=(40, 4)).astype(dtype), []
 
-    class Counted:
+    class CountingBooster:
         def predict(self, rows, **options):
             assert rows.dtype == dtype
             sizes.append(rows.size)
             return booster.predict(rows, **options)
 
-    monkeypatch.setattr(pairs, "_NUMBERS", 1000)
-    table = predict_all_pairs(Counted(), x, N_ITEMS)
+    table = predict_all_pairs(CountingBooster(), x, N_ITEMS, entries_at_once=1000)
     np.testing.assert_allclose(table, one_by_one(booster, x, N_ITEMS, 3), rtol=1e-12)
     assert max(sizes) <= 1000
     assert sum(sizes) == 40 * N_ITEMS * (N_ITEMS - 1) * 6
