@@ -13,6 +13,7 @@ from ..functionals import BradleyTerry
 from ..nuisance.propensity_model.all_pairs import TabulatedPairPropensity
 from .allocation import propensities_at_multiplier
 from .problem import DesignProblem
+from .propensities import Propensities, as_propensities, propensity_table
 
 # Most steps of a rule's fixed point in other contexts, and the relative move at which it is reached.
 _STEPS, _CLOSE = 2000, 1e-9
@@ -74,9 +75,9 @@ class RestrictedDesignProblem(DesignProblem):
         self.map_chunks(one)
         return made
 
-    def labelling_covariance(self, propensity: FloatArray) -> FloatArray:
-        """The part of the covariance Sigma, (K, K), that labelling adds: E [I^-1]_rr; pi broadcasts to (n, m)."""
-        table, count = np.broadcast_to(propensity, (self.n_rows, len(self.pairs))), self.count
+    def labelling_covariance(self, propensity: Propensities | FloatArray | float) -> FloatArray:
+        """Return what labelling adds to the covariance Sigma, (K, K): E [I^-1]_rr; numbers broadcast to (n, m)."""
+        table, count = propensity_table(as_propensities(propensity, self.shape)), self.count
         n_items = self.pairs.n_items
 
         def one(part: slice, mu: FloatArray) -> FloatArray:

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import scipy.linalg
 
 from ..data.preferences import FloatArray
 from ..exceptions import OptionError
-from .allocation import ROWS, Allocation, allocate, kkt_residual
+from .allocation import Allocation, Constraints, allocate, kkt_residual
 from .earlier_labels import EarlierLabels
 from .problem import DesignProblem
+from .propensities import CellRates
 
 _TOLERANCE = 1e-6
 # Most steps for a determinant, and most where labels inform each other, in cycles of three.
@@ -69,6 +70,8 @@ class Optimum:
         Derivative of the objective by what labelling adds to Sigma, at the optimum.
     kkt_residual : float
     n_steps : int
+    labelling : ndarray, shape (K, K)
+        What labelling adds to Sigma.
     """
 
     allocation: Allocation
@@ -76,6 +79,11 @@ class Optimum:
     metric: FloatArray
     kkt_residual: float
     n_steps: int
+    labelling: FloatArray
+
+    def as_start(self) -> SearchStart:
+        """Return where the search for the optimum of a similar problem begins."""
+        return SearchStart(self.labelling, None if self.allocation.slack else self.allocation.level)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -119,18 +127,59 @@ class Precision:
         return np.asarray(slope @ metric @ slope.T)
 
 
+@dataclass(frozen=True, slots=True)
+class SearchOptions:
+    """How the search for an optimal allocation is carried out; no option changes the optimum.
+
+    Attributes
+    ----------
+    certify : bool
+        Whether to compute the violation of the optimality conditions where no search needs it; it is NaN otherwise.
+    max_steps : int, optional
+        Most steps of an iterative minimisation; 300 for a determinant, 6000 where labels inform each other when None.
+    rows : int, optional
+        Rows whose temporary arrays live at a time in an allocation; about 65,536 cells when None.
+    sample_size : int
+        Rows of the random sample on which a search by steps begins where the problem has more than four times as many.
+    """
+
+    certify: bool = True
+    max_steps: int | None = None
+    rows: int | None = None
+    sample_size: int = 4_000
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SearchStart:
+    """Where a search by steps begins.
+
+    Attributes
+    ----------
+    labelling : ndarray, shape (K, K)
+        What labelling adds to Sigma.
+    level : float or None
+        Level of the allocation, lambda^(-1/2).
+    """
+
+    labelling: FloatArray
+    level: float | None = None
+
+    def at_budget(self, factor: float) -> SearchStart:
+        """Return the start for a budget that is ``factor`` times as large."""
+        return SearchStart(self.labelling / factor, None if self.level is None else self.level * factor)
+
+
 def optimise(
     problem: DesignProblem,
     precision: Precision,
     *,
     lower: FloatArray,
     budget: float,
-    information: FloatArray | None = None,
-    certify: bool = True,
-    max_steps: int | None = None,
-    rows: int = ROWS,
+    rates: CellRates | None = None,
+    start: SearchStart | None = None,
+    options: SearchOptions | None = None,
 ) -> Optimum:
-    """The plan that minimises the criterion.
+    """Find the plan that minimises the criterion.
 
     Parameters
     ----------
@@ -139,128 +188,141 @@ def optimise(
     lower : ndarray, shape (1, m or 1)
         Floors.
     budget : float
-    information : ndarray, shape (n, m), optional
-        Of a label of each cell, where the objective is linear and that is known already.
-    certify : bool
-        Whether to compute the violation of the optimality conditions where no search needs it; it is NaN otherwise.
-    max_steps : int, optional
-        Most steps of an iterative minimisation; 300 for a determinant, 6000 where labels inform each other when None.
-    rows : int
-        Contexts whose temporary arrays live at a time in an allocation.
+    rates : CellRates, shape (n, m), optional
+        Square roots of information per cost, where the objective is linear and they have been computed already.
+    start : SearchStart, optional
+        Where a search by steps begins, such as the optimum of a similar budget.
+    options : SearchOptions, optional
     """
-
-    programme = _Programme(problem, precision, lower, budget, certify, rows)
+    constraints = Constraints(problem.cost, lower, budget, problem.one_pair, problem.count)
+    programme = _Programme(problem, precision, constraints, options or SearchOptions())
     if problem.interdependent:
-        return programme.interdependent(max_steps or _INTERDEPENDENT_STEPS)
+        return programme.interdependent()
     if precision.linear:
-        return programme.in_one_step(information)
-    return programme.in_steps(max_steps or _STEPS)
+        return programme.in_one_step(rates)
+    return programme.in_steps(start)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Programme:
-    """The convex programme of a plan: its objective and its constraints; see :func:`optimise`."""
+    """The convex programme of a plan: its objective and its constraints; see :func:`optimise`.
+
+    Attributes
+    ----------
+    problem : DesignProblem
+    precision : Precision
+    constraints : Constraints
+    options : SearchOptions
+    """
 
     problem: DesignProblem
     precision: Precision
-    lower: FloatArray
-    budget: float
-    certify: bool
-    rows: int
+    constraints: Constraints
+    options: SearchOptions
 
-    def labelling(self, propensity: FloatArray) -> FloatArray:
-        """What labelling adds to Sigma, (K, K), for propensities that broadcast to (n, m)."""
-        return self.problem.labelling_covariance(propensity)
+    def allocate(self, rates: CellRates, start: float | None = None) -> Allocation:
+        """Find the best propensities for labels with these rates, (n, m), from a level near the optimum's."""
+        return allocate(rates, self.constraints, start=start, n_jobs=self.problem.n_jobs, rows=self.options.rows)
 
-    def allocate(self, information: FloatArray) -> Allocation:
-        """The best propensities for labels with this information, (n, m)."""
-        problem = self.problem
-        return allocate(
-            information,
-            problem.cost,
-            self.lower,
-            self.budget,
-            problem.one_pair,
-            count=problem.count,
-            rows=self.rows,
-        )
-
-    def residual(self, information: FloatArray, found: Allocation) -> float:
+    def residual(self, rates: CellRates, allocation: Allocation) -> float:
         """Violation of the optimality conditions."""
-        return kkt_residual(information, self.problem.cost, self.lower, found)
+        return kkt_residual(rates, self.constraints, allocation, n_jobs=self.problem.n_jobs, rows=self.options.rows)
 
-    def in_one_step(self, information: FloatArray | None) -> Optimum:
-        """The optimum of a linear objective: the smallest sum of variances of an estimate from these labels alone."""
+    def in_one_step(self, rates: CellRates | None) -> Optimum:
+        """Find the optimum of a linear objective: the sum of variances of an estimate from these labels alone."""
         metric = self.precision.metric(self.precision.between_covariance)
-        if information is None:
-            information = self.problem.label_information(metric)
-        found = self.allocate(information)
-        residual = self.residual(information, found) if self.certify else np.nan
-        del information
-        return Optimum(found, self.precision.sigma(self.labelling(found.propensity)), metric, residual, 1)
+        if rates is None:
+            rates = self.problem.label_rates(metric)
+        allocation = self.allocate(rates)
+        residual = self.residual(rates, allocation) if self.options.certify else np.nan
+        labelling = self.problem.labelling_covariance(allocation.propensities)
+        return Optimum(allocation, self.precision.sigma(labelling), metric, residual, 1, labelling)
 
-    def in_steps(self, max_steps: int) -> Optimum:
-        """The optimum of a concave objective, by majorise-minimise: its tangent lies above it.
+    def in_steps(self, start: SearchStart | None) -> Optimum:
+        """Find the optimum of a concave objective, by majorise-minimise: its tangent lies above it.
 
         The log determinant is concave in Sigma, and Sigma in what labelling adds. Every step is an A criterion and
         lowers the objective. Where it is stationary it is optimal, for the objective is convex in pi. What labelling
         adds is extrapolated from step to step, on the logarithmic scale, and an extrapolation that does not lower the
         objective is dropped.
         """
-        problem, precision = self.problem, self.precision
-        start = self.labelling(np.full((1, 1), min(1.0, self.budget / problem.total_cost)))
+        problem, precision, max_steps = self.problem, self.precision, self.options.max_steps or _STEPS
+        if start is None:
+            start = self.first_step()
         if precision.criterion.kind == "D":
-            _check_regular(precision.criterion, precision.sigma(start))
-        basis = _varying(start)
-        state = plain = basis.T @ start @ basis
+            _check_regular(precision.criterion, precision.sigma(start.labelling))
+        basis, level = _varying(start.labelling), start.level
+        state = plain = basis.T @ start.labelling @ basis
         best, past = np.inf, list[tuple[FloatArray, FloatArray]]()
-        for step in range(1, max_steps + 1):  # noqa: B007
+        for step in range(1, max_steps + 1):
             metric = precision.metric(basis @ state @ basis.T)
-            found = self.allocate(problem.label_information(metric))
-            labelling = self.labelling(found.propensity)
+            allocation = self.allocate(problem.label_rates(metric), level)
+            level = None if allocation.slack else allocation.level
+            labelling = problem.labelling_covariance(allocation.propensities)
             objective = precision.objective(labelling)
             if objective > best + 1e-12 * max(1.0, abs(best)) and state is not plain:
                 state, past = plain, []
                 continue
             best, plain = min(best, objective), basis.T @ labelling @ basis
-            if np.abs(np.log(scipy.linalg.eigh(plain, state, eigvals_only=True))).max() <= _TOLERANCE:
+            move = float(np.abs(np.log(scipy.linalg.eigh(plain, state, eigvals_only=True))).max())
+            problem.report_step(step, 0 if move <= _TOLERANCE else max(1, round(np.log10(move / _TOLERANCE))))
+            if move <= _TOLERANCE:
                 break
             past = [*past[1 - _HISTORY :], (_log(state), _log(plain))]
             state = _extrapolated(past) if len(past) > 1 else plain
         metric, sigma = precision.metric(labelling), precision.sigma(labelling)
-        residual = self.residual(problem.label_information(metric), found) if self.certify else np.nan
-        return Optimum(found, sigma, metric, residual, step)
+        residual = self.residual(problem.label_rates(metric), allocation) if self.options.certify else np.nan
+        return Optimum(allocation, sigma, metric, residual, step, labelling)
 
-    def interdependent(self, max_steps: int) -> Optimum:
-        """The optimum where labels of a context inform each other, by majorise-minimise in cycles of three steps.
+    def first_step(self) -> SearchStart:
+        """Return where a search by steps begins: at the optimum of a sample of the rows, or at the uniform plan."""
+        problem, size, budget = self.problem, self.options.sample_size, self.constraints.budget
+        if problem.n_rows <= 4 * size:
+            uniform = min(1.0, budget / problem.total_cost)
+            return SearchStart(problem.labelling_covariance(np.full((1, 1), uniform)))
+        sample = problem.sampled(size)
+        optimum = optimise(
+            sample,
+            self.precision,
+            lower=self.constraints.lower,
+            budget=budget * sample.total_cost / problem.total_cost,
+            options=replace(self.options, certify=False),
+        )
+        return optimum.as_start()
+
+    def interdependent(self) -> Optimum:
+        """Find the optimum where labels of a context inform each other, by majorise-minimise in cycles of three steps.
 
         Where the objective is not linear in what labelling adds, each step has its tangent.
         """
-        problem, precision = self.problem, self.precision
+        problem, precision, constraints = self.problem, self.precision, self.constraints
+        max_cycles = max(1, (self.options.max_steps or _INTERDEPENDENT_STEPS) // 3)
         cap = 1 / len(problem.pairs) if problem.one_pair else 1.0
-        start = np.full((problem.n_rows, len(problem.pairs)), min(cap, self.budget / problem.total_cost))
+        start = np.full(problem.shape, min(cap, constraints.budget / problem.total_cost))
 
-        def information(propensity: FloatArray, labelling: FloatArray) -> FloatArray:
-            return problem.label_information(precision.metric(labelling), propensity)
+        def rates_at(propensity: FloatArray, labelling: FloatArray) -> CellRates:
+            return CellRates.of(problem.label_information(precision.metric(labelling), propensity), problem.cost)
 
-        def step(propensity: FloatArray, labelling: FloatArray) -> Allocation:
-            return self.allocate(information(propensity, labelling))
+        def step(propensity: FloatArray, labelling: FloatArray) -> tuple[Allocation, FloatArray, FloatArray]:
+            """The next allocation, its propensities and what labelling by them adds to Sigma."""
+            allocation = self.allocate(rates_at(propensity, labelling))
+            table = allocation.propensity
+            return allocation, table, problem.labelling_covariance(table)
 
-        found = step(start, self.labelling(start))
-        labelling = self.labelling(found.propensity)
+        allocation, propensity, labelling = step(start, problem.labelling_covariance(start))
         cycle, residual = 0, np.inf
-        while cycle < max(1, max_steps // 3) and residual >= _STATIONARY:
+        while cycle < max_cycles and residual >= _STATIONARY:
             cycle += 1
-            once = step(found.propensity, labelling)
-            twice = step(once.propensity, self.labelling(once.propensity))
-            leap = _squared_step(found.propensity, once.propensity, twice.propensity, self.lower)
+            _, once, once_labelling = step(propensity, labelling)
+            second = step(once, once_labelling)
+            leap = _squared_step(propensity, once, second[1], constraints.lower)
             # From wherever the leap has led, a step is feasible again; it counts if it is lower than without the leap.
-            further, plain = step(leap, self.labelling(leap)), self.labelling(twice.propensity)
-            leapt = self.labelling(further.propensity)
-            better = precision.objective(leapt) < precision.objective(plain)
-            found, labelling = (further, leapt) if better else (twice, plain)
-            residual = self.residual(information(found.propensity, labelling), found)
-        return Optimum(found, precision.sigma(labelling), precision.metric(labelling), residual, 3 * cycle)
+            leapt = step(leap, problem.labelling_covariance(leap))
+            better = precision.objective(leapt[2]) < precision.objective(second[2])
+            allocation, propensity, labelling = leapt if better else second
+            residual = self.residual(rates_at(propensity, labelling), allocation)
+        sigma, metric = precision.sigma(labelling), precision.metric(labelling)
+        return Optimum(allocation, sigma, metric, residual, 3 * cycle, labelling)
 
 
 def _varying(matrix: FloatArray) -> FloatArray:

@@ -23,6 +23,7 @@ from .design import PlannedFit, bound_graph, specify
 from .earlier_labels import EarlierLabels
 from .plan import Plan
 from .problem import Tables
+from .propensities import Rows
 from .specification import PlanNames
 from .validate import PlanOptions
 
@@ -126,7 +127,7 @@ class OwnTables:
     def __len__(self) -> int:
         return len(self.contexts)
 
-    def __getitem__(self, part: slice) -> FloatArray:
+    def __getitem__(self, part: Rows) -> FloatArray:
         chosen = self.contexts[part]
         place = np.full(self.n_contexts, -1)
         place[chosen] = np.arange(len(chosen))
@@ -155,7 +156,7 @@ class NewTables:
     def __len__(self) -> int:
         return len(self.x)
 
-    def __getitem__(self, part: slice) -> FloatArray:
+    def __getitem__(self, part: Rows) -> FloatArray:
         with self._alone:
             return np.asarray(np.mean([source.average(self.x[part]) for source in self.sources], axis=0))
 

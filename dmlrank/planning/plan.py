@@ -339,7 +339,9 @@ class Plan:
             raise NuisanceError(f"mu has shape {mu.shape}, the plan was made from {problem.mu.shape}")
         metric, explore = self.solution.metric, specification.explore
         lower = np.full((1, 1), self.solution.floor)
-        made = replace(problem, mu=mu, row=None, known=None).propensities_at(metric, lower, self.solution.multiplier)
+        made = replace(problem, mu=mu, row=None, deviations=None).propensities_at(
+            metric, lower, self.solution.multiplier
+        )
         if explore:
             made = (1 - explore) * made + explore * specification.uniform(self.budget)
         return problem.pairs.table(made)
@@ -410,8 +412,10 @@ class Plan:
         22
         """
         generator = np.random.default_rng(resolve_seed(rng)) if not isinstance(rng, np.random.Generator) else rng
-        problem, propensity = self.specification.problem, self.solution.propensity
-        cells = draw_cells(propensity, problem.pairs, problem.one_pair, generator, row=problem.row)
+        problem = self.specification.problem
+        cells = draw_cells(
+            self.solution.propensities, problem.pairs, problem.one_pair, generator, row=problem.row, rows=1024
+        )
         return sample_frame(cells, self.specification.names)
 
     def export(self, path: str | os.PathLike[str], rng: int | np.random.Generator | None = None) -> pd.DataFrame:

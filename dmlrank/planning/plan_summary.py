@@ -14,6 +14,7 @@ from .._utils.number_text import decimals
 from ..data.preferences import FloatArray
 from ..report.table import Summary
 from .power import predicted_precision
+from .propensities import propensity_range
 from .specification import PlanSolution, PlanSpecification
 
 # Contrasts that a summary shows.
@@ -22,7 +23,7 @@ _SHOWN = 20
 
 def expected_labels(specification: PlanSpecification, solution: PlanSolution) -> FloatArray:
     """Expected number of labels by pair, (K, K); symmetric where order does not matter."""
-    total: FloatArray = specification.problem.count @ solution.propensity
+    total = specification.problem.expected_labels(solution.propensities)
     return specification.problem.pairs.table(total[None])[0]
 
 
@@ -85,11 +86,11 @@ def _header(specification: PlanSpecification, solution: PlanSolution) -> tuple[t
             "Expected cost:",
             f"{solution.expected_cost:,.6g}",
             "Expected labels:",
-            f"{(problem.count @ solution.propensity).sum():,.1f}",
+            f"{problem.expected_labels(solution.propensities).sum():,.1f}",
         ),
         (
             "Propensity:",
-            f"{solution.propensity.min():.3g} to {solution.propensity.max():.3g}",
+            "{:.3g} to {:.3g}".format(*propensity_range(solution.propensities)),
             "Explored:",
             f"{100 * specification.explore:g} %",
         ),

@@ -16,6 +16,7 @@ from ..inference.covariance import Covariance, free_basis
 from ..inference.ranks import critical_value_of_differences
 from ..inference.resampling import normal_draws
 from ..inference.simultaneous import METHODS, critical_value
+from .criteria import SearchOptions
 from .specification import PlanSolution, PlanSpecification, solve
 
 # Relative precision of a budget that is searched for.
@@ -99,6 +100,8 @@ def cheapest_solution(
     start: float,
     excess: Callable[[PlanSolution], float],
     explain: Callable[[PlanSolution], str],
+    *,
+    sample_size: int = 4_000,
 ) -> PlanSolution:
     """The solution of the smallest budget with ``excess(solution) <= 1``, to four figures.
 
@@ -111,6 +114,8 @@ def cheapest_solution(
         What a solution reaches over what it should, falling in the budget.
     explain : callable
         The error for a solution that labels everything and does not reach it.
+    sample_size : int
+        Rows of the random sample on which the search begins where there are more than four times as many.
 
     Raises
     ------
@@ -118,20 +123,8 @@ def cheapest_solution(
         If labelling everything is not enough, or the labels that are there are.
     """
     problem = specification.problem
-    # The information of a label does not depend on the budget, unless the criterion looks at all of Sigma.
-    information = (
-        problem.label_information(specification.precision.metric(specification.between_covariance))
-        if specification.precision.linear and not problem.interdependent
-        else None
-    )
-
-    def solution_at(log_budget: float, certify: bool = True) -> PlanSolution:
-        return solve(specification, float(np.exp(log_budget)), information=information, certify=certify)
-
-    def log_excess(log_budget: float) -> float:
-        return float(np.log(excess(solution_at(log_budget, certify=False))))
-
-    everything = solve(specification, problem.total_cost, information=information, certify=False)
+    solver = _Solver(specification)
+    everything = solver.at(problem.total_cost, certify=False)
     if excess(everything) > 1:
         raise OptionError(explain(everything))
     earlier = specification.earlier
@@ -140,16 +133,70 @@ def cheapest_solution(
             "the labels that the fit has reach that without any further one; ask for more, or plan for an estimate "
             "from new labels alone (from_scratch=True)"
         )
-    top = float(np.log(everything.expected_cost))
-    least = -np.inf
-    if specification.min_propensity is not None:
-        least = float(np.log(specification.min_propensity * problem.total_cost))
-        if log_excess(least) <= 0:
-            return solution_at(least)
-    low = max(min(float(np.log(start)), top) - 0.7, least)
-    while log_excess(low) <= 0:
-        top, low = low, max(low - 1.5, least)
-    found = float(brentq(log_excess, low, top, xtol=_CLOSE / 4)) if log_excess(top) < 0 else top
-    while log_excess(found) > 0:
-        found += _CLOSE / 2
-    return solution_at(found)
+    top, margin = float(np.log(everything.expected_cost)), 0.7
+    if problem.n_rows > 4 * sample_size:
+        # A random sample of the rows needs nearly the same budget in proportion, and takes little time.
+        sample = problem.sampled(sample_size)
+        share = sample.total_cost / problem.total_cost
+        near = _Solver(replace(specification, problem=sample))
+        start = near.cheapest(start * share, top + float(np.log(share)), excess, margin) / share
+        margin = 0.02
+    return solver.at(solver.cheapest(start, top, excess, margin))
+
+
+class _Solver:
+    """Solutions of a specification for one budget after the other, each search begun at the latest solution.
+
+    Parameters
+    ----------
+    specification : PlanSpecification
+    """
+
+    def __init__(self, specification: PlanSpecification) -> None:
+        self._specification = specification
+        self._latest: PlanSolution | None = None
+        problem, precision = specification.problem, specification.precision
+        # The information of a label does not depend on the budget, unless the criterion looks at all of Sigma.
+        self._rates = None
+        if precision.linear and not problem.interdependent:
+            self._rates = problem.label_rates(precision.metric(specification.between_covariance))
+
+    def at(self, budget: float, certify: bool = True) -> PlanSolution:
+        """Return the solution within a budget, with or without its violation of the optimality conditions."""
+        start = None if self._latest is None else self._latest.start.at_budget(budget / self._latest.budget)
+        options = SearchOptions(certify=certify)
+        self._latest = solve(self._specification, budget, rates=self._rates, start=start, options=options)
+        return self._latest
+
+    def cheapest(self, start: float, top: float, excess: Callable[[PlanSolution], float], margin: float) -> float:
+        """Return the smallest budget with ``excess(solution) <= 1``.
+
+        Parameters
+        ----------
+        start : float
+            Where the search begins.
+        top : float
+            Logarithm of a budget that is large enough.
+        excess : callable
+        margin : float
+            How far, on the scale of logarithms, the budget may be from ``start`` before the search goes further.
+        """
+
+        def log_excess(log_budget: float) -> float:
+            return float(np.log(excess(self.at(float(np.exp(log_budget)), certify=False))))
+
+        least, min_propensity = -np.inf, self._specification.min_propensity
+        if min_propensity is not None:
+            least = float(np.log(min_propensity * self._specification.problem.total_cost))
+            if log_excess(least) <= 0:
+                return float(np.exp(least))
+        middle, step = min(float(np.log(start)), top), 2 * margin
+        low, high = max(middle - margin, least), min(middle + margin, top)
+        while log_excess(low) <= 0:
+            high, low, step = low, max(low - step, least), 2 * step
+        while high < top and log_excess(high) > 0:
+            low, high, step = high, min(high + step, top), 2 * step
+        budget = float(brentq(log_excess, low, high, xtol=_CLOSE / 4)) if log_excess(high) < 0 else high
+        while log_excess(budget) > 0 and budget < top:
+            budget += _CLOSE / 2
+        return float(np.exp(budget))

@@ -15,7 +15,8 @@ from ..data.preferences import FloatArray, IntArray
 from ..estimation.outcome_floor import clip_and_renormalise
 from ..exceptions import DataNotStoredError
 from ..functionals import Functional
-from .allocation import ROWS, propensities_at_multiplier
+from .allocation import propensities_at_multiplier
+from .propensities import CellArray, CellRates, Propensities, Rows, as_propensities, map_blocks
 
 T = TypeVar("T")
 
@@ -72,12 +73,20 @@ class Tables(Protocol):
 
     def __len__(self) -> int: ...
 
-    def __getitem__(self, part: slice) -> FloatArray: ...
+    def __getitem__(self, part: Rows) -> FloatArray: ...
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SomeTables:
-    """Tables of others, in another order or repeated; ``index`` (g,) says which."""
+    """Tables of another source, in another order or repeated.
+
+    Attributes
+    ----------
+    tables : Tables
+        The other source.
+    index : ndarray of int, shape (g,)
+        Places of the tables in the other source.
+    """
 
     tables: Tables
     index: IntArray
@@ -90,10 +99,9 @@ class SomeTables:
     def __len__(self) -> int:
         return len(self.index)
 
-    def __getitem__(self, part: slice) -> FloatArray:
-        wanted, place = np.unique(self.index[part], return_inverse=True)
-        read = [self.tables[slice(at, at + 1)] for at in wanted]
-        return np.concatenate(read)[place.reshape(-1)]
+    def __getitem__(self, part: Rows) -> FloatArray:
+        distinct, place = np.unique(self.index[part], return_inverse=True)
+        return self.tables[distinct][place.reshape(-1)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +113,7 @@ class TablesNotStored:
     def __len__(self) -> int:
         return self.shape[0]
 
-    def __getitem__(self, part: slice) -> FloatArray:
+    def __getitem__(self, part: Rows) -> FloatArray:
         raise DataNotStoredError(
             f"this plan was stored without the probabilities of its {self.shape[0]:,} different contexts, which its "
             f"fit predicts; make it again with design()"
@@ -126,17 +134,24 @@ class FixedDirections(Protocol):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class LabelVariances:
-    """What a label of each cell is worth, where its direction does not depend on the context.
+class LabelDeviations:
+    """Standard deviation of a label of each cell, where the direction of a label does not depend on the context.
 
     Attributes
     ----------
-    variance : ndarray, shape (g, m)
+    deviation : ndarray, shape (g, m)
+        Along the direction of the pair; in single precision where there are very many cells.
     directions : ndarray, shape (m, K)
+        The direction in which a label of each pair moves the scores.
     """
 
-    variance: FloatArray
+    deviation: CellArray
     directions: FloatArray
+
+    def squared_lengths(self, metric: FloatArray) -> FloatArray:
+        """Squared lengths of the directions, (m,), in a metric, (K, K)."""
+        directions = self.directions
+        return np.maximum(np.einsum("mj,jk,mk->m", directions, metric, directions, optimize=True), 0)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -170,8 +185,11 @@ class DesignProblem:
         Doubles in the chunks of mu that all threads hold together: a few arrays of this size live at a time.
     row : ndarray of int, shape (n,), or None
         Row of each context; None where every context is a row of its own.
-    known : LabelVariances or None
-        What labels are worth, where one pass over mu has found it.
+    double_cells : int
+        Cells, rows x pairs, up to which numbers by cell are kept in double precision; more are kept in single precision
+        and computed with in double precision.
+    deviations : LabelDeviations or None
+        Standard deviations of labels, where one pass over mu has computed them.
     """
 
     functional: Functional
@@ -186,7 +204,8 @@ class DesignProblem:
     n_jobs: int = 1
     chunk_size: int = 4_000_000
     row: IntArray | None = None
-    known: LabelVariances | None = None
+    double_cells: int = 20_000_000
+    deviations: LabelDeviations | None = None
 
     @property
     def n_rows(self) -> int:
@@ -212,7 +231,7 @@ class DesignProblem:
         everyone = self.rows_of(slice(0, self.n_contexts))
         cost = self.cost if len(self.cost) == 1 else self.cost[everyone]
         weight = None if self.context_weight is None else self.context_weight[everyone]
-        return replace(self, mu=mu, row=None, known=None, cost=cost, context_weight=weight)
+        return replace(self, mu=mu, row=None, deviations=None, cost=cost, context_weight=weight)
 
     @property
     def interdependent(self) -> bool:
@@ -220,14 +239,54 @@ class DesignProblem:
         return False
 
     @property
+    def shape(self) -> tuple[int, int]:
+        """(g, m): rows and pairs."""
+        return self.n_rows, len(self.pairs)
+
+    @property
+    def cell_type(self) -> type[np.float64] | type[np.float32]:
+        """Precision in which numbers by cell are kept."""
+        return np.float64 if self.n_rows * len(self.pairs) <= self.double_cells else np.float32
+
+    @property
     def total_cost(self) -> float:
-        """What a label on every pair of every context would cost."""
+        """Cost of a label on every pair of every context."""
         return self.expected_cost(1.0)
 
-    def expected_cost(self, propensity: FloatArray | float) -> float:
-        """Expected cost of propensities that broadcast to (g, m)."""
-        whole = np.broadcast_to(propensity, (self.n_rows, len(self.pairs)))
-        return blockwise_cost(whole, self.cost, self.count)
+    def expected_cost(self, propensity: Propensities | FloatArray | float) -> float:
+        """Return the expected cost of propensities, which broadcast to (g, m) where they are numbers."""
+        propensities, count = as_propensities(propensity, self.shape), self.count
+
+        def cost_of(block: slice) -> float:
+            cost = self.cost if len(self.cost) == 1 else self.cost[block]
+            return float(count[block] @ (propensities.block(block) * cost).sum(axis=1))
+
+        return sum(map_blocks(cost_of, self.shape, n_jobs=self.n_jobs))
+
+    def expected_labels(self, propensity: Propensities) -> FloatArray:
+        """Return the expected number of labels of each pair, (m,), over all contexts."""
+        count = self.count
+        parts = map_blocks(lambda block: count[block] @ propensity.block(block), self.shape, n_jobs=self.n_jobs)
+        return np.asarray(sum(parts))
+
+    def sampled(self, size: int) -> DesignProblem:
+        """Return the problem of a random sample of the rows, always the same one, and of their contexts."""
+        index = np.sort(np.random.default_rng(0).choice(self.n_rows, size, replace=False))
+        place = np.full(self.n_rows, -1)
+        place[index] = np.arange(size)
+        row = None if self.row is None else place[self.row][place[self.row] >= 0]
+        deviations = self.deviations
+        if deviations is not None:
+            deviations = replace(deviations, deviation=deviations.deviation[index])
+        return replace(
+            self,
+            # A sample is read once, unless the standard deviations say all that is needed of it.
+            mu=self.mu[index] if deviations is None else SomeTables(self.mu, index),
+            row=row,
+            cost=self.cost if len(self.cost) == 1 else self.cost[index],
+            context_weight=None if self.context_weight is None else self.context_weight[index],
+            deviations=deviations,
+        )
 
     def map_chunks(self, make: Callable[[slice, FloatArray], T]) -> list[T]:
         """``make`` of contexts and their floored probabilities, for chunks that fit into memory, in order."""
@@ -246,33 +305,55 @@ class DesignProblem:
             report(number, len(parts), "plan, prompts", minor=len(parts) < _SHORT)
         return made
 
-    def scanned(self) -> tuple[FloatArray, FloatArray, DesignProblem]:
-        """Mean score, (K,), and covariance of the scores between contexts, (K, K), zero where contexts are fixed.
+    def report_step(self, step: int, remaining: int) -> None:
+        """Report one step of a search of which about ``remaining`` further steps are expected."""
+        report(step, step + remaining, "plan, steps", minor=self.n_rows * len(self.pairs) <= self.double_cells)
 
-        The third is this problem with what the same pass over mu has found of the worth of labels, if they have fixed
-        directions: no further pass is needed then.
+    def scanned(self) -> tuple[FloatArray, FloatArray, DesignProblem]:
+        """Return the mean score, (K,), the covariance of the scores between contexts, (K, K), and a prepared problem.
+
+        The covariance is zero where contexts are fixed. The prepared problem is this one with the standard deviations
+        of labels from the same pass over mu, where labels have fixed directions: no further pass is needed then.
         """
         functional, directions = self.functional, None
         if isinstance(functional, FixedDirections) and not self.interdependent:
             directions = functional.label_directions(self.pairs.n_items)
-        variance = np.empty((self.n_rows, len(self.pairs))) if directions is not None else None
+        deviation: CellArray | None = np.empty(self.shape, self.cell_type) if directions is not None else None
 
-        def one(part: slice, mu: FloatArray) -> FloatArray:
-            if variance is not None and isinstance(functional, FixedDirections):
-                variance[part] = self.pairs.take(functional.label_variances(mu))
+        def scan(part: slice, mu: FloatArray) -> FloatArray:
+            if deviation is not None and isinstance(functional, FixedDirections):
+                deviation[part] = np.sqrt(np.maximum(self.pairs.take(functional.label_variances(mu)), 0))
             return functional.value(mu)
 
-        value = self.unit * np.concatenate(self.map_chunks(one))
+        value = self.unit * np.concatenate(self.map_chunks(scan))
         weight = self.count if self.context_weight is None else self.count * self.context_weight
         mean = weight @ value / self.n_contexts
-        deviation = value - mean
-        spread = (weight if self.context_weight is None else weight * self.context_weight)[:, None] * deviation
-        covariance = spread.T @ deviation / self.n_contexts
+        difference = value - mean
+        weighted = (weight if self.context_weight is None else weight * self.context_weight)[:, None] * difference
+        covariance = weighted.T @ difference / self.n_contexts
         covariance = np.zeros_like(covariance) if self.fixed_prompts else (covariance + covariance.T) / 2
-        if variance is None or directions is None:
+        if deviation is None or directions is None:
             return mean, covariance, self
-        known = LabelVariances(variance, directions[self.pairs.first, self.pairs.second])
-        return mean, covariance, replace(self, known=known)
+        deviations = LabelDeviations(deviation, directions[self.pairs.first, self.pairs.second])
+        return mean, covariance, replace(self, deviations=deviations)
+
+    def label_rates(self, metric: FloatArray) -> CellRates:
+        """Square root of the information of a label per unit of its cost, (g, m), in a metric, (K, K)."""
+        if self.deviations is not None:
+            scale, length = np.asarray(self._scale(slice(0, self.n_rows))), self.deviations.squared_lengths(metric)
+            if len(self.cost) == 1:
+                return CellRates(
+                    self.deviations.deviation, np.sqrt(np.atleast_2d(scale)), np.sqrt(length / self.cost[0])
+                )
+            return CellRates(self.deviations.deviation, np.sqrt(scale / self.cost), np.sqrt(length))
+        base: CellArray = np.empty(self.shape, self.cell_type)
+
+        def fill(part: slice, mu: FloatArray) -> None:
+            cost = self.cost if len(self.cost) == 1 else self.cost[part]
+            base[part] = np.sqrt(self._information(part, mu, metric) / cost)
+
+        self.map_chunks(fill)
+        return CellRates(base)
 
     def label_information(self, metric: FloatArray, propensity: FloatArray | None = None) -> FloatArray:
         """Information of a label of every cell, (g, m): the trace of metric times M, its share in the covariance.
@@ -283,39 +364,48 @@ class DesignProblem:
         propensity : ndarray, shape (g, m), optional
             Used only by problems that are ``interdependent``.
         """
-        if self.known is not None:
-            directions = self.known.directions
-            length = np.maximum(np.einsum("mj,jk,mk->m", directions, metric, directions, optimize=True), 0)
-            made = self.known.variance * length
-            made *= self._scale(slice(0, self.n_rows))
-            return made
-        made = np.empty((self.n_rows, len(self.pairs)))
+        if self.deviations is not None:
+            information = np.square(self.deviations.deviation, dtype=np.float64)
+            information *= self.deviations.squared_lengths(metric)
+            information *= self._scale(slice(0, self.n_rows))
+            return information
+        information = np.empty(self.shape)
 
-        def one(part: slice, mu: FloatArray) -> None:
-            np.multiply(self.pairs.take(self.functional.information(mu, metric)), self._scale(part), out=made[part])
+        def fill(part: slice, mu: FloatArray) -> None:
+            information[part] = self._information(part, mu, metric)
 
-        self.map_chunks(one)
-        return made
+        self.map_chunks(fill)
+        return information
 
-    def labelling_covariance(self, propensity: FloatArray) -> FloatArray:
-        """The part of the covariance Sigma, (K, K), that labelling adds: E sum M / pi; pi broadcasts to (g, m)."""
-        table = np.broadcast_to(propensity, (self.n_rows, len(self.pairs)))
-        count = self.count[:, None]
-        if self.known is not None:
-            directions, total = self.known.directions, np.zeros(len(self.pairs))
-            for at in range(0, self.n_rows, ROWS):
-                part = slice(at, min(at + ROWS, self.n_rows))
-                total += (count[part] * self._scale(part) * self.known.variance[part] / table[part]).sum(axis=0)
+    def _information(self, part: slice, mu: FloatArray, metric: FloatArray) -> FloatArray:
+        return self.pairs.take(self.functional.information(mu, metric)) * self._scale(part)
+
+    def labelling_covariance(self, propensity: Propensities | FloatArray | float) -> FloatArray:
+        """Return what labelling adds to the covariance Sigma, (K, K): E sum M / pi.
+
+        Parameters
+        ----------
+        propensity : Propensities, shape (g, m), or numbers that broadcast to this shape
+        """
+        propensities, count = as_propensities(propensity, self.shape), self.count[:, None]
+        if self.deviations is not None:
+            deviation, directions = self.deviations.deviation, self.deviations.directions
+
+            def variances(block: slice) -> FloatArray:
+                variance = np.square(deviation[block], dtype=np.float64)
+                variance /= propensities.block(block)
+                return np.asarray((count[block] * self._scale(block))[:, 0] @ variance)
+
+            total = sum(map_blocks(variances, self.shape, n_jobs=self.n_jobs))
             return np.asarray((directions.T * total) @ directions / self.n_contexts)
         # A pair without order is one label, counted where its first item stands first.
-        alone = replace(self.pairs, ordered=True)
+        ordered_pairs = replace(self.pairs, ordered=True)
 
-        def one(part: slice, mu: FloatArray) -> FloatArray:
-            return np.asarray(
-                self.functional.accumulate(mu, alone.table(count[part] * self._scale(part) / table[part]))
-            )
+        def accumulate(part: slice, mu: FloatArray) -> FloatArray:
+            amount = count[part] * self._scale(part) / propensities.block(part)
+            return np.asarray(self.functional.accumulate(mu, ordered_pairs.table(amount)))
 
-        return np.asarray(sum(self.map_chunks(one)) / self.n_contexts)
+        return np.asarray(sum(self.map_chunks(accumulate)) / self.n_contexts)
 
     def propensities_at(self, metric: FloatArray, lower: FloatArray, multiplier: float) -> FloatArray:
         """Propensities, (g, m), by the rule of a plan with this multiplier in the problem's contexts."""
@@ -326,14 +416,3 @@ class DesignProblem:
         """Squared weights and unit; where order does not matter, J_jk + J_kj flip = 2 J_jk, so that M counts 4."""
         scale = self.unit**2 * (1.0 if self.pairs.ordered else 4.0)
         return scale if self.context_weight is None else scale * np.square(self.context_weight[part])[:, None]
-
-
-def blockwise_cost(propensity: FloatArray, cost: FloatArray, count: FloatArray, rows: int = ROWS) -> float:
-    """Sum of count times cost times propensity, (g, m), without a product of that size."""
-    cost = np.broadcast_to(cost, propensity.shape)
-    return float(
-        sum(
-            count[at : at + rows] @ np.einsum("nm,nm->n", propensity[at : at + rows], cost[at : at + rows])
-            for at in range(0, len(propensity), rows)
-        )
-    )

@@ -8,7 +8,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ..exceptions import NuisanceError, OptionError
-from .allocation import allocate
+from .allocation import Constraints, allocate
+from .propensities import CellRates
 from .specification import PlanSolution, PlanSpecification
 from .validate import check_mu, mu_array
 
@@ -89,8 +90,8 @@ def regret_of(specification: PlanSpecification, solution: PlanSolution, mu: Arra
     _, spread, truth = problem.of_contexts(table).scanned()
     everyone = problem.rows_of(slice(0, n))
     believed, real = problem.label_information(metric)[everyone], truth.label_information(metric)
-    lower = np.full((1, 1), solution.floor)
-    best = allocate(real, truth.cost, lower, solution.budget, problem.one_pair).propensity
+    constraints = Constraints(truth.cost, np.full((1, 1), solution.floor), solution.budget, problem.one_pair)
+    best = allocate(CellRates.of(real, truth.cost), constraints, n_jobs=problem.n_jobs).propensity
     chosen, uniform = solution.propensity[everyone], specification.uniform(solution.expected_cost)
     least = float((real / best).sum()) / n
     between = float(np.trace(metric @ spread))

@@ -10,6 +10,7 @@ import pandas as pd
 
 from ..data.preferences import FloatArray, IntArray
 from .problem import Pairs
+from .propensities import Propensities
 from .specification import PlanNames
 
 
@@ -33,7 +34,7 @@ class PlanHeader(TypedDict):
 
 
 def draw_cells(
-    propensity: FloatArray,
+    propensities: Propensities,
     pairs: Pairs,
     one_pair: bool,
     rng: np.random.Generator,
@@ -41,27 +42,39 @@ def draw_cells(
     row: IntArray | None = None,
     rows: int = 4096,
 ) -> DrawnCells:
-    """Draw the cells to label with propensities (g, m), ``rows`` contexts at a time; ``row``, (n,), is each context's.
+    """Draw the cells to label, independently or at most one of a context.
 
-    Cells are drawn independently, or at most one of a context.
+    Parameters
+    ----------
+    propensities : Propensities, shape (g, m)
+    pairs : Pairs
+    one_pair : bool
+        Whether at most one cell of a context is drawn.
+    rng : Generator
+    row : ndarray of int, shape (n,), optional
+        Row of the propensities of each context; None where every context is a row of its own.
+    rows : int
+        Contexts that are drawn for at a time.
     """
-    parts, known = [], []
-    for at in range(0, len(propensity) if row is None else len(row), rows):
-        table = propensity[at : at + rows] if row is None else propensity[row[at : at + rows]]
+    n_contexts = propensities.shape[0] if row is None else len(row)
+    places, drawn_propensities = [], []
+    for start in range(0, n_contexts, rows):
+        part = slice(start, min(start + rows, n_contexts))
+        table = propensities.block(part if row is None else row[part])
         if one_pair:
             reached = rng.random((len(table), 1)) < np.cumsum(table, axis=1)
             context = np.flatnonzero(reached[:, -1])
             column = reached.argmax(axis=1)[context]
         else:
             context, column = np.nonzero(rng.random(table.shape) < table)
-        parts.append(np.stack([context + at, column]))
-        known.append(table[context, column])
-    context, column = np.concatenate(parts, axis=1)
+        places.append(np.stack([context + start, column]))
+        drawn_propensities.append(table[context, column])
+    context, column = np.concatenate(places, axis=1)
     first, second = pairs.first[column], pairs.second[column]
     if not pairs.ordered:
         turned = rng.random(len(column)) < 0.5
         first, second = np.where(turned, second, first), np.where(turned, first, second)
-    return DrawnCells(context, first, second, np.concatenate(known))
+    return DrawnCells(context, first, second, np.concatenate(drawn_propensities))
 
 
 def sample_frame(cells: DrawnCells, names: PlanNames) -> pd.DataFrame:

@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 from .._utils.warning_collection import warn
 from ..data.preferences import FloatArray
 from ..exceptions import OptionError
-from .allocation import ROWS
-from .criteria import Criterion, Precision, optimise
+from .criteria import Criterion, Precision, SearchOptions, SearchStart, optimise
 from .earlier_labels import EarlierLabels
 from .problem import DesignProblem
+from .propensities import CellRates, MixedPropensities, Propensities, propensity_table
 
 # One minus the level of intervals and tests where no fit has one.
 ALPHA = 0.05
@@ -147,8 +147,8 @@ class PlanSolution:
     budget, expected_cost : float
     floor : float
         The smallest propensity.
-    propensity : ndarray, shape (g, m)
-        By row of the problem: contexts that are alike share one.
+    propensities : Propensities, shape (g, m)
+        By row of the problem: contexts that are alike share one. They are computed for the rows that are asked for.
     sigma, unmixed_sigma, uniform_sigma : ndarray, shape (K, K)
         n times the covariance of the estimates: for the plan, for the plan before exploration is mixed in, and for the
         uniform one of the same cost.
@@ -160,12 +160,14 @@ class PlanSolution:
     n_steps : int
     metric : ndarray, shape (K, K)
         Derivative of the objective by what labelling adds to ``unmixed_sigma``.
+    start : SearchStart
+        Where the search for the optimum of a similar budget begins.
     """
 
     budget: float
     expected_cost: float
     floor: float
-    propensity: FloatArray
+    propensities: Propensities
     sigma: FloatArray
     unmixed_sigma: FloatArray
     uniform_sigma: FloatArray
@@ -173,6 +175,12 @@ class PlanSolution:
     multiplier: float
     n_steps: int
     metric: FloatArray
+    start: SearchStart
+
+    @property
+    def propensity(self) -> FloatArray:
+        """All propensities as an array, (g, m), computed on every call."""
+        return propensity_table(self.propensities)
 
     @property
     def slack(self) -> bool:
@@ -184,50 +192,39 @@ def solve(
     specification: PlanSpecification,
     budget: float,
     *,
-    information: FloatArray | None = None,
-    certify: bool = True,
-    max_steps: int | None = None,
-    rows: int = ROWS,
+    rates: CellRates | None = None,
+    start: SearchStart | None = None,
+    options: SearchOptions | None = None,
 ) -> PlanSolution:
-    """The optimal plan within a budget, mixed with the uniform one where exploration is asked for.
+    """Find the optimal plan within a budget, mixed with the uniform one where exploration is asked for.
 
     Parameters
     ----------
     specification : PlanSpecification
     budget : float
-    information : ndarray, shape (n, m), optional
-        Of a label of each cell, where the objective is linear and that is known already.
-    certify, max_steps, rows
+    rates, start, options
         As for :func:`dmlrank.planning.criteria.optimise`.
     """
     problem, floor, precision = specification.problem, specification.floor(budget), specification.precision
-    best = optimise(
-        problem,
-        precision,
-        lower=np.full((1, 1), floor),
-        budget=budget,
-        information=information,
-        certify=certify,
-        max_steps=max_steps,
-        rows=rows,
-    )
+    lower = np.full((1, 1), floor)
+    best = optimise(problem, precision, lower=lower, budget=budget, rates=rates, start=start, options=options)
     if best.kkt_residual > _CERTAIN:
         warn(
             f"the plan violates the optimality conditions by {best.kkt_residual:.1e} (relative; its kkt_residual): it "
             f"is feasible, but not certified as optimal",
             stacklevel=2,
         )
-    propensity, sigma, explore = best.allocation.propensity, best.sigma, specification.explore
+    propensities, sigma, explore = best.allocation.propensities, best.sigma, specification.explore
     if explore:
         # Both plans meet floor and budget, so that their mixture does.
-        propensity = (1 - explore) * propensity + explore * specification.uniform(budget)
-        sigma = precision.sigma(problem.labelling_covariance(propensity))
-    cost = problem.expected_cost(propensity)
+        propensities = MixedPropensities(propensities, explore, specification.uniform(budget))
+        sigma = precision.sigma(problem.labelling_covariance(propensities))
+    cost = problem.expected_cost(propensities)
     return PlanSolution(
         budget=budget,
         expected_cost=cost,
         floor=floor,
-        propensity=propensity,
+        propensities=propensities,
         sigma=sigma,
         unmixed_sigma=best.sigma,
         uniform_sigma=precision.sigma(specification.full_covariance / specification.uniform(cost)),
@@ -235,4 +232,5 @@ def solve(
         multiplier=best.allocation.multiplier,
         n_steps=best.n_steps,
         metric=best.metric,
+        start=best.as_start(),
     )

@@ -13,7 +13,8 @@ import pytest
 import dmlrank as dr
 from dmlrank.exceptions import DataNotStoredError
 from dmlrank.planning import from_fit
-from dmlrank.planning.allocation import allocate
+from dmlrank.planning.allocation import Constraints, allocate
+from dmlrank.planning.propensities import CellRates
 
 
 @pytest.fixture(scope="module")
@@ -106,17 +107,18 @@ def test_a_row_that_counts_three_times_is_three_rows(one_pair, cost_of_pairs):
     cost = rng.uniform(1, 2, size=(1, 6)) if cost_of_pairs else cost
     count = np.array([3, 1, 1, 2, 1, 4, 1, 1])
     every, lower = np.repeat(np.arange(8), count), np.full((1, 1), 0.01)
-    made = allocate(information, cost, lower, 5.0, one_pair, count=count.astype(float))
-    expected = allocate(information[every], cost, lower, 5.0, one_pair)
-    np.testing.assert_allclose(made.propensity[every], expected.propensity, rtol=1e-7)
+    constraints = Constraints(cost, lower, 5.0, one_pair)
+    counted = allocate(CellRates.of(information, cost), replace(constraints, count=count.astype(float)))
+    expected = allocate(CellRates.of(information[every], cost), constraints)
+    np.testing.assert_allclose(counted.propensity[every], expected.propensity, rtol=1e-7)
 
 
 @pytest.mark.parametrize("functional", ["borda", "bt"])
 def test_fixed_directions_give_the_information_and_the_covariance_of_a_pass_over_mu(functional):
     ties = dr.datasets.Ties()
     problem = dr.design(ties.mu(ties.features(50, rng=0)), functional, budget=60).specification.problem
-    assert problem.known is not None
-    without = replace(problem, known=None)
+    assert problem.deviations is not None
+    without = replace(problem, deviations=None)
     metric = np.array([[2.0, 0.5, 0.1], [0.5, 1.0, 0.0], [0.1, 0.0, 3.0]])
     np.testing.assert_allclose(problem.label_information(metric), without.label_information(metric), rtol=1e-9)
     pi = np.random.default_rng(0).uniform(0.1, 1, size=(50, 6))

@@ -1,0 +1,278 @@
+"""Propensities of a plan, computed a block of rows at a time from numbers that are kept in any case."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol, TypeAlias, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .._utils.parallel import in_order
+from ..data.preferences import FloatArray, IntArray
+
+T = TypeVar("T")
+
+# Rows of a plan's problem: a range, or places.
+Rows: TypeAlias = slice | IntArray
+# Numbers by row and pair, in double or, where there are very many, in single precision.
+CellArray: TypeAlias = NDArray[np.float64] | NDArray[np.float32]
+
+# Cells whose temporary arrays live at a time: a few of them fit into a processor's cache.
+CACHED_CELLS = 65_536
+# Cells of the pieces of work that threads share.
+_TASK_CELLS = 4_000_000
+
+
+class Propensities(Protocol):
+    """Probabilities that pairs are labelled, (n, m), which are computed for the rows that are asked for."""
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(n, m): rows and pairs."""
+        ...
+
+    def block(self, rows: Rows) -> FloatArray:
+        """Propensities of some rows, (b, m); not to be written to."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class StoredPropensities:
+    """Propensities in an array.
+
+    Attributes
+    ----------
+    table : ndarray, shape (n, m)
+    """
+
+    table: FloatArray
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(n, m)."""
+        n, m = self.table.shape
+        return n, m
+
+    def block(self, rows: Rows) -> FloatArray:
+        """Propensities of some rows, (b, m)."""
+        return self.table[rows]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CellRates:
+    """Square roots of information per unit of cost, (n, m): what propensities are proportional to, floors aside.
+
+    Attributes
+    ----------
+    base : ndarray, shape (n, m)
+    factor : ndarray, shape (n or 1, 1 or m), or None
+        What ``base`` is multiplied by; None for one.
+    pair_factor : ndarray, shape (m,), or None
+        What ``base`` is multiplied by as well; None for one.
+    """
+
+    base: CellArray
+    factor: FloatArray | None = None
+    pair_factor: FloatArray | None = None
+
+    @classmethod
+    def of(cls, information: FloatArray, cost: FloatArray) -> CellRates:
+        """The rates of labels with this information, (n, m), and these costs, which broadcast to (n, m)."""
+        rate = information / cost
+        return cls(np.sqrt(rate, out=rate))
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(n, m)."""
+        n, m = self.base.shape
+        return n, m
+
+    def block(self, rows: Rows) -> FloatArray:
+        """Rates of some rows, (b, m), in double precision; a new array."""
+        scale: FloatArray | float = 1.0
+        if self.factor is not None:
+            scale = self.factor if len(self.factor) == 1 else self.factor[rows]
+        if self.pair_factor is not None:
+            scale = scale * self.pair_factor
+        return np.multiply(self.base[rows], scale, dtype=np.float64)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LevelPropensities:
+    """Propensities level x rate, clipped between floors and one.
+
+    Attributes
+    ----------
+    rates : CellRates
+    lower : ndarray, shape (1, 1 or m)
+        Floors.
+    level : float
+        lambda^(-1/2), lambda being the price of the budget; infinite where the budget is slack.
+    cap : ndarray, shape (n,), or None
+        Largest level of each row, at which its propensities add up to one; None where they need not.
+    """
+
+    rates: CellRates
+    lower: FloatArray
+    level: float
+    cap: FloatArray | None = None
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(n, m)."""
+        return self.rates.shape
+
+    def block(self, rows: Rows) -> FloatArray:
+        """Propensities of some rows, (b, m)."""
+        level = self.level if self.cap is None else np.minimum(self.level, self.cap[rows])
+        return at_level(self.rates.block(rows), self.lower, level)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PricedPropensities:
+    """Propensities root / sqrt(price) where labels of a context differ in cost and at most one of them is bought.
+
+    Attributes
+    ----------
+    rates : CellRates
+    cost : ndarray, shape (n or 1, m)
+    lower : ndarray, shape (1, 1 or m)
+        Floors.
+    multiplier : float
+        lambda, the price of the budget.
+    context_multiplier : ndarray, shape (n,)
+        nu of each row, what its single label adds to the price.
+    """
+
+    rates: CellRates
+    cost: FloatArray
+    lower: FloatArray
+    multiplier: float
+    context_multiplier: FloatArray
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(n, m)."""
+        return self.rates.shape
+
+    def block(self, rows: Rows) -> FloatArray:
+        """Propensities of some rows, (b, m)."""
+        cost = self.cost if len(self.cost) == 1 else self.cost[rows]
+        price = self.multiplier * cost + self.context_multiplier[rows][:, None]
+        return at_price(self.rates.block(rows) * np.sqrt(cost), price, self.lower)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class MixedPropensities:
+    """A share of a uniform plan mixed into another plan's propensities.
+
+    Attributes
+    ----------
+    optimal : Propensities
+    share : float
+        Share of the uniform plan.
+    uniform : float
+        The uniform plan's propensity.
+    """
+
+    optimal: Propensities
+    share: float
+    uniform: float
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(n, m)."""
+        return self.optimal.shape
+
+    def block(self, rows: Rows) -> FloatArray:
+        """Propensities of some rows, (b, m)."""
+        return (1 - self.share) * self.optimal.block(rows) + self.share * self.uniform
+
+
+def as_propensities(values: Propensities | FloatArray | float, shape: tuple[int, int]) -> Propensities:
+    """The propensities themselves, or an array that broadcasts to ``shape`` as propensities."""
+    if isinstance(values, np.ndarray | float):
+        return StoredPropensities(np.broadcast_to(values, shape))
+    return values
+
+
+def propensity_table(propensities: Propensities) -> FloatArray:
+    """All propensities as an array, (n, m)."""
+    if isinstance(propensities, StoredPropensities):
+        return propensities.table
+    table = np.empty(propensities.shape)
+    for block in cached_blocks(slice(0, len(table)), table.shape[1]):
+        table[block] = propensities.block(block)
+    return table
+
+
+def propensity_range(propensities: Propensities) -> tuple[float, float]:
+    """Return the smallest and the largest propensity."""
+
+    def limits_of(rows: slice) -> tuple[float, float]:
+        block = propensities.block(rows)
+        return float(block.min()), float(block.max())
+
+    limits = map_blocks(limits_of, propensities.shape)
+    return min(low for low, _ in limits), max(high for _, high in limits)
+
+
+def at_level(rate: FloatArray, lower: FloatArray, level: FloatArray | float) -> FloatArray:
+    """clip(level rate) between the floors and one, (b, m), written into ``rate``.
+
+    At level infinity the result is one wherever a label has information.
+
+    Parameters
+    ----------
+    rate : ndarray, shape (b, m)
+    lower : ndarray, shape (1, m or 1)
+    level : float or ndarray, shape (b,)
+    """
+    finite = bool(np.isfinite(level).all())
+    with np.errstate(invalid="ignore"):
+        rate *= level if np.ndim(level) == 0 else np.asarray(level)[:, None]
+    if not finite:
+        rate[np.isnan(rate)] = 0.0  # infinity times the rate of a label without information
+    np.maximum(rate, lower if lower.size > 1 else lower[0, 0], out=rate)
+    return np.minimum(rate, 1.0, out=rate)
+
+
+def at_price(root: FloatArray, price: FloatArray, lower: FloatArray) -> FloatArray:
+    """Propensities root / sqrt(price), (b, m), not below the floors."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        propensity = root / np.sqrt(price)
+    return np.maximum(np.nan_to_num(propensity, copy=False, nan=0.0, posinf=np.inf), lower)
+
+
+def cached_blocks(rows: slice, n_pairs: int, size: int | None = None) -> list[slice]:
+    """Parts of a range of rows: ``size`` rows each, or about as many as have 65,536 cells."""
+    size = max(1, CACHED_CELLS // n_pairs) if size is None else size
+    return [slice(start, min(start + size, rows.stop)) for start in range(rows.start, rows.stop, size)]
+
+
+def map_blocks(
+    work: Callable[[slice], T], shape: tuple[int, int], *, n_jobs: int = 1, size: int | None = None
+) -> list[T]:
+    """Results of ``work`` for all blocks of rows, in order; the number of threads changes no bit.
+
+    Parameters
+    ----------
+    work : callable
+        Takes a range of rows.
+    shape : tuple of int
+        (n, m): rows and pairs.
+    n_jobs : int
+        Threads.
+    size : int, optional
+        Rows of a block; about as many as have 65,536 cells when None.
+    """
+    n_rows, n_pairs = shape
+    rows_of_task = max(1, _TASK_CELLS // n_pairs)
+    tasks = [slice(start, min(start + rows_of_task, n_rows)) for start in range(0, n_rows, rows_of_task)]
+
+    def work_on(task: slice) -> list[T]:
+        return [work(block) for block in cached_blocks(task, n_pairs, size)]
+
+    return [result for results in in_order(work_on, tasks, n_jobs) for result in results]
