@@ -276,7 +276,8 @@ class _Programme:
 
     def first_step(self) -> SearchStart:
         """Return where a search by steps begins: at the optimum of a sample of the rows, or at the uniform plan."""
-        problem, size, budget = self.problem, self.options.sample_size, self.constraints.budget
+        problem, budget = self.problem, self.constraints.budget
+        size = problem.sample_size(self.options.sample_size)
         if problem.n_rows <= 4 * size:
             uniform = min(1.0, budget / problem.total_cost)
             return SearchStart(problem.labelling_covariance(np.full((1, 1), uniform)))

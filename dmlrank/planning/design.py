@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 
 from .._utils.argument_checks import check_whole
 from .._utils.parallel import core_count
+from .._utils.progress import Report, reporting
 from ..data.graph import Graph
 from ..data.labels import by_label, square_by_name
 from ..data.preferences import FloatArray, IntArray
@@ -62,8 +63,9 @@ def design(
     models: Sequence[str] | None = None,
     contexts: Sequence[Hashable] | None = None,
     n_jobs: int | None = None,
+    progress: bool | Report = False,
 ) -> Plan:
-    """Which pairs to label on which prompts, so that a budget buys the most precise scores.
+    """Choose which pairs to label on which prompts, so that a budget buys the most precise scores.
 
     Labels are taken to be independent given x, the features of the prompt: the label of one pair tells nothing of
     another's on the same prompt that x does not tell. Where one annotator labels several pairs of a prompt, or x misses
@@ -120,6 +122,8 @@ def design(
         Names of the K models and identifiers of the n contexts, in the order of ``mu``.
     n_jobs : int, optional
         Threads; all cores when None.
+    progress : bool or callable
+        As for :func:`dml_rank`.
 
     Returns
     -------
@@ -158,40 +162,45 @@ def design(
         explore=explore,
     )
     check_choice(estimator, ("debiased", "bt_restricted"), "estimator")
+    table = mu_array(mu)
+    names = _read_plan_names(models, contexts, table.shape)
+    check_mu(table, names.models, names.contexts, position_bias)
     if isinstance(functional, str) and functional == OPTIONS["functional"].default:
         functional = estimator_named(estimator).functional(functional)
-    table = mu_array(mu)
-    n, n_items, n_categories = len(table), table.shape[1], table.shape[3]
-    width = len(str(n_items - 1))
-    names = read_names(models, n_items, "models", [f"model_{j:0{width}d}" for j in range(n_items)])
-    ids = read_names(contexts, n, "contexts", range(n))
-    check_mu(table, names, ids, position_bias)
-    category = read_weights(category_weights, n_categories)
+    n_items, model_names = len(names.models), list(names.models)
+    edges = None if edge_weights is None else square_by_name(edge_weights, model_names, name="edge_weights")
     bound = bind_functional(
         functional,
-        category,
-        read_graph(square_by_name(graph, names, name="graph"), n_items),
-        edge_weights=None
-        if edge_weights is None
-        else read_edge_weights(square_by_name(edge_weights, names, name="edge_weights"), n_items),
+        read_weights(category_weights, table.shape[3]),
+        read_graph(square_by_name(graph, model_names, name="graph"), n_items),
+        edge_weights=None if edges is None else read_edge_weights(edges, n_items),
         ordered=position_bias,
     )
-    identifiers = np.empty(n, dtype=object)
-    identifiers[:] = ids
-    specification = specify(
-        bound,
-        table,
-        PlanNames(tuple(map(str, names)), identifiers, ("context",), "model_a", "model_b"),
-        bound_graph(bound, n_items),
-        options,
+    source = PlanSource(
+        functional=bound,
+        mu=table,
+        names=names,
         position_bias=position_bias,
-        weights=by_label(weights, pd.Index(ids), name="weights", of="the contexts"),
+        weights=by_label(weights, pd.Index(names.contexts), name="weights", of="the contexts"),
         prompts=prompts,
         floor=floor,
         n_jobs=n_jobs,
         estimator=estimator,
     )
-    return Plan.within(specification, options.budget)
+    with reporting(progress):
+        return Plan.within(specify(source, options), options.budget)
+
+
+def _read_plan_names(
+    models: Sequence[str] | None, contexts: Sequence[Hashable] | None, shape: tuple[int, ...]
+) -> PlanNames:
+    """Return the names of models and contexts, numbered ones where none are given, for mu of this shape."""
+    n_contexts, n_items = shape[:2]
+    width = len(str(n_items - 1))
+    names = read_names(models, n_items, "models", [f"model_{j:0{width}d}" for j in range(n_items)])
+    identifiers = np.empty(n_contexts, dtype=object)
+    identifiers[:] = read_names(contexts, n_contexts, "contexts", range(n_contexts))
+    return PlanNames(tuple(map(str, names)), identifiers, ("context",), "model_a", "model_b")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -231,6 +240,60 @@ class PlannedFit:
         return self.estimate if self.plugin is None else self.estimate + mean - self.plugin
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class PlanSource:
+    """What a plan is made from: probabilities of contexts and the functional whose scores are wanted.
+
+    Attributes
+    ----------
+    functional : Functional
+        Bound to weights and graph.
+    mu : Tables, shape (g, K, K, C)
+        Checked probabilities.
+    names : PlanNames
+    position_bias : bool
+    weights : array (n,), optional
+    prompts : {"random", "fixed"}
+    floor : float
+    n_jobs : int, optional
+    estimator : {"debiased", "bt_restricted"}
+        These six as for :func:`design`.
+    row : ndarray of int, shape (n,), optional
+        Which of the g tables each context has; every context its own when None.
+    fit : PlannedFit, optional
+        The fit that the plan is for; None where probabilities are all that is known.
+
+    Raises
+    ------
+    OptionError, OptionTypeError
+        If an option cannot be used.
+    """
+
+    functional: Functional
+    mu: Tables
+    names: PlanNames
+    position_bias: bool
+    weights: ArrayLike | None
+    prompts: str
+    floor: float
+    n_jobs: int | None
+    estimator: str = "debiased"
+    row: IntArray | None = None
+    fit: PlannedFit | None = None
+
+    def __post_init__(self) -> None:
+        functional, floor = self.functional, self.floor
+        if not hasattr(functional, "information") or not hasattr(functional, "accumulate"):
+            raise OptionTypeError(f"a plan for {functional.name!r} needs its methods information and accumulate")
+        check_choice(self.prompts, PROMPTS, "prompts")
+        if isinstance(floor, bool) or not isinstance(floor, Real):
+            raise OptionTypeError(f"floor={floor!r}; needed is a number of at least 0: the smallest probability in mu")
+        if not 0 <= floor * self.mu.shape[3] < 1:
+            raise OptionError(f"floor={floor} is no floor for {self.mu.shape[3]} categories, which sum to one")
+        if self.n_jobs is not None:
+            check_whole("n_jobs", self.n_jobs, 1)
+
+
 def bound_graph(functional: Functional, n_items: int) -> Graph:
     """The pairs that a bound functional uses: those of its graph that have a weight."""
     graph = getattr(functional, "graph", None) or Graph.all_pairs(n_items)
@@ -238,74 +301,11 @@ def bound_graph(functional: Functional, n_items: int) -> Graph:
     return graph if weights is None else Graph(graph.edges & (weights > 0))
 
 
-def specify(
-    functional: Functional,
-    mu: Tables,
-    names: PlanNames,
-    graph: Graph,
-    options: PlanOptions,
-    *,
-    position_bias: bool,
-    weights: ArrayLike | None,
-    prompts: str,
-    floor: float,
-    n_jobs: int | None,
-    estimator: str = "debiased",
-    fit: PlannedFit | None = None,
-    row: IntArray | None = None,
-) -> PlanSpecification:
-    """The specification of a plan for a bound functional and checked probabilities.
-
-    Parameters
-    ----------
-    functional : Functional
-        Bound to weights and graph.
-    mu : Tables, shape (g, K, K, C)
-    names : PlanNames
-    graph : Graph
-        Pairs that may be labelled.
-    options : PlanOptions
-    position_bias, weights, prompts, floor, n_jobs, estimator
-        As for :func:`design`.
-    fit : PlannedFit, optional
-        The fit that the plan is for; None where probabilities are all that is known.
-    row : ndarray of int, shape (n,), optional
-        Which of the g tables each context has; every one its own when None.
-    """
-    if not hasattr(functional, "information") or not hasattr(functional, "accumulate"):
-        raise OptionTypeError(f"a plan for {functional.name!r} needs its methods information and accumulate")
-    check_choice(prompts, PROMPTS, "prompts")
-    if isinstance(floor, bool) or not isinstance(floor, Real):
-        raise OptionTypeError(f"floor={floor!r}; needed is a number of at least 0: the smallest probability in mu")
-    if not 0 <= floor * mu.shape[3] < 1:
-        raise OptionError(f"floor={floor} is no floor for {mu.shape[3]} categories, which sum to one")
-    if n_jobs is not None:
-        check_whole("n_jobs", n_jobs, 1)
-    pairs = Pairs.of(graph, position_bias)
-    n_contexts = len(mu) if row is None else len(row)
-    cost, context_weight = read_costs(options.costs, pairs, n_contexts), read_context_weights(weights, n_contexts)
-    if row is not None and (len(cost) > 1 or context_weight is not None):
-        table, example, row = _alike(row, cost, context_weight)
-        mu = SomeTables(mu, table)
-        cost = cost if len(cost) == 1 else cost[example]
-        context_weight = None if context_weight is None else context_weight[example]
-    problem = DesignProblem(
-        functional=functional,
-        mu=mu,
-        floor=float(floor),
-        pairs=pairs,
-        cost=cost,
-        one_pair=bool(options.one_pair),
-        context_weight=context_weight,
-        fixed_prompts=prompts == "fixed",
-        unit=1.0 if fit is None else fit.unit,
-        n_jobs=core_count(n_jobs),
-        row=row,
-    )
-    if estimator_named(estimator).needs_all_propensities:
-        problem = RestrictedDesignProblem.of(problem)
-    names = replace(names, outputs=output_names(functional, names.models))
-    scores, between_covariance, problem = problem.scanned()
+def specify(source: PlanSource, options: PlanOptions) -> PlanSpecification:
+    """Return the specification of a plan: what it is for and what limits it, from one pass over the probabilities."""
+    fit, functional = source.fit, source.functional
+    names = replace(source.names, outputs=output_names(functional, source.names.models))
+    scores, between_covariance, problem = _design_problem(source, options).scanned()
     if fit is not None:
         scores = fit.scores(scores)
     gauge = functional.gauge(len(names.models)).basis
@@ -331,10 +331,43 @@ def specify(
     )
 
 
-def _alike(row: IntArray, cost: FloatArray, weight: FloatArray | None) -> tuple[IntArray, IntArray, IntArray]:
-    """Rows of equal probabilities, weight and costs: table and example of each, (g,), and each context's row, (n,)."""
+def _design_problem(source: PlanSource, options: PlanOptions) -> DesignProblem:
+    """Return the design problem, in which contexts with equal probabilities, weight and costs are one row."""
+    mu, row = source.mu, source.row
+    pairs = Pairs.of(bound_graph(source.functional, len(source.names.models)), source.position_bias)
+    n_contexts = len(mu) if row is None else len(row)
+    cost = read_costs(options.costs, pairs, n_contexts)
+    context_weight = read_context_weights(source.weights, n_contexts)
+    if row is not None and (len(cost) > 1 or context_weight is not None):
+        table, example, row = _find_equal_contexts(row, cost, context_weight)
+        mu = SomeTables(mu, table)
+        cost = cost if len(cost) == 1 else cost[example]
+        context_weight = None if context_weight is None else context_weight[example]
+    problem = DesignProblem(
+        functional=source.functional,
+        mu=mu,
+        floor=float(source.floor),
+        pairs=pairs,
+        cost=cost,
+        one_pair=bool(options.one_pair),
+        context_weight=context_weight,
+        fixed_prompts=source.prompts == "fixed",
+        unit=1.0 if source.fit is None else source.fit.unit,
+        n_jobs=core_count(source.n_jobs),
+        row=row,
+    )
+    return RestrictedDesignProblem.of(problem) if estimator_named(source.estimator).needs_all_propensities else problem
+
+
+def _find_equal_contexts(
+    row: IntArray, cost: FloatArray, weight: FloatArray | None
+) -> tuple[IntArray, IntArray, IntArray]:
+    """Return sets of contexts with equal probabilities, weight and costs.
+
+    The result has the table and the first context of each set, (g,) each, and the set of each context, (n,).
+    """
     if cost.shape[1] > 1 and len(cost) > 1:
         return row, np.arange(len(row)), np.arange(len(row))
-    told = [row.astype(float), *([cost[:, 0]] if len(cost) > 1 else []), *([] if weight is None else [weight])]
-    _, example, alike = np.unique(np.stack(told, axis=1), axis=0, return_index=True, return_inverse=True)
-    return row[example], example, alike.reshape(-1)
+    columns = [row.astype(float), *([cost[:, 0]] if len(cost) > 1 else []), *([] if weight is None else [weight])]
+    _, example, equal = np.unique(np.stack(columns, axis=1), axis=0, return_index=True, return_inverse=True)
+    return row[example], example, equal.reshape(-1)

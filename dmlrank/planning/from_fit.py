@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from threading import Lock
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +20,7 @@ from ..estimation.cross_fitting import MuSource, distinct_rows
 from ..exceptions import DataError, OptionError, listed
 from ..fit.estimates import Estimates
 from ..fit.state import FitSteps
-from .design import PlannedFit, bound_graph, specify
+from .design import PlannedFit, PlanSource, specify
 from .earlier_labels import EarlierLabels
 from .plan import Plan
 from .problem import Tables
@@ -27,16 +28,33 @@ from .propensities import Rows
 from .specification import PlanNames
 from .validate import PlanOptions
 
-# Doubles of a chunk of probabilities, and the most that are kept.
-_CHUNK, _KEPT = 2_000_000, 50_000_000
+# Probabilities of a chunk that is predicted at a time, and the most that are kept in memory.
+_CHUNK_NUMBERS = 2_000_000
+STORED_NUMBERS = 50_000_000
 
 
 def design_fit(
-    estimates: Estimates, steps: FitSteps, newdata: object, options: PlanOptions, from_scratch: bool = False
+    estimates: Estimates,
+    steps: FitSteps,
+    newdata: object,
+    options: PlanOptions,
+    from_scratch: bool = False,
+    *,
+    stored_numbers: int = STORED_NUMBERS,
 ) -> Plan:
-    """The plan for a fit's prompts, or for new ones where ``newdata`` is a frame of them.
+    """Plan for a fit's prompts, or for new ones where ``newdata`` is a frame of them.
 
-    Its labels are added to those of the fit, unless it is ``from_scratch``.
+    Parameters
+    ----------
+    estimates : Estimates
+    steps : FitSteps
+    newdata : frame or None
+        New prompts; None for the fit's own.
+    options : PlanOptions
+    from_scratch : bool
+        Whether the plan is for an estimate from its own labels alone, and not from these and the fit's.
+    stored_numbers : int
+        Most probabilities that are kept in memory; more are predicted for every pass over them.
     """
     if not steps.estimator.has_first_stages:
         raise OptionError(
@@ -50,42 +68,62 @@ def design_fit(
             f"fit's labels; regret() says what wrong probabilities cost",
             stacklevel=3,
         )
-    fit_options, functional = steps.options, steps.setup.functional
-    columns = fit_options.context or ("context",)
-    weight = None
+    prompts = _read_prompts(steps, newdata)
+    formula = parse_formula(steps.source.formula)
+    planned_fit = PlannedFit(
+        estimate=estimates.estimate,
+        plugin=None if newdata is None else estimates.plugin - estimates.scale.shift,
+        unit=estimates.scale.factor,
+        earlier=None if from_scratch else _earlier_labels(estimates, len(prompts.identifiers), newdata is None),
+        alpha=estimates.alpha,
+        seed=estimates.description.seed,
+        predict=lambda frame: _predict(steps, frame),
+    )
+    source = PlanSource(
+        functional=steps.setup.functional,
+        mu=_in_memory(prompts.tables, stored_numbers),
+        names=PlanNames(steps.data.items, prompts.identifiers, prompts.columns, formula.first, formula.second),
+        position_bias=steps.data.ordered,
+        weights=steps.context_weight,
+        prompts=steps.options.prompts,
+        floor=steps.repetitions[0].floor,
+        n_jobs=steps.options.n_jobs,
+        estimator=steps.estimator.plan_estimator,
+        row=prompts.row,
+        fit=planned_fit,
+    )
+    return Plan.within(specify(source, options), options.budget)
+
+
+class Prompts(NamedTuple):
+    """The prompts that a plan from a fit is for.
+
+    Attributes
+    ----------
+    tables : Tables, shape (g, K, K, C)
+        Probabilities of different prompts.
+    row : ndarray of int, shape (n,), or None
+        Which of the tables each prompt has; None where every prompt has its own.
+    identifiers : ndarray of object, shape (n,)
+    columns : tuple of str
+        The columns that identify a prompt.
+    """
+
+    tables: Tables
+    row: IntArray | None
+    identifiers: NDArray[np.object_]
+    columns: tuple[str, ...]
+
+
+def _read_prompts(steps: FitSteps, newdata: object) -> Prompts:
+    """Return the fit's own prompts, or new ones from a frame."""
     if newdata is None:
-        (mu, row), ids, weight = _own_tables(steps), steps.data.context_ids, steps.context_weight
-    elif steps.context_weight is not None:
+        return Prompts(*_own_tables(steps), steps.data.context_ids, steps.options.context or ("context",))
+    if steps.context_weight is not None:
         raise OptionError(
             "this fit has weights=, which new prompts do not have; plan for its own prompts (newdata=None)"
         )
-    else:
-        mu, row, ids, columns = _new_tables(steps, newdata)
-    formula = parse_formula(steps.source.formula)
-    specification = specify(
-        functional,
-        mu,
-        PlanNames(steps.data.items, ids, columns, formula.first, formula.second),
-        bound_graph(functional, steps.data.n_items),
-        options,
-        position_bias=steps.data.ordered,
-        weights=weight,
-        prompts=fit_options.prompts,
-        floor=steps.repetitions[0].floor,
-        n_jobs=fit_options.n_jobs,
-        estimator=steps.estimator.plan_estimator,
-        fit=PlannedFit(
-            estimate=estimates.estimate,
-            plugin=None if newdata is None else estimates.plugin - estimates.scale.shift,
-            unit=estimates.scale.factor,
-            earlier=None if from_scratch else _earlier_labels(estimates, len(ids), newdata is None),
-            alpha=estimates.alpha,
-            seed=estimates.description.seed,
-            predict=lambda frame: _predict(steps, frame),
-        ),
-        row=row,
-    )
-    return Plan.within(specification, options.budget)
+    return _new_prompts(steps, newdata)
 
 
 def _earlier_labels(estimates: Estimates, n_contexts: int, own_prompts: bool) -> EarlierLabels | None:
@@ -161,22 +199,21 @@ class NewTables:
             return np.asarray(np.mean([source.average(self.x[part]) for source in self.sources], axis=0))
 
 
-def _in_memory(tables: Tables) -> Tables:
-    """The tables as an array, unless it were too large: then they are read again for every pass over them."""
-    if np.prod(tables.shape, dtype=float) > _KEPT:
+def _in_memory(tables: Tables, stored_numbers: int) -> Tables:
+    """Return the tables as an array, or as they are, to be predicted for every pass, where the array were too large."""
+    if np.prod(tables.shape, dtype=float) > stored_numbers:
         return tables
-    size = max(1, _CHUNK // int(np.prod(tables.shape[1:])))
-    made = np.empty(tables.shape)
-    for at in range(0, len(tables), size):
-        made[at : at + size] = tables[slice(at, at + size)]
-    return made
+    size = max(1, _CHUNK_NUMBERS // int(np.prod(tables.shape[1:])))
+    array = np.empty(tables.shape)
+    for start in range(0, len(tables), size):
+        array[start : start + size] = tables[slice(start, start + size)]
+    return array
 
 
 def _own_tables(steps: FitSteps) -> tuple[Tables, IntArray | None]:
     """Out-of-fold probabilities of different contexts of the fit, and which of them each context has; None: its own."""
     data, sources = steps.data, [repetition.mu for repetition in steps.repetitions]
     shape = (data.n_items, data.n_items, data.n_categories)
-    every = np.arange(data.n_contexts)
     groups = np.empty((data.n_contexts, len(sources)), dtype=np.intp)
     for number, source in enumerate(sources):
         first = 0
@@ -185,34 +222,37 @@ def _own_tables(steps: FitSteps) -> tuple[Tables, IntArray | None]:
             first += int(part.place.max(initial=-1)) + 1
     _, example, row = np.unique(groups, axis=0, return_index=True, return_inverse=True)
     if len(example) == data.n_contexts:
-        return _in_memory(OwnTables(sources, every, data.n_contexts, shape)), None
-    return _in_memory(OwnTables(sources, example, data.n_contexts, shape)), row.reshape(-1)
+        return OwnTables(sources, np.arange(data.n_contexts), data.n_contexts, shape), None
+    return OwnTables(sources, example, data.n_contexts, shape), row.reshape(-1)
 
 
-def _new_tables(steps: FitSteps, newdata: object) -> tuple[Tables, IntArray, NDArray[np.object_], tuple[str, ...]]:
-    """Probabilities of different new prompts, which of them each prompt has, their identifiers, and these' columns."""
-    feature_map, known = steps.data.feature_map, column_names(newdata)
-    require_columns(feature_map.variables, known, "newdata")
+def _new_prompts(steps: FitSteps, newdata: object) -> Prompts:
+    """Return new prompts; those with equal features have one table of probabilities."""
+    feature_map, columns = steps.data.feature_map, column_names(newdata)
+    require_columns(feature_map.variables, columns, "newdata")
     # New prompts without the identifying columns are numbered.
-    named = steps.options.context if set(steps.options.context) <= set(known) else ()
-    table = take_columns(newdata, list(dict.fromkeys([*feature_map.variables, *named])))
-    x = new_features(feature_map, table, keep_missing=steps.options.missing == "keep")
-    ids = np.empty(len(x), dtype=object)
-    if len(named) == 1:
-        ids[:] = table[named[0]].tolist()
-    elif named:
-        ids[:] = list(table[list(named)].itertuples(index=False, name=None))
+    id_columns = steps.options.context if set(steps.options.context) <= set(columns) else ()
+    frame = take_columns(newdata, list(dict.fromkeys([*feature_map.variables, *id_columns])))
+    x = new_features(feature_map, frame, keep_missing=steps.options.missing == "keep")
+    identifiers = np.empty(len(x), dtype=object)
+    if len(id_columns) == 1:
+        identifiers[:] = frame[id_columns[0]].tolist()
+    elif id_columns:
+        identifiers[:] = list(frame[list(id_columns)].itertuples(index=False, name=None))
     else:
-        ids[:] = range(len(x))
-    if len(set(ids.tolist())) < len(ids):
-        raise DataError(f"newdata: {listed(named)} names a prompt more than once; a plan needs a row per prompt")
+        identifiers[:] = range(len(x))
+    if len(set(identifiers.tolist())) < len(identifiers):
+        raise DataError(
+            f"newdata has several rows with the same {listed(id_columns)}; a plan needs one row per prompt: drop the "
+            f"repeated rows"
+        )
     shape = (steps.data.n_items, steps.data.n_items, steps.data.n_categories)
     example, row = distinct_rows(x, np.arange(len(x)))
     tables = NewTables([repetition.mu for repetition in steps.repetitions], x[example], shape)
-    return _in_memory(tables), row, ids, named or ("row",)
+    return Prompts(tables, row, identifiers, id_columns or ("row",))
 
 
 def _predict(steps: FitSteps, newdata: object) -> FloatArray:
     """Probabilities of new prompts, (n, K, K, C)."""
-    tables, row, _, _ = _new_tables(steps, newdata)
-    return tables[slice(0, len(tables))][row]
+    prompts = _new_prompts(steps, newdata)
+    return prompts.tables[slice(0, len(prompts.tables))][prompts.row]

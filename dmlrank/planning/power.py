@@ -134,6 +134,7 @@ def cheapest_solution(
             "from new labels alone (from_scratch=True)"
         )
     top, margin = float(np.log(everything.expected_cost)), 0.7
+    sample_size = problem.sample_size(sample_size)
     if problem.n_rows > 4 * sample_size:
         # A random sample of the rows needs nearly the same budget in proportion, and takes little time.
         sample = problem.sampled(sample_size)

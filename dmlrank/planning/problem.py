@@ -269,6 +269,12 @@ class DesignProblem:
         parts = map_blocks(lambda block: count[block] @ propensity.block(block), self.shape, n_jobs=self.n_jobs)
         return np.asarray(sum(parts))
 
+    def sample_size(self, size: int) -> int:
+        """Return ``size``, or a smaller size of a sample whose probabilities are to fit into memory."""
+        if self.deviations is not None:
+            return size
+        return min(size, max(200, 5 * self.chunk_size // int(np.prod(self.mu.shape[1:]))))
+
     def sampled(self, size: int) -> DesignProblem:
         """Return the problem of a random sample of the rows, always the same one, and of their contexts."""
         index = np.sort(np.random.default_rng(0).choice(self.n_rows, size, replace=False))

@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from statsmodels.stats.contrast import ContrastResults
 
 from .._utils.atomic_write import write_file
+from .._utils.progress import Report, reporting
 from .._utils.warning_collection import collected_warnings, warn
 from ..data.graph import Graph
 from ..data.hypotheses import HypothesisLike
@@ -673,6 +674,7 @@ class RankResults:
         explore: float = 0.0,
         newdata: object = None,
         from_scratch: bool = False,
+        progress: bool | Report = False,
     ) -> Plan:
         """What to label next: the plan that makes the scores most precise for a budget.
 
@@ -689,6 +691,8 @@ class RankResults:
             column that identifies a prompt. None: the prompts of the fit, out of fold.
         from_scratch : bool
             Whether the fit's labels are left out of account: a plan for an estimate from the planned labels alone.
+        progress : bool or callable
+            As for :func:`dmlrank.dml_rank`.
 
         Returns
         -------
@@ -722,7 +726,8 @@ class RankResults:
             explore=explore,
         )
         steps = require_steps(self.estimates, self.steps, "design")
-        return design_fit(self.estimates, steps, newdata, options, from_scratch)
+        with reporting(progress):
+            return design_fit(self.estimates, steps, newdata, options, from_scratch)
 
     # --- summaries, frames and plots ----------------------------------------------------------------------------------
 

@@ -12,9 +12,13 @@ import pytest
 
 import dmlrank as dr
 from dmlrank.exceptions import DataNotStoredError
-from dmlrank.planning import from_fit
 from dmlrank.planning.allocation import Constraints, allocate
+from dmlrank.planning.criteria import SearchOptions
+from dmlrank.planning.from_fit import OwnTables, design_fit
+from dmlrank.planning.power import cheapest_solution
 from dmlrank.planning.propensities import CellRates
+from dmlrank.planning.specification import solve
+from dmlrank.planning.validate import PlanOptions
 
 
 @pytest.fixture(scope="module")
@@ -23,6 +27,14 @@ def fitted(rank):
     battles = battles.assign(g=np.where(battles["question_id"] % 3 == 0, "a", "b"))
     formula, options = "winner ~ C(g) | model_a + model_b", {"tune": None, "propensity": "propensity"}
     return battles, rank(battles, formula, context="question_id", functional="bt", **options)
+
+
+@pytest.fixture(scope="module")
+def varied(rank):
+    """A fit with different features in every prompt."""
+    battles = dr.datasets.simulate_ties(300, rng=1)
+    formula = "winner ~ x0 + x1 | model_a + model_b"
+    return rank(battles, formula, context="question_id", functional="bt", tune=None, propensity="propensity")
 
 
 @pytest.fixture(scope="module")
@@ -83,18 +95,19 @@ def test_new_prompts_that_are_alike_are_one(fitted):
     np.testing.assert_allclose(plan.at(new), plan.propensity, rtol=1e-9)
 
 
-def test_probabilities_that_do_not_fit_into_memory_are_read_when_they_are_needed(fitted, monkeypatch):
+def test_probabilities_that_do_not_fit_into_memory_are_read_when_they_are_needed(fitted):
     _, fit = fitted
     expected = fit.design(100)
-    monkeypatch.setattr(from_fit, "_KEPT", 0)
-    plan = fit.design(100)
-    assert isinstance(plan.specification.problem.mu, from_fit.OwnTables)
+    options = PlanOptions(budget=100)
+    plan = design_fit(fit.estimates, fit.steps, None, options, stored_numbers=0)
+    assert isinstance(plan.specification.problem.mu, OwnTables)
     np.testing.assert_allclose(plan.propensity, expected.propensity, rtol=1e-12)
     stored = pickle.loads(pickle.dumps(plan))
     np.testing.assert_array_equal(stored.propensity, plan.propensity)
     np.testing.assert_array_equal(copy.deepcopy(plan).propensity, plan.propensity)
     assert stored.for_width(0.3).budget == pytest.approx(expected.for_width(0.3).budget)
-    walk = fit.update(functional="rank_centrality").design(100)
+    walk_fit = fit.update(functional="rank_centrality")
+    walk = design_fit(walk_fit.estimates, walk_fit.steps, None, options, stored_numbers=0)
     with pytest.raises(DataNotStoredError, match="make it again"):
         pickle.loads(pickle.dumps(walk)).for_width(0.2)
 
@@ -129,7 +142,67 @@ def test_fixed_directions_give_the_information_and_the_covariance_of_a_pass_over
 
 def test_a_long_pass_reports_how_far_it_is(fitted):
     _, fit = fitted
-    said = []
-    with dr._utils.progress.reporting(lambda step, total, what: said.append((step, total, what))):
-        fit.design(100)
-    assert ("plan, prompts") in {what for *_, what in said}
+    reports = []
+    fit.design(100, progress=lambda step, total, stage: reports.append((step, total, stage)))
+    assert {stage for *_, stage in reports} == {"plan, prompts", "plan, steps"}
+    for stage in ("plan, prompts", "plan, steps"):
+        step, total, _ = [report for report in reports if report[2] == stage][-1]
+        assert step == total
+    reports.clear()
+    fit.design(100)
+    assert not reports
+
+
+@pytest.mark.parametrize("functional", ["borda", "bt", "rank_centrality"])
+@pytest.mark.parametrize("criterion", ["A", "D"])
+@pytest.mark.parametrize("one_pair", [False, True])
+def test_a_search_that_begins_on_a_sample_in_single_precision_finds_the_same_plan(
+    varied, functional, criterion, one_pair, ignore_warnings
+):
+    plan = varied.update(functional=functional).design(120, criterion, one_pair=one_pair)
+    specification = plan.specification
+    single = replace(specification.problem, double_cells=0, deviations=None).scanned()[2]
+    assert (single.deviations is None) == (functional == "rank_centrality")
+    other = solve(replace(specification, problem=single), 120, options=SearchOptions(sample_size=50))
+    rates = single.label_rates(np.eye(3))
+    assert rates.base.dtype == np.float32
+    assert other.kkt_residual < 1e-5
+    assert other.expected_cost == pytest.approx(120, rel=1e-9)
+    np.testing.assert_allclose(other.propensity, plan.solution.propensity, rtol=1e-5)
+    np.testing.assert_allclose(other.sigma, plan.solution.sigma, rtol=1e-6, atol=1e-9)
+
+
+@pytest.mark.parametrize("criterion", ["A", "D"])
+def test_a_budget_that_is_searched_for_on_a_sample_first_is_the_same(varied, criterion):
+    plan = varied.design(120, criterion)
+    names = plan.models
+
+    def error_of(solution):
+        difference = np.array([1.0, -1.0, 0.0])
+        return float(np.sqrt(difference @ solution.sigma @ difference)) / limit
+
+    limit = 1.0
+    limit = 0.9 * error_of(plan.solution)
+    budgets = [
+        cheapest_solution(plan.specification, 120, error_of, str, sample_size=size).budget for size in (4000, 60)
+    ]
+    assert len(names) == 3
+    assert budgets[1] == pytest.approx(budgets[0], rel=2e-4)
+    assert budgets[0] > 120
+
+
+def test_a_sample_of_rows_has_the_costs_weights_and_contexts_of_its_rows(fitted):
+    fit = fitted[1].update(weights=np.where(np.arange(300) % 2, 1.0, 3.0))
+    costs = np.random.default_rng(1).choice([1.0, 2.0], size=300)
+    problem = fit.design(150, costs=costs, from_scratch=True).specification.problem
+    sample = problem.sampled(20)
+    assert sample.n_rows == 20
+    assert 20 <= sample.n_contexts < 300
+    assert sample.count.sum() == sample.n_contexts
+    assert sample.cost.shape == (20, 1)
+    rows = [
+        np.flatnonzero((problem.deviations.deviation == deviation).all(axis=1))[0]
+        for deviation in sample.deviations.deviation
+    ]
+    assert sample.mu[slice(0, 20)].shape == (20, 3, 3, 3)
+    np.testing.assert_array_equal(sample.mu[slice(0, 20)], problem.mu[np.array(rows)])
