@@ -4,6 +4,7 @@
     python benchmarks/design.py fitted --seeds 40          mu learnt, plan from a pilot study
     python benchmarks/design.py grid PATH --seeds 500      GPT-4's verdicts on MT-Bench, 10 % bought (PATH: mt_bench/)
     python benchmarks/design.py speed                      100,000 contexts, 20 models, 3 categories
+    python benchmarks/design.py distinct                   a plan and a budget from a fit whose prompts all differ
 
 With known mu and propensities the debiased estimate is a mean of F(mu) and of one term per label, which is looked up:
 every seed draws n contexts from a pool whose mean score is the truth, so that nothing but the labels and contexts is
@@ -16,7 +17,7 @@ import argparse
 import threading
 import time
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -24,6 +25,7 @@ import numpy as np
 import pandas as pd
 
 import dmlrank as dr
+from dmlrank.planning.propensities import StoredPropensities
 
 FUNCTIONALS = ("borda", "bt", "rank_centrality")
 
@@ -257,7 +259,7 @@ def _by_context(plan: dr.Plan) -> dr.Plan:
     rows = problem.rows_of(slice(0, problem.n_contexts))
     return dr.Plan(
         replace(plan.specification, problem=problem.of_contexts(problem.mu[rows])),
-        replace(solution, propensity=solution.propensity[rows]),
+        replace(solution, propensities=StoredPropensities(solution.propensity[rows])),
     )
 
 
@@ -310,6 +312,57 @@ def speed(n: int = 100_000, n_items: int = 20) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
+def draw_distinct(n: int, n_items: int, seed: int = 0) -> pd.DataFrame:
+    """Battles of random pairs, each on a prompt of its own with four continuous features; 15 % ties."""
+    rng = np.random.default_rng(seed)
+    x = rng.normal(size=(n, 4))
+    strength = rng.permutation(np.linspace(-1.5, 1.5, n_items)) + x @ rng.normal(scale=0.3, size=(4, n_items))
+    first = rng.integers(n_items, size=n)
+    second = (first + rng.integers(1, n_items, size=n)) % n_items
+    prompt = np.arange(n)
+    won = rng.random(n) < 1 / (1 + np.exp(strength[prompt, second] - strength[prompt, first]))
+    winner = np.where(rng.random(n) < 0.15, "tie", np.where(won, "model_a", "model_b"))
+    names = np.array([f"model_{item:03d}" for item in range(n_items)])
+    features = pd.DataFrame(x, columns=[f"x{number}" for number in range(4)])
+    return features.assign(model_a=names[first], model_b=names[second], winner=winner)
+
+
+def distinct(n: int, n_items: int, functionals: tuple[str, ...] = FUNCTIONALS[:2]) -> pd.DataFrame:
+    """Time and memory beyond the fit's of plans where no two prompts have equal features, and of a budget for a power.
+
+    The budget is for 80 % power to show a difference of the two best models that is 15 % smaller than what the plan
+    shows.
+    """
+    formula = "winner ~ x0 + x1 + x2 + x3 | model_a + model_b"
+    rows = []
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", dr.DmlrankWarning)
+        fit = dr.dml_rank(
+            formula, draw_distinct(n, n_items), functional="borda", position_bias=False, min_labels=1, rng=0
+        )
+        for functional in functionals:
+            fit = fit.update(functional=functional)
+            second, best = fit.params.sort_values().index[-2:]
+            plan, figures = _measured(lambda fit=fit: fit.design(n / 4))
+            rows.append({"functional": functional, "work": "design", "kkt": plan.kkt_residual} | figures)
+            gap = 0.85 * plan.smallest_gap(best, second)
+            more, figures = _measured(
+                lambda plan=plan, pair=(best, second), gap=gap: plan.for_power(*pair, difference=gap)
+            )
+            rows.append({"functional": functional, "work": "for_power", "kkt": more.kkt_residual} | figures)
+            print(pd.DataFrame(rows[-2:]).to_string(index=False), flush=True)
+    return pd.DataFrame(rows)
+
+
+def _measured(work: Callable[[], dr.Plan]) -> tuple[dr.Plan, dict[str, float]]:
+    """A plan, the seconds and processor seconds that it took, and the memory beyond that at its start."""
+    with _Memory() as memory:
+        start, cpu = time.perf_counter(), time.process_time()
+        plan = work()
+        figures = {"seconds": time.perf_counter() - start, "cpu seconds": time.process_time() - cpu}
+    return plan, figures | {"GB": memory.peak}
+
+
 class _Memory:
     """The largest resident memory while it is open, above that at its start, in GB."""
 
@@ -337,10 +390,12 @@ class _Memory:
 def main() -> None:
     """Run one of the experiments and print its table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=("simulated", "fitted", "grid", "speed"))
+    parser.add_argument("what", choices=("simulated", "fitted", "grid", "speed", "distinct"))
     parser.add_argument("path", nargs="?", help="the folder mt_bench, for grid")
     parser.add_argument("--seeds", type=int, default=500)
     parser.add_argument("--first-seed", type=int, default=0, help="of fitted, to go on where a run has ended")
+    parser.add_argument("--contexts", type=int, default=135_000, help="of distinct")
+    parser.add_argument("--models", type=int, default=52, help="of distinct")
     given = parser.parse_args()
     if given.what == "grid" and not given.path:
         parser.error("grid needs the folder mt_bench")
@@ -349,6 +404,7 @@ def main() -> None:
         "fitted": lambda: fitted(given.seeds, given.first_seed),
         "grid": lambda: grid(given.path, given.seeds),
         "speed": speed,
+        "distinct": lambda: distinct(given.contexts, given.models),
     }
     print(runs[given.what]().to_string(index=False, float_format="{:.4g}".format))
 

@@ -17,7 +17,7 @@ T = TypeVar("T")
 # Rows of a plan's problem: a range, or places.
 Rows: TypeAlias = slice | IntArray
 # Numbers by row and pair, in double or, where there are very many, in single precision.
-CellArray: TypeAlias = NDArray[np.float64] | NDArray[np.float32]
+CellArray: TypeAlias = NDArray[np.floating]
 
 # Cells whose temporary arrays live at a time: a few of them fit into a processor's cache.
 CACHED_CELLS = 65_536

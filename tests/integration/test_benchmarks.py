@@ -178,6 +178,13 @@ def test_large_runs_small(load_benchmark, monkeypatch, capsys):
         assert step in printed
 
 
+def test_plans_of_distinct_prompts_are_timed(load_benchmark):
+    table = load_benchmark("design").distinct(400, 4, functionals=("bt",))
+    assert table["work"].tolist() == ["design", "for_power"]
+    assert (table["kkt"] < 1e-5).all()
+    assert (table["cpu seconds"] > 0).all()
+
+
 @pytest.mark.parametrize("functional", ["borda", "bt"])
 def test_few_votes_on_many_models_hold_no_value_of_every_context_and_model(load_benchmark, monkeypatch, functional):
     """Where hardly two contexts are alike they are still groups, with the same numbers, when there are many of them."""
