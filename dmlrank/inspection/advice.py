@@ -1,9 +1,8 @@
-"""What is wrong with data, or worth knowing, in sentences with advice."""
+"""Problems that a check finds in data, as full sentences: what was found, why it matters, what to do."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -11,196 +10,234 @@ import pandas as pd
 from ..data.preferences import PreferenceData
 from ..exceptions import listed
 from ..fit.estimand import explain_disconnected
+from ..report.sentences import as_sentence, counted
 from .check import Check
-from .settings import recommended
+from .settings import recommended_row
 
-_FEW = 10
+# Votes that a label needs for a learner to predict when it is chosen.
+_FEW_VOTES = 10
+# Clusters below which clustered standard errors are too small on average.
 _FEW_CLUSTERS = 30
-_SURELY = 0.001
-_NAMED = 5
+# p-values below this are reported as an effect.
+_SIGNIFICANT = 0.001
+# Pairs that a sentence names.
+_PAIRS_NAMED = 5
 
 
 def find_problems(
-    found: Check, read: PreferenceData, graph: Any, *, missing: str, n_folds: int, notices: tuple[str, ...]
+    check: Check, data: PreferenceData, graph: object, *, missing: str, n_folds: int, notices: tuple[str, ...]
 ) -> Iterator[str]:
-    """Sentences about what a fit would stumble over, the gravest first.
+    """Yield sentences about problems of a fit to these data, the gravest first.
 
     Parameters
     ----------
-    found : Check
-    read : PreferenceData
+    check : Check
+        Everything that the check has counted.
+    data : PreferenceData
+        The data as they were read, with ordered pairs.
     graph : str, Graph or array
-        As the fit would be given it.
-    missing : str
-        What the fit would do with missing values.
+        The option of the fit.
+    missing : {"raise", "drop", "keep"}
+        The option of the fit.
     n_folds : int
+        The option of the fit.
     notices : tuple of str
-        Warnings given while reading.
+        Warnings given while the data were read.
     """
-    if len(found.components) > 1:
-        parts = found.graph.components()
-        ordered = read if found.position_bias else read.unordered()
-        yield _sentence(explain_disconnected(ordered, parts, graph, min_labels=found.min_labels))
-    yield from _settings(found)
-    yield from _missing(found, missing)
-    if found.n_contexts < n_folds:
-        yield f"{found.n_contexts} contexts cannot be dealt into n_folds={n_folds} folds; use fewer folds."
-    yield from (_sentence(notice) for notice in notices)
-    yield from _similar_models(found)
-    yield from _pairs(found)
-    yield from _labels(found)
-    yield from _repeats(found, () if read.shared_texts is None else read.shared_texts.names)
-    yield from _order(found)
-    for name, row in found.clusters.iterrows():
+    if len(check.components) > 1:
+        parts = check.graph.components()
+        pairs = data if check.position_bias else data.unordered()
+        yield as_sentence(explain_disconnected(pairs, parts, graph, min_labels=check.min_labels))
+    yield from _better_settings(check)
+    yield from _missing_values(check, missing)
+    if check.n_contexts < n_folds:
+        yield (
+            f"{counted(check.n_contexts, 'context')} cannot be divided into n_folds={n_folds} folds. Use fewer folds."
+        )
+    yield from (as_sentence(notice) for notice in notices)
+    yield from _similar_models(check)
+    yield from _pair_problems(check)
+    yield from _label_problems(check)
+    yield from _repeated_prompts(check, () if data.shared_texts is None else data.shared_texts.names)
+    yield from _repeated_votes(check)
+    yield from _order_effects(check)
+    for name, row in check.clusters.iterrows():
         if row["clusters"] < _FEW_CLUSTERS:
             yield (
-                f"Only {row['clusters']} clusters in {name!r}: clustered standard errors are too small on average "
-                f"below {_FEW_CLUSTERS}; a finer grouping, where it is right, has more."
+                f"Only {row['clusters']} clusters in {name!r}. Clustered standard errors are too small on average with "
+                f"fewer than {_FEW_CLUSTERS} clusters. Use a finer grouping if it keeps dependent votes together."
             )
 
 
-def _missing(found: Check, missing: str) -> Iterator[str]:
-    lacking = found.missing[found.missing > 0]
-    if missing == "raise" and len(lacking):
-        shown = ", ".join(f"{name!r} in {count:,} of {found.n_rows:,} rows" for name, count in lacking.items())
-        yield (
-            f"Missing values: {shown}; a fit raises an error, missing='drop' drops {found.n_dropped:,} rows (as was "
-            f"done for this check), missing='keep' hands missing numbers to the learner."
-        )
-    elif found.n_dropped and missing != "drop":
-        yield (
-            f"The features of {found.n_dropped:,} rows are NaN although their columns are not missing; a fit raises an "
-            f"error unless missing='drop' or 'keep' is passed."
-        )
-
-
-def _similar_models(found: Check) -> Iterator[str]:
-    for names in found.similar_models:
-        yield (
-            f"Are {' and '.join(map(repr, names))} the same model? The names differ in blanks, letter case or Unicode "
-            f"form only, and are ranked as {len(names)} models; write them alike in the data if they are one."
-        )
-
-
-def _pairs(found: Check) -> Iterator[str]:
-    each = "an order" if found.position_bias else "all"
-    thin = found.pairs[(found.pairs["contexts"] > 0) & ~found.pairs["compared"]]
-    if len(thin):
-        least = thin.sort_values("contexts", ascending=False).head(_NAMED)
-        shown = "; ".join(
-            f"{r.first} and {r.second} {r.shown_first} + {r.shown_second}" for r in least.itertuples(index=False)
-        )
-        yield (
-            f"{len(thin)} of {len(found.pairs)} pairs have labels, but fewer than min_labels={found.min_labels} "
-            f"contexts in {each} and are left out ({shown}{'; ...' if len(thin) > _NAMED else ''}); a smaller "
-            f"min_labels keeps them, .pairs lists them all."
-        )
-    weak = found.pairs["compared"] & (_fewest(found) < found.min_labels)
-    if weak.any():
-        yield (
-            f"The graph has {int(weak.sum())} pairs with fewer than min_labels={found.min_labels} contexts in {each}: "
-            f"their part in the scores is what the learner extrapolates, without a correction by labels."
-        )
-    if not found.graph.complete and len(found.components) == 1:
-        yield (
-            f"Only {found.graph.n_edges} of {len(found.pairs)} pairs are compared: borda would mix skill with "
-            f"schedule; functional='bt' does not."
-        )
-    one_order = found.order.one_order
-    if one_order and found.position_bias:
-        yield f"Pairs shown in one order only: {one_order}; without labels in the other order a pair is not compared."
-
-
-def _settings(found: Check) -> Iterator[str]:
-    """Settings that use more votes or are more precise, where the fit's own lose much."""
-    table = found.settings
-    if found.edge_weights not in ("equal", "counts") or not _by_min_labels(found):
+def _better_settings(check: Check) -> Iterator[str]:
+    """Recommend settings that use more votes or are more precise, where the given ones lose much."""
+    table = check.settings
+    if check.edge_weights not in ("equal", "counts") or not _pairs_follow_min_labels(check):
         return
-    own = (found.position_bias, found.min_labels, found.edge_weights)
-    best = table.iloc[recommended(table, own)]
-    asked = table[(table[["position_bias", "min_labels", "edge_weights"]] == list(own)).all(axis=1)].iloc[0]
-    other = [
+    names = ["position_bias", "min_labels", "edge_weights"]
+    given = (check.position_bias, check.min_labels, check.edge_weights)
+    best = table.iloc[recommended_row(table, given)]
+    current = table[(table[names] == list(given)).all(axis=1)].iloc[0]
+    changes = [
         f"{name}={value!r}" if isinstance(value, str) else f"{name}={value}"
-        for name, value, had in zip(("position_bias", "min_labels", "edge_weights"), best.iloc[:3], own, strict=True)
-        if value != had
+        for name, value, old in zip(names, best[names], given, strict=True)
+        if value != old
     ]
-    if not other or not np.isfinite(best["se_largest"]):
+    if not changes or not np.isfinite(best["se_largest"]):
         return
-    now = (
-        f"uses {100 * asked['share']:.3g} % of the votes, with standard errors of bt up to {asked['se_largest']:.2f} "
-        f"times those of maximum likelihood"
-        if np.isfinite(asked["se_largest"])
+    finding = (
+        f"uses {100 * current['share']:.3g} % of the votes, and its standard errors of bt are up to "
+        f"{current['se_largest']:.2f} times those of maximum likelihood"
+        if np.isfinite(current["se_largest"])
         else "does not connect the models"
     )
     yield (
-        f"A fit with these settings {now}; {', '.join(other)} would use {100 * best['share']:.3g} %, with standard "
-        f"errors up to {best['se_largest']:.2f} times (from counts of labels alone; .settings compares all choices, "
-        f"docs/settings.md says how to choose)."
+        f"A fit with these settings {finding}. With {', '.join(changes)} it would use {100 * best['share']:.3g} % of "
+        f"the votes, and standard errors would be up to {best['se_largest']:.2f} times those of maximum likelihood. "
+        f"These figures come from counts of labels alone. The frame .settings compares all choices, and "
+        f"docs/settings.md says how to choose."
     )
 
 
-def _by_min_labels(found: Check) -> bool:
-    """Whether the pairs are those with enough labels, and not given ones."""
-    return bool((found.pairs["compared"] == (_fewest(found) >= found.min_labels)).all())
+def _pairs_follow_min_labels(check: Check) -> bool:
+    """Return whether the compared pairs are those with enough labels, so that no other graph was given."""
+    return bool((check.pairs["compared"] == (_contexts_that_count(check) >= check.min_labels)).all())
 
 
-def _fewest(found: Check) -> pd.Series:
-    """Contexts of each pair that ``min_labels`` is held against."""
-    pairs = found.pairs
-    return pairs[["shown_first", "shown_second"]].min(axis=1) if found.position_bias else pairs["contexts"]
+def _contexts_that_count(check: Check) -> pd.Series:
+    """Return the contexts of each pair that are compared with ``min_labels``: the fewer of both orders, or all."""
+    pairs = check.pairs
+    return pairs[["shown_first", "shown_second"]].min(axis=1) if check.position_bias else pairs["contexts"]
 
 
-def _labels(found: Check) -> Iterator[str]:
-    if found.labels["votes"].sum() < found.n_votes:  # preferences between 0 and 1 are no labels
+def _missing_values(check: Check, missing: str) -> Iterator[str]:
+    """Report missing values that a fit refuses."""
+    counts = check.missing[check.missing > 0]
+    if missing == "raise" and len(counts):
+        columns = ", ".join(f"{name!r} in {count:,} of {check.n_rows:,} rows" for name, count in counts.items())
+        yield (
+            f"Values are missing: {columns}. A fit raises an error. missing='drop' drops "
+            f"{counted(check.n_dropped, 'row')}, as this check did. missing='keep' passes missing numbers on to the "
+            f"learner."
+        )
+    elif check.n_dropped and missing != "drop":
+        yield (
+            f"The features of {counted(check.n_dropped, 'row')} are NaN although the columns are not missing. A fit "
+            f"raises an error unless missing='drop' or missing='keep' is passed."
+        )
+
+
+def _similar_models(check: Check) -> Iterator[str]:
+    """Ask whether names that look the same stand for one model."""
+    for names in check.similar_models:
+        yield (
+            f"Are {' and '.join(map(repr, names))} the same model? The names differ only in blanks, letter case or "
+            f"Unicode form, and they are ranked as {len(names)} models. If they are one model, write one name in the "
+            f"data."
+        )
+
+
+def _pair_problems(check: Check) -> Iterator[str]:
+    """Report pairs that are left out, pairs without enough labels, and an incomplete graph."""
+    requirement = f"min_labels={check.min_labels} contexts in {'each order' if check.position_bias else 'both orders'}"
+    requirement += "" if check.position_bias else " together"
+    left_out = check.pairs[(check.pairs["contexts"] > 0) & ~check.pairs["compared"]]
+    if len(left_out):
+        largest = left_out.sort_values("contexts", ascending=False).head(_PAIRS_NAMED)
+        pairs = "; ".join(
+            f"{r.first} and {r.second} {r.shown_first} + {r.shown_second}" for r in largest.itertuples(index=False)
+        )
+        more = "; ..." if len(left_out) > _PAIRS_NAMED else ""
+        verb = "has" if len(left_out) == 1 else "have"
+        yield (
+            f"{len(left_out)} of {len(check.pairs)} pairs {verb} labels, but fewer than {requirement}, and a fit "
+            f"leaves them out ({pairs}{more}). A smaller min_labels keeps them. The frame .pairs lists all pairs."
+        )
+    is_weak = check.pairs["compared"] & (_contexts_that_count(check) < check.min_labels)
+    if is_weak.any():
+        yield (
+            f"The graph has {counted(int(is_weak.sum()), 'pair')} with fewer than {requirement}. The learner "
+            f"extrapolates their part in the scores, and few labels or none correct it. graph='observed' leaves such "
+            f"pairs out."
+        )
+    if not check.graph.complete and len(check.components) == 1:
+        yield (
+            f"Only {check.graph.n_edges} of {len(check.pairs)} pairs are compared. borda then mixes skill with "
+            f"schedule, because models faced different opponents. functional='bt' does not."
+        )
+    n_one_order = check.order.one_order
+    if n_one_order and check.position_bias:
+        verb = "was" if n_one_order == 1 else "were"
+        yield (
+            f"{counted(n_one_order, 'pair')} {verb} shown in one order only. Without labels in the other order a pair "
+            f"is not compared. position_bias=False takes both orders as one, if display order does not matter."
+        )
+
+
+def _label_problems(check: Check) -> Iterator[str]:
+    """Report rare labels, wins that no label stands for, and labels that are numbers."""
+    # Preferences between 0 and 1 are not labels that could be counted.
+    if check.labels["votes"].sum() < check.n_votes:
         return
-    rare = found.labels[found.labels["votes"] < _FEW]
+    rare = check.labels[check.labels["votes"] < _FEW_VOTES]
     if len(rare):
         yield (
-            f"Labels with fewer than {_FEW} votes each: {listed(rare['label'])}; a learner cannot tell when they are "
-            f"chosen, and categories={{label: meaning}} can merge them with others."
+            f"These labels have fewer than {_FEW_VOTES} votes each: {listed(rare['label'])}. A learner cannot predict "
+            f"when they are chosen. categories={{label: meaning}} can merge them with other labels."
         )
-    for meaning, name in (("first", "model shown first"), ("second", "model shown second")):
-        won = found.labels["read_as"].isin([meaning, "the model that wins"])
-        if not won.any():
-            yield f"No label says that the {name} wins: is every label read as it is meant (.labels)?"
-    if set(found.labels["label"]) <= {"0", "1"} and len(found.labels):
-        yield "The labels are the numbers 1 and 0, read as: 1 = the model shown first wins; pass categories= if not."
-
-
-def _repeats(found: Check, shared: Sequence[str]) -> Iterator[str]:
-    """Repeated values, but for those of shared texts, which are warned of already."""
-    for name, count in found.same_prompt.items():
-        if found.context and name not in shared:
+    for meaning in ("first", "second"):
+        if not check.labels["read_as"].isin([meaning, "the model that wins"]).any():
             yield (
-                f"{count:,} contexts repeat a value of {name!r} under another {listed(found.context)}: if these are "
-                f"the same prompt, its votes are not independent; context={name!r} would join them, clusters would too."
+                f"No label says that the model shown {meaning} wins. Check in the frame .labels whether every label is "
+                f"read as it is meant."
             )
-    if np.isfinite(found.repeats.agreement) and found.repeats.agreement < 1:
-        again = found.repeats
+    if set(check.labels["label"]) <= {"0", "1"} and len(check.labels):
         yield (
-            f"{again.cells:,} comparisons (a prompt and an ordered pair) have more than one vote, and in "
-            f"{1 - again.agreement:.0%} of them the votes disagree; they are averaged. If labels were asked for again "
-            f"because of what they said, keep the first only."
+            "The labels are the numbers 1 and 0. They are read as: 1 = the model shown first wins, 0 = the model shown "
+            "second wins. Pass categories= if they mean something else."
         )
 
 
-def _order(found: Check) -> Iterator[str]:
-    if found.order.p_value < _SURELY:
-        yield (
-            f"Display order is not balanced within pairs (chi2 = {found.order.statistic:.1f}, df = {found.order.df}, "
-            f"p = {found.order.p_value:.2g}): a display effect would count for some models. "
-            + (
-                "Scores treat both orders of a pair apart, so that this costs precision, not validity."
-                if found.position_bias
-                else "With position_bias=False it is mixed into the scores."
+def _repeated_prompts(check: Check, shared: Sequence[str]) -> Iterator[str]:
+    """Report values that occur under several identifiers, except in columns of texts that a notice names already."""
+    for name, count in check.same_prompt.items():
+        if check.context and name not in shared:
+            verb = "repeats" if count == 1 else "repeat"
+            yield (
+                f"{counted(count, 'context')} {verb} a value of {name!r} under another {listed(check.context)}. If "
+                f"these are the same prompt, their votes are not independent. context={name!r} joins them; clusters of "
+                f"{name!r} allow for the dependence, too."
             )
-        )
-    if found.position.p_value < _SURELY:
+
+
+def _repeated_votes(check: Check) -> Iterator[str]:
+    """Report votes on the same prompt and pair that disagree."""
+    repeats = check.repeats
+    if np.isfinite(repeats.agreement) and repeats.agreement < 1:
+        verb = "has" if repeats.cells == 1 else "have"
         yield (
-            f"The model shown first wins {found.position.adjusted:.3f} of the comparisons (both orders weighted alike, "
-            f"p = {found.position.p_value:.2g}): there is a position effect, which ignoring the order would mix in."
+            f"{counted(repeats.cells, 'comparison')} of an ordered pair on a prompt {verb} more than one vote, and in "
+            f"{1 - repeats.agreement:.0%} of them the votes disagree. A fit averages them. If further votes were asked "
+            f"for because of the first one, pass votes='first'."
         )
 
 
-def _sentence(text: str) -> str:
-    return text[:1].upper() + text[1:] + ("" if text.endswith(".") else ".")
+def _order_effects(check: Check) -> Iterator[str]:
+    """Report display orders that are not balanced, and an effect of the first position."""
+    order, position = check.order, check.position
+    if order.p_value < _SIGNIFICANT:
+        consequence = (
+            "Scores treat the two orders of a pair separately, so that this costs precision, not validity."
+            if check.position_bias
+            else "With position_bias=False a position effect is mixed into the scores."
+        )
+        yield (
+            f"Display order is not balanced within pairs (chi2 = {order.statistic:.1f}, df = {order.df}, p = "
+            f"{order.p_value:.2g}): some models are shown first more often than their opponents. {consequence}"
+        )
+    if position.p_value < _SIGNIFICANT:
+        yield (
+            f"There is a position effect: the model shown first wins {position.adjusted:.3f} of the comparisons (both "
+            f"orders weighted alike, p = {position.p_value:.2g}). A fit that ignores display order would mix this "
+            f"effect into the scores."
+        )

@@ -1,4 +1,4 @@
-"""What a look at data before a fit finds, and how it is written: text and HTML."""
+"""The result of a check of data before a fit, and the page that shows it as text or HTML."""
 
 from __future__ import annotations
 
@@ -11,70 +11,96 @@ import pandas as pd
 
 from .._utils.number_text import p_value_clause
 from ..data.graph import Graph
+from ..report.sentences import counted
 from .cost import Cost
 from .counts import FirstPositionWins, OrderTest, Repeats
 
 _WIDTH = 94
 _TITLE = "Check before a fit"
+_NO_PROBLEMS = "No problems were found."
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Check:
-    """What :func:`dmlrank.check` has found; printing it shows a page.
+    """Result of :func:`dmlrank.check`; printing it shows a page.
 
     Attributes
     ----------
     formula : str
+        The formula of the fit.
     context : tuple of str
-        Columns that identify a context; empty where every row is one.
+        Columns that identify a context; empty where every row is a context.
     min_labels : int
+        Labelled contexts that a pair needs to be compared.
     position_bias : bool
-        Whether showing a pair the other way round makes it another pair.
+        Whether the two display orders of a pair are two ordered pairs.
     order_reason : str
-        What decided that; empty where the caller did.
+        Reason for ``position_bias``; empty where the caller decided.
     settings : DataFrame
-        What choices of ``position_bias min_labels edge_weights`` cost: ``pairs votes share least_share se_median
-        se_largest``, standard errors relative to maximum likelihood's, see
+        Votes used and precision for choices of ``position_bias min_labels edge_weights``: ``pairs votes share
+        least_share se_median se_largest``, with standard errors relative to maximum likelihood; see
         :func:`dmlrank.inspection.settings.settings_table`.
     edge_weights : str
-        How pairs are weighted: ``"equal"``, ``"counts"`` or ``"given"``.
-    n_rows, n_dropped, n_unreadable, n_contexts, n_unlabelled, n_votes, n_comparisons : int
-        Rows read, rows that miss a needed value, rows that a fit refuses (a model against itself, unknown labels,
-        winners that were not compared), contexts (labelled or not), contexts without a label, votes, and labelled
-        (context, ordered pair) cells.
+        Weights of the pairs: ``"equal"``, ``"counts"`` or ``"given"``.
+    n_rows : int
+        Rows of the frame.
+    n_dropped : int
+        Rows in which a needed value is missing.
+    n_unreadable : int
+        Rows that a fit refuses: a model against itself, unknown labels, winners that were not compared, preferences
+        outside [0, 1], probabilities that do not sum to one.
+    n_contexts, n_unlabelled : int
+        Contexts, and those of them without a label.
+    n_votes : int
+        Votes.
+    n_comparisons : int
+        Labelled cells: a context with an ordered pair.
     features : tuple of str
         Names of the p features.
     categories : tuple of str
         Outcome categories in the order of every array.
     labels : DataFrame
-        ``label read_as votes share``: a row per label found.
+        ``label read_as votes share``: a row per label that occurs.
     models : DataFrame
         By model: ``contexts votes opponents share_first win_share component``. Opponents are those on the graph,
-        ``share_first`` the share of its contexts in which it was shown first, ``win_share`` counts ties one half.
+        ``share_first`` is the share of the model's contexts in which it was shown first; ``win_share`` counts a tie as
+        one half.
     pairs : DataFrame
         A row per unordered pair: ``first second contexts shown_first shown_second votes share_first p_balanced
-        win_share compared``. ``shown_first`` counts contexts with ``first`` shown first, ``p_balanced`` is an exact
-        test that both orders are as frequent, ``win_share`` is that of ``first``.
+        win_share compared``. ``shown_first`` counts contexts with ``first`` shown first. ``p_balanced`` is the p-value
+        of an exact test that both orders are equally frequent. ``win_share`` is the share won by ``first``.
     graph : Graph
         Pairs that a fit would use: those with at least ``min_labels`` labelled contexts (in both orders where order
         matters), or those that ``graph=`` names; it may be disconnected.
     components : tuple of tuple of str
         Models of every connected component, the largest first.
     order : OrderTest
+        Test that display order is balanced within pairs.
     position : FirstPositionWins
+        How often the model shown first wins.
     repeats : Repeats
+        Contexts and cells with more than one vote.
     same_prompt : dict of str to int
-        Contexts that repeat a value of a text, vector or number that tells nearly all contexts apart.
-    clusters : DataFrame
-        By grouping column: ``clusters smallest median largest`` and ``of``, what is counted.
-    missing : Series
-        Rows that miss a needed value, by column.
+        By feature: contexts that repeat a value of another context, for features whose values differ between nearly
+        all contexts.
     similar_models : list of tuple of str
-        Models whose names differ by blanks, letter case or Unicode form only.
+        Models whose names differ only by blanks, letter case or Unicode form.
+    clusters : DataFrame
+        By grouping column: ``clusters``, their ``smallest median largest`` size, and ``of``, the unit of the sizes.
+    missing : Series
+        By column: rows in which a needed value is missing.
     cost : Cost
         Size of a fit.
     problems : tuple of str
-        What is wrong or worth knowing, with advice; empty where nothing is.
+        Problems of a fit in sentences with advice, the gravest first; empty where there are none.
+
+    Examples
+    --------
+    >>> import dmlrank as dr
+    >>> battles = dr.datasets.simulate_arena(n=2000, rng=0)
+    >>> check = dr.check("winner ~ 1 | model_a + model_b", battles.replace({"model_a": {"gpt-4": "GPT-4"}}))
+    >>> check.problems[0][:40]
+    "Are 'GPT-4' and 'gpt-4' the same model? "
     """
 
     formula: str
@@ -109,11 +135,11 @@ class Check:
     problems: tuple[str, ...]
 
     def as_text(self) -> str:
-        """The page as plain text."""
+        """Return the page as plain text."""
         return _as_text(self)
 
     def as_html(self) -> str:
-        """The page as HTML; names are escaped."""
+        """Return the page as HTML; names are escaped."""
         return _as_html(self)
 
     def __str__(self) -> str:
@@ -127,126 +153,138 @@ class Check:
 
 
 def _as_text(check: Check) -> str:
-    """The page as plain text."""
+    """Return the page as plain text."""
     lines = [_TITLE.center(_WIDTH).rstrip(), "=" * _WIDTH]
     for name, fact in facts(check):
         lines += textwrap.wrap(f"{name:<20}{fact}", _WIDTH, subsequent_indent=" " * 20, break_on_hyphens=False)
-    lines += ["=" * _WIDTH, *_shown_models(check).to_string().splitlines(), "=" * _WIDTH]
+    lines += ["=" * _WIDTH, *_model_table(check).to_string().splitlines(), "=" * _WIDTH]
     for number, problem in enumerate(check.problems, start=1):
         lines += textwrap.wrap(f"[{number}] {problem}", _WIDTH, subsequent_indent="    ", break_on_hyphens=False)
-    return "\n".join(lines if check.problems else [*lines, "Nothing stands in the way of a fit."])
+    return "\n".join(lines if check.problems else [*lines, _NO_PROBLEMS])
 
 
 def _as_html(check: Check) -> str:
-    """The page as HTML; names are escaped."""
+    """Return the page as HTML; names are escaped."""
     rows = "".join(f"<tr><th>{html.escape(n)}</th><td>{html.escape(f)}</td></tr>\n" for n, f in facts(check))
     problems = "".join(f"<li>{html.escape(problem)}</li>\n" for problem in check.problems)
     return (
         f'<table class="simpletable">\n<caption>{_TITLE}</caption>\n{rows}</table>\n'
-        f"{_shown_models(check).to_html(border=0)}\n"
-        + (f"<ol>\n{problems}</ol>" if problems else "<p>Nothing stands in the way of a fit.</p>")
+        f"{_model_table(check).to_html(border=0)}\n"
+        + (f"<ol>\n{problems}</ol>" if problems else f"<p>{_NO_PROBLEMS}</p>")
     )
 
 
 def facts(check: Check) -> list[tuple[str, str]]:
-    """What was found, as names and sentences."""
-    ids = ", ".join(check.context) or "every row is one"
-    p = len(check.features)
-    shown = ", ".join(check.features[:6]) + (", ..." if p > 6 else "")
+    """Return the facts of the page, each a name and a sentence."""
+    identifiers = f"identified by {', '.join(check.context)}" if check.context else "every row is one"
+    n_features = len(check.features)
+    features = ", ".join(check.features[:6]) + (", ..." if n_features > 6 else "")
+    components = counted(len(check.components), "connected component")
     lines = [
         ("Formula:", check.formula),
         ("Rows:", _rows(check)),
-        ("Contexts:", f"{check.n_contexts:,} ({ids}), {check.n_unlabelled:,} without a label"),
-        ("Votes:", f"{check.n_votes:,} on {check.n_comparisons:,} comparisons{_repeats(check)}"),
+        ("Contexts:", f"{check.n_contexts:,} ({identifiers}), {check.n_unlabelled:,} without a label"),
+        ("Votes:", f"{check.n_votes:,} on {check.n_comparisons:,} comparisons{_contexts_with_several_votes(check)}"),
         ("Labels:", "; ".join(_label(*row) for row in check.labels[["label", "read_as", "votes"]].to_numpy())),
-        ("Features:", f"{p}: {shown}" if p else "none"),
-        ("Models:", f"{len(check.models)}, in {len(check.components)} connected component" + "s" * _many(check)),
+        ("Features:", f"{n_features}: {features}" if n_features else "none"),
+        ("Models:", f"{len(check.models)}, in {components}"),
         ("Pairs compared:", _pairs(check)),
         ("Settings:", _settings(check)),
-        ("Display order:", _order(check)),
-        ("First position:", _position(check)),
+        ("Display order:", _order_balance(check)),
+        ("First position:", _first_position(check)),
     ]
     for name, row in check.clusters.iterrows():
         sizes = f"{row['smallest']:,} to {row['largest']:,} {row['of']}, median {row['median']:g}"
         lines.append(("Clusters:", f"{row['clusters']:,} {name} ({sizes})"))
-    lacking = check.missing[check.missing > 0]
-    lines.append(("Missing values:", ", ".join(f"{name} {count:,}" for name, count in lacking.items()) or "none"))
+    missing = check.missing[check.missing > 0]
+    lines.append(("Missing values:", ", ".join(f"{name} {count:,}" for name, count in missing.items()) or "none"))
     lines.append(("Size of a fit:", _size(check)))
     return lines
 
 
 def _rows(check: Check) -> str:
-    missing = f", {check.n_dropped:,} of them miss a value" if check.n_dropped else ""
+    """Return the number of rows, of rows that miss a value, and of rows that cannot be read."""
+    missing = f", {check.n_dropped:,} of them with a missing value" if check.n_dropped else ""
     return f"{check.n_rows:,}{missing}" + (f", {check.n_unreadable:,} cannot be read" if check.n_unreadable else "")
 
 
 def _label(label: str, read_as: str, votes: int) -> str:
+    """Return a label with its meaning and votes."""
     meaning = f"{read_as} wins" if read_as in ("first", "second") else read_as.replace("_", " ")
     return f"{label} = {meaning} ({votes:,})"
 
 
-def _many(check: Check) -> bool:
-    return len(check.components) != 1
-
-
-def _repeats(check: Check) -> str:
-    again = check.repeats
-    if not again.contexts:
+def _contexts_with_several_votes(check: Check) -> str:
+    """Return how many contexts have more than one vote; nothing where none has."""
+    repeats = check.repeats
+    if not repeats.contexts:
         return ""
-    return f"; {again.contexts:,} contexts have more than one vote (at most {again.most_votes:,})"
+    verb = "has" if repeats.contexts == 1 else "have"
+    return f"; {counted(repeats.contexts, 'context')} {verb} more than one vote (at most {repeats.most_votes:,})"
 
 
 def _pairs(check: Check) -> str:
-    labelled = check.pairs["contexts"] > 0
-    thin = int((labelled & ~check.pairs["compared"]).sum())
-    each = " in each order" if check.position_bias else ""
-    left_out = f"; {thin} with too few labels (min_labels={check.min_labels}{each})" if thin else ""
-    never = f"; {int((~labelled).sum())} never shown" if not labelled.all() else ""
+    """Return how many pairs are compared, left out and never shown."""
+    is_labelled = check.pairs["contexts"] > 0
+    n_left_out = int((is_labelled & ~check.pairs["compared"]).sum())
+    order = " in each order" if check.position_bias else ""
+    left_out = f"; {n_left_out} with too few labels (min_labels={check.min_labels}{order})" if n_left_out else ""
+    never_shown = f"; {int((~is_labelled).sum())} without a label" if not is_labelled.all() else ""
     smallest = check.pairs.loc[check.pairs["compared"], "contexts"].min()
-    least = f"; the smallest has {smallest:,} contexts" if np.isfinite(smallest) else ""
-    weighted = "" if check.edge_weights == "equal" else f"; edge weights: {check.edge_weights}"
-    return f"{check.graph.n_edges} of {len(check.pairs)}{left_out}{never}{least}{weighted}"
+    smallest_pair = f"; the smallest has {smallest:,} contexts" if np.isfinite(smallest) else ""
+    weights = "" if check.edge_weights == "equal" else f"; edge weights: {check.edge_weights}"
+    return f"{check.graph.n_edges} of {len(check.pairs)}{left_out}{never_shown}{smallest_pair}{weights}"
 
 
 def _settings(check: Check) -> str:
-    """Votes used, and what other settings cost."""
+    """Return the votes that a fit uses, and the precision with equal edge weights and with weights by counts."""
     table = check.settings
-    own = table[(table["position_bias"] == check.position_bias) & (table["min_labels"] == check.min_labels)]
-    asked, counted = own.iloc[0], own.iloc[1]
-    why = f" ({check.order_reason})" if check.order_reason else ""
+    rows = table[(table["position_bias"] == check.position_bias) & (table["min_labels"] == check.min_labels)]
+    equal, counts = rows.iloc[0], rows.iloc[1]
+    reason = f" ({check.order_reason})" if check.order_reason else ""
     text = (
-        f"display order {'matters' if check.position_bias else 'ignored'}{why}; pairs with min_labels have "
-        f"{asked['votes']:,} votes ({100 * asked['share']:.3g} %; {100 * asked['least_share']:.3g} % of the model that "
-        f"loses most)"
+        f"display order is {'modelled' if check.position_bias else 'ignored'}{reason}; pairs with min_labels="
+        f"{check.min_labels} have {equal['votes']:,} votes ({100 * equal['share']:.3g} %; "
+        f"{100 * equal['least_share']:.3g} % of the votes of the model that loses most)"
     )
-    if not np.isfinite(asked["se_median"]):
+    if not np.isfinite(equal["se_median"]):
         return text
     return (
-        f"{text}; standard errors of bt about {asked['se_median']:.2f} times those of maximum likelihood (at most "
-        f"{asked['se_largest']:.2f}), with edge_weights='counts' {counted['se_median']:.2f} "
-        f"({counted['se_largest']:.2f}); .settings has other choices"
+        f"{text}; standard errors of bt are about {equal['se_median']:.2f} times those of maximum likelihood (at most "
+        f"{equal['se_largest']:.2f} times), with edge_weights='counts' about {counts['se_median']:.2f} times (at most "
+        f"{counts['se_largest']:.2f} times); the frame .settings has other choices"
     )
 
 
-def _order(check: Check) -> str:
+def _order_balance(check: Check) -> str:
+    """Return the test that display order is balanced within pairs."""
     test = check.order
-    return f"balanced within pairs: chi2 = {test.statistic:.1f}, df = {test.df}, p {p_value_clause(test.p_value)}"
+    return (
+        f"test of balance within pairs: chi2 = {test.statistic:.1f}, df = {test.df}, p {p_value_clause(test.p_value)}"
+    )
 
 
-def _position(check: Check) -> str:
-    effect = check.position
-    adjusted = f"; both orders weighted alike {effect.adjusted:.3f}, p {p_value_clause(effect.p_value)} against 1/2"
-    return f"wins {effect.share:.3f}, ties one half" + (adjusted if np.isfinite(effect.p_value) else "")
+def _first_position(check: Check) -> str:
+    """Return how often the model shown first wins, with the test against one half."""
+    wins = check.position
+    adjusted = (
+        f"; {wins.adjusted:.3f} with both orders of a pair weighted alike (test against 1/2: p "
+        f"{p_value_clause(wins.p_value)})"
+    )
+    text = f"the model shown first wins {wins.share:.3f} of the comparisons, where a tie counts one half"
+    return text + (adjusted if np.isfinite(wins.p_value) else "")
 
 
 def _size(check: Check) -> str:
+    """Return how many comparisons a fold learns from, and how many numbers a fit computes and holds."""
     size = check.cost
     return (
-        f"{size.training_rows:,} comparisons to learn from in each fold, {size.probabilities:,} probabilities, "
-        f"{size.megabytes:,.1f} MB of features"
+        f"{size.training_rows:,} comparisons to learn from in each fold, {size.probabilities:,} probabilities to "
+        f"predict, {size.megabytes:,.1f} MB of features"
     )
 
 
-def _shown_models(check: Check) -> pd.DataFrame:
+def _model_table(check: Check) -> pd.DataFrame:
+    """Return the table of models as the page shows it, the model with the largest share of wins first."""
     table = check.models.sort_values("win_share", ascending=False).rename_axis(index=None)
     return table.round({"share_first": 3, "win_share": 3})

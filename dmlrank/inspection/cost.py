@@ -1,4 +1,4 @@
-"""Size of a fit: rows to learn from, probabilities, memory of the features."""
+"""The size of a fit: rows to learn from, probabilities to predict, memory of the features."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from ..data.preferences import PreferenceData
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """Size of a fit. Its time depends on the machine and on how many rounds of boosting help, so none is given.
+    """Size of a fit, without its time, which depends on the machine and on the rounds of boosting.
 
     Attributes
     ----------
     training_rows : int
         Labelled comparisons that the models of a fold learn from.
     probabilities : int
-        Numbers in mu, n K (K - 1) C; they are made chunk by chunk and never kept together.
+        Numbers in mu, n K (K - 1) C. They are computed in chunks and never held together.
     megabytes : float
         Memory of the features.
     """
@@ -27,7 +27,7 @@ class Cost:
 
     @classmethod
     def of(cls, data: PreferenceData, n_folds: int) -> Cost:
-        """The size of a fit to these data."""
+        """Return the size of a fit to these data."""
         return cls(
             training_rows=round(len(data.cells) * (n_folds - 1) / n_folds),
             probabilities=data.n_contexts * data.n_items * (data.n_items - 1) * data.n_categories,

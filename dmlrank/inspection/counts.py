@@ -1,4 +1,4 @@
-"""Display order, repeats and clusters, counted: functions of arrays."""
+"""Counts of display orders, wins by position, repeated votes and cluster sizes, from arrays."""
 
 from __future__ import annotations
 
@@ -13,15 +13,16 @@ from ..data.preferences import Cells, FloatArray, IntArray
 
 @dataclass(frozen=True, slots=True)
 class OrderTest:
-    """Test that of every pair each model is shown first equally often: a sum of squares over pairs.
+    """Chi-squared test that in every pair each model is shown first equally often.
 
     Attributes
     ----------
     statistic : float
         Sum of (n_jk - n_kj)^2 / (n_jk + n_kj) over pairs.
     df : int
-        Number of pairs with labels.
+        Degrees of freedom: the number of pairs with labels.
     p_value : float
+        From the chi-squared distribution.
     one_order : int
         Pairs that were shown in one order only.
     """
@@ -39,14 +40,14 @@ class FirstPositionWins:
     Attributes
     ----------
     share : float
-        Share of comparisons won by the model shown first, ties one half.
+        Share of comparisons won by the model shown first; a tie counts one half.
     adjusted : float
-        The same with both orders of every pair weighted alike, so that a strong model shown first more often does not
-        count; NaN where no pair was shown in both orders.
+        The same share with both orders of every pair weighted alike, so that it does not grow where strong models are
+        shown first more often; NaN where no pair was shown in both orders.
     std_error : float
-        Of ``adjusted``, labelled cells taken as independent.
+        Standard error of ``adjusted`` if labelled cells are independent.
     p_value : float
-        Two-sided, against one half; NaN where it cannot be computed.
+        Two-sided p-value of ``adjusted`` against one half; NaN without a standard error.
     """
 
     share: float
@@ -57,7 +58,7 @@ class FirstPositionWins:
 
 @dataclass(frozen=True, slots=True)
 class Repeats:
-    """Contexts with more than one vote, and cells (context, first, second) with more than one.
+    """Contexts with more than one vote, and cells (a context with an ordered pair) with more than one vote.
 
     Attributes
     ----------
@@ -78,7 +79,7 @@ class Repeats:
 
 
 def order_test(counts: NDArray[np.int64]) -> OrderTest:
-    """Is display order balanced in every pair?
+    """Test whether display order is balanced in every pair.
 
     Parameters
     ----------
@@ -91,41 +92,48 @@ def order_test(counts: NDArray[np.int64]) -> OrderTest:
     OrderTest(statistic=4.0, df=1, p_value=0.04550026389635857, one_order=0)
     """
     first, second = np.nonzero(np.triu(counts + counts.T))
-    one, other = counts[first, second], counts[second, first]
-    statistic = float(((one - other) ** 2 / (one + other)).sum())
-    return OrderTest(statistic, len(one), float(chi2.sf(statistic, len(one))), int((np.minimum(one, other) == 0).sum()))
+    n_first, n_second = counts[first, second], counts[second, first]
+    statistic, df = float(((n_first - n_second) ** 2 / (n_first + n_second)).sum()), len(first)
+    n_one_order = int((np.minimum(n_first, n_second) == 0).sum())
+    return OrderTest(statistic, df, float(chi2.sf(statistic, df)), n_one_order)
 
 
-def balance_p_values(one: NDArray[np.int64], other: NDArray[np.int64]) -> FloatArray:
-    """Exact two-sided p-values, (q,), of as many contexts in one order as in the other; NaN for pairs without any."""
-    both = zip(one.tolist(), other.tolist(), strict=True)
-    return np.array([binomtest(a, a + b).pvalue if a + b else np.nan for a, b in both])
+def balance_p_values(n_first: NDArray[np.int64], n_second: NDArray[np.int64]) -> FloatArray:
+    """Return exact two-sided p-values, (q,), of equally many contexts in both orders; NaN for pairs without a context.
+
+    Examples
+    --------
+    >>> balance_p_values(np.array([5, 0]), np.array([5, 0]))
+    array([ 1., nan])
+    """
+    counts = zip(n_first.tolist(), n_second.tolist(), strict=True)
+    return np.array([binomtest(a, a + b).pvalue if a + b else np.nan for a, b in counts])
 
 
-def win_shares(cells: Cells, worth: FloatArray, n_items: int) -> tuple[FloatArray, FloatArray]:
-    """Sum and sum of squares, (K, K) each, of the shares that the item shown first won in every labelled cell.
+def win_shares(cells: Cells, weights: FloatArray, n_items: int) -> tuple[FloatArray, FloatArray]:
+    """Return sum and sum of squares, (K, K) each, of the shares that the item shown first won in every labelled cell.
 
     Parameters
     ----------
     cells : Cells
-    worth : ndarray, shape (C,)
-        What each category counts for the item shown first.
+    weights : ndarray, shape (C,)
+        How much each category counts for the item shown first.
     n_items : int
     """
-    share, pair = cells.y @ worth, cells.first * n_items + cells.second
+    share, pair = cells.y @ weights, cells.first * n_items + cells.second
     total, square = (np.bincount(pair, weights=w, minlength=n_items**2).astype(float) for w in (share, share**2))
     return total.reshape(n_items, n_items), square.reshape(n_items, n_items)
 
 
 def position_effect(counts: NDArray[np.int64], total: FloatArray, square: FloatArray) -> FirstPositionWins:
-    """How often the first position wins, over all pairs.
+    """Return how often the first position wins, over all pairs.
 
     Parameters
     ----------
     counts : ndarray of int, shape (K, K)
         Labelled contexts of every ordered pair.
     total, square : ndarray, shape (K, K)
-        What :func:`win_shares` counts.
+        The two results of :func:`win_shares`.
     """
     share = float(total.sum() / counts.sum())
     first, second = np.nonzero(np.triu(np.minimum(counts, counts.T) > 0))
@@ -136,23 +144,23 @@ def position_effect(counts: NDArray[np.int64], total: FloatArray, square: FloatA
         return FirstPositionWins(share, np.nan, np.nan, np.nan)
     weight = n[0] * n[1] / n.sum(axis=0)
     weight /= weight.sum()
-    spread = (squares - n * mean**2).sum() / max(n.sum() - n.size, 1.0)
-    error = float(np.sqrt((weight**2 * (spread / n).sum(axis=0)).sum()) / 2)
+    variance = (squares - n * mean**2).sum() / max(n.sum() - n.size, 1.0)
+    error = float(np.sqrt((weight**2 * (variance / n).sum(axis=0)).sum()) / 2)
     adjusted = float((weight * mean.mean(axis=0)).sum())
     p_value = float(2 * norm.sf(abs(adjusted - 0.5) / error)) if error > 0 else np.nan
     return FirstPositionWins(share, adjusted, error, p_value)
 
 
 def count_repeats(cells: Cells) -> Repeats:
-    """Contexts and cells with more than one vote."""
+    """Return how many contexts and cells have more than one vote, and how often votes on a cell agree."""
     votes = np.bincount(cells.context, weights=cells.n_votes)
-    again = cells.n_votes > 1
-    agreement = float((cells.y[again].max(axis=1) > 1 - 1e-9).mean()) if again.any() else np.nan
-    return Repeats(int((votes > 1).sum()), int(votes.max()), int(again.sum()), agreement)
+    has_several = cells.n_votes > 1
+    agreement = float((cells.y[has_several].max(axis=1) > 1 - 1e-9).mean()) if has_several.any() else np.nan
+    return Repeats(int((votes > 1).sum()), int(votes.max()), int(has_several.sum()), agreement)
 
 
 def cluster_sizes(group: IntArray) -> tuple[int, int, float, int]:
-    """Number of clusters, and the smallest, median and largest one.
+    """Return the number of clusters, and the size of the smallest, the median and the largest cluster.
 
     Examples
     --------

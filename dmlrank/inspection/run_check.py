@@ -1,10 +1,9 @@
-"""The check before a fit: what can be known without training anything on the data."""
+"""The check before a fit: everything that can be counted without training a model."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from typing import Any
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pandas as pd
@@ -16,6 +15,7 @@ from ..data.contexts import repeated_values
 from ..data.formula.parse import names_in, parse_formula
 from ..data.frames import column_names, name_of
 from ..data.graph import Graph
+from ..data.outcomes import Categories
 from ..data.preferences import FloatArray, PreferenceData
 from ..data.read_clusters import Clusters, cluster_columns, read_clusters
 from ..data.read_votes import count_missing, preferences_of, take_rows
@@ -32,187 +32,275 @@ from .settings import settings_table
 from .similar_names import similar_names
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class _Reading:
+    """Data as a check has read them.
+
+    Attributes
+    ----------
+    preferences : PreferenceData
+        Votes that can be read, with ordered pairs.
+    clusters : Clusters or None
+    missing_counts : mapping of str to int
+        By column: rows in which a needed value is missing.
+    unreadable : tuple of str
+        A sentence about each kind of row that a fit refuses.
+    n_unreadable : int
+        Number of these rows.
+    notices : tuple of str
+        Warnings given while the data were read.
+    """
+
+    preferences: PreferenceData
+    clusters: Clusters | None
+    missing_counts: Mapping[str, int]
+    unreadable: tuple[str, ...]
+    n_unreadable: int
+    notices: tuple[str, ...]
+
+
 def inspect_data(
     formula: str,
-    data: Any,
+    data: object,
     environment: EvalEnvironment,
     *,
     context: Sequence[str],
-    categories: Mapping[Any, str] | None,
+    categories: Categories | None,
     min_labels: int,
     missing: str,
     groups: Sequence[str],
     n_folds: int,
     position_bias: bool | str,
-    graph: Any,
-    edge_weights: Any,
+    graph: object,
+    edge_weights: object,
     votes: str,
 ) -> Check:
-    """Look at data as a fit would read them; parameters are those of :func:`dmlrank.check`."""
-    columns = cluster_columns(groups, column_names(data))
-    features = names_in(parse_formula(formula).features).values
-    rows = take_rows(formula, data, environment, context=context, groups=columns, optional=features)
-    lacking = count_missing(rows)
-    readable, unreadable = readable_rows(rows, categories)
-    kept = "keep" if missing == "keep" else "drop"
-    with collected_warnings() as notices:
-        read = preferences_of(readable, environment, categories=categories, missing=kept, votes=votes)
-        clusters = read_clusters(read, tuple(groups), tuple(context))
-        warn_of_dependence(read, clusters, tuple(context))
-    order = _read_order(read, position_bias, graph, min_labels)
-    compared = _read_graph(read, position_bias=order.matters, graph=graph, min_labels=min_labels)
-    check_edge_weights(edge_weights, read, compared)
-    found = _found(
-        read,
-        clusters,
-        lacking,
+    """Read data as a fit would, count what the page of a check shows, and report problems.
+
+    Parameters
+    ----------
+    formula : str
+    data : frame
+    environment : EvalEnvironment
+        Where functions and arrays of the formula are looked up.
+    context : sequence of str
+        Columns that identify a context.
+    categories : mapping or None
+        Meanings of labels that are not known.
+    min_labels : int
+        Labelled contexts that a pair needs to be compared.
+    missing : {"raise", "drop", "keep"}
+        What a fit would do with missing values; the check drops rows for ``"raise"``, too.
+    groups : sequence of str
+        Columns of clusters.
+    n_folds : int
+    position_bias : bool or {"auto"}
+    graph : str, Graph or ndarray of bool, shape (K, K)
+    edge_weights : str or ndarray, shape (K, K)
+    votes : {"mean", "first"}
+        As for :func:`dmlrank.check`.
+    """
+    reading = _read_for_check(
+        formula,
+        data,
+        environment,
+        context=context,
+        categories=categories,
+        missing=missing,
+        groups=groups,
+        votes=votes,
+    )
+    preferences = reading.preferences
+    order = _order_choice(preferences, position_bias, graph=graph, min_labels=min_labels)
+    compared = comparison_graph(preferences if order.matters else preferences.unordered(), graph, min_labels)
+    check_edge_weights(edge_weights, preferences, compared)
+    counts = preferences.pair_counts()
+    total, square = win_shares(
+        preferences.cells, np.array(CategoryWeights.half(preferences.n_categories).first), preferences.n_items
+    )
+    check = Check(
         formula=formula,
         context=tuple(context),
         min_labels=min_labels,
-        n_folds=n_folds,
-        order=order,
-        graph=compared,
-        edge_weights=edge_weights if isinstance(edge_weights, str) else "given",
-        n_unreadable=len(rows.table) - len(readable.table),
-    )
-    problems = find_problems(found, read, graph, missing=missing, n_folds=n_folds, notices=tuple(map(str, notices)))
-    return replace(found, problems=(*unreadable, *problems))
-
-
-def _read_order(read: PreferenceData, position_bias: bool | str, graph: Any, min_labels: int) -> OrderChoice:
-    """Whether display order would matter in a fit, by counts alone."""
-    if not isinstance(position_bias, str):
-        return OrderChoice(bool(position_bias))
-    return order_by_counts(read.pair_counts(), min_labels, edges_of_option(graph, read.n_items))
-
-
-def _read_graph(read: PreferenceData, *, position_bias: bool, graph: Any, min_labels: int) -> Graph:
-    """The pairs that a fit would use."""
-    return comparison_graph(read if position_bias else read.unordered(), graph, min_labels)
-
-
-def _found(
-    read: PreferenceData,
-    groups: Clusters | None,
-    lacking: Mapping[str, int],
-    *,
-    formula: str,
-    context: tuple[str, ...],
-    min_labels: int,
-    n_folds: int,
-    order: OrderChoice,
-    graph: Graph,
-    edge_weights: str,
-    n_unreadable: int,
-) -> Check:
-    """Everything but the problems."""
-    counts, worth = read.pair_counts(), np.array(CategoryWeights.half(read.n_categories).first)
-    total, square = win_shares(read.cells, worth, read.n_items)
-    parts = graph.components()
-    return Check(
-        formula=formula,
-        context=context,
-        min_labels=min_labels,
         position_bias=order.matters,
         order_reason=order.reason,
-        edge_weights=edge_weights,
-        settings=settings_table(counts, read.pair_votes(), min_labels),
-        n_rows=read.n_rows,
-        n_dropped=read.n_dropped - n_unreadable,
-        n_unreadable=n_unreadable,
-        n_contexts=read.n_contexts,
-        n_unlabelled=read.n_unlabelled,
-        n_votes=read.n_votes,
-        n_comparisons=len(read.cells),
-        features=read.feature_map.names,
-        categories=read.categories,
-        labels=_labels(read, parse_formula(formula).outcome),
-        models=_models(read, counts, total, graph),
-        pairs=_pairs(read, counts, total, graph),
-        graph=graph,
-        components=tuple(tuple(read.items[j] for j in part) for part in parts),
+        edge_weights=edge_weights if isinstance(edge_weights, str) else "given",
+        settings=settings_table(counts, preferences.pair_votes(), min_labels),
+        n_rows=preferences.n_rows,
+        n_dropped=preferences.n_dropped - reading.n_unreadable,
+        n_unreadable=reading.n_unreadable,
+        n_contexts=preferences.n_contexts,
+        n_unlabelled=preferences.n_unlabelled,
+        n_votes=preferences.n_votes,
+        n_comparisons=len(preferences.cells),
+        features=preferences.feature_map.names,
+        categories=preferences.categories,
+        labels=_label_table(preferences, parse_formula(formula).outcome),
+        models=_model_table(preferences, counts, total, compared),
+        pairs=_pair_table(preferences, counts, total, compared),
+        graph=compared,
+        components=tuple(tuple(preferences.items[j] for j in part) for part in compared.components()),
         order=order_test(counts),
         position=position_effect(counts, total, square),
-        repeats=count_repeats(read.cells),
-        same_prompt=_same_prompt(read),
-        clusters=_clusters(groups),
-        missing=pd.Series(lacking, name="missing", dtype=int),
-        similar_models=similar_names(read.items),
-        cost=Cost.of(read, n_folds),
+        repeats=count_repeats(preferences.cells),
+        same_prompt=_repeated_features(preferences),
+        clusters=_cluster_table(reading.clusters),
+        missing=pd.Series(reading.missing_counts, name="missing", dtype=int),
+        similar_models=similar_names(preferences.items),
+        cost=Cost.of(preferences, n_folds),
         problems=(),
     )
+    problems = find_problems(check, preferences, graph, missing=missing, n_folds=n_folds, notices=reading.notices)
+    return replace(check, problems=(*reading.unreadable, *problems))
 
 
-def _labels(read: PreferenceData, outcome: str) -> pd.DataFrame:
-    # Columns of probabilities have no label that could be counted.
-    raw = read.columns[outcome][read.vote_row] if outcome in read.columns else np.empty(0)
+def _read_for_check(
+    formula: str,
+    data: object,
+    environment: EvalEnvironment,
+    *,
+    context: Sequence[str],
+    categories: Categories | None,
+    missing: str,
+    groups: Sequence[str],
+    votes: str,
+) -> _Reading:
+    """Read data as a fit would, without the rows that a fit refuses.
+
+    Parameters
+    ----------
+    formula, data, environment, context, categories, missing, groups, votes
+        As for :func:`inspect_data`.
+    """
+    columns = cluster_columns(groups, column_names(data))
+    features = names_in(parse_formula(formula).features).values
+    rows = take_rows(formula, data, environment, context=context, groups=columns, optional=features)
+    missing_counts = count_missing(rows)
+    readable, unreadable = readable_rows(rows, categories)
+    with collected_warnings() as notices:
+        preferences = preferences_of(
+            readable,
+            environment,
+            categories=categories,
+            missing="keep" if missing == "keep" else "drop",
+            votes=votes,
+        )
+        clusters = read_clusters(preferences, tuple(groups), tuple(context))
+        warn_of_dependence(preferences, clusters, tuple(context))
+    n_unreadable = len(rows.table) - len(readable.table)
+    return _Reading(preferences, clusters, missing_counts, unreadable, n_unreadable, tuple(map(str, notices)))
+
+
+def _order_choice(data: PreferenceData, position_bias: bool | str, *, graph: object, min_labels: int) -> OrderChoice:
+    """Return whether display order would matter in a fit, from counts alone.
+
+    Parameters
+    ----------
+    data : PreferenceData
+        Ordered.
+    position_bias : bool or {"auto"}
+        The option of a fit.
+    graph : str, Graph or ndarray
+        The option of a fit.
+    min_labels : int
+        The option of a fit.
+    """
+    if not isinstance(position_bias, str):
+        return OrderChoice(bool(position_bias))
+    return order_by_counts(data.pair_counts(), min_labels, edges_of_option(graph, data.n_items))
+
+
+def _label_table(data: PreferenceData, outcome: str) -> pd.DataFrame:
+    """Return a row per label with its meaning, votes and share; columns of probabilities have no labels to count."""
+    raw = data.columns[outcome][data.vote_row] if outcome in data.columns else np.empty(0)
     votes = pd.Series([name_of(label) for label in raw], dtype=object).value_counts()
-    table = pd.DataFrame(read.labels, columns=["label", "read_as"])
+    table = pd.DataFrame(data.labels, columns=["label", "read_as"])
     table["votes"] = votes.reindex(table["label"]).fillna(0).to_numpy(dtype=int)
-    table["share"] = table["votes"] / read.n_votes
+    table["share"] = table["votes"] / data.n_votes
     return table
 
 
-def _models(read: PreferenceData, counts: NDArray[np.int64], total: FloatArray, graph: Graph) -> pd.DataFrame:
-    votes = read.pair_votes()
-    shown = (counts + counts.T).sum(axis=1)
-    component = np.empty(read.n_items, dtype=int)
+def _model_table(data: PreferenceData, counts: NDArray[np.int64], total: FloatArray, graph: Graph) -> pd.DataFrame:
+    """Return the table of models of a check.
+
+    Parameters
+    ----------
+    data : PreferenceData
+        Ordered.
+    counts : ndarray of int, shape (K, K)
+        Labelled contexts of every ordered pair.
+    total : ndarray, shape (K, K)
+        Sum over these contexts of the share that the model shown first won.
+    graph : Graph
+        The compared pairs.
+    """
+    votes = data.pair_votes()
+    n_contexts = (counts + counts.T).sum(axis=1)
+    component = np.empty(data.n_items, dtype=int)
     for number, part in enumerate(graph.components(), start=1):
         component[part] = number
-    won = total.sum(axis=1) + (counts - total).sum(axis=0)
+    wins = total.sum(axis=1) + (counts - total).sum(axis=0)
     return pd.DataFrame(
         {
-            "contexts": shown,
+            "contexts": n_contexts,
             "votes": (votes + votes.T).sum(axis=1),
             "opponents": graph.degrees,
-            "share_first": _share(counts.sum(axis=1), shown),
-            "win_share": _share(won, shown),
+            "share_first": _ratio(counts.sum(axis=1), n_contexts),
+            "win_share": _ratio(wins, n_contexts),
             "component": component,
         },
-        index=pd.Index(read.items, name="model"),
+        index=pd.Index(data.items, name="model"),
     )
 
 
-def _pairs(read: PreferenceData, counts: NDArray[np.int64], total: FloatArray, graph: Graph) -> pd.DataFrame:
-    first, second = np.triu_indices(read.n_items, 1)
-    one, other = counts[first, second], counts[second, first]
-    votes = read.pair_votes()
-    names = np.array(read.items, dtype=object)
-    won = total[first, second] + other - total[second, first]
+def _pair_table(data: PreferenceData, counts: NDArray[np.int64], total: FloatArray, graph: Graph) -> pd.DataFrame:
+    """Return the table of unordered pairs of a check.
+
+    Parameters
+    ----------
+    data, counts, total, graph
+        As for the table of models.
+    """
+    first, second = np.triu_indices(data.n_items, 1)
+    n_first, n_second = counts[first, second], counts[second, first]
+    votes = data.pair_votes()
+    names = np.array(data.items, dtype=object)
+    wins = total[first, second] + n_second - total[second, first]
     return pd.DataFrame(
         {
             "first": names[first],
             "second": names[second],
-            "contexts": one + other,
-            "shown_first": one,
-            "shown_second": other,
+            "contexts": n_first + n_second,
+            "shown_first": n_first,
+            "shown_second": n_second,
             "votes": votes[first, second] + votes[second, first],
-            "share_first": _share(one, one + other),
-            "p_balanced": balance_p_values(one, other),
-            "win_share": _share(won, one + other),
+            "share_first": _ratio(n_first, n_first + n_second),
+            "p_balanced": balance_p_values(n_first, n_second),
+            "win_share": _ratio(wins, n_first + n_second),
             "compared": graph.edges[first, second],
         }
     )
 
 
-def _share(part: NDArray[Any], whole: NDArray[Any]) -> FloatArray:
-    return np.divide(part, whole, out=np.full(len(whole), np.nan), where=whole > 0)
+def _ratio(part: NDArray[np.generic], total: NDArray[np.int64]) -> FloatArray:
+    """Return the parts divided by their totals; NaN where a total is zero."""
+    return np.divide(part, total, out=np.full(len(total), np.nan), where=total > 0)
 
 
-def _same_prompt(read: PreferenceData) -> dict[str, int]:
-    repeated = repeated_values(
-        read.context_table([name for name in read.feature_map.variables if name in read.columns])
-    )
-    found = {name: count for name, count in repeated.items() if count}
-    shared = read.shared_texts
-    return found if shared is None else found | dict.fromkeys(shared.names, shared.n_repeats)
+def _repeated_features(data: PreferenceData) -> dict[str, int]:
+    """Return by feature how many contexts repeat a value of another context, for features that identify a prompt."""
+    variables = [name for name in data.feature_map.variables if name in data.columns]
+    repeats = {name: count for name, count in repeated_values(data.context_table(variables)).items() if count}
+    shared = data.shared_texts
+    return repeats if shared is None else repeats | dict.fromkeys(shared.names, shared.n_repeats)
 
 
-def _clusters(groups: Clusters | None) -> pd.DataFrame:
+def _cluster_table(clusters: Clusters | None) -> pd.DataFrame:
+    """Return the number and sizes of clusters by grouping column."""
     rows = {}
-    if groups is not None:
-        codes = [(groups.prompt, "contexts")]
-        codes += [(groups.other, "contexts")] if groups.other is not None else []
-        codes += [(groups.annotator, "votes")] if groups.annotator is not None else []
-        rows = {name: (*cluster_sizes(code), of) for name, (code, of) in zip(groups.names, codes, strict=True)}
+    if clusters is not None:
+        codes = [(clusters.prompt, "contexts")]
+        codes += [(clusters.other, "contexts")] if clusters.other is not None else []
+        codes += [(clusters.annotator, "votes")] if clusters.annotator is not None else []
+        rows = {name: (*cluster_sizes(code), of) for name, (code, of) in zip(clusters.names, codes, strict=True)}
     return pd.DataFrame.from_dict(rows, orient="index", columns=["clusters", "smallest", "median", "largest", "of"])

@@ -1,4 +1,4 @@
-"""Names that differ by blanks, letter case or Unicode form only."""
+"""Names that differ only by blanks, letter case or Unicode form."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 
 def similar_names(names: Iterable[str]) -> list[tuple[str, ...]]:
-    """Groups of different names that look the same, each in order of appearance.
+    """Return groups of different names that look the same, each in order of appearance.
 
     Examples
     --------
@@ -16,11 +16,11 @@ def similar_names(names: Iterable[str]) -> list[tuple[str, ...]]:
     """
     alike: dict[str, list[str]] = {}
     for name in dict.fromkeys(names):
-        alike.setdefault(_plain(name), []).append(name)
+        alike.setdefault(_comparable_form(name), []).append(name)
     return [tuple(group) for group in alike.values() if len(group) > 1]
 
 
-def _plain(name: str) -> str:
-    """A name without what the eye does not see: compatible characters, blanks and letter case made equal."""
+def _comparable_form(name: str) -> str:
+    """Return a name in a form that is equal for names that look alike: without invisible characters and letter case."""
     visible = "".join(letter for letter in unicodedata.normalize("NFKC", name) if unicodedata.category(letter) != "Cf")
     return " ".join(unicodedata.normalize("NFKC", visible.casefold()).split())

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
+
 import numpy as np
 import pandas as pd
 
@@ -110,6 +112,6 @@ def _identifiers(steps: FitSteps, used_names: set[str]) -> dict[str, object]:
     """Return the columns that identify each cell's context; a name in ``used_names`` gets the prefix ``context_``."""
     ids = steps.data.context_ids[steps.data.cells.context]
     names = steps.options.context or ("context",)
-    parts = list(zip(*ids, strict=True)) if len(names) > 1 else [ids]
+    parts: Sequence[Iterable[object]] = list(zip(*ids, strict=True)) if len(names) > 1 else [ids]
     labels = (f"context_{name}" if name in used_names else name for name in names)
     return {label: list(part) for label, part in zip(labels, parts, strict=True)}

@@ -91,7 +91,7 @@ def test_a_strong_model_shown_first_is_no_position_effect():
 def test_a_position_effect_is_reported(frame):
     battles = dr.datasets.simulate_arena(n=2000, rng=0)
     battles.loc[battles["winner"].isin(["tie", "tie (bothbad)"]), "winner"] = "model_a"
-    assert "there is a position effect" in words(dr.check("winner ~ 1 | model_a + model_b", battles))
+    assert "There is a position effect" in words(dr.check("winner ~ 1 | model_a + model_b", battles))
 
 
 def test_unbalanced_order_is_reported():
@@ -131,7 +131,7 @@ def test_missing_values_are_counted_by_column(frame):
     assert found.missing["x0"] == 2
     assert found.missing["model_a"] == 1
     assert "'x0' in 2 of" in words(found)
-    assert "missing='drop' drops" in words(found)
+    assert "missing='drop' drops 3 rows" in words(found)
     kept = dr.check(FORMULA, holes.assign(model_a=frame["model_a"]), missing="keep")
     assert kept.n_dropped == 0
 
@@ -177,7 +177,7 @@ def test_rare_and_odd_labels():
     found = dr.check("winner ~ 1 | model_a + model_b", battles, min_labels=1)
     assert "numbers 1 and 0" in words(found)
     assert "fewer than 10 votes each: '1', '0'" in words(found)
-    assert "3 contexts cannot be dealt into n_folds=5" in words(found)
+    assert "3 contexts cannot be divided into n_folds=5" in words(found)
     only = dr.check("winner ~ 1 | model_a + model_b", battles.assign(winner="model_a"), min_labels=1)
     assert "No label says that the model shown second wins" in words(only)
 
@@ -288,7 +288,12 @@ def test_edge_weights_and_graphs_that_a_fit_refuses_are_refused(frame):
 
 def test_text_and_html_show_the_same_facts(found):
     text, page = str(found), found._repr_html_()
-    for shown in ("Contexts:", "500 (prompt), 25 without a label", "Size of a fit", "model_a = first wins"):
+    for shown in (
+        "Contexts:",
+        "500 (identified by prompt), 25 without a label",
+        "Size of a fit",
+        "model_a = first wins",
+    ):
         assert shown in " ".join(text.split())
         assert shown in page
     assert all(len(line) <= 94 for line in text.splitlines())
@@ -309,8 +314,8 @@ def test_a_good_file_has_no_problems():
     battles = dr.datasets.simulate_arena(n=3000, rng=0)
     found = dr.check("winner ~ C(category) | model_a + model_b", battles, context="question_id")
     assert found.problems == ()
-    assert "Nothing stands in the way of a fit." in str(found)
-    assert "Nothing stands in the way of a fit." in found.as_html()
+    assert "No problems were found." in str(found)
+    assert "No problems were found." in found.as_html()
     with pytest.raises(dataclasses.FrozenInstanceError):
         found.problems = ("another",)
 

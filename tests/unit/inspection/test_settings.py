@@ -10,7 +10,7 @@ from scipy.special import logit
 import dmlrank as dr
 from dmlrank.data.graph import laplacian_inverse
 from dmlrank.data.vote_counts import PairRule
-from dmlrank.inspection.settings import PairSettings, recommended, score_variances, settings_table
+from dmlrank.inspection.settings import PairSettings, recommended_row, score_variances, settings_table
 
 
 @pytest.fixture(scope="module")
@@ -66,18 +66,18 @@ def test_what_is_said_before_a_fit_is_what_the_fit_has():
         assert ratio.max() == pytest.approx(row.se_largest, rel=0.15)
 
 
-def test_the_fewest_changes_that_are_good_enough_are_recommended():
+def test_the_fewest_changes_that_are_good_enough_are_recommended_row():
     good = np.full((4, 4), 40)
     np.fill_diagonal(good, 0)
     table = settings_table(good, good, 10)
-    assert table.loc[recommended(table, (True, 10, "equal"))].iloc[:3].tolist() == [True, 10, "equal"]
+    assert table.loc[recommended_row(table, (True, 10, "equal"))].iloc[:3].tolist() == [True, 10, "equal"]
     # The last model is rare, and seldom shown first.
     rare = good.copy()
     rare[3], rare[:, 3] = (2, 2, 3, 0), (11, 12, 13, 0)
     table = settings_table(rare, rare, 10)
-    assert table.loc[recommended(table, (True, 10, "equal"))].iloc[:3].tolist() == [False, 10, "equal"]
+    assert table.loc[recommended_row(table, (True, 10, "equal"))].iloc[:3].tolist() == [False, 10, "equal"]
     apart = np.zeros((4, 4), dtype=int)
     apart[0, 1] = apart[2, 3] = 50
     table = settings_table(apart, apart, 10)
     assert table["se_median"].isna().all()
-    assert table.loc[recommended(table, (False, 10, "equal"))].iloc[:3].tolist() == [False, 10, "equal"]
+    assert table.loc[recommended_row(table, (False, 10, "equal"))].iloc[:3].tolist() == [False, 10, "equal"]
