@@ -282,8 +282,8 @@ def distinct_rows(x: FloatArray, factors: NDArray[np.uint64] | None = None) -> t
     """
     bits = np.where(np.isnan(x), np.nan, x + 0.0).view(np.uint64)
     if factors is None:
-        drawn: NDArray[np.uint64] = np.random.default_rng(0).integers(2**64, size=bits.shape[1], dtype=np.uint64)
-        factors = np.bitwise_or(drawn, np.uint64(1))
+        drawn = np.random.default_rng(0).integers(2**64, size=(bits.shape[1],), dtype=np.uint64)
+        factors = np.asarray(drawn | np.uint64(1), dtype=np.uint64)
     # Small whole numbers differ in their highest bits only, which a product of integers would lose.
     key = ((bits ^ (bits >> np.uint64(32))) * factors).sum(axis=1, dtype=np.uint64)
     _, distinct, place = np.unique(key, return_index=True, return_inverse=True)
