@@ -19,6 +19,7 @@ from .estimand import Setup, comparison_graph, restrict_items, set_up_likelihood
 from .fit_covariance import clustered_covariance
 from .inputs import dropped_items, influence_blocks, warn_of_dependence
 from .label_errors import likelihood_uniform_pairs, warn_of_uniform_pairs
+from .position_test import warn_of_uneven_orders
 from .state import FitSteps, Source
 from .votes_used import warn_of_votes_left_out
 
@@ -58,6 +59,7 @@ def run_maximum_likelihood(data_as_read: PreferenceData, options: Options, *, so
     hidden = slot.call(hidden_scores_covariance, setup, likelihood, uniform)
     covariance = slot.call(sandwich_covariance, setup, influence, clusters, annotator=annotator, hidden=hidden)
     slot.call(warn_of_uniform_pairs, data, setup, uniform, hidden=hidden, covariance=covariance)
+    slot.call(warn_of_orders_in_likelihood, data, setup, likelihood, clusters)
     return FitSteps(
         options=options,
         source=source,
@@ -75,6 +77,19 @@ def run_maximum_likelihood(data_as_read: PreferenceData, options: Options, *, so
         likelihood=likelihood,
         uniform=uniform,
     )
+
+
+def warn_of_orders_in_likelihood(
+    data: PreferenceData, setup: Setup, likelihood: BradleyTerryFit, clusters: Clusters | None
+) -> None:
+    """Warn where a position effect moves the scores, which maximum likelihood never takes into account."""
+    if not setup.weights.mirrored:
+        return
+    pairs = data.unordered()
+    mu = likelihood.probabilities(data.n_categories)[pairs.cells.first, pairs.cells.second]
+    unit = data.seed_order if clusters is None else clusters.prompt
+    remedy = "estimator='debiased' with position_bias=True"
+    warn_of_uneven_orders(pairs, setup, mu, unit=unit, remedy=remedy)
 
 
 def maximise(data: PreferenceData, setup: Setup) -> BradleyTerryFit:

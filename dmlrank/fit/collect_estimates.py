@@ -22,6 +22,7 @@ from .estimates import Diagnostics, Estimates, FitDescription, score_limits
 from .fit_covariance import covariance_of
 from .judge_value import judge_figures
 from .label_errors import one_sided_models
+from .position_test import residual_position_test
 from .state import FitSteps
 from .votes_used import count_votes
 
@@ -175,14 +176,9 @@ def position_test(steps: FitSteps) -> tuple[float, float]:
             covariance = covariance_of(steps, influence, np.empty((0, 1)), hidden=hidden)
         effect, error = float(influence.estimate[0]), float(covariance.std_errors[0])
         return effect, effect / error if error > 0 else float("nan")
-    cells, weights = steps.data.cells, steps.setup.weights
-    gap = np.subtract(weights.first, weights.second)
-    turned = np.where(cells.flipped, -1.0, 1.0)
-    residual = turned * ((cells.y - steps.one_step_result.cell_mu) @ gap)
+    gap = np.subtract(steps.setup.weights.first, steps.setup.weights.second)
     unit = steps.data.seed_order if steps.clusters is None else steps.clusters.prompt
-    spread = np.sqrt((np.bincount(unit[cells.context], weights=residual) ** 2).sum())
-    both = cells.flipped.any() and not cells.flipped.all()
-    return float(residual.mean()), float(residual.sum() / spread) if both and spread > 0 else float("nan")
+    return residual_position_test(steps.data.cells, gap, steps.one_step_result.cell_mu, unit)
 
 
 def _likelihood_diagnostics(steps: FitSteps, loss: float, given_warnings: tuple[DmlrankWarning, ...]) -> Diagnostics:

@@ -32,6 +32,7 @@ from .estimators import estimator_named
 from .fit_covariance import make_covariance
 from .inputs import Inputs, Reading, columns_of_later_steps, prepare_inputs, read_source
 from .label_errors import one_step_uniform_pairs, warn_of_uniform_pairs
+from .position_test import warn_of_uneven_orders
 from .repetition import make_repetition
 from .state import FitSteps, Repetition, Source
 
@@ -96,6 +97,8 @@ def _run_with_first_stages(data_as_read: PreferenceData, options: Options, *, so
     validity = _examine_intervals(cache, inputs, scores, first=repetitions[0], options=options)
     unit = inputs.clusters.prompt if inputs.clusters else inputs.data.seed_order
     propensity_factor = cache.call(check_mean_weights, inputs.data, repetitions[0].propensity, unit)
+    mu = repetitions[0].one_step_result.cell_mu
+    cache.call(warn_of_uneven_orders, inputs.data, inputs.setup, mu, unit=unit, remedy="position_bias=True")
     win_shares = [repetition.one_step_result.influence("win_share") for repetition in repetitions]
     return FitSteps(
         options=options,

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+import warnings
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -181,3 +184,39 @@ def test_the_position_test_sees_an_advantage_of_the_first(rank, merged):
     diagnostics = rank(votes, position_bias=not merged, propensity="marginal").diagnostics
     assert diagnostics.position_z > 4
     assert diagnostics.position_effect == pytest.approx(0.2, abs=0.06)
+
+
+def uneven_votes(advantage, share_first, seed=5):
+    """Votes on four equal models; "d" is shown first in ``share_first`` of its votes."""
+    rng = np.random.default_rng(seed)
+    pairs = np.array([(j, k) for j in range(4) for k in range(j)])[rng.integers(6, size=3000)]
+    is_reversed = rng.random(3000) < np.where(pairs[:, 0] == 3, 1 - share_first, 0.5)
+    names = np.array(list("abcd"))[np.where(is_reversed[:, None], pairs[:, ::-1], pairs)]
+    winner = np.where(rng.random(3000) < 0.5 + advantage, "model_a", "model_b")
+    return pd.DataFrame({"model_a": names[:, 0], "model_b": names[:, 1], "winner": winner})
+
+
+@pytest.mark.parametrize("estimator", ["debiased", "bt_mle"])
+def test_an_ignored_position_effect_is_warned_of_where_it_moves_the_scores(estimator):
+    options = {"functional": "bt", "estimator": estimator, "rng": 0, "n_jobs": 1}
+    options |= {} if estimator == "bt_mle" else {"position_bias": False}
+    pattern = r"display order is ignored.*an advantage.*'d' in (79|80|81) %.*position_bias=True"
+
+    def warned(votes):
+        result = dr.dml_rank("winner ~ 1 | model_a + model_b", votes, **options)
+        return any(re.search(pattern, text) for text in result.diagnostics.warnings)
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", dr.DmlrankWarning)
+        assert warned(uneven_votes(0.15, 0.8))
+        # Without an effect, or with orders in balance, nothing is lost.
+        assert not warned(uneven_votes(0.0, 0.8))
+        assert not warned(uneven_votes(0.15, 0.5))
+
+
+def test_a_fit_that_takes_order_into_account_has_nothing_to_warn_of():
+    votes = uneven_votes(0.15, 0.8)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", dr.DmlrankWarning)
+        ordered = dr.dml_rank("winner ~ 1 | model_a + model_b", votes, functional="bt", rng=0, n_jobs=1)
+    assert abs(ordered.params["d"]) < 2.5 * ordered.bse["d"]

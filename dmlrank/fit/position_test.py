@@ -1,0 +1,88 @@
+"""The test of a position effect where display order is ignored, and a warning where such an effect moves the scores."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .._utils.warning_collection import warn
+from ..data.preferences import Cells, FloatArray, IntArray, PreferenceData
+from ..exceptions import listed
+from .estimand import Setup
+
+# The z statistic from which a position effect is taken to be real.
+_REAL_EFFECT = 3.0
+# A model is shown first too often, or too rarely, from this distance of its share from one half, if chance is excluded
+# by this number of standard errors.
+_UNEVEN_SHARE = 0.1
+_UNEVEN_Z = 4.0
+_NAMED = 5
+
+
+def residual_position_test(cells: Cells, gap: FloatArray, mu: FloatArray, unit: IntArray) -> tuple[float, float]:
+    """Return how much being shown first helps, and its z statistic, for labels of pairs without order.
+
+    The residuals of pairs shown one way round are compared with those of pairs shown the other way round.
+
+    Parameters
+    ----------
+    cells : Cells
+        The m labelled cells; ``flipped`` says which were shown the other way round.
+    gap : ndarray, shape (C,)
+        What each category contributes to the first model less what it contributes to the second.
+    mu : ndarray, shape (m, C)
+        Fitted probabilities.
+    unit : ndarray of int, shape (n,)
+        Independent unit of each context.
+    """
+    sign = np.where(cells.flipped, -1.0, 1.0)
+    residual = sign * ((cells.y - mu) @ gap)
+    spread = np.sqrt((np.bincount(unit[cells.context], weights=residual) ** 2).sum())
+    both_orders = cells.flipped.any() and not cells.flipped.all()
+    return float(residual.mean()), float(residual.sum() / spread) if both_orders and spread > 0 else float("nan")
+
+
+def warn_of_uneven_orders(data: PreferenceData, setup: Setup, mu: FloatArray, *, unit: IntArray, remedy: str) -> None:
+    """Warn where display order is ignored although it has an effect and some models are shown first more often.
+
+    Models that are shown first as often as second share the effect alike. Other models keep part of it in their scores.
+
+    Parameters
+    ----------
+    data : PreferenceData
+    setup : Setup
+    mu : ndarray, shape (m, C)
+        Fitted probabilities of the labelled cells.
+    unit : ndarray of int, shape (n,)
+        Independent unit of each context.
+    remedy : str
+        What takes display order into account.
+    """
+    if data.ordered:
+        return
+    gap = np.subtract(setup.weights.first, setup.weights.second)
+    z = residual_position_test(data.cells, gap, mu, unit)[1]
+    if not abs(z) > _REAL_EFFECT:
+        return
+    share, n_labels = shares_shown_first(data.cells.only(setup.graph.edges[data.cells.first, data.cells.second]), data)
+    distance = np.abs(share - 0.5)
+    uneven = (distance > _UNEVEN_SHARE) & (2 * np.sqrt(n_labels) * distance > _UNEVEN_Z)
+    if not uneven.any():
+        return
+    furthest = [j for j in np.argsort(-distance, kind="stable") if uneven[j]]
+    names = listed((f"{data.items[j]!r} in {100 * share[j]:.0f} %" for j in furthest), _NAMED)
+    warn(
+        f"display order is ignored, but the model shown first has {'an advantage' if z > 0 else 'a disadvantage'} "
+        f"(z = {z:.1f}), and not every model is shown first in about half of its labels: {names}. The scores of these "
+        f"models contain part of that effect, and their intervals are those of the preferences as shown. {remedy} "
+        f"takes display order into account, for pairs with min_labels= labelled prompts in each order (a smaller "
+        f"min_labels= keeps more pairs)",
+        stacklevel=2,
+    )
+
+
+def shares_shown_first(cells: Cells, data: PreferenceData) -> tuple[FloatArray, IntArray]:
+    """Return the share of each model's labels in which it was shown first, and its number of labels, (K,) each."""
+    shown_first, shown_second = cells.shown
+    first, second = (np.bincount(side, minlength=data.n_items) for side in (shown_first, shown_second))
+    n_labels = first + second
+    return first / np.maximum(n_labels, 1), n_labels
