@@ -340,6 +340,7 @@ def too_large_error(name: object) -> DataError:
 
 
 def _repeated_names_error(names: pd.Index) -> DataError:
+    """Return the error for a frame in which several columns have one name."""
     repeated = names[names.duplicated()].unique()
     return DataError(
         f"the frame has several columns named {listed(repeated)}; every column needs a name of its own: rename or drop "
@@ -458,6 +459,7 @@ def _relation_columns(relation: Relation, names: Sequence[str]) -> list[pd.Serie
 
 
 def _count_relation_rows(relation: Relation) -> int:
+    """Return the number of rows of a DuckDB relation."""
     with _duckdb_errors_as_data_errors():
         ((n_rows,),) = relation.aggregate("count(*)").fetchall()
     return int(n_rows)
@@ -474,6 +476,7 @@ def _arrow_to_series(column: pa.Array | pa.ChunkedArray) -> pd.Series:
 
 
 def _check_row_order(relation: Relation) -> None:
+    """Raise where the connection of a relation does not keep the order of rows."""
     # The setting is read beside an empty selection, so that no row is computed.
     ((_, keeps_order),) = (
         relation.limit(0).aggregate("count(*), current_setting('preserve_insertion_order')").fetchall()

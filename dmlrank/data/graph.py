@@ -1,4 +1,4 @@
-"""The comparison graph: which pairs of items the scores are built from, and the inverse of its Laplacian."""
+"""The comparison graph, whose edges are the compared pairs of items, and the inverse of its Laplacian."""
 
 from __future__ import annotations
 
@@ -12,7 +12,13 @@ from scipy.sparse.csgraph import connected_components
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Graph:
-    """Which pairs are compared: a symmetric boolean (K, K) with an empty diagonal."""
+    """The pairs of items that are compared.
+
+    Attributes
+    ----------
+    edges : ndarray of bool, shape (K, K)
+        Whether a pair is compared: a symmetric matrix that is false on its diagonal.
+    """
 
     edges: NDArray[np.bool_]
 
@@ -23,7 +29,7 @@ class Graph:
 
     @property
     def n_edges(self) -> int:
-        """Number of unordered pairs."""
+        """Number of compared pairs, unordered."""
         return int(self.edges.sum()) // 2
 
     @property
@@ -42,31 +48,35 @@ class Graph:
         return len(self.components()) == 1
 
     def components(self) -> list[NDArray[np.intp]]:
-        """Item indices of every connected component, the largest first."""
+        """Return the items of each connected component, the largest component first."""
         count, label = connected_components(self.edges, directed=False)
         parts = [np.flatnonzero(label == part) for part in range(count)]
         return sorted(parts, key=lambda part: (-len(part), int(part[0])))
 
     def sides(self) -> NDArray[np.bool_] | None:
-        """The two sides, (K,), of a connected bipartite graph: no pair lies within one; None where there are none."""
+        """Return the side of each item, (K,), if a connected graph is bipartite, else None.
+
+        In a bipartite graph no two items of one side are compared.
+        """
+        # Number of edges between each item and the first one, found by breadth-first search.
         distance = np.full(self.n_items, -1)
-        distance[0], front = 0, [0]
-        while front:
-            reached = [k for j in front for k in np.flatnonzero(self.edges[j]) if distance[k] < 0]
+        distance[0], frontier = 0, [0]
+        while frontier:
+            reached = [k for j in frontier for k in np.flatnonzero(self.edges[j]) if distance[k] < 0]
             for k in reached:
-                distance[k] = distance[front[0]] + 1
-            front = sorted({int(k) for k in reached})
+                distance[k] = distance[frontier[0]] + 1
+            frontier = sorted({int(k) for k in reached})
         odd = distance % 2 == 1
         return None if self.edges[np.ix_(odd, odd)].any() or self.edges[np.ix_(~odd, ~odd)].any() else odd
 
     @classmethod
     def all_pairs(cls, n_items: int) -> Graph:
-        """Every pair of different items."""
+        """Return the graph in which every pair is compared."""
         return cls(~np.eye(n_items, dtype=bool))
 
     @classmethod
     def of(cls, pairs: Iterable[tuple[int, int]], n_items: int) -> Graph:
-        """The graph of the given unordered pairs."""
+        """Return the graph with these unordered pairs as edges."""
         edges = np.zeros((n_items, n_items), dtype=bool)
         for j, k in pairs:
             edges[j, k] = edges[k, j] = True
@@ -74,15 +84,25 @@ class Graph:
 
     @classmethod
     def observed(cls, labelled: NDArray[np.int64], min_labels: int, ordered: bool = True) -> Graph:
-        """Pairs with enough labelled contexts, from counts (K, K): in *both* orders, or, if not ``ordered``, in all."""
-        enough = np.minimum(labelled, labelled.T) if ordered else labelled + labelled.T
-        both = enough >= max(min_labels, 1)
-        np.fill_diagonal(both, False)
-        return cls(both)
+        """Return the graph of pairs with enough labelled contexts.
+
+        Parameters
+        ----------
+        labelled : ndarray of int, shape (K, K)
+            Number of labelled contexts of every ordered pair.
+        min_labels : int
+            Number of labelled contexts that a compared pair has at least.
+        ordered : bool
+            Whether both ordered pairs need so many, or the unordered pair in total.
+        """
+        count = np.minimum(labelled, labelled.T) if ordered else labelled + labelled.T
+        edges = count >= max(min_labels, 1)
+        np.fill_diagonal(edges, False)
+        return cls(edges)
 
 
 def laplacian_inverse(weights: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Moore-Penrose inverse, (K, K), of the Laplacian of a connected graph with symmetric edge weights, (K, K).
+    """Return the Moore-Penrose inverse, (K, K), of the Laplacian of a connected graph with edge weights, (K, K).
 
     Examples
     --------
@@ -94,17 +114,18 @@ def laplacian_inverse(weights: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def inverse_on_differences(information: NDArray[np.float64], n_items: int) -> NDArray[np.float64]:
-    """Inverse of information about K scores of which only differences are identified, for scores that sum to zero.
+    """Return the inverse of information about K scores of which only differences are identified.
 
-    The constants are known to be the null space of the scores' block, so that they are shifted away and projected out.
-    A numerical rank would misjudge it where weights differ by orders of magnitude.
+    The scores are those that sum to zero. Constant vectors are the null space of the scores' block of the information.
+    Therefore they are shifted away before the inversion and projected out after it. A pseudo-inverse by numerical rank
+    would misjudge the null space where weights differ by orders of magnitude.
 
     Parameters
     ----------
     information : ndarray, shape (..., D, D)
-        Symmetric; the K scores come first, then parameters that are identified by themselves.
+        A symmetric matrix. The K scores come first, then parameters that are identified by themselves.
     n_items : int
-        K.
+        Number of items, K.
     """
     shifted = information.copy()
     scores = shifted[..., :n_items, :n_items]

@@ -511,11 +511,14 @@ def _level_meanings(levels: list[Hashable], user_meanings: Categories, items: se
 
 def _ties_of_good_answers(levels: Iterable[Hashable], meanings: list[M], user_meanings: Categories) -> list[M]:
     """Return the meanings with a tie beside "both bad" read as a tie of good answers, as on the buttons of arenas."""
-    is_known = [level not in user_meanings for level in levels]
-    read = [meaning for meaning, known in zip(meanings, is_known, strict=True) if known]
-    if "both_bad" not in read or "both_good" in meanings:
+    is_from_spelling = [level not in user_meanings for level in levels]
+    known_meanings = [meaning for meaning, by_spelling in zip(meanings, is_from_spelling, strict=True) if by_spelling]
+    if "both_bad" not in known_meanings or "both_good" in meanings:
         return meanings
-    return ["both_good" if m == "tie" and known else m for m, known in zip(meanings, is_known, strict=True)]
+    return [
+        "both_good" if meaning == "tie" and by_spelling else meaning
+        for meaning, by_spelling in zip(meanings, is_from_spelling, strict=True)
+    ]
 
 
 def _level_meaning(level: Hashable, spellings: Mapping[Hashable, str], items: set[str]) -> str | None:

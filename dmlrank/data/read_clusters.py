@@ -1,37 +1,39 @@
-"""Which contexts and votes belong together."""
+"""Clusters of contexts and of votes, and weights of contexts, read from columns of the data."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from ..exceptions import DataError, OptionError
-from .preferences import FloatArray, IntArray, PreferenceData
+from .arrays import FloatArray, IntArray
+from .preferences import PreferenceData
 
-# What stands for the contexts among the columns of clusters.
+# Among the columns of clusters this word stands for the contexts themselves.
 _CONTEXTS = "context"
-# Prompts of equal weight, (sum w)^2 / sum w^2, below which there is no standard error.
-_FEWEST = 2
+# Smallest effective number of prompts, (sum w)^2 / sum w^2, for which a standard error can be computed.
+_FEWEST_PROMPTS = 2
+# Weights below this number, or above its inverse, have squares that are not finite and positive.
 _TINY = 1e-100
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Clusters:
-    """Groupings of contexts and of votes.
+    """Clusters of contexts and of votes.
 
     Attributes
     ----------
     names : tuple of str
-        Columns, the prompt's first.
+        Columns of the clusters, that of the first way of clustering contexts first.
     prompt : ndarray of int, shape (n,)
-        Group of each context in the first grouping.
+        Cluster of each context.
     other : ndarray of int, shape (n,), or None
-        Group of each context in a second grouping of contexts.
+        Cluster of each context by a second column that is constant within contexts.
     annotator : ndarray of int, shape (v,), or None
-        Group of each vote where the second grouping varies within contexts.
+        Cluster of each vote by a second column that varies within contexts.
     """
 
     names: tuple[str, ...]
@@ -41,37 +43,36 @@ class Clusters:
 
 
 def read_clusters(data: PreferenceData, groups: tuple[str, ...], context: tuple[str, ...]) -> Clusters | None:
-    """Tell groupings of contexts (topics, users) from groupings of votes (annotators who see many prompts).
+    """Read clusters of contexts (topics, users) and clusters of votes (annotators who see many prompts).
 
     Parameters
     ----------
     data : PreferenceData
-        Read with the grouping columns.
+        Data that include the columns of clusters.
     groups : tuple of str
-        At most two columns; ``"context"`` stands for the contexts themselves where no column has this name.
+        At most two columns. ``"context"`` stands for the contexts themselves where no column has this name.
     context : tuple of str
-        Columns that identify a context, for the advice in errors.
+        Columns that identify a context; for errors.
 
     Raises
     ------
     OptionError
-        If annotators are named without the prompts that their votes share.
+        If all columns vary within contexts, so that they are clusters of votes only.
     """
     if not groups:
         return None
     by_context: dict[str, IntArray] = {}
     by_vote: dict[str, IntArray] = {}
     for name in groups:
-        rows = _row_codes(data, name, context)
+        rows = _clusters_of_rows(data, name, context)
         if data.varying_context(rows) is None:
             by_context[name] = rows[data.first_row]
         else:
             by_vote[name] = rows[data.vote_row]
     if not by_context:
         raise OptionError(
-            f"clusters {' and '.join(map(repr, by_vote))} vary within contexts: votes on one prompt are correlated "
-            f"too, "
-            f"so name the prompt beside the annotator: cov_kwds={{'groups': [{(context or ('context',))[0]!r}, "
+            f"clusters {' and '.join(map(repr, by_vote))} vary within contexts, but votes on one prompt are correlated "
+            f"too; name the prompt beside the annotator: cov_kwds={{'groups': [{(context or ('context',))[0]!r}, "
             f"{next(iter(by_vote))!r}]}}"
         )
     names = (*by_context, *by_vote)
@@ -80,65 +81,71 @@ def read_clusters(data: PreferenceData, groups: tuple[str, ...], context: tuple[
     return Clusters(names, coded[0], coded[1] if len(coded) > 1 else None, annotator)
 
 
-def context_weights(data: PreferenceData, weights: Any) -> FloatArray | None:
-    """Weights of the contexts in the target population, scaled to mean one, (n,); None where there are none.
+def context_weights(data: PreferenceData, weights: ArrayLike | None) -> FloatArray | None:
+    """Return the weights of the contexts in the target population, scaled to mean one, (n,), or None.
 
     Parameters
     ----------
     data : PreferenceData
+        Data that include the column of weights, if there is one.
     weights : None, str or array_like, shape (n,)
         A column, the same in all rows of a context, or one number per context in order of first appearance.
 
     Raises
     ------
     DataError, OptionError
-        If a weight is missing, infinite or negative, all are zero, or a column varies within a context.
+        If a weight is missing, infinite or negative, if all are zero, if so few are large that no standard error can be
+        computed, or if a column varies within a context.
     """
     if weights is None:
         return None
     if isinstance(weights, str):
         rows = data.columns.numbers(weights)
         values = rows[data.first_row]
-        # A row that holds no number does not count as another value; no weight is -1.
-        known = np.where(np.isfinite(rows), rows, values[data.row_context])
-        where = data.varying_context(np.where(np.isnan(known), -1.0, known))
-        if where is not None:
-            raise DataError(f"weights={weights!r} varies within context {where!r}; a context has one weight")
+        # A row without a number does not count as another value. As NaN differs from NaN, it is replaced by -1.
+        filled_rows = np.where(np.isfinite(rows), rows, values[data.row_context])
+        context = data.varying_context(np.where(np.isnan(filled_rows), -1.0, filled_rows))
+        if context is not None:
+            raise DataError(
+                f"weights={weights!r} varies within context {context!r}; a context has one weight: make the column "
+                f"constant within contexts"
+            )
     else:
         values = np.asarray(weights, dtype=float)
         if values.shape != (data.n_contexts,):
             raise OptionError(
-                f"weights has shape {values.shape}; needed is one number per context, ({data.n_contexts},)"
+                f"weights has shape {values.shape}; it must hold one number per context, ({data.n_contexts},)"
             )
     wrong = ~(np.isfinite(values) & (values >= 0))
     if wrong.any():
         i = int(np.flatnonzero(wrong)[0])
         raise DataError(
-            f"weights: {values[i]} in context {data.context_ids[i]!r} ({int(wrong.sum())} such); a weight is a finite "
-            f"number of at least 0"
+            f"weights: the weight of context {data.context_ids[i]!r} is {values[i]} ({int(wrong.sum())} such "
+            f"contexts); a weight must be a finite number of at least 0"
         )
     if not values.any():
-        raise DataError("weights are zero in every context")
+        raise DataError("weights are zero in every context; at least two contexts need a positive weight")
     if not _TINY < values.max() < 1 / _TINY:
-        # Their ratios count; sums of squares have to be finite and positive.
+        # Only the ratios of weights matter, and sums of their squares must be finite and positive.
         values = values / values.max()
-    equal = float(values.sum() ** 2 / np.square(values).sum())
-    if equal < _FEWEST:
+    n_effective = float(values.sum() ** 2 / np.square(values).sum())
+    if n_effective < _FEWEST_PROMPTS:
         raise DataError(
             f"weights: the largest is {values.max() / values.sum():.3g} of their sum, so that {len(values):,} prompts "
-            f"count as {equal:.2g} of equal weight; a standard error needs at least {_FEWEST} (some 30 to hold): check "
-            f"the largest weights, or cut them off"
+            f"count as {n_effective:.2g} of equal weight; a standard error needs at least {_FEWEST_PROMPTS}, and a "
+            f"reliable one about 30: check the largest weights, or cut them off"
         )
     return values / values.mean()
 
 
 def cluster_columns(groups: Sequence[str], available: Sequence[str]) -> tuple[str, ...]:
-    """The columns that clusters are read from: all that are named, ``"context"`` only where there is such a column."""
+    """Return the columns of clusters: all that are named, but ``"context"`` only where a column has this name."""
     return tuple(name for name in groups if name != _CONTEXTS or name in available)
 
 
-def _row_codes(data: PreferenceData, name: str, context: tuple[str, ...]) -> IntArray:
+def _clusters_of_rows(data: PreferenceData, name: str, context: tuple[str, ...]) -> IntArray:
+    """Return the cluster of each row, (rows,)."""
     if name == _CONTEXTS and (name not in data.columns.available or context == (name,)):
         return data.row_context
-    # By value, not by appearance: folds must not depend on the order of the rows.
+    # Clusters are numbered by their sorted values, so that folds do not depend on the order of the rows.
     return data.columns.sorted_codes(name)

@@ -14,7 +14,7 @@ from .._utils.warning_collection import warn
 from ..exceptions import listed
 from .arrays import AnyArray, IntArray
 from .equal_values import joint_codes, value_codes
-from .formula.parse import read_by_functions
+from .formula.parse import function_arguments
 from .frames import Variable, is_vector_column, vector_blocks
 
 # A feature identifies texts if it has more different values than this, or than half as many as there are contexts.
@@ -80,7 +80,7 @@ def find_shared_texts(features: str, columns: Mapping[str, Variable]) -> SharedT
     >>> find_shared_texts("C(prompt)", {"prompt": prompts}) is None
     True
     """
-    arguments = read_by_functions(features)
+    arguments = function_arguments(features)
     codes: dict[str, IntArray] = {}
     for name, column in columns.items():
         code = _text_code(column, name in arguments)

@@ -1,4 +1,4 @@
-"""Votes by model: how many the compared pairs use, how many are left out, and the options that would use them."""
+"""Votes by model: how many are on compared pairs, how many are left out, and the options that would use the latter."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from numpy.typing import NDArray
 
 from .graph import Graph
 
-# Shares of all votes, and of the votes of one model, that may be left out without a word.
+# Largest shares of all votes, and of the votes of one model, that may be left out without a warning.
 MOST_OF_ALL = 0.05
 MOST_OF_A_MODEL = 0.2
-# Values of min_labels that are tried in its place.
-_FEWER = (5, 2, 1)
+# Smaller values of min_labels that are suggested.
+_FEWER_LABELS = (5, 2, 1)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -26,6 +26,7 @@ class VoteCounts:
     used : ndarray of int, shape (K,)
         Votes on compared pairs, the edges of the graph.
     total : ndarray of int, shape (K,)
+        All votes.
     """
 
     used: NDArray[np.int64]
@@ -33,48 +34,48 @@ class VoteCounts:
 
     @classmethod
     def of(cls, votes: NDArray[np.int64], graph: Graph) -> VoteCounts:
-        """Counts by model from votes on every ordered pair, (K, K), and the pairs that are compared.
+        """Return the counts by model, from the votes on every ordered pair, (K, K), and the pairs that are compared.
 
         Examples
         --------
         >>> votes = np.array([[0, 3, 1], [2, 0, 0], [0, 4, 0]])
-        >>> counted = VoteCounts.of(votes, Graph.of([(0, 1), (1, 2)], 3))
-        >>> counted.used.tolist(), counted.total.tolist(), counted.n_used, counted.n_left_out
+        >>> counts = VoteCounts.of(votes, Graph.of([(0, 1), (1, 2)], 3))
+        >>> counts.used.tolist(), counts.total.tolist(), counts.n_used, counts.n_left_out
         ([5, 9, 4], [6, 9, 5], 9, 1)
         """
-        both = votes + votes.T
-        return cls(np.where(graph.edges, both, 0).sum(axis=1), both.sum(axis=1))
+        of_pair = votes + votes.T
+        return cls(np.where(graph.edges, of_pair, 0).sum(axis=1), of_pair.sum(axis=1))
 
     @property
     def n_used(self) -> int:
-        """Votes on compared pairs."""
+        """Number of votes on compared pairs."""
         return int(self.used.sum()) // 2
 
     @property
     def n_total(self) -> int:
-        """Votes in all."""
+        """Number of all votes."""
         return int(self.total.sum()) // 2
 
     @property
     def n_left_out(self) -> int:
-        """Votes on pairs that are not compared."""
+        """Number of votes on pairs that are not compared."""
         return self.n_total - self.n_used
 
     @property
     def share_used(self) -> float:
-        """Votes used as a share of all."""
+        """Votes on compared pairs as a share of all votes."""
         return self.n_used / max(self.n_total, 1)
 
     @property
     def short(self) -> NDArray[np.intp]:
-        """Models of whose votes more than a fifth are left out, those that lose the largest share first."""
-        lost = (self.total - self.used) / np.maximum(self.total, 1)
-        order = np.argsort(-lost, kind="stable")
-        return order[lost[order] > MOST_OF_A_MODEL]
+        """Models that lose more than a fifth of their votes, those with the largest loss first."""
+        share_lost = (self.total - self.used) / np.maximum(self.total, 1)
+        models = np.argsort(-share_lost, kind="stable")
+        return models[share_lost[models] > MOST_OF_A_MODEL]
 
     @property
     def uses_most(self) -> bool:
-        """Whether no more than 5 % of all votes, and of no model more than 20 % of its votes, are left out."""
+        """Whether at most 5 % of all votes are left out, and at most 20 % of the votes of each model."""
         return self.share_used >= 1 - MOST_OF_ALL and not len(self.short)
 
 
@@ -85,19 +86,20 @@ class PairRule:
     Attributes
     ----------
     position_bias : bool
-        Whether they are needed in both orders, or in all.
+        Whether a pair needs enough labelled contexts in both orders, or in total.
     min_labels : int
+        Number of labelled contexts that are enough.
     """
 
     position_bias: bool
     min_labels: int
 
     def graph(self, labelled: NDArray[np.int64]) -> Graph:
-        """The pairs that are compared, from labelled contexts of every ordered pair, (K, K)."""
+        """Return the pairs that are compared, from the labelled contexts of every ordered pair, (K, K)."""
         return Graph.observed(labelled, self.min_labels, self.position_bias)
 
     def looser(self, order_may_be_ignored: bool) -> list[PairRule]:
-        """Rules that compare more pairs, those that change least first.
+        """Return rules that compare more pairs, those with the smallest changes first.
 
         Parameters
         ----------
@@ -110,39 +112,46 @@ class PairRule:
         [(False, 3), (False, 2), (False, 1)]
         """
         ordered = self.position_bias and not order_may_be_ignored
-        fewer = [PairRule(ordered, few) for few in _FEWER if few < self.min_labels]
+        fewer = [PairRule(ordered, n_labels) for n_labels in _FEWER_LABELS if n_labels < self.min_labels]
         return [PairRule(False, self.min_labels), *fewer] if self.position_bias and not ordered else fewer
 
     def changed_from(self, other: PairRule) -> str:
-        """The options that make this rule of another one.
+        """Return the options that turn another rule into this one.
 
         Examples
         --------
         >>> PairRule(False, 1).changed_from(PairRule(True, 10))
         'position_bias=False, min_labels=1'
         """
-        order = [f"position_bias={self.position_bias}"] if self.position_bias != other.position_bias else []
-        return ", ".join([*order, *([f"min_labels={self.min_labels}"] if self.min_labels != other.min_labels else [])])
+        options = []
+        if self.position_bias != other.position_bias:
+            options.append(f"position_bias={self.position_bias}")
+        if self.min_labels != other.min_labels:
+            options.append(f"min_labels={self.min_labels}")
+        return ", ".join(options)
 
 
 def left_out_clause(counts: VoteCounts, models: Sequence[str], most_named: int = 5) -> str:
-    """What is left out, in words.
+    """Return a clause that says which votes are left out.
 
     Parameters
     ----------
     counts : VoteCounts
+        Votes by model.
     models : sequence of str
+        Names of the models.
     most_named : int
+        Number of models that are named at most.
 
     Examples
     --------
     >>> left_out_clause(VoteCounts(np.array([10, 98, 98]), np.array([40, 98, 128])), ["a", "b", "c"])
     "30 of 133 votes (23 %) are left out, 30 of 40 of 'a', 30 of 128 of 'c'"
     """
-    part = f"{counts.n_left_out:,} of {counts.n_total:,} votes ({100 * (1 - counts.share_used):.2g} %) are left out"
+    total = f"{counts.n_left_out:,} of {counts.n_total:,} votes ({100 * (1 - counts.share_used):.2g} %) are left out"
     named = [
         f"{counts.total[j] - counts.used[j]:,} of {counts.total[j]:,} of {models[j]!r}"
         for j in counts.short[:most_named]
     ]
     further = len(counts.short) - most_named
-    return ", ".join([part, *named]) + (f" and many of {further} more models" if further > 0 else "")
+    return ", ".join([total, *named]) + (f" and many of {further} more models" if further > 0 else "")

@@ -1,4 +1,4 @@
-"""The feature part of a formula, evaluated with patsy on one row per context."""
+"""The features of a formula, evaluated with patsy on one row per context."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ import builtins
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pandas as pd
 import patsy
 import patsy.builtins
 from numpy.typing import NDArray
-from patsy import EvalEnvironment, ModelDesc, NAAction, PatsyError, Term
+from patsy import DesignInfo, EvalEnvironment, EvalFactor, ModelDesc, NAAction, PatsyError, Term
 
 from ...exceptions import (
     ColumnError,
@@ -26,42 +26,61 @@ from ...exceptions import (
     listed,
     nearest,
 )
-from ..frames import is_vector_column, require_columns, stack_vectors
-from .numeric_terms import NumericTerm, common_type, numeric_terms, write
+from ..arrays import FloatArray, IntArray
+from ..frames import Variable, is_vector_column, require_columns, stack_vectors
+from .numeric_terms import NumericTerm, common_type, numeric_terms, write_term
 from .parse import dotted_names, equivalent, names_in, terms_of
-from .transforms import KNOWN_ONLY, text
+from .transforms import MISSING_ALLOWED, text
+
+# A column of texts with more different values than this, most of them in one context only, holds no categories.
+_MANY_CATEGORIES = 50
 
 
 class _KeepRows(NAAction):
-    """Missing values are one joint decision, taken before patsy is called: it never drops a row.
+    """Patsy's treatment of missing values: no row is dropped, because rows with missing values were dropped before.
 
-    NaN in numbers stays. A missing category gets some code here, and NaN in its columns later.
+    NaN in numbers stays. A missing category gets an arbitrary code here; later its columns become NaN.
+
+    Attributes
+    ----------
+    missing : list of ndarray of bool, shape (n,)
+        Rows in which each factor is a missing category.
     """
 
     def __init__(self) -> None:
         super().__init__()
         self.missing: list[NDArray[np.bool_]] = []
 
-    def is_numerical_NA(self, arr: Any) -> NDArray[np.bool_]:
+    def is_numerical_NA(self, arr: NDArray[np.generic]) -> NDArray[np.bool_]:
+        """Return that no number is missing, (n,)."""
         return np.zeros(len(arr), dtype=bool)
 
-    def is_categorical_NA(self, obj: Any) -> bool:
-        return bool(pd.api.types.is_scalar(obj) and pd.isna(obj))
+    def is_categorical_NA(self, obj: object) -> bool:
+        """Return whether a category is missing."""
+        return bool(pd.api.types.is_scalar(obj) and pd.isna(cast("float | None", obj)))
 
-    def handle_NA(self, values: list[Any], is_NAs: list[Any], origins: list[Any]) -> list[Any]:
-        self.missing = [np.asarray(missing) for missing in is_NAs]
+    def handle_NA(
+        self, values: list[NDArray[np.generic]], is_NAs: list[NDArray[np.bool_]], origins: list[object]
+    ) -> list[NDArray[np.generic]]:
+        """Return the values of the factors, missing ones replaced by zero, and store where they are missing."""
+        self.missing = [np.asarray(is_missing) for is_missing in is_NAs]
         return [
-            np.where(gone, 0, value) if gone.any() else value for value, gone in zip(values, self.missing, strict=True)
+            np.where(is_missing, 0, value) if is_missing.any() else value
+            for value, is_missing in zip(values, self.missing, strict=True)
         ]
-
-
-# With more categories than this, most of them in one context only, a text is no category but a prompt.
-_MANY_CATEGORIES = 50
 
 
 @dataclass(frozen=True, slots=True)
 class FeatureNames:
-    """Where the names in the features live: columns of the data, and arrays of the caller with one row per data row."""
+    """Names in the features, by what they stand for.
+
+    Attributes
+    ----------
+    columns : tuple of str
+        Columns of the data.
+    arrays : tuple of str
+        Arrays of the caller, with an entry for each row of the data.
+    """
 
     columns: tuple[str, ...]
     arrays: tuple[str, ...]
@@ -69,31 +88,35 @@ class FeatureNames:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FeatureMap:
-    """Fitted features: what turns further contexts into rows of X.
+    """Fitted features, which turn further contexts into rows of X.
 
     Attributes
     ----------
+    text : str
+        The features as the formula writes them.
+    variables : tuple of str
+        Columns and arrays that the features use.
     names : tuple of str
         Names of the p columns of X.
     info : patsy DesignInfo or None
-        What codes all terms but the numeric ones.
+        Patsy's coding of all terms except the numeric ones; None where all terms are numeric.
     numeric : tuple of (int, NumericTerm)
-        Terms that are numbers as they stand, with their first column of X.
-    coded : ndarray of int
-        Columns of X that patsy makes.
+        The numeric terms, each with its first column of X.
+    coded : ndarray of int, or None
+        Columns of X that patsy computes.
     """
 
     text: str
     variables: tuple[str, ...]
     names: tuple[str, ...]
-    info: Any
+    info: DesignInfo | None
     numeric: tuple[tuple[int, NumericTerm], ...] = ()
-    coded: NDArray[np.intp] | None = None
+    coded: IntArray | None = None
 
-    def transform(self, table: pd.DataFrame) -> NDArray[np.float64]:
-        """X, (n, p), of further contexts, with the transforms fitted before."""
+    def transform(self, table: pd.DataFrame) -> FloatArray:
+        """Return X, (n, p), of further contexts, with the transforms of the fit."""
         require_columns(self.variables, list(table.columns), "newdata")
-        columns = {name: table[name] for name in self.variables}
+        columns: dict[str, Variable] = {name: table[name] for name in self.variables}
         for _, term in self.numeric:
             columns[term.variable] = self._numbers(columns[term.variable], term.variable, term.width)
         for factor, fitted in self.info.factor_infos.items() if self.info is not None else ():
@@ -101,37 +124,41 @@ class FeatureMap:
                 columns[factor.name()] = self._numbers(columns[factor.name()], factor.name(), fitted.num_columns)
         return self.matrix(columns, len(table), DataError)
 
-    def matrix(self, columns: Mapping[str, Any], n_rows: int, kind: type[DmlrankError]) -> NDArray[np.float64]:
-        """X, (n, p), each number written once; errors in patsy's part are of the given kind.
+    def matrix(self, columns: Mapping[str, Variable], n_rows: int, kind: type[DmlrankError]) -> FloatArray:
+        """Return X, (n, p); errors of patsy are raised as errors of this kind.
 
-        X is in single precision where it consists of numbers that were handed in so: learners see the same numbers.
+        X is in single precision if all features are numeric and were in single precision. Learners see the same numbers
+        then, in half the memory.
         """
         numeric = [columns[term.variable] for _, term in self.numeric]
         dtype = np.float64 if self.info is not None or not numeric else common_type(numeric)
-        x = np.empty((n_rows, len(self.names)), dtype)
+        x: NDArray[np.floating] = np.empty((n_rows, len(self.names)), dtype)
         for (start, term), column in zip(self.numeric, numeric, strict=True):
-            write(term, column, x[:, start : start + term.width])
+            write_term(term, column, x[:, start : start + term.width])
         if self.info is not None:
-            values = {name: _values(columns[name]) for name in _variables(self.info.factor_infos, columns)}
-            x[:, self.coded] = _matrix(self.info, values, n_rows, self.text, kind)
-        return x
+            values = {name: _patsy_values(columns[name]) for name in _used_variables(self.info.factor_infos, columns)}
+            x[:, self.coded] = _coded_matrix(self.info, values, n_rows, features=self.text, kind=kind)
+        return cast("FloatArray", x)
 
-    def _numbers(self, column: Any, name: str, width: int) -> Any:
-        """A column, or vectors of the given width, where the fit had numbers."""
+    def _numbers(self, column: Variable, name: str, width: int) -> Variable:
+        """Return a column of further contexts as numbers where the fit had numbers; ``width`` is that of vectors."""
         if not isinstance(column, pd.Series) or is_vector_column(column):
             return column
         if column.dtype == object and column.isna().all():
             return np.full((len(column), width), np.nan)
         if column.dtype == bool:
-            # Booleans among which some were missing are numbers.
+            # At the fit, booleans beside missing values were numbers.
             return column.astype(float)
         if not pd.api.types.is_numeric_dtype(column.dtype):
-            raise DataError(f"newdata: {name!r} is {column.iloc[0]!r}; the features {self.text!r} need numbers there")
+            raise DataError(
+                f"newdata: {name!r} is {column.iloc[0]!r}; it must hold numbers for the features {self.text!r}, as it "
+                f"did at the fit"
+            )
         return column
 
 
 def caller_environment(env: int | Mapping[str, Any] | EvalEnvironment | None, depth: int) -> EvalEnvironment:
-    """The namespace in which functions and arrays of a formula are looked up, our transforms included.
+    """Return the namespace in which functions and arrays of a formula are looked up, with the package's transforms.
 
     Parameters
     ----------
@@ -146,57 +173,71 @@ def caller_environment(env: int | Mapping[str, Any] | EvalEnvironment | None, de
         If ``env`` is something else, or there are not that many callers.
     """
     if isinstance(env, Mapping):
-        found = EvalEnvironment([dict(env)])
+        namespace = EvalEnvironment([dict(env)])
     elif isinstance(env, EvalEnvironment):
-        found = env
+        namespace = env
     elif env is None or isinstance(env, int):
         if (env or 0) < 0:
-            raise OptionError(f"env={env}: needed is a number of callers to look above, at least 0")
+            raise OptionError(f"env={env} is negative; the number of callers to look above must be at least 0")
         try:
-            found = EvalEnvironment.capture(env or 0, reference=depth + 1)
+            namespace = EvalEnvironment.capture(env or 0, reference=depth + 1)
         except ValueError:
-            raise OptionError(f"env={env}: there are not that many callers above") from None
+            raise OptionError(f"env={env}: there are not that many callers above; pass a smaller number") from None
     else:
         raise OptionTypeError(
             f"env is a {type(env).__name__}; allowed: a mapping of names, the number of callers above, or a patsy "
             f"EvalEnvironment"
         )
-    return found.with_outer_namespace({"np": np, "text": text, **KNOWN_ONLY})
+    return namespace.with_outer_namespace({"np": np, "text": text, **MISSING_ALLOWED})
 
 
 def locate_names(
-    features: str, available: Sequence[str], environment: EvalEnvironment, n_rows: int, taken: Sequence[str]
+    features: str, available: Sequence[str], environment: EvalEnvironment, n_rows: int, roles: Sequence[str]
 ) -> FeatureNames:
-    """Tell columns from arrays and functions of the caller; raise where a name is neither.
+    """Return which names in the features are columns and which are arrays of the caller.
+
+    Parameters
+    ----------
+    features : str
+        The features of a formula.
+    available : sequence of str
+        Columns of the data.
+    environment : EvalEnvironment
+        Where functions and arrays of the formula are looked up.
+    n_rows : int
+        Number of rows of the data.
+    roles : sequence of str
+        Columns of the outcome and of the items. They describe a comparison, not a context, and are no features.
 
     Raises
     ------
     ColumnError
         If a name is neither a column nor known where the formula is written.
     FormulaError
-        If a feature is the outcome or an item column (``taken``): these belong to a comparison, not to a context.
+        If a feature is the outcome or an item column, or a function is not known.
     """
-    values, calls, alone = names_in(features)
+    values, calls, single = names_in(features)
     for name in dotted_names(features):
         if name in available:
             raise FormulaError(
-                f"the features {features!r} use {name!r}, which Python reads as a part of {name.split('.')[0]!r}; the "
-                f"column of this name is written Q({name!r})"
+                f"the features {features!r} use {name!r}, which Python reads as an attribute of "
+                f"{name.split('.')[0]!r}; the column of this name is written Q({name!r})"
             )
     columns, arrays = [], []
     for name in values:
-        if name in taken:
+        if name in roles:
             raise FormulaError(
-                f"{name!r} is the outcome or an item column and cannot be a feature; features describe the context"
+                f"{name!r} is the outcome or an item column and cannot be a feature; features describe the context: "
+                f"leave {name!r} out of the features"
             )
         if name in available:
             columns.append(name)
-        elif _is_rows(environment.namespace.get(name), n_rows, name in alone):
+        elif _has_entry_per_row(environment.namespace.get(name), n_rows, is_feature=name in single):
             arrays.append(name)
-        elif name in alone or not _is_known(name, environment):
+        elif name in single or not _is_known(name, environment):
             raise ColumnError(
                 f"the features {features!r} use {name!r}, which is neither a column nor "
-                f"{_what_is_known(name, environment, n_rows)}{nearest(name, available)} (columns: {listed(available)})"
+                f"{_expected_value(name, environment, n_rows)}{nearest(name, available)} (columns: {listed(available)})"
             )
     for name in calls:
         if not _is_known(name, environment):
@@ -208,15 +249,28 @@ def locate_names(
 
 
 def _advice_for_function(name: str) -> str:
-    """What to write in place of a function that is not known: its equivalent, a close name, or how to hand it in."""
-    known = equivalent(name)
-    return known or f"{nearest(name, [*patsy.builtins.__all__, 'text'], cutoff=0.8)}; pass env={{{name!r}: function}}"
+    """Return what to write instead of a function that is not known: an equivalent, a close name, or how to pass it."""
+    return (
+        equivalent(name)
+        or f"{nearest(name, [*patsy.builtins.__all__, 'text'], cutoff=0.8)}; pass env={{{name!r}: function}}"
+    )
 
 
 def fit_features(
-    features: str, columns: Mapping[str, Any], n_rows: int, environment: EvalEnvironment
-) -> tuple[NDArray[np.float64], FeatureMap]:
-    """Evaluate the features on one row per context and keep what further contexts need.
+    features: str, columns: Mapping[str, Variable], n_rows: int, environment: EvalEnvironment
+) -> tuple[FloatArray, FeatureMap]:
+    """Evaluate the features on one row per context and fit the transforms for further contexts.
+
+    Parameters
+    ----------
+    features : str
+        The features of a formula.
+    columns : mapping
+        Columns and arrays that the features use, with a value per context.
+    n_rows : int
+        Number of contexts.
+    environment : EvalEnvironment
+        Where functions of the formula are looked up.
 
     Returns
     -------
@@ -226,36 +280,41 @@ def fit_features(
         Fitted transforms.
     """
     terms = terms_of(features)
-    uncoded = numeric_terms(terms, columns)
-    rest = [term for term in terms if term not in uncoded]
+    numeric = numeric_terms(terms, columns)
+    coded_terms = [term for term in terms if term not in numeric]
+    factors = [factor for term in coded_terms for factor in term.factors]
     info = None
-    if any(term.factors for term in rest):
-        data = {name: _values(columns[name]) for name in _variables([f for t in rest for f in t.factors], columns)}
-        for name in set(names_in(features).alone) & set(data):
+    if factors:
+        data = {name: _patsy_values(columns[name]) for name in _used_variables(factors, columns)}
+        for name in set(names_in(features).features) & set(data):
             _check_category(name, data[name], n_rows)
-        with _own_errors(features, FormulaError):
-            info = patsy.incr_dbuilder(ModelDesc([], rest), lambda: iter([data]), environment, NA_action=_KeepRows())
-    names, starts, coded = _arranged(terms, uncoded, info)
+        model = ModelDesc([], coded_terms)
+        with _errors_of_formula(features, FormulaError):
+            info = patsy.incr_dbuilder(model, lambda: iter([data]), environment, NA_action=_KeepRows())
+    names, starts, coded = _arrange_columns(terms, numeric, info)
     feature_map = FeatureMap(features, tuple(columns), names, info, starts, coded)
     return feature_map.matrix(columns, n_rows, FormulaError), feature_map
 
 
-def new_features(feature_map: FeatureMap, table: pd.DataFrame, keep_missing: bool) -> NDArray[np.float64]:
-    """X, (n, p), of further contexts; infinite features, and missing values unless kept, are errors."""
+def new_features(feature_map: FeatureMap, table: pd.DataFrame, keep_missing: bool) -> FloatArray:
+    """Return X, (n, p), of further contexts; infinite features, and missing ones unless kept, are errors."""
     missing = [name for name in feature_map.variables if table[name].isna().any()]
     if missing and not keep_missing:
         n_missing = int(table[missing].isna().any(axis=1).sum())
         raise MissingDataError(
             f"newdata: {listed(missing)} are NaN or missing in {n_missing} of {len(table)} rows; only a fit with "
-            f"missing='keep' takes them"
+            f"missing='keep' takes them: drop these rows, or fit with missing='keep'"
         )
     x = feature_map.transform(table)
     check_features(x, feature_map.names, keep_missing)
     return x
 
 
-def check_features(x: NDArray[np.float64], names: Sequence[str], keep_missing: bool) -> NDArray[np.bool_]:
-    """Contexts whose features are missing, (n,); infinite features, and missing ones unless kept, are errors."""
+def check_features(x: FloatArray, names: Sequence[str], keep_missing: bool) -> NDArray[np.bool_]:
+    """Return which contexts have a missing feature, (n,).
+
+    Infinite features are errors; so are missing ones unless they are kept.
+    """
     infinite = np.isinf(x).any(axis=0)
     if infinite.any():
         columns = listed(np.array(names)[infinite])
@@ -270,57 +329,61 @@ def check_features(x: NDArray[np.float64], names: Sequence[str], keep_missing: b
     return missing
 
 
-def _arranged(
-    terms: Sequence[Term], uncoded: Mapping[Term, NumericTerm], info: Any
-) -> tuple[tuple[str, ...], tuple[tuple[int, NumericTerm], ...], NDArray[np.intp]]:
-    """Names of the columns of X, where each numeric term starts, and the columns that patsy makes.
+def _arrange_columns(
+    terms: Sequence[Term], numeric: Mapping[Term, NumericTerm], info: DesignInfo | None
+) -> tuple[tuple[str, ...], tuple[tuple[int, NumericTerm], ...], IntArray]:
+    """Return the names of the columns of X, where each numeric term starts, and the columns that patsy computes.
 
-    The order is patsy's: terms without numbers, then the others by the numbers they have in common, in order of
-    appearance.
+    The order is patsy's: first the terms without numbers, then the other terms. Terms that share their numbers stand
+    together, in order of appearance.
     """
     fitted = info.factor_infos if info is not None else {}
     coded = [term for term in info.term_slices if term.factors] if info is not None else []
-    numeric = {factor for term in uncoded for factor in term.factors}
-    numeric |= {factor for factor, about in fitted.items() if about.type == "numerical"}
-    shared = [numeric.intersection(term.factors) for term in terms]
+    numbers_in = {factor for term in numeric for factor in term.factors}
+    numbers_in |= {factor for factor, factor_info in fitted.items() if factor_info.type == "numerical"}
+    shared = [numbers_in.intersection(term.factors) for term in terms]
     place = {term: shared.index(numbers) if numbers else -1 for term, numbers in zip(terms, shared, strict=True)}
     names: list[str] = []
     starts: list[tuple[int, NumericTerm]] = []
     columns: list[int] = []
-    for term in sorted([*coded, *uncoded], key=lambda term: place[term]):
-        if term in uncoded:
-            starts.append((len(names), uncoded[term]))
-            names += uncoded[term].names
-        else:
-            own = info.column_names[info.term_slices[term]]
-            columns += range(len(names), len(names) + len(own))
-            names += own
+    for term in sorted([*coded, *numeric], key=lambda term: place[term]):
+        if term in numeric:
+            starts.append((len(names), numeric[term]))
+            names += numeric[term].names
+        elif info is not None:
+            term_names = info.column_names[info.term_slices[term]]
+            columns += range(len(names), len(names) + len(term_names))
+            names += term_names
     return tuple(names), tuple(starts), np.array(columns, dtype=np.intp)
 
 
-def _variables(factors: Iterable[Any], columns: Mapping[str, Any]) -> list[str]:
-    """The columns and arrays that these factors read."""
-    read = {name for factor in factors for name in names_in(factor.code).values}
-    return [name for name in columns if name in read]
+def _used_variables(factors: Iterable[EvalFactor], columns: Mapping[str, Variable]) -> list[str]:
+    """Return the columns and arrays that these factors use."""
+    used = {name for factor in factors for name in names_in(factor.code).values}
+    return [name for name in columns if name in used]
 
 
-def _values(column: Any) -> Any:
+def _patsy_values(column: Variable) -> Variable:
+    """Return a column or array as patsy reads it: vectors as a matrix, the index from 0."""
     if isinstance(column, pd.Series):
         return stack_vectors(column) if is_vector_column(column) else column.reset_index(drop=True)
     return column
 
 
-def _is_rows(value: Any, n_rows: int, alone: bool) -> bool:
-    """Whether a value holds something for every row; a list does only where it is meant as a feature."""
-    kinds = np.ndarray | pd.Series | pd.DataFrame
-    return isinstance(value, kinds | list | tuple if alone else kinds) and len(value) == n_rows
+def _has_entry_per_row(value: object, n_rows: int, *, is_feature: bool) -> bool:
+    """Return whether a value of the caller has an entry for every row; a list counts only if it is a feature itself."""
+    if isinstance(value, list | tuple):
+        return is_feature and len(value) == n_rows
+    return isinstance(value, np.ndarray | pd.Series | pd.DataFrame) and len(value) == n_rows
 
 
 def _is_known(name: str, environment: EvalEnvironment) -> bool:
+    """Return whether a name stands for something where the formula is written, in patsy or in Python."""
     return name in environment.namespace or name in patsy.builtins.__all__ or hasattr(builtins, name)
 
 
-def _what_is_known(name: str, environment: EvalEnvironment, n_rows: int) -> str:
+def _expected_value(name: str, environment: EvalEnvironment, n_rows: int) -> str:
+    """Return, for the error about a name, what the name should stand for if it is no column."""
     value = environment.namespace.get(name)
     if value is None:
         return "known where the formula is written"
@@ -328,19 +391,19 @@ def _what_is_known(name: str, environment: EvalEnvironment, n_rows: int) -> str:
     return f"an array with one entry for each of the {n_rows} rows (it is a {type(value).__name__}{size})"
 
 
-def _check_category(name: str, column: Any, n_rows: int) -> None:
-    """Raise where a text would become nearly as many columns as there are contexts."""
+def _check_category(name: str, column: Variable, n_rows: int) -> None:
+    """Raise where a column of texts would become nearly as many columns as there are contexts."""
     values = pd.Series(column) if np.ndim(column) == 1 else pd.Series(dtype=float)
     if values.dtype.kind in "OUS" and values.nunique() > max(_MANY_CATEGORIES, n_rows / 2):
         raise FormulaError(
-            f"feature {name!r} has {values.nunique()} different values in {n_rows} contexts, which is no category; "
+            f"feature {name!r} has {values.nunique()} different values in {n_rows} contexts, too many for categories; "
             f"text({name}, 100) makes numbers of texts"
         )
 
 
 @contextmanager
-def _own_errors(features: str, kind: type[DmlrankError]) -> Iterator[None]:
-    """Errors of patsy, and of functions in the formula, as one of ours."""
+def _errors_of_formula(features: str, kind: type[DmlrankError]) -> Iterator[None]:
+    """Raise errors of patsy, and of functions in the formula, as errors of this kind."""
     try:
         yield
     except DmlrankError:
@@ -352,31 +415,47 @@ def _own_errors(features: str, kind: type[DmlrankError]) -> Iterator[None]:
     except (MemoryError, Warning):
         raise
     except Exception as error:
-        # Functions in a formula may raise anything.
+        # Functions of the caller may raise any error.
         why = str(error) if isinstance(error, TypeError | ValueError) else f"{type(error).__name__}: {error}"
         raise kind(f"the features {features!r} cannot be computed: {why}") from None
 
 
-def _matrix(
-    info: Any, columns: Mapping[str, Any], n_rows: int, features: str, kind: type[DmlrankError]
-) -> NDArray[np.float64]:
-    """X without the intercept, (n, p), NaN where a number or category is missing."""
-    rows = _KeepRows()
-    # Infinite and missing products are looked for in X; numpy need not warn of them.
-    with _own_errors(features, kind), np.errstate(over="ignore", invalid="ignore"):
-        (matrix,) = patsy.build_design_matrices([info], columns, NA_action=rows)
+def _coded_matrix(
+    info: DesignInfo, columns: Mapping[str, Variable], n_rows: int, *, features: str, kind: type[DmlrankError]
+) -> FloatArray:
+    """Return the columns of X that patsy computes, (n, columns), NaN where a number or category is missing.
+
+    Parameters
+    ----------
+    info : DesignInfo
+        Patsy's coding of the terms.
+    columns : mapping
+        Columns and arrays that the terms use, with a value per context.
+    n_rows : int
+        Number of contexts.
+    features : str
+        The features as the formula writes them, for errors.
+    kind : type
+        Kind of error that is raised.
+    """
+    action = _KeepRows()
+    # X is checked for infinite and missing numbers afterwards, so that numpy need not warn of them.
+    with _errors_of_formula(features, kind), np.errstate(over="ignore", invalid="ignore"):
+        (matrix,) = patsy.build_design_matrices([info], columns, NA_action=action)
     if len(matrix) != n_rows:
-        raise kind(f"the features {features!r} have {len(matrix)} rows for {n_rows} contexts; needed is one for each")
+        raise kind(
+            f"the features {features!r} have {len(matrix)} rows for {n_rows} contexts; they must have one row for each"
+        )
     x = np.array(matrix, dtype=float)
-    for factor, missing in zip(info.factor_infos, rows.missing, strict=True):
+    for factor, missing in zip(info.factor_infos, action.missing, strict=True):
         for term, place in info.term_slices.items():
             if factor in term.factors and missing.any():
                 x[missing, place] = np.nan
     return x[:, _is_feature(info)]
 
 
-def _is_feature(info: Any) -> NDArray[np.bool_]:
-    """Columns of a design that are not its intercept."""
+def _is_feature(info: DesignInfo) -> NDArray[np.bool_]:
+    """Return which columns of a design are not its intercept."""
     columns = np.ones(len(info.column_names), dtype=bool)
     for term, place in info.term_slices.items():
         columns[place] = bool(term.factors)

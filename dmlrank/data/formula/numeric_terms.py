@@ -1,11 +1,10 @@
-"""Features that are numbers as they stand, such as embeddings: written into X once, without patsy's copies."""
+"""Features that are columns of numbers, such as embeddings: written into X once, without the copies of patsy."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -13,7 +12,7 @@ from numpy.typing import NDArray
 from patsy import Term
 
 from ...exceptions import DataError
-from ..frames import is_vector_column, stack_vectors, vector_layout
+from ..frames import Variable, is_vector_column, stack_vectors, vector_layout
 from .parse import names_in
 
 
@@ -26,9 +25,9 @@ class NumericTerm:
     variable : str
         Name of the column or array.
     label : str
-        As written in the formula.
+        The term as the formula writes it.
     width : int
-        Number of its columns in X.
+        Number of columns of X that the term has.
     """
 
     variable: str
@@ -37,32 +36,32 @@ class NumericTerm:
 
     @property
     def names(self) -> list[str]:
-        """Names of its columns of X, those that patsy would give."""
+        """Names of the term's columns of X, as patsy would name them."""
         return [self.label] if self.width == 1 else [f"{self.label}[{place}]" for place in range(self.width)]
 
 
-def numeric_terms(terms: Sequence[Term], columns: Mapping[str, Any]) -> dict[Term, NumericTerm]:
-    """The terms that are numbers as they stand and have no part in another term.
+def numeric_terms(terms: Sequence[Term], columns: Mapping[str, Variable]) -> dict[Term, NumericTerm]:
+    """Return the terms that are a column of numbers or vectors and that no other term uses.
 
-    Booleans, texts and categories are patsy's to code.
+    Booleans, texts and categories are left to patsy.
     """
     uses = Counter(factor for term in terms for factor in term.factors)
-    found = {}
+    numeric = {}
     for term in terms:
-        alone = _alone(term.factors[0].code) if len(term.factors) == 1 else ()
-        layout = numeric_layout(columns[alone[0]]) if alone else None
-        if layout and uses[term.factors[0]] == 1:
-            found[term] = NumericTerm(alone[0], term.factors[0].name(), layout[0])
-    return found
+        variable = _single_variable(term.factors[0].code) if len(term.factors) == 1 else None
+        layout = None if variable is None else numeric_layout(columns[variable])
+        if variable is not None and layout and uses[term.factors[0]] == 1:
+            numeric[term] = NumericTerm(variable, term.factors[0].name(), layout[0])
+    return numeric
 
 
-def _alone(code: str) -> tuple[str, ...]:
-    """The column or array that a factor is, as it stands."""
-    return (code,) if code.isidentifier() else names_in(code).alone
+def _single_variable(code: str) -> str | None:
+    """Return the name of the column or array if a factor consists of it alone, else None."""
+    return code if code.isidentifier() else next(iter(names_in(code).features), None)
 
 
-def numeric_layout(column: Any) -> tuple[int, np.dtype[Any]] | None:
-    """Width and type of a column of numbers or vectors, or of an array; None where it is something else."""
+def numeric_layout(column: Variable) -> tuple[int, np.dtype[np.generic]] | None:
+    """Return width and type of a column or array of numbers or vectors; None where it holds something else."""
     if isinstance(column, pd.Series):
         if is_vector_column(column):
             return vector_layout(column)
@@ -73,26 +72,29 @@ def numeric_layout(column: Any) -> tuple[int, np.dtype[Any]] | None:
     return (width, column.dtype) if width else None
 
 
-def common_type(columns: Iterable[Any]) -> type[np.floating[Any]]:
-    """float32 where everything was handed in so, which holds the same numbers in half the memory; else float64."""
+def common_type(columns: Iterable[Variable]) -> type[np.float32] | type[np.float64]:
+    """Return float32 if all columns have this type, else float64; float32 needs half the memory."""
     layouts = [numeric_layout(column) for column in columns]
     return np.float32 if all(layout is not None and layout[1] == np.float32 for layout in layouts) else np.float64
 
 
-def write(term: NumericTerm, column: Any, out: NDArray[Any]) -> None:
+def write_term(term: NumericTerm, column: Variable, out: NDArray[np.floating]) -> None:
     """Write a numeric term into its columns of X, (n, width).
 
     Raises
     ------
     DataError
-        Where new data do not have the numbers that the fitted ones had.
+        If the column holds no numbers, or vectors of another length than at the fit.
     """
     layout = numeric_layout(column)
     if layout is None:
-        shown = column.iloc[0] if isinstance(column, pd.Series) and len(column) else column
-        raise DataError(f"newdata: {term.label!r} is {shown!r}; the features need numbers there")
+        value = column.iloc[0] if isinstance(column, pd.Series) and len(column) else column
+        raise DataError(f"newdata: {term.label!r} is {value!r}; it must hold numbers, as it did at the fit")
     if layout[0] != term.width:
-        raise DataError(f"newdata: factor {term.label} has {layout[0]} columns instead of {term.width}")
+        raise DataError(
+            f"newdata: factor {term.label} has {layout[0]} columns instead of {term.width}; its vectors must be as "
+            f"long as at the fit"
+        )
     if isinstance(column, pd.Series) and is_vector_column(column):
         stack_vectors(column, out)
     else:

@@ -1,4 +1,4 @@
-"""The formula ``winner ~ features | first + second``: split with patsy's tokenizer before any engine reads a part."""
+"""The formula ``winner ~ features | first + second``, split into its parts with patsy's tokenizer."""
 
 from __future__ import annotations
 
@@ -15,9 +15,10 @@ from patsy.tokens import python_tokenize
 
 from ...exceptions import FormulaError
 
-# Functions that other programs have without a prefix, by numpy's name, and what stands here for those of R.
+# Functions that other programs know without a prefix, with numpy's name for them.
 _NUMPY = {name: name for name in ("log2", "log10", "log1p", "exp", "expm1", "sqrt", "sin", "cos", "tanh", "sign")}
 _NUMPY |= {"log": "log", "ln": "log"}
+# Functions of R and other programs, with what is written here instead.
 _EQUIVALENTS = {
     "factor": "C(x)",
     "as.factor": "C(x)",
@@ -29,18 +30,28 @@ _EQUIVALENTS = {
     "ns": "cr(x, df=4)",
     "ifelse": "np.where(condition, a, b)",
 }
-# Formulas that are remembered.
-_REMEMBERED = 64
+# Number of formulas whose terms and names are cached.
+_CACHE_SIZE = 64
+# Number of summands from which on a sum is read with brackets.
+_MANY_SUMMANDS = 50
 
 SHAPE = "winner ~ features | model_a + model_b"
 
 
 @dataclass(frozen=True, slots=True)
 class Formula:
-    """The parts of a formula: outcome column, patsy right-hand side, and the columns shown first and second.
+    """The parts of a formula.
 
-    Where several columns of probabilities stand left of the tilde, they are ``probabilities``, and ``outcome`` is their
-    text.
+    Attributes
+    ----------
+    outcome : str
+        The column of labels, or the text left of the tilde where several columns of probabilities stand there.
+    features : str
+        The features, as patsy reads them.
+    first, second : str
+        Columns of the item shown first and of the item shown second.
+    probabilities : tuple of str
+        Columns of probabilities, if several columns stand left of the tilde.
     """
 
     outcome: str
@@ -55,18 +66,41 @@ class Formula:
         return self.probabilities or (self.outcome,)
 
     def __str__(self) -> str:
+        """Return the formula as text."""
         return f"{self.outcome} ~ {self.features} | {self.first} + {self.second}"
 
 
-class Names(NamedTuple):
-    """Names in the features: read as values, called as functions, and those that are a feature by themselves."""
+class FormulaNames(NamedTuple):
+    """Names in the features, each kind in order of appearance.
+
+    Attributes
+    ----------
+    values : tuple of str
+        Columns and arrays whose values are used.
+    calls : tuple of str
+        Functions that are called.
+    features : tuple of str
+        Columns and arrays that are a feature by themselves, such as ``x`` in ``x + log(y)``.
+    """
 
     values: tuple[str, ...]
     calls: tuple[str, ...]
-    alone: tuple[str, ...]
+    features: tuple[str, ...]
 
 
-class _Token(NamedTuple):
+class _FormulaToken(NamedTuple):
+    """A token of a formula.
+
+    Attributes
+    ----------
+    text : str
+        The token as it is written.
+    start, end : int
+        Where the token begins in the formula, and where it ends.
+    depth : int
+        Number of brackets around the token.
+    """
+
     text: str
     start: int
     end: int
@@ -79,13 +113,13 @@ def parse_formula(formula: str) -> Formula:
     Parameters
     ----------
     formula : str
-        ``winner ~ features | model_a + model_b``. The features are anything patsy reads; ``1`` means no context. Left
-        of the tilde stands one column, or columns of probabilities joined by ``+``.
+        ``winner ~ features | model_a + model_b``. The features are anything that patsy can read; ``1`` means that
+        there are none. Left of the tilde stands one column of labels, or columns of probabilities joined by ``+``.
 
     Raises
     ------
     FormulaError
-        With what was read and what is allowed.
+        If the formula does not have this form.
 
     Examples
     --------
@@ -95,31 +129,33 @@ def parse_formula(formula: str) -> Formula:
     ('p_a', 'p_b', 'p_tie')
     """
     if not isinstance(formula, str):
-        raise FormulaError(f"the formula is a {type(formula).__name__}; needed is a string such as {SHAPE!r}")
-    # patsy's tokenizer counts from the first character that is not a blank.
+        raise FormulaError(f"the formula is a {type(formula).__name__}; it must be a string such as {SHAPE!r}")
+    # The tokenizer of patsy counts positions from the first character that is not a blank.
     formula = formula.strip()
     tokens = _tokenize(formula)
-    tilde = _only(tokens, "~", formula)
-    bar = _only(tokens, "|", formula)
+    tilde = _place_of_mark(tokens, "~", formula)
+    bar = _place_of_mark(tokens, "|", formula)
     if bar < tilde:
         raise FormulaError(f"{formula!r}: the bar stands before the tilde; the form is {SHAPE!r}")
     rule = "left of ~ stands one column of labels, or columns of probabilities joined by +"
-    left = [_column(part, formula, rule) for part in _summands(tokens[:tilde])]
+    outcomes = [_column_name(part, formula, rule) for part in _summands(tokens[:tilde])]
     features = _slice(formula, tokens[tilde + 1 : bar])
     if not features:
-        raise FormulaError(f"{formula!r}: no features between ~ and |; write 1 there for no context")
+        raise FormulaError(f"{formula!r}: no features stand between ~ and |; write 1 there if there are none")
     first, second = _items(tokens[bar + 1 :], formula)
-    named = [*left, first, second]
-    for name in named:
-        if named.count(name) > 1:
-            raise FormulaError(f"{formula!r}: column {name!r} is named twice; outcome and items are different columns")
-    if len(left) > 1:
-        return Formula(_slice(formula, tokens[:tilde]), features, first, second, tuple(left))
-    return Formula(left[0], features, first, second)
+    columns = [*outcomes, first, second]
+    for name in columns:
+        if columns.count(name) > 1:
+            raise FormulaError(
+                f"{formula!r}: column {name!r} is named twice; outcome and items must be different columns"
+            )
+    if len(outcomes) > 1:
+        return Formula(_slice(formula, tokens[:tilde]), features, first, second, tuple(outcomes))
+    return Formula(outcomes[0], features, first, second)
 
 
 def one_sided(formula: object) -> str | None:
-    """The features in ``"~ features"``; None where something else stands there.
+    """Return the features in ``"~ features"``; None where the formula has another form.
 
     Examples
     --------
@@ -130,33 +166,29 @@ def one_sided(formula: object) -> str | None:
     return text[1:].strip() or None if text.startswith("~") and "|" not in text else None
 
 
-@lru_cache(_REMEMBERED)
+@lru_cache(_CACHE_SIZE)
 def terms_of(features: str) -> tuple[Term, ...]:
-    """Terms of the features; patsy takes its time over many, and they are asked for more than once."""
+    """Return the terms of the features; they are cached, because patsy needs long for many terms."""
     try:
-        return tuple(ModelDesc.from_formula("~ " + _balanced(features)).rhs_termlist)
+        return tuple(ModelDesc.from_formula("~ " + _with_brackets(features)).rhs_termlist)
     except RecursionError:
         raise FormulaError(
-            f"the features are nested too deeply to be read ({len(features):,} characters); many columns of numbers "
-            f"can be one column of vectors, or an array of the caller with a row per row of the data"
+            f"the features are nested too deeply to be read ({len(features):,} characters); put many columns of "
+            f"numbers into one column of vectors, or into an array with a row for each row of the data"
         ) from None
-    except (PatsyError, AssertionError) as error:  # patsy asserts that & and other odd marks join something
+    except (PatsyError, AssertionError) as error:  # patsy asserts that & and similar marks join something
         why = getattr(error, "message", "an operator stands where a feature is expected")
         raise FormulaError(f"the features {features!r} cannot be read: {why}") from None
 
 
-# Summands from which a sum is written with brackets.
-_MANY_SUMMANDS = 50
+def _with_brackets(features: str) -> str:
+    """Return a long sum with nested brackets, as in ``((a + b) + (c + d))``, so that patsy's recursion is not deep.
 
-
-def _balanced(features: str) -> str:
-    """A long sum in brackets of brackets, ``(a + b) + (c + d)``: patsy descends once into each plus from the left.
-
-    A sum with anything that takes terms away (minus, zero) stays as it is: there brackets would have a meaning.
+    A sum that takes terms away (by a minus or a zero) is returned as it is, because brackets would change its meaning.
 
     Examples
     --------
-    >>> _balanced("a + b:c")
+    >>> _with_brackets("a + b:c")
     'a + b:c'
     """
     parts = _summands(_tokenize(features))
@@ -170,48 +202,51 @@ def _balanced(features: str) -> str:
     return texts[0]
 
 
-@lru_cache(_REMEMBERED)
-def names_in(features: str) -> Names:
-    """Names in the features, each kind in order of appearance."""
+@lru_cache(_CACHE_SIZE)
+def names_in(features: str) -> FormulaNames:
+    """Return the names in the features."""
     terms = terms_of(features)
     values: dict[str, None] = {}
     calls: dict[str, None] = {}
-    alone: dict[str, None] = {}
+    single: dict[str, None] = {}
     for factor in dict.fromkeys(factor for term in terms for factor in term.factors):
-        tree = _parse(factor.code, features)
-        _collect(tree, values, calls)
+        tree = _parse_python(factor.code, features)
+        _collect_names(tree, values, calls)
         if factor.code == "Intercept":
             raise FormulaError(
                 f"the features {features!r} use 'Intercept', patsy's name for the constant; a column of this name is "
                 f"written Q('Intercept')"
             )
-        name = tree.id if isinstance(tree, ast.Name) else _quoted(tree)
+        name = tree.id if isinstance(tree, ast.Name) else _quoted_name(tree)
         if name is not None:
-            alone[name] = None
-    return Names(tuple(values), tuple(name for name in calls if name not in values), tuple(alone))
+            single[name] = None
+    return FormulaNames(tuple(values), tuple(name for name in calls if name not in values), tuple(single))
 
 
-@lru_cache(_REMEMBERED)
-def read_by_functions(features: str) -> frozenset[str]:
-    """Names in the features that a function reads, such as text(); C() only says that a column is a category.
+@lru_cache(_CACHE_SIZE)
+def function_arguments(features: str) -> frozenset[str]:
+    """Return the names in the features that are arguments of a function, such as ``text()``.
+
+    ``C()`` does not count: it only says that a column is a category.
 
     Examples
     --------
-    >>> sorted(read_by_functions("text(prompt, 2) + C(topic) + length"))
+    >>> sorted(function_arguments("text(prompt, 2) + C(topic) + length"))
     ['prompt']
     """
     factors = dict.fromkeys(factor for term in terms_of(features) for factor in term.factors)
-    found = set()
+    names = set()
     for factor in factors:
-        for node in ast.walk(_parse(factor.code, features)):
+        for node in ast.walk(_parse_python(factor.code, features)):
             if isinstance(node, ast.Call) and getattr(node.func, "id", None) not in ("C", "Q"):
-                inside = [part for argument in node.args for part in ast.walk(argument)]
-                found |= {part.id for part in inside if isinstance(part, ast.Name)}
-                found |= {quoted for part in inside if (quoted := _quoted(part)) is not None}
-    return frozenset(found)
+                parts = [part for argument in node.args for part in ast.walk(argument)]
+                names |= {part.id for part in parts if isinstance(part, ast.Name)}
+                names |= {quoted for part in parts if (quoted := _quoted_name(part)) is not None}
+    return frozenset(names)
 
 
-def _parse(code: str, features: str) -> ast.expr:
+def _parse_python(code: str, features: str) -> ast.expr:
+    """Return the syntax tree of a factor; raise :class:`FormulaError` where the factor is not Python."""
     try:
         return ast.parse(code, mode="eval").body
     except SyntaxError:
@@ -221,7 +256,7 @@ def _parse(code: str, features: str) -> ast.expr:
 
 
 def equivalent(function: str) -> str:
-    """``; write ...`` for a function of other programs, or nothing.
+    """Return the advice ``; write ...`` for a function of other programs; an empty text for other functions.
 
     Examples
     --------
@@ -234,7 +269,7 @@ def equivalent(function: str) -> str:
 
 
 def dotted_names(features: str) -> tuple[str, ...]:
-    """What is written in the features as an attribute of a name and may be meant as a column, such as ``prompt.len``.
+    """Return the attributes in the features, such as ``prompt.len``, which may be meant as the name of a column.
 
     Examples
     --------
@@ -242,41 +277,43 @@ def dotted_names(features: str) -> tuple[str, ...]:
     ('prompt.len', 'np.log')
     """
     factors = dict.fromkeys(factor for term in terms_of(features) for factor in term.factors)
-    nodes = [node for factor in factors for node in ast.walk(_parse(factor.code, features))]
+    nodes = [node for factor in factors for node in ast.walk(_parse_python(factor.code, features))]
     return tuple(dict.fromkeys(ast.unparse(node) for node in nodes if isinstance(node, ast.Attribute)))
 
 
 def _may_be_name(code: str) -> bool:
-    """Whether a text that is not Python may be a column's name: nothing in it is called, quoted or listed."""
+    """Return whether a text that is not Python may be a column's name: it calls, quotes and lists nothing."""
     return not set(code) & set("()[]{}'\"=,")
 
 
-def _quoted(node: ast.AST) -> str | None:
-    """The name in ``Q("a name")``; None where the node is something else."""
+def _quoted_name(node: ast.AST) -> str | None:
+    """Return the name in ``Q("a name")``; None where the node is something else."""
     if isinstance(node, ast.Call) and getattr(node.func, "id", None) == "Q" and len(node.args) == 1:
         name = getattr(node.args[0], "value", None)
         return name if isinstance(name, str) else None
     return None
 
 
-def _collect(tree: ast.AST, values: dict[str, None], calls: dict[str, None]) -> None:
+def _collect_names(tree: ast.AST, values: dict[str, None], calls: dict[str, None]) -> None:
+    """Add the names in a factor to those that are used as values, or to those that are called."""
     bound = {node.arg for node in ast.walk(tree) if isinstance(node, ast.arg)}
     bound |= {node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
     called = {id(node.func) for node in ast.walk(tree) if isinstance(node, ast.Call)}
     for node in ast.walk(tree):
-        quoted = _quoted(node)
+        quoted = _quoted_name(node)
         if quoted is not None:
             values[quoted] = None
         elif isinstance(node, ast.Name) and node.id not in bound:
             (calls if id(node) in called else values)[node.id] = None
 
 
-def _tokenize(formula: str) -> list[_Token]:
+def _tokenize(formula: str) -> list[_FormulaToken]:
+    """Return the tokens of a formula."""
     tokens, depth = [], 0
     try:
         for _, text, origin in python_tokenize(formula):
             depth -= text in (")", "]", "}")
-            tokens.append(_Token(text, origin.start, origin.end, depth))
+            tokens.append(_FormulaToken(text, origin.start, origin.end, depth))
             depth += text in ("(", "[", "{")
     except PatsyError as error:
         raise FormulaError(f"{formula!r} cannot be read: {error.message}{_backtick_advice(formula)}") from None
@@ -287,50 +324,57 @@ def _tokenize(formula: str) -> list[_Token]:
 
 
 def _backtick_advice(formula: str) -> str:
-    """How the columns are written that stand in backticks; nothing where there are none."""
+    """Return how columns in backticks are written instead; an empty text where the formula has no backtick."""
     quoted = re.findall("`([^`]+)`", formula)
     names = " and ".join(f"Q({name!r})" for name in quoted[:3]) if quoted else 'Q("a name")'
     return f"; a column with an odd name is written {names}, not in backticks" if "`" in formula else ""
 
 
-def _only(tokens: Sequence[_Token], mark: str, formula: str) -> int:
-    found = [position for position, token in enumerate(tokens) if token.text == mark and token.depth == 0]
-    if len(found) == 1:
-        return found[0]
-    if not found:
+def _place_of_mark(tokens: Sequence[_FormulaToken], mark: str, formula: str) -> int:
+    """Return the place of a mark among the tokens; raise where the mark does not stand there once."""
+    places = [place for place, token in enumerate(tokens) if token.text == mark and token.depth == 0]
+    if len(places) == 1:
+        return places[0]
+    if not places:
         missing = "no |, so the two item columns are missing" if mark == "|" else "no ~, so the outcome is missing"
-        raise FormulaError(f"{formula!r}: {missing}; the form is {SHAPE!r}")
-    if mark == "|" and tokens[found[0]].end == tokens[found[1]].start:
-        raise FormulaError(f"{formula!r}: || is not a separator; one | stands before the items: {SHAPE!r}")
-    raise FormulaError(f"{formula!r}: {len(found)} times {mark} outside brackets; the form is {SHAPE!r}")
+        raise FormulaError(f"{formula!r}: there is {missing}; the form is {SHAPE!r}")
+    if mark == "|" and tokens[places[0]].end == tokens[places[1]].start:
+        raise FormulaError(f"{formula!r}: || is not a separator; a single | must stand before the items: {SHAPE!r}")
+    raise FormulaError(f"{formula!r}: {mark} stands {len(places)} times outside brackets; the form is {SHAPE!r}")
 
 
-def _items(tokens: Sequence[_Token], formula: str) -> tuple[str, str]:
+def _items(tokens: Sequence[_FormulaToken], formula: str) -> tuple[str, str]:
+    """Return the names of the two item columns."""
     rule = "right of | stand the two item columns, joined by +"
-    names = [_column(part, formula, rule) for part in _summands(tokens)]
+    names = [_column_name(part, formula, rule) for part in _summands(tokens)]
     if len(names) != 2:
         raise FormulaError(
-            f"{formula!r}: {len(names)} item column{'s' * (len(names) > 1)} after | ({', '.join(names)}); "
-            f"needed are two, shown first and second: {SHAPE!r}"
+            f"{formula!r}: {len(names)} item column{'s' * (len(names) > 1)} after | ({', '.join(names)}); there must "
+            f"be two, those of the item shown first and of the item shown second: {SHAPE!r}"
         )
     return names[0], names[1]
 
 
-def _summands(tokens: Sequence[_Token]) -> list[Sequence[_Token]]:
+def _summands(tokens: Sequence[_FormulaToken]) -> list[Sequence[_FormulaToken]]:
+    """Return the tokens of each summand."""
     plus = [position for position, token in enumerate(tokens) if token.text == "+" and token.depth == 0]
     return [tokens[a + 1 : b] for a, b in zip([-1, *plus], [*plus, len(tokens)], strict=True)]
 
 
-def _column(tokens: Sequence[_Token], formula: str, rule: str) -> str:
+def _column_name(tokens: Sequence[_FormulaToken], formula: str, rule: str) -> str:
+    """Return the name of the column that a summand is; ``rule`` says in the error what is allowed."""
     words = [token.text for token in tokens]
     if len(words) == 1 and words[0].isidentifier():
         return words[0]
     if len(words) == 4 and words[:2] == ["Q", "("] and words[3] == ")" and words[2][0] in "'\"":
         return str(ast.literal_eval(words[2]))
-    read = _slice(formula, tokens) or "nothing"
-    written = f"; a column of this name is written Q({read!r})" if tokens and _may_be_name(read) else ""
-    raise FormulaError(f'{formula!r}: {rule} (a name, or Q("a name with spaces")); read was {read!r}{written}')
+    summand = _slice(formula, tokens) or "nothing"
+    advice = f"; a column of this name is written Q({summand!r})" if tokens and _may_be_name(summand) else ""
+    raise FormulaError(
+        f'{formula!r}: {rule} (a name, or Q("a name with spaces")), but {summand!r} stands there{advice}'
+    )
 
 
-def _slice(formula: str, tokens: Sequence[_Token]) -> str:
+def _slice(formula: str, tokens: Sequence[_FormulaToken]) -> str:
+    """Return the text of consecutive tokens."""
     return formula[tokens[0].start : tokens[-1].end] if tokens else ""

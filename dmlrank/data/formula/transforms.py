@@ -1,24 +1,46 @@
-"""Stateful transforms that formulas may use beside patsy's own."""
+"""Stateful transforms of formulas: ``text()``, and patsy's transforms in a form that allows missing values."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import numpy as np
 import pandas as pd
 import patsy
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from patsy import stateful_transform
 
 from ...exceptions import DataError, MissingExtraError
+from ..arrays import AnyArray, FloatArray
+from ..frames import Variable
+
+if TYPE_CHECKING:
+    from sklearn.decomposition import TruncatedSVD
+    from sklearn.feature_extraction.text import TfidfVectorizer
+
+# What a function of a formula gets from patsy: a column, an array, a table or a number.
+PatsyValue: TypeAlias = ArrayLike | pd.Series | pd.DataFrame
+
+
+class StatefulTransform(Protocol):
+    """Patsy's protocol of a transform: see all data in chunks, finish, then transform any data."""
+
+    def memorize_chunk(self, x: PatsyValue, *args: Any, **kwargs: Any) -> None:
+        """Learn from a chunk of the data."""
+
+    def memorize_finish(self) -> None:
+        """Finish learning."""
+
+    def transform(self, x: PatsyValue, *args: Any, **kwargs: Any) -> Variable | pd.DataFrame:
+        """Return the transformed data."""
 
 
 class Text:
     """TF-IDF of a text column, reduced by a truncated singular value decomposition.
 
-    In a formula: ``text(prompt, 100)``. It is fitted once, on all contexts, labelled or not; it sees no labels. A
-    missing text is a row of NaN, never a token.
+    In a formula it is written ``text(prompt, 100)``. It is fitted once, on all contexts, labelled or not; it sees no
+    labels. A missing text becomes a row of NaN.
 
     Parameters
     ----------
@@ -50,116 +72,121 @@ class Text:
 
     def __init__(self) -> None:
         self._texts: list[str] = []
-        self._vectorizer: Any = None
-        self._decomposition: Any = None
+        self._vectorizer: TfidfVectorizer | None = None
+        self._decomposition: TruncatedSVD | None = None
         self._k = 0
 
-    def memorize_chunk(self, column: Any, k: int = 100) -> None:
-        """Collect texts; patsy hands over the data in chunks."""
+    def memorize_chunk(self, column: PatsyValue, k: int = 100) -> None:
+        """Collect the texts of a chunk of the data."""
         if not isinstance(k, int | np.integer) or isinstance(k, bool) or k < 1:
-            raise DataError(f"text(..., k={k!r}): k is a whole number of components, at least 1")
+            raise DataError(f"text(..., k={k!r}): k, the number of components, must be a whole number of at least 1")
         self._k = int(k)
-        known, texts = _texts(column)
-        self._texts.extend(text for text, here in zip(texts, known, strict=True) if here)
+        self._texts.extend(text for text in _checked_texts(column) if text is not None)
 
     def memorize_finish(self) -> None:
-        """Fit vocabulary and components on everything collected."""
+        """Fit vocabulary and components on all texts."""
         try:
             from sklearn.decomposition import TruncatedSVD
             from sklearn.feature_extraction.text import TfidfVectorizer
         except ImportError:
             raise MissingExtraError("text() needs scikit-learn: pip install 'dmlrank[text]'") from None
         if not self._texts:
-            raise DataError("text(): every text of the column is missing")
+            raise DataError("text(): every text of the column is missing; leave the column out of the features")
         self._vectorizer = TfidfVectorizer()
         try:
             frequencies = self._vectorizer.fit_transform(self._texts)
         except ValueError:
-            raise DataError("text(): the texts hold no words of two or more letters") from None
+            raise DataError(
+                "text(): the texts hold no words of two or more letters; leave the column out of the features"
+            ) from None
         n_texts, n_words = frequencies.shape
         if self._k > min(n_texts, n_words):
             raise DataError(
                 f"text(..., {self._k}): {n_texts} texts with {n_words} distinct words have at most "
-                f"{min(n_texts, n_words)} components"
+                f"{min(n_texts, n_words)} components; ask for no more than these"
             )
-        # The seed fixes the randomised decomposition, so that the same texts always give the same features.
+        # The decomposition is randomised. Its seed is fixed, so that the same texts always give the same features.
         self._decomposition = TruncatedSVD(self._k, random_state=0)
-        # Texts that are all the same have no variance, of which scikit-learn takes shares.
+        # scikit-learn divides by the variance of the texts, which is zero where all texts are equal.
         with np.errstate(divide="ignore", invalid="ignore"):
             self._decomposition.fit(frequencies)
         self._texts = []
 
-    def transform(self, column: Any, k: int = 100) -> NDArray[np.float64]:
-        """Components of the texts, (n, k)."""
-        known, texts = _texts(column)
+    def transform(self, column: PatsyValue, k: int = 100) -> FloatArray:
+        """Return the components of the texts, (n, k)."""
+        texts = _checked_texts(column)
+        is_present = np.array([text is not None for text in texts], dtype=bool)
         features = np.full((len(texts), self._k), np.nan)
-        if known.any():
-            frequencies = self._vectorizer.transform([t for t, here in zip(texts, known, strict=True) if here])
-            features[known] = self._decomposition.transform(frequencies)
+        if is_present.any() and self._vectorizer is not None and self._decomposition is not None:
+            frequencies = self._vectorizer.transform([text for text in texts if text is not None])
+            features[is_present] = self._decomposition.transform(frequencies)
         return features
 
 
-def _texts(column: Any) -> tuple[NDArray[np.bool_], list[str]]:
+def _checked_texts(column: PatsyValue) -> list[str | None]:
+    """Return the texts of a column, None where they are missing; raise where a value is no string."""
     values = pd.Series(np.asarray(column, dtype=object))
-    known = values.notna().to_numpy()
-    wrong = [value for value in values[known] if not isinstance(value, str)]
-    if wrong:
-        raise DataError(f"text() reads a column of strings; {wrong[0]!r} is a {type(wrong[0]).__name__}")
-    return known, values.tolist()
+    texts: list[str | None] = []
+    for value, is_missing in zip(values, values.isna(), strict=True):
+        if not (is_missing or isinstance(value, str)):
+            raise DataError(f"text() reads a column of strings, but {value!r} is a {type(value).__name__}")
+        texts.append(None if is_missing else value)
+    return texts
 
 
 text = stateful_transform(Text)
 text.__doc__ = Text.__doc__
 
 
-class KnownOnly:
-    """A stateful transform of patsy's that learns from known values alone and leaves missing ones missing.
+class MissingAllowed:
+    """A stateful transform of patsy that learns from the present values and leaves missing values missing.
 
-    By itself ``center(x)`` is NaN in every row when one value of x is. Where no value is missing, nothing changes.
+    In patsy's own form ``center(x)`` is NaN in every row if a single value of x is. Where no value is missing, both
+    forms agree.
 
     Parameters
     ----------
     kind : callable
-        Makes a transform of patsy's.
+        Returns a new transform of patsy.
 
     Examples
     --------
-    >>> x, center = np.array([1.0, np.nan, 3.0]), KnownOnly(patsy.center.__patsy_stateful_transform__)
+    >>> x, center = np.array([1.0, np.nan, 3.0]), MissingAllowed(patsy.center.__patsy_stateful_transform__)
     >>> center.memorize_chunk(x); center.memorize_finish(); center.transform(x).tolist()
     [-1.0, nan, 1.0]
     """
 
-    def __init__(self, kind: Callable[[], Any]) -> None:
+    def __init__(self, kind: Callable[[], StatefulTransform]) -> None:
         self._transform = kind()
-        self._has_seen = False
+        self._has_learned = False
 
-    def memorize_chunk(self, x: Any, *args: Any, **kwargs: Any) -> None:
-        """Learn from the known values of a chunk."""
-        known = _known_rows(x)
-        if known is None or known.any():
-            self._has_seen = True
-            self._transform.memorize_chunk(x if known is None else _rows(x, known), *args, **kwargs)
+    def memorize_chunk(self, x: PatsyValue, *args: Any, **kwargs: Any) -> None:
+        """Learn from the present values of a chunk."""
+        is_present = _complete_rows(x)
+        if is_present is None or is_present.any():
+            self._has_learned = True
+            self._transform.memorize_chunk(x if is_present is None else _select_rows(x, is_present), *args, **kwargs)
 
     def memorize_finish(self) -> None:
-        """Finish learning, if there was anything to learn from."""
-        if self._has_seen:
+        """Finish learning, if there was a value to learn from."""
+        if self._has_learned:
             self._transform.memorize_finish()
 
-    def transform(self, x: Any, *args: Any, **kwargs: Any) -> Any:
-        """The transform of known values; NaN elsewhere."""
-        known = _known_rows(x)
-        if known is None:
+    def transform(self, x: PatsyValue, *args: Any, **kwargs: Any) -> Variable | pd.DataFrame:
+        """Return the transform of the present values, and NaN in the other rows."""
+        is_present = _complete_rows(x)
+        if is_present is None:
             return self._transform.transform(x, *args, **kwargs)
-        if not (known.any() and self._has_seen):
-            return np.full(len(known), np.nan)
-        part = np.asarray(self._transform.transform(_rows(x, known), *args, **kwargs))
-        whole = np.full((len(known), *part.shape[1:]), np.nan)
-        whole[known] = part
-        return whole
+        if not (is_present.any() and self._has_learned):
+            return np.full(len(is_present), np.nan)
+        transformed = np.asarray(self._transform.transform(_select_rows(x, is_present), *args, **kwargs))
+        values = np.full((len(is_present), *transformed.shape[1:]), np.nan)
+        values[is_present] = transformed
+        return values
 
 
-def _known_rows(x: Any) -> NDArray[np.bool_] | None:
-    """Rows without a missing number, (n,); None where no number is missing, or there are no numbers."""
+def _complete_rows(x: PatsyValue) -> NDArray[np.bool_] | None:
+    """Return which rows have no missing number, (n,); None where no number is missing, or ``x`` holds no numbers."""
     try:
         missing = np.isnan(np.asarray(x, dtype=float))
     except (TypeError, ValueError):
@@ -167,15 +194,18 @@ def _known_rows(x: Any) -> NDArray[np.bool_] | None:
     return ~missing.reshape(len(missing), -1).any(axis=1) if missing.ndim and missing.any() else None
 
 
-def _rows(x: Any, kept: NDArray[np.bool_]) -> Any:
-    return x[kept] if isinstance(x, pd.Series | pd.DataFrame) else np.asarray(x)[kept]
+def _select_rows(x: PatsyValue, rows: NDArray[np.bool_]) -> AnyArray | pd.Series | pd.DataFrame:
+    """Return some rows of a column, array or table."""
+    return x[rows] if isinstance(x, pd.Series | pd.DataFrame) else np.asarray(x)[rows]
 
 
-def _known_only(name: str) -> Any:
+def _missing_allowed(name: str) -> Callable[..., object]:
+    """Return the function of formulas for a transform of patsy, in the form that allows missing values."""
     builtin = getattr(patsy, name)
-    transform = stateful_transform(lambda: KnownOnly(builtin.__patsy_stateful_transform__))
+    transform = stateful_transform(lambda: MissingAllowed(builtin.__patsy_stateful_transform__))
     transform.__doc__ = builtin.__doc__
     return transform
 
 
-KNOWN_ONLY = {name: _known_only(name) for name in ("center", "standardize", "scale", "bs", "cr", "cc")}
+# Transforms of patsy, by name, in the form that allows missing values.
+MISSING_ALLOWED = {name: _missing_allowed(name) for name in ("center", "standardize", "scale", "bs", "cr", "cc")}

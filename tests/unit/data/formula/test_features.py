@@ -202,7 +202,7 @@ def test_new_contexts_do_not_move_the_centre(read, votes):
     [
         ({"topic": ["poetry"], "length": [1.0]}, DataError, ["'poetry'", "topic"]),
         ({"topic": ["math"]}, ColumnError, ["newdata: there is no column 'length'"]),
-        ({"topic": ["math"], "length": ["long"]}, DataError, ["newdata: 'length' is 'long'", "need numbers"]),
+        ({"topic": ["math"], "length": ["long"]}, DataError, ["newdata: 'length' is 'long'", "must hold numbers"]),
         ({"topic": ["math"], "length": [[1.0, 2.0]]}, DataError, ["factor length", "columns instead of"]),
     ],
 )

@@ -51,13 +51,13 @@ def test_a_formula_prints_as_it_is_read():
         ("~ 1 | a + b", ["left of ~", "nothing"]),
         ("winner ~ x", ["no |", "item columns are missing"]),
         ("winner ~ (x | a + b)", ["no |"]),
-        ("winner ~ x ~ y | a + b", ["2 times ~"]),
-        ("winner ~ x | a + b | c", ["2 times | outside brackets"]),
-        ("winner ~ x || a + b", ["|| is not a separator", "one |"]),
-        ("winner ~ x | | a + b", ["2 times |"]),
+        ("winner ~ x ~ y | a + b", ["~ stands 2 times"]),
+        ("winner ~ x | a + b | c", ["| stands 2 times outside brackets"]),
+        ("winner ~ x || a + b", ["|| is not a separator", "single |"]),
+        ("winner ~ x | | a + b", ["| stands 2 times"]),
         ("winner | a + b ~ x", ["bar stands before the tilde"]),
         ("winner ~ | a + b", ["no features", "write 1"]),
-        ("winner ~ x | a", ["1 item column after | (a)", "needed are two"]),
+        ("winner ~ x | a", ["1 item column after | (a)", "there must be two"]),
         ("winner ~ x | a + b + c", ["3 item columns after | (a, b, c)"]),
         ("winner ~ x |", ["right of |", "nothing"]),
         ("winner ~ x | a +", ["right of |", "nothing"]),
@@ -89,7 +89,7 @@ def test_anything_else_is_refused_with_what_was_read(text, fragments):
 
 
 @pytest.mark.parametrize(
-    ("features", "values", "calls", "alone"),
+    ("features", "values", "calls", "single"),
     [
         ("1", (), (), ()),
         ("x + y:x", ("x", "y"), (), ("x", "y")),
@@ -102,11 +102,11 @@ def test_anything_else_is_refused_with_what_was_read(text, fragments):
         ("bs(x, df=k)", ("x", "k"), ("bs",), ()),
     ],
 )
-def test_names_are_values_or_calls(features, values, calls, alone):
+def test_names_are_values_or_calls(features, values, calls, single):
     names = names_in(features)
     assert set(names.values) == set(values)
     assert names.calls == calls
-    assert names.alone == alone
+    assert names.features == single
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import pandas as pd
 import patsy
 import pytest
 
-from dmlrank.data.formula.transforms import KNOWN_ONLY, Text
+from dmlrank.data.formula.transforms import MISSING_ALLOWED, Text
 from dmlrank.exceptions import DataError, MissingExtraError
 
 from ....support import optional
@@ -87,8 +87,8 @@ def test_texts_that_are_all_the_same():
         (["", "a", "?"], 2, "no words of two or more letters"),
         (["sort lists", "sort primes"], 3, r"text\(..., 3\): 2 texts with 3 distinct words have at most 2"),
         (["sort lists"] * 9, 3, "9 texts with 2 distinct words have at most 2"),
-        ([1.5, 2.5], 2, "reads a column of strings; 1.5 is a float"),
-        (["sort", 3], 1, "reads a column of strings; 3 is a int"),
+        ([1.5, 2.5], 2, "reads a column of strings, but 1.5 is a float"),
+        (["sort", 3], 1, "reads a column of strings, but 3 is a int"),
         (["sort"], 0, "k=0"),
         (["sort"], 2.0, "k=2.0"),
         (["sort"], "2", "k='2'"),
@@ -111,7 +111,7 @@ TRANSFORMS = ["center(x)", "standardize(x)", "scale(x, ddof=1)", "bs(x, df=4)", 
 
 def design(code, x, ours, info=None):
     """A transform's columns, by patsy's own or by ours, learned from x or, with ``info``, before."""
-    namespace = patsy.EvalEnvironment([KNOWN_ONLY if ours else {}])
+    namespace = patsy.EvalEnvironment([MISSING_ALLOWED if ours else {}])
     keep = patsy.NAAction(NA_types=[])
     info = info or patsy.incr_dbuilder("0 + " + code, lambda: iter([{"x": x}]), namespace, NA_action=keep)
     return np.asarray(patsy.build_design_matrices([info], {"x": x}, NA_action=keep)[0]), info
