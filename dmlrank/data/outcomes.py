@@ -582,8 +582,8 @@ def _unknown_labels_message(
     user_meanings : mapping
         The option ``categories=``.
     """
-    numbers = [float(level) for level in unknown if isinstance(level, int | float | np.number)]
-    if user_meanings and all(map(_is_number, levels)) and any(0 < number < 1 for number in numbers):
+    has_fractions = any(isinstance(level, float | np.floating) and 0 < level < 1 for level in unknown)
+    if user_meanings and all(map(_is_number, levels)) and has_fractions:
         return (
             f"categories names {listed(user_meanings)}, so that the outcome is read as labels, and {listed(unknown)} "
             f"are no known labels; leave categories out and all numbers are read as preferences in [0, 1] (0.5 is half "
