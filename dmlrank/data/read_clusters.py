@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from ..exceptions import DataError, OptionError
 from .arrays import FloatArray, IntArray
@@ -81,7 +80,7 @@ def read_clusters(data: PreferenceData, groups: tuple[str, ...], context: tuple[
     return Clusters(names, coded[0], coded[1] if len(coded) > 1 else None, annotator)
 
 
-def context_weights(data: PreferenceData, weights: ArrayLike | None) -> FloatArray | None:
+def context_weights(data: PreferenceData, weights: object) -> FloatArray | None:
     """Return the weights of the contexts in the target population, scaled to mean one, (n,), or None.
 
     Parameters
