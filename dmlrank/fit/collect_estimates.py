@@ -1,4 +1,4 @@
-"""The estimates of a fit, collected from its steps."""
+"""Collecting the estimates of a fit from its steps: scores, description and diagnostics."""
 
 from __future__ import annotations
 
@@ -26,12 +26,20 @@ from .position_test import residual_position_test
 from .state import FitSteps
 from .votes_used import count_votes
 
-_TINY = 1e-15
+# Floor of probabilities in the log-loss of the diagnostics.
+_SMALLEST = 1e-15
 
 
-def collect(steps: FitSteps, given_warnings: tuple[DmlrankWarning, ...]) -> Estimates:
-    """The estimates of a fit."""
-    functional, data, o = steps.setup.functional, steps.data, steps.options
+def collect(steps: FitSteps, fit_warnings: tuple[DmlrankWarning, ...]) -> Estimates:
+    """Return the estimates of a fit.
+
+    Parameters
+    ----------
+    steps : FitSteps
+    fit_warnings : tuple of DmlrankWarning
+        Warnings given during the fit.
+    """
+    functional, data, options = steps.setup.functional, steps.data, steps.options
     gauge = functional.gauge(data.n_items)
     names = output_names(functional, data.items)
     estimate, covariance = clip_to_limits(steps.influence.estimate, steps.covariance, score_limits(functional.name))
@@ -39,19 +47,19 @@ def collect(steps: FitSteps, given_warnings: tuple[DmlrankWarning, ...]) -> Esti
         models=data.items,
         functional=functional.name,
         functional_label=steps.estimator.functional_label(functional.label),
-        estimator=o.estimator,
+        estimator=options.estimator,
         estimate=estimate,
         plugin=steps.influence.plugin,
         shares=np.clip(steps.win_share, 0.0, 1.0),
         covariance=covariance,
-        critical=critical_value(covariance, o.alpha),
-        alpha=o.alpha,
+        critical=critical_value(covariance, options.alpha),
+        alpha=options.alpha,
         neutral=functional.neutral(data.n_items),
         reason=gauge.reason,
         fixed=gauge.fixed,
         graph=steps.setup.graph,
         description=_description(steps),
-        diagnostics=_diagnostics(steps, given_warnings),
+        diagnostics=_diagnostics(steps, fit_warnings),
         outputs=() if names == data.items else names,
         judge=judge_figures(steps),
         extrapolation=steps.extrapolation.reason,
@@ -60,13 +68,14 @@ def collect(steps: FitSteps, given_warnings: tuple[DmlrankWarning, ...]) -> Esti
 
 
 def _description(steps: FitSteps) -> FitDescription:
-    data, o, weights = steps.data, steps.options, steps.setup.weights
+    """Return the description of a fit."""
+    data, options, weights = steps.data, steps.options, steps.setup.weights
     votes = data.pair_votes()
     ties = zip(data.categories[2:], weights.first[2:], weights.second[2:], strict=True)
     return FitDescription(
         formula=steps.source.formula,
         outcome=steps.source.formula.split("~")[0].strip(),
-        context=o.context,
+        context=options.context,
         n_contexts=data.n_contexts,
         n_unlabelled=data.n_unlabelled,
         n_comparisons=len(data.cells),
@@ -78,21 +87,22 @@ def _description(steps: FitSteps) -> FitDescription:
         tie_weights=tuple(ties),
         edge_weights=steps.setup.edge_weights,
         learner=_learner(steps),
-        n_folds=steps.folds.n_folds if steps.repetitions else o.n_folds,
-        n_rep=o.n_rep,
-        prompts=o.prompts,
-        weighted=o.weights is not None,
+        n_folds=steps.folds.n_folds if steps.repetitions else options.n_folds,
+        n_rep=options.n_rep,
+        prompts=options.prompts,
+        weighted=options.weights is not None,
         ordered=data.ordered,
         order_reason=steps.order.reason if steps.order else "",
         propensity=steps.propensity.how if steps.repetitions else "not used",
-        cov_type=o.cov_type,
+        cov_type=options.cov_type,
         clusters=steps.clusters.names if steps.clusters else (),
-        seed=o.seed,
+        seed=options.seed,
         version=version("dmlrank"),
     )
 
 
 def _learner(steps: FitSteps) -> str:
+    """Return the learner of mu in words, such as "smooth effects + lightgbm"."""
     if not steps.repetitions:
         return "none"
     if steps.options.mu is not None:
@@ -100,30 +110,31 @@ def _learner(steps: FitSteps) -> str:
     if steps.options.judge_as == "features":
         return "lightgbm, with verdicts"
     models = getattr(steps.mu, "models", ())
-    constant = sum(isinstance(getattr(model, "model", model), ConstantMu) for model in models)
-    if constant == len(models):
+    n_constant = sum(isinstance(getattr(model, "model", model), ConstantMu) for model in models)
+    if n_constant == len(models):
         return "pair frequencies" if steps.data.x.shape[1] == 0 else "category shares"
-    boosted = [model.trees is not None for model in models if isinstance(model, SmoothBoostedMu)]
-    if boosted:
-        return "smooth effects + lightgbm" if any(boosted) else "smooth effects"
+    has_trees = [model.trees is not None for model in models if isinstance(model, SmoothBoostedMu)]
+    if has_trees:
+        return "smooth effects + lightgbm" if any(has_trees) else "smooth effects"
     name = learner_name(steps.options.learner)
-    return name if not constant else f"{name} ({constant} folds: shares)"
+    return name if not n_constant else f"{name} ({n_constant} folds: shares)"
 
 
-def _diagnostics(steps: FitSteps, given_warnings: tuple[DmlrankWarning, ...]) -> Diagnostics:
+def _diagnostics(steps: FitSteps, fit_warnings: tuple[DmlrankWarning, ...]) -> Diagnostics:
+    """Return the diagnostics of a fit; see :func:`collect`."""
     if steps.likelihood:
-        return _likelihood_diagnostics(steps, steps.likelihood.log_loss, given_warnings)
+        return _likelihood_diagnostics(steps, steps.likelihood.log_loss, fit_warnings)
     data, first, labels = steps.data, steps.first, steps.one_step_result.labels
     position_effect, position_z = position_test(steps)
     if steps.extrapolation.n_pairs or not steps.estimator.valid_intervals:
         position_z = float("nan")
     share = labels.votes.sum(axis=0) / data.n_votes
-    loss = log_loss(labels.mu, labels.votes, smallest=_TINY) / data.n_votes
-    chosen = share[share > 0]
+    loss = log_loss(labels.mu, labels.votes, smallest=_SMALLEST) / data.n_votes
+    positive_share = share[share > 0]
     return Diagnostics(
         log_loss=loss,
-        log_loss_constant=float(-(chosen * np.log(chosen)).sum()),
-        min_propensity=float(_on_graph(steps).min()),
+        log_loss_constant=float(-(positive_share * np.log(positive_share)).sum()),
+        min_propensity=float(_propensities_on_graph(steps).min()),
         effective_share=_effective_share(data, steps.propensity),
         propensity_floored=steps.propensity.n_floored,
         position_effect=position_effect,
@@ -137,8 +148,8 @@ def _diagnostics(steps: FitSteps, given_warnings: tuple[DmlrankWarning, ...]) ->
         outcome_kind=data.outcome_kind,
         votes_dropped=data.n_votes_dropped,
         contexts_added=data.n_added,
-        warnings=tuple(str(one) for one in given_warnings),
-        doubts=tuple(str(one) for one in given_warnings if isinstance(one, IntervalWarning)),
+        warnings=tuple(str(warning) for warning in fit_warnings),
+        doubts=tuple(str(warning) for warning in fit_warnings if isinstance(warning, IntervalWarning)),
         floor=first.floor if steps.setup.functional.interior else 0.0,
         subsample=0 if first.sample is None else len(first.sample),
         subsample_price=first.one_step_result.target.subsample_inflation,
@@ -150,6 +161,7 @@ def _diagnostics(steps: FitSteps, given_warnings: tuple[DmlrankWarning, ...]) ->
 
 
 def _validity(steps: FitSteps) -> dict[str, float]:
+    """Return the diagnostics about the validity of intervals, by field; empty where these were not computed."""
     validity, errors = steps.validity, steps.covariance.std_errors
     if validity is None:
         return {}
@@ -162,10 +174,10 @@ def _validity(steps: FitSteps) -> dict[str, float]:
 
 
 def position_test(steps: FitSteps) -> tuple[float, float]:
-    """How much being shown first helps, and its z statistic.
+    """Return the position effect, the advantage of being shown first, and its z statistic.
 
-    Where order matters it is a debiased score of its own. Where it is assumed not to, the residuals of pairs shown one
-    way round are held against those of pairs shown the other way round.
+    Where order matters, the position effect is estimated by the one-step estimator. Where order is assumed not to
+    matter, the residuals of pairs shown in one order are compared with those of pairs shown in the other order.
     """
     if steps.data.ordered:
         influence = steps.influence_of("position_effect")
@@ -181,7 +193,16 @@ def position_test(steps: FitSteps) -> tuple[float, float]:
     return residual_position_test(steps.data.cells, gap, steps.one_step_result.cell_mu, unit)
 
 
-def _likelihood_diagnostics(steps: FitSteps, loss: float, given_warnings: tuple[DmlrankWarning, ...]) -> Diagnostics:
+def _likelihood_diagnostics(steps: FitSteps, loss: float, fit_warnings: tuple[DmlrankWarning, ...]) -> Diagnostics:
+    """Return the diagnostics of a fit by maximum likelihood.
+
+    Parameters
+    ----------
+    steps : FitSteps
+    loss : float
+        In-sample log-loss per vote.
+    fit_warnings : tuple of DmlrankWarning
+    """
     return Diagnostics(
         log_loss=loss,
         log_loss_constant=float(np.log(2)),
@@ -197,28 +218,32 @@ def _likelihood_diagnostics(steps: FitSteps, loss: float, given_warnings: tuple[
         models_dropped=steps.dropped,
         labels=steps.data.labels,
         outcome_kind=steps.data.outcome_kind,
-        warnings=tuple(str(one) for one in given_warnings),
-        doubts=tuple(str(one) for one in given_warnings if isinstance(one, IntervalWarning)),
+        warnings=tuple(str(warning) for warning in fit_warnings),
+        doubts=tuple(str(warning) for warning in fit_warnings if isinstance(warning, IntervalWarning)),
         pairs_without_variation=0 if steps.uniform is None else len(steps.uniform.pairs),
         models_without_variation=_one_sided(steps),
     )
 
 
 def _one_sided(steps: FitSteps) -> tuple[str, ...]:
-    """Models that won, lost or tied everything."""
-    sides = one_sided_models(steps.data, steps.setup)
-    return tuple(name for names in sides.values() for name in names)
+    """Return the models that won, lost or tied all their votes."""
+    models = one_sided_models(steps.data, steps.setup)
+    return tuple(name for names in models.values() for name in names)
 
 
-def _on_graph(steps: FitSteps) -> FloatArray:
+def _propensities_on_graph(steps: FitSteps) -> FloatArray:
+    """Return the propensities of the labelled cells of compared pairs."""
     cells = steps.data.cells
     return steps.propensity.cells[steps.setup.graph.edges[cells.first, cells.second]]
 
 
 def _effective_share(data: PreferenceData, propensity: Propensity) -> float:
-    """(sum w)^2 / sum w^2 over a pair's labels with w = 1 / pi, divided by their number: the smallest over pairs."""
+    """Return the smallest effective share of labels over pairs, with weights w = 1 / pi.
+
+    The effective share of a pair's m labels is (sum w)^2 / (m sum w^2).
+    """
     pair = data.cells.first * data.n_items + data.cells.second
     weight = 1 / propensity.cells
     count, total, square = (np.bincount(pair, weights=w) for w in (np.ones_like(weight), weight, weight**2))
-    seen = count > 0
-    return float((total[seen] ** 2 / (square[seen] * count[seen])).min())
+    has_labels = count > 0
+    return float((total[has_labels] ** 2 / (square[has_labels] * count[has_labels])).min())

@@ -1,4 +1,4 @@
-"""What a result keeps when data and learners are gone: numbers, labels and how they came about."""
+"""The estimates of a fit: the numbers, names and descriptions that a result keeps without data and learners."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from .judge_value import JudgeFigures
 
 
 def score_limits(functional: str) -> tuple[float, float]:
-    """Smallest and largest possible score of a functional: win shares lie between 0 and 1, others have no limits."""
+    """Return the smallest and largest possible score: 0 and 1 for Borda's win shares, infinite for others."""
     return (0.0, 1.0) if functional == "borda" else (-np.inf, np.inf)
 
 
 @dataclass(frozen=True, slots=True)
 class Diagnostics:
-    """How well the first stages fit and overlap.
+    """Diagnostics of a fit: fit and overlap of the first stages, data left out, warnings.
 
-    Maximum likelihood has no first stages: what is about them is NaN or zero, and the log-loss is in-sample.
+    Maximum likelihood has no first stages: figures of first stages are NaN or zero, and the log-loss is in-sample.
 
     Attributes
     ----------
@@ -37,36 +37,36 @@ class Diagnostics:
     effective_share : float
         Effective sample size of the weights 1 / pi within a pair, as a share of its labels; the smallest over pairs.
     propensity_floored : int
-        Labelled cells at which the floor of estimated propensities bit.
+        Labelled cells whose estimated propensity was raised to the floor.
     position_effect : float
-        How much larger the share of the model shown first is than that of the other, averaged over the compared pairs.
+        Share of the model shown first minus that of the other model, averaged over the compared pairs.
     position_z : float
-        Its z statistic, a test of "order does not matter" (with ``position_bias=False`` a score test of that
-        assumption); NaN where labels or their order do not vary, and for estimates without intervals.
+        z statistic of the position effect, a test of "order does not matter" (with ``position_bias=False`` a score test
+        of this assumption); NaN where labels or their order do not vary, and for estimates without intervals.
     mu_floored : int
-        Entries of mu that were raised to the floor, for functionals that need one.
+        Entries of mu that were raised to the floor, for functionals that need a floor.
     mu_entries : int
-        Entries of mu looked at; 0 where the functional needs no floor.
+        Entries of mu that were compared with the floor; 0 where the functional needs no floor.
     floor : float
         The floor of mu; 0 where the functional needs none.
     calibration : float
-        Slope of the labels' log-odds on those of mu out of fold: below 1 mu is too extreme, above 1 it is shrunken;
-        NaN where mu does not vary.
+        Slope of the labels' log-odds on those of mu out of fold: below 1 mu is too extreme, above 1 mu is too close to
+        the mean; NaN where mu does not vary.
     effective_contexts : float
-        Contexts that the standard errors rest on, (sum phi^2)^2 / sum phi^4; the smallest over models.
+        Effective number of contexts behind a standard error, (sum phi^2)^2 / sum phi^4; the smallest over models.
     second_order : float
-        Bias that the functional's curvature leaves at a noisy mu, in standard errors; the largest over models. NaN
-        where it is not known (``mu=`` given).
+        Estimated bias that remains because the functional is curved and mu is estimated with error, in standard errors;
+        the largest over models. NaN where this bias is not known (``mu=`` given).
     pairs_left_out : int
-        Pairs with labels, but too few to be compared.
+        Pairs with labels, but too few labels to be compared.
     pairs_extrapolated : int
-        Pairs that the scores are made of although nobody compared them (``graph="complete"`` or a given graph).
+        Pairs without labels that the scores use (``graph="complete"`` or a graph of the caller).
     models_dropped : tuple of str
         Models left out by ``component=`` or ``min_comparisons=``.
     labels : tuple of (str, str)
-        What each label, or column of probabilities, was read as.
+        Each label, or column of probabilities, with the meaning that it was read as.
     outcome_kind : {"labels", "preferences", "probabilities"}
-        What the outcome holds: hard labels, numbers in [0, 1], or one probability per category.
+        Kind of outcome: labels, numbers in [0, 1], or one probability per category.
     votes_dropped : int
         Later votes on a prompt and pair that were left out (``votes="first"``).
     contexts_added : int
@@ -74,18 +74,18 @@ class Diagnostics:
     warnings : tuple of str
         Warnings given during the fit.
     doubts : tuple of str
-        Those of them that say why intervals may not hold.
+        The warnings among these that say why intervals may not hold.
     subsample : int
-        Prompts that F(mu) is averaged over; 0 where all are.
+        Number of sampled prompts over which F(mu) is averaged; 0 for all prompts.
     subsample_price : float
-        What that adds to the standard errors, as a share; the largest over models.
+        Share by which the sampling increases the standard errors; the largest over models.
     pairs_without_variation : int
         Compared pairs whose labels all say the same.
     models_without_variation : tuple of str
-        Models that won, lost or tied everything.
+        Models that won, lost or tied all their votes.
     propensity_factor : float or None
-        Mean of S / pi over prompts and pairs, 1 where given propensities are right; None where they are
-        estimated, or labels are too few to say.
+        Mean of S / pi over prompts and pairs, near 1 where supplied propensities are right; None where propensities are
+        estimated, or labels are too few to tell.
     """
 
     log_loss: float
@@ -119,10 +119,48 @@ class Diagnostics:
 
 @dataclass(frozen=True, slots=True)
 class FitDescription:
-    """The description of a fit: the counts and options that its summary's header shows.
+    """The description of a fit: the counts and options that the header of its summary shows.
 
-    Options stand here under the name that :attr:`dmlrank.options.Option.described_as` gives them. ``ordered`` says
-    whether display order matters, and ``order_reason`` what decided it where ``position_bias="auto"`` did.
+    Options have the field that :attr:`dmlrank.options.Option.described_as` names.
+
+    Attributes
+    ----------
+    formula, outcome : str
+        The formula, and its left side.
+    context : tuple of str
+        Columns that identify a context; empty where every row is one.
+    n_contexts, n_unlabelled : int
+        Number of contexts, and of contexts without a label.
+    n_comparisons, n_votes : int
+        Number of labelled cells, and of votes.
+    n_rows, n_dropped : int
+        Number of rows that were read, and of rows that were left out for missing values.
+    smallest_pair : int
+        Votes on the compared pair with the fewest votes.
+    categories : tuple of str
+    tie_weights : tuple of (str, float, float)
+        Each category of ties, with its weights for the first and the second model.
+    edge_weights : str
+        How the pairs are weighted: "equal", "counts", "given" or "votes".
+    learner : str
+        The learner of mu in words.
+    n_folds, n_rep : int
+        Number of folds that were used, and of repetitions.
+    prompts : {"random", "fixed"}
+    weighted : bool
+        Whether contexts have weights.
+    ordered : bool
+        Whether display order matters.
+    propensity : str
+        The source of the propensities in words.
+    cov_type : {"robust", "cluster"}
+    clusters : tuple of str
+        Columns of clusters.
+    seed : int
+    version : str
+        Version of dmlrank that made the fit.
+    order_reason : str
+        Why display order matters or does not, where ``position_bias="auto"`` decided; empty elsewhere.
     """
 
     formula: str
@@ -154,7 +192,7 @@ class FitDescription:
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """In what unit scores are shown: factor * score + shift.
+    """The scale on which scores are shown: factor * score + shift.
 
     Attributes
     ----------
@@ -162,9 +200,9 @@ class Scale:
         ``"natural"``, ``"elo"``, ``"log-odds"`` or the factor in words.
     factor, shift : float
     mean : float or None
-        The mean score that was asked for.
+        Mean score that the user asked for; None where an anchor or no location was asked for.
     anchor : tuple of (str, float), or None
-        The model and the score of it that were asked for.
+        The model that the user fixed, with its score; None for no anchor.
     """
 
     name: str = "natural"
@@ -180,23 +218,24 @@ class Scale:
 
     @property
     def request(self) -> str | float:
-        """What was asked for, to ask for it again."""
+        """The unit or factor that the user asked for."""
         return self.name if self.name in ("elo", "log-odds") else self.factor
 
     def of(self, scores: FloatArray) -> FloatArray:
-        """Scores of the functional in this unit."""
+        """Return scores of the functional on this scale."""
         return self.factor * scores + self.shift
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Estimates:
-    """Scores with their covariance: of the d = K models, or d other numbers with names of their own.
+    """Estimates with their covariance: d = K scores of the models, or d other numbers with their own names.
 
     Attributes
     ----------
     models : tuple of str
         The K models.
     functional, functional_label, estimator : str
+        Name of the functional, its label with the assumption of the estimator, and name of the estimator.
     estimate, plugin : ndarray, shape (d,)
         Scores and their plug-in estimates.
     shares : ndarray, shape (K,)
@@ -204,22 +243,29 @@ class Estimates:
     covariance : Covariance
     critical : float
         Critical value of the simultaneous intervals at ``alpha``.
+    alpha : float
+        One minus the confidence level of the fit.
     neutral : float or None
-        Score of a model as good as the others; None where each score is tested against the mean score.
+        Score of a model that is as good as the others; None where each score is tested against the mean score.
     reason : str
-        What the functional fixes.
+        Why the covariance is singular: the constraint that the functional fixes.
     fixed : ndarray of bool, shape (d,)
-        Scores that are constants whatever the data say.
+        Scores that are constant whatever the data are.
+    graph : Graph
+        The compared pairs.
+    description : FitDescription
+    diagnostics : Diagnostics
     scale : Scale
-        In what unit ``estimate``, ``plugin``, ``covariance`` and ``neutral`` are.
+        Scale of ``estimate``, ``plugin``, ``covariance`` and ``neutral``.
     extrapolation : str
-        Which pairs were never compared, so that there are no intervals, and what has some; empty where there are none.
+        Which pairs were never compared, so that there are no intervals, and which update has intervals; empty where all
+        pairs were compared.
     outputs : tuple of str
-        Names of what is estimated where these are not the models' scores; empty where they are.
+        Names of the estimates where these are not the models' scores; empty where they are.
     part : str
-        Of what part of the contexts the scores are, such as ``"category = coding"``; empty where of all.
+        The part of the contexts that the scores are about, such as ``"category = coding"``; empty for all contexts.
     judge : JudgeFigures or None
-        What judges said and bought, in the unit of the functional.
+        Figures of the judges, on the scale of the functional.
     votes : VoteCounts or None
         Votes of each model, on compared pairs and in all; None in results stored by versions that did not count them.
     """
@@ -249,7 +295,7 @@ class Estimates:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """What the d estimates are called: the models, or the outputs."""
+        """Names of the d estimates: the models, or the outputs."""
         return self.outputs or self.models
 
     @property
@@ -259,12 +305,12 @@ class Estimates:
 
     @property
     def why_no_intervals(self) -> str:
-        """Why these are estimates without intervals, and what has some; empty where they have intervals."""
+        """Why the estimates have no intervals, and which update has intervals; empty where they have intervals."""
         return self.estimated_by.why_no_intervals or self.extrapolation
 
     @property
     def has_intervals(self) -> bool:
-        """Whether there are standard errors, intervals and tests that hold."""
+        """Whether the estimates have standard errors, intervals and tests."""
         return not self.why_no_intervals
 
     @property
@@ -275,12 +321,15 @@ class Estimates:
 
     @property
     def limits(self) -> tuple[float, float]:
-        """Smallest and largest possible score: those of win shares, 0 and 1 in the unit shown; else infinite."""
+        """Smallest and largest possible score on the scale shown: those of win shares, 0 and 1; infinite for others."""
         low, high = sorted(float(self.scale.of(np.array(end))) for end in score_limits(self.functional))
         return low, high
 
     def intervals(self, critical: float) -> tuple[FloatArray, FloatArray]:
-        """Lower and upper ends of intervals whose half-width is ``critical`` standard errors, within the limits."""
+        """Return lower and upper ends of intervals, (d,) each, of ``critical`` standard errors around the estimates.
+
+        Intervals are cut off at the limits of the scores.
+        """
         half_width, limits = critical * self.std_errors, self.limits
         low, high = (np.clip(self.estimate + sign * half_width, *limits) for sign in (-1, 1))
         return low, high
@@ -291,7 +340,7 @@ class Estimates:
         return not self.outputs
 
     def against_neutral(self) -> tuple[FloatArray, FloatArray]:
-        """Distance of each score from the neutral value, (d,), and its standard error, (d,), NaN without intervals."""
+        """Return each score minus the neutral value, (d,), and its standard error, (d,); NaN without intervals."""
         n_models = len(self.names)
         if self.neutral is not None:
             return self.estimate - self.neutral, self.std_errors
@@ -301,9 +350,10 @@ class Estimates:
         return centring @ self.estimate, errors if self.has_intervals else np.full_like(errors, np.nan)
 
     def adjusted_p_values(self) -> FloatArray:
-        """Two-sided p-values of each score against the neutral value, adjusted for all of them by max-t, (d,).
+        """Return two-sided p-values of the scores against the neutral value, (d,), adjusted by max-t.
 
-        Where the neutral value is a number, they are below alpha exactly where the simultaneous interval excludes it.
+        Where the neutral value is a number, a p-value is below alpha exactly where the simultaneous interval excludes
+        this number.
         """
         centring = None if self.neutral is not None else np.eye(len(self.names)) - 1 / len(self.names)
         return simultaneous_p_values(self.covariance, z_statistics(*self.against_neutral()), centring)

@@ -1,11 +1,10 @@
-"""The estimators: what each assumes, what it needs, and what it makes of the one-step estimator's influence values."""
+"""The estimators: what each of them assumes and needs, and how it uses the one-step estimator's influence values."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from numbers import Real
-from typing import Any
 
 import numpy as np
 
@@ -19,32 +18,33 @@ from ..options import OPTIONS, Options, change_options, read_options
 
 @dataclass(frozen=True, slots=True)
 class Estimator:
-    """A way to estimate the scores; this one is the debiased (one-step) estimator.
+    """An estimator of the scores; the defaults describe the debiased (one-step) estimator.
 
     Attributes
     ----------
     name : str
         The word of ``estimator=``.
     has_first_stages : bool
-        Whether it cross-fits mu and pi; an estimator without them comes from the votes alone.
+        Whether the estimator cross-fits mu and pi; without them it uses the votes alone.
     why_no_intervals : str
-        Why its estimates have no confidence intervals, and what has some; empty where they have.
+        Why the estimates have no confidence intervals, and which update has intervals; empty where they have intervals.
     is_debiased : bool
-        Whether F(mu) is corrected, so that its validity can be judged by what the correction leaves.
+        Whether F(mu) is corrected.
     assumes_bradley_terry : bool
-        Whether it estimates the scores of a Bradley-Terry model, and no other functional.
+        Whether the estimator assumes a Bradley-Terry model, and estimates its scores and no other functional.
     needs_all_propensities : bool
-        Whether it needs the propensities of all pairs of a context, not those of the labelled pairs alone.
+        Whether the estimator needs the propensities of all pairs of a context, not those of the labelled pairs alone.
     label_suffix : str
-        What is added to the functional's label.
+        Addition to the functional's label, in brackets; empty for none.
     why_not_by_group : str
-        Why it gives no scores by group or projection; empty where it does.
+        Why the estimator gives no scores by group or projection; empty where it does.
     plan_estimator : str
-        The estimator that a plan for further labels is made for.
+        The estimator for which further labels are planned.
     why_bradley_terry : str
-        In an error: what makes Bradley-Terry scores the only ones.
+        Subject and verb of the error about another functional: "... Bradley-Terry scores".
     why_unused : str
-        In an error: ``{option}``, an option that it does not use, given as ``{shown}``.
+        The error about an option that the estimator does not use, with ``{option}`` for the name of the option and
+        ``{value}`` for its value.
     """
 
     name: str
@@ -61,17 +61,17 @@ class Estimator:
 
     @property
     def valid_intervals(self) -> bool:
-        """Whether its confidence intervals hold."""
+        """Whether the estimates have confidence intervals."""
         return not self.why_no_intervals
 
     @property
     def has_restriction_test(self) -> bool:
-        """Whether the model that it assumes can be tested against the same first stages without it."""
+        """Whether the Bradley-Terry model can be tested against an estimate from the same first stages without it."""
         return self.assumes_bradley_terry and self.has_first_stages
 
     @property
     def unused_options(self) -> tuple[str, ...]:
-        """Options that it does not use.
+        """Names of the options that the estimator does not use.
 
         Examples
         --------
@@ -80,38 +80,39 @@ class Estimator:
         """
         return tuple(option.name for option in OPTIONS.values() if self.name not in option.used_by)
 
-    def check_options(self, given: Mapping[str, object]) -> None:
-        """Raise where an option is given, and not at its default, that the estimator does not use.
+    def check_options(self, call: Mapping[str, object]) -> None:
+        """Raise where an option that the estimator does not use differs from its default.
 
         Parameters
         ----------
-        given : mapping
+        call : mapping
             Options by name, as the caller gave them.
 
         Raises
         ------
         OptionError
-            For such an option, or a functional that it does not estimate.
+            For such an option, or a functional that the estimator does not estimate.
 
         Examples
         --------
         >>> estimator_named("bt_mle").check_options({"functional": "bt", "n_folds": 5})
         """
-        functional = given.get("functional", "bt")
-        default = isinstance(functional, str) and functional == OPTIONS["functional"].default
-        if self.assumes_bradley_terry and not default and not _is_bradley_terry(functional):
+        functional = call.get("functional", "bt")
+        is_default = OPTIONS["functional"].is_default(functional)
+        if self.assumes_bradley_terry and not is_default and not _is_bradley_terry(functional):
             raise OptionError(
-                f"functional={functional!r} with estimator={self.name!r}: {self.why_bradley_terry} Bradley-Terry "
-                f"scores; allowed is functional='bt' (estimator='debiased' estimates every functional)"
+                f"functional={functional!r} was given with estimator={self.name!r}: {self.why_bradley_terry} "
+                f"Bradley-Terry scores only; use functional='bt', or estimator='debiased', which estimates every "
+                f"functional"
             )
         for name in self.unused_options:
-            value = given.get(name, OPTIONS[name].default)
+            value = call.get(name, OPTIONS[name].default)
             if not OPTIONS[name].is_default(value):
-                shown = repr(value) if isinstance(value, str | Real) else f"a {type(value).__name__}"
-                raise OptionError(self.why_unused.format(option=name, shown=shown))
+                value_text = repr(value) if isinstance(value, str | Real) else f"a {type(value).__name__}"
+                raise OptionError(self.why_unused.format(option=name, value=value_text))
 
     def functional_label(self, label: str) -> str:
-        """The functional's label with what the estimator assumes.
+        """Return the functional's label, with the assumption of the estimator.
 
         Examples
         --------
@@ -120,39 +121,42 @@ class Estimator:
         """
         return f"bt ({self.label_suffix})" if self.label_suffix else label
 
-    def functional(self, asked: Any) -> Any:
-        """The functional that is estimated where ``asked`` is the option of the fit.
+    def functional(self, option: object) -> object:
+        """Return the functional that is estimated where ``option`` is the option of the fit.
 
-        An estimator that assumes Bradley-Terry has the model's scores, whatever an earlier fit was asked for.
+        An estimator that assumes Bradley-Terry estimates the scores of this model, whatever the option is: an update
+        keeps the option of an earlier fit.
 
         Examples
         --------
         >>> estimator_named("bt_restricted").functional("borda")
         'bt'
         """
-        return "bt" if self.assumes_bradley_terry and not _is_bradley_terry(asked) else asked
+        return "bt" if self.assumes_bradley_terry and not _is_bradley_terry(option) else option
 
     def check_outcomes(self, weights: CategoryWeights, categories: Sequence[str]) -> None:
-        """Raise where the categories of the outcome, or what they count, are none that it can use."""
+        """Raise where the estimator cannot use the categories of the outcome, or their weights."""
         if self.needs_all_propensities:
             check_restricted_categories(weights, tuple(categories))
 
     def estimate(self, influence: InfluenceFunction) -> FloatArray:
-        """The estimate from the influence values of one repetition, (d,)."""
+        """Return the estimate from the influence values of one repetition, (d,)."""
         return influence.estimate if self.is_debiased else influence.plugin
 
     def average(self, influences: Sequence[InfluenceFunction]) -> InfluenceFunction:
-        """The mean over repetitions with other folds, without the correction where the estimator has none."""
-        one = len(influences) == 1
-        influence = influences[0] if one else mean_influence([influence.by_context() for influence in influences])
+        """Return the mean influence over repetitions, without the correction where the estimator has none."""
+        if len(influences) == 1:
+            influence = influences[0]
+        else:
+            influence = mean_influence([influence.by_context() for influence in influences])
         return influence if self.is_debiased else influence.without_correction()
 
     def estimates(self, influences: Sequence[InfluenceFunction]) -> FloatArray:
-        """The estimates of all repetitions, (R, d)."""
+        """Return the estimates of all repetitions, (R, d)."""
         return np.stack([self.estimate(influence) for influence in influences])
 
 
-def _is_bradley_terry(functional: Any) -> bool:
+def _is_bradley_terry(functional: object) -> bool:
     """Whether the option asks for Bradley-Terry scores."""
     if isinstance(functional, str):
         return functional == "bt"
@@ -163,7 +167,7 @@ DEBIASED = Estimator("debiased")
 PLUGIN = Estimator(
     "plugin",
     why_no_intervals="the plug-in estimate is not debiased, so that it has the learner's error, which no standard "
-    "error knows; update(estimator='debiased') has intervals",
+    "error includes; update(estimator='debiased') has intervals",
     is_debiased=False,
 )
 BT_RESTRICTED = Estimator(
@@ -172,26 +176,26 @@ BT_RESTRICTED = Estimator(
     needs_all_propensities=True,
     label_suffix="model assumed",
     plan_estimator="bt_restricted",
-    why_bradley_terry="the restricted model has",
-    why_unused="{option}= with estimator='bt_restricted': the restricted estimator is a sum over human labels and has "
-    "no place for verdicts; estimator='debiased' uses them",
+    why_bradley_terry="the restricted estimator has",
+    why_unused="{option}= was given with estimator='bt_restricted': the restricted estimator is a sum over human "
+    "labels and cannot use verdicts; leave {option} out, or use estimator='debiased'",
 )
 BT_MLE = Estimator(
     "bt_mle",
     has_first_stages=False,
     assumes_bradley_terry=True,
     label_suffix="maximum likelihood",
-    why_not_by_group="maximum likelihood scores are no means over prompts, so that groups have no share in them",
+    why_not_by_group="maximum likelihood scores are not means over prompts, so that they cannot be divided by group",
     why_bradley_terry="maximum likelihood estimates",
-    why_unused="{option}={shown} with estimator='bt_mle': it has no first stages and counts every vote, so that "
-    "{option} is not used; leave it out",
+    why_unused="{option}={value} was given with estimator='bt_mle': this estimator has no first stages and counts "
+    "every vote, so that {option} is not used; leave {option} out",
 )
 
 _BY_NAME = {estimator.name: estimator for estimator in (DEBIASED, PLUGIN, BT_RESTRICTED, BT_MLE)}
 
 
 def estimator_named(name: str) -> Estimator:
-    """The estimator of a name.
+    """Return the estimator of a name.
 
     Parameters
     ----------
@@ -200,23 +204,29 @@ def estimator_named(name: str) -> Estimator:
     return _BY_NAME[name]
 
 
-def options_of_fit(given: Mapping[str, object]) -> Options:
-    """Options from what :func:`dmlrank.dml_rank` was called with, which its estimator can use.
+def options_of_fit(call: Mapping[str, object]) -> Options:
+    """Return the options of a call of :func:`dmlrank.dml_rank`, which its estimator can use.
+
+    Parameters
+    ----------
+    call : mapping
+        Arguments by name.
 
     Raises
     ------
     OptionError, OptionTypeError
         If an option cannot be used.
     """
-    options = read_options(given)
-    estimator_named(options.estimator).check_options(given)
+    options = read_options(call)
+    estimator_named(options.estimator).check_options(call)
     return options
 
 
 def options_of_update(options: Options, changes: Mapping[str, object]) -> Options:
-    """The options of an earlier fit with some of them replaced, which its estimator can use.
+    """Return the options of an earlier fit with some of them replaced, which the estimator can use.
 
-    What the earlier fit was made with may stay: it is used again when the estimator is changed back.
+    Options of the earlier fit that the new estimator does not use may stay: they are used again when a later update
+    changes the estimator back.
 
     Raises
     ------

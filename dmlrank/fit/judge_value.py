@@ -1,4 +1,4 @@
-"""What judges are worth: how they agree with humans, what they bought, and what they would say alone."""
+"""The value of judges: agreement with humans, gain in precision, and the ranking by the verdicts alone."""
 
 from __future__ import annotations
 
@@ -26,40 +26,44 @@ from .fit_covariance import covariance_of
 from .label_errors import one_step_label_errors
 from .state import FitSteps, Repetition
 
-_SAME = 1e-9
+# Shares that differ by less than this are equal.
+_TOLERANCE = 1e-9
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class JudgeFigures:
-    """Judges beside humans, and estimates with and without them; J judges, K models.
+    """Figures of the judges of a fit, and its estimates without them; J judges, K models.
 
     Attributes
     ----------
     names : tuple of str
         The judges.
     how : {"two-stage", "features"}
+        The option ``judge_as``.
     n_verdicts, n_unlabelled : int
-        Judged pairs, and those of them without a human label.
+        Number of judged pairs, and of judged pairs without a human label.
     compared : ndarray, shape (J, 2)
-        Pairs with a verdict and a human label, and those of them that neither called a tie.
+        Number of pairs with a verdict and a human label, and of those that neither of the two called a tie.
     agreement, kappa : ndarray, shape (J, 2)
-        Share of equal winners and Cohen's kappa, with ties and without.
+        Share of pairs with the same winner, and Cohen's kappa: of all these pairs, and of those without ties.
     position : ndarray, shape (J, 3)
         Share of verdicts for the answer shown first, for the second, and of ties.
     human_position : ndarray, shape (J, 3)
-        The same of the human labels on the pairs that a judge saw.
+        The same shares of the human labels on the pairs that a judge saw.
     both_orders : ndarray, shape (J, 2)
-        Pairs judged in both orders, and how many kept their winner.
+        Number of pairs judged in both orders, and of those with the same winner in both.
     log_loss : ndarray, shape (3,)
-        Out-of-fold log-loss at the labelled pairs that were judged: without judge, of mu with it, given the verdict.
+        Out-of-fold log-loss at the labelled pairs that were judged: of mu without the judge, of mu with the judge, and
+        of P(label | x, verdict).
     n_votes : int
-        Human votes.
+        Number of human votes.
     alone, alone_errors : ndarray, shape (K,)
-        Scores and standard errors of the same fit without the judge.
+        Scores and standard errors of the same fit without the judge, from human labels alone.
     errors : ndarray, shape (K,)
-        Standard errors with it.
+        Standard errors of the fit with the judge.
     worth : float
-        Further human votes that would have made the fit without judge as precise; infinite where none would.
+        Equivalent votes: the number of further human votes that would make the fit without judge as precise as the fit
+        with the judge; infinite where no number would.
     """
 
     names: tuple[str, ...]
@@ -81,75 +85,87 @@ class JudgeFigures:
 
 
 def judge_figures(steps: FitSteps) -> JudgeFigures | None:
-    """What a fit says of its judges; None where it has none."""
+    """Return the figures of a fit's judges; None without a judge."""
     verdicts, data = steps.verdicts, steps.data
     if verdicts is None:
         return None
-    influence, covariance = without_judge(steps)
-    counts = [_agreement(*_winners(verdicts, data, judge)) for judge in range(len(verdicts.names))]
+    influence, covariance = estimate_without_judge(steps)
+    agreements = [winner_agreement(*_winners(verdicts, data, judge)) for judge in range(len(verdicts.names))]
     return JudgeFigures(
         names=verdicts.names,
         how=steps.options.judge_as,
         n_verdicts=len(verdicts.cells),
         n_unlabelled=int((~verdicts.labelled).sum()),
-        compared=np.array([count for count, *_ in counts]),
-        agreement=np.array([share for _, share, _ in counts]),
-        kappa=np.array([kappa for *_, kappa in counts]),
-        position=_position(verdicts),
-        human_position=_human_position(verdicts, data),
+        compared=np.array([count for count, *_ in agreements]),
+        agreement=np.array([share for _, share, _ in agreements]),
+        kappa=np.array([kappa for *_, kappa in agreements]),
+        position=_position_shares(verdicts),
+        human_position=_human_position_shares(verdicts, data),
         both_orders=verdicts.both_orders,
-        log_loss=_losses(steps, verdicts),
+        log_loss=_log_losses(steps, verdicts),
         n_votes=data.n_votes,
         alone=influence.estimate,
         alone_errors=covariance.std_errors,
         errors=steps.covariance.std_errors,
-        worth=worth_in_votes(influence, covariance, steps.covariance, data.n_votes),
+        worth=equivalent_votes(influence, covariance, steps.covariance, n_votes=data.n_votes),
     )
 
 
-def without_judge(steps: FitSteps) -> tuple[Influence, Covariance]:
-    """The estimate of the same fit without its judge: the same folds, propensities and labels."""
-    o, wanted, made = steps.options, Estimands(steps.setup.functional), []
+def estimate_without_judge(steps: FitSteps) -> tuple[Influence, Covariance]:
+    """Estimate the scores of the same fit without its judge, with the same folds, propensities and labels.
+
+    Returns
+    -------
+    tuple of Influence and Covariance
+        Of the scores, averaged over repetitions.
+    """
+    functional, targets = steps.setup.functional, []
     for r in steps.repetitions:
-        floor = r.floor if r.mu_without_judge is r.mu else _floor(r, steps)
+        floor = r.floor if r.mu_without_judge is r.mu else _floor_without_judge(r, steps)
         nuisances = NuisanceEstimates(r.mu_without_judge, r.propensity.cells, floor)
-        passed = one_step(wanted, steps.data, nuisances, steps.blocks, steps.population(r), n_jobs=o.n_jobs)
-        made.append(passed.target)
-    influence = steps.estimator.average(made).by_context()
-    functional, each = steps.setup.functional, steps.estimator.estimates(made)
+        population, n_jobs = steps.population(r), steps.options.n_jobs
+        result = one_step(Estimands(functional), steps.data, nuisances, steps.blocks, population, n_jobs=n_jobs)
+        targets.append(result.target)
+    influence, estimates = steps.estimator.average(targets).by_context(), steps.estimator.estimates(targets)
     gauge, hidden = functional.gauge(steps.data.n_items).basis, steps.hidden_covariance(functional)
-    return influence, covariance_of(steps, influence, gauge, each, hidden=hidden)
+    return influence, covariance_of(steps, influence, gauge, estimates, hidden=hidden)
 
 
-def _floor(r: Repetition, steps: FitSteps) -> float:
+def _floor_without_judge(r: Repetition, steps: FitSteps) -> float:
+    """Return the floor of the mu that was fitted to human labels alone."""
     if not steps.setup.functional.interior or not isinstance(steps.options.floor, str):
         return r.floor
     return select_floor(HeldOutLabels.of(r.mu_without_judge, steps.data))
 
 
-def judge_alone(steps: FitSteps, verdicts: Verdicts) -> tuple[Influence, Covariance]:
-    """What the judge's verdicts give in place of the votes, estimated in the same way: its ranking, with its error.
+def estimate_from_verdicts(steps: FitSteps, verdicts: Verdicts) -> tuple[Influence, Covariance]:
+    """Estimate the scores from the verdicts of a judge in place of the votes, by the same steps.
 
     Parameters
     ----------
     steps : FitSteps
         Of a fit with a judge.
     verdicts : Verdicts
-        Its verdicts, which are probabilities of the categories.
+        Verdicts of this judge, as probabilities of the categories.
+
+    Returns
+    -------
+    tuple of Influence and Covariance
+        Of the scores, averaged over repetitions.
     """
-    data, o, functional = verdicts.as_votes(steps.data), steps.options, steps.setup.functional
+    data, options, functional = verdicts.as_votes(steps.data), steps.options, steps.setup.functional
     blocks, results, propensities, floors = blocks_by_context(data), [], [], []
     clusters = None if steps.clusters is None else replace(steps.clusters, annotator=None)
     for number, r in enumerate(steps.repetitions):
         assert r.judge_propensity is not None, "a fit with a judge has propensities of its verdicts"
-        seeds = np.random.SeedSequence([o.seed, number, 1]).spawn(r.folds.n_folds)
-        tune = "cv" if is_own(o.learner) else o.tune
-        models = fit_all(data, r.folds, seeds, tune=tune, n_jobs=o.n_jobs, learner=o.learner)
+        seeds = np.random.SeedSequence([options.seed, number, 1]).spawn(r.folds.n_folds)
+        tune = "cv" if is_own(options.learner) else options.tune
+        models = fit_all(data, r.folds, seeds, tune=tune, n_jobs=options.n_jobs, learner=options.learner)
         mu = CrossFittedMu(models, r.folds, data.x)
         floors.append(select_floor(HeldOutLabels.of(mu, data)) if functional.interior else 0.0)
         nuisances = NuisanceEstimates(mu, r.judge_propensity, floors[-1])
         population = steps.population(r)
-        results.append(one_step(Estimands(functional), data, nuisances, blocks, population, n_jobs=o.n_jobs))
+        results.append(one_step(Estimands(functional), data, nuisances, blocks, population, n_jobs=options.n_jobs))
         propensities.append(r.judge_propensity)
     targets = [result.target for result in results]
     influence = steps.estimator.average(targets).by_context()
@@ -163,107 +179,139 @@ def judge_alone(steps: FitSteps, verdicts: Verdicts) -> tuple[Influence, Covaria
     )
     uniform = find_uniform_pairs(errors, data, steps.setup.weights, steps.setup.graph.edges)
     hidden = None if uniform is None else uniform.covariance(functional, floors[0])
-    alone, gauge = replace(steps, clusters=clusters, annotator=None), functional.gauge(data.n_items).basis
-    return influence, covariance_of(alone, influence, gauge, steps.estimator.estimates(targets), hidden=hidden)
+    without_annotators = replace(steps, clusters=clusters, annotator=None)
+    gauge = functional.gauge(data.n_items).basis
+    return influence, covariance_of(
+        without_annotators, influence, gauge, steps.estimator.estimates(targets), hidden=hidden
+    )
 
 
-def worth_in_votes(humans: Influence, without: Covariance, covariance: Covariance, n_votes: int) -> float:
-    """Further human votes, of the same kind, that would make the estimate without judge as precise as with it.
+def equivalent_votes(influence: Influence, without: Covariance, covariance: Covariance, *, n_votes: int) -> float:
+    """Return the number of further human votes that would replace the judge.
 
-    More votes on the same prompts shrink the covariance of the correction, not that of F(mu) over prompts:
-    V(N) = V_F + (V - V_F) n_votes / N. Scores are taken together, by the trace.
+    With so many votes of the same kind, the estimate without judge would be as precise as the estimate with it. More
+    votes on the same prompts reduce the covariance of the correction, not that of F(mu) over prompts:
+    V(N) = V_F + (V - V_F) n_votes / N. Covariances are compared by their traces.
 
     Parameters
     ----------
-    humans : Influence
-        Without judge.
-    without, covariance : Covariance
-        Without and with it.
+    influence : Influence
+        Of the scores without judge.
+    without : Covariance
+        Of the scores without judge.
+    covariance : Covariance
+        Of the scores with the judge.
     n_votes : int
+        Human votes of the fit.
     """
-    spread = humans.weight[:, None] * (humans.value - humans.plugin)
-    prompts = float(np.square(spread).sum()) / len(spread) ** 2
-    labels = max(float(np.trace(without.matrix)) - prompts, 0.0)
-    left = float(np.trace(covariance.matrix)) - prompts
-    return float(n_votes * (labels / left - 1)) if left > 0 else float("inf")
+    deviation = influence.weight[:, None] * (influence.value - influence.plugin)
+    of_prompts = float(np.square(deviation).sum()) / len(deviation) ** 2
+    of_labels = max(float(np.trace(without.matrix)) - of_prompts, 0.0)
+    of_labels_with_judge = float(np.trace(covariance.matrix)) - of_prompts
+    return float(n_votes * (of_labels / of_labels_with_judge - 1)) if of_labels_with_judge > 0 else float("inf")
+
+
+def _three_categories(votes: FloatArray) -> FloatArray:
+    """Return votes by category, (r, C), as first wins, second wins and ties of all kinds, (r, 3)."""
+    return np.stack([votes[:, 0], votes[:, 1], votes[:, 2:].sum(axis=1)], axis=1)
 
 
 def _winners(verdicts: Verdicts, data: PreferenceData, judge: int) -> tuple[IntArray, IntArray]:
-    """The winner of each labelled pair that a judge saw, by the votes and by the judge: 0 first, 1 second, 2 tie."""
+    """Return the winner of each pair with votes and a verdict: 0 first, 1 second, 2 tie.
+
+    Parameters
+    ----------
+    verdicts : Verdicts
+    data : PreferenceData
+    judge : int
+        Number of the judge.
+
+    Returns
+    -------
+    tuple of two ndarrays of int, shape (q,)
+        The winner by the votes, and by the judge.
+    """
     cells = data.cells
-    seen = np.flatnonzero(verdicts.label >= 0)
+    judged = np.flatnonzero(verdicts.label >= 0)
     tally = np.zeros((len(verdicts.cells), 3))
-    votes = cells.y[seen] * cells.n_votes[seen, None]
-    votes = np.stack([votes[:, 0], votes[:, 1], votes[:, 2:].sum(axis=1)], axis=1)
-    np.add.at(tally, verdicts.label[seen], votes)
-    shares = verdicts.shares[judge]
-    shares = exchange_wins(shares, verdicts.cells.flipped)
-    both = (tally.sum(axis=1) > 0) & ~np.isnan(shares).any(axis=1)
-    return _plurality(tally[both]), _plurality(shares[both])
+    np.add.at(tally, verdicts.label[judged], _three_categories(cells.y[judged] * cells.n_votes[judged, None]))
+    shares = exchange_wins(verdicts.shares[judge], verdicts.cells.flipped)
+    is_comparable = (tally.sum(axis=1) > 0) & ~np.isnan(shares).any(axis=1)
+    return _plurality(tally[is_comparable]), _plurality(shares[is_comparable])
 
 
 def _plurality(shares: FloatArray) -> IntArray:
-    """The option with most votes, (r,); a tie where several have."""
-    top = shares >= shares.max(axis=1, keepdims=True) - _SAME
-    return np.where(top.sum(axis=1) > 1, 2, top.argmax(axis=1))
+    """Return the category with the largest share, (q,); 2, a tie, where several have it."""
+    is_largest = shares >= shares.max(axis=1, keepdims=True) - _TOLERANCE
+    return np.where(is_largest.sum(axis=1) > 1, 2, is_largest.argmax(axis=1))
 
 
-def _agreement(human: IntArray, judge: IntArray) -> tuple[IntArray, FloatArray, FloatArray]:
-    """Pairs, share of equal winners and kappa, with ties and without, (2,) each.
+def winner_agreement(human: IntArray, judge: IntArray) -> tuple[IntArray, FloatArray, FloatArray]:
+    """Return number of pairs, share of equal winners and kappa, (2,) each: of all pairs, and of pairs without ties.
+
+    Parameters
+    ----------
+    human, judge : ndarray of int, shape (q,)
+        The winner of each pair by the votes and by the judge: 0 first, 1 second, 2 tie.
 
     Examples
     --------
-    >>> _agreement(np.array([0, 0, 1, 2]), np.array([0, 1, 1, 2]))[1].round(3)
+    >>> winner_agreement(np.array([0, 0, 1, 2]), np.array([0, 1, 1, 2]))[1].round(3)
     array([0.75 , 0.667])
     """
-    decided = (human < 2) & (judge < 2)
-    parts = [(human, judge), (human[decided], judge[decided])]
-    made = [(len(a), *_kappa(a, b)) for a, b in parts]
-    count, share, kappa = zip(*made, strict=True)
+    without_ties = (human < 2) & (judge < 2)
+    pairs = [(human, judge), (human[without_ties], judge[without_ties])]
+    count, share, kappa = zip(*[(len(a), *share_and_kappa(a, b)) for a, b in pairs], strict=True)
     return np.array(count), np.array(share), np.array(kappa)
 
 
-def _kappa(a: IntArray, b: IntArray) -> tuple[float, float]:
-    """Share of equal values and Cohen's kappa; NaN where there is nothing to compare."""
+def share_and_kappa(a: IntArray, b: IntArray) -> tuple[float, float]:
+    """Return the share of equal values and Cohen's kappa; NaN for no values.
+
+    Examples
+    --------
+    >>> share_and_kappa(np.array([0, 1]), np.array([0, 1]))
+    (1.0, 1.0)
+    """
     if not len(a):
         return float("nan"), float("nan")
     table = np.zeros((3, 3))
     np.add.at(table, (a, b), 1.0)
     share = float(np.trace(table) / len(a))
-    # Where both always name the same winner, chance explains all of the agreement: zero over zero.
-    constant = np.diag(table).max() == len(a)
-    return share, float("nan") if constant else float(cohens_kappa(table, return_results=False))
+    # Where humans and judge always name the same winner, chance explains all of the agreement: kappa is 0 / 0.
+    is_constant = np.diag(table).max() == len(a)
+    return share, float("nan") if is_constant else float(cohens_kappa(table, return_results=False))
 
 
-def _position(verdicts: Verdicts) -> FloatArray:
-    """Mean verdicts of the pair as shown, (J, 3); NaN where they are no probabilities."""
-    shares = verdicts.shares
-    known = _known(verdicts)
-    total = known.sum(axis=1)[:, None]
-    mean = np.where(known[:, :, None], shares, 0.0).sum(axis=1) / np.maximum(total, 1)
-    return np.where(total > 0, mean, np.nan)
+def _position_shares(verdicts: Verdicts) -> FloatArray:
+    """Return the mean verdict of each judge for first, second and tie as shown, (J, 3); NaN without probabilities."""
+    is_known = _is_known(verdicts)
+    count = is_known.sum(axis=1)[:, None]
+    mean = np.where(is_known[:, :, None], verdicts.shares, 0.0).sum(axis=1) / np.maximum(count, 1)
+    return np.where(count > 0, mean, np.nan)
 
 
-def _human_position(verdicts: Verdicts, data: PreferenceData) -> FloatArray:
+def _human_position_shares(verdicts: Verdicts, data: PreferenceData) -> FloatArray:
+    """Return the shares of human votes for first, second and tie on the pairs that each judge saw, (J, 3)."""
     cells, label = data.cells, verdicts.label
-    y = exchange_wins(cells.y, cells.flipped)
-    y = np.stack([y[:, 0], y[:, 1], y[:, 2:].sum(axis=1)], axis=1) * cells.n_votes[:, None]
-    seen = [(label >= 0) & judged[np.maximum(label, 0)] for judged in _known(verdicts)]
-    return np.stack(
-        [y[here].sum(axis=0) / cells.n_votes[here].sum() if here.any() else np.full(3, np.nan) for here in seen]
-    )
+    votes = _three_categories(exchange_wins(cells.y, cells.flipped)) * cells.n_votes[:, None]
+    shares = np.full((len(verdicts.names), 3), np.nan)
+    for number, is_known in enumerate(_is_known(verdicts)):
+        is_judged = (label >= 0) & is_known[np.maximum(label, 0)]
+        if is_judged.any():
+            shares[number] = votes[is_judged].sum(axis=0) / cells.n_votes[is_judged].sum()
+    return shares
 
 
-def _known(verdicts: Verdicts) -> NDArray[np.bool_]:
-    """Where each judge's verdict is known as probabilities, (J, r)."""
+def _is_known(verdicts: Verdicts) -> NDArray[np.bool_]:
+    """Whether each judge's verdict on each judged pair is known as probabilities, (J, r)."""
     return np.asarray(~np.isnan(verdicts.shares).any(axis=2))
 
 
-def _losses(steps: FitSteps, verdicts: Verdicts) -> FloatArray:
-    """Log-loss at the labelled pairs that were judged, (3,), in the first repetition."""
-    first = steps.repetitions[0]
-    seen = np.flatnonzero(verdicts.label >= 0)
-    cells = steps.data.cells.only(verdicts.label >= 0)
-    alone, correction = first.mu_without_judge, first.judge_correction
-    given = correction.m[verdicts.label[seen]] if correction is not None else first.mu.at(cells)
-    return np.array([HeldOutLabels.by_cell(p, cells).log_loss for p in (alone.at(cells), first.mu.at(cells), given)])
+def _log_losses(steps: FitSteps, verdicts: Verdicts) -> FloatArray:
+    """Return the log-losses of :attr:`JudgeFigures.log_loss`, (3,), in the first repetition."""
+    first, is_judged = steps.first, verdicts.label >= 0
+    cells, correction = steps.data.cells.only(is_judged), first.judge_correction
+    without, with_judge = first.mu_without_judge.at(cells), first.mu.at(cells)
+    with_verdict = with_judge if correction is None else correction.m[verdicts.label[is_judged]]
+    return np.array([HeldOutLabels.by_cell(p, cells).log_loss for p in (without, with_judge, with_verdict)])

@@ -179,14 +179,15 @@ def hidden_covariance_by_column(steps: FitSteps, design: FloatArray) -> FloatArr
         context_weight=steps.context_weight,
     )
     weight = np.ones(len(design)) if steps.context_weight is None else steps.context_weight
-    load: FloatArray = np.linalg.solve(design.T @ (weight[:, None] * design) / len(design), design.T).T
+    gram = design.T @ (weight[:, None] * design) / len(design)
+    load = np.asarray(np.linalg.solve(gram, design.T).T, dtype=np.float64)
     if bool(np.isin(design, (0.0, 1.0)).all() and (design.sum(axis=1) == 1).all()):
         return _hidden_covariance_by_group(steps, errors, in_group=design.T > 0, load=load)
     if steps.uniform is None:
         return None
     cell_load = load[errors.cells.context] * errors.weight[:, None]
-    gram = cell_load.T @ cell_load / np.square(errors.weight).sum()
-    return np.kron(gram, steps.uniform.covariance(steps.setup.functional, steps.first.floor))
+    cell_gram = cell_load.T @ cell_load / np.square(errors.weight).sum()
+    return np.kron(cell_gram, steps.uniform.covariance(steps.setup.functional, steps.first.floor))
 
 
 def _hidden_covariance_by_group(

@@ -8,7 +8,7 @@ from scipy.stats import norm
 
 from ..exceptions import OptionError
 from ..fit.estimates import Estimates
-from ..fit.judge_value import judge_alone
+from ..fit.judge_value import estimate_from_verdicts
 from ..fit.state import FitSteps
 from .lookup import require_intervals
 
@@ -33,7 +33,7 @@ def judge_table(estimates: Estimates, steps: FitSteps, alpha: float) -> pd.DataF
     if figures is None or steps.verdicts is None:
         raise OptionError("judge_table: this fit has no judge; pass judge= to dml_rank")
     require_intervals(estimates, "judge_table")
-    influence, covariance = judge_alone(steps, steps.verdicts)
+    influence, covariance = estimate_from_verdicts(steps, steps.verdicts)
     score, error = scale.of(influence.estimate), covariance.std_errors * scale.factor
     half_width = norm.ppf(1 - alpha / 2) * error
     columns = {

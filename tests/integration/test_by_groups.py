@@ -364,7 +364,7 @@ def test_what_cannot_be_grouped_is_refused_with_the_reason(battles, rank, fitted
         results.by("half")["resst"]
     with pytest.raises(NoIntervalError, match="not debiased"):
         results.update(estimator="plugin").by("half")
-    with pytest.raises(OptionError, match="no means over prompts"):
+    with pytest.raises(OptionError, match="are not means over prompts"):
         results.update(estimator="bt_mle", functional="bt").by("half")
     with pytest.raises(DataNotStoredError, match="by needs the data"):
         dr.read_json(results.to_json()).by("half")

@@ -13,7 +13,7 @@ import pytest
 import dmlrank as dr
 from dmlrank.cli.main import main
 from dmlrank.exceptions import JudgeError, OptionError
-from dmlrank.fit.judge_value import _agreement, _kappa, without_judge, worth_in_votes
+from dmlrank.fit.judge_value import equivalent_votes, estimate_without_judge, share_and_kappa, winner_agreement
 
 FORMULA = "winner ~ 1 | model_a + model_b"
 SWAP = {"model_a": "model_b", "model_b": "model_a"}
@@ -204,12 +204,12 @@ def test_repetitions_clusters_and_annotators(battles):
 
 def test_kappa_and_agreement_by_hand():
     human, judge = np.array([0, 0, 1, 1, 2, 0]), np.array([0, 1, 1, 1, 2, 2])
-    count, share, kappa = _agreement(human, judge)
+    count, share, kappa = winner_agreement(human, judge)
     assert count.tolist() == [6, 4]
     # Chance: (3 1 + 2 3 + 1 2) / 36 with ties; (2 1 + 2 3) / 16 on the four decided pairs.
     np.testing.assert_allclose(share, [4 / 6, 3 / 4])
     np.testing.assert_allclose(kappa, [(4 / 6 - 11 / 36) / (25 / 36), (3 / 4 - 1 / 2) / (1 / 2)])
-    assert np.isnan(_kappa(human[:0], judge[:0])).all()
+    assert np.isnan(share_and_kappa(human[:0], judge[:0])).all()
 
 
 def test_the_report_says_what_the_data_say(battles, fitted):
@@ -236,12 +236,13 @@ def test_the_report_says_what_the_data_say(battles, fitted):
 def test_votes_that_a_judge_is_worth():
     # All variance comes from labels: a third of it is what three times as many votes would leave.
     fitted = fit(arena(n=1500), functional="borda", edge_weights="counts")
-    influence, covariance = without_judge(fitted.steps)
+    influence, covariance = estimate_without_judge(fitted.steps)
     constant = replace(influence, value=np.broadcast_to(influence.plugin, influence.value.shape))
     third = replace(covariance, matrix=covariance.matrix / 3)
-    assert worth_in_votes(constant, covariance, third, 500) == pytest.approx(1000)
-    assert worth_in_votes(constant, covariance, covariance, 500) == pytest.approx(0, abs=1e-9)
-    assert worth_in_votes(constant, covariance, replace(covariance, matrix=covariance.matrix * 0), 500) == np.inf
+    assert equivalent_votes(constant, covariance, third, n_votes=500) == pytest.approx(1000)
+    assert equivalent_votes(constant, covariance, covariance, n_votes=500) == pytest.approx(0, abs=1e-9)
+    without_variance = replace(covariance, matrix=covariance.matrix * 0)
+    assert equivalent_votes(constant, covariance, without_variance, n_votes=500) == np.inf
 
 
 def test_the_judge_alone_is_a_fit_to_its_verdicts(battles, fitted):
@@ -305,5 +306,5 @@ def test_verdicts_in_a_file_of_their_own(battles, fitted, tmp_path, capsys):
 
 
 def test_the_restricted_estimator_has_no_place_for_verdicts(battles):
-    with pytest.raises(OptionError, match="has no place for verdicts"):
+    with pytest.raises(OptionError, match="cannot use verdicts; leave judge out"):
         fit(battles, estimator="bt_restricted", propensity="marginal")
