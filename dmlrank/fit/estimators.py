@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from numbers import Real
+from typing import TypeVar
 
 import numpy as np
 
@@ -14,6 +15,8 @@ from ..estimation.influence import InfluenceFunction, mean_influence
 from ..exceptions import OptionError
 from ..functionals import CategoryWeights
 from ..options import OPTIONS, Options, change_options, read_options
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +124,7 @@ class Estimator:
         """
         return f"bt ({self.label_suffix})" if self.label_suffix else label
 
-    def functional(self, option: object) -> object:
+    def functional(self, option: T) -> T | str:
         """Return the functional that is estimated where ``option`` is the option of the fit.
 
         An estimator that assumes Bradley-Terry estimates the scores of this model, whatever the option is: an update
