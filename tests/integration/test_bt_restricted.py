@@ -273,7 +273,9 @@ def test_what_is_refused(rank, battles, known, result, draw_battles):
         rank(draw_battles(np.random.default_rng(0), 60).frame, estimator="bt_restricted")
     with pytest.raises(OptionError, match="needs a win to count 1 and a loss 0"):
         rank(battles, FORMULA, estimator="bt_restricted", category_weights=[[0.9, 0.1], [0.1, 0.9]], **known)
-    with pytest.raises(OptionError, match="the restricted estimator has Bradley-Terry scores only; use functional='bt'"):
+    with pytest.raises(
+        OptionError, match="the restricted estimator has Bradley-Terry scores only; use functional='bt'"
+    ):
         result.update(functional="rank_centrality")
     with pytest.raises(OptionError, match="restriction_test is for estimator='bt_restricted'"):
         result.update(estimator="debiased").restriction_test()
