@@ -18,7 +18,7 @@ from ..nuisance.boosting.tuning import Tune
 from ..nuisance.judge.two_stage import labelled_share
 from ..nuisance.judge.verdicts import Verdicts
 from ..nuisance.outcome_model.cross_fit import MuModel, fit_all
-from ..nuisance.outcome_model.user_learners import is_own
+from ..nuisance.outcome_model.user_learners import is_user_learner
 from ..nuisance.propensity_model.estimate import (
     Propensity,
     estimate_propensity,
@@ -84,7 +84,7 @@ class OutcomeLearner(NamedTuple):
     @classmethod
     def of(cls, options: Options) -> OutcomeLearner:
         """Return the learner that the options ask for."""
-        return cls(options.learner, None if is_own(options.learner) else options.tune)
+        return cls(options.learner, None if is_user_learner(options.learner) else options.tune)
 
 
 class PropensityModel(NamedTuple):

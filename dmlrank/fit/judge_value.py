@@ -21,7 +21,7 @@ from ..estimation.uniform_pairs import find_uniform_pairs
 from ..inference.covariance import Covariance
 from ..nuisance.judge.verdicts import Verdicts
 from ..nuisance.outcome_model.cross_fit import fit_all
-from ..nuisance.outcome_model.user_learners import is_own
+from ..nuisance.outcome_model.user_learners import is_user_learner
 from .fit_covariance import covariance_of
 from .label_errors import one_step_label_errors
 from .state import FitSteps, Repetition
@@ -159,7 +159,7 @@ def estimate_from_verdicts(steps: FitSteps, verdicts: Verdicts) -> tuple[Influen
     for number, r in enumerate(steps.repetitions):
         assert r.judge_propensity is not None, "a fit with a judge has propensities of its verdicts"
         seeds = np.random.SeedSequence([options.seed, number, 1]).spawn(r.folds.n_folds)
-        tune = "cv" if is_own(options.learner) else options.tune
+        tune = "cv" if is_user_learner(options.learner) else options.tune
         models = fit_all(data, r.folds, seeds, tune=tune, n_jobs=options.n_jobs, learner=options.learner)
         mu = CrossFittedMu(models, r.folds, data.x)
         floors.append(select_floor(HeldOutLabels.of(mu, data)) if functional.interior else 0.0)

@@ -1,1 +1,1 @@
-"""First stages: preference probabilities and selection propensities."""
+"""First stages: the outcome model mu (preference probabilities) and the propensity model pi."""

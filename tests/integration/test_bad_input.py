@@ -319,7 +319,7 @@ BAD_OPTIONS = {
     "mu above one": ({"mu": mu(pair=(1.2, -0.1, -0.1))}, NuisanceError, ["mu= is not a probability", "context 0"]),
     "mu with NaN": ({"mu": mu(pair=(np.nan, 0.5, 0.5))}, NuisanceError, ["mu= is not a probability"]),
     "mu that leaks": ({"mu": mu(pair=(0.3, 0.3, 0.3))}, NuisanceError, ["mu= does not sum to one"]),
-    "mu of words": ({"mu": "lightgbm"}, OptionTypeError, ["mu= is a str"]),
+    "mu of words": ({"mu": "lightgbm"}, OptionTypeError, ["mu= has the type str", "pass an array"]),
     "functional": ({"functional": "bordaa"}, OptionError, ["'bordaa'", "did you mean 'borda'?", "'rank_centrality'"]),
     "functional class": ({"functional": dr.functionals.Borda}, OptionTypeError, ["functional is the class Borda"]),
     "functional object": ({"functional": 3}, OptionTypeError, ["functional is a int", "'bt'"]),

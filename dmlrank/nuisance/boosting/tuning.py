@@ -63,7 +63,7 @@ def check_tune(tune: Tune) -> None:
 
 def _is_round_count(value: object) -> bool:
     """Return whether a value is a number of rounds that LightGBM can count to."""
-    return not isinstance(value, bool) and isinstance(value, int | np.integer) and 1 <= value < 2**31
+    return not isinstance(value, bool) and isinstance(value, int | np.integer) and 1 <= int(value) < 2**31
 
 
 def tuned_settings(

@@ -1,1 +1,1 @@
-"""mu, the probabilities of the labels."""
+"""The outcome model mu: probabilities of the labels."""

@@ -1,9 +1,11 @@
-"""Smooth main effects: a contextual Bradley-Terry model with ties, as a penalised likelihood."""
+"""Smooth main effects of the items: a Bradley-Terry model with ties whose strengths depend on the context."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,32 +16,37 @@ from ...data.preferences import FloatArray, IntArray
 from ..smooth.minimise import MULTINOMIAL_CURVATURE, PenalisedSearch
 from ..training_rows import LabelledRows
 
-# Penalties relative to the ridge of an item's curves: how strong an item is on average is nearly free; how prone it is
-# to ties hardly differs between items unless the data say so.
+# Penalties relative to the ridge of the curves of an item's strength. The constant of the strength and the effect of
+# the distance on ties are penalised little. Inclinations of single items to ties are penalised strongly, so that they
+# differ between items only where the labels show a clear difference.
 _LEVEL = 0.1
 _CLOSENESS = 0.1
 _TIE_ITEM = 10.0
 
+# Number of an item, and the first row and the end of a block of its rows.
+_Block: TypeAlias = tuple[int, int, int]
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class MainEffects:
-    r"""Scores of the categories from one curve per item.
+    r"""Scores of the categories from curves of every item's strength and inclination to ties.
 
-    With :math:`a = u_j(x) - u_k(x) + c_{jk} + \beta` the scores are :math:`a/2` (first wins), :math:`-a/2` (second
-    wins) and, for every kind of tie, :math:`s(x) + v_j(x) + v_k(x) + \gamma (\sqrt{1 + a^2} - 1)`.
+    The advantage of item j, shown first, over item k is :math:`a = u_j(x) - u_k(x) + c_{jk} + \beta`. The scores are
+    :math:`a/2` (first wins), :math:`-a/2` (second wins) and, for every kind of tie,
+    :math:`s(x) + v_j(x) + v_k(x) + \gamma (\sqrt{1 + a^2} - 1)`.
 
     Attributes
     ----------
     strength : ndarray, shape (K, 1 + q)
-        u, by coefficients of a constant and of the smooth columns.
+        Coefficients of u: of a constant, then of the smooth columns.
     position : float
-        beta, the advantage of being shown first.
+        beta, the position effect: the advantage of being shown first.
     pair : ndarray, shape (K, K)
-        c, antisymmetric: what a pair departs from its items' strengths by.
+        c, antisymmetric: by how much the advantage in a pair differs from the difference of the strengths.
     closeness : ndarray, shape (C - 2,)
-        gamma, how ties change with the distance between the two items.
+        gamma, by kind of tie: how the score of the tie changes with the distance between the two items.
     tie : ndarray, shape (C - 2, 1 + K, 1 + q)
-        s, then v of every item.
+        Coefficients by kind of tie: of s, then of v of every item.
     """
 
     strength: FloatArray
@@ -50,17 +57,17 @@ class MainEffects:
 
     @property
     def importance(self) -> FloatArray:
-        """How much each smooth column moves the scores, (q,): its squared coefficients, summed."""
+        """How much each smooth column changes the scores, (q,): the sum of its squared coefficients."""
         return np.asarray(np.square(self.strength[:, 1:]).sum(axis=0) + np.square(self.tie[..., 1:]).sum(axis=(0, 1)))
 
     def loss(self, rows: LabelledRows) -> float:
-        """Log-loss of labelled rows."""
+        """Return the log-loss of labelled rows."""
         scores = self.at(rows.columns, rows.first, rows.second)
         log_mu = scores - logsumexp(scores, axis=1, keepdims=True)
         return -float(rows.weight @ (rows.y * log_mu).sum(axis=1))
 
     def table(self, columns: FloatArray) -> FloatArray:
-        """Scores of every ordered pair, (n, K, K, C), in contexts with smooth columns (n, q)."""
+        """Return the scores of every ordered pair, (n, K, K, C), in contexts with smooth columns, (n, q)."""
         design = _with_constant(columns)
         strength = product(design, self.strength.T)
         advantage = strength[:, :, None] - strength[:, None, :] + self.pair + self.position
@@ -68,41 +75,60 @@ class MainEffects:
         scores[..., 0], scores[..., 1] = advantage / 2, -advantage / 2
         distance = np.sqrt(1 + advantage**2) - 1
         for c, (closeness, tie) in enumerate(zip(self.closeness, self.tie, strict=True), start=2):
-            shared, item = np.split(product(design, tie.T), [1], axis=1)
-            level = shared[:, :, None] + (item[:, :, None] + item[:, None, :])
+            common, item = np.split(product(design, tie.T), [1], axis=1)
+            level = common[:, :, None] + (item[:, :, None] + item[:, None, :])
             scores[..., c] = level + closeness * distance
         return scores
 
     def at(self, columns: FloatArray, first: IntArray, second: IntArray) -> FloatArray:
-        """Scores of given pairs, (r, C), the columns of whose contexts are (r, q)."""
+        """Return the scores, (r, C), of one pair in each of r contexts with smooth columns, (r, q)."""
         return self.of_design(_with_constant(columns), first, second)
 
     def of_design(self, design: FloatArray, first: IntArray, second: IntArray) -> FloatArray:
-        """The same for columns with a constant in front, (r, 1 + q)."""
-        advantage = _along(design, self.strength[first] - self.strength[second])
+        """Return the same scores for columns with a constant in front, (r, 1 + q)."""
+        advantage = _row_products(design, self.strength[first] - self.strength[second])
         advantage += self.pair[first, second] + self.position
         scores = np.empty((len(first), 2 + len(self.closeness)))
         scores[:, 0], scores[:, 1] = advantage / 2, -advantage / 2
         distance = np.sqrt(1 + advantage**2) - 1
         for c, (closeness, tie) in enumerate(zip(self.closeness, self.tie, strict=True), start=2):
-            scores[:, c] = _along(design, tie[0] + (tie[1 + first] + tie[1 + second])) + closeness * distance
+            scores[:, c] = _row_products(design, tie[0] + (tie[1 + first] + tie[1 + second])) + closeness * distance
         return scores
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _ByItem:
-    """A design matrix whose rows are sorted by item, so that an item's rows are one or a few blocks.
+    """A design matrix whose rows are sorted by item, so that the rows of an item form one or a few blocks.
 
-    Blocks, (item, begin, end), are small enough for the linear algebra library to keep to one thread.
+    Attributes
+    ----------
+    design : ndarray, shape (r, q)
+        The matrix.
+    blocks : list of (int, int, int)
+        Item, first row and end of each block. The blocks are so small that the linear algebra library uses one thread.
+    n_items : int
+        Number of items, K.
     """
 
     design: FloatArray
-    blocks: list[tuple[int, int, int]]
+    blocks: list[_Block]
     n_items: int
 
     @classmethod
     def of(cls, design: FloatArray, items: IntArray, n_items: int, width: int) -> _ByItem:
-        """For coefficients and amounts of ``width`` columns."""
+        """Divide a matrix into blocks.
+
+        Parameters
+        ----------
+        design : ndarray, shape (r, q)
+            The matrix, sorted by item.
+        items : ndarray of int, shape (r,)
+            Item of each row.
+        n_items : int
+            Number of items, K.
+        width : int
+            Number of columns that the matrix will be multiplied with.
+        """
         bounds = np.searchsorted(items, np.arange(n_items + 1)).tolist()
         step = max(1, PRODUCT // (design.shape[1] * width))
         blocks = [
@@ -113,26 +139,46 @@ class _ByItem:
         return cls(design, blocks, n_items)
 
     def times(self, coefficients: FloatArray) -> FloatArray:
-        """Each row times its item's coefficients, (K, q, m): (r, m)."""
-        made = np.empty((len(self.design), coefficients.shape[2]))
+        """Return the products of each row with the coefficients of its item, (r, m); these are (K, q, m)."""
+        products = np.empty((len(self.design), coefficients.shape[2]))
         for j, begin, end in self.blocks:
-            np.matmul(self.design[begin:end], coefficients[j], out=made[begin:end])
-        return made
+            np.matmul(self.design[begin:end], coefficients[j], out=products[begin:end])
+        return products
 
     def sums(self, amount: FloatArray) -> FloatArray:
-        """Sums of each item's rows weighted by ``amount``, (r, m): (K, q, m)."""
-        made = np.zeros((self.n_items, self.design.shape[1], amount.shape[1]))
+        """Return the sums of each item's rows, weighted by ``amount``, (r, m): (K, q, m)."""
+        sums = np.zeros((self.n_items, self.design.shape[1], amount.shape[1]))
         for j, begin, end in self.blocks:
-            made[j] += self.design[begin:end].T @ amount[begin:end]
-        return made
+            sums[j] += self.design[begin:end].T @ amount[begin:end]
+        return sums
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class MainEffectsLikelihood:
-    """The multinomial log-likelihood of rows as a function of all main effects in one flat vector.
+    """The multinomial log-likelihood of labelled rows as a function of all main effects in one flat vector.
 
-    The rows are sorted by the item shown first; ``shown_second`` holds them sorted by the other one, ``second_order``
-    says which row is where, and ``second_place`` where each row is.
+    Attributes
+    ----------
+    rows : LabelledRows
+        The rows, r of them, sorted by the item shown first.
+    shown_first, shown_second : _ByItem
+        The smooth columns, with a constant in front, sorted by the item shown first and by the item shown second.
+    second_order : ndarray of int, shape (r,)
+        The row that stands at each place of ``shown_second``.
+    second_place : ndarray of int, shape (r,)
+        The place of each row in ``shown_second``.
+    n_items : int
+        Number of items, K.
+    pair : ndarray of int, shape (r,)
+        Number of each row's unordered pair, i K + j with i < j.
+    sign : ndarray, shape (r,)
+        1 where the item with the smaller code is shown first, otherwise -1.
+    penalty : ndarray, shape (d,)
+        Penalty of every effect relative to the ridge.
+    precision : ndarray, shape (d,)
+        About the information of the labels on every effect.
+    is_free : ndarray of bool, shape (d,)
+        Whether an effect is fitted; the others are zero.
 
     References
     ----------
@@ -149,43 +195,39 @@ class MainEffectsLikelihood:
     sign: FloatArray
     penalty: FloatArray
     precision: FloatArray
-    free: NDArray[np.bool_]
+    is_free: NDArray[np.bool_]
 
     @classmethod
     def of(cls, rows: LabelledRows, n_items: int, ordered: bool) -> MainEffectsLikelihood:
-        """Of labelled rows of K items; ``ordered`` says whether being shown first may matter."""
+        """Prepare labelled rows of K items; ``ordered`` says whether display order matters."""
         rows = rows.only(np.argsort(rows.first, kind="stable"))
         design = _with_constant(rows.columns)
-        order = np.argsort(rows.second, kind="stable")
+        second_order = np.argsort(rows.second, kind="stable")
         q, n_ties = design.shape[1], rows.y.shape[1] - 2
         sides = (
             _ByItem.of(design, rows.first, n_items, 1 + n_ties),
-            _ByItem.of(design[order], rows.second[order], n_items, 1 + n_ties),
+            _ByItem.of(design[second_order], rows.second[second_order], n_items, 1 + n_ties),
         )
         low, high = np.minimum(rows.first, rows.second), np.maximum(rows.first, rows.second)
         pair, sign = low * n_items + high, np.where(rows.first < rows.second, 1.0, -1.0)
-        square = np.square(design)
-        total = rows.weight @ square
-        per_item = np.zeros((n_items, q))
-        for items in (rows.first, rows.second):
-            at = np.argsort(items, kind="stable")
-            side = _ByItem.of(square[at], items[at], n_items, 1)
-            per_item += side.sums(rows.weight[at, None])[..., 0]
+        total, per_item = _information(rows, np.square(design), n_items)
         curves = np.ones((n_items, q))
         curves[:, 0] = _LEVEL
         ties = np.ones((n_ties, 1 + n_items, q))
         ties[:, 1:] = _TIE_ITEM
         ties[:, 0, 0] = 0.0
         pairs = np.bincount(pair, weights=rows.weight, minlength=n_items**2)
-        penalty = [curves, [0.0], np.ones(n_items**2), np.full(n_ties, _CLOSENESS), ties]
+        penalty = [curves, np.zeros(1), np.ones(n_items**2), np.full(n_ties, _CLOSENESS), ties]
         tie_precision = np.concatenate([total[None], per_item])
-        precision = [per_item, [rows.weight.sum()], pairs, np.full(n_ties, total[0]), *[tie_precision] * n_ties]
-        free = [np.ones(curves.shape), [float(ordered)], pairs > 0, np.ones(n_ties), np.ones(ties.shape)]
+        votes = rows.weight.sum(keepdims=True)
+        precision = [per_item, votes, pairs, np.full(n_ties, total[0]), *[tie_precision] * n_ties]
+        is_compared = (pairs > 0).astype(float)
+        free = [np.ones_like(curves), np.full(1, float(ordered)), is_compared, np.ones(n_ties), np.ones_like(ties)]
         return cls(
             rows,
             *sides,
-            order,
-            np.argsort(order),
+            second_order,
+            np.argsort(second_order),
             n_items,
             pair,
             sign,
@@ -209,13 +251,13 @@ class MainEffectsLikelihood:
             See :class:`dmlrank.nuisance.smooth.minimise.PenalisedSearch`.
         """
         penalty = ridge * self.penalty
-        # Steps in units of each effect's own precision: models with few votes converge as fast as those with many.
+        # With steps in units of the standard errors, effects of items with few votes converge as fast as the others.
         unit = 1 / np.sqrt(self.precision + penalty)
-        unit[~self.free] = 0.0
+        unit[~self.is_free] = 0.0
         return PenalisedSearch(self.loss, penalty, unit, start, tolerance=tolerance)
 
     def effects(self, flat: FloatArray) -> MainEffects:
-        """The flat vector's parts under their names."""
+        """Return the effects whose coefficients stand in a flat vector."""
         n_items, q, n_ties = self.n_items, self.shown_first.design.shape[1], self.rows.y.shape[1] - 2
         sizes = np.cumsum([n_items * q, 1, n_items**2, n_ties])
         strength, position, pair, closeness, tie = np.split(flat, sizes)
@@ -229,7 +271,7 @@ class MainEffectsLikelihood:
         )
 
     def loss(self, flat: FloatArray) -> tuple[float, FloatArray]:
-        """Minus the log-likelihood, and its gradient."""
+        """Return minus the log-likelihood, and its gradient."""
         rows, effects = self.rows, self.effects(flat)
         scores = self._scores(effects)
         top = scores.max(axis=1)
@@ -240,8 +282,8 @@ class MainEffectsLikelihood:
         slope = rows.weight[:, None] * (share / total[:, None] - rows.y)
         advantage = scores[:, 0] - scores[:, 1]
         root = np.sqrt(1 + advantage**2)
-        through = (slope[:, 0] - slope[:, 1]) / 2 + (slope[:, 2:] @ effects.closeness) * advantage / root
-        amount = np.column_stack([through, slope[:, 2:]])
+        by_advantage = (slope[:, 0] - slope[:, 1]) / 2 + (slope[:, 2:] @ effects.closeness) * advantage / root
+        amount = np.column_stack([by_advantage, slope[:, 2:]])
         first, second = self.shown_first.sums(amount), self.shown_second.sums(amount[self.second_order])
         ties = [
             np.concatenate([first[..., c].sum(axis=0)[None], first[..., c] + second[..., c]])
@@ -250,8 +292,8 @@ class MainEffectsLikelihood:
         gradient = _flat(
             [
                 first[..., 0] - second[..., 0],
-                [through.sum()],
-                np.bincount(self.pair, weights=self.sign * through, minlength=self.n_items**2),
+                by_advantage.sum(keepdims=True),
+                np.bincount(self.pair, weights=self.sign * by_advantage, minlength=self.n_items**2).astype(float),
                 (root - 1) @ slope[:, 2:],
                 *ties,
             ]
@@ -259,23 +301,36 @@ class MainEffectsLikelihood:
         return float(loss), gradient
 
     def _scores(self, effects: MainEffects) -> FloatArray:
-        """Scores of the rows, (r, C), as :meth:`MainEffects.of_design` gives them."""
-        rows, common, own = self.rows, effects.tie[:, 0], effects.tie[:, 1:]
-        first = np.stack([effects.strength, *(common[:, None] + own)], axis=2)
-        second = np.stack([-effects.strength, *own], axis=2)
+        """Return the scores of the rows, (r, C), which equal those of :meth:`MainEffects.of_design`."""
+        rows, common, by_item = self.rows, effects.tie[:, 0], effects.tie[:, 1:]
+        first = np.stack([effects.strength, *(common[:, None] + by_item)], axis=2)
+        second = np.stack([-effects.strength, *by_item], axis=2)
         linear = self.shown_first.times(first) + self.shown_second.times(second)[self.second_place]
         advantage = linear[:, 0] + effects.pair[rows.first, rows.second] + effects.position
         distance = np.sqrt(1 + advantage**2) - 1
         return np.column_stack([advantage / 2, -advantage / 2, linear[:, 1:] + distance[:, None] * effects.closeness])
 
 
+def _information(rows: LabelledRows, square: FloatArray, n_items: int) -> tuple[FloatArray, FloatArray]:
+    """Return the votes times squared columns, (r, q), summed over all rows, (q,), and by item, (K, q)."""
+    per_item = np.zeros((n_items, square.shape[1]))
+    for items in (rows.first, rows.second):
+        order = np.argsort(items, kind="stable")
+        side = _ByItem.of(square[order], items[order], n_items, 1)
+        per_item += side.sums(rows.weight[order, None])[..., 0]
+    return np.asarray(rows.weight @ square), per_item
+
+
 def _with_constant(columns: FloatArray) -> FloatArray:
+    """Return columns with a constant in front."""
     return np.hstack([np.ones((len(columns), 1)), columns])
 
 
-def _along(design: FloatArray, coefficients: FloatArray) -> FloatArray:
+def _row_products(design: FloatArray, coefficients: FloatArray) -> FloatArray:
+    """Return the products of each row with its own coefficients, (r,); both arguments are (r, q)."""
     return np.einsum("rq,rq->r", design, coefficients)
 
 
-def _flat(parts: list) -> FloatArray:
+def _flat(parts: Sequence[FloatArray]) -> FloatArray:
+    """Return arrays of any shapes in one vector."""
     return np.concatenate([np.ravel(part) for part in parts]).astype(float)

@@ -1,56 +1,81 @@
-"""Supplied outcome model: preference probabilities of the user, checked."""
+"""Supplied outcome model: checks of the preference probabilities that the user passes as ``mu=``."""
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
+from numpy.typing import NDArray
 
 from ...data.outcomes import in_other_order
 from ...data.preferences import FloatArray, PreferenceData
 from ...exceptions import NuisanceError, OptionTypeError
 
-_SUM = 1e-6
+# How far the probabilities of a pair may be from a sum of one, and from those of the other order.
+_TOLERANCE = 1e-6
 
 
-def checked_mu(mu: Any, data: PreferenceData) -> FloatArray:
-    """Out-of-fold probabilities, (n, K, K, C), with a zero diagonal.
+def checked_mu(mu: object, data: PreferenceData) -> FloatArray:
+    """Check out-of-fold probabilities of the user, and return them as an array, (n, K, K, C), with a zero diagonal.
+
+    Parameters
+    ----------
+    mu : array_like, shape (n, K, K, C)
+        Probabilities by context, first model, second model and category.
+    data : PreferenceData
+        The votes.
 
     Raises
     ------
+    OptionTypeError
+        If ``mu`` is not an array of numbers.
     NuisanceError
         If the shape is wrong, an entry is not a probability, the categories of a pair do not sum to one, or the two
-        orders of a pair differ where order does not matter.
+        orders of a pair differ where display order does not matter.
     """
     try:
         table = np.asarray(mu, dtype=float)
     except (TypeError, ValueError, OverflowError):
-        raise OptionTypeError(f"mu= is a {type(mu).__name__}; needed is an array of probabilities") from None
+        raise OptionTypeError(
+            f"mu= has the type {type(mu).__name__}, which is not an array of numbers; pass an array of probabilities, "
+            f"(contexts, models, models, categories)"
+        ) from None
     n_items = data.n_items
     shape = (data.n_contexts, n_items, n_items, data.n_categories)
     if table.shape != shape:
         raise NuisanceError(
-            f"mu= has shape {table.shape}; needed is (contexts, models, models, categories) = {shape}: contexts in "
-            f"order "
-            f"of first appearance, models {data.items[0]!r} ... {data.items[-1]!r}, categories {data.categories}"
+            f"mu= has shape {table.shape}; the shape has to be (contexts, models, models, categories) = {shape}, with "
+            f"contexts in order of first appearance, models {data.items[0]!r} ... {data.items[-1]!r}, and categories "
+            f"{data.categories}"
         )
     pairs = ~np.eye(n_items, dtype=bool)
-    wrong = ~((table >= 0) & (table <= 1)).all(axis=-1) & pairs
-    _refuse(wrong, "is not a probability", table, data)
-    off = ~(np.abs(table.sum(axis=-1) - 1) <= _SUM) & pairs
-    _refuse(off, "does not sum to one over the categories", table, data)
+    is_probability = ((table >= 0) & (table <= 1)).all(axis=-1)
+    _refuse(~is_probability & pairs, "is not a probability", table, data)
+    sums_to_one = np.abs(table.sum(axis=-1) - 1) <= _TOLERANCE
+    _refuse(~sums_to_one & pairs, "does not sum to one over the categories", table, data)
     if not data.ordered:
-        apart = np.abs(table - in_other_order(table)).max(axis=-1) > _SUM
-        _refuse(apart & pairs, "is not the flip of the other order (position_bias=False)", table, data)
+        differs = np.abs(table - in_other_order(table)).max(axis=-1) > _TOLERANCE
+        _refuse(differs & pairs, "is not the flip of the other order (position_bias=False)", table, data)
     if table[:, ~pairs].any():
         table = np.where(pairs[:, :, None], table, 0.0)
     return table
 
 
-def _refuse(wrong: Any, what: str, table: FloatArray, data: PreferenceData) -> None:
-    if wrong.any():
-        i, j, k = (int(place[0]) for place in np.nonzero(wrong))
+def _refuse(is_wrong: NDArray[np.bool_], finding: str, table: FloatArray, data: PreferenceData) -> None:
+    """Raise an error if there are wrong places, and show the first of them.
+
+    Parameters
+    ----------
+    is_wrong : ndarray of bool, shape (n, K, K)
+        The wrong places.
+    finding : str
+        What is wrong, after "mu=" in the error.
+    table : ndarray, shape (n, K, K, C)
+        The probabilities.
+    data : PreferenceData
+        Names the context and the models.
+    """
+    if is_wrong.any():
+        i, j, k = (int(place[0]) for place in np.nonzero(is_wrong))
         raise NuisanceError(
-            f"mu= {what} in {int(wrong.sum())} places, first in context {data.context_ids[i]!r} for {data.items[j]!r} "
-            f"before {data.items[k]!r}: {table[i, j, k].tolist()}"
+            f"mu= {finding} in {int(is_wrong.sum())} places, first in context {data.context_ids[i]!r} for "
+            f"{data.items[j]!r} before {data.items[k]!r}: {table[i, j, k].tolist()}; correct these probabilities"
         )

@@ -1,11 +1,11 @@
-"""The user's own learners of mu: scikit-learn classifiers, and functions that return a function."""
+"""Learners of mu that the user passes: classifiers as in scikit-learn, and functions that return a predictor."""
 
 from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -15,28 +15,31 @@ from ...data.preferences import FloatArray, IntArray
 from ...exceptions import NuisanceError, OptionError, OptionTypeError, nearest
 from ..training_rows import TrainingRows
 
-# Numbers in the matrix of one call to the user's predictor.
-_NUMBERS = 4_000_000
-# Probabilities in single precision sum to one up to this; what is left is divided out.
-_SUM = 1e-4
+# Largest number of entries of the matrix in one call to the user's predictor.
+_MAX_ENTRIES = 4_000_000
+# Probabilities in single precision may miss the sum of one by so much; they are divided by their sum.
+_SUM_TOLERANCE = 1e-4
 
-Predictor = Callable[[FloatArray], ArrayLike]
+Predictor: TypeAlias = Callable[[FloatArray], ArrayLike]
 _SIGNATURE = "learner(features, labels, weights, rng) -> predict, with predict(features) -> (rows, C)"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RowsMu:
-    """A predictor of the category probabilities of rows, asked about all ordered pairs of every context.
+    """An outcome model that predicts the category probabilities of rows [x, items].
 
     Attributes
     ----------
     predictor : callable
-        Features, (r, width), to probabilities, (r, C), checked here and not there.
+        Takes rows, (r, width), and returns probabilities, (r, C), which are checked here.
     n_items, n_categories : int
+        Number of items, K, and of categories, C.
     one_hot : bool
-        Whether the items stand in the features as indicators, or as their codes.
+        Whether the rows have an indicator for each item, or the codes of the items.
     name : str
-        What errors call it.
+        What errors call the learner.
+    max_entries : int
+        Largest number of entries of the matrix in one call to the predictor.
     """
 
     predictor: Predictor
@@ -44,53 +47,64 @@ class RowsMu:
     n_categories: int
     one_hot: bool
     name: str
+    max_entries: int = _MAX_ENTRIES
 
     def predict(self, x: FloatArray) -> FloatArray:
-        """Category probabilities, (n, K, K, C); equal contexts are asked about once, in chunks of bounded size."""
+        """Return the category probabilities of every ordered pair, (n, K, K, C), in contexts with features ``x``.
+
+        Contexts with equal features are predicted once.
+        """
         table = np.zeros((len(x), self.n_items, self.n_items, self.n_categories))
         if not len(x):
             return table
         first, second = np.nonzero(~np.eye(self.n_items, dtype=bool))
         items = item_columns(first, second, self.n_items, self.one_hot)
         distinct, place = np.unique(x, axis=0, return_inverse=True, equal_nan=True)
-        step = max(1, _NUMBERS // (len(items) * (x.shape[1] + items.shape[1])))
-        parts = [self._scored(distinct[at : at + step], items) for at in range(0, len(distinct), step)]
+        step = max(1, self.max_entries // (len(items) * (x.shape[1] + items.shape[1])))
+        parts = [self._predict_pairs(distinct[at : at + step], items) for at in range(0, len(distinct), step)]
         table[:, first, second] = np.concatenate(parts)[place.reshape(-1)]
         return table
 
     def at(self, x: FloatArray, first: IntArray, second: IntArray) -> FloatArray:
-        """Category probabilities, (r, C), of one pair in each of r contexts with features ``x``, (r, p)."""
+        """Return the category probabilities, (r, C), of one pair in each of r contexts with features ``x``, (r, p)."""
         rows = np.hstack([x, item_columns(first, second, self.n_items, self.one_hot)])
-        step = max(1, _NUMBERS // rows.shape[1])
+        step = max(1, self.max_entries // rows.shape[1])
         blocks = [rows[at : at + step] for at in range(0, len(rows), step)]
-        parts = [checked_rows(self.predictor(block), len(block), self.n_categories, self.name) for block in blocks]
+        parts = [check_probabilities(self.predictor(rows), len(rows), self.n_categories, self.name) for rows in blocks]
         return np.concatenate([np.empty((0, self.n_categories)), *parts])
 
-    def _scored(self, x: FloatArray, items: FloatArray) -> FloatArray:
-        """Probabilities of the pairs in ``items``, (pairs, q), for every context of ``x``: (b, pairs, C)."""
-        p = x.shape[1]
-        rows = np.empty((len(x), len(items), p + items.shape[1]), dtype=x.dtype)
-        rows[:, :, :p], rows[:, :, p:] = x[:, None], items
+    def _predict_pairs(self, x: FloatArray, items: FloatArray) -> FloatArray:
+        """Return the probabilities of pairs, (b, pairs, C), in contexts with features ``x``, (b, p).
+
+        Parameters
+        ----------
+        x : ndarray, shape (b, p)
+            Features of the contexts.
+        items : ndarray, shape (pairs, q)
+            Columns that describe the items of each pair.
+        """
+        n_features = x.shape[1]
+        rows = np.empty((len(x), len(items), n_features + items.shape[1]), dtype=x.dtype)
+        rows[:, :, :n_features], rows[:, :, n_features:] = x[:, None], items
         flat = rows.reshape(-1, rows.shape[2])
-        return checked_rows(self.predictor(flat), len(flat), self.n_categories, self.name).reshape(
-            len(x), len(items), -1
-        )
+        p = check_probabilities(self.predictor(flat), len(flat), self.n_categories, self.name)
+        return p.reshape(len(x), len(items), -1)
 
 
-def is_own(learner: Any) -> bool:
-    """Whether a learner is the user's own and not one of ours."""
+def is_user_learner(learner: object) -> bool:
+    """Return whether a learner is an object of the user, and not the name of a learner of this package."""
     return not isinstance(learner, str)
 
 
-def learner_name(learner: Any) -> str:
-    """What errors and summaries call a learner: a class's name, a pipeline's steps, a function's name.
+def learner_name(learner: object) -> str:
+    """Return what errors and summaries call a learner: the name of its class, the steps of a pipeline, or its own name.
 
     Examples
     --------
     >>> learner_name("auto")
     'lightgbm'
     """
-    if not is_own(learner):
+    if not is_user_learner(learner):
         return "lightgbm"
     steps = _steps(learner)
     if steps:
@@ -98,35 +112,36 @@ def learner_name(learner: Any) -> str:
     return getattr(learner, "__name__", type(learner).__name__)
 
 
-def check_learner(learner: Any, tune: Any, propensity: Any) -> None:
-    """Raise unless a learner can be used, and where ``tune`` would tune nothing.
+def check_learner(learner: object, tune: object, propensity: object) -> None:
+    """Check that a learner can be used, and that ``tune`` has something to tune.
 
     Parameters
     ----------
     learner : str, classifier or callable
-        Known words have been checked before.
-    tune, propensity
-        The options of the fit: LightGBM's hyperparameters are also those of estimated propensities.
+        Names of learners have been checked before.
+    tune, propensity : object
+        The options of the fit. ``tune`` is about LightGBM, which fits mu, estimated propensities, or both.
 
     Raises
     ------
     OptionTypeError
-        If it is a class, or cannot be fitted or asked for probabilities.
+        If the learner is a class, cannot be fitted, or does not predict probabilities.
     OptionError
-        If ``tune`` is given and neither mu nor the propensities are LightGBM's.
+        If ``tune`` was passed, and LightGBM fits neither mu nor the propensities.
     """
-    if not is_own(learner):
+    if not is_user_learner(learner):
         return
     name = learner_name(learner)
     if inspect.isclass(learner):
-        raise OptionTypeError(f"learner is the class {name}; an instance is needed: learner={name}()")
+        raise OptionTypeError(f"learner is the class {name}; pass an instance: learner={name}()")
     if not is_classifier(learner):
         _check_callable(learner, name)
     estimated = isinstance(propensity, str) and propensity == "estimate"
     if not (isinstance(tune, str) and tune == "cv") and not estimated:
         raise OptionError(
-            f"tune= is about LightGBM, and this fit has none: learner is {name}, propensities are not estimated; leave "
-            f"tune= out and tune {name} itself (scikit-learn's GridSearchCV is a learner too)"
+            f"tune= was passed, but this fit does not use LightGBM, which it is about: the learner is {name}, and the "
+            f"propensities are not estimated; leave tune= out and tune {name} itself, for example by passing "
+            f"scikit-learn's GridSearchCV as learner="
         )
 
 
@@ -136,31 +151,45 @@ def fit_learner(learner: Any, rows: TrainingRows, n_items: int, n_categories: in
     Parameters
     ----------
     learner : classifier or callable
-        A classifier is given [x, one-hot first, one-hot second] (p + 2 K columns), since most cannot read item codes;
-        a function [x, first, second] (p + 2 columns), from which it can make what it needs.
+        A classifier is fitted to rows [x, one-hot first, one-hot second] with p + 2 K columns, because most classifiers
+        treat codes as numbers. A function receives rows [x, first, second] with p + 2 columns.
     rows : TrainingRows
-        With item codes.
+        The training rows, with codes of the items.
+    n_items, n_categories : int
+        Number of items, K, and of categories, C.
     rng : Generator
-        Seeds every ``random_state`` that is None; handed on to a function.
+        Draws a seed for every ``random_state`` that is None; a function receives the generator itself.
 
     Raises
     ------
     NuisanceError
-        If fitting fails, or what comes back does not predict.
+        If fitting fails, or if a function does not return a predictor.
     """
     name = learner_name(learner)
     if is_classifier(learner):
         wide = replace(rows, features=_one_hot(rows.features, n_items))
-        predictor = _fitted(unfitted_copy(learner), wide, n_categories, rng, name)
+        predictor = _fit_classifier(unfitted_copy(learner), wide, n_categories, rng, name)
         return RowsMu(predictor, n_items, n_categories, one_hot=True, name=name)
     predictor = learner(rows.features, rows.label, rows.weight, rng)
     if not callable(predictor):
-        raise NuisanceError(f"learner {name} returned a {type(predictor).__name__}; needed is {_SIGNATURE}")
+        raise NuisanceError(
+            f"learner {name} returned an object of type {type(predictor).__name__}, which cannot be called; a learner "
+            f"has to be a function {_SIGNATURE}"
+        )
     return RowsMu(predictor, n_items, n_categories, one_hot=False, name=name)
 
 
 def item_columns(first: IntArray, second: IntArray, n_items: int, one_hot: bool) -> FloatArray:
-    """What rows say of their items: (r, 2 K) indicators of the first, then of the second; or (r, 2) codes.
+    """Return the columns that describe the items of rows.
+
+    Parameters
+    ----------
+    first, second : ndarray of int, shape (r,)
+        Items of each row.
+    n_items : int
+        Number of items, K.
+    one_hot : bool
+        Whether to return indicators of the first item, then of the second, (r, 2 K), or the codes, (r, 2).
 
     Examples
     --------
@@ -175,44 +204,77 @@ def item_columns(first: IntArray, second: IntArray, n_items: int, one_hot: bool)
     return columns
 
 
-def checked_rows(probabilities: ArrayLike, n_rows: int, n_columns: int, name: str) -> FloatArray:
-    """What a learner predicted as probabilities, (r, C), that sum to one.
+def check_probabilities(probabilities: ArrayLike, n_rows: int, n_columns: int, name: str) -> FloatArray:
+    """Check the probabilities that a learner predicted, and return them as an array, (r, C), whose rows sum to one.
+
+    Parameters
+    ----------
+    probabilities : array_like
+        What the learner returned.
+    n_rows, n_columns : int
+        The shape that the probabilities must have, (r, C).
+    name : str
+        What errors call the learner.
 
     Raises
     ------
     NuisanceError
-        If the shape is wrong, or an entry is not a probability, or rows do not sum to one.
+        If the shape is wrong, an entry is not a probability, or a row does not sum to one.
     """
     try:
         table = np.asarray(probabilities, dtype=float)
     except (TypeError, ValueError):
         kind = type(probabilities).__name__
-        raise NuisanceError(f"learner {name} predicted a {kind}; needed is an array of probabilities") from None
+        raise NuisanceError(
+            f"learner {name} predicted an object of type {kind} that holds no numbers; it has to predict an array of "
+            f"probabilities, (rows, categories)"
+        ) from None
     if table.shape != (n_rows, n_columns):
         raise NuisanceError(
-            f"learner {name} predicted an array of shape {table.shape}; needed is (rows, categories) = "
+            f"learner {name} predicted an array of shape {table.shape}; the shape has to be (rows, categories) = "
             f"{(n_rows, n_columns)}"
         )
     with np.errstate(invalid="ignore"):
         total = table.sum(axis=1)
-    for wrong, what in (
+    for is_wrong, finding in (
         (np.isnan(table).any(axis=1), "NaN"),
-        (((table < 0) | (table > 1 + _SUM)).any(axis=1), "something that is not a probability"),
-        (np.abs(total - 1) > _SUM, "probabilities that do not sum to one"),
+        (((table < 0) | (table > 1 + _SUM_TOLERANCE)).any(axis=1), "numbers that are not probabilities"),
+        (np.abs(total - 1) > _SUM_TOLERANCE, "probabilities that do not sum to one"),
     ):
-        if wrong.any():
-            row = table[np.flatnonzero(wrong)[0]].tolist()
-            raise NuisanceError(f"learner {name} predicted {what} in {int(wrong.sum())} of {n_rows} rows: {row}")
+        if is_wrong.any():
+            row = table[np.flatnonzero(is_wrong)[0]].tolist()
+            raise NuisanceError(
+                f"learner {name} predicted {finding} in {int(is_wrong.sum())} of {n_rows} rows, first {row}; every row "
+                f"has to hold one probability for each category, with a sum of one"
+            )
     return table / total[:, None]
 
 
-def _fitted(model: Any, rows: TrainingRows, n_categories: int, rng: np.random.Generator, name: str) -> Predictor:
-    """Fit a classifier in place; a predictor of all categories, those that it has not seen having probability zero."""
-    # Codes without gaps, whatever categories there are: some classifiers take no others.
+def _fit_classifier(
+    model: Any, rows: TrainingRows, n_categories: int, rng: np.random.Generator, name: str
+) -> Predictor:
+    """Fit a classifier in place, and return a predictor of all categories.
+
+    Categories that are not among the labels have probability zero.
+
+    Parameters
+    ----------
+    model : classifier
+        The classifier to fit.
+    rows : TrainingRows
+        The training rows, with indicators of the items.
+    n_categories : int
+        Number of categories, C.
+    rng : Generator
+        Draws seeds.
+    name : str
+        What errors call the classifier.
+    """
+    # Some classifiers accept only labels that are numbered without gaps.
     present, code = np.unique(rows.label, return_inverse=True)
     _seed(model, rng)
     try:
-        _fit(model, rows.features, code.reshape(-1), rows.weight, name)
+        _fit_weighted(model, rows.features, code.reshape(-1), rows.weight, name)
     except (TypeError, ValueError) as error:
         raise NuisanceError(f"learner {name} cannot be fitted: {error}") from error
     return _AllCategories(model, present, n_categories, name)
@@ -220,7 +282,19 @@ def _fitted(model: Any, rows: TrainingRows, n_categories: int, rng: np.random.Ge
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _AllCategories:
-    """A fitted classifier whose columns are put where their categories are."""
+    """A predictor of all categories from a classifier that was fitted to some of them.
+
+    Attributes
+    ----------
+    model : classifier
+        The fitted classifier.
+    present : ndarray of int
+        Categories of the labels that the classifier was fitted to, in the order of its classes.
+    n_categories : int
+        Number of categories, C.
+    name : str
+        What errors call the classifier.
+    """
 
     model: Any
     present: IntArray
@@ -228,37 +302,52 @@ class _AllCategories:
     name: str
 
     def __call__(self, rows: FloatArray) -> FloatArray:
-        known = np.asarray(getattr(self.model, "classes_", np.arange(len(self.present))), dtype=np.intp)
+        classes = np.asarray(getattr(self.model, "classes_", np.arange(len(self.present))), dtype=np.intp)
+        p = check_probabilities(self.model.predict_proba(rows), len(rows), len(classes), self.name)
         table = np.zeros((len(rows), self.n_categories))
-        table[:, self.present[known]] = checked_rows(self.model.predict_proba(rows), len(rows), len(known), self.name)
+        table[:, self.present[classes]] = p
         return table
 
 
-def _fit(model: Any, features: FloatArray, label: IntArray, weight: FloatArray, name: str) -> None:
-    """Fit with weights where the model takes them; else every row stands as often as it has votes."""
+def _fit_weighted(model: Any, features: FloatArray, label: IntArray, weight: FloatArray, name: str) -> None:
+    """Fit a classifier with weights if it takes weights; otherwise repeat every row as often as it has votes.
+
+    Parameters
+    ----------
+    model : classifier
+        Fitted in place.
+    features : ndarray, shape (r, width)
+        Rows of the training set.
+    label : ndarray of int, shape (r,)
+        Category of each row.
+    weight : ndarray, shape (r,)
+        Votes of each row.
+    name : str
+        What errors call the classifier.
+    """
     keyword = None if (weight == 1).all() else _weight_keyword(model)
     if keyword is None:
-        rows = np.repeat(np.arange(len(weight)), _multiplicity(weight, name))
-        in_place = len(rows) == len(weight)
-        model.fit(features if in_place else features[rows], label if in_place else label[rows])
+        rows = np.repeat(np.arange(len(weight)), _repetitions(weight, name))
+        is_unchanged = len(rows) == len(weight)
+        model.fit(features if is_unchanged else features[rows], label if is_unchanged else label[rows])
     else:
         model.fit(features, label, **{keyword: weight})
 
 
-def _multiplicity(weight: FloatArray, name: str) -> NDArray[np.int64]:
-    """Weights as whole numbers; halves, which come of votes that stand in both orders, are doubled."""
+def _repetitions(weight: FloatArray, name: str) -> NDArray[np.int64]:
+    """Return how often to repeat each row: its weight, or twice its weight where votes count half in each order."""
     for scale in (1, 2):
         times = np.rint(weight * scale)
         if np.allclose(times, weight * scale, atol=1e-9) and (times > 0).all():
             return times.astype(np.int64)
     raise NuisanceError(
-        f"learner {name} takes no sample_weight, and votes with fractional weights cannot be repeated instead; use a "
+        f"learner {name} takes no sample_weight, and rows with fractional weights cannot be repeated instead; use a "
         f"classifier that takes weights"
     )
 
 
 def _weight_keyword(model: Any) -> str | None:
-    """The keyword of fit() under which a classifier, or the last step of a pipeline, takes weights."""
+    """Return the keyword of ``fit`` for weights of a classifier or of the last step of a pipeline; None without one."""
     if "sample_weight" in inspect.signature(model.fit).parameters:
         return "sample_weight"
     routed = _routes_weights(model)
@@ -267,13 +356,13 @@ def _weight_keyword(model: Any) -> str | None:
     steps = _steps(model)
     if not steps:
         return None
-    name, last = steps[-1]
-    inner = _weight_keyword(last)
-    return f"{name}__{inner}" if inner else None
+    name, last_step = steps[-1]
+    keyword = _weight_keyword(last_step)
+    return f"{name}__{keyword}" if keyword else None
 
 
 def _routes_weights(model: Any) -> bool | None:
-    """Whether a model asks for weights where scikit-learn's metadata routing is on; None where it is off."""
+    """Return whether a model asks for weights through scikit-learn's metadata routing; None where routing is off."""
     if not hasattr(model, "get_metadata_routing"):
         return None
     try:
@@ -286,39 +375,41 @@ def _routes_weights(model: Any) -> bool | None:
     return bool(get_routing_for_object(model).consumes("fit", ["sample_weight"]))
 
 
-def _steps(model: Any) -> list[tuple[str, Any]]:
+def _steps(model: object) -> list[tuple[str, Any]]:
+    """Return the named steps of a pipeline; none for another model."""
     steps = getattr(model, "steps", None)
     return steps if isinstance(steps, list) else []
 
 
 def _seed(model: Any, rng: np.random.Generator) -> None:
-    """Give every ``random_state`` that is None a seed: the global generator is never used."""
+    """Set every ``random_state`` that is None to a drawn seed, so that numpy's global generator is never used."""
     if not (hasattr(model, "get_params") and hasattr(model, "set_params")):
         return
     parameters = model.get_params(deep=True)
-    free = sorted(k for k, value in parameters.items() if k.split("__")[-1] == "random_state" and value is None)
-    if free:
-        model.set_params(**{name: int(rng.integers(2**31 - 1)) for name in free})
+    unset = sorted(k for k, value in parameters.items() if k.split("__")[-1] == "random_state" and value is None)
+    if unset:
+        model.set_params(**{name: int(rng.integers(2**31 - 1)) for name in unset})
 
 
 def _one_hot(rows: FloatArray, n_items: int) -> FloatArray:
-    """Rows [x, one-hot first, one-hot second] of rows [x, first, second]."""
-    p = rows.shape[1] - 2
-    wide = np.empty((len(rows), p + 2 * n_items), dtype=rows.dtype)
-    wide[:, :p] = rows[:, :p]
-    wide[:, p:] = item_columns(rows[:, -2].astype(np.intp), rows[:, -1].astype(np.intp), n_items, one_hot=True)
+    """Return rows [x, one-hot first, one-hot second] for rows [x, first, second]."""
+    n_features = rows.shape[1] - 2
+    wide = np.empty((len(rows), n_features + 2 * n_items), dtype=rows.dtype)
+    wide[:, :n_features] = rows[:, :n_features]
+    wide[:, n_features:] = item_columns(rows[:, -2].astype(np.intp), rows[:, -1].astype(np.intp), n_items, one_hot=True)
     return wide
 
 
-def _check_callable(learner: Any, name: str) -> None:
-    """Raise unless something that is no classifier is a function of four arguments."""
+def _check_callable(learner: object, name: str) -> None:
+    """Check that a learner that is not a classifier is a function of four arguments."""
     missing = [method for method in ("fit", "predict_proba") if not hasattr(learner, method)]
     if len(missing) == 1 or not callable(learner):
-        what = " and no ".join(missing)
+        methods = " and no ".join(missing)
         raise OptionTypeError(
-            f"learner is a {name}, which has no {what}; needed is 'auto', 'lightgbm', a classifier such as "
-            f"LogisticRegression(), or a function {_SIGNATURE}{_advice(learner, name)}"
+            f"learner is an object of type {name}, which has no {methods}; pass 'auto', 'lightgbm', a classifier such "
+            f"as LogisticRegression(), or a function {_SIGNATURE}{_advice(learner, name)}"
         )
+    assert callable(learner)
     try:
         signature = inspect.signature(learner)
     except ValueError:  # built in, without a signature
@@ -327,16 +418,16 @@ def _check_callable(learner: Any, name: str) -> None:
         signature.bind(None, None, None, None)
     except TypeError:
         raise OptionTypeError(
-            f"learner {name}{signature} cannot be called with four arguments; needed is {_SIGNATURE}"
+            f"learner {name}{signature} cannot be called with four arguments; pass a function {_SIGNATURE}"
         ) from None
 
 
-def _advice(learner: Any, name: str) -> str:
-    """The nearest thing that has probabilities."""
+def _advice(learner: object, name: str) -> str:
+    """Return what to pass instead of an object that does not predict probabilities, as the end of an error."""
     if "Regressor" in name:
         return f"; {name} predicts numbers, {name.replace('Regressor', 'Classifier')} predicts probabilities"
     if hasattr(learner, "decision_function"):
         return f"; CalibratedClassifierCV({name}()) of sklearn.calibration has probabilities"
     if hasattr(learner, "shape"):
-        return "; ready probabilities go into mu="
+        return "; to use probabilities that you have already, pass them as mu="
     return nearest(name, ["LogisticRegression", "GradientBoostingClassifier", "RandomForestClassifier", "GaussianNB"])

@@ -1,4 +1,4 @@
-"""Outcome model without features: pair frequencies shrunk to a main-effects fit by empirical Bayes."""
+"""Outcome model without features: frequencies of each pair, shrunk towards main effects by empirical Bayes."""
 
 from __future__ import annotations
 
@@ -10,23 +10,25 @@ from scipy.special import gammaln
 
 from ...data.preferences import FloatArray, IntArray
 
-# Prior precision of an item effect: far below one vote's information, enough to keep a model without a win finite.
+# Prior precision of an item's effects. It is far below the information of one vote, and large enough to keep the effect
+# of an item that never wins finite.
 _RIDGE = 0.1
 _MAX_STEPS = 100
-# Pseudo-votes that the main effects count for, from "trust the pair's own votes" to "main effects only".
+# Numbers of votes that the main effects may count for: with the smallest one the votes on a pair prevail, with the
+# largest one the main effects alone remain.
 _STRENGTHS = np.concatenate([2.0 ** np.arange(-1, 14), [1e6]])
 
 
 def shrunken_frequencies(counts: FloatArray) -> FloatArray:
-    """Probabilities of the categories for every ordered pair, (K, K, C), from its votes.
+    """Return the estimated category probabilities of every ordered pair, (K, K, C), from counts of votes.
 
-    The posterior mean under a Dirichlet prior whose mean is the main-effects fit and whose strength maximises the
-    marginal likelihood of the counts (empirical Bayes; Good 1965).
+    The estimate is the posterior mean under a Dirichlet prior. The mean of the prior is the fit of the main effects,
+    and the strength of the prior maximises the marginal likelihood of the counts (empirical Bayes; Good 1965).
 
     Parameters
     ----------
     counts : ndarray, shape (K, K, C)
-        Votes by ordered pair and category, first and second win in front; zero diagonal.
+        Votes by ordered pair and category, the categories "first wins" and "second wins" in front; zero diagonal.
 
     Examples
     --------
@@ -34,27 +36,29 @@ def shrunken_frequencies(counts: FloatArray) -> FloatArray:
     >>> shrunken_frequencies(counts)[0, 1].round(2)
     array([0.75, 0.25])
     """
-    fitted = main_effects(counts)
-    voted = Voted.of(counts)
-    known, expected = voted.votes, fitted[voted.first, voted.second]
-    strength = max(_STRENGTHS, key=lambda m: _marginal_likelihood(known, expected, m))
+    probabilities = main_effects(counts)
+    pairs = PairVotes.of(counts)
+    expected = probabilities[pairs.first, pairs.second]
+    strength = max(_STRENGTHS, key=lambda m: _marginal_likelihood(pairs.votes, expected, m))
     total = counts.sum(axis=-1, keepdims=True)
-    fitted *= strength
-    fitted += counts
-    fitted /= total + strength
-    return fitted
+    probabilities *= strength
+    probabilities += counts
+    probabilities /= total + strength
+    return probabilities
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Voted:
-    """The ordered pairs with votes, m of them: of many models most pairs have none, and say nothing.
+class PairVotes:
+    """The ordered pairs with votes, m of them; where items are many, most pairs have no votes.
 
     Attributes
     ----------
     first, second : ndarray of int, shape (m,)
+        Items of each pair.
     votes : ndarray, shape (m, C)
-        By category.
+        Votes of each pair by category.
     n_items : int
+        Number of items, K.
     """
 
     first: IntArray
@@ -63,25 +67,27 @@ class Voted:
     n_items: int
 
     @classmethod
-    def of(cls, counts: FloatArray) -> Voted:
-        """Those of a table of votes, (K, K, C)."""
+    def of(cls, counts: FloatArray) -> PairVotes:
+        """Collect the pairs with votes in a table of counts, (K, K, C)."""
         first, second = np.nonzero(counts.any(axis=-1))
         return cls(first, second, counts[first, second], len(counts))
 
-    def sum_by(self, side: IntArray, amounts: FloatArray) -> FloatArray:
-        """Sums of amounts by pair, (m,), over the pairs of each item, (K,), on one side."""
-        return np.asarray(np.bincount(side, amounts, self.n_items))
+    def sum_by(self, items: IntArray, amounts: FloatArray) -> FloatArray:
+        """Return sums by item, (K,), of one amount per pair, (m,); ``items`` are the first or the second ones, (m,)."""
+        return np.asarray(np.bincount(items, amounts, self.n_items))
 
 
 def main_effects(counts: FloatArray) -> FloatArray:
-    """A multinomial logit with one strength per item, and for every kind of tie one inclination per item, (K, K, C).
+    """Return the category probabilities of a multinomial logit with main effects of the items, (K, K, C).
 
-    The scores of the categories are a_1 + r_j - r_k (first wins), a_2 - r_j + r_k (second wins) and
-    a_c + t_cj + t_ck (ties): Bradley-Terry with a position effect and ties, fitted by penalised Newton steps.
+    Every item has one strength r, and one inclination t_c to every kind c of tie. The scores of the categories are
+    a_1 + r_j - r_k (first wins), a_2 - r_j + r_k (second wins) and a_c + t_cj + t_ck (ties). This is the Bradley-Terry
+    model with a position effect and ties; it is fitted by penalised Newton steps.
 
     Parameters
     ----------
     counts : ndarray, shape (K, K, C)
+        Votes by ordered pair and category; zero diagonal.
 
     References
     ----------
@@ -89,18 +95,18 @@ def main_effects(counts: FloatArray) -> FloatArray:
     """
     n_items, n_categories = counts.shape[0], counts.shape[2]
     penalty = np.full(n_categories + n_items * (n_categories - 1), _RIDGE)
-    # The intercepts are identified up to a constant only; a whisper of a penalty picks one.
+    # The intercepts are identified up to a constant only; a very small penalty selects one of the solutions.
     penalty[:n_categories] = 1e-6
-    voted, effects = Voted.of(counts), np.zeros(len(penalty))
-    value, p = _objective(effects, voted, penalty)
+    pairs, effects = PairVotes.of(counts), np.zeros(len(penalty))
+    value, p = penalised_likelihood(effects, pairs, penalty)
     for _ in range(_MAX_STEPS):
-        gradient, hessian = _derivatives(effects, voted, p, penalty)
+        gradient, hessian = likelihood_derivatives(effects, pairs, p, penalty)
         step = cho_solve(cho_factor(hessian, overwrite_a=True), gradient)
-        size, (new, p) = 1.0, _objective(effects + step, voted, penalty)
-        while new < value and size > 1e-6:
+        size, (new_value, p) = 1.0, penalised_likelihood(effects + step, pairs, penalty)
+        while new_value < value and size > 1e-6:
             size /= 2
-            new, p = _objective(effects + size * step, voted, penalty)
-        effects, gain, value = effects + size * step, new - value, new
+            new_value, p = penalised_likelihood(effects + size * step, pairs, penalty)
+        effects, gain, value = effects + size * step, new_value - value, new_value
         if gain <= 1e-10 * (1 + abs(value)):
             break
     items = np.arange(n_items)
@@ -110,7 +116,7 @@ def main_effects(counts: FloatArray) -> FloatArray:
 
 
 def softmax_rows(scores: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Probabilities from the scores of the categories, along the last axis, and their logarithms.
+    """Return the probabilities that belong to scores of the categories, along the last axis, and their logarithms.
 
     Examples
     --------
@@ -126,7 +132,17 @@ def softmax_rows(scores: FloatArray) -> tuple[FloatArray, FloatArray]:
 
 
 def _scores(effects: FloatArray, first: IntArray, second: IntArray, n_categories: int) -> FloatArray:
-    """Scores of the categories for ordered pairs, whose two items are broadcast against each other, (..., C)."""
+    """Return the scores of the categories for ordered pairs, (..., C).
+
+    Parameters
+    ----------
+    effects : ndarray, shape (C + K (C - 1),)
+        Intercepts of the categories, strengths of the items, then inclinations of the items to each kind of tie.
+    first, second : ndarray of int
+        Items of the pairs, which are broadcast against each other.
+    n_categories : int
+        Number of categories, C.
+    """
     of_items = effects[n_categories:].reshape(n_categories - 1, -1)
     gap = of_items[0][first] - of_items[0][second]
     scores = np.empty((*gap.shape, n_categories))
@@ -136,37 +152,54 @@ def _scores(effects: FloatArray, first: IntArray, second: IntArray, n_categories
     return scores
 
 
-def _objective(effects: FloatArray, voted: Voted, penalty: FloatArray) -> tuple[float, FloatArray]:
-    """Penalised log-likelihood, and the probabilities of the pairs with votes, (m, C)."""
-    p, log_p = softmax_rows(_scores(effects, voted.first, voted.second, voted.votes.shape[1]))
-    return float((voted.votes * log_p).sum() - (penalty * effects**2).sum() / 2), p
+def penalised_likelihood(effects: FloatArray, pairs: PairVotes, penalty: FloatArray) -> tuple[float, FloatArray]:
+    """Return the penalised log-likelihood, and the probabilities of the pairs with votes, (m, C).
 
-
-def _derivatives(
-    effects: FloatArray, voted: Voted, p: FloatArray, penalty: FloatArray
-) -> tuple[FloatArray, FloatArray]:
-    """Gradient and negative Hessian of the penalised log-likelihood.
-
-    Every effect of an item moves the scores of one combination of the categories: of the first win less the second
-    for its strength, of one kind of tie for its inclination. It does so by the same amount for the item shown first,
-    and by ``turned`` times that for the item shown second.
+    Parameters
+    ----------
+    effects, penalty : ndarray, shape (C + K (C - 1),)
+        The effects, see :func:`main_effects`, intercepts first, and their prior precisions.
+    pairs : PairVotes
+        The votes.
     """
-    n_items, n_categories, first, second = voted.n_items, voted.votes.shape[1], voted.first, voted.second
+    p, log_p = softmax_rows(_scores(effects, pairs.first, pairs.second, pairs.votes.shape[1]))
+    return float((pairs.votes * log_p).sum() - (penalty * effects**2).sum() / 2), p
+
+
+def likelihood_derivatives(
+    effects: FloatArray, pairs: PairVotes, p: FloatArray, penalty: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """Return the gradient and the negative Hessian of the penalised log-likelihood.
+
+    Every kind of effect changes one linear combination of the scores: a strength changes the score of "first wins" less
+    that of "second wins", and an inclination changes the score of one kind of tie. The effect of the item shown first
+    has the factor one, and that of the item shown second the factor ``sign``.
+
+    Parameters
+    ----------
+    effects, penalty : ndarray, shape (C + K (C - 1),)
+        The effects and their prior precisions, as for :func:`penalised_likelihood`.
+    pairs : PairVotes
+        The votes.
+    p : ndarray, shape (m, C)
+        Probabilities of the pairs with votes at these effects.
+    """
+    n_items, n_categories, first, second = pairs.n_items, pairs.votes.shape[1], pairs.first, pairs.second
     n_kinds = n_categories - 1
-    expected = voted.votes.sum(axis=1, keepdims=True) * p
-    residual = voted.votes - expected
+    expected = pairs.votes.sum(axis=1, keepdims=True) * p
+    residual = pairs.votes - expected
     combinations = np.eye(n_categories)[1:]
     combinations[0, :2] = 1.0, -1.0
-    turned = np.ones(n_kinds)
-    turned[0] = -1.0
+    sign = np.ones(n_kinds)
+    sign[0] = -1.0
 
-    def of_items(amounts: FloatArray, kind: int) -> FloatArray:
-        return voted.sum_by(first, amounts) + turned[kind] * voted.sum_by(second, amounts)
+    def sum_by_item(amounts: FloatArray, kind: int) -> FloatArray:
+        return pairs.sum_by(first, amounts) + sign[kind] * pairs.sum_by(second, amounts)
 
-    moved = residual @ combinations.T
-    by_item = [of_items(moved[:, kind], kind) for kind in range(n_kinds)]
+    slopes = residual @ combinations.T
+    by_item = [sum_by_item(slopes[:, kind], kind) for kind in range(n_kinds)]
     gradient = np.concatenate([residual.sum(axis=0), *by_item]) - penalty * effects
-    # Covariance of the categories of a pair's votes with the combinations, (m, C, kinds), and among these.
+    # Covariances of a pair's votes: of the categories with the combinations, (m, C, kinds), and of the combinations.
     cross = expected[..., None] * (combinations.T - (p @ combinations.T)[:, None, :])
     among = np.einsum("fc,mcg->fgm", combinations, cross)
     hessian = np.diag(penalty)
@@ -174,20 +207,28 @@ def _derivatives(
     pair = first * n_items + second
     for g in range(n_kinds):
         columns = slice(n_categories + g * n_items, n_categories + (g + 1) * n_items)
-        side = np.stack([of_items(cross[:, c, g], g) for c in range(n_categories)])
-        hessian[:n_categories, columns] += side
-        hessian[columns, :n_categories] += side.T
+        with_intercepts = np.stack([sum_by_item(cross[:, c, g], g) for c in range(n_categories)])
+        hessian[:n_categories, columns] += with_intercepts
+        hessian[columns, :n_categories] += with_intercepts.T
         for f in range(n_kinds):
-            both = np.bincount(pair, among[f, g], n_items**2).reshape(n_items, n_items)
-            block = turned[g] * both + turned[f] * both.T
-            block[np.diag_indices(n_items)] += both.sum(axis=1) + turned[f] * turned[g] * both.sum(axis=0)
+            by_pair = np.bincount(pair, among[f, g], n_items**2).reshape(n_items, n_items)
+            block = sign[g] * by_pair + sign[f] * by_pair.T
+            block[np.diag_indices(n_items)] += by_pair.sum(axis=1) + sign[f] * sign[g] * by_pair.sum(axis=0)
             hessian[n_categories + f * n_items : n_categories + (f + 1) * n_items, columns] += block
     return gradient, hessian
 
 
-def _marginal_likelihood(votes: FloatArray, fitted: FloatArray, strength: float) -> float:
-    """Log-likelihood of votes on pairs, (m, C), under Dirichlet(strength * fitted), up to a constant."""
-    # A category without votes adds nothing.
-    seen, total = votes > 0, votes.sum(axis=1)
-    n, prior = votes[seen], strength * np.maximum(fitted[seen], 1e-12)
+def _marginal_likelihood(votes: FloatArray, expected: FloatArray, strength: float) -> float:
+    """Return the log-likelihood of votes on pairs under the prior Dirichlet(strength * expected), up to a constant.
+
+    Parameters
+    ----------
+    votes, expected : ndarray, shape (m, C)
+        Votes, and probabilities from the main effects, by pair and category.
+    strength : float
+        Number of votes that the prior counts for.
+    """
+    # A category without votes contributes zero.
+    has_votes, total = votes > 0, votes.sum(axis=1)
+    n, prior = votes[has_votes], strength * np.maximum(expected[has_votes], 1e-12)
     return float((gammaln(n + prior) - gammaln(prior)).sum() - (gammaln(total + strength) - gammaln(strength)).sum())

@@ -1,11 +1,10 @@
-"""Learners of mu where the votes are many, few, of one kind only, or without features."""
+"""Learners of mu where the votes are many, few, of one category only, or without features."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 
-from dmlrank.nuisance.outcome_model import cross_fit
 from dmlrank.nuisance.outcome_model.cross_fit import BoosterMu, ConstantMu, fit_mu, on_one_thread
 from dmlrank.nuisance.outcome_model.without_features import shrunken_frequencies
 
@@ -26,56 +25,54 @@ def draw(make_data):
     return draw
 
 
-def fit(data, kept=None):
-    kept = np.ones(data.n_contexts, dtype=bool) if kept is None else kept
-    return fit_mu(data, kept, data.seed_order, np.random.default_rng(0), tune=TUNE, n_jobs=1)
+def fit(data, in_training=None):
+    in_training = np.ones(data.n_contexts, dtype=bool) if in_training is None else in_training
+    return fit_mu(data, in_training, data.seed_order, np.random.default_rng(0), tune=TUNE, n_jobs=1)
 
 
-@pytest.fixture
-def no_booster(monkeypatch):
-    def refuse(*_, **__):
-        raise AssertionError("a booster was trained")
+def fit_without_booster(data, in_training=None):
+    """A model whose probabilities are a table."""
+    model = fit(data, in_training)
+    assert isinstance(model, ConstantMu)
+    return model
 
-    monkeypatch.setattr(cross_fit, "train_booster", refuse)
 
-
-def test_a_fold_with_one_category_predicts_it(draw, no_booster):
+def test_a_fold_with_one_category_predicts_it(draw):
     label = np.r_[np.zeros(20, dtype=int), np.ones(20, dtype=int)]
-    mu = fit(draw(label, 2), kept=np.arange(40) < 20).predict(np.zeros((4, 1)))
+    mu = fit_without_booster(draw(label, 2), np.arange(40) < 20).predict(np.zeros((4, 1)))
     assert mu.shape == (4, 3, 3, 2)
     np.testing.assert_array_equal(mu[:, PAIRS], np.broadcast_to([1.0, 0.0], (4, 6, 2)))
     assert not mu[:, ~PAIRS].any()
 
 
-def test_nothing_but_ties(draw, no_booster):
-    mu = fit(draw(np.full(30, 2), 3)).predict(np.zeros((1, 1)))
+def test_nothing_but_ties(draw):
+    mu = fit_without_booster(draw(np.full(30, 2), 3)).predict(np.zeros((1, 1)))
     np.testing.assert_array_equal(mu[:, PAIRS], np.broadcast_to([0.0, 0.0, 1.0], (1, 6, 3)))
 
 
-def test_no_label_in_a_fold_is_even_chances(draw, no_booster):
+def test_no_label_in_a_fold_is_even_chances(draw):
     data = draw(np.arange(30) % 3, 3, n=50)
-    mu = fit(data, kept=np.arange(50) >= 30).predict(np.zeros((2, 1)))
+    mu = fit_without_booster(data, np.arange(50) >= 30).predict(np.zeros((2, 1)))
     np.testing.assert_allclose(mu[:, PAIRS], 1 / 3)
 
 
-def test_without_features_votes_are_counted_and_no_booster_is_trained(draw, no_booster):
+def test_without_features_votes_are_counted_and_no_booster_is_trained(draw):
     rng = np.random.default_rng(1)
     data = draw(rng.integers(3, size=200), 3, features=0)
     kept = rng.random(200) < 0.7
     counts = np.zeros((3, 3, 3))
     for cell in np.flatnonzero(kept[data.cells.context]):
         counts[data.cells.first[cell], data.cells.second[cell]] += data.cells.y[cell] * data.cells.n_votes[cell]
-    model = fit(data, kept)
-    assert isinstance(model, ConstantMu)
+    model = fit_without_booster(data, kept)
     np.testing.assert_allclose(model.predict(np.empty((2, 0))), np.stack([shrunken_frequencies(counts)] * 2))
 
 
-def test_repeated_votes_count_each(make_data, no_booster):
+def test_repeated_votes_count_each(make_data):
     context, label = [0, 0, 0, 1, 2], [0, 0, 1, 0, 1]
     data = make_data(context, [0] * 5, [1] * 5, label, n_items=2, n_categories=2)
     counts = np.zeros((2, 2, 2))
     counts[0, 1] = [3, 2]
-    np.testing.assert_allclose(fit(data).predict(data.x)[0], shrunken_frequencies(counts))
+    np.testing.assert_allclose(fit_without_booster(data).predict(data.x)[0], shrunken_frequencies(counts))
 
 
 @pytest.mark.parametrize("n_categories", [2, 3, 5])
@@ -94,7 +91,7 @@ def test_a_booster_finds_what_depends_on_the_context(draw, n_categories):
 def test_a_category_that_a_fold_does_not_have_gets_hardly_any_probability_and_keeps_its_place(draw):
     rng = np.random.default_rng(3)
     data = draw(np.r_[rng.choice([0, 2], size=300), np.ones(20, dtype=int)], 3)
-    mu = fit(data, kept=np.arange(320) < 300).predict(data.x[:50])
+    mu = fit(data, np.arange(320) < 300).predict(data.x[:50])
     assert mu.shape[-1] == 3
     assert mu[..., 1].max() < 1e-6
     np.testing.assert_allclose(mu[:, PAIRS].sum(axis=-1), 1)

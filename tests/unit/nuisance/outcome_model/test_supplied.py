@@ -32,7 +32,7 @@ def test_whatever_stands_on_the_diagonal_becomes_zero_in_a_copy(data, mu):
 
 
 def test_shape_is_named(data, mu):
-    with pytest.raises(NuisanceError, match=r"shape \(3, 3, 3, 3\); needed .* = \(4, 3, 3, 3\)"):
+    with pytest.raises(NuisanceError, match=r"shape \(3, 3, 3, 3\); the shape has to be .* = \(4, 3, 3, 3\)"):
         checked_mu(mu[:3], data)
 
 
@@ -52,5 +52,5 @@ def test_wrong_probabilities_are_named_with_their_place(data, mu, wrong, what):
 
 
 def test_something_else_than_numbers(data):
-    with pytest.raises(OptionTypeError, match="mu= is a str"):
+    with pytest.raises(OptionTypeError, match="mu= has the type str"):
         checked_mu("lightgbm", data)

@@ -9,10 +9,10 @@ from scipy.optimize import minimize
 from scipy.stats import dirichlet_multinomial
 
 from dmlrank.nuisance.outcome_model.without_features import (
-    Voted,
-    _derivatives,
-    _objective,
+    PairVotes,
+    likelihood_derivatives,
     main_effects,
+    penalised_likelihood,
     shrunken_frequencies,
 )
 
@@ -65,18 +65,18 @@ def test_derivatives_are_those_of_the_objective(n_categories):
     counts = draw_counts(rng, n_items, n_categories)
     size = n_categories + n_items * (n_categories - 1)
     effects, penalty = rng.normal(size=size), rng.uniform(0.1, 1.0, size=size)
-    voted = Voted.of(counts)
-    value, p = _objective(effects, voted, penalty)
+    pairs = PairVotes.of(counts)
+    value, p = penalised_likelihood(effects, pairs, penalty)
     seen = counts > 0
     table = probabilities(effects, n_items, n_categories)
     assert value == pytest.approx((counts[seen] * np.log(table[seen])).sum() - (penalty * effects**2).sum() / 2)
-    gradient, hessian = _derivatives(effects, voted, p, penalty)
+    gradient, hessian = likelihood_derivatives(effects, pairs, p, penalty)
 
     def slopes(at):
-        return _derivatives(at, voted, _objective(at, voted, penalty)[1], penalty)[0]
+        return likelihood_derivatives(at, pairs, penalised_likelihood(at, pairs, penalty)[1], penalty)[0]
 
     steps = 1e-5 * np.eye(size)
-    up, down = ([_objective(effects + sign * step, voted, penalty)[0] for step in steps] for sign in (1, -1))
+    up, down = ([penalised_likelihood(effects + sign * step, pairs, penalty)[0] for step in steps] for sign in (1, -1))
     np.testing.assert_allclose(gradient, np.subtract(up, down) / 2e-5, rtol=1e-6, atol=1e-5)
     bends = np.array([(slopes(effects - step) - slopes(effects + step)) / 2e-5 for step in steps])
     np.testing.assert_allclose(hessian, bends, rtol=1e-6, atol=1e-5)
@@ -167,6 +167,6 @@ def test_pairs_without_votes_cost_nothing_and_say_nothing():
     rng = np.random.default_rng(6)
     counts, wide = draw_counts(rng, 5, 3), np.zeros((12, 12, 3))
     wide[:5, :5] = counts
-    assert len(Voted.of(wide).first) == (counts.sum(axis=-1) > 0).sum()
+    assert len(PairVotes.of(wide).first) == (counts.sum(axis=-1) > 0).sum()
     for estimate in (main_effects, shrunken_frequencies):
         np.testing.assert_allclose(estimate(wide)[:5, :5], estimate(counts), atol=1e-8)
