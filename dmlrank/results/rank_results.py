@@ -72,13 +72,29 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class RankResults:
-    """Scores of K models with their covariance, and tests, intervals and regions made from them.
+    """Scores of K models with their covariance; tests, intervals, ranks and regions are methods.
 
-    A functional of one's own may estimate other numbers: their names then stand where the models' would, and what is
-    about order (:meth:`ranks`, :meth:`t_test_pairwise`, :meth:`best_set`) is refused.
+    :func:`dmlrank.dml_rank` returns an object of this class. No method changes the object. Names that occur in
+    statsmodels have the meaning that they have there.
 
-    Made by :func:`dmlrank.dml_rank`. Nothing that is called on a result changes it. Names that statsmodels has mean
-    here what they mean there.
+    A user's own functional may estimate other numbers than scores of models. The names of these outputs then take the
+    place of the models' names, and methods about order (:meth:`ranks`, :meth:`t_test_pairwise`, :meth:`best_set`) raise
+    an error.
+
+    Parameters
+    ----------
+    estimates : Estimates
+        Scores, covariance and description of the fit.
+    steps : FitSteps, optional
+        Data and learners of the fit; None in a result that was stored without them, or of a group of prompts.
+
+    Examples
+    --------
+    >>> import dmlrank as dr
+    >>> battles = dr.datasets.simulate_arena(n=2000, rng=0)
+    >>> res = dr.dml_rank("winner ~ 1 | model_a + model_b", battles, functional="bt", rng=0)
+    >>> res.params.idxmax(), len(res.models)
+    ('gpt-4', 8)
     """
 
     estimates: Estimates
@@ -93,7 +109,7 @@ class RankResults:
 
     @property
     def names(self) -> list[str]:
-        """What the estimates are called, in the order of every array: the models, or a functional's own outputs."""
+        """Names of the estimates in the order of every array: the models, or the outputs of a user's functional."""
         return list(self.estimates.names)
 
     @property
@@ -108,20 +124,20 @@ class RankResults:
 
     @property
     def tvalues(self) -> pd.Series:
-        """z statistics against the neutral value (or the mean score); NaN where a standard error is zero or NaN.
+        """Statistics of z tests against the neutral value, or the mean score; NaN without a positive standard error.
 
-        The summary's notes say what is tested and why a statistic is missing.
+        The notes of :meth:`summary` say which value is tested, and why a statistic is missing.
         """
         return self._series(z_statistics(*self.estimates.against_neutral()), "tvalues")
 
     @property
     def pvalues(self) -> pd.Series:
-        """Two-sided p-values of :attr:`tvalues`, each for itself; the summary has those adjusted for all models."""
+        """Two-sided p-values of :attr:`tvalues`, not adjusted; those of :meth:`summary` are adjusted for all models."""
         return self._series(two_sided_p_values(self.tvalues.to_numpy()), "pvalues")
 
     @property
     def plugin(self) -> pd.Series:
-        """Plug-in scores, the mean of F(mu), by model; without valid intervals."""
+        """Plug-in scores by model: the mean of F(mu) over contexts, which has no valid intervals."""
         return self._series(self.estimates.plugin, "plugin")
 
     @property
@@ -156,7 +172,7 @@ class RankResults:
 
     @property
     def cov_type(self) -> str:
-        """Kind of covariance."""
+        """Type of covariance."""
         return self.estimates.description.cov_type
 
     @property
@@ -174,19 +190,25 @@ class RankResults:
     def cov_params(self) -> pd.DataFrame:
         """Covariance of the scores, (K, K); singular where the functional fixes a combination of them.
 
-        An estimate without intervals has one, too; it leaves out what the learner has wrong and is for studies of that.
+        An estimate without intervals has a covariance, too. That covariance does not contain the learner's error; it
+        serves studies of this error, not inference.
+
+        Returns
+        -------
+        DataFrame, shape (K, K)
         """
         return pd.DataFrame(self.estimates.covariance.matrix.copy(), index=self.names, columns=self.names)
 
     def conf_int(self, alpha: float | None = None, method: str = "max-t", bootstrap: str | None = None) -> pd.DataFrame:
-        """Confidence intervals.
+        """Return confidence intervals of the scores.
 
         Parameters
         ----------
         alpha : float, optional
             One minus the level; the fit's when None.
         method : {"max-t", "bonferroni", "none"}
-            Simultaneous for all models (the first two), or each for itself.
+            ``"max-t"`` and ``"bonferroni"``: intervals that hold simultaneously for all models. ``"none"``: intervals
+            that each hold for one model.
         bootstrap : {"gaussian", "rademacher", "webb"}, optional
             Multiplier bootstrap of the influence values, for ``"max-t"``; see :meth:`t_test_pairwise`.
 
@@ -194,6 +216,15 @@ class RankResults:
         -------
         DataFrame
             Columns ``lower`` and ``upper``, a row per model.
+
+        Raises
+        ------
+        NoIntervalError
+            If the result is an estimate without intervals.
+        OptionError
+            If alpha or the method cannot be used.
+        DataNotStoredError
+            With ``bootstrap`` if the result was loaded without data.
 
         Examples
         --------
@@ -208,7 +239,7 @@ class RankResults:
         return interval_frame(self.estimates, critical)
 
     def t_test(self, hypothesis: HypothesisLike, delta: float = 0.0, side: str = "two-sided") -> ContrastResults:
-        """z tests of linear combinations of scores, each for itself.
+        """Test linear combinations of scores, one z test for each.
 
         Parameters
         ----------
@@ -218,23 +249,26 @@ class RankResults:
         delta : float
             In the unit of the scores; a margin above zero for the last two sides.
         side : {"two-sided", "larger", "smaller", "noninferiority", "equivalence"}
-            The alternative: what is left over after the hypothesis' own value is not ``delta``, above it, below it,
-            above ``-delta``, or between ``-delta`` and ``delta``.
+            The alternative, for the combination minus the value in the hypothesis: it is not ``delta``, above
+            ``delta``, below ``delta``, above ``-delta``, or between ``-delta`` and ``delta``.
 
         Returns
         -------
-        statsmodels ContrastResults
-            p-values are each for itself, as if what is tested had been chosen before the data were seen; where it is
-            first against second of these scores, which the data chose, the table says so (:meth:`t_test_pairwise`
-            holds for every pair at once). With one side, ``conf_int`` has one limit; for equivalence (two one-sided
-            tests) the two that have to lie between ``-delta`` and ``delta``.
+        ContrastResults
+            As in statsmodels. The p-values are not adjusted: they are valid for a hypothesis that was chosen before the
+            data were seen. Where the hypothesis compares the first with the second of these scores, the data have
+            chosen it, and the table says so; :meth:`t_test_pairwise` holds for all pairs at once. ``conf_int`` has one
+            limit for a one-sided test. For equivalence (two one-sided tests) its two limits have to lie between
+            ``-delta`` and ``delta``.
 
         Raises
         ------
         UnknownModelError
-            If a model is not among the ranked ones.
+            If a model was not ranked.
         HypothesisError
-            If the hypothesis cannot be read, or a contrast is a constant whatever the data say.
+            If the hypothesis cannot be read, or a combination has the same value whatever the data are.
+        NoIntervalError
+            If the result is an estimate without intervals.
 
         Examples
         --------
@@ -247,49 +281,100 @@ class RankResults:
         return t_test_of_scores(self.estimates, hypothesis, delta=delta, side=side)
 
     def wald_test(self, hypothesis: HypothesisLike) -> ContrastResults:
-        """One joint chi-squared test of linear restrictions; its degrees of freedom are the structural rank.
+        """Test linear restrictions jointly by one chi-squared test.
 
         Parameters
         ----------
-        hypothesis
-            As for :meth:`t_test`; ``"a = b = c"`` has two degrees of freedom.
+        hypothesis : str, tuple, mapping, array or list
+            As for :meth:`t_test`.
 
         Returns
         -------
-        statsmodels ContrastResults
+        ContrastResults
+            As in statsmodels. The degrees of freedom are the structural rank of the restrictions: ``"a = b = c"`` has
+            two.
+
+        Raises
+        ------
+        UnknownModelError
+            If a model was not ranked.
+        HypothesisError
+            If the hypothesis cannot be read, or the functional fixes all that it restricts.
+        NoIntervalError
+            If the result is an estimate without intervals.
+
+        Examples
+        --------
+        >>> import dmlrank as dr
+        >>> res = dr.dml_rank("winner ~ 1 | model_a + model_b", dr.datasets.simulate_arena(n=2000, rng=0), rng=0)
+        >>> int(res.wald_test("gpt-4 = claude-v1 = palm-2").df_denom)
+        2
         """
         require_intervals(self.estimates, "wald_test")
         named = named_estimates(self.estimates)
         return wald_test(named, named.hypothesis(hypothesis))
 
     def win_probability(self, first: str, second: str, alpha: float | None = None) -> WinProbability:
-        """Share of comparisons that ``first`` wins against ``second``, with an interval.
+        """Return the share of comparisons that ``first`` wins against ``second``, with an interval.
 
-        The mean over contexts of the symmetrised preference, ties counted as the category weights say, estimated as the
-        scores are and with their covariance type.
+        The share is the mean over contexts of the preference for ``first``, averaged over both display orders. Ties
+        count as the category weights say. The share has the estimator and the type of covariance of the scores.
+
+        Parameters
+        ----------
+        first, second : str
+            Two models.
+        alpha : float, optional
+            One minus the level; the fit's when None.
+
+        Returns
+        -------
+        WinProbability
 
         Raises
         ------
         GraphError
-            If the two were not compared often enough.
+            If the two models are not a compared pair.
         DataNotStoredError
             If the result was loaded without data.
+
+        Examples
+        --------
+        >>> import dmlrank as dr
+        >>> res = dr.dml_rank("winner ~ 1 | model_a + model_b", dr.datasets.simulate_arena(n=2000, rng=0), rng=0)
+        >>> bool(res.win_probability("gpt-4", "dolly-v2-12b").estimate > 0.5)
+        True
         """
         level = level_or_default(alpha, self.estimates.alpha)
         return win_probability_of(self.estimates, self.steps, first, second, alpha=level)
 
     def predict(self, newdata: object = None) -> pd.DataFrame:
-        """Scores per prompt, F(mu(x)).
+        """Return the scores of single prompts, F(mu(x)).
 
         Parameters
         ----------
         newdata : frame, optional
-            Prompts with the formula's feature columns; the mean of the folds' learners is evaluated there. None means
-            the prompts of the fit, out of fold; with ``subsample=`` those of its sample.
+            Prompts with the formula's feature columns. Their probabilities are the means of the folds' learners. None
+            means the prompts of the fit, out of fold; with ``subsample=`` the prompts of the sample.
 
         Returns
         -------
         DataFrame, shape (n, K)
+            A row per prompt, a column per model.
+
+        Raises
+        ------
+        DataNotStoredError
+            If the result was loaded without data.
+        ColumnError
+            If newdata lacks a column of the formula.
+
+        Examples
+        --------
+        >>> import dmlrank as dr
+        >>> res = dr.dml_rank("winner ~ 1 | model_a + model_b", dr.datasets.simulate_arena(n=2000, rng=0), rng=0)
+        >>> res.predict().shape
+        (2000, 8)
         """
         steps = require_steps(self.estimates, self.steps, "predict")
         if newdata is None:
@@ -309,26 +394,27 @@ class RankResults:
         alpha: float | None = None,
         bootstrap: str | None = None,
     ) -> PairwiseResults:
-        """Tests of all differences between models, as one family.
+        """Test all differences between models as one family.
 
         Parameters
         ----------
         method : {"max-t", "step-down", "holm", "fdr_bh", "bonferroni", "none"}
-            Adjustment of the p-values. ``"max-t"``: the joint normal distribution of all differences, in one step, with
-            intervals that hold jointly. ``"step-down"``: the same step by step (Romano and Wolf), which rejects at
-            least as much; intervals stay those of the single step. ``"holm"`` and ``"bonferroni"`` know nothing of the
-            correlations; ``"fdr_bh"`` holds the false discovery rate only, with intervals each for itself. What
-            :meth:`ranks` separates lies between the first two: it steps down, too, but over both directions of each
-            difference, because ranks claim directions.
+            Adjustment of the p-values. ``"max-t"`` uses the joint normal distribution of all differences in one step;
+            its intervals hold jointly. ``"step-down"`` repeats this step by step (Romano and Wolf) and rejects at least
+            as many hypotheses; its intervals are those of the single step. ``"holm"`` and ``"bonferroni"`` do not use
+            the correlations. ``"fdr_bh"`` controls the false discovery rate, and its intervals each hold for one
+            difference. ``"none"`` adjusts nothing. :meth:`ranks` separates at least as many pairs as ``"max-t"`` and at
+            most as many as ``"step-down"``: it steps down over both directions of each difference, because ranks state
+            directions.
         models : sequence of str, optional
-            Some of the models; all when None.
+            The models that are compared; all when None.
         against : str, optional
             A model that all others are compared with (Dunnett), instead of all pairs.
         side : {"two-sided", "larger", "smaller", "noninferiority", "equivalence"}
-            The alternative: the difference is not ``delta``, above it, below it, above ``-delta``, or between
-            ``-delta`` and ``delta``. All pairs are asked both ways where one side is tested.
+            The alternative: the difference is not ``delta``, above ``delta``, below ``delta``, above ``-delta``, or
+            between ``-delta`` and ``delta``. A one-sided alternative is tested for both directions of every pair.
         delta : float
-            In the unit of the scores; a margin above zero for the last two.
+            In the unit of the scores; a margin above zero for the last two sides.
         alpha : float, optional
             One minus the level; the fit's when None.
         bootstrap : {"gaussian", "rademacher", "webb"}, optional
@@ -342,7 +428,12 @@ class RankResults:
 
         Raises
         ------
-        UnknownModelError, OptionError, OptionTypeError
+        UnknownModelError
+            If a model was not ranked.
+        OptionError, OptionTypeError
+            If an option has a value that it cannot have.
+        NoIntervalError
+            If the result is an estimate without intervals.
         DataNotStoredError
             With ``bootstrap`` if the result was loaded without data.
 
@@ -373,29 +464,38 @@ class RankResults:
     def ranks(
         self, alpha: float | None = None, simultaneous: bool = True, bootstrap: str | None = None
     ) -> pd.DataFrame:
-        """Ranks with confidence sets, and groups that the data cannot separate.
+        """Return ranks with confidence sets, and groups of models that are not separated.
 
         Parameters
         ----------
         alpha : float, optional
             One minus the level; the fit's when None.
         simultaneous : bool
-            Whether the sets hold for all models at once, or each for itself.
+            Whether the rank sets hold for all models at once, or each for one model.
         bootstrap : {"gaussian", "rademacher", "webb"}, optional
             As in :meth:`t_test_pairwise`.
 
         Returns
         -------
         DataFrame
-            A row per model, the best first: ``rank`` by score, ``lower`` and ``upper`` (best and worst rank that the
-            data leave open) and ``group``: two models share a letter exactly where neither is shown to be above the
-            other, at the joint level whatever ``simultaneous`` says. A shared letter does not show equality.
+            A row per model, the best first: ``rank`` by score; ``lower`` and ``upper``, the best and the worst rank in
+            the confidence set; ``group``, letters of which two models share one exactly where they are not separated.
+            Letters hold at the joint level also with ``simultaneous=False``. A shared letter does not show equality.
+
+        Raises
+        ------
+        NoIntervalError
+            If the result is an estimate without intervals.
+        OptionError
+            If the estimates are not scores of models.
+        DataNotStoredError
+            With ``bootstrap`` if the result was loaded without data.
 
         Notes
         -----
-        A model's best possible rank is one plus the number of models shown to be above it, its worst K less those shown
-        to be below, by step-down max-t tests of the one-sided hypotheses theta_j <= theta_k: for all ordered pairs
-        (simultaneous), or those of one model. Sets hold with ties, too.
+        The best rank in a set is one plus the number of models shown to be above the model. The worst rank is K minus
+        the number of models shown to be below. Step-down max-t tests of the one-sided hypotheses theta_j <= theta_k
+        show this: for all ordered pairs (simultaneous), or for the pairs of one model. The sets also hold with ties.
 
         References
         ----------
@@ -413,22 +513,31 @@ class RankResults:
         return rank_table(self.estimates, self.steps, level, simultaneous=simultaneous, bootstrap=bootstrap)
 
     def best_set(self, n_best: int = 1, alpha: float | None = None, bootstrap: str | None = None) -> list[str]:
-        """The models that may be among the ``n_best`` best.
+        """Return the models that may be among the ``n_best`` best.
 
-        With probability ``1 - alpha`` all models that truly are among them are in the set, for every ``n_best`` at
-        once: it is those whose simultaneous rank set begins at ``n_best`` or better.
+        With probability ``1 - alpha`` the set contains all models that truly are among the ``n_best`` best, for every
+        ``n_best`` at once. The set consists of the models whose simultaneous rank set begins at ``n_best`` or better.
 
         Parameters
         ----------
         n_best : int
             From 1 to the number of models.
-        alpha, bootstrap
+        alpha : float, optional
+            As in :meth:`ranks`.
+        bootstrap : {"gaussian", "rademacher", "webb"}, optional
             As in :meth:`ranks`.
 
         Returns
         -------
         list of str
-            The best first.
+            The best model first.
+
+        Raises
+        ------
+        OptionError
+            If there are fewer models than n_best, or the estimates are not scores of models.
+        NoIntervalError
+            If the result is an estimate without intervals.
 
         Examples
         --------
@@ -445,29 +554,34 @@ class RankResults:
         models: Sequence[str] | None = None,
         contrasts: HypothesisLike | None = None,
     ) -> Ellipsoid:
-        """The joint confidence region of some or all scores, or of contrasts of them.
+        """Return the joint confidence region of scores, or of contrasts of scores.
 
         Parameters
         ----------
         alpha : float, optional
             One minus the level; the fit's when None.
         models : sequence of str, optional
-            All when None.
-        contrasts : optional
-            Hypotheses as for :meth:`t_test`, in place of models: ``["a - b", "(a + b)/2 - c"]``. A hypothesis' own
-            value (``"a - b = 0.1"``) is subtracted.
+            Models of the region; all when None.
+        contrasts : str, tuple, mapping, array or list, optional
+            Hypotheses as for :meth:`t_test`, in place of models: ``["a - b", "(a + b)/2 - c"]``. The value of a
+            hypothesis (``"a - b = 0.1"``) is subtracted.
 
         Returns
         -------
         Ellipsoid
-            Its degrees of freedom, radius and volume are those of the directions that the functional leaves free.
-            ``plot()`` draws the region of a pair.
+            Its degrees of freedom, radius and volume belong to the directions that the functional does not fix.
+            ``plot()`` draws the region of two scores or contrasts.
 
         Raises
         ------
-        UnknownModelError, OptionError
+        UnknownModelError
+            If a model was not ranked.
+        OptionError
+            If both models and contrasts are given, or a model is named twice.
         HypothesisError
-            If what is asked for is fixed by the functional, or does not vary in the data.
+            If the functional fixes all of these scores or contrasts, or one of them does not vary in the data.
+        NoIntervalError
+            If the result is an estimate without intervals.
 
         Examples
         --------
@@ -483,13 +597,14 @@ class RankResults:
         return confidence_region(self.estimates, level, models=models, contrasts=contrasts)
 
     def restriction_test(self) -> RestrictionTest:
-        """Test of the Bradley-Terry model by what assuming it changes (Hausman), for ``estimator="bt_restricted"``.
+        """Test the Bradley-Terry model by a Hausman test, for ``estimator="bt_restricted"``.
 
-        The restricted scores are held against the projection, from the same first stages, with the covariance of the
-        difference of their influence values. Where contexts are independent the p-value comes from samples of labels
-        from the restricted model, because chi-squared rejects too often where probabilities are near 0 or 1. It sees
-        departures that move the scores; a small p-value says that the restricted scores are not those of the
-        projection, and ``estimator="debiased"`` is the one to report.
+        The test compares the scores of the restricted estimator with the projected scores from the same first stages,
+        with the covariance of the difference of their influence values. Where contexts are independent, the p-value
+        comes from samples of labels from the restricted model, because the chi-squared distribution rejects too often
+        where probabilities are near 0 or 1. The test has power against departures that change the scores. A small
+        p-value says that the restricted scores differ from those of the projection; report ``estimator="debiased"``
+        then.
 
         Returns
         -------
@@ -499,7 +614,7 @@ class RankResults:
         Raises
         ------
         OptionError
-            If the estimator is another, or nothing is restricted (two models, a graph without cycles).
+            If the estimator is another one, or the model restricts nothing (two models, or a graph without cycles).
         DataNotStoredError
             If the result was loaded without data.
 
@@ -525,46 +640,51 @@ class RankResults:
     # --- groups of contexts -------------------------------------------------------------------------------------------
 
     def by(self, *columns: str) -> GroupResults[RankResults]:
-        """A leaderboard for every group of prompts, from this fit, with the joint covariance of all.
+        """Return scores in every group of prompts from this fit, with the joint covariance of all groups.
 
-        The scores of group g are theta_g = E[F(mu(X)) | G = g]. They come from the fit's influence values,
-        phi_g = 1(G = g) (phi_raw - theta_g) / p_g, so that nothing is trained anew, and their mean by share of the
-        groups is the score over all prompts (with ``subsample=``, up to what the sample's shares of the groups differ).
+        The scores of group g are theta_g = E[F(mu(X)) | G = g]. They are computed from the fit's influence values,
+        phi_g = 1(G = g) (phi_raw - theta_g) / p_g, without training. The mean of the groups' scores, weighted by their
+        shares of the prompts, is the score over all prompts (with ``subsample=`` only approximately, because the
+        sample has slightly other shares).
 
         Parameters
         ----------
         *columns : str
-            A column of categories, or several: groups are the combinations that occur. Each has to be a feature of the
-            formula or a function of the features; the data show the latter where prompts share their features.
+            One or several columns of categories. The groups are the combinations that occur. Each column has to be a
+            feature of the formula, or a function of the features; the data show the latter where prompts share their
+            features.
 
         Returns
         -------
         GroupResults
-            ``groups["coding"]`` is a result like this one: scores, intervals, tests, rank sets, summary.
+            ``groups["coding"]`` is a result like this one, with scores, intervals, tests, rank sets and summary.
 
         Raises
         ------
         OptionError
             If a column is not a function of the features, or the estimator is not the debiased one.
-        DataError, MissingDataError
-            If a group has fewer than two labelled prompts, or a column varies within a prompt or is missing.
+        DataError
+            If a group has fewer than two labelled prompts, or a column varies within a prompt.
+        MissingDataError
+            If a column has missing values.
         DataNotStoredError
             If the result was loaded without data.
 
         Warns
         -----
         DmlrankWarning
-            Where a group has fewer than 30 prompts, or no vote on a model: its score is what the learner guesses.
+            Where a group has fewer than 30 labelled prompts, or no vote on a model; the learner extrapolates the score
+            of such a model from other groups.
 
         Notes
         -----
-        A non-linear functional of a group needs preferences *given* the group: with mu(x) averaged over it,
-        E[F(mu(X)) | G = g] is another number than the score of a leaderboard of the group. Hence the condition on
-        columns.
+        A non-linear functional of a group needs preferences *given* the group. If mu(x) were averaged over groups,
+        E[F(mu(X)) | G = g] would differ from the scores of a fit to the group alone. Therefore every column has to be a
+        function of the features.
 
-        What the covariance of the fit has beyond the sum over influence values (for bt and rank_centrality, the
-        correction for a shrunken mu) stretches the errors of all groups alike, as it does the overall scores. Clusters
-        are the fit's, with their number in the small-sample factor.
+        For bt and rank_centrality, the covariance of the fit has a variance correction for a shrunken mu in addition to
+        the sum over influence values. This correction increases the errors of all groups in the same proportion as
+        those of the overall scores. Clusters and the small-sample factor are those of the fit.
 
         Examples
         --------
@@ -579,17 +699,17 @@ class RankResults:
         return scores_by_group(self.estimates, self.steps, columns, type(self))
 
     def project(self, formula: str) -> Projection:
-        """What the scores of prompts depend on: the projection of F(mu(x)) on functions v of the prompt.
+        """Project the scores of prompts, F(mu(x)), on functions v of the prompt.
 
-        beta = E[v v']^-1 E[v F(mu(X))'], one column of coefficients per model: the best linear description of how
-        scores vary over prompts, whether or not it is linear. Estimated by regressing phi_raw on v, with influence
-        E[v v']^-1 v (phi_raw - v'beta).
+        The coefficients are beta = E[v v']^-1 E[v F(mu(X))'], one column per model. They are the best linear
+        approximation of how scores vary over prompts, whether or not the relation is linear. The estimate is the
+        regression of phi_raw on v; its influence is E[v v']^-1 v (phi_raw - v'beta).
 
         Parameters
         ----------
         formula : str
-            ``"~ C(category) + length"``, read by patsy, with a constant unless it says ``0 +``. Variables have to be
-            features of the fit's formula, or functions of the features; see :meth:`by`.
+            ``"~ C(category) + length"``, read by patsy, with a constant unless the formula begins with ``0 +``. The
+            variables have to be features of the fit's formula, or functions of the features; see :meth:`by`.
 
         Returns
         -------
@@ -602,8 +722,10 @@ class RankResults:
             If the formula cannot be read or its columns are collinear.
         OptionError
             If a variable is not a function of the features, or the estimator is not the debiased one.
-        DataError, MissingDataError
-            If a variable varies within a prompt or is missing.
+        DataError
+            If a variable varies within a prompt.
+        MissingDataError
+            If a variable has missing values.
         DataNotStoredError
             If the result was loaded without data.
 
@@ -629,16 +751,16 @@ class RankResults:
 
     @property
     def judge(self) -> JudgeReport | None:
-        """How judges agree with humans and what they bought; None where the fit has none."""
+        """Agreement of judges with humans, and the precision that verdicts add; None where the fit has no judge."""
         e = self.estimates
         return None if e.judge is None else JudgeReport(e.judge, e.names, e.scale.factor)
 
     def judge_table(self, alpha: float | None = None) -> pd.DataFrame:
-        """Scores from humans alone, from humans and judges, and from the judges' verdicts alone, side by side.
+        """Return scores from humans alone, from humans and judges, and from verdicts alone, side by side.
 
-        The last are estimated from the verdicts as the first are from the votes (of several judges from their mean), so
-        that they rank models as the judge does, with an interval for that. ``judge_differs`` says where this interval
-        excludes the estimate from both.
+        The scores from verdicts alone treat verdicts as if they were votes (the mean verdict where there are several
+        judges). They rank models as the judge does, and their interval is about the judge's ranking. ``judge_differs``
+        says where this interval excludes the estimate from humans and judges.
 
         Parameters
         ----------
@@ -655,7 +777,7 @@ class RankResults:
         OptionError
             If the fit has no judge.
         JudgeError
-            If verdicts are no probabilities.
+            If verdicts are not probabilities.
         DataNotStoredError
             If the result was loaded without data.
         """
@@ -676,11 +798,11 @@ class RankResults:
         from_scratch: bool = False,
         progress: bool | Report = False,
     ) -> Plan:
-        """What to label next: the plan that makes the scores most precise for a budget.
+        """Plan which pairs to label next so that the scores become most precise for a budget.
 
-        Its labels are added to those that the fit has: what they know already, verdicts of judges included, is counted
-        in what the plan predicts and in where it spends. Functional, graph, category weights, position bias, floor,
-        ``alpha`` and the unit of the scores are the fit's, probabilities its learners'.
+        The planned labels are added to the labels of the fit. The allocation and the predicted standard errors take
+        account of the labels and verdicts that the fit has already. Functional, graph, category weights, position bias,
+        floor, ``alpha`` and unit are those of the fit; probabilities come from its learners.
 
         Parameters
         ----------
@@ -688,17 +810,18 @@ class RankResults:
             As for :func:`dmlrank.design`.
         newdata : frame, optional
             The prompts to plan for, a row each, with the formula's feature columns and, where the fit has it, the
-            column that identifies a prompt. None: the prompts of the fit, out of fold.
+            column that identifies a prompt. None means the prompts of the fit, with out-of-fold probabilities.
         from_scratch : bool
-            Whether the fit's labels are left out of account: a plan for an estimate from the planned labels alone.
+            Whether to ignore the labels of the fit and plan for an estimate from the planned labels alone.
         progress : bool or callable
             As for :func:`dmlrank.dml_rank`.
 
         Returns
         -------
         Plan
-            Predicted standard errors are those of an estimate from the fit's labels and the planned ones together, new
-            prompts independent. An annotator's or cluster's effect on several new labels is not foreseen.
+            Its predicted standard errors are those of an estimate from the labels of the fit and the planned labels
+            together. New prompts are taken as independent; effects of annotators or clusters on several new labels are
+            not predicted.
 
         Raises
         ------
@@ -765,18 +888,45 @@ class RankResults:
         return build_summary(e, level, critical_value_or_nan(e, level), separation).with_title(title)
 
     def tidy(self, alpha: float | None = None, method: str = "max-t") -> pd.DataFrame:
-        """One row per model: term, estimate, std_error, statistic, p_value, conf_low, conf_high, votes, votes_left_out.
+        """Return one row per model with estimate, standard error, test, interval and votes.
 
-        ``votes`` are those on the pairs that are compared. Where the estimates are not scores of models there are none.
+        Parameters
+        ----------
+        alpha : float, optional
+            One minus the level of the intervals; the fit's when None.
+        method : {"max-t", "bonferroni", "none"}
+            As for :meth:`conf_int`.
+
+        Returns
+        -------
+        DataFrame
+            Columns ``term estimate std_error statistic p_value conf_low conf_high votes votes_left_out``. ``votes``
+            counts votes on compared pairs. The columns of votes are missing where the estimates are not scores of
+            models.
+
+        Examples
+        --------
+        >>> import dmlrank as dr
+        >>> res = dr.dml_rank("winner ~ 1 | model_a + model_b", dr.datasets.simulate_arena(n=2000, rng=0), rng=0)
+        >>> res.tidy().columns.tolist()[:4]
+        ['term', 'estimate', 'std_error', 'statistic']
         """
         level = level_or_default(alpha, self.estimates.alpha)
         return tidy_frame(self.estimates, critical_value_or_nan(self.estimates, level, method))
 
     def glance(self, alpha: float | None = None) -> pd.DataFrame:
-        """One row about the fit: functional, estimator, counts, first stages, covariance, critical value, seed.
+        """Return one row about the fit: functional, estimator, counts, first stages, covariance, critical value, seed.
 
-        ``critical`` is that of the simultaneous intervals at ``alpha``; ``n_clusters`` the smallest number of clusters
-        (of contexts where they are independent).
+        Parameters
+        ----------
+        alpha : float, optional
+            One minus the level of the critical value; the fit's when None.
+
+        Returns
+        -------
+        DataFrame
+            ``critical`` is the critical value of the simultaneous intervals at ``alpha``. ``n_clusters`` is the
+            smallest number of clusters, or the number of contexts where contexts are independent.
 
         Examples
         --------
@@ -789,30 +939,31 @@ class RankResults:
         return glance_frame(self.estimates, critical_value_or_nan(self.estimates, level), level)
 
     def augment(self, model: str | None = None) -> pd.DataFrame:
-        """One row per comparison: its labels, what the first stages say of it, and its context's influence.
+        """Return one row per labelled comparison: labels, first stages and influence of the context.
 
         Parameters
         ----------
         model : str, optional
-            The model whose influence is wanted; all when None.
+            The model whose influence is returned; that of all models when None.
 
         Returns
         -------
         DataFrame
-            A row for every labelled (context, first, second) cell: the columns that identify the context
-            (``context``, the row's number, where there are none), ``first second n_votes``, the mean label
-            ``mean_<category>``, ``fold``, out-of-fold probabilities ``prob_<category>`` (not floored), ``propensity``,
-            ``weight`` = 1 / propensity, and the influence phi of the context, which all its rows share, on every model
-            (``influence_<model>``) or on the one asked for (``influence``). A score is the mean over contexts of what
-            it would be from them, and phi is how far one context is from it. With ``estimator="bt_mle"`` the first
-            stages' columns are replaced by ``fitted``, the probability that ``first`` wins.
+            A row for every labelled cell (a context with an ordered pair). The columns are: the columns that identify
+            the context (``context``, the number of the row, where there are none); ``first second n_votes``; the mean
+            label ``mean_<category>``; ``fold``; out-of-fold probabilities ``prob_<category>`` before the floor;
+            ``propensity``; ``weight`` = 1 / propensity; the influence phi of the context on every model
+            (``influence_<model>``), or on the given model (``influence``). All rows of a context have the same
+            influence. A score is a mean over contexts, and phi is the distance of one context's term from this mean.
+            With ``estimator="bt_mle"`` one column ``fitted``, the probability that ``first`` wins, replaces the columns
+            of the first stages.
 
         Raises
         ------
         DataNotStoredError
             If the result was loaded without data.
         UnknownModelError
-            If the model is not among the ranked ones.
+            If the model was not ranked.
 
         Examples
         --------
@@ -828,17 +979,34 @@ class RankResults:
         return augment_frame(steps, influence_values(steps, self.estimates.scale), self.estimates.names, model)
 
     def plot(self, ax: Axes | None = None, alpha: float | None = None) -> Axes:
-        """Forest plot of the scores with simultaneous intervals; needs matplotlib."""
+        """Draw a forest plot of the scores with simultaneous intervals; this needs matplotlib.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, optional
+            Where to draw; a new figure otherwise.
+        alpha : float, optional
+            One minus the joint level; the fit's when None.
+
+        Returns
+        -------
+        matplotlib Axes
+
+        Raises
+        ------
+        MissingExtraError
+            If matplotlib is not installed.
+        """
         level = level_or_default(alpha, self.estimates.alpha)
         return forest_plot(intervals_to_draw(self.estimates, level), self.estimates.neutral, ax)
 
     def __repr__(self) -> str:
         e = self.estimates
         part = f" ({e.part})" if e.part else ""
-        known = f"first {e.models[int(np.argmax(e.estimate))]!r}" if e.of_models else f"outputs {listed(e.names, 3)}"
+        best = f"first {e.models[int(np.argmax(e.estimate))]!r}" if e.of_models else f"outputs {listed(e.names, 3)}"
         return (
             f"<RankResults: {e.functional}, {len(e.models)} models, {e.description.n_contexts:,} contexts, "
-            f"{e.description.n_votes:,} votes{part}; {known}>"
+            f"{e.description.n_votes:,} votes{part}; {best}>"
         )
 
     def _repr_html_(self) -> str:
@@ -853,8 +1021,8 @@ class RankResults:
         ----------
         path : path-like
         with_data : bool
-            Whether to store the data (the whole frame, since an update may ask for another of its columns) and the
-            learners, too, so that the loaded result answers everything; otherwise the numbers alone are stored.
+            Whether to store the data and the learners, too, so that every method works after loading. The whole frame
+            is stored, because an update may use another column. Otherwise the numbers alone are stored.
 
         Raises
         ------
@@ -867,28 +1035,48 @@ class RankResults:
 
         Notes
         -----
-        The file is written beside and renamed: where anything fails, what stood at ``path`` still does.
+        The result is written to a temporary file, which then replaces ``path``. If anything fails, an earlier file at
+        ``path`` stays as it was.
         """
         stored = (self.estimates, store_steps(require_steps(self.estimates, self.steps, "save"))) if with_data else None
         write_pickle(path, self if stored is None else Rebuilt(type(self), stored))
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:
-        """Read a result that :meth:`save` has stored. Only load files that you trust: the format is pickle."""
+        """Read a result that :meth:`save` has stored; only load files that you trust, because the format is pickle.
+
+        Parameters
+        ----------
+        path : path-like
+
+        Returns
+        -------
+        RankResults
+
+        Raises
+        ------
+        StorageError
+            If the file is not a stored result.
+        """
         return read_pickle(path, cls)
 
     def to_json(self, path: str | os.PathLike[str] | None = None) -> str | None:
-        """The numbers as JSON, without data, learners or code; :func:`dmlrank.read_json` reads it.
+        """Return or write the numbers as JSON, without data, learners or code; :func:`dmlrank.read_json` reads them.
 
         Parameters
         ----------
         path : path-like, optional
             Where to write; None returns the text.
 
+        Returns
+        -------
+        str or None
+            The text; None where it was written to a file.
+
         Raises
         ------
         FileWriteError
-            If the file cannot be written; what stood there before still does.
+            If the file cannot be written. An earlier file stays as it was.
 
         Examples
         --------
@@ -915,24 +1103,41 @@ class RankResults:
     # --- other fits ---------------------------------------------------------------------------------------------------
 
     def update(self, **changes: object) -> RankResults:
-        """The same fit with some options of :func:`dmlrank.dml_rank` changed; only what they touch is redone.
+        """Repeat the fit with some options of :func:`dmlrank.dml_rank` changed; only steps that depend on them run.
 
-        Another functional, estimator, floor, covariance of the same folds or level trains nothing anew. Another
+        A change of functional, estimator, floor, type of covariance or level trains no learner. A change of
         ``context``, ``categories``, ``missing``, ``votes``, ``unlabelled``, column of propensities or clusters reads
-        the frame again, as it is then. Another judge or ``propensity_formula``, or another function of prompts, reads
-        only the columns that it lacks, and is refused if the frame's rows have changed or moved since the fit.
+        the frame again in its present state. A change of the judge or ``propensity_formula`` reads only further
+        columns, and raises an error if the frame's rows have changed or moved since the fit.
+
+        Parameters
+        ----------
+        **changes
+            Options of :func:`dmlrank.dml_rank` with their new values.
+
+        Returns
+        -------
+        RankResults
+            In the unit of this result.
 
         Raises
         ------
         OptionError
-            If an option is unknown.
+            If an option is unknown or has a value that it cannot have.
         DataNotStoredError
             If the result was loaded without data.
+
+        Examples
+        --------
+        >>> import dmlrank as dr
+        >>> res = dr.dml_rank("winner ~ 1 | model_a + model_b", dr.datasets.simulate_arena(n=2000, rng=0), rng=0)
+        >>> res.update(functional="bt").functional
+        'bt'
         """
         steps = require_steps(self.estimates, self.steps, "update")
-        made = fit(options_of_update(steps.options, changes), steps.source, steps)
-        view = self.estimates.scale
-        return made if view.natural else made.rescale(view.request, mean=view.mean, anchor=view.anchor)
+        updated = fit(options_of_update(steps.options, changes), steps.source, steps)
+        scale = self.estimates.scale
+        return updated if scale.natural else updated.rescale(scale.request, mean=scale.mean, anchor=scale.anchor)
 
     def rescale(
         self,
@@ -941,31 +1146,33 @@ class RankResults:
         mean: float | None = None,
         anchor: Mapping[str, float] | tuple[str, float] | None = None,
     ) -> RankResults:
-        """The same result in another unit, such as Elo points: scores are multiplied and shifted.
+        """Return the result in another unit, such as Elo points: scores are multiplied and shifted.
 
-        The shift is a constant chosen for display. No difference to the anchor is taken: intervals have the same width
-        with and without it, the anchor's own interval included, and z statistics and p-values stay.
+        The shift is a constant for display. It changes no standard error, z statistic or p-value, and no interval's
+        width; the score of the anchor keeps its interval, too.
 
         Parameters
         ----------
         scale : {"elo", "log-odds"} or float
-            400 / ln 10 points per log-odds, log-odds, or a positive number to multiply the scores with. The first two
-            are for bt; a difference of other scores is worth no number of Elo points. A view of a view starts again
-            from the scores themselves.
+            ``"elo"``: 400 / ln 10 points per unit of log-odds. A number: a positive factor. ``"elo"`` and
+            ``"log-odds"`` need ``functional="bt"``, because other scores are not log-odds. A result that is rescaled
+            again starts from its original scores.
         mean : float, optional
-            What the mean score becomes.
+            The new mean score.
         anchor : mapping or tuple, optional
-            ``{"gpt-4": 1200}`` or ``("gpt-4", 1200)``: what the score of one model becomes.
+            ``{"gpt-4": 1200}`` or ``("gpt-4", 1200)``: the new score of one model.
 
         Returns
         -------
         RankResults
-            ``update`` of it gives a view in the same unit.
+            ``update`` of this result returns results in the same unit.
 
         Raises
         ------
-        OptionError, OptionTypeError, UnknownModelError
-            If the scale is none of the functional's, or the anchor is not one ranked model with a number.
+        OptionError, OptionTypeError
+            If the functional has no such unit, or a number is missing or not finite.
+        UnknownModelError
+            If the anchor was not ranked.
 
         Examples
         --------
@@ -983,10 +1190,10 @@ class RankResults:
 
 
 def fit(options: Options, source: Source, previous: FitSteps | None = None) -> RankResults:
-    """Carry out a fit; its warnings are given once, at the line that asked for it, and kept in the diagnostics."""
-    with collected_warnings() as given:
+    """Run a fit; issue its warnings once, at the user's line, and keep them in the diagnostics."""
+    with collected_warnings() as fit_warnings:
         steps = run(options, source, previous)
-    results = RankResults(collect(steps, tuple(given)), steps)
-    for message in given:
+    results = RankResults(collect(steps, tuple(fit_warnings)), steps)
+    for message in fit_warnings:
         warn(message, stacklevel=3)
     return results
