@@ -1,4 +1,4 @@
-"""What can go wrong, one base class: every error says what was seen, what is allowed and the nearest right thing."""
+"""Errors and warnings of the package: each says what was found, what is allowed or why it matters, and what to do."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class DmlrankError(Exception):
     """Base class of every error that dmlrank raises on purpose."""
 
     def __str__(self) -> str:
-        # KeyError prints the repr of its message; a sentence is to be read as a sentence.
+        # KeyError would print the repr of its message, in quotation marks.
         return str(self.args[0]) if self.args else ""
 
 
@@ -51,15 +51,15 @@ class FormulaError(DmlrankError, ValueError):
 
 
 class ColumnError(DmlrankError, KeyError):
-    """A column that was named does not exist."""
+    """The data have no column of a name."""
 
 
 class FrameTypeError(DmlrankError, TypeError):
-    """The data are not in a kind of frame that can be read."""
+    """The data are not in a kind of frame that the package reads."""
 
 
 class DataError(DmlrankError, ValueError):
-    """The data contradict themselves or what the method needs."""
+    """The data contradict themselves, or lack something that the method needs."""
 
 
 class OutcomeError(DataError):
@@ -67,15 +67,15 @@ class OutcomeError(DataError):
 
 
 class MissingDataError(DataError):
-    """Values are missing where they are needed."""
+    """Values are missing in columns that must be complete."""
 
 
 class StorageError(DataError):
-    """A result cannot be stored, or a file does not hold one."""
+    """A result cannot be stored, or a file does not hold a stored result."""
 
 
 class FileWriteError(StorageError, OSError):
-    """A file cannot be written; what stood there before still does."""
+    """A file cannot be written; an old file is unchanged."""
 
 
 class GraphError(DataError):
@@ -83,11 +83,11 @@ class GraphError(DataError):
 
 
 class NuisanceError(DmlrankError, ValueError):
-    """Probabilities or propensities cannot be used or estimated."""
+    """Outcome probabilities or propensities cannot be used or estimated."""
 
 
 class JudgeError(NuisanceError):
-    """Verdicts of a judge cannot be used: none, on the wrong pairs, or where they add nothing."""
+    """Verdicts of a judge cannot be used: there are none, they are on other pairs, or they add no information."""
 
 
 class OptionError(DmlrankError, ValueError):
@@ -95,7 +95,7 @@ class OptionError(DmlrankError, ValueError):
 
 
 class OptionTypeError(DmlrankError, TypeError):
-    """An option has a value of the wrong kind."""
+    """An option has a value of the wrong type."""
 
 
 class HypothesisError(DmlrankError, ValueError):
@@ -103,11 +103,11 @@ class HypothesisError(DmlrankError, ValueError):
 
 
 class NoIntervalError(DmlrankError, ValueError):
-    """The result is an estimate without intervals: nothing is known of how far off it may be."""
+    """The result is an estimate without intervals, so that there are no tests and standard errors either."""
 
 
 class UnknownModelError(DmlrankError, KeyError):
-    """A model that was named is not among the ranked ones."""
+    """A model of this name was not ranked."""
 
 
 class DataNotStoredError(DmlrankError, ValueError):
@@ -118,8 +118,8 @@ class MissingExtraError(DmlrankError, ImportError):
     """An optional dependency is not installed."""
 
 
-def nearest(name: object, known: Iterable[object], cutoff: float = 0.5) -> str:
-    """``; did you mean 'x'?`` for the known name closest to ``name``, or nothing when none is close.
+def nearest(name: object, names: Iterable[object], cutoff: float = 0.5) -> str:
+    """Return ``; did you mean 'x'?`` with the closest of ``names``, or an empty text where none is close.
 
     Examples
     --------
@@ -128,23 +128,23 @@ def nearest(name: object, known: Iterable[object], cutoff: float = 0.5) -> str:
     >>> nearest("elo", ["borda", "bt"])
     ''
     """
-    by_folded = {str(k).casefold(): k for k in known}
+    by_folded = {str(candidate).casefold(): candidate for candidate in names}
     matches = difflib.get_close_matches(str(name).casefold(), by_folded, n=1, cutoff=cutoff)
     return f"; did you mean {by_folded[matches[0]]!r}?" if matches else ""
 
 
 def listed(names: Iterable[object], limit: int = 10) -> str:
-    """The names as ``'a', 'b', 'c'``, the rest counted where there are more than ``limit``.
+    """Return names as ``'a', 'b', 'c'``; where there are more than ``limit``, the others are counted.
 
     Examples
     --------
     >>> listed(["a", "b", "c"], limit=2)
     "'a', 'b' and 1 more"
     """
-    shown = list(names)
-    rest = len(shown) - limit
-    text = ", ".join(repr(str(name)) for name in shown[:limit])
-    return f"{text} and {rest} more" if rest > 0 else text
+    all_names = list(names)
+    n_more = len(all_names) - limit
+    text = ", ".join(repr(str(name)) for name in all_names[:limit])
+    return f"{text} and {n_more} more" if n_more > 0 else text
 
 
 def check_choice(value: object, allowed: Iterable[str], option: str) -> None:
@@ -156,4 +156,4 @@ def check_choice(value: object, allowed: Iterable[str], option: str) -> None:
     """
     words = list(allowed)
     if not isinstance(value, str) or value not in words:
-        raise OptionError(f"{option}={value!r} is not known; allowed: {listed(words)}{nearest(value, words)}")
+        raise OptionError(f"{option}={value!r} is not allowed; allowed: {listed(words)}{nearest(value, words)}")

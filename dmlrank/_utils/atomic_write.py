@@ -1,4 +1,4 @@
-"""Atomic writing of files: beside the old file and renamed, so that what fails or is killed leaves the old one."""
+"""Atomic writing of files: a new file is written first and then renamed, so that a failure leaves the old file."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from ..exceptions import FileWriteError
 
 
 def write_file(path: str | os.PathLike[str], content: str | bytes) -> None:
-    """Write text, as UTF-8 with its line ends as they are, or bytes to a file: all of them or nothing.
+    """Write text or bytes to a file, completely or not at all; text as UTF-8 with its line ends unchanged.
 
     Raises
     ------
     FileWriteError
-        If the file cannot be written. What stood there before still does.
+        If the file cannot be written. An old file is then unchanged.
 
     Examples
     --------
@@ -28,69 +28,70 @@ def write_file(path: str | os.PathLike[str], content: str | bytes) -> None:
     ...     (Path(folder) / "a.txt").read_text()
     'new'
     """
-    with written_beside(path) as beside, errors_of(path):
-        beside.write_bytes(content.encode("utf-8") if isinstance(content, str) else content)
+    with replacement_file(path) as new_file, write_errors(path):
+        new_file.write_bytes(content.encode("utf-8") if isinstance(content, str) else content)
 
 
 @contextmanager
-def written_beside(path: str | os.PathLike[str]) -> Iterator[Path]:
-    """A path to write to, of the same folder and ending, whose file takes the place of ``path`` at the end.
+def replacement_file(path: str | os.PathLike[str]) -> Iterator[Path]:
+    """Give a new file, in the folder of ``path`` and with its ending, that replaces ``path`` at the end of the block.
 
-    Where something is raised in between, the file is removed and ``path`` is as it was. A device or a pipe, such as
-    ``/dev/stdout``, is written to as it is. A link stays, and what it points to is replaced.
+    Where the block raises an error, the new file is removed and ``path`` is unchanged. A device or a pipe, such as
+    ``/dev/stdout``, is written to directly. A symbolic link stays, and the file that it points to is replaced.
 
     Raises
     ------
     FileWriteError
-        If no file can be made in the folder, or it cannot take the place of the old one.
+        If no file can be made in the folder, or the new file cannot replace the old one.
     """
-    with errors_of(path):
-        # Of the path itself: where a pipe leads to, as /dev/stdout does, has no path of its own.
+    with write_errors(path):
+        # The status of the path itself: the target of a pipe, such as /dev/stdout, has no path.
         old, target = _status(path), Path(os.path.realpath(path))
         if old is not None and stat.S_ISDIR(old.st_mode):
-            raise FileWriteError(f"{os.fsdecode(path)!r} is a folder; needed is the name of a file")
-        special = old is not None and not stat.S_ISREG(old.st_mode)
-        if not special:
-            beside = _new_file(target, None if old is None else stat.S_IMODE(old.st_mode))
-    if special:
+            raise FileWriteError(f"{os.fsdecode(path)!r} is a folder; give the name of a file")
+        is_special = old is not None and not stat.S_ISREG(old.st_mode)
+        if not is_special:
+            new_file = _new_file(target, None if old is None else stat.S_IMODE(old.st_mode))
+    if is_special:
         yield Path(path)
         return
     try:
-        yield beside
-        with errors_of(path):
-            _flush_to_disk(beside)
-            os.replace(beside, target)
+        yield new_file
+        with write_errors(path):
+            _flush_to_disk(new_file)
+            os.replace(new_file, target)
     except BaseException:
         with suppress(OSError):
-            beside.unlink()
+            new_file.unlink()
         raise
 
 
 def check_writable(path: str | os.PathLike[str]) -> None:
-    """Raise :class:`FileWriteError` where a file could not be written; nothing is left behind and nothing changed."""
-    with suppress(_OnlyTried), written_beside(path):
-        raise _OnlyTried
+    """Raise :class:`FileWriteError` where a file could not be written; nothing is written or changed."""
+    with suppress(_TrialEnded), replacement_file(path):
+        raise _TrialEnded
 
 
 @contextmanager
-def errors_of(path: str | os.PathLike[str]) -> Iterator[None]:
-    """What the operating system says against writing a file, as one of our errors that names the file asked for."""
+def write_errors(path: str | os.PathLike[str]) -> Iterator[None]:
+    """Turn the operating system's errors within the block into :class:`FileWriteError`, which names ``path``."""
     try:
         yield
     except FileWriteError:
         raise
     except (OSError, ValueError) as error:
-        why, folder = getattr(error, "strerror", None) or str(error), os.path.dirname(os.fsdecode(path))
-        lacking = folder and "\0" not in folder and not os.path.exists(folder)
-        hint = f"; there is no folder {folder!r}" if lacking else ""
-        raise FileWriteError(f"{os.fsdecode(path)!r} cannot be written: {why}{hint}") from error
+        reason, folder = getattr(error, "strerror", None) or str(error), os.path.dirname(os.fsdecode(path))
+        is_missing = folder and "\0" not in folder and not os.path.exists(folder)
+        hint = f"; there is no folder {folder!r}" if is_missing else ""
+        raise FileWriteError(f"{os.fsdecode(path)!r} cannot be written: {reason}{hint}") from error
 
 
-class _OnlyTried(Exception):
-    """Ends an attempt before anything is written."""
+class _TrialEnded(Exception):
+    """The end of a trial before anything is written."""
 
 
 def _status(path: str | os.PathLike[str]) -> os.stat_result | None:
+    """Return the status of a path; None where nothing exists there."""
     try:
         return os.stat(path)
     except FileNotFoundError:
@@ -98,17 +99,17 @@ def _status(path: str | os.PathLike[str]) -> os.stat_result | None:
 
 
 def _new_file(target: Path, mode: int | None) -> Path:
-    """An empty file in the folder of another, with its permissions where it exists."""
-    beside = target.with_name(f".{secrets.token_hex(8)}{target.suffix}")
-    # Not tempfile: what it makes is for its owner alone, whatever the user's mask of permissions says.
-    os.close(os.open(beside, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666))
+    """Make an empty file in the folder of ``target``, with permissions ``mode``; those of any new file for None."""
+    new_file = target.with_name(f".{secrets.token_hex(8)}{target.suffix}")
+    # Not by tempfile, whose files only their owner may read, whatever the user's mask of permissions allows.
+    os.close(os.open(new_file, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666))
     if mode is not None:
         with suppress(OSError):
-            os.chmod(beside, mode)
-    return beside
+            os.chmod(new_file, mode)
+    return new_file
 
 
 def _flush_to_disk(path: Path) -> None:
-    """Let the disk hold what was written before the name points to it: else a power cut leaves an empty file."""
+    """Write a file's content to the disk before it is renamed: otherwise a power cut could leave an empty file."""
     with open(path, "rb") as file:
         os.fsync(file.fileno())

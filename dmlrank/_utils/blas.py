@@ -1,7 +1,7 @@
-"""Matrix products that keep to one thread: in blocks too small for the linear algebra library to share out.
+"""Matrix products on one thread: in blocks too small for the linear algebra library to divide among its threads.
 
-Its threads wait for one another by spinning. Beside threads of our own, or on a busy machine, that costs more than they
-gain on products of this size.
+The library's threads wait for one another by spinning. Beside the package's own threads, or on a busy machine, this
+costs more than several threads gain on products of this size.
 """
 
 from __future__ import annotations
@@ -11,36 +11,36 @@ from numpy.typing import NDArray
 
 FloatArray = NDArray[np.float64]
 
-# Multiplications in a matrix product from which OpenBLAS may use threads of its own (SMP_THRESHOLD_MIN times
+# Multiplications in a matrix product from which OpenBLAS may use its own threads (SMP_THRESHOLD_MIN times
 # GEMM_MULTITHREAD_THRESHOLD in its sources).
 PRODUCT = 65_536 * 4
 
 
 def product(a: FloatArray, b: FloatArray, limit: int = PRODUCT) -> FloatArray:
-    """a @ b for tall a, (n, q), and small b, (q, m), in blocks of at most ``limit`` multiplications.
+    """Return a @ b for tall a, (n, q), and small b, (q, m), in blocks of at most ``limit`` multiplications.
 
     Examples
     --------
     >>> product(np.ones((3, 2)), np.array([[1.0], [2.0]])).ravel()
     array([3., 3., 3.])
     """
-    made = np.empty((len(a), b.shape[1]))
+    rows = np.empty((len(a), b.shape[1]))
     step = max(1, limit // max(b.size, 1))
-    for at in range(0, len(a), step):
-        np.matmul(a[at : at + step], b, out=made[at : at + step])
-    return made
+    for start in range(0, len(a), step):
+        np.matmul(a[start : start + step], b, out=rows[start : start + step])
+    return rows
 
 
-def gathered(a: FloatArray, b: FloatArray, limit: int = PRODUCT) -> FloatArray:
-    """a' b for tall a, (n, q), and b, (n, m), in blocks of at most ``limit`` multiplications.
+def transposed_product(a: FloatArray, b: FloatArray, limit: int = PRODUCT) -> FloatArray:
+    """Return a.T @ b for tall a, (n, q), and b, (n, m), in blocks of at most ``limit`` multiplications.
 
     Examples
     --------
-    >>> gathered(np.ones((3, 2)), np.array([[1.0], [2.0], [3.0]])).ravel()
+    >>> transposed_product(np.ones((3, 2)), np.array([[1.0], [2.0], [3.0]])).ravel()
     array([6., 6.])
     """
-    made = np.zeros((a.shape[1], b.shape[1]))
-    step = max(1, limit // max(made.size, 1))
-    for at in range(0, len(a), step):
-        made += a[at : at + step].T @ b[at : at + step]
-    return made
+    total = np.zeros((a.shape[1], b.shape[1]))
+    step = max(1, limit // max(total.size, 1))
+    for start in range(0, len(a), step):
+        total += a[start : start + step].T @ b[start : start + step]
+    return total

@@ -7,12 +7,12 @@ from numpy.typing import NDArray
 
 FloatArray = NDArray[np.float64]
 
-# Probabilities below it count as it: a label that was thought impossible costs much, but not everything.
+# Smaller probabilities are raised to this one: a label with probability zero costs much, but not infinitely much.
 _SMALLEST = 1e-12
 
 
 def log_loss(p: FloatArray, votes: FloatArray, *, smallest: float = _SMALLEST) -> float:
-    """Log-loss summed over all votes.
+    """Return the log-loss, summed over all votes.
 
     Parameters
     ----------
@@ -21,7 +21,7 @@ def log_loss(p: FloatArray, votes: FloatArray, *, smallest: float = _SMALLEST) -
     votes : ndarray, shape (m, C)
         Votes for each category, or weights of the labels.
     smallest : float
-        What smaller probabilities count as.
+        Smaller probabilities are raised to this one.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""How numbers are written: p-values, digits after the point, scores with their standard errors."""
+"""Text of numbers: p-values, digits after the point, scores with their standard errors."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ _SMALLEST = 0.0005
 
 
 def p_value_text(p: float) -> str:
-    """A p-value in a table.
+    """Return a p-value as text in a table.
 
     Examples
     --------
@@ -20,7 +20,7 @@ def p_value_text(p: float) -> str:
 
 
 def p_value_clause(p: float, figures: int | None = None) -> str:
-    """A p-value in a sentence, after "P" or "p": with three digits after the point, or so many significant figures.
+    """Return a p-value as text after "P" or "p": with three decimals, or with ``figures`` significant figures.
 
     Examples
     --------
@@ -35,7 +35,7 @@ def p_value_clause(p: float, figures: int | None = None) -> str:
 
 
 def decimals(std_errors: NDArray[np.float64], fewest: int = 3) -> int:
-    """Digits after the point so that the smallest standard error shows two figures, at most six.
+    """Return the number of decimals that shows two figures of the smallest standard error, at most six.
 
     Examples
     --------
@@ -47,7 +47,7 @@ def decimals(std_errors: NDArray[np.float64], fewest: int = 3) -> int:
 
 
 def score_text(score: float, std_error: float, digits: int) -> str:
-    """A score with its standard error in brackets, where it has one.
+    """Return a score as text, with its standard error in brackets unless this is NaN.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Threads of our own: results in the order of the tasks, a bounded number of tasks at a time."""
+"""The package's own threads: results in the order of the tasks, a bounded number of tasks at a time."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ R = TypeVar("R")
 
 
 class Workers:
-    """Threads that carry out tasks; one worker is the calling thread itself.
+    """Threads that carry out tasks; with one worker, the calling thread carries them out.
 
-    NumPy and LightGBM do not hold Python's lock while they compute. On small data folds side by side gain what
-    LightGBM's own threads do not, because these meet after every node.
+    NumPy and LightGBM do not hold Python's lock while they compute. On small data, folds in parallel are faster than
+    LightGBM's own threads, because these wait for one another after every node.
 
     Parameters
     ----------
     n : int
-        Tasks at a time.
+        Number of tasks at a time.
 
     Examples
     --------
@@ -50,25 +50,27 @@ class Workers:
         self._stack.close()
 
     def in_order(
-        self, work: Callable[[T], R], tasks: Iterable[T], together: Callable[[T], bool] | None = None
+        self, work: Callable[[T], R], tasks: Iterable[T], is_concurrent: Callable[[T], bool] | None = None
     ) -> Iterator[R]:
-        """Results of the tasks in their order.
+        """Yield the results of the tasks in their order.
 
-        At most one task more than there are workers is begun ahead of the result that the caller waits for: a result
-        may be large. An error of a task is raised in its place, and tasks that nobody has begun are dropped.
+        At most one task more than there are workers is begun ahead of the result that the caller waits for, because
+        results may be large. An error of a task is raised in the place of its result, and tasks that have not begun
+        are dropped.
 
         Parameters
         ----------
         work : callable
+            Carries out a task and returns its result.
         tasks : iterable
-        together : callable, optional
-            Whether a task may be carried out beside others; one that may not is carried out by the calling thread.
+        is_concurrent : callable, optional
+            Whether a task may run at the same time as others; one that may not runs alone, in the calling thread.
         """
         waiting: deque[Future[R]] = deque()
         inline = self.n == 1 or (isinstance(tasks, Collection) and len(tasks) < 2)
         try:
             for task in tasks:
-                if not inline and (together is None or together(task)):
+                if not inline and (is_concurrent is None or is_concurrent(task)):
                     waiting.append(self._threads().submit(with_callers_collection(work), task))
                     if len(waiting) > self.n:
                         yield waiting.popleft().result()
@@ -83,15 +85,26 @@ class Workers:
                 future.cancel()
 
     def _threads(self) -> ThreadPoolExecutor:
+        """Return the pool of threads, made when it is needed first."""
         if self._pool is None:
-            self._pool = self._stack.enter_context(ThreadPoolExecutor(self.n, initializer=_quiet))
+            self._pool = self._stack.enter_context(ThreadPoolExecutor(self.n, initializer=_silence_lightgbm))
         return self._pool
 
 
 def in_order(
-    work: Callable[[T], R], tasks: Iterable[T], n_workers: int, together: Callable[[T], bool] | None = None
+    work: Callable[[T], R], tasks: Iterable[T], n_workers: int, is_concurrent: Callable[[T], bool] | None = None
 ) -> Iterator[R]:
-    """Results of tasks in their order, of workers who are there for these tasks only; see :meth:`Workers.in_order`.
+    """Yield the results of tasks in their order, from workers for these tasks only; see :meth:`Workers.in_order`.
+
+    Parameters
+    ----------
+    work : callable
+        Carries out a task and returns its result.
+    tasks : iterable
+    n_workers : int
+        Number of tasks at a time.
+    is_concurrent : callable, optional
+        Whether a task may run at the same time as others.
 
     Examples
     --------
@@ -99,11 +112,11 @@ def in_order(
     [0, 1, 4, 9]
     """
     with Workers(n_workers) as workers:
-        yield from workers.in_order(work, tasks, together)
+        yield from workers.in_order(work, tasks, is_concurrent)
 
 
 def core_count(n_jobs: int | None) -> int:
-    """Threads that ``n_jobs`` asks for: all cores when None.
+    """Return the number of threads that ``n_jobs`` asks for: one per core for None.
 
     Examples
     --------
@@ -113,6 +126,6 @@ def core_count(n_jobs: int | None) -> int:
     return n_jobs or os.cpu_count() or 1
 
 
-def _quiet() -> None:
-    """Every thread has a level of LightGBM's messages of its own, and starts with one that lets warnings through."""
+def _silence_lightgbm() -> None:
+    """Set LightGBM's level of messages in this thread: each thread has its own, and starts with one that warns."""
     lgb.Dataset(np.array([[0.0], [1.0]]), params={"verbosity": -1}).construct()

@@ -1,4 +1,4 @@
-"""What a long fit is doing: silent by default, a bar, or the caller's own function."""
+"""Progress reports of a long fit: none by default, a bar, or calls of the user's function."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from typing import TextIO
 
 from ..exceptions import OptionTypeError
 
+# Called with the number of steps done, the number of steps in all, and the name of the stage.
 Report = Callable[[int, int, str], None]
 
 _WIDTH = 30
@@ -21,15 +22,17 @@ _current: ContextVar[Report | None] = ContextVar("dmlrank_progress", default=Non
 
 @contextmanager
 def reporting(progress: bool | Report) -> Iterator[None]:
-    """Send the reports of everything within to ``progress``.
+    """Send all reports within the block to ``progress``: True for a bar, False for nothing, or a function.
 
     Raises
     ------
     OptionTypeError
-        If it is neither a boolean nor callable.
+        If ``progress`` is neither a boolean nor callable.
     """
     if not isinstance(progress, bool) and not callable(progress):
-        raise OptionTypeError(f"progress={progress!r}: allowed are True, False and a function of (step, total, what)")
+        raise OptionTypeError(
+            f"progress={progress!r} is not allowed; allowed are True, False and a function of (step, total, what)"
+        )
     bar = Bar(sys.stderr) if progress is True else None
     token = _current.set(bar if bar is not None else progress if callable(progress) else None)
     try:
@@ -41,7 +44,15 @@ def reporting(progress: bool | Report) -> Iterator[None]:
 
 
 def report(step: int, total: int, what: str, minor: bool = False) -> None:
-    """Say that ``step`` of ``total`` of something is done; a ``minor`` stage is too short for a line in a log.
+    """Report that ``step`` of ``total`` steps of a stage are done.
+
+    Parameters
+    ----------
+    step, total : int
+    what : str
+        Name of the stage.
+    minor : bool
+        Whether the stage is too short for a line in a log.
 
     Examples
     --------
@@ -68,8 +79,8 @@ class Bar:
         """Show one report."""
         done = step >= total
         if self.live:
-            filled = _WIDTH * step // max(total, 1)
-            bar = "#" * filled + "." * (_WIDTH - filled)
+            n_done = _WIDTH * step // max(total, 1)
+            bar = "#" * n_done + "." * (_WIDTH - n_done)
             self._stream.write(f"\r\x1b[K{what} [{bar}] {step}/{total}" + "\n" * done)
             self._open = not done
         elif done or self._clock() - self._last >= _SECONDS_BETWEEN_LINES:
@@ -78,7 +89,7 @@ class Bar:
         self._stream.flush()
 
     def close(self) -> None:
-        """End a bar that was left half full."""
+        """End the line of a bar that is not complete."""
         if self._open:
             self._stream.write("\n")
             self._stream.flush()

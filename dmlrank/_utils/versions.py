@@ -1,13 +1,14 @@
-"""What is installed, for a bug report."""
+"""Versions of Python, the package and its dependencies, for a bug report."""
 
 from __future__ import annotations
 
 import platform
 import sys
+from collections.abc import Mapping
 from importlib.metadata import PackageNotFoundError, version
 
-_NEEDED = ("numpy", "scipy", "pandas", "patsy", "statsmodels", "lightgbm", "narwhals")
-_EXTRAS = {
+REQUIRED = ("numpy", "scipy", "pandas", "patsy", "statsmodels", "lightgbm", "narwhals")
+EXTRAS: Mapping[str, tuple[str, ...]] = {
     "plot": ("matplotlib",),
     "text": ("scikit-learn",),
     "arrow": ("pyarrow",),
@@ -16,7 +17,7 @@ _EXTRAS = {
 
 
 def show_versions() -> None:
-    """Print the versions of Python, dmlrank and what it uses, and which extras are there.
+    """Print the versions of Python, dmlrank and its dependencies, required and optional.
 
     Examples
     --------
@@ -28,22 +29,28 @@ def show_versions() -> None:
     print(versions_text())
 
 
-def versions_text() -> str:
-    """What :func:`show_versions` prints."""
+def versions_text(extras: Mapping[str, tuple[str, ...]] = EXTRAS) -> str:
+    """Return the text that :func:`show_versions` prints.
+
+    Parameters
+    ----------
+    extras : mapping of str to tuple of str
+        Optional distributions by extra.
+    """
     lines = [
         ("dmlrank", installed("dmlrank")),
         ("python", f"{sys.version.split()[0]} ({platform.python_implementation()})"),
         ("platform", platform.platform()),
-        *((name, installed(name)) for name in _NEEDED),
+        *((name, installed(name)) for name in REQUIRED),
     ]
-    for extra, names in _EXTRAS.items():
+    for extra, names in extras.items():
         lines += [(name, f"{installed(name)} (extra: {extra})") for name in names]
     width = max(len(name) for name, _ in lines)
-    return "\n".join(f"{name:<{width}} {shown}" for name, shown in lines)
+    return "\n".join(f"{name:<{width}} {text}" for name, text in lines)
 
 
 def installed(name: str) -> str:
-    """The installed version of a distribution, or ``absent``.
+    """Return the installed version of a distribution, or ``absent``.
 
     Examples
     --------

@@ -1,7 +1,7 @@
-"""The package's own warnings: collected while a fit runs, without touching the filters of the process.
+"""Collection of the package's own warnings while a fit runs, without changing the warning filters of the process.
 
-``warnings.catch_warnings`` replaces what belongs to the whole process: fits in several threads would take each other's
-warnings, and leave the filters of one another behind. A context variable is every thread's own.
+``warnings.catch_warnings`` replaces filters of the whole process: fits in several threads would collect one another's
+warnings, and leave changed filters behind. A context variable has a value for each thread.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ _collected: ContextVar[list[DmlrankWarning] | None] = ContextVar("dmlrank_warnin
 
 
 def warn(message: str | DmlrankWarning, stacklevel: int = 1, kind: type[DmlrankWarning] = DmlrankWarning) -> None:
-    """Give a :class:`DmlrankWarning`: to what collects them, else to Python's warnings.
+    """Give a :class:`DmlrankWarning` to the collection of this thread, or to Python's warnings where there is none.
 
     Parameters
     ----------
     message : str or DmlrankWarning
         A sentence, or a warning that was collected before and is given again.
     stacklevel : int
-        Whose line Python's warning names: 1 is the line that calls this function, 2 the caller of that.
+        The line that Python's warning names: 1 for the line that calls this function, 2 for its caller's line.
     kind : type
-        The kind of warning that a sentence is given as.
+        Class of the warning that is made of a sentence.
     """
     warning = message if isinstance(message, DmlrankWarning) else kind(message)
     collected = _collected.get()
@@ -42,43 +42,45 @@ def warn(message: str | DmlrankWarning, stacklevel: int = 1, kind: type[DmlrankW
 
 @contextmanager
 def collected_warnings() -> Iterator[list[DmlrankWarning]]:
-    """The package's own warnings that are given within; nothing else sees them.
+    """Collect the package's own warnings within the block; Python's warnings do not get them.
 
     Examples
     --------
-    >>> with collected_warnings() as given:
+    >>> with collected_warnings() as collected:
     ...     warn("few clusters")
-    >>> given
+    >>> collected
     [DmlrankWarning('few clusters')]
     """
-    given: list[DmlrankWarning] = []
-    token = _collected.set(given)
+    collected: list[DmlrankWarning] = []
+    token = _collected.set(collected)
     try:
-        yield given
+        yield collected
     finally:
         _collected.reset(token)
 
 
 def with_callers_collection(work: Callable[[T], R]) -> Callable[[T], R]:
-    """A task for another thread, whose warnings go to what collects them here: a new thread collects nothing.
+    """Return ``work`` for another thread, with its warnings given to the collection of the calling thread.
+
+    A new thread has no collection.
 
     Examples
     --------
     >>> from threading import Thread
-    >>> with collected_warnings() as given:
+    >>> with collected_warnings() as collected:
     ...     thread = Thread(target=with_callers_collection(warn), args=["few clusters"])
     ...     thread.start()
     ...     thread.join()
-    >>> given
+    >>> collected
     [DmlrankWarning('few clusters')]
     """
-    callers = _collected.get()
+    callers_collection = _collected.get()
 
-    def carried(task: T) -> R:
-        token = _collected.set(callers)
+    def work_with_collection(task: T) -> R:
+        token = _collected.set(callers_collection)
         try:
             return work(task)
         finally:
             _collected.reset(token)
 
-    return carried
+    return work_with_collection

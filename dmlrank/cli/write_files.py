@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Protocol, cast
 
 import pandas as pd
 
-from .._utils.atomic_write import check_writable, errors_of, write_file, written_beside
+from .._utils.atomic_write import check_writable, replacement_file, write_errors, write_file
 from ..exceptions import DmlrankError, FileWriteError, MissingExtraError, OptionError, nearest
 
 if TYPE_CHECKING:
@@ -84,7 +84,7 @@ def write_figure(path: str, shown: Plottable) -> None:
     """Write the figure of ``shown.plot()``, in the format that the path's ending names."""
     # Not get_figure(root=True), which matplotlib has since 3.10: these axes are in a figure of their own.
     figure = cast("Figure", shown.plot().figure)
-    with written_beside(path) as beside, errors_of(path):
+    with replacement_file(path) as beside, write_errors(path):
         figure.savefig(beside)
 
 

@@ -68,7 +68,7 @@ def evaluate_contexts(
         lambda part: (part, task.evaluate(part)),
         nuisances.mu.parts(size, selected),
         core_count(n_jobs),
-        together=lambda part: part.concurrent,
+        is_concurrent=lambda part: part.concurrent,
     )
     for part, evaluated in evaluated_parts:
         for score_part, collector in zip(evaluated.scores, collectors, strict=True):

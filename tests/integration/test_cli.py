@@ -552,7 +552,7 @@ def test_files_that_cannot_be_written_are_found_before_the_fit(csv, tmp_path, ca
     ending = ".png" if option == "plot" else ".x"
     for path, words in (
         (tmp_path / "none" / f"out{ending}", "there is no folder"),
-        (tmp_path, "is a folder; needed is the name of a file"),
+        (tmp_path, "is a folder; give the name of a file"),
     ):
         assert main(["fit", FORMULA, csv, f"--{option}", str(path)]) == 2
         shown = capsys.readouterr().err

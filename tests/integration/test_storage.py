@@ -337,7 +337,7 @@ def test_files_that_cannot_be_written(results, tmp_path):
     for write in (results.to_json, results.save):
         with pytest.raises(StorageError, match=r"cannot be written: No such file or directory; there is no folder"):
             write(tmp_path / "none" / "file")
-        with pytest.raises(OSError, match="is a folder; needed is the name of a file"):
+        with pytest.raises(OSError, match="is a folder; give the name of a file"):
             write(tmp_path)
 
 

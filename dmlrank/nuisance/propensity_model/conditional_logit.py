@@ -7,7 +7,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from ..._utils.blas import gathered, product
+from ..._utils.blas import product, transposed_product
 from ..._utils.parallel import in_order
 from ...data.preferences import FloatArray, IntArray
 from ..all_pairs.predict import distinct_rows
@@ -267,7 +267,7 @@ class PairChoiceLikelihood:
         as_first *= weight
         as_second *= weight
         slope = np.hstack([as_first + as_second, as_first - as_second])
-        return float(count @ (np.log(total) + maxima)), gathered(columns, slope)
+        return float(count @ (np.log(total) + maxima)), transposed_product(columns, slope)
 
 
 def _sums_by_item(columns: FloatArray, items: IntArray, n_items: int) -> FloatArray:

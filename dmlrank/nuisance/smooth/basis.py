@@ -9,7 +9,7 @@ from typing import Protocol
 import numpy as np
 from scipy.interpolate import BSpline
 
-from ..._utils.blas import gathered, product
+from ..._utils.blas import product, transposed_product
 from ...data.preferences import FloatArray, IntArray
 
 # Knots per continuous feature, both ends included: curves with a bump or two, as prompts' effects have.
@@ -177,7 +177,7 @@ def _spline(feature: FloatArray) -> _Spline | None:
     knots = np.concatenate([np.repeat(inner[0], _DEGREE), inner, np.repeat(inner[-1], _DEGREE)])
     design = _b_splines(feature, knots)
     mean = design.mean(axis=0)
-    spectrum, axes = np.linalg.eigh(gathered(design - mean, design - mean) / len(design))
+    spectrum, axes = np.linalg.eigh(transposed_product(design - mean, design - mean) / len(design))
     kept = spectrum > _TINY * spectrum[-1]
     whitening = axes[:, kept] / np.sqrt(spectrum[kept])
     grid = np.linspace(inner[0], inner[-1], _GRID)

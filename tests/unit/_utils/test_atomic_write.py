@@ -7,7 +7,7 @@ import stat
 
 import pytest
 
-from dmlrank._utils.atomic_write import check_writable, errors_of, write_file, written_beside
+from dmlrank._utils.atomic_write import check_writable, replacement_file, write_errors, write_file
 from dmlrank.exceptions import FileWriteError
 
 
@@ -23,7 +23,7 @@ def test_what_is_raised_leaves_the_old_file_and_nothing_else(tmp_path):
     path.write_text("old")
 
     def write_half(raised):
-        with written_beside(path) as beside:
+        with replacement_file(path) as beside:
             assert beside.suffix == ".csv"
             beside.write_text("half")
             raise raised
@@ -78,5 +78,5 @@ def test_a_try_changes_nothing(tmp_path):
 
 
 def test_errors_name_the_file_and_are_the_systems_too():
-    with pytest.raises(OSError, match=r"^'a.txt' cannot be written: No space left on device$"), errors_of("a.txt"):
+    with pytest.raises(OSError, match=r"^'a.txt' cannot be written: No space left on device$"), write_errors("a.txt"):
         raise OSError(28, "No space left on device")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dmlrank._utils.blas import gathered, product
+from dmlrank._utils.blas import product, transposed_product
 
 
 @pytest.mark.parametrize("limit", [1, 40, 10**6])
@@ -15,4 +15,4 @@ def test_blocks_of_any_size_give_the_product(limit, shape):
     rng = np.random.default_rng(0)
     a, b, c = rng.normal(size=(n, q)), rng.normal(size=(q, m)), rng.normal(size=(n, m))
     np.testing.assert_allclose(product(a, b, limit), a @ b, atol=1e-14)
-    np.testing.assert_allclose(gathered(a, c, limit), a.T @ c, atol=1e-14)
+    np.testing.assert_allclose(transposed_product(a, c, limit), a.T @ c, atol=1e-14)

@@ -32,8 +32,7 @@ def test_two_are_at_work_together():
 
 
 @pytest.mark.parametrize(("tasks", "n"), [(range(3), 1), (range(1), 4), ([], 4)])
-def test_one_worker_or_one_task_needs_no_threads(monkeypatch, tasks, n):
-    monkeypatch.setattr(parallel, "ThreadPoolExecutor", None)
+def test_one_worker_or_one_task_needs_no_threads(tasks, n):
     assert list(in_order(lambda number: threading.current_thread(), tasks, n)) == [threading.main_thread()] * len(tasks)
 
 
@@ -63,7 +62,7 @@ def test_tasks_that_may_not_stand_beside_others_wait_for_these_and_keep_their_pl
         running.discard(number)
         return number, alone, thread is threading.main_thread()
 
-    made = list(in_order(work, range(7), 3, together=lambda number: number not in (2, 3, 6)))
+    made = list(in_order(work, range(7), 3, is_concurrent=lambda number: number not in (2, 3, 6)))
     assert [number for number, _, _ in made] == list(range(7))
     assert [number for number, _, here in made if here] == [2, 3, 6]
     assert all(alone for number, alone, here in made if here)
@@ -142,7 +141,7 @@ def test_boosters_and_their_data_ask_for_as_many_threads(make_data, monkeypatch,
     """Whatever is large enough for threads of LightGBM's own, and whether a sample or all cells select."""
     monkeypatch.setattr(lightgbm, "_SIDE_BY_SIDE", (0, 20_000_000))
     # Else our threads keep the complaint to themselves.
-    monkeypatch.setattr(parallel, "_quiet", lambda: None)
+    monkeypatch.setattr(parallel, "_silence_lightgbm", lambda: None)
     data = votes_with_jumps(make_data, 400)
     for selection_sample in (20_000, 200):
         for large in (0, 1500, 3000, 10**9):
