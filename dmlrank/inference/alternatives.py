@@ -1,4 +1,4 @@
-"""Alternatives of tests: two-sided, one-sided, non-inferiority and equivalence, with a margin."""
+"""Alternative hypotheses of tests: two-sided, one-sided, non-inferiority and equivalence."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from scipy.stats import norm
 from ..data.preferences import FloatArray
 from ..exceptions import OptionError, OptionTypeError, check_choice
 
-# scipy's words for two of the sides.
+# scipy's names of two sides.
 _SYNONYMS = {"greater": "larger", "less": "smaller"}
 SIDES = ("two-sided", "larger", "smaller", "noninferiority", "equivalence")
 
 
 @dataclass(frozen=True, slots=True)
 class Alternative:
-    """What a test is to show of a difference.
+    """The alternative hypothesis about a difference.
 
     =================  ============================  ====================
     side               alternative                   statistic times s.e.
@@ -34,34 +34,35 @@ class Alternative:
     ----------
     side : {"two-sided", "larger", "smaller", "noninferiority", "equivalence"}
     delta : float
-        In the unit of the difference; a margin above zero for the last two sides.
+        Value that the difference is compared with, in the unit of the scores; for the last two sides a margin above
+        zero.
     """
 
     side: str = "two-sided"
     delta: float = 0.0
 
     def statistics(self, estimate: FloatArray, std_error: FloatArray) -> FloatArray:
-        """z statistics, (J,): large where the alternative holds (for "smaller" small, for "two-sided" both)."""
+        """Return the z statistics, (J,), from estimates and standard errors of J differences; see the table."""
         if self.side == "equivalence":
             return (self.delta - np.abs(estimate)) / std_error
         return (estimate + (self.delta if self.side == "noninferiority" else -self.delta)) / std_error
 
     def evidence(self, z: FloatArray) -> FloatArray:
-        """z statistics turned so that large ones speak against the hypothesis, (J,)."""
+        """Return the z statistics with signs such that large values are evidence for the alternative, (J,)."""
         return np.abs(z) if self.side == "two-sided" else -z if self.side == "smaller" else z
 
     def p_values(self, z: FloatArray) -> FloatArray:
-        """p-values of each statistic for itself, (J,)."""
+        """Return the unadjusted p-values, (J,)."""
         return norm.sf(self.evidence(z)) * (2 if self.side == "two-sided" else 1)
 
     def limits(self, estimate: FloatArray, half_width: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Lower and upper limits, (J,) each; infinite where the side asks for one limit only."""
+        """Return lower and upper limits, (J,) each; one of the two is infinite for one-sided alternatives."""
         low = np.full(len(estimate), -np.inf) if self.side == "smaller" else estimate - half_width
         one_sided = self.side in ("larger", "noninferiority")
         return low, np.full(len(estimate), np.inf) if one_sided else estimate + half_width
 
     def tail(self, alpha: float) -> float:
-        """Probability beyond each limit of one comparison: half of alpha where both sides can err."""
+        """Return the error probability beyond each limit of one comparison: half of alpha for "two-sided"."""
         return alpha / 2 if self.side == "two-sided" else alpha
 
     @property
@@ -87,21 +88,21 @@ TWO_SIDED = Alternative()
 
 
 def read_alternative(side: str, delta: float) -> Alternative:
-    """The alternative that options ask for.
+    """Check the options ``side`` and ``delta``, and return the alternative that they describe.
 
     Raises
     ------
     OptionError, OptionTypeError
-        If the side is unknown, delta is no finite number, or a margin is needed and not above zero.
+        If the side is unknown, delta is not a finite number, or the side needs a margin and delta is not above zero.
     """
     side = _SYNONYMS.get(side, side) if isinstance(side, str) else side
     check_choice(side, SIDES, "side")
     if isinstance(delta, bool) or not isinstance(delta, Real) or not np.isfinite(float(delta)):
-        raise OptionTypeError(f"delta is {delta!r}; needed is a finite number, in the unit of the scores")
+        raise OptionTypeError(f"delta is {delta!r}; give a finite number, in the unit of the scores")
     margin = float(delta)
     if side in ("noninferiority", "equivalence") and not margin > 0:
         raise OptionError(
-            f"side={side!r} needs a margin above zero, delta={delta!r} is none: differences smaller than delta are "
-            f"taken to be of no importance"
+            f"side={side!r} needs a margin above zero, and delta is {delta!r}; give the smallest difference that "
+            f"matters as delta, in the unit of the scores"
         )
     return Alternative(side, margin)

@@ -1,4 +1,4 @@
-"""The compact letter display: two models share a letter where the data cannot tell them apart."""
+"""The compact letter display: two models share a letter where the data do not separate them."""
 
 from __future__ import annotations
 
@@ -13,19 +13,21 @@ _ALPHABET = string.ascii_lowercase + string.ascii_uppercase
 
 
 def letter_groups(separated: NDArray[np.bool_], scores: FloatArray) -> tuple[str, ...]:
-    """Letters by model, the first of them for the best: two models share a letter exactly where they are not separated.
+    """Return the letters of each model: two models share a letter exactly where they are not separated.
 
     Parameters
     ----------
     separated : ndarray of bool, shape (K, K)
-        Symmetric.
+        Which pairs are separated; symmetric.
     scores : ndarray, shape (K,)
+        The first letter goes to the models with the highest scores.
 
     Returns
     -------
     tuple of str, length K
-        Groups are the largest sets of models of which no two are separated, less those that add no pair. More than 52
-        groups are numbered, with commas between.
+        Each letter stands for a group, a largest set of models of which no two are separated. Groups whose pairs all
+        stand together in other groups are dropped. More than 52 groups have numbers instead of letters, separated by
+        commas.
 
     References
     ----------
@@ -37,28 +39,28 @@ def letter_groups(separated: NDArray[np.bool_], scores: FloatArray) -> tuple[str
     >>> letter_groups(separated, np.array([3.0, 2.0, 1.0]))
     ('a', 'ab', 'b')
     """
-    order = np.argsort(-scores, kind="stable")
-    alike = ~separated[np.ix_(order, order)]
-    np.fill_diagonal(alike, True)
-    groups = sorted(_needed(_cliques(alike), alike))
+    best_first = np.argsort(-scores, kind="stable")
+    not_separated = ~separated[np.ix_(best_first, best_first)]
+    np.fill_diagonal(not_separated, True)
+    groups = sorted(_drop_redundant(_largest_groups(not_separated)))
     names = _ALPHABET if len(groups) <= len(_ALPHABET) else [str(number) for number in range(1, len(groups) + 1)]
-    between = "" if names is _ALPHABET else ","
-    result = [""] * len(order)
-    for place, j in enumerate(order):
-        result[j] = between.join(name for name, group in zip(names, groups, strict=False) if place in group)
-    return tuple(result)
+    separator = "" if names is _ALPHABET else ","
+    letters = [""] * len(best_first)
+    for place, model in enumerate(best_first):
+        letters[model] = separator.join(name for name, group in zip(names, groups, strict=False) if place in group)
+    return tuple(letters)
 
 
-def abbreviate_letters(group: str) -> str:
-    """The groups of one model with four or more that follow each other written from the first to the last.
+def abbreviate_letters(letters: str) -> str:
+    """Abbreviate four or more consecutive letters (or numbers) of one model to the first and the last of them.
 
     Examples
     --------
     >>> abbreviate_letters("abc"), abbreviate_letters("bcdeh"), abbreviate_letters("7,8,9,10,12")
     ('abc', 'b-eh', '7-10,12')
     """
-    numbered = not group.isalpha()
-    names = group.split(",") if numbered else list(group)
+    numbered = not letters.isalpha()
+    names = letters.split(",") if numbered else list(letters)
     places = [int(name) if numbered else _ALPHABET.index(name) for name in names]
     parts, start = [], 0
     for end in range(1, len(names) + 1):
@@ -69,31 +71,35 @@ def abbreviate_letters(group: str) -> str:
     return ("," if numbered else "").join(parts)
 
 
-def _cliques(alike: NDArray[np.bool_]) -> list[tuple[int, ...]]:
-    """All largest sets of models that are alike in pairs, (each sorted), grown model by model; sets are bits."""
-    found: list[int] = []
-    for place in range(len(alike)):
-        known = sum(1 << int(other) for other in np.flatnonzero(alike[place, :place]))
-        grown = {(group & known) | (1 << place) for group in found} or {1 << place}
-        candidates = [group for group in found if group & ~known] + list(grown)
+def _largest_groups(not_separated: NDArray[np.bool_]) -> list[tuple[int, ...]]:
+    """Return all largest sets of models of which no two are separated, each sorted.
+
+    The sets grow model by model. Each set is stored as an integer whose bit j says whether model j is a member.
+    """
+    groups: list[int] = []
+    for model in range(len(not_separated)):
+        compatible = sum(1 << int(other) for other in np.flatnonzero(not_separated[model, :model]))
+        with_model = {(group & compatible) | (1 << model) for group in groups} or {1 << model}
+        candidates = [group for group in groups if group & ~compatible] + list(with_model)
         candidates.sort(key=int.bit_count, reverse=True)
-        found = []
-        for group in candidates:
-            if not any(group & larger == group for larger in found):
-                found.append(group)
-    return [tuple(j for j in range(len(alike)) if group >> j & 1) for group in found]
+        groups = []
+        for candidate in candidates:
+            if not any(candidate & larger == candidate for larger in groups):
+                groups.append(candidate)
+    return [tuple(j for j in range(len(not_separated)) if group >> j & 1) for group in groups]
 
 
-def _needed(groups: list[tuple[int, ...]], alike: NDArray[np.bool_]) -> list[tuple[int, ...]]:
-    """The groups without those whose pairs all stand together in another one; the smallest go first."""
-    together = np.zeros(alike.shape, dtype=int)
+def _drop_redundant(groups: list[tuple[int, ...]]) -> list[tuple[int, ...]]:
+    """Drop groups whose pairs all stand together in another group; the smallest groups are dropped first."""
+    n_models = 1 + max((max(group) for group in groups), default=-1)
+    n_groups_of_pair = np.zeros((n_models, n_models), dtype=int)
     for group in groups:
-        together[np.ix_(group, group)] += 1
-    kept = []
+        n_groups_of_pair[np.ix_(group, group)] += 1
+    necessary = []
     for group in sorted(groups, key=len):
-        block = np.ix_(group, group)
-        if (together[block] > 1).all():
-            together[block] -= 1
+        pairs = np.ix_(group, group)
+        if (n_groups_of_pair[pairs] > 1).all():
+            n_groups_of_pair[pairs] -= 1
         else:
-            kept.append(group)
-    return kept
+            necessary.append(group)
+    return necessary

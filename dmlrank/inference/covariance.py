@@ -1,4 +1,4 @@
-"""Covariances of the estimate, each with its structural rank: one function per kind."""
+"""Covariance matrices of the estimate: one function for each type, and operations on a covariance."""
 
 from __future__ import annotations
 
@@ -13,16 +13,18 @@ from ..data.preferences import FloatArray, IntArray
 from ..estimation.influence import unit_sums
 from ..exceptions import DataError, IntervalWarning
 
+# Fewest clusters without a warning.
 _FEW_CLUSTERS = 30
+# Differences below this share of the numbers subtracted are rounding.
 _ROUNDING = 1e-10
-# Standard errors below this share of the largest estimate are its rounding.
+# Standard errors below this share of the largest estimate are rounding of the estimate.
 _EXACT = 1e-13
-# Variances so many times apart are projected without mixing them.
-_FAR_APART = 1e6
+# Largest ratio of two variances whose covariance matrix is projected by plain matrix products.
+_MAX_RATIO = 1e6
 
 
 class CentredInfluence(Protocol):
-    """Influence values as covariances want them: of scores, of their projections, of several estimates at once."""
+    """Influence values of every context, for covariances: of scores, of projections, or of several estimates."""
 
     @property
     def centred(self) -> FloatArray:
@@ -31,7 +33,7 @@ class CentredInfluence(Protocol):
 
     @property
     def centred_correction(self) -> FloatArray:
-        """Corrections by block, (q, d), with mean zero."""
+        """Corrections by block, (q, d), centred."""
         ...
 
     @property
@@ -41,7 +43,7 @@ class CentredInfluence(Protocol):
 
 
 class CentredSums(Protocol):
-    """Sums of influence values as covariances want them, whether the values are held by context or by group."""
+    """Sums of influence values, for covariances: the values may be stored by context or by group of contexts."""
 
     @property
     def n_contexts(self) -> int:
@@ -49,31 +51,34 @@ class CentredSums(Protocol):
         ...
 
     def second_moment(self) -> FloatArray:
-        """Sum of phi phi' over all contexts, (d, d)."""
+        """Return the sum of phi phi' over all contexts, (d, d)."""
         ...
 
     def sums_by(self, unit: IntArray) -> FloatArray:
-        """Sums of phi over units of contexts, (u, d), for the unit of each context, (n,)."""
+        """Return the sums of phi over units of contexts, (u, d); ``unit``, (n,), numbers each context's unit from 0."""
         ...
 
     def by_context(self) -> CentredInfluence:
-        """The same with the values of every context."""
+        """Return the influence values of every context."""
         ...
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Covariance:
-    """Covariance of an estimate of d scores.
+    """Covariance of an estimate of d scores, with its structural rank.
+
+    A functional may fix linear combinations of the scores, such as their sum (the gauge). The structural rank is the
+    number of free directions.
 
     Attributes
     ----------
     matrix : ndarray, shape (d, d)
     basis : ndarray, shape (d, r)
-        Orthonormal columns that span what the functional leaves free; r is the structural rank.
+        Orthonormal columns that span the directions which the functional leaves free; r is the structural rank.
     n_clusters : tuple of int
-        Numbers of clusters, one per way; empty where contexts are independent.
+        Number of clusters of each clustering; empty where contexts are independent.
     note : str
-        What the reader has to know of how it was computed, or nothing.
+        Remark for the reader about how the covariance was computed; may be empty.
     """
 
     matrix: FloatArray
@@ -84,34 +89,34 @@ class Covariance:
     @property
     def std_errors(self) -> FloatArray:
         """Standard errors, (d,)."""
-        # Rounding can leave a variance of zero a hair below it.
+        # Rounding can make a variance of zero slightly negative.
         return np.sqrt(np.maximum(np.diag(self.matrix), 0.0))
 
     @property
     def reduced(self) -> FloatArray:
-        """Covariance in the basis of what is free, (r, r)."""
+        """Covariance in the free directions, (r, r)."""
         return self.basis.T @ self.matrix @ self.basis
 
     @property
     def factor(self) -> FloatArray:
-        """A factor, (d, r), with factor factor' the covariance in what is free."""
+        """A matrix, (d, r), whose product with its transpose is the covariance in the free directions."""
         values, vectors = np.linalg.eigh(self.reduced)
         return np.asarray(self.basis @ (vectors * np.sqrt(np.maximum(values, 0.0))))
 
     def with_repetition_variance(self, estimates: FloatArray) -> Covariance:
-        """With the uncertainty of a mean over R repetitions with other folds added, from their estimates, (R, d).
+        """Return this covariance plus that of a mean over R repetitions with other folds, from their estimates, (R, d).
 
-        The covariance of the averaged influence values plus the covariance of the repetitions' estimates over R: what
-        another deal of folds would change is noise, too.
+        The result is the covariance of the averaged influence values plus the covariance of the repetitions' estimates,
+        divided by R: the random assignment to folds is a source of noise, too.
         """
         return replace(self, matrix=self.matrix + covariance_of_mean(estimates))
 
     def plus(self, hidden: FloatArray) -> Covariance:
-        """With a covariance added, (d, d), that the influence values do not show."""
-        return replace(self, matrix=_inside(self.matrix + hidden, self.basis))
+        """Return this covariance plus another one, (d, d), that the influence values do not contain."""
+        return replace(self, matrix=_in_free(self.matrix + hidden, self.basis))
 
     def without_rounding(self, estimate: FloatArray) -> Covariance:
-        """The same where a variance that is the rounding of the estimate, (d,), is zero, with its covariances."""
+        """Return this covariance with zeros for scores whose variance is only rounding of the estimate, (d,)."""
         smallest = np.square(_EXACT * np.abs(estimate).max(initial=0.0))
         constant = ~(np.diag(self.matrix) > smallest)
         if not constant.any():
@@ -121,26 +126,26 @@ class Covariance:
         return replace(self, matrix=matrix)
 
     def at_least(self, variance_correction: FloatArray) -> Covariance:
-        """The larger, direction by direction, of this covariance and the one with the correction, (d, d), added.
+        """Return, direction by direction, the larger of this covariance and its sum with the correction, (d, d).
 
-        Both estimate the same thing. The sum corrects what a shrunken mu leaves out, but overshoots where mu is
-        extreme; as a difference it leaves what votes on the same prompt share counted. Directions are those in which
-        the two are proportional.
+        Both matrices estimate the same covariance. The sum corrects for a shrunken mu, but may be too large where mu is
+        extreme. Adding the positive part of the correction to this covariance keeps the dependence between votes on
+        the same prompt. The directions are those in which the two matrices are proportional.
         """
         root = _root(self.reduced)
         if root is None:
             return self
-        back = np.linalg.inv(root)
-        moved = back @ self.basis.T @ variance_correction @ self.basis @ back.T
-        gains, directions = np.linalg.eigh((moved + moved.T) / 2)
-        sides = root @ (directions * np.sqrt(np.maximum(gains, 0.0)))
-        return replace(self, matrix=_inside(self.matrix + self.basis @ (sides @ sides.T) @ self.basis.T, self.basis))
+        inverse_root = np.linalg.inv(root)
+        relative = inverse_root @ self.basis.T @ variance_correction @ self.basis @ inverse_root.T
+        gains, directions = np.linalg.eigh((relative + relative.T) / 2)
+        half = root @ (directions * np.sqrt(np.maximum(gains, 0.0)))
+        return replace(self, matrix=_in_free(self.matrix + self.basis @ (half @ half.T) @ self.basis.T, self.basis))
 
     def at_most(self, other: FloatArray) -> Covariance:
-        """The smaller, direction by direction, of this covariance and another one, (d, d), of the same estimate.
+        """Return, direction by direction, the smaller of this covariance and another one, (d, d), of the same estimate.
 
-        For two covariances that are both too large, if anything. Directions are those in which the two are
-        proportional; the result exceeds neither in any of them.
+        This is for two covariances of which neither is too small. The directions are those in which the two matrices
+        are proportional; the result exceeds neither matrix in any of these directions.
 
         Examples
         --------
@@ -151,19 +156,26 @@ class Covariance:
         root = _root(self.reduced)
         if root is None:
             return self
-        back = np.linalg.inv(root)
-        ratio = back @ self.basis.T @ other @ self.basis @ back.T
+        inverse_root = np.linalg.inv(root)
+        ratio = inverse_root @ self.basis.T @ other @ self.basis @ inverse_root.T
         ratios, directions = np.linalg.eigh((ratio + ratio.T) / 2)
-        sides = root @ (directions * np.sqrt(np.clip(ratios, 0.0, 1.0)))
-        return replace(self, matrix=_inside(self.basis @ (sides @ sides.T) @ self.basis.T, self.basis))
+        half = root @ (directions * np.sqrt(np.clip(ratios, 0.0, 1.0)))
+        return replace(self, matrix=_in_free(self.basis @ (half @ half.T) @ self.basis.T, self.basis))
 
 
 def clip_to_limits(
     estimate: FloatArray, covariance: Covariance, limits: tuple[float, float]
 ) -> tuple[FloatArray, Covariance]:
-    """Estimates, (d,), moved to the limits that they cannot exceed, and their covariance with the moves' products.
+    """Clip estimates to the limits that the true values cannot exceed, and add the squared distances to the covariance.
 
-    How far an estimate stands outside is known to be error: the standard error is never below it.
+    The distance of an estimate from the limits is an error for certain, so that the standard error is never below it.
+
+    Parameters
+    ----------
+    estimate : ndarray, shape (d,)
+    covariance : Covariance
+    limits : pair of float
+        Lower and upper limit of all scores.
 
     Examples
     --------
@@ -171,15 +183,15 @@ def clip_to_limits(
     >>> float(share[0]), float(covariance.std_errors[0])
     (1.0, 0.5)
     """
-    inside = np.clip(estimate, *limits)
-    moved = estimate - inside
-    if not moved.any():
+    clipped = np.clip(estimate, *limits)
+    distance = estimate - clipped
+    if not distance.any():
         return estimate, covariance
-    return inside, replace(covariance, matrix=covariance.matrix + np.outer(moved, moved))
+    return clipped, replace(covariance, matrix=covariance.matrix + np.outer(distance, distance))
 
 
 def covariance_of_mean(estimates: FloatArray) -> FloatArray:
-    """Covariance, (d, d), of the mean of R independent estimates, (R, d); zero where there is one.
+    """Return the covariance, (d, d), of the mean of R independent estimates, (R, d); zero where R is one.
 
     Examples
     --------
@@ -193,7 +205,7 @@ def covariance_of_mean(estimates: FloatArray) -> FloatArray:
 
 
 def _root(matrix: FloatArray) -> FloatArray | None:
-    """A square root of a positive definite matrix, None for others."""
+    """Return a square root of a positive definite matrix, and None for other matrices."""
     spectrum, axes = np.linalg.eigh(matrix)
     if not len(spectrum) or spectrum[0] <= 1e-12 * spectrum[-1]:
         return None
@@ -201,7 +213,7 @@ def _root(matrix: FloatArray) -> FloatArray | None:
 
 
 def free_basis(gauge: FloatArray, n_scores: int) -> FloatArray:
-    """Orthonormal columns, (d, r), orthogonal to the gauge's rows, (g, d).
+    """Return orthonormal columns, (d, r), that are orthogonal to the rows of the gauge, (g, d).
 
     Examples
     --------
@@ -212,36 +224,36 @@ def free_basis(gauge: FloatArray, n_scores: int) -> FloatArray:
 
 
 def find_constant_combination(covariance: Covariance) -> FloatArray | None:
-    """A combination of scores, (d,), that does not vary although the functional leaves it free; None without one.
+    """Find a combination of scores, (d,), that does not vary although the functional leaves it free; None without one.
 
-    Numerical rank is read off correlations, whose zeros are rounding, far below a tenth of a millionth. Scores without
-    any variance are left out: they show by themselves.
+    The numerical rank is that of the correlation matrix, in which an eigenvalue below 1e-10 times the number of scores
+    counts as zero. Scores without variance are left out, because their standard errors of zero are visible.
     """
     errors = covariance.std_errors
     varying = np.flatnonzero(errors > 0)
-    known = len(errors) - covariance.basis.shape[1]
-    if len(varying) < 2 or known >= len(varying):
+    n_fixed = len(errors) - covariance.basis.shape[1]
+    if len(varying) < 2 or n_fixed >= len(varying):
         return None
     scaled = covariance.matrix[np.ix_(varying, varying)] / np.outer(errors[varying], errors[varying])
     spectrum, axes = np.linalg.eigh(scaled)
     null = spectrum < _ROUNDING * len(varying)
-    if null.sum() <= known:
+    if null.sum() <= n_fixed:
         return None
-    # Of what does not vary, the part that is not a known constant.
-    found = np.zeros((len(errors), int(null.sum())))
-    found[varying] = axes[:, null] / errors[varying, None]
-    found = covariance.basis @ (covariance.basis.T @ found)
-    largest = found[:, np.argmax(np.square(found).sum(axis=0))]
+    # Of the combinations that do not vary, the part that the functional leaves free.
+    constant = np.zeros((len(errors), int(null.sum())))
+    constant[varying] = axes[:, null] / errors[varying, None]
+    constant = covariance.basis @ (covariance.basis.T @ constant)
+    largest = constant[:, np.argmax(np.square(constant).sum(axis=0))]
     return np.asarray(largest / np.abs(largest).max())
 
 
 def robust(influence: CentredSums, gauge: FloatArray) -> Covariance:
-    """Contexts are independent: the mean of phi phi', divided by n [P app:cis]."""
+    """Return the covariance where contexts are independent: the mean of phi phi', divided by n [P app:cis]."""
     return _structured(influence.second_moment() / influence.n_contexts**2, gauge)
 
 
 def one_way(influence: CentredSums, group: IntArray, gauge: FloatArray) -> Covariance:
-    """Groups of contexts are independent: sums of phi by group, with the factor G / (G - 1).
+    """Return the covariance where G groups of contexts are independent: from sums of phi, times G / (G - 1).
 
     Parameters
     ----------
@@ -257,9 +269,15 @@ def one_way(influence: CentredSums, group: IntArray, gauge: FloatArray) -> Covar
 
 
 def cluster_sums(influence: CentredInfluence, group: IntArray | None) -> tuple[FloatArray, float]:
-    """What each context, or group of contexts, adds to the error of the estimate, (g, d), and the small-sample factor.
+    """Return the contribution of each independent unit to the error of the estimate, (g, d), and a factor.
 
-    The factor times ``rows.T @ rows`` is the covariance of :func:`robust`, or of :func:`one_way`.
+    The small-sample factor times ``rows.T @ rows`` is the covariance of :func:`robust`, or of :func:`one_way`.
+
+    Parameters
+    ----------
+    influence : CentredInfluence
+    group : ndarray of int, shape (n,), or None
+        Group of each context; None where every context is a unit of its own.
     """
     phi = influence.centred
     if group is None:
@@ -269,19 +287,19 @@ def cluster_sums(influence: CentredInfluence, group: IntArray | None) -> tuple[F
 
 
 def two_way(influence: CentredInfluence, prompt: IntArray, annotator: IntArray, gauge: FloatArray) -> Covariance:
-    """Prompts and annotators, crossed: V_prompt + V_annotator - V_cell, from the blocks of the influence.
+    """Return the covariance for crossed prompts and annotators: V_prompt + V_annotator - V_both.
 
-    What a context says without labels, F(mu(x)) - theta, belongs to its prompt alone; a correction belongs to its
-    prompt and its annotator. Corrections are centred before they are added up: their mean is minus the bias of F(mu),
-    and what all annotators share is no covariance between prompts. Where the difference is not positive semidefinite
-    in what the functional leaves free, nothing is subtracted, which is conservative, and the note says so.
+    The part of an influence value without labels, F(mu(x)) - theta, belongs to the prompt alone; a correction belongs
+    to the prompt and the annotator. Corrections are centred before they are added up, because their mean is minus the
+    bias of F(mu), which is not a covariance between prompts. Where the difference is not positive semidefinite in the
+    free directions, V_both is not subtracted. This is conservative, and the note of the covariance says so.
 
     Parameters
     ----------
     influence : CentredInfluence
         With one block per context and annotator.
     prompt : ndarray of int, shape (n,)
-        Prompt of each context: the context itself or something coarser.
+        Prompt of each context: the context itself, or a group of contexts.
     annotator : ndarray of int, shape (q,)
         Annotator of each block, -1 where the block is empty.
     gauge : ndarray, shape (g, d)
@@ -299,12 +317,13 @@ def two_way(influence: CentredInfluence, prompt: IntArray, annotator: IntArray, 
 
 
 def two_way_contexts(influence: CentredInfluence, first: IntArray, second: IntArray, gauge: FloatArray) -> Covariance:
-    """Two groupings of contexts, crossed: V_first + V_second - V_cell, from the sums of phi.
+    """Return the covariance for two crossed groupings of contexts: V_first + V_second - V_both.
 
     Parameters
     ----------
     influence : CentredInfluence
     first, second : ndarray of int, shape (n,)
+        The two groups of each context.
     gauge : ndarray, shape (g, d)
     """
     phi = influence.centred
@@ -320,34 +339,57 @@ def _crossed(
     block_second: IntArray,
     gauge: FloatArray,
 ) -> Covariance:
+    """Return the two-way covariance.
+
+    Parameters
+    ----------
+    phi : ndarray, shape (n, d)
+        Influence values of the contexts.
+    first : ndarray of int, shape (n,)
+        First group of each context.
+    blocks : ndarray, shape (q, d)
+        Influence values of the blocks.
+    block_first, block_second : ndarray of int, shape (q,)
+        The two groups of each block.
+    gauge : ndarray, shape (g, d)
+    """
     counts = _count_clusters([first, block_second])
-    both = np.unique(block_first * (block_second.max() + 1) + block_second, return_inverse=True)[1]
-    added = _by_group(phi, first) + _by_group(blocks, block_second)
-    matrix = added - _by_group(blocks, both)
+    intersection = np.unique(block_first * (block_second.max() + 1) + block_second, return_inverse=True)[1]
+    total = _group_products(phi, first) + _group_products(blocks, block_second)
+    matrix = total - _group_products(blocks, intersection)
     basis = free_basis(gauge, len(matrix))
     spectrum = np.linalg.eigvalsh(basis.T @ matrix @ basis)
     note = ""
     if spectrum[0] < -1e-10 * max(spectrum[-1], 0.0):
-        matrix = added
+        matrix = total
         note = "two-way covariance not positive semidefinite: the overlap is not subtracted (conservative)"
     fewest = min(counts)
     return _structured(matrix * fewest / (fewest - 1) / len(phi) ** 2, gauge, counts, note)
 
 
-def _by_group(rows: FloatArray, group: IntArray) -> FloatArray:
+def _group_products(rows: FloatArray, group: IntArray) -> FloatArray:
+    """Add up the rows, (r, d), of each group and return the sum of the products of these sums, (d, d)."""
     total = unit_sums(rows, group)
     return total.T @ total
 
 
 def _count_clusters(groups: list[NDArray[np.intp]]) -> tuple[int, ...]:
+    """Count the clusters of each grouping; raise where a grouping has one, and warn where it has few."""
     counts = tuple(len(np.unique(group)) for group in groups)
     if min(counts) < 2:
-        raise DataError("clustered standard errors need at least two clusters; the grouping column has one value")
+        raise DataError(
+            "the column of the clusters has one value, and clustered standard errors need at least two clusters; give "
+            "another column as groups, or leave cov_type out"
+        )
     if min(counts) < _FEW_CLUSTERS:
-        hint = "; bootstrap='webb' in conf_int, t_test_pairwise and ranks allows for it" if len(groups) == 1 else ""
+        hint = (
+            "; bootstrap='webb' in conf_int, t_test_pairwise and ranks allows for few clusters"
+            if len(groups) == 1
+            else ""
+        )
         warn(
-            f"only {min(counts)} clusters: clustered standard errors are too small on average below {_FEW_CLUSTERS}"
-            f"{hint}",
+            f"there are only {min(counts)} clusters, and with fewer than {_FEW_CLUSTERS} clustered standard errors are "
+            f"too small on average{hint}",
             stacklevel=6,
             kind=IntervalWarning,
         )
@@ -355,31 +397,42 @@ def _count_clusters(groups: list[NDArray[np.intp]]) -> tuple[int, ...]:
 
 
 def _structured(matrix: FloatArray, gauge: FloatArray, n_clusters: tuple[int, ...] = (), note: str = "") -> Covariance:
-    basis = free_basis(gauge, len(matrix))
-    return Covariance(_inside(matrix, basis), basis, n_clusters, note)
+    """Return the covariance with its free directions.
 
-
-def _inside_by_parts(matrix: FloatArray, basis: FloatArray) -> FloatArray:
-    """The same for variances far apart: of what stands in fixed directions only what exceeds rounding is removed.
-
-    Sums over a row mix scores, and the rounding of a huge variance is far above a small one.
+    Parameters
+    ----------
+    matrix : ndarray, shape (d, d)
+    gauge : ndarray, shape (g, d)
+        The combinations that the functional fixes.
+    n_clusters : tuple of int
+    note : str
     """
-    outside = free_basis(basis.T, len(matrix)) if basis.shape[1] < len(matrix) else np.empty((len(matrix), 0))
-    leak, size = outside.T @ matrix, np.abs(outside).T @ np.abs(matrix)
+    basis = free_basis(gauge, len(matrix))
+    return Covariance(_in_free(matrix, basis), basis, n_clusters, note)
+
+
+def _in_free_by_parts(matrix: FloatArray, basis: FloatArray) -> FloatArray:
+    """Remove the part of a covariance in fixed directions, as far as it exceeds rounding.
+
+    This is for variances that differ by many orders of magnitude: the matrix products of the direct projection would
+    add the rounding of the largest variances to the smallest ones.
+    """
+    fixed = free_basis(basis.T, len(matrix)) if basis.shape[1] < len(matrix) else np.empty((len(matrix), 0))
+    leak, size = fixed.T @ matrix, np.abs(fixed).T @ np.abs(matrix)
     leak = np.where(np.abs(leak) > _ROUNDING * size, leak, 0.0)
-    both, size = leak @ outside, size @ np.abs(outside)
-    both = np.where(np.abs(both) > _ROUNDING * size, both, 0.0)
-    crossed = outside @ leak
-    return np.asarray(matrix - crossed - crossed.T + outside @ both @ outside.T)
+    leak_in_fixed, size = leak @ fixed, size @ np.abs(fixed)
+    leak_in_fixed = np.where(np.abs(leak_in_fixed) > _ROUNDING * size, leak_in_fixed, 0.0)
+    crossed = fixed @ leak
+    return np.asarray(matrix - crossed - crossed.T + fixed @ leak_in_fixed @ fixed.T)
 
 
-def _inside(matrix: FloatArray, basis: FloatArray) -> FloatArray:
-    """Remove what rounding put into directions that the functional fixes."""
+def _in_free(matrix: FloatArray, basis: FloatArray) -> FloatArray:
+    """Project a covariance, (d, d), on the free directions: rounding puts some variance into fixed directions."""
     variances = np.diag(matrix)
-    if variances.max(initial=0.0) > _FAR_APART * variances[variances > 0].min(initial=np.inf):
-        inside = _inside_by_parts(matrix, basis)
+    if variances.max(initial=0.0) > _MAX_RATIO * variances[variances > 0].min(initial=np.inf):
+        projected = _in_free_by_parts(matrix, basis)
     else:
-        inside = basis @ (basis.T @ matrix @ basis) @ basis.T
-    fixed = np.square(basis).sum(axis=1) < 1e-9
-    inside[fixed] = inside[:, fixed] = 0.0
-    return np.asarray((inside + inside.T) / 2)
+        projected = basis @ (basis.T @ matrix @ basis) @ basis.T
+    is_fixed = np.square(basis).sum(axis=1) < 1e-9
+    projected[is_fixed] = projected[:, is_fixed] = 0.0
+    return np.asarray((projected + projected.T) / 2)

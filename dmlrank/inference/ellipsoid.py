@@ -1,4 +1,4 @@
-"""Joint confidence ellipsoids, in the directions that the functional leaves free."""
+"""Joint confidence regions of several scores: ellipsoids in the directions that the functional leaves free."""
 
 from __future__ import annotations
 
@@ -19,31 +19,35 @@ from .wald import NamedEstimates
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-# Directions of a selection whose variance is below this share of the largest are fixed by the functional.
-_FIXED = 1e-9
+# A direction counts as fixed by the functional where its free part is below this share of the longest contrast.
+_FIXED_BELOW = 1e-9
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Ellipsoid:
-    """The points theta with (theta - center)' cov^- (theta - center) <= radius2, where only free directions count.
+    """Joint confidence region: the points theta with (theta - center)' cov^- (theta - center) <= radius2.
+
+    The functional may fix directions, such as the sum of the scores; the region extends in the free directions only.
 
     Attributes
     ----------
     models : tuple of str
-        The d scores it is about, or the contrasts of scores.
+        Names of the d scores, or labels of the d contrasts of scores.
     center : ndarray, shape (d,)
+        The estimates.
     cov : ndarray, shape (d, d)
+        Covariance of the estimates.
     basis : ndarray, shape (d, df)
         Orthonormal columns that span the free directions.
     radius2 : float
         The chi-squared quantile with ``df`` degrees of freedom.
     scores : bool
-        Whether it is about scores, not about contrasts of them.
+        Whether the region is one of scores, not of contrasts of scores.
 
     References
     ----------
-    Frauen et al., arXiv 2601.21816, [P eq:ci_ellipsoid]; the inverse in the paper does not exist for scores that add
-    up to a constant, hence the reduced basis.
+    Frauen et al., arXiv 2601.21816, [P eq:ci_ellipsoid]. The inverse in the paper does not exist for scores whose sum
+    is constant; the region therefore uses the free directions.
     """
 
     models: tuple[str, ...]
@@ -60,13 +64,13 @@ class Ellipsoid:
 
     @property
     def volume(self) -> float:
-        """Its df-dimensional volume."""
+        """Volume of the region in its df dimensions."""
         determinant = np.linalg.slogdet(self._reduced)[1]
         ball = self.df / 2 * np.log(np.pi) - gammaln(self.df / 2 + 1)
         return float(np.exp(ball + self.df / 2 * np.log(self.radius2) + determinant / 2))
 
     def contains(self, theta: Sequence[float] | FloatArray) -> bool:
-        """Whether the point lies inside.
+        """Whether a point lies inside the region.
 
         Parameters
         ----------
@@ -76,42 +80,48 @@ class Ellipsoid:
         Raises
         ------
         HypothesisError
-            If it has another length, or contradicts what the functional fixes (such as a sum of zero).
+            If the point has another length, or contradicts what the functional fixes (such as a sum of zero).
         """
         point = np.asarray(theta, dtype=float)
         if point.shape != self.center.shape or not np.isfinite(point).all():
             raise HypothesisError(
-                f"needed are {len(self.center)} finite numbers, for {listed(self.models)}; got {theta}"
+                f"theta is {theta}; give {len(self.center)} finite numbers, for {listed(self.models)}"
             )
         away = point - self.center
-        inside = self.basis @ (self.basis.T @ away)
-        if np.abs(away - inside).max() > 1e-6 * max(1.0, np.abs(point).max()):
+        distance = np.abs(away - self.basis @ (self.basis.T @ away)).max()
+        if distance > 1e-6 * max(1.0, np.abs(point).max()):
             raise HypothesisError(
-                "the point contradicts what the functional fixes: these scores satisfy a linear constraint "
-                f"(their weighted sum is constant), and the point misses it by {np.abs(away - inside).max():.3g}"
+                "the point contradicts what the functional fixes: a weighted sum of these scores is constant, and the "
+                f"point is {distance:.3g} away from the points with this sum; give a point with the same weighted sum "
+                f"as the estimates"
             )
         coordinates = self.basis.T @ away
         return bool(coordinates @ np.linalg.solve(self._reduced, coordinates) <= self.radius2)
 
     def axes(self) -> tuple[FloatArray, FloatArray]:
-        """Half-lengths, (df,), the longest first, and directions, (d, df), of the principal axes."""
+        """Return half-lengths, (df,), and directions, (d, df), of the principal axes, the longest first."""
         values, vectors = np.linalg.eigh(self._reduced)
         return np.sqrt(self.radius2 * values[::-1]), self.basis @ vectors[:, ::-1]
 
     def outline(self, n_points: int = 200) -> FloatArray:
-        """Points on the surface of the region of a pair, (n, 2); its two ends where only one direction is free.
+        """Return points on the boundary of a region of two scores, (n, 2); its two ends where one direction is free.
+
+        Parameters
+        ----------
+        n_points : int
+            Number of points where both directions are free.
 
         Raises
         ------
         OptionError
-            If the region is not about two scores or contrasts.
+            If the region is not one of two scores or contrasts.
         """
         if len(self.models) != 2:
             raise OptionError(
-                f"a region of {len(self.models)} scores has no outline in the plane; ask for two, "
-                f"such as ellipsoid(models=[{listed(self.models, 2)}])"
+                f"a region of {len(self.models)} scores has no outline in the plane, only one of two scores has; "
+                f"ask for two, such as ellipsoid(models=[{listed(self.models, 2)}])"
                 if len(self.models) > 2
-                else f"a region of {listed(self.models)} alone is an interval; ask for two scores"
+                else f"a region of {listed(self.models)} alone is an interval, which has no outline; ask for two scores"
             )
         lengths, directions = self.axes()
         turn = np.linspace(0, 2 * np.pi, n_points)
@@ -119,14 +129,20 @@ class Ellipsoid:
         return self.center + ((directions * lengths) @ circle).T
 
     def plot(self, ax: Axes | None = None) -> Axes:
-        """The region of a pair with its centre; needs matplotlib.
+        """Draw a region of two scores with its centre, with matplotlib.
 
-        Dashed are equal scores, or contrasts of zero: a region that misses the line, or the point, tells them apart.
+        Dashed lines mark equal scores, or contrasts of zero. Where the region does not touch the line of equal scores
+        (or the point where both contrasts are zero), the data exclude it.
+
+        Parameters
+        ----------
+        ax : Axes, optional
+            Axes to draw in; new ones when None.
 
         Raises
         ------
         OptionError
-            If the region is not about two scores or contrasts.
+            If the region is not one of two scores or contrasts.
         MissingExtraError
             If matplotlib is not installed.
         """
@@ -135,20 +151,21 @@ class Ellipsoid:
 
     @property
     def _reduced(self) -> FloatArray:
+        """Covariance in the free directions, (df, df)."""
         return self.basis.T @ self.cov @ self.basis
 
 
 def confidence_ellipsoid(
     estimates: NamedEstimates, contrasts: LinearHypothesis, alpha: float, *, scores: bool = False
 ) -> Ellipsoid:
-    """The joint region of d linear combinations of scores, less their hypothetical values.
+    """Compute the joint confidence region of d linear combinations of scores, less their hypothetical values.
 
     Parameters
     ----------
     estimates : NamedEstimates
         Of all K scores.
     contrasts : LinearHypothesis
-        Matrix (d, K): rows of the unit matrix for scores themselves.
+        The combinations, with a matrix of shape (d, K): rows of the unit matrix for scores themselves.
     alpha : float
         One minus the level.
     scores : bool
@@ -157,16 +174,22 @@ def confidence_ellipsoid(
     Raises
     ------
     HypothesisError
-        If the combinations are all fixed by the functional, or do not vary in the data.
+        If all combinations are fixed by the functional, or some combination does not vary in the data.
     """
     covariance, matrix, about = estimates.covariance, contrasts.matrix, listed(contrasts.labels)
-    left, sizes, _ = np.linalg.svd(matrix @ covariance.basis, full_matrices=False)
-    basis = left[:, sizes > _FIXED * np.linalg.norm(matrix, axis=1).max()]
+    left_vectors, sizes, _ = np.linalg.svd(matrix @ covariance.basis, full_matrices=False)
+    basis = left_vectors[:, sizes > _FIXED_BELOW * np.linalg.norm(matrix, axis=1).max()]
     cov = matrix @ covariance.matrix @ matrix.T
     if basis.shape[1] == 0:
-        raise HypothesisError(f"{about}: fixed whatever the data say, so there is no region: {estimates.reason}")
+        raise HypothesisError(
+            f"{about}: fixed whatever the data say, so there is no region: {estimates.reason}. Ask for scores or "
+            f"contrasts that the functional leaves free"
+        )
     spectrum = np.linalg.eigvalsh(basis.T @ cov @ basis)
     if spectrum[0] <= 1e-14 * spectrum[-1] or spectrum[-1] <= 0:
-        raise HypothesisError(f"{about}: some combination of these scores does not vary in the data")
+        raise HypothesisError(
+            f"{about}: some combination of these scores does not vary in the data, so that there is no joint region; "
+            f"leave one of them out"
+        )
     center = matrix @ estimates.estimate - contrasts.value
     return Ellipsoid(contrasts.labels, center, cov, basis, float(chi2.ppf(1 - alpha, basis.shape[1])), scores)

@@ -15,14 +15,17 @@ from .covariance import Covariance
 
 @dataclass(frozen=True, slots=True, eq=False)
 class StackedInfluence(CentredValues):
-    """Influence values of several estimates side by side, as the covariances want them.
+    """Influence values of several estimates side by side.
 
     Attributes
     ----------
     centred : ndarray, shape (n, d)
+        Influence values of all estimates.
     centred_correction : ndarray, shape (q, d)
-        The blocks of all estimates one after the other, each zero in the others' columns.
+        Corrections of the blocks of all estimates, one estimate after the other; zero in the columns of the other
+        estimates.
     block_context : ndarray of int, shape (q,)
+        Context of each block.
     """
 
     centred: FloatArray
@@ -33,53 +36,70 @@ class StackedInfluence(CentredValues):
 def stack_influences(
     centred: Sequence[FloatArray], corrections: Sequence[FloatArray], contexts: Sequence[IntArray]
 ) -> StackedInfluence:
-    """Estimates side by side: influence (n, d_r), corrections (q_r, d_r) and the contexts of these, (q_r,)."""
+    """Put the influence values of several estimates side by side.
+
+    Parameters
+    ----------
+    centred : sequence of ndarray, shapes (n, d_r)
+        Influence values of each estimate.
+    corrections : sequence of ndarray, shapes (q_r, d_r)
+        Corrections of each estimate by block.
+    contexts : sequence of ndarray of int, shapes (q_r,)
+        Contexts of the blocks of each estimate.
+    """
     return StackedInfluence(np.hstack(centred), block_diag(*corrections), np.concatenate(contexts))
 
 
 def match_blocks(joint: FloatArray, blocks: Sequence[Covariance]) -> FloatArray:
-    """A joint covariance with the given diagonal blocks and the dependence of the one that is given, (d, d).
+    """Change a joint covariance so that its diagonal blocks are the given ones, and keep the dependence, (d, d).
 
-    An estimate's own covariance may hold more than the sum over its influence values, such as the correction for a
-    shrunken mu, and what this adds between two estimates is not known. Each estimate's error is therefore moved by the
-    linear map A with A V A' = the estimate's own covariance that is nearest to the identity (the optimal transport
-    between the two normal distributions), and the joint covariance with it: A_r V_rs A_s'. It stays positive
-    semidefinite, and where nothing was added A is the identity.
+    The covariance of a single estimate may contain more than the sum over its influence values, such as the correction
+    for a shrunken mu, and the corresponding covariance between two estimates is not known. The error of each estimate
+    is therefore mapped by the linear map A for which A V A' is the covariance of the single estimate and which is
+    nearest to the identity (the optimal transport between the two normal distributions). The joint covariance becomes
+    A_r V_rs A_s'. It stays positive semidefinite, and A is the identity where a covariance is unchanged.
 
     Parameters
     ----------
     joint : ndarray, shape (d, d)
+        Joint covariance from the influence values.
     blocks : sequence of Covariance
-        Of d_1, d_2, ... scores, d in all, with bases that span what is free.
+        Covariance of each estimate, of d_1, d_2, ... scores, d in all.
     """
     ends = np.cumsum([len(block.matrix) for block in blocks])
     places = [slice(end - len(block.matrix), end) for end, block in zip(ends, blocks, strict=True)]
     maps = [transport_map(joint[place, place], block) for place, block in zip(places, blocks, strict=True)]
-    whole = block_diag(*maps)
-    moved = whole @ joint @ whole.T
-    moved = (moved + moved.T) / 2
+    joint_map = block_diag(*maps)
+    mapped = joint_map @ joint @ joint_map.T
+    mapped = (mapped + mapped.T) / 2
     for place, block in zip(places, blocks, strict=True):
-        moved[place, place] = block.matrix
-    return np.asarray(moved)
+        mapped[place, place] = block.matrix
+    return np.asarray(mapped)
 
 
-def transport_map(have: FloatArray, want: Covariance) -> FloatArray:
-    """The symmetric map A, (d, d), with A have A' = want in what is free; zero in what is fixed.
+def transport_map(source: FloatArray, target: Covariance) -> FloatArray:
+    """Return the symmetric map A, (d, d), with A source A' = target in the free directions and zero in fixed ones.
 
-    Where ``have`` is singular in some direction, so is the result: nothing is known there.
+    Where the source is singular in some direction, so is the map, because no map reaches the target there.
+
+    Parameters
+    ----------
+    source : ndarray, shape (d, d)
+        Positive semidefinite.
+    target : Covariance
     """
-    basis = want.basis
-    own, target = basis.T @ have @ basis, want.reduced
-    if np.allclose(own, target, rtol=1e-12, atol=1e-14 * max(np.abs(target).max(initial=0.0), 1e-300)):
+    basis = target.basis
+    start, end = basis.T @ source @ basis, target.reduced
+    if np.allclose(start, end, rtol=1e-12, atol=1e-14 * max(np.abs(end).max(initial=0.0), 1e-300)):
         return basis @ basis.T
-    root, inverse = _roots(own)
-    middle = _roots(root @ target @ root)[0]
+    root, inverse = _roots(start)
+    middle = _roots(root @ end @ root)[0]
     reduced = inverse @ middle @ inverse
     return np.asarray(basis @ ((reduced + reduced.T) / 2) @ basis.T)
 
 
 def _roots(matrix: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """The symmetric square root of a positive semidefinite matrix, and its pseudo-inverse."""
+    """Return the symmetric square root of a positive semidefinite matrix, and the pseudo-inverse of this root."""
     spectrum, axes = np.linalg.eigh((matrix + matrix.T) / 2)
     size = np.sqrt(np.maximum(spectrum, 0.0))
     inverse = np.divide(1.0, size, out=np.zeros_like(size), where=size > 1e-7 * size.max(initial=0.0))

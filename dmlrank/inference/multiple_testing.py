@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,82 +12,84 @@ from scipy.stats import norm
 from statsmodels.stats.multitest import multipletests
 
 from ..data.preferences import FloatArray, IntArray
-from .resampling import Contrasts, Row, Rows, TStatisticDraws
+from .resampling import Contrasts, DrawContrasts, Draws, TStatisticDraws
 
-# Contrasts that are looked at together.
+# Number of contrasts whose draws are processed together.
 _STEP = 32
-# No share of draws is smaller: there are fewer than a million.
-_FINEST = 1e-6
+# Smallest share of draws that can occur: there are fewer than a million draws.
+_SMALLEST_SHARE = 1e-6
 
-# With fewer draws than these further out, a quantile or a share of the draws is not known.
+# A quantile or a share of the draws is used only where at least this number of draws lies beyond the quantile.
 _FEWEST_BEYOND = 10
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class StepDown:
-    """What a step-down over a family of hypotheses brings.
+    """Result of a step-down test of a family of m hypotheses.
 
     Attributes
     ----------
     p_adjusted : ndarray, shape (m,)
-        In the order of the family.
+        Adjusted p-values in the order of the family.
     max_t : ndarray, shape (draws,)
         Draws of the max-t statistic of the whole family.
     """
 
     p_adjusted: FloatArray
-    max_t: FloatArray
+    max_t: Draws
 
 
 def bonferroni(p: FloatArray) -> FloatArray:
-    """p-values times their number, at most one, (m,)."""
+    """Adjust p-values, (m,), by Bonferroni: multiply them by their number."""
     return np.asarray(multipletests(p, method="bonferroni")[1], dtype=np.float64)
 
 
 def holm(p: FloatArray) -> FloatArray:
-    """Holm's step-down, (m,).
+    """Adjust p-values, (m,), by Holm's step-down.
 
-    statsmodels' ``multipletests`` gives the same numbers, and its Holm branch runs the garbage collector: 150 ms a call
-    where this takes 0.1 ms, and the rank sets of 50 models ask 50 times.
+    ``multipletests`` of statsmodels gives the same numbers, but its Holm branch runs the garbage collector and takes
+    150 ms a call, where this function takes 0.1 ms; the rank sets of 50 models need 50 calls.
 
     Examples
     --------
     >>> holm(np.array([0.01, 0.04, 0.03])).tolist()
     [0.03, 0.06, 0.06]
     """
-    order = np.argsort(p, kind="stable")
-    stepped = np.maximum.accumulate(p[order] * np.arange(len(p), 0, -1))
+    by_size = np.argsort(p, kind="stable")
+    stepped = np.maximum.accumulate(p[by_size] * np.arange(len(p), 0, -1))
     adjusted = np.empty(len(p))
-    adjusted[order] = np.minimum(1.0, stepped)
+    adjusted[by_size] = np.minimum(1.0, stepped)
     return adjusted
 
 
 def benjamini_hochberg(p: FloatArray) -> FloatArray:
-    """Benjamini and Hochberg's step-up, which bounds the false discovery rate, (m,)."""
+    """Adjust p-values, (m,), by Benjamini and Hochberg's step-up, which controls the false discovery rate."""
     return np.asarray(multipletests(p, method="fdr_bh")[1], dtype=np.float64)
 
 
-def max_t_draws(draws: TStatisticDraws, contrasts: Contrasts, absolute: bool) -> FloatArray:
-    """Draws of the max-t statistic, the largest t statistic of the contrasts, (draws,)."""
-    nothing = np.zeros(len(contrasts.first), dtype=bool)
-    return step_down(draws, contrasts, np.zeros(len(nothing)), absolute=absolute, counted=nothing)[0].max_t
+def max_t_draws(draws: TStatisticDraws, contrasts: Contrasts, absolute: bool) -> Draws:
+    """Draw the max-t statistic, the largest (absolute) t statistic of the contrasts, (draws,)."""
+    untested = np.zeros(len(contrasts.first), dtype=bool)
+    return step_down(draws, contrasts, np.zeros(len(untested)), absolute=absolute, is_tested=untested)[0].max_t
 
 
-def max_t_critical_value(maxima: FloatArray, alpha: float, tail: float, number: int, normal: bool = True) -> float:
-    """Critical value of a family of tests from draws of its max-t statistic.
+def max_t_critical_value(maxima: Draws, alpha: float, tail: float, number: int, normal: bool = True) -> float:
+    """Return the critical value of a family of tests from draws of the max-t statistic of the family.
 
-    Under normality the exact value lies between that of one test and Bonferroni's, so that no draw can put it outside;
-    where fewer than ten draws lie further out, it is Bonferroni's. Draws of a bootstrap have no such upper bound.
+    Under normality the exact critical value lies between that of a single test and Bonferroni's, and the quantile of
+    the draws is clipped to these limits. Where fewer than ten draws lie beyond the quantile, the critical value is
+    Bonferroni's. With draws of a bootstrap there is no upper limit.
 
     Parameters
     ----------
     maxima : ndarray, shape (draws,)
+        Draws of the max-t statistic.
     alpha : float
-        Family-wise error.
+        Family-wise error rate.
     tail : float
-        Error beyond each limit of a test for itself at this level: half of alpha where both sides can err.
+        Error probability beyond each limit of a single test at this level: half of alpha for two-sided tests.
     number : int
-        Tests of the family.
+        Number of tests in the family.
     normal : bool
         Whether every t statistic is standard normal.
 
@@ -107,77 +108,80 @@ def max_t_critical_value(maxima: FloatArray, alpha: float, tail: float, number: 
     return float(np.clip(np.quantile(maxima, 1 - alpha), single, bound))
 
 
-def max_t_p_values(t: FloatArray, p: FloatArray, maxima: FloatArray, normal: bool = True) -> FloatArray:
-    """p-values adjusted by single-step max-t, (m,): below alpha where t is beyond :func:`max_t_critical_value`.
+def max_t_p_values(t: FloatArray, p: FloatArray, maxima: Draws, normal: bool = True) -> FloatArray:
+    """Adjust p-values by single-step max-t, (m,): below alpha where t exceeds :func:`max_t_critical_value`.
 
     Parameters
     ----------
     t, p : ndarray, shape (m,)
-        t statistics, large against the hypothesis, and their p-values each for itself.
+        t statistics, of which large values are evidence against the hypothesis, and unadjusted p-values.
     maxima : ndarray, shape (draws,)
         Draws of the largest t statistic.
     normal : bool
         Whether every t statistic is standard normal.
     """
-    ordered = np.sort(maxima)
-    last = len(ordered) - 1
-    # The inverse of numpy's quantile, which interpolates between draws.
-    share = 1 - np.interp(t.astype(ordered.dtype), ordered, np.arange(last + 1) / last)
+    sorted_maxima = np.sort(maxima)
+    last = len(sorted_maxima) - 1
+    # This inverts numpy's quantile, which interpolates between draws.
+    share = 1 - np.interp(t.astype(sorted_maxima.dtype), sorted_maxima, np.arange(last + 1) / last)
     if not normal:
         return np.maximum(np.maximum(share, 1 / (last + 2)), p)
     bounds = bonferroni(p)
-    sparse = _FEWEST_BEYOND / (last + 1)
-    share = np.where(share < sparse, np.minimum(sparse, bounds), share)
+    smallest_share = _FEWEST_BEYOND / (last + 1)
+    share = np.where(share < smallest_share, np.minimum(smallest_share, bounds), share)
     return np.clip(share, p, bounds)
 
 
-class _Stepwise:
-    """How many draws of the running maximum over a family's t statistics reach each of the observed ones.
+class _ExceedanceCounter:
+    """Counts the draws in which the running maximum of a family's t statistics reaches each observed t statistic.
 
     Parameters
     ----------
-    order : ndarray of int, shape (m,)
+    by_size : ndarray of int, shape (m,)
         The hypotheses, the least extreme first.
-    reached : ndarray, shape (m,)
+    t : ndarray, shape (m,)
         Their t statistics.
-    wanted : ndarray of bool, shape (m,)
-        Where the number of draws is asked for.
+    is_counted : ndarray of bool, shape (m,)
+        Where the number of draws is needed.
     """
 
-    def __init__(self, order: IntArray, reached: FloatArray, wanted: NDArray[np.bool_]) -> None:
-        self._order, self._reached, self._wanted = order, reached, wanted
-        self.count = np.zeros(len(order))
-        self.maxima: list[NDArray[Any]] = []
+    def __init__(self, by_size: IntArray, t: FloatArray, is_counted: NDArray[np.bool_]) -> None:
+        self._by_size, self._t, self._is_counted = by_size, t, is_counted
+        self.count = np.zeros(len(by_size))
+        self.maxima: list[Draws] = []
 
-    def add(self, rows: Rows, absolute: bool) -> None:
-        """Count in another block of draws."""
-        top: Row | None = None
-        for start in range(0, len(self._order), _STEP):
+    def add(self, rows: DrawContrasts, absolute: bool) -> None:
+        """Count another block of draws."""
+        maximum: Draws | None = None
+        for start in range(0, len(self._by_size), _STEP):
             part = slice(start, start + _STEP)
-            drawn = rows(self._order[part])
+            drawn = rows(self._by_size[part])
             if absolute:
                 np.abs(drawn, out=drawn)
-            if top is not None:
-                np.maximum(drawn[0], top, out=drawn[0])
-            if top is not None and top.min() >= self._reached[part][-1]:
-                self.count[part] += len(top)
-            elif self._wanted[part].any():
+            if maximum is not None:
+                np.maximum(drawn[0], maximum, out=drawn[0])
+            if maximum is not None and maximum.min() >= self._t[part][-1]:
+                self.count[part] += len(maximum)
+            elif self._is_counted[part].any():
                 for before, after in pairwise(drawn):
                     np.maximum(before, after, out=after)
-                reached = self._reached[part].astype(drawn.dtype)
-                self.count[part] += np.count_nonzero(drawn >= reached[:, None], axis=1)
-                top = drawn[-1].copy()
+                t = self._t[part].astype(drawn.dtype)
+                self.count[part] += np.count_nonzero(drawn >= t[:, None], axis=1)
+                maximum = drawn[-1].copy()
                 continue
-            top = drawn.max(axis=0)
-        assert top is not None
-        self.maxima.append(top)
+            maximum = drawn.max(axis=0)
+        assert maximum is not None
+        self.maxima.append(maximum)
 
 
-def _undecided(p: FloatArray | None, order: IntArray, normal: bool) -> NDArray[np.bool_]:
-    """Where the draws decide on the adjusted p-value, (m,), and Holm's is not below what any number of them gives."""
+def _needs_draws(p: FloatArray | None, by_size: IntArray, normal: bool) -> NDArray[np.bool_]:
+    """Return where the adjusted p-value depends on the draws, (m,).
+
+    Under normality it does not depend on them where Holm's p-value is below any share of draws that can occur.
+    """
     if p is None or not normal:
-        return np.ones(len(order), dtype=bool)
-    return np.asarray(holm(p[order]) > _FINEST)
+        return np.ones(len(by_size), dtype=bool)
+    return np.asarray(holm(p[by_size]) > _SMALLEST_SHARE)
 
 
 def step_down(
@@ -188,54 +192,54 @@ def step_down(
     families: Sequence[IntArray] | None = None,
     absolute: bool = False,
     p: FloatArray | None = None,
-    counted: NDArray[np.bool_] | None = None,
+    is_tested: NDArray[np.bool_] | None = None,
 ) -> list[StepDown]:
-    """Step-down max-t: each t statistic against the largest of those hypotheses that are not rejected before it.
+    """Test families of hypotheses by step-down max-t.
+
+    Each t statistic is compared with the largest t statistic of the hypotheses that were not rejected before.
 
     Parameters
     ----------
     draws : TStatisticDraws
+        Draws of the t statistics under the hypotheses.
     contrasts : Contrasts
-        J of them.
+        The J contrasts that the hypotheses are about.
     t : ndarray, shape (J,)
-        Hypotheses are rejected where t is large.
+        t statistics; hypotheses are rejected where t is large.
     families : sequence of ndarray of int, optional
-        Hypotheses that belong together; all of them when None. Several families share the draws.
+        Hypotheses of each family; one family of all hypotheses when None. Several families share the draws.
     absolute : bool
-        Whether the sizes of drawn t statistics count, or their values.
+        Whether the absolute values of the drawn t statistics are compared.
     p : ndarray, shape (J,), optional
-        p-values of each hypothesis for itself; where the draws are normal, the adjusted ones lie between them and
-        Holm's.
-    counted : ndarray of bool, shape (J,), optional
-        Hypotheses whose p-value is wanted, all when None; the others take part, and theirs is one. They have to be the
-        least extreme ones.
+        Unadjusted p-values. Where the draws are normal, the adjusted p-values are clipped to the limits p and Holm's
+        p-value.
+    is_tested : ndarray of bool, shape (J,), optional
+        Hypotheses whose p-value is computed; all when None. The p-value of all other hypotheses is one, but they belong
+        to the family. They have to be the least extreme ones.
 
     References
     ----------
     Romano and Wolf (2005), Exact and approximate stepdown methods for multiple hypothesis testing.
     """
     families = [np.arange(len(t))] if families is None else families
-    # The least extreme first: the running maximum is then over all that come after in the step-down.
-    orders = [family[np.argsort(t[family], kind="stable")] for family in families]
-    open_ = np.ones(len(t), dtype=bool) if counted is None else counted
-    stepwise = [_Stepwise(order, t[order], _undecided(p, order, draws.normal) & open_[order]) for order in orders]
+    # The least extreme hypothesis first: the running maximum is then over all that are not rejected before.
+    sorted_families = [family[np.argsort(t[family], kind="stable")] for family in families]
+    tested = np.ones(len(t), dtype=bool) if is_tested is None else is_tested
+    counters = [
+        _ExceedanceCounter(by_size, t[by_size], _needs_draws(p, by_size, draws.normal) & tested[by_size])
+        for by_size in sorted_families
+    ]
     for rows in draws.blocks(contrasts):
-        for family_steps in stepwise:
-            family_steps.add(rows, absolute)
-    counts, maxima = [steps.count for steps in stepwise], [steps.maxima for steps in stepwise]
+        for counter in counters:
+            counter.add(rows, absolute)
     results = []
-    for family, order, count, parts in zip(families, orders, counts, maxima, strict=True):
-        max_t = np.concatenate(parts)
-        share = _share(count, len(max_t))
+    for family, by_size, counter in zip(families, sorted_families, counters, strict=True):
+        max_t = np.concatenate(counter.maxima)
+        share = (1.0 + counter.count) / (1.0 + len(max_t))
         if p is not None and draws.normal:
-            share = np.clip(share, p[order], holm(p[order]))
-        if counted is not None:
-            share[~counted[order]] = 1.0
+            share = np.clip(share, p[by_size], holm(p[by_size]))
+        share[~tested[by_size]] = 1.0
         adjusted = np.empty(len(t))
-        adjusted[order] = np.maximum.accumulate(share[::-1])[::-1]
+        adjusted[by_size] = np.maximum.accumulate(share[::-1])[::-1]
         results.append(StepDown(adjusted[family], max_t))
     return results
-
-
-def _share(count: FloatArray | IntArray, n_draws: int) -> FloatArray:
-    return (1.0 + count.astype(float)) / (1.0 + n_draws)

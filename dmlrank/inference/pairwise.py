@@ -26,13 +26,18 @@ METHODS = ("max-t", "step-down", "holm", "fdr_bh", "bonferroni", "none")
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PairTests:
-    """Tests of J differences; NaN where a difference is fixed or does not vary in the data.
+    """Tests of J differences of scores; NaN where the functional fixes a difference, or the difference does not vary.
 
     Attributes
     ----------
     first, second : ndarray of int, shape (J,)
         Scores whose difference, first - second, is tested.
-    estimate, std_error, statistic, p_value, p_adjusted, low, high : ndarray, shape (J,)
+    estimate, std_error, statistic : ndarray, shape (J,)
+        Estimated differences, standard errors and z statistics.
+    p_value, p_adjusted : ndarray, shape (J,)
+        p-values, and p-values adjusted for the number of tests.
+    low, high : ndarray, shape (J,)
+        Limits of the intervals.
     critical : float
         Half-width of the intervals in standard errors.
     """
@@ -65,14 +70,17 @@ def compare_differences(
     Parameters
     ----------
     estimate : ndarray, shape (K,)
+        The scores.
     covariance : Covariance
+        Of the scores.
     draws : TStatisticDraws
-        Of the K scores, for "max-t" and "step-down".
+        Draws for the K scores, for "max-t" and "step-down".
     first, second : ndarray of int, shape (J,)
+        Scores whose difference, first - second, is tested.
     method : str
-        One of ``METHODS``.
+        How p-values are adjusted, one of ``METHODS``.
     alternative : Alternative
-        What is tested of each difference.
+        The alternative hypothesis about each difference.
     alpha : float
         One minus the level.
     """
@@ -85,7 +93,7 @@ def compare_differences(
         tested = contrasts.take(usable)
         z[usable] = alternative.statistics(gap[usable], tested.std_error)
         p[usable] = alternative.p_values(z[usable])
-        adjusted[usable], critical = _adjusted(
+        adjusted[usable], critical = _adjust_p_values(
             draws, tested, z[usable], p=p[usable], method=method, alternative=alternative, alpha=alpha
         )
     half_width = np.where(usable, critical * contrasts.std_error, np.nan)
@@ -94,7 +102,7 @@ def compare_differences(
     return PairTests(first, second, gap, contrasts.std_error, z, p, adjusted, low, high, critical)
 
 
-def _adjusted(
+def _adjust_p_values(
     draws: TStatisticDraws,
     contrasts: Contrasts,
     z: FloatArray,
@@ -104,7 +112,19 @@ def _adjusted(
     alternative: Alternative,
     alpha: float,
 ) -> tuple[FloatArray, float]:
-    """Adjusted p-values, (J,), and the critical value of the intervals."""
+    """Return adjusted p-values, (J,), and the critical value of the intervals.
+
+    Parameters
+    ----------
+    draws : TStatisticDraws
+    contrasts : Contrasts
+        The J differences.
+    z, p : ndarray, shape (J,)
+        z statistics and unadjusted p-values.
+    method : str
+    alternative : Alternative
+    alpha : float
+    """
     tail, number = alternative.tail(alpha), len(p)
     if method in ("none", "fdr_bh"):
         return benjamini_hochberg(p) if method == "fdr_bh" else p, float(norm.isf(tail))

@@ -1,4 +1,4 @@
-"""Confidence sets for ranks, from step-down tests of all differences in both directions."""
+"""Rank sets: confidence sets for ranks, from step-down tests of all differences in both directions."""
 
 from __future__ import annotations
 
@@ -17,17 +17,19 @@ from .resampling import TStatisticDraws, differences
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Separation:
-    """Which models are above which, with the family-wise error of all K (K - 1) such statements held.
+    """Which models are above which other models, with control of the family-wise error over all K (K - 1) statements.
 
     Attributes
     ----------
     p_above : ndarray, shape (K, K)
-        Adjusted p-value of "j is above k" against "j is not above k"; one on the diagonal.
+        Adjusted p-value of the hypothesis "j is not above k" against "j is above k"; one on the diagonal.
     p_single : ndarray, shape (K, K)
-        Adjusted p-value of "j and k differ" in a single step, symmetric; never below ``p_above`` in either direction.
+        Single-step adjusted p-value of the hypothesis "j and k are equal"; symmetric, and never below ``p_above`` in
+        either direction.
     critical : float
         Single-step critical value of all differences at ``alpha``; NaN where no difference varies.
     alpha : float
+        Family-wise error rate.
     """
 
     p_above: FloatArray
@@ -37,34 +39,36 @@ class Separation:
 
     @property
     def above(self) -> NDArray[np.bool_]:
-        """Where j is above k at level ``alpha``, (K, K)."""
+        """Whether model j is above model k at level ``alpha``, (K, K)."""
         return self.p_above <= self.alpha
 
     @property
     def separated(self) -> NDArray[np.bool_]:
-        """Where one of the two is above the other, (K, K)."""
+        """Whether models j and k are separated: one of the two is above the other, (K, K)."""
         return self.above | self.above.T
 
     @property
     def n_separated(self) -> int:
-        """Pairs of which one is above the other."""
+        """Number of separated pairs."""
         return int(self.above.sum())
 
 
 def separate(estimate: FloatArray, covariance: Covariance, draws: TStatisticDraws, alpha: float) -> Separation:
-    """Step-down tests of theta_j <= theta_k for all ordered pairs together.
+    """Test theta_j <= theta_k for all ordered pairs together by step-down.
 
-    Both directions of a pair stay in the family until they are rejected, so that what is claimed is the direction, and
-    ties and near ties are covered.
+    Both directions of a pair belong to the family until they are rejected. A rejection is therefore a statement about
+    the direction of a difference, and holds with models whose scores are equal or nearly equal, too.
 
     Parameters
     ----------
     estimate : ndarray, shape (K,)
+        The scores.
     covariance : Covariance
+        Of the scores.
     draws : TStatisticDraws
-        Of the K scores.
+        Draws for the K scores.
     alpha : float
-        Family-wise error.
+        Family-wise error rate.
     """
     n_scores = len(estimate)
     p_above, p_single = np.ones((n_scores, n_scores)), np.ones((n_scores, n_scores))
@@ -75,7 +79,7 @@ def separate(estimate: FloatArray, covariance: Covariance, draws: TStatisticDraw
         return Separation(p_above, p_single, float("nan"), alpha)
     ordered = contrasts.both_ways()
     t = (estimate[ordered.first] - estimate[ordered.second]) / ordered.std_error
-    stepped = step_down(draws, ordered, t, p=norm.sf(t), counted=t > 0)[0]
+    stepped = step_down(draws, ordered, t, p=norm.sf(t), is_tested=t > 0)[0]
     p_above[ordered.first, ordered.second] = stepped.p_adjusted
     size = np.abs(t[: len(contrasts.first)])
     adjusted = max_t_p_values(size, 2 * norm.sf(size), stepped.max_t, draws.normal)
@@ -87,39 +91,58 @@ def separate(estimate: FloatArray, covariance: Covariance, draws: TStatisticDraw
 def separate_each(
     estimate: FloatArray, covariance: Covariance, draws: TStatisticDraws, alpha: float
 ) -> NDArray[np.bool_]:
-    """What can be said of one model at a time: (K, K, 2), whether it is above each other one, and whether below.
+    """Separate each model from all other models, with a family of tests for each model.
 
-    Row j holds with probability ``1 - alpha`` for itself: its family is the differences to j, in both directions.
+    All statements about model j hold together with probability ``1 - alpha``: the family consists of the differences
+    between j and each other model, in both directions.
+
+    Parameters
+    ----------
+    estimate : ndarray, shape (K,)
+        The scores.
+    covariance : Covariance
+        Of the scores.
+    draws : TStatisticDraws
+        Draws for the K scores.
+    alpha : float
+        Family-wise error rate for each model.
+
+    Returns
+    -------
+    ndarray of bool, shape (K, K, 2)
+        Whether model j is above model k, and whether it is below model k.
     """
     n_scores = len(estimate)
     first, second = np.triu_indices(n_scores, 1)
     contrasts = differences(covariance, first, second)
     ordered = contrasts.take(contrasts.usable).both_ways()
-    found = np.zeros((n_scores, n_scores, 2), dtype=bool)
+    is_separated = np.zeros((n_scores, n_scores, 2), dtype=bool)
     families = [np.flatnonzero((ordered.first == j) | (ordered.second == j)) for j in range(n_scores)]
     models = [j for j in range(n_scores) if len(families[j])]
     if not models:
-        return found
+        return is_separated
     t = (estimate[ordered.first] - estimate[ordered.second]) / ordered.std_error
     chosen = [families[j] for j in models]
-    stepped = step_down(draws, ordered, t, families=chosen, p=norm.sf(t), counted=t > 0)
+    stepped = step_down(draws, ordered, t, families=chosen, p=norm.sf(t), is_tested=t > 0)
     for j, result in zip(models, stepped, strict=True):
         rejected = families[j][result.p_adjusted <= alpha]
         above = ordered.first[rejected] == j
-        found[j, ordered.second[rejected[above]], 0] = True
-        found[j, ordered.first[rejected[~above]], 1] = True
-    return found
+        is_separated[j, ordered.second[rejected[above]], 0] = True
+        is_separated[j, ordered.first[rejected[~above]], 1] = True
+    return is_separated
 
 
 def rank_bounds(above: NDArray[np.bool_], below: NDArray[np.bool_] | None = None) -> tuple[IntArray, IntArray]:
-    """Best and worst possible rank of each model: one plus those above it, K less those below it, (K,) each.
+    """Return the best and the worst rank in the rank set of each model, (K,) each.
+
+    The best rank is one plus the number of models above it, the worst rank is K less the number of models below it.
 
     Parameters
     ----------
     above : ndarray of bool, shape (K, K)
-        Whether j is above k.
+        Whether model j is above model k.
     below : ndarray of bool, shape (K, K), optional
-        Whether j is below k; the other side of ``above`` when None.
+        Whether model j is below model k; the transpose of ``above`` when None.
 
     References
     ----------
@@ -137,26 +160,26 @@ def rank_bounds(above: NDArray[np.bool_], below: NDArray[np.bool_] | None = None
 
 
 def ranks_of(scores: FloatArray) -> IntArray:
-    """One plus the number of higher scores, (K,)."""
+    """Return the ranks of scores, (K,): one plus the number of higher scores."""
     return 1 + (scores[None, :] > scores[:, None]).sum(axis=1)
 
 
 def critical_value_of_differences(covariance: Covariance, draws: TStatisticDraws, alpha: float) -> float:
-    """Single-step critical value of all differences of scores; NaN where none varies.
+    """Return the single-step critical value of all differences of scores; NaN where no difference varies.
 
-    What :func:`separate` compares a single difference with first, before it steps down.
+    This is the critical value of the first step of :func:`separate`.
     """
     contrasts = differences(covariance, *np.triu_indices(len(covariance.matrix), 1))
     contrasts = contrasts.take(contrasts.usable)
     if not len(contrasts.first):
         return float("nan")
     maxima = max_t_draws(draws, contrasts, absolute=True)
-    # Both directions of a pair are claims of their own, each of which can err at one limit only.
+    # Each direction of a pair is a one-sided test.
     return max_t_critical_value(maxima, alpha, alpha, 2 * len(contrasts.first), draws.normal)
 
 
 def power_of(difference: float, std_error: float, critical: float) -> float:
-    """Probability that an estimated difference is more than ``critical`` standard errors away from zero.
+    """Return the power: the probability that an estimated difference exceeds ``critical`` standard errors.
 
     Examples
     --------
@@ -167,15 +190,16 @@ def power_of(difference: float, std_error: float, critical: float) -> float:
 
 
 def smallest_gap(std_error: float, critical: float, power: float = 0.8) -> float:
-    """The smallest true difference that an estimate with this standard error shows with the power.
+    """Return the smallest true difference whose test has a given power.
 
     Parameters
     ----------
     std_error : float
+        Standard error of the estimated difference.
     critical : float
         Critical value of the test, in standard errors.
     power : float
-        Above that of no difference.
+        Larger than the rejection probability without a difference.
 
     Examples
     --------

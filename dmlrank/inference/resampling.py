@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,29 +15,32 @@ from .covariance import Covariance
 
 MULTIPLIERS = ("gaussian", "rademacher", "webb")
 
+# Number of draws under normality, and of the bootstrap.
 NORMAL_DRAWS = 100_000
 BOOTSTRAP_DRAWS = 20_000
-# Many contrasts have fewer draws, which still put 500 beyond a 95 % critical value.
+# Smallest number of draws, for many contrasts: 500 of them lie beyond a 95 % critical value.
 _FEWEST_DRAWS = 10_000
-# t statistics that are drawn at most: 100,000 draws for up to 40,000 contrasts, both directions of 200 models.
-_MOST_STATISTICS = 4_000_000_000
-# Products of draws and a factor's entries that are made at most: 100,000 draws for up to 500 scores.
-_MOST_PRODUCTS = 25_000_000_000
-# Up to so many independent units every draw has standard errors of its own; with more they hardly vary.
+# Largest number of drawn t statistics: 100,000 draws for up to 40,000 contrasts, both directions of 200 models.
+_MAX_STATISTICS = 4_000_000_000
+# Largest number of multiplications of :func:`max_abs_normal_draws`: 100,000 draws for up to 500 scores.
+_MAX_PRODUCTS = 25_000_000_000
+# Largest number of independent units for which every draw is divided by standard errors of its own. With more units
+# these standard errors hardly vary.
 STUDENTISED = 1_000
 
-# Units whose multipliers are drawn one by one, unless they are normal.
+# Largest number of units whose multipliers are drawn one by one, unless multipliers are normal.
 MULTIPLIED = 4_000
 
-# One row of draws and a running maximum stay in the fastest memory.
+# Draws in a block: one row of draws and a running maximum fit into the processor's cache.
 _WIDTH = 4096
 _SEED = 20260121
-# Differences whose variance is below this share of the two scores' do not vary in the data.
+# A difference does not vary in the data where its variance is below this share of the variances of the two scores.
 _ROUNDING = 1e-12
 
-Row = NDArray[np.floating[Any]]
-# Draws, (c, b), of the c contrasts that are asked for by place; the caller may overwrite them.
-Rows = Callable[[IntArray], Row]
+# Draws in single or double precision.
+Draws: TypeAlias = NDArray[np.floating[Any]]
+# Takes the indices of c contrasts and returns their draws, (c, b), in a new array.
+DrawContrasts: TypeAlias = Callable[[IntArray], Draws]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -47,9 +50,10 @@ class Contrasts:
     Attributes
     ----------
     first, second : ndarray of int, shape (J,)
-        Scores whose difference is meant; ``second`` is d, the number of scores, where the first stands alone.
+        The contrast is the difference first - second of two scores, or the first score alone where ``second`` is d, the
+        number of scores.
     std_error : ndarray, shape (J,)
-        Zero where a contrast is fixed by the functional or does not vary in the data.
+        Standard errors; zero where the functional fixes a contrast or the contrast does not vary in the data.
     """
 
     first: IntArray
@@ -58,31 +62,32 @@ class Contrasts:
 
     @property
     def usable(self) -> NDArray[np.bool_]:
-        """Where there is something to test, (J,)."""
+        """Whether the contrasts vary, so that they can be tested, (J,)."""
         return self.std_error > 0
 
-    def take(self, which: IntArray | NDArray[np.bool_]) -> Contrasts:
-        """Some of the contrasts."""
-        return Contrasts(self.first[which], self.second[which], self.std_error[which])
+    def take(self, selected: IntArray | NDArray[np.bool_]) -> Contrasts:
+        """Return the selected contrasts."""
+        return Contrasts(self.first[selected], self.second[selected], self.std_error[selected])
 
     def both_ways(self) -> Contrasts:
-        """The contrasts, then all of them the other way round, (2J,); for differences."""
+        """Return the differences first - second, then the differences second - first, (2J,)."""
         first, second = np.concatenate([self.first, self.second]), np.concatenate([self.second, self.first])
         return Contrasts(first, second, np.tile(self.std_error, 2))
 
 
 def differences(covariance: Covariance, first: IntArray, second: IntArray) -> Contrasts:
-    """Differences of scores with their standard errors; ``second`` may be d, see :class:`Contrasts`.
+    """Return differences of scores with their standard errors; ``second`` may be d, see :class:`Contrasts`.
 
     Parameters
     ----------
     covariance : Covariance
         Of d scores.
     first, second : ndarray of int, shape (J,)
+        Scores of each difference.
     """
     padded = np.pad(covariance.matrix, (0, 1))
-    own = np.diag(padded)
-    total = own[first] + own[second]
+    variances = np.diag(padded)
+    total = variances[first] + variances[second]
     variance = total - 2 * padded[first, second]
     return Contrasts(first, second, np.sqrt(np.where(variance > _ROUNDING * total, variance, 0.0)))
 
@@ -95,8 +100,8 @@ class TStatisticDraws(Protocol):
         """Whether every t statistic is standard normal."""
         ...
 
-    def blocks(self, contrasts: Contrasts) -> Iterator[Rows]:
-        """Blocks of draws of the contrasts' t statistics; their standard errors are positive."""
+    def blocks(self, contrasts: Contrasts) -> Iterator[DrawContrasts]:
+        """Yield blocks of draws of the t statistics of contrasts whose standard errors are positive."""
         ...
 
 
@@ -109,9 +114,9 @@ class NormalDraws:
     factor : ndarray, shape (d, r)
         The covariance is ``factor @ factor.T``.
     seed : int
-        Of the fit, so that the same fit always has the same critical values.
+        Seed of the fit, so that a fit always has the same critical values.
     n_draws : int
-        At most; more than 40,000 contrasts have fewer draws, 10,000 at least.
+        Largest number of draws; with more than 40,000 contrasts there are fewer, but at least 10,000.
     """
 
     factor: FloatArray
@@ -123,50 +128,53 @@ class NormalDraws:
         """Whether every t statistic is standard normal."""
         return True
 
-    def blocks(self, contrasts: Contrasts) -> Iterator[Rows]:
-        """Blocks of draws of the contrasts' t statistics."""
+    def blocks(self, contrasts: Contrasts) -> Iterator[DrawContrasts]:
+        """Yield blocks of draws of the contrasts' t statistics."""
         rng = np.random.default_rng([_SEED, self.seed])
-        # What all scores share cancels in differences; without it single precision is enough.
-        alone = (contrasts.second == len(self.factor)).any()
-        factor = self.factor if alone else self.factor - self.factor.mean(axis=0)
-        kind, unit = _precision(factor, contrasts.std_error)
-        scaled = (factor / unit).astype(kind)
-        n_draws = min(self.n_draws, _affordable(_MOST_STATISTICS, len(contrasts.first)))
+        # The mean of the scores cancels in differences. After subtracting it, single precision is accurate enough.
+        has_single_scores = (contrasts.second == len(self.factor)).any()
+        factor = self.factor if has_single_scores else self.factor - self.factor.mean(axis=0)
+        dtype, unit = _choose_precision(factor, contrasts.std_error)
+        scaled = (factor / unit).astype(dtype)
+        n_draws = min(self.n_draws, _affordable_draws(_MAX_STATISTICS, len(contrasts.first)))
         for start in range(0, n_draws, _WIDTH):
             width = min(_WIDTH, n_draws - start)
-            scores = np.zeros((len(factor) + 1, width), dtype=kind)
-            scores[:-1] = scaled @ rng.standard_normal((factor.shape[1], width), dtype=kind)
+            scores = np.zeros((len(factor) + 1, width), dtype=dtype)
+            scores[:-1] = scaled @ rng.standard_normal((factor.shape[1], width), dtype=dtype)
             yield _standardised_rows(scores, contrasts, unit)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class MultiplierBootstrap:
-    """t statistics from the influence of independent units, each multiplied by a random number.
+    """t statistics by the multiplier bootstrap: the influence of each independent unit times a random number.
 
     Attributes
     ----------
     rows : ndarray, shape (g, d)
-        What each independent unit (a context, or a cluster of them) adds to the error of the estimate, whose
+        Contribution of each independent unit (a context, or a cluster of contexts) to the error of the estimate, whose
         covariance is ``small_sample * rows.T @ rows + added``.
     small_sample : float
-        The factor that standard errors of few clusters have; those of the draws have it, too.
+        Small-sample factor of the standard errors with clusters; the standard errors of the draws use it, too.
     added : ndarray, shape (d, d)
-        Covariance of what comes on top, drawn as a normal error of its own: other deals of folds, and the correction
-        for a shrunken mu. What is not positive in it is rounding, and left out.
+        Covariance that the influence values do not contain, drawn as an independent normal error: from other
+        assignments to folds, and from the correction for a shrunken mu. Negative eigenvalues are rounding and are
+        dropped.
     kind : {"gaussian", "rademacher", "webb"}
-        Standard normal; one or minus one; the six points of Webb, for a handful of clusters.
+        Distribution of the multipliers: standard normal; one or minus one; or Webb's six points, for few clusters.
     seed : int
+        Seed of the fit.
     n_draws : int
+        Number of draws.
 
     Notes
     -----
-    With at most 1,000 units every draw is divided by a standard error of its own, from the multiplied and centred
-    rows (bootstrap-t): that is what makes few clusters wider than the normal distribution.
+    With at most 1,000 units every draw is divided by a standard error of its own, computed from the multiplied and
+    centred rows (bootstrap-t). With few clusters the draws therefore have heavier tails than the normal distribution.
 
-    Multipliers are independent with mean zero and variance one, and need not have one distribution. Of more than 4,000
-    units, those 4,000 have the asked kind that add most to the variances; the others have normal ones. A sum with
-    normal multipliers is normal with the covariance of its units and is drawn at once, so that a draw does not cost
-    more with a million units than with thousands.
+    Multipliers are independent with mean zero and variance one; their distributions may differ. With more than 4,000
+    units, the 4,000 units with the largest part in the variances have multipliers of the chosen kind, and all other
+    units have normal multipliers. A sum with normal multipliers is normal with the covariance of the units, and is
+    drawn at once: a draw with a million units takes no longer than one with 4,000.
 
     References
     ----------
@@ -187,12 +195,12 @@ class MultiplierBootstrap:
         """Whether every t statistic is standard normal."""
         return False
 
-    def blocks(self, contrasts: Contrasts) -> Iterator[Rows]:
-        """Blocks of draws of the contrasts' t statistics."""
+    def blocks(self, contrasts: Contrasts) -> Iterator[DrawContrasts]:
+        """Yield blocks of draws of the contrasts' t statistics."""
         rng = np.random.default_rng([_SEED, self.seed])
-        multiplied, others = self._parts()
+        multiplied, remaining_covariance = self._split_units()
         n_units, n_scores = multiplied.shape
-        root = _root(self.added + others)
+        root = _root(self.added + remaining_covariance)
         unit = float(np.median(contrasts.std_error))
         width = max(64, min(_WIDTH, 16_000_000 // max(n_units, 1)))
         for start in range(0, self.n_draws, width):
@@ -207,42 +215,42 @@ class MultiplierBootstrap:
                 units, factor = self.rows / unit, self.small_sample
                 yield _studentised_rows(scores, contrasts, multipliers, units=units, added=added, small_sample=factor)
 
-    def _parts(self) -> tuple[FloatArray, FloatArray]:
-        """The units that are multiplied one by one, (m, d), and the covariance of the others' sum, (d, d)."""
+    def _split_units(self) -> tuple[FloatArray, FloatArray]:
+        """Return the units that are multiplied one by one, (m, d), and the covariance of the remaining sum, (d, d)."""
         n_units, n_scores = self.rows.shape
-        most = MULTIPLIED if self.kind != "gaussian" else STUDENTISED
-        if n_units <= most:
+        max_multiplied = MULTIPLIED if self.kind != "gaussian" else STUDENTISED
+        if n_units <= max_multiplied:
             return self.rows, np.zeros((n_scores, n_scores))
         if self.kind == "gaussian":
             return self.rows[:0], self.rows.T @ self.rows
-        spread = np.square(self.rows).sum(axis=0)
-        share = np.square(self.rows) @ np.divide(1.0, spread, out=np.zeros(n_scores), where=spread > 0)
-        kept = np.zeros(n_units, dtype=bool)
-        kept[np.argsort(-share, kind="stable")[:most]] = True
-        others = self.rows[~kept]
-        return self.rows[kept], others.T @ others
+        total = np.square(self.rows).sum(axis=0)
+        share = np.square(self.rows) @ np.divide(1.0, total, out=np.zeros(n_scores), where=total > 0)
+        is_multiplied = np.zeros(n_units, dtype=bool)
+        is_multiplied[np.argsort(-share, kind="stable")[:max_multiplied]] = True
+        remaining = self.rows[~is_multiplied]
+        return self.rows[is_multiplied], remaining.T @ remaining
 
 
 def normal_draws(covariance: Covariance, seed: int) -> NormalDraws:
-    """Draws with this covariance, in the directions that the functional leaves free."""
+    """Return draws with this covariance, in the directions that the functional leaves free."""
     return NormalDraws(covariance.factor, seed)
 
 
 def max_abs_normal_draws(factor: FloatArray) -> FloatArray:
-    """Draws of the largest absolute coordinate of N(0, factor factor'), (draws,), for a factor (J, r).
+    """Draw the largest absolute coordinate of N(0, factor factor'), (draws,), for a factor of shape (J, r).
 
-    They do not depend on the fit's seed, and coordinates may be any combinations of scores, not differences alone.
-    There are 100,000 of them for up to 500 coordinates, and fewer for more.
+    The draws do not depend on the seed of the fit. Coordinates may be any combinations of scores. There are 100,000
+    draws for up to 500 coordinates, and fewer for more coordinates.
     """
     rng = np.random.default_rng(_SEED)
     step = 10_000 if len(factor) <= 500 else 1_000
-    n_draws = min(NORMAL_DRAWS, _affordable(_MOST_PRODUCTS, factor.size))
+    n_draws = min(NORMAL_DRAWS, _affordable_draws(_MAX_PRODUCTS, factor.size))
     blocks = (rng.standard_normal((step, factor.shape[1])) @ factor.T for _ in range(n_draws // step))
     return np.concatenate([np.abs(block).max(axis=1) for block in blocks])
 
 
 def draw_multipliers(rng: np.random.Generator, kind: str, size: tuple[int, ...]) -> FloatArray:
-    """Independent numbers with mean zero and variance one.
+    """Draw independent numbers with mean zero and variance one, of one of the ``MULTIPLIERS``.
 
     Examples
     --------
@@ -259,37 +267,49 @@ def draw_multipliers(rng: np.random.Generator, kind: str, size: tuple[int, ...])
 
 
 def _root(matrix: FloatArray) -> FloatArray:
-    """A factor, (d, d), of the positive part of a symmetric matrix; the rest is rounding."""
+    """Return a matrix, (d, d), whose product with its transpose is the positive part of a symmetric matrix."""
     values, vectors = np.linalg.eigh(matrix)
     return np.asarray(vectors * np.sqrt(np.maximum(values, 0.0)))
 
 
-def _affordable(budget: int, each: int) -> int:
-    """Draws that a budget of numbers allows where each draw needs some, in thousands and never too few.
+def _affordable_draws(budget: int, cost: int) -> int:
+    """Return the number of draws of a given cost that a budget allows, in thousands and at least 10,000.
 
     Examples
     --------
-    >>> _affordable(4_000_000_000, 999_000), _affordable(4_000_000_000, 89_700)
+    >>> _affordable_draws(4_000_000_000, 999_000), _affordable_draws(4_000_000_000, 89_700)
     (10000, 44000)
     """
-    return max(_FEWEST_DRAWS, budget // max(each, 1) // 1000 * 1000)
+    return max(_FEWEST_DRAWS, budget // max(cost, 1) // 1000 * 1000)
 
 
-def _precision(factor: FloatArray, std_error: FloatArray) -> tuple[type[np.floating[Any]], float]:
-    """Single precision unless a difference is far smaller than its scores; and a unit near the standard errors."""
+def _choose_precision(factor: FloatArray, std_error: FloatArray) -> tuple[type[np.floating[Any]], float]:
+    """Choose the type of draws, and a unit for them.
+
+    Single precision is used unless some difference has a far smaller standard error than the scores. The unit is the
+    median standard error.
+
+    Parameters
+    ----------
+    factor : ndarray, shape (d, r)
+    std_error : ndarray, shape (J,)
+    """
     size = np.sqrt(np.square(factor).sum(axis=1).max())
     return (np.float32 if std_error.min() > 1e-4 * size else np.float64), float(np.median(std_error))
 
 
-def _standardised_rows(scores: Row, contrasts: Contrasts, unit: float) -> Rows:
-    """Rows from draws of the scores, (d + 1, b), in units of ``unit``; the last one is zero."""
+def _standardised_rows(scores: Draws, contrasts: Contrasts, unit: float) -> DrawContrasts:
+    """Return a function that computes draws of contrasts, divided by the standard errors.
+
+    ``scores``, (d + 1, b), are draws of the scores in units of ``unit``; the last row is zero.
+    """
     inverse = (unit / contrasts.std_error).astype(scores.dtype)
 
-    def rows(which: IntArray) -> Row:
-        made = scores[contrasts.first[which]]
-        made -= scores[contrasts.second[which]]
-        made *= inverse[which, None]
-        return made
+    def rows(selected: IntArray) -> Draws:
+        drawn = scores[contrasts.first[selected]]
+        drawn -= scores[contrasts.second[selected]]
+        drawn *= inverse[selected, None]
+        return drawn
 
     return rows
 
@@ -302,21 +322,37 @@ def _studentised_rows(
     units: FloatArray,
     added: FloatArray,
     small_sample: float,
-) -> Rows:
-    """Rows from draws of the scores, each difference over its standard error in the draw."""
+) -> DrawContrasts:
+    """Return a function that computes draws of contrasts, divided by the standard error in the draw.
+
+    Parameters
+    ----------
+    scores : ndarray, shape (d + 1, b)
+        Draws of the scores; the last row is zero.
+    contrasts : Contrasts
+    multipliers : ndarray, shape (g, b)
+        Multiplier of each unit in each draw.
+    units : ndarray, shape (g, d)
+        Contribution of each unit to the error of the estimate.
+    added : ndarray, shape (d, d)
+        Covariance that the units do not contain.
+    small_sample : float
+        See :class:`MultiplierBootstrap`.
+    """
     units, added = np.pad(units, ((0, 0), (0, 1))), np.pad(added, (0, 1))
     squares = np.square(multipliers)
     n_units = len(units)
 
-    def rows(which: IntArray) -> Row:
-        first, second = contrasts.first[which], contrasts.second[which]
-        each = units[:, first] - units[:, second]
-        own = each.T @ multipliers
-        variance = np.square(each).T @ squares - np.square(own) / n_units
+    def rows(selected: IntArray) -> Draws:
+        first, second = contrasts.first[selected], contrasts.second[selected]
+        unit_contrasts = units[:, first] - units[:, second]
+        total = unit_contrasts.T @ multipliers
+        variance = np.square(unit_contrasts).T @ squares - np.square(total) / n_units
         fixed = added[first, first] + added[second, second] - 2 * added[first, second]
-        # All units on one side leave no spread: as far out as it gets.
-        smallest = 1e-12 * np.square(each).sum(axis=0)[:, None]
-        error = np.sqrt(small_sample * np.maximum(variance, smallest) + fixed[:, None])
-        return np.asarray((scores[first] - scores[second]) / error)
+        # Where all units have the same sign, the variance in the draw is zero but for rounding; a lower limit keeps
+        # the t statistic finite, and very large.
+        smallest = 1e-12 * np.square(unit_contrasts).sum(axis=0)[:, None]
+        std_error = np.sqrt(small_sample * np.maximum(variance, smallest) + fixed[:, None])
+        return np.asarray((scores[first] - scores[second]) / std_error)
 
     return rows

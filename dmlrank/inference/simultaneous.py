@@ -1,4 +1,4 @@
-"""Simultaneous confidence intervals: critical values (max-t, Bonferroni, pointwise) and their p-values."""
+"""Simultaneous confidence intervals: critical values (max-t, Bonferroni, pointwise) and adjusted p-values."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ METHODS = ("max-t", "bonferroni", "none")
 
 
 def critical_value(covariance: Covariance, alpha: float, method: str = "max-t") -> float:
-    """Half-width of simultaneous two-sided intervals in standard errors.
+    """Return the half-width of simultaneous two-sided intervals of scores, in standard errors.
 
     Parameters
     ----------
@@ -23,10 +23,10 @@ def critical_value(covariance: Covariance, alpha: float, method: str = "max-t") 
     alpha : float
         One minus the joint level.
     method : {"max-t", "bonferroni", "none"}
-        Quantile of the largest absolute t statistic under joint normality, from 100,000 draws of a generator with its
-        own fixed seed, never below the pointwise quantile and never above the Bonferroni bound (which it is where fewer
-        than ten draws lie further out); the Bonferroni bound; or the pointwise quantile, which does not hold for all
-        scores at once.
+        "max-t" is the quantile of the largest absolute t statistic under joint normality, from 100,000 draws with a
+        fixed seed. It is never below the pointwise quantile and never above the Bonferroni bound, and is equal to the
+        Bonferroni bound where fewer than ten draws lie beyond. "bonferroni" is the Bonferroni bound. "none" is the
+        pointwise quantile, whose intervals do not hold for all scores at once.
 
     References
     ----------
@@ -50,9 +50,16 @@ def critical_value(covariance: Covariance, alpha: float, method: str = "max-t") 
 
 
 def critical_value_of_contrasts(covariance: Covariance, contrasts: FloatArray, alpha: float) -> float:
-    """Half-width of simultaneous intervals of J linear combinations of scores, (J, d), by max-t.
+    """Return the half-width of simultaneous intervals of J linear combinations of scores, by max-t.
 
-    Those with variance zero are left out.
+    Parameters
+    ----------
+    covariance : Covariance
+        Of d scores.
+    contrasts : ndarray, shape (J, d)
+        The linear combinations; combinations without variance are left out.
+    alpha : float
+        One minus the joint level.
     """
     factor = contrasts @ covariance.factor
     std_errors = np.sqrt(np.square(factor).sum(axis=1))
@@ -63,19 +70,19 @@ def critical_value_of_contrasts(covariance: Covariance, contrasts: FloatArray, a
 
 
 def simultaneous_p_values(covariance: Covariance, z: FloatArray, contrasts: FloatArray | None = None) -> FloatArray:
-    """Two-sided p-values of z statistics, adjusted for all of them by single-step max-t, (J,).
+    """Return two-sided p-values of J z statistics, adjusted for their number by single-step max-t, (J,).
 
-    A p-value is below alpha exactly where the interval with :func:`critical_value` at alpha excludes what is tested.
-    Where z is NaN, so is the p-value.
+    A p-value is below alpha exactly where the interval with :func:`critical_value` at alpha excludes the hypothetical
+    value. The p-value is NaN where z is NaN.
 
     Parameters
     ----------
     covariance : Covariance
         Of d scores.
     z : ndarray, shape (J,)
-        NaN where there is nothing to test.
+        NaN where the standard error is zero.
     contrasts : ndarray, shape (J, d), optional
-        What they are about; the scores themselves when None.
+        The linear combinations that are tested; the scores themselves when None.
 
     Examples
     --------
@@ -96,6 +103,7 @@ def simultaneous_p_values(covariance: Covariance, z: FloatArray, contrasts: Floa
 
 
 def _max_t(factor: FloatArray, std_errors: FloatArray, alpha: float) -> float:
+    """Return the max-t critical value of J estimates with covariance factor factor', for a factor of shape (J, r)."""
     if factor.shape[1] == 1:
         return float(norm.isf(alpha / 2))
     maxima = max_abs_normal_draws(factor / std_errors[:, None])

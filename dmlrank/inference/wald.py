@@ -1,4 +1,4 @@
-"""Wald and t tests on statsmodels' results core, with the structural rank."""
+"""z tests and Wald tests of linear hypotheses by statsmodels, with the structural rank of the covariance."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from ..exceptions import HypothesisError, listed
 from .alternatives import TWO_SIDED, Alternative
 from .covariance import Covariance
 
-# A row's free part below this share of the row lies in the gauge.
-_FIXED = 1e-9
-# Share of its terms that a variance has by rounding.
+# The functional fixes a contrast whose free part is below this share of the contrast.
+_FIXED_BELOW = 1e-9
+# A variance below this share of the terms that are summed is rounding.
 _ROUNDING = 1e-13
 
 
@@ -33,9 +33,9 @@ class NamedEstimates:
     estimate : ndarray, shape (d,)
     covariance : Covariance
     names : sequence of str
-        d names.
+        The d names.
     reason : str
-        What the functional fixes, for errors.
+        Clause that says what the functional fixes, for errors.
     """
 
     estimate: FloatArray
@@ -44,12 +44,12 @@ class NamedEstimates:
     reason: str
 
     def hypothesis(self, hypothesis: HypothesisLike) -> LinearHypothesis:
-        """A hypothesis about the estimates, in words or numbers."""
+        """Read a hypothesis about the estimates, in words or numbers."""
         return read_hypothesis(hypothesis, self.names)
 
 
-class _Stub:
-    """The little that statsmodels' results want of a model."""
+class _NamedModel:
+    """The attributes of a model that the results of statsmodels read: the names of the estimates."""
 
     def __init__(self, names: Sequence[str]) -> None:
         self.exog_names = list(names)
@@ -58,55 +58,67 @@ class _Stub:
 
 
 class RemarkedResults(ContrastResults):
-    """statsmodels' two-sided z tests with a remark below the title of their table.
+    """Two-sided z tests of statsmodels with a remark below the title of their table.
+
+    Parameters
+    ----------
+    tests : ContrastResults
+        The tests without remark.
+    remark : str
 
     Attributes
     ----------
     remark : str
-        What the reader has to know of the tests.
+        Sentence for the reader of the table.
     """
 
-    def __init__(self, plain: ContrastResults, remark: str) -> None:
-        self.__dict__.update(plain.__dict__)
+    def __init__(self, tests: ContrastResults, remark: str) -> None:
+        self.__dict__.update(tests.__dict__)
         self.remark = remark
 
     def summary(self, xname: Sequence[str] | None = None, alpha: float = 0.05, title: str | None = None) -> SimpleTable:
-        """statsmodels' table, with the remark in its title."""
+        """Return the table of statsmodels, with the remark in the title."""
         title = f"Test for Constraints\n{self.remark}" if title is None else title
         return super().summary(xname=xname, alpha=alpha, title=title)
 
 
 class SidedResults(ContrastResults):
-    """statsmodels' z tests with a margin, or against one side; limits are infinite where the side asks for one.
+    """One-sided z tests and z tests with a margin, on the z tests of statsmodels.
+
+    For one-sided alternatives one of the confidence limits is infinite.
 
     Attributes
     ----------
     side : str
+        See :class:`Alternative`.
     delta : float
+        See :class:`Alternative`.
     remark : str
-        What the reader has to know of the tests, or nothing.
+        Sentence for the reader of the table; may be empty.
     """
 
     remark = ""
 
-    def __init__(self, effect: FloatArray, sd: FloatArray, hypothesis: LinearHypothesis, to_show: Alternative) -> None:
-        z = to_show.statistics(effect - hypothesis.value, sd)
+    def __init__(
+        self, effect: FloatArray, sd: FloatArray, hypothesis: LinearHypothesis, alternative: Alternative
+    ) -> None:
+        z = alternative.statistics(effect - hypothesis.value, sd)
         super().__init__(effect=effect, sd=sd, statistic=z, distribution="norm")
-        self.side, self.delta, self.c_names = to_show.side, to_show.delta, list(hypothesis.labels)
-        self.pvalue = np.squeeze(to_show.p_values(z))
+        self.side, self.delta, self.c_names = alternative.side, alternative.delta, list(hypothesis.labels)
+        self.pvalue = np.squeeze(alternative.p_values(z))
 
     @property
     def alternative(self) -> Alternative:
-        """What the tests are to show."""
+        """The alternative hypothesis of every test."""
         return Alternative(self.side, self.delta)
 
     def conf_int(self, alpha: float = 0.05) -> FloatArray:
-        """Limits that decide the test at ``alpha``, (J, 2): for equivalence an interval of level 1 - 2 alpha."""
+        """Return the limits that decide the tests at ``alpha``, (J, 2); the level for equivalence is 1 - 2 alpha."""
         half_width = norm.isf(self.alternative.tail(alpha)) * self.sd
         return np.column_stack(self.alternative.limits(self.effect, half_width))
 
     def summary(self, xname: Sequence[str] | None = None, alpha: float = 0.05, title: str | None = None) -> SimpleTable:
-        """statsmodels' table; its title says what is tested against what."""
+        """Return the table of statsmodels, with the alternative in the title."""
         if title is None:
             title = f"Tests of whether {self.alternative.words} (p-values are for this side)"
             title += f"\n{self.remark}" if self.remark else ""
@@ -118,9 +130,11 @@ class SidedResults(ContrastResults):
 
 
 def results_core(estimates: NamedEstimates) -> LikelihoodModelResults:
-    """statsmodels' results over the estimates, for its tests and its printing."""
+    """Return the estimates as results of statsmodels, for its tests and tables."""
     matrix = estimates.covariance.matrix
-    core = LikelihoodModelResults(_Stub(estimates.names), estimates.estimate, normalized_cov_params=matrix, scale=1.0)
+    core = LikelihoodModelResults(
+        _NamedModel(estimates.names), estimates.estimate, normalized_cov_params=matrix, scale=1.0
+    )
     core.df_resid = np.inf
     core.df_resid_inference = np.inf
     core.use_t = False
@@ -130,15 +144,15 @@ def results_core(estimates: NamedEstimates) -> LikelihoodModelResults:
 def t_test(
     estimates: NamedEstimates, hypothesis: LinearHypothesis, alternative: Alternative = TWO_SIDED
 ) -> ContrastResults:
-    """One z test for every row of a hypothesis ``matrix @ theta = value``.
+    """Test every row of a hypothesis ``matrix @ theta = value`` by a z test.
 
     Parameters
     ----------
     estimates : NamedEstimates
     hypothesis : LinearHypothesis
-        Of J rows.
+        With J rows.
     alternative : Alternative
-        What is tested of ``matrix @ theta - value``.
+        The alternative about each difference ``matrix @ theta - value``.
 
     Returns
     -------
@@ -147,18 +161,24 @@ def t_test(
     Raises
     ------
     HypothesisError
-        If a row lies in the gauge, so that its contrast is a constant, or does not vary in the data.
+        If the functional fixes the contrast of a row, or the contrast does not vary in the data.
     """
     covariance, matrix = estimates.covariance, hypothesis.matrix
     free = np.linalg.norm(matrix @ covariance.basis, axis=1)
     for row, label in enumerate(hypothesis.labels):
-        if free[row] <= _FIXED * np.linalg.norm(matrix[row]):
+        if free[row] <= _FIXED_BELOW * np.linalg.norm(matrix[row]):
             constant = round(float(matrix[row] @ estimates.estimate), 12) + 0.0  # no minus zero
-            raise HypothesisError(f"{label!r} is the constant {constant:.4g} whatever the data say: {estimates.reason}")
-        # Whether terms cancel to nothing or to their last digits depends on the order in which they are summed.
+            raise HypothesisError(
+                f"{label!r} is the constant {constant:.4g} whatever the data say: {estimates.reason}. A test needs a "
+                f"combination that the functional leaves free, such as a difference"
+            )
+        # Terms that cancel may leave rounding, which depends on the order of summation.
         terms = np.abs(matrix[row]) @ np.abs(covariance.matrix) @ np.abs(matrix[row])
         if not matrix[row] @ covariance.matrix @ matrix[row] > _ROUNDING * terms:
-            raise HypothesisError(f"{label!r} has a standard error of zero: it does not vary in these data")
+            raise HypothesisError(
+                f"{label!r} has a standard error of zero, because it does not vary in these data, and a z test divides "
+                f"by the standard error; leave it out"
+            )
     if alternative.side != "two-sided":
         std_errors = np.sqrt(np.einsum("jd,de,je->j", matrix, covariance.matrix, matrix))
         return SidedResults(matrix @ estimates.estimate, std_errors, hypothesis, alternative)
@@ -168,7 +188,10 @@ def t_test(
 
 
 def wald_test(estimates: NamedEstimates, hypothesis: LinearHypothesis) -> ContrastResults:
-    """One joint chi-squared test of a hypothesis; its degrees of freedom are the structural rank.
+    """Test all rows of a hypothesis jointly by a Wald test.
+
+    The degrees of freedom of the chi-squared distribution are the structural rank of the hypothesis: the number of
+    independent restrictions on what the functional leaves free.
 
     Parameters
     ----------
@@ -182,36 +205,45 @@ def wald_test(estimates: NamedEstimates, hypothesis: LinearHypothesis) -> Contra
     Raises
     ------
     HypothesisError
-        If the whole hypothesis lies in the gauge, contradicts it, or does not vary in the data.
+        If the functional fixes all rows, the rows contradict what the functional fixes, or some combination of the
+        rows does not vary in the data.
     """
     covariance, matrix, value = estimates.covariance, hypothesis.matrix, hypothesis.value
     about = listed(hypothesis.labels)
-    left, sizes, _ = np.linalg.svd(matrix @ covariance.basis, full_matrices=True)
-    rank = int((sizes > _FIXED * np.linalg.norm(matrix)).sum())
+    left_vectors, sizes, _ = np.linalg.svd(matrix @ covariance.basis, full_matrices=True)
+    rank = int((sizes > _FIXED_BELOW * np.linalg.norm(matrix)).sum())
     if rank == 0:
-        raise HypothesisError(f"{about}: a constant whatever the data say, nothing to test: {estimates.reason}")
-    fixed = left[:, rank:].T
+        raise HypothesisError(
+            f"{about}: a constant whatever the data say, nothing to test: {estimates.reason}. A test needs a "
+            f"combination that the functional leaves free, such as a difference"
+        )
+    fixed = left_vectors[:, rank:].T
     misfit = fixed @ (matrix @ estimates.estimate - value)
     if len(misfit) and np.abs(misfit).max() > 1e-8 * max(1.0, np.abs(value).max()):
         raise HypothesisError(
-            f"{about}: together they contradict what is fixed whatever the data say: {estimates.reason}"
+            f"{about}: together they contradict what is fixed whatever the data say: {estimates.reason}. Change the "
+            f"hypothetical values, or leave one equation out"
         )
-    kept = left[:, :rank].T
-    restrictions, values = kept @ matrix, kept @ value
+    free = left_vectors[:, :rank].T
+    restrictions, values = free @ matrix, free @ value
     spectrum = np.linalg.eigvalsh(restrictions @ covariance.matrix @ restrictions.T)
     if spectrum[-1] <= 0 or spectrum[0] <= 1e-14 * spectrum[-1]:
-        raise HypothesisError(f"{about}: some combination of these does not vary in the data")
+        raise HypothesisError(
+            f"{about}: some combination of these does not vary in the data, so that there is no joint test; leave "
+            f"one of them out"
+        )
     return results_core(estimates).wald_test((restrictions, values), use_f=False, scalar=True)
 
 
 def add_remark(tests: ContrastResults, remark: str) -> ContrastResults:
-    """The tests with a remark in the title of their table.
+    """Add a remark to the title of the table of tests.
 
     Parameters
     ----------
     tests : ContrastResults
-        Of :func:`t_test`.
+        Result of :func:`t_test`.
     remark : str
+        Sentence for the reader of the table.
     """
     if isinstance(tests, SidedResults):
         tests.remark = remark

@@ -10,8 +10,8 @@ from scipy.stats import norm
 
 from .covariance import Covariance
 
-# Standard errors, in units of p (1 - p), up to which the logit scale is used.
-_STEEP = 2.0
+# Largest standard error, in units of p (1 - p), for which the interval is computed on the logit scale.
+_MAX_LOGIT_ERROR = 2.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,10 +21,13 @@ class WinProbability:
     Attributes
     ----------
     first, second : str
+        Names of the models.
     estimate, std_error : float
+        The share and its standard error.
     conf_low, conf_high : float
-        Limits at level ``1 - alpha``, for this share alone; between 0 and 1.
+        Limits of the interval at level ``1 - alpha`` for this share alone; between 0 and 1.
     alpha : float
+        One minus the level.
     """
 
     first: str
@@ -42,11 +45,22 @@ class WinProbability:
 
 
 def win_probability(first: str, second: str, estimate: float, covariance: Covariance, alpha: float) -> WinProbability:
-    """The share with a delta-method interval on the logit scale; on its own scale near or beyond 0 and 1.
+    """Return the share with an interval by the delta method on the logit scale, or on its own scale near 0 and 1.
 
-    A debiased share can leave the unit interval by chance. It is then 0 or 1, with a standard error that holds the
-    distance. A standard error above twice that of a share in one vote more than none is too large for the logit, whose
-    slope has no bound.
+    A debiased share can lie outside the unit interval by chance. It is then clipped to 0 or 1, and the standard error
+    includes the distance. The interval is computed on the scale of the share itself where the standard error is at
+    least twice p (1 - p), because the slope of the logit has no bound.
+
+    Parameters
+    ----------
+    first, second : str
+        Names of the models.
+    estimate : float
+        Share of comparisons that ``first`` wins.
+    covariance : Covariance
+        Of the one share.
+    alpha : float
+        One minus the level.
 
     Examples
     --------
@@ -55,13 +69,12 @@ def win_probability(first: str, second: str, estimate: float, covariance: Covari
     >>> print(win_probability("a", "b", 1.001, Covariance(np.array([[0.0004]]), np.eye(1)), 0.05))
     a wins 1.000 against b (95 %: 0.961 to 1.000)
     """
-    inside = min(max(estimate, 0.0), 1.0)
-    std_error = float(np.hypot(covariance.std_errors[0], estimate - inside))
-    estimate = inside
+    share = min(max(estimate, 0.0), 1.0)
+    std_error = float(np.hypot(covariance.std_errors[0], estimate - share))
     half_width = norm.ppf(1 - alpha / 2) * std_error
-    if std_error < _STEEP * estimate * (1 - estimate):
-        reach = half_width / (estimate * (1 - estimate))
-        low, high = (float(expit(logit(estimate) + sign * reach)) for sign in (-1, 1))
+    if std_error < _MAX_LOGIT_ERROR * share * (1 - share):
+        reach = half_width / (share * (1 - share))
+        low, high = (float(expit(logit(share) + sign * reach)) for sign in (-1, 1))
     else:
-        low, high = (float(np.clip(estimate + sign * half_width, 0, 1)) for sign in (-1, 1))
-    return WinProbability(first, second, estimate, std_error, low, high, alpha)
+        low, high = (float(np.clip(share + sign * half_width, 0, 1)) for sign in (-1, 1))
+    return WinProbability(first, second, share, std_error, low, high, alpha)

@@ -1,4 +1,4 @@
-"""z tests of single numbers: statistics, and their two-sided p-values."""
+"""z tests of single numbers: z statistics and two-sided p-values."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ..data.preferences import FloatArray
 
 
 def z_statistics(distance: FloatArray, std_errors: FloatArray) -> FloatArray:
-    """Distances from what is tested in standard errors, (d,); NaN where the standard error is zero.
+    """Divide distances from hypothetical values, (d,), by their standard errors; NaN where these are zero.
 
     Examples
     --------
@@ -20,5 +20,5 @@ def z_statistics(distance: FloatArray, std_errors: FloatArray) -> FloatArray:
 
 
 def two_sided_p_values(z: FloatArray) -> FloatArray:
-    """Two-sided normal p-values, (d,), of z statistics."""
+    """Return the two-sided normal p-values, (d,), of z statistics."""
     return 2 * norm.sf(np.abs(z))

@@ -191,7 +191,7 @@ def test_single_tests_with_margins(result):
         ({"side": "higher"}, OptionError, "side='higher' is not known"),
         ({"side": "equivalence"}, OptionError, "needs a margin above zero"),
         ({"side": "noninferiority", "delta": -1}, OptionError, "needs a margin above zero"),
-        ({"side": "larger", "delta": "1"}, OptionTypeError, "needed is a finite number"),
+        ({"side": "larger", "delta": "1"}, OptionTypeError, "give a finite number"),
         ({"delta": 0.1}, OptionError, "those of all pairs have no direction"),
         ({"models": ["gpt-4"]}, OptionError, "at least two"),
         ({"models": ["gpt-4", "gpt-4"]}, OptionError, "every model once"),

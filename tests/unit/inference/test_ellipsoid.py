@@ -126,7 +126,7 @@ def test_points_that_cannot_be_are_refused_with_the_reason(summed):
     with pytest.raises(HypothesisError, match="contradicts what the functional fixes"):
         region.contains(estimate + np.array([0.1, 0, 0, 0]))
     for wrong in ([0.1, 0.2], [np.nan] * 4):
-        with pytest.raises(HypothesisError, match="needed are 4 finite numbers, for 'a', 'b', 'c', 'd'"):
+        with pytest.raises(HypothesisError, match="give 4 finite numbers, for 'a', 'b', 'c', 'd'"):
             region.contains(wrong)
 
 
