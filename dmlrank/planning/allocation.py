@@ -223,7 +223,7 @@ def _budget_level(
         return sum(part[0] for part in parts), sum(part[1] for part in parts)
 
     def spend(level: float) -> tuple[float, float]:
-        """Expected cost at a level, and its derivative."""
+        """Return the expected cost at a level, and its derivative."""
 
         def spend_of(block: slice) -> tuple[float, float]:
             levels = level if cap is None else np.minimum(level, cap[block])
@@ -297,7 +297,15 @@ def _one_pair_level(rate: FloatArray, lower: FloatArray) -> FloatArray:
 
 
 def _allocate_one_pair(rates: CellRates, constraints: Constraints, n_jobs: int, rows: int | None) -> Allocation:
-    """Allocate at most one label per context where its pairs differ in cost: two nested monotone searches."""
+    """Allocate at most one label per context where its pairs differ in cost: two nested monotone searches.
+
+    Parameters
+    ----------
+    rates : CellRates, shape (n, m)
+    constraints : Constraints
+    n_jobs, rows
+        As for :func:`allocate`.
+    """
     cost, lower, budget = constraints.cost, constraints.lower, constraints.budget
 
     def roots(block: slice) -> tuple[FloatArray, FloatArray]:

@@ -15,8 +15,8 @@ from .allocation import propensities_at_multiplier
 from .problem import DesignProblem
 from .propensities import Propensities, as_propensities, propensity_table
 
-# Most steps of a rule's fixed point in other contexts, and the relative move at which it is reached.
-_STEPS, _CLOSE = 2000, 1e-9
+# Most steps towards the fixed point of a rule in other contexts, and the relative change at which they end.
+_MAX_STEPS, _TOLERANCE = 2000, 1e-9
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -27,13 +27,13 @@ class RestrictedDesignProblem(DesignProblem):
     :class:`dmlrank.estimation.bt_restricted.RestrictedBradleyTerry`.
     The trace of metric times its inverse is convex in pi, and by the Gauss-Markov theorem it lies below
     :math:`\sum \pi_{0,jk}^2 g_{jk} / \pi_{jk}`, equal at :math:`\pi_0`, with the gradient
-    :math:`g_{jk} = w_{jk} z_{jk}' I_0^{-1} metric\, I_0^{-1} z_{jk}`. So each step is a plan of the plain kind, in
-    which a label has the information :math:`\pi_0^2 g`, and lowers the objective.
+    :math:`g_{jk} = w_{jk} z_{jk}' I_0^{-1} metric\, I_0^{-1} z_{jk}`. So each step solves a separable
+    problem, in which a label has the information :math:`\pi_0^2 g`, and lowers the objective.
     """
 
     @classmethod
     def of(cls, problem: DesignProblem) -> RestrictedDesignProblem:
-        """The same problem for the restricted estimator.
+        """Return the same problem for the restricted estimator.
 
         Raises
         ------
@@ -42,7 +42,9 @@ class RestrictedDesignProblem(DesignProblem):
         """
         functional = problem.functional
         if not isinstance(functional, BradleyTerry) or functional.weights is None:
-            raise OptionError(f"estimator='bt_restricted' plans for functional='bt', not {functional.name!r}")
+            raise OptionError(
+                f"functional={functional.name!r} with estimator='bt_restricted'; this estimator needs functional='bt'"
+            )
         check_restricted_categories(functional.weights, ("first", "second", "ties")[: problem.mu.shape[3]])
         return cls(**{item.name: getattr(problem, item.name) for item in fields(problem)})
 
@@ -52,49 +54,53 @@ class RestrictedDesignProblem(DesignProblem):
         return True
 
     def label_information(self, metric: FloatArray, propensity: FloatArray | None = None) -> FloatArray:
-        """Information of a label, (n, m), in the plain problem that majorises the objective at ``propensity``, (n, m).
+        """Information of a label, (n, m), in the separable problem that majorises the objective at ``propensity``.
 
-        Every pair is certain to be labelled where no propensity is given.
+        Parameters
+        ----------
+        metric : ndarray, shape (K, K)
+        propensity : ndarray, shape (n, m), optional
+            One for every pair when None.
         """
         propensity = np.ones((self.n_rows, len(self.pairs))) if propensity is None else propensity
-        made = np.empty((self.n_rows, len(self.pairs)))
+        information = np.empty(self.shape)
         first, second, n_items = self.pairs.first, self.pairs.second, self.pairs.n_items
 
-        def one(part: slice, mu: FloatArray) -> None:
+        def fill(part: slice, mu: FloatArray) -> None:
             weight = self._label_weights(mu)
             inverse = self._inverse(part, weight, propensity[part])
             gram = inverse[:, :, :n_items] @ metric @ inverse[:, :n_items]
-            own = np.einsum("njj->nj", gram)
-            length = own[:, first] + own[:, second] - 2 * gram[:, first, second]
+            diagonal = np.einsum("njj->nj", gram)
+            length = diagonal[:, first] + diagonal[:, second] - 2 * gram[:, first, second]
             if self.pairs.ordered:
                 # z has a last coordinate of one: the position effect.
-                length += 2 * (gram[:, first, n_items] - gram[:, second, n_items]) + own[:, n_items, None]
+                length += 2 * (gram[:, first, n_items] - gram[:, second, n_items]) + diagonal[:, n_items, None]
             scale = self._squared_weight(part)[:, None]
-            made[part] = scale * np.square(propensity[part]) * self.pairs.take(weight) * np.maximum(length, 0)
+            information[part] = scale * np.square(propensity[part]) * self.pairs.take(weight) * np.maximum(length, 0)
 
-        self.map_chunks(one)
-        return made
+        self.map_chunks(fill)
+        return information
 
     def labelling_covariance(self, propensity: Propensities | FloatArray | float) -> FloatArray:
         """Return what labelling adds to the covariance Sigma, (K, K): E [I^-1]_rr; numbers broadcast to (n, m)."""
         table, count = propensity_table(as_propensities(propensity, self.shape)), self.count
         n_items = self.pairs.n_items
 
-        def one(part: slice, mu: FloatArray) -> FloatArray:
+        def add_up(part: slice, mu: FloatArray) -> FloatArray:
             inverse = self._inverse(part, self._label_weights(mu), table[part])[:, :n_items, :n_items]
             return np.asarray(np.einsum("n,njk->jk", count[part] * self._squared_weight(part), inverse))
 
-        return np.asarray(sum(self.map_chunks(one)) / self.n_contexts)
+        return np.asarray(sum(self.map_chunks(add_up)) / self.n_contexts)
 
     def propensities_at(self, metric: FloatArray, lower: FloatArray, multiplier: float) -> FloatArray:
         """Propensities, (n, m), by the rule of a plan with this multiplier in the problem's contexts."""
         propensity = np.full((self.n_rows, len(self.pairs)), 1.0 / len(self.pairs) if self.one_pair else 0.5)
-        for _ in range(_STEPS):
+        for _ in range(_MAX_STEPS):
             information = self.label_information(metric, propensity)
             new = propensities_at_multiplier(information, self.cost, lower, multiplier, self.one_pair)
-            moved = _moved(new, propensity)
+            change = _largest_change(new, propensity)
             propensity = new
-            if moved < _CLOSE:
+            if change < _TOLERANCE:
                 break
         return propensity
 
@@ -118,5 +124,5 @@ class RestrictedDesignProblem(DesignProblem):
         return information_inverse(replace(self.pairs, ordered=True).table(propensity) * weight, self.pairs.ordered)
 
 
-def _moved(new: FloatArray, old: FloatArray) -> float:
+def _largest_change(new: FloatArray, old: FloatArray) -> float:
     return float(np.abs(np.log(new / old)).max(initial=0.0))

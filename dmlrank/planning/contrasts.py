@@ -1,4 +1,4 @@
-"""Target contrasts of a plan: the combinations of scores that it is to estimate precisely."""
+"""Target contrasts of a plan: the combinations of scores that the plan is to estimate precisely."""
 
 from __future__ import annotations
 
@@ -16,7 +16,12 @@ from .criteria import Criterion
 
 @dataclass(frozen=True, slots=True)
 class Top:
-    """All differences among the ``count`` models that the probabilities rank highest: what separates the top.
+    """All differences among the ``count`` models that the probabilities rank highest.
+
+    Parameters
+    ----------
+    count : int
+        From 2 to the number of models.
 
     Examples
     --------
@@ -29,7 +34,9 @@ class Top:
     def rows(self, models: list[str], scores: FloatArray) -> tuple[FloatArray, tuple[str, ...]]:
         """Coefficients, (J, K), and labels."""
         if not 2 <= self.count <= len(models):
-            raise OptionError(f"Top({self.count}): needed is a number from 2 to {len(models)}, the models")
+            raise OptionError(
+                f"Top({self.count}) has no meaning for {len(models)} models; give a number from 2 to {len(models)}"
+            )
         best = np.sort(np.argsort(-scores, kind="stable")[: self.count])
         pairs = list(combinations(best, 2))
         return _differences(pairs, len(models)), tuple(f"{models[j]} - {models[k]}" for j, k in pairs)
@@ -37,7 +44,11 @@ class Top:
 
 @dataclass(frozen=True, slots=True)
 class Against:
-    """The differences between one model and each of the others, such as a new model against all known ones.
+    """The differences between one model and each of the others, such as a new model and all earlier ones.
+
+    Parameters
+    ----------
+    model : str
 
     Examples
     --------
@@ -51,10 +62,10 @@ class Against:
         """Coefficients, (J, K), and labels."""
         if self.model not in models:
             raise UnknownModelError(
-                f"unknown model {self.model!r}; known are {listed(models)}{nearest(self.model, models)}"
+                f"unknown model {self.model!r}; the models are {listed(models)}{nearest(self.model, models)}"
             )
-        own = models.index(self.model)
-        pairs = [(own, k) for k in range(len(models)) if k != own]
+        item = models.index(self.model)
+        pairs = [(item, k) for k in range(len(models)) if k != item]
         return _differences(pairs, len(models)), tuple(f"{self.model} - {models[k]}" for _, k in pairs)
 
 
@@ -64,14 +75,25 @@ ContrastsLike = HypothesisLike | Top | Against | None
 def make_criterion(
     kind: str, contrasts: ContrastsLike, models: list[str], scores: FloatArray, gauge: FloatArray
 ) -> tuple[Criterion, FloatArray, tuple[str, ...]]:
-    """The criterion, and the target contrasts, (J, K), with their labels; none of them where all scores are wanted.
+    """Return the criterion and the target contrasts, (J, K), with labels; none where all scores are meant.
+
+    Parameters
+    ----------
+    kind : {"A", "D"}
+    contrasts : optional
+        What :meth:`RankResults.t_test` reads, ``Top`` or ``Against``; None for all scores.
+    models : list of str
+        Names of the K scores.
+    scores : ndarray, shape (K,)
+    gauge : ndarray, shape (g, K)
+        The combinations of scores that the functional fixes.
 
     Raises
     ------
     OptionError
         If the criterion is not known.
     HypothesisError
-        If a combination is a constant whatever the data say.
+        If a combination has the same value whatever the data are.
     """
     check_choice(kind, ("A", "D"), "criterion")
     free = free_basis(gauge, len(models))
@@ -81,13 +103,13 @@ def make_criterion(
     if isinstance(contrasts, Top | Against):
         targets, labels = contrasts.rows(models, scores)
     else:
-        read = read_hypothesis(contrasts, models)
-        targets, labels = read.matrix, read.labels
+        hypothesis = read_hypothesis(contrasts, models)
+        targets, labels = hypothesis.matrix, hypothesis.labels
     moving = targets @ free
     constant = np.linalg.norm(moving, axis=1) <= 1e-9 * np.linalg.norm(targets, axis=1)
     if constant.any():
         label = labels[int(np.flatnonzero(constant)[0])]
-        raise HypothesisError(f"contrast {label!r} is a constant, whatever is labelled; leave it out")
+        raise HypothesisError(f"contrast {label!r} has the same value whatever the labels are; leave it out")
     if kind == "A":
         return Criterion(kind, targets), targets, labels
     # Redundant contrasts, such as all differences of three models, have the determinant of independent ones.
@@ -96,6 +118,7 @@ def make_criterion(
 
 
 def _differences(pairs: list[tuple[int, int]], n_items: int) -> FloatArray:
+    """Return the coefficients of the differences first - second, (J, K)."""
     rows = np.zeros((len(pairs), n_items))
     for row, (j, k) in enumerate(pairs):
         rows[row, j], rows[row, k] = 1, -1

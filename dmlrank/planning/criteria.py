@@ -39,22 +39,22 @@ class Criterion:
     rows: FloatArray
 
     def objective(self, sigma: FloatArray) -> float:
-        """tr L Sigma L', or log det L Sigma L'."""
+        """Trace of L Sigma L' ("A"), or its log determinant ("D")."""
         covariance = self.rows @ sigma @ self.rows.T
         if self.kind == "A":
             return float(np.trace(covariance))
         return float(np.linalg.slogdet(covariance)[1])
 
     def metric(self, sigma: FloatArray) -> FloatArray:
-        """Derivative of the objective by Sigma, (K, K)."""
+        """Return the derivative of the objective by Sigma, (K, K)."""
         if self.kind == "A":
             return self.rows.T @ self.rows
         return self.rows.T @ self.inverse(sigma) @ self.rows
 
     def inverse(self, sigma: FloatArray) -> FloatArray:
         """(L Sigma L')^-1, (J, J)."""
-        made = np.linalg.inv(self.rows @ sigma @ self.rows.T)
-        return np.asarray((made + made.T) / 2, dtype=np.float64)
+        inverse = np.linalg.inv(self.rows @ sigma @ self.rows.T)
+        return np.asarray((inverse + inverse.T) / 2, dtype=np.float64)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -109,17 +109,17 @@ class Precision:
         return self.criterion.kind == "A" and self.earlier is None
 
     def sigma(self, labelling: FloatArray) -> FloatArray:
-        """n times the covariance of the scores, (K, K), from what labelling adds to it, (K, K)."""
+        """Return n times the covariance of the scores, (K, K), from what labelling adds to it, (K, K)."""
         if self.earlier is None:
             return self.between_covariance + labelling
         return self.earlier.combined(self.between_covariance, labelling)
 
     def objective(self, labelling: FloatArray) -> float:
-        """The criterion's value."""
+        """Return the value of the criterion."""
         return self.criterion.objective(self.sigma(labelling))
 
     def metric(self, labelling: FloatArray) -> FloatArray:
-        """Derivative of the objective by what labelling adds, (K, K)."""
+        """Return the derivative of the objective by what labelling adds, (K, K)."""
         metric = self.criterion.metric(self.sigma(labelling))
         if self.earlier is None:
             return metric
@@ -252,7 +252,7 @@ class _Programme:
         if precision.criterion.kind == "D":
             _check_regular(precision.criterion, precision.sigma(start.labelling))
         basis, level = _varying(start.labelling), start.level
-        state = plain = basis.T @ start.labelling @ basis
+        state = reached = basis.T @ start.labelling @ basis
         best, past = np.inf, list[tuple[FloatArray, FloatArray]]()
         for step in range(1, max_steps + 1):
             metric = precision.metric(basis @ state @ basis.T)
@@ -260,16 +260,16 @@ class _Programme:
             level = None if allocation.slack else allocation.level
             labelling = problem.labelling_covariance(allocation.propensities)
             objective = precision.objective(labelling)
-            if objective > best + 1e-12 * max(1.0, abs(best)) and state is not plain:
-                state, past = plain, []
+            if objective > best + 1e-12 * max(1.0, abs(best)) and state is not reached:
+                state, past = reached, []
                 continue
-            best, plain = min(best, objective), basis.T @ labelling @ basis
-            move = float(np.abs(np.log(scipy.linalg.eigh(plain, state, eigvals_only=True))).max())
+            best, reached = min(best, objective), basis.T @ labelling @ basis
+            move = float(np.abs(np.log(scipy.linalg.eigh(reached, state, eigvals_only=True))).max())
             problem.report_step(step, 0 if move <= _TOLERANCE else max(1, round(np.log10(move / _TOLERANCE))))
             if move <= _TOLERANCE:
                 break
-            past = [*past[1 - _HISTORY :], (_log(state), _log(plain))]
-            state = _extrapolated(past) if len(past) > 1 else plain
+            past = [*past[1 - _HISTORY :], (_log(state), _log(reached))]
+            state = _extrapolate(past) if len(past) > 1 else reached
         metric, sigma = precision.metric(labelling), precision.sigma(labelling)
         residual = self.residual(problem.label_rates(metric), allocation) if self.options.certify else np.nan
         return Optimum(allocation, sigma, metric, residual, step, labelling)
@@ -305,7 +305,7 @@ class _Programme:
             return CellRates.of(problem.label_information(precision.metric(labelling), propensity), problem.cost)
 
         def step(propensity: FloatArray, labelling: FloatArray) -> tuple[Allocation, FloatArray, FloatArray]:
-            """The next allocation, its propensities and what labelling by them adds to Sigma."""
+            """Return the next allocation, its propensities and what labelling by them adds to Sigma."""
             allocation = self.allocate(rates_at(propensity, labelling))
             table = allocation.propensity
             return allocation, table, problem.labelling_covariance(table)
@@ -314,9 +314,9 @@ class _Programme:
         cycle, residual = 0, np.inf
         while cycle < max_cycles and residual >= _STATIONARY:
             cycle += 1
-            _, once, once_labelling = step(propensity, labelling)
-            second = step(once, once_labelling)
-            leap = _squared_step(propensity, once, second[1], constraints.lower)
+            _, first_propensity, first_labelling = step(propensity, labelling)
+            second = step(first_propensity, first_labelling)
+            leap = _squared_step(propensity, first_propensity, second[1], constraints.lower)
             # From wherever the leap has led, a step is feasible again; it counts if it is lower than without the leap.
             leapt = step(leap, problem.labelling_covariance(leap))
             better = precision.objective(leapt[2]) < precision.objective(second[2])
@@ -332,25 +332,32 @@ def _varying(matrix: FloatArray) -> FloatArray:
     return np.asarray(vectors[:, values > 1e-12 * values[-1]], dtype=np.float64)
 
 
-def _squared_step(start: FloatArray, once: FloatArray, twice: FloatArray, lower: FloatArray) -> FloatArray:
-    """Where two steps of a slowly converging iteration point to, (n, m), extrapolated by context on the log scale.
+def _squared_step(start: FloatArray, first: FloatArray, second: FloatArray, lower: FloatArray) -> FloatArray:
+    """Extrapolate two steps of a slowly converging iteration by context, on the log scale.
+
+    Parameters
+    ----------
+    start, first, second : ndarray, shape (n, m)
+        Propensities before the two steps, after the first and after the second one.
+    lower : ndarray, shape (1, m or 1)
+        Floors.
 
     References
     ----------
     Varadhan and Roland (2008), Simple and globally convergent methods for accelerating the convergence of any EM
     algorithm, Scandinavian Journal of Statistics 35 (the third step length).
     """
-    origin, first = np.log(start), np.log(once) - np.log(start)
-    turn = np.log(twice) - np.log(once) - first
+    origin, move = np.log(start), np.log(first) - np.log(start)
+    turn = np.log(second) - np.log(first) - move
     size = np.sqrt(np.square(turn).sum(axis=1, keepdims=True))
     length = np.divide(
-        np.sqrt(np.square(first).sum(axis=1, keepdims=True)), size, out=np.ones_like(size), where=size > 0
+        np.sqrt(np.square(move).sum(axis=1, keepdims=True)), size, out=np.ones_like(size), where=size > 0
     )
     length = np.clip(length, 1.0, _LONGEST)
-    return np.asarray(np.clip(np.exp(origin + 2 * length * first + length**2 * turn), lower / 2, 1.0))
+    return np.asarray(np.clip(np.exp(origin + 2 * length * move + length**2 * turn), lower / 2, 1.0))
 
 
-def _extrapolated(past: list[tuple[FloatArray, FloatArray]]) -> FloatArray:
+def _extrapolate(past: list[tuple[FloatArray, FloatArray]]) -> FloatArray:
     """Anderson's mixture of past steps (from, to), each the logarithm of a positive definite matrix."""
     moves = np.stack([(after - before).ravel() for before, after in past])
     change = np.diff(moves, axis=0)
@@ -362,14 +369,16 @@ def _extrapolated(past: list[tuple[FloatArray, FloatArray]]) -> FloatArray:
 
 
 def _log(matrix: FloatArray) -> FloatArray:
+    """Logarithm of a positive definite matrix."""
     values, vectors = np.linalg.eigh(matrix)
     return np.asarray((vectors * np.log(values)) @ vectors.T, dtype=np.float64)
 
 
 def _check_regular(criterion: Criterion, sigma: FloatArray) -> None:
+    """Raise where Sigma has no variance in a direction of the criterion, so that the determinant is zero."""
     values = np.linalg.eigvalsh(criterion.rows @ sigma @ criterion.rows.T)
     if not values[0] > 1e-12 * values[-1]:
         raise OptionError(
-            "criterion='D' needs scores that are uncertain in every direction, but under these probabilities a "
-            "combination of them has no variance; use criterion='A', or contrasts= that leave the certain ones out"
+            "under these probabilities a combination of the scores has no variance, but criterion='D' needs scores "
+            "that are uncertain in every direction; use criterion='A', or contrasts= without the certain combinations"
         )

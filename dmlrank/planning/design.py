@@ -1,4 +1,4 @@
-"""A plan from probabilities: options in, specification and solution out."""
+"""A plan from probabilities: its options, its specification and its solution."""
 
 from __future__ import annotations
 
@@ -65,13 +65,13 @@ def design(
     n_jobs: int | None = None,
     progress: bool | Report = False,
 ) -> Plan:
-    """Choose which pairs to label on which prompts, so that a budget buys the most precise scores.
+    """Choose which pairs to label on which prompts, so that a budget leads to the most precise scores.
 
-    Labels are taken to be independent given x, the features of the prompt: the label of one pair tells nothing of
-    another's on the same prompt that x does not tell. Where one annotator labels several pairs of a prompt, or x misses
-    what matters, errors may be larger than predicted.
+    Labels of one prompt are assumed to be independent given x, the features of the prompt. Where one annotator labels
+    several pairs of a prompt, or x leaves out features on which the labels depend, standard errors may be larger than
+    predicted.
 
-    The covariance of the debiased estimator is known before a single label is there: n Cov = Cov F(mu(X)) + E sum_jk
+    The covariance of the debiased estimator is known before there is any label: n Cov = Cov F(mu(X)) + E sum_jk
     M_jk / pi_jk with M_jk = J_jk V_jk J_jk', for any propensities pi of labelling a pair. This function minimises its
     trace ("A"), its determinant ("D", in the directions that the functional leaves free) or the variances of
     ``contrasts`` over all propensities that the budget can pay.
@@ -80,15 +80,15 @@ def design(
     ----------
     mu : array, shape (n, K, K, C)
         Probabilities of the categories (first wins, second wins, then ties) when j is shown first and k second: from an
-        earlier fit (:meth:`RankResults.design` fills them in), or from a judge where there is no human label yet. Not
-        copied; the plan keeps it.
+        earlier fit (:meth:`RankResults.design` does this), or from a judge where there is no human label yet. The plan
+        keeps the array itself, not a copy.
     functional : {"borda", "bt", "rank_centrality"} or Functional
     budget : float
-        What all given contexts together may cost in expectation.
+        Largest expected cost of all labels together.
     estimator : {"debiased", "bt_restricted"}
-        What the labels are for. ``"bt_restricted"`` assumes the Bradley-Terry model (functional "bt", wins and losses),
-        in which the labels of a context work together; propensities are then found by steps that each lower the
-        objective.
+        The estimator that the labels are for. ``"bt_restricted"`` assumes the Bradley-Terry model (functional "bt",
+        wins and losses), in which the information of a label depends on the other labels of its context; propensities are
+        then found by steps that each lower the objective.
     criterion : {"A", "D"}
         Sum of variances (short intervals), or log determinant (small ellipsoid).
     contrasts : optional
@@ -102,20 +102,21 @@ def design(
     one_pair : bool
         Whether every context gets at most one label.
     explore : float
-        Share of a uniform plan that is mixed in, against wrong probabilities. Floor and budget hold for the mixture.
+        Share of a uniform plan that is mixed in, as a protection against wrong probabilities. The mixture meets floor
+        and budget, too.
     position_bias : bool
-        Whether both orders of a pair are different pairs. False: a pair has one propensity, and which of the two is
-        shown first is drawn at random; estimate with ``position_bias=False``, too.
+        Whether the two display orders of a pair have propensities of their own. False: a pair has one propensity, and
+        the model that is shown first is drawn at random; fit the labels with ``position_bias=False``, too.
     category_weights : {"half", "paper"}, CategoryWeights or two sequences
-        What the categories count.
+        How much each category counts for the first and for the second model.
     graph : Graph or array (K, K) of bool, optional
-        Pairs that the scores are made from; other pairs are never labelled. None: every pair.
+        Pairs that the scores are made from; other pairs are not labelled. None: every pair.
     edge_weights : array (K, K), optional
         As for :func:`dml_rank`.
     weights : array (n,), optional
         Weights of contexts in the target population.
     prompts : {"random", "fixed"}
-        Whether scores of prompts like these are wanted or of these alone.
+        Whether the scores are about prompts like these, or about these prompts alone.
     floor : float
         Smallest probability of a category for functionals with a logit or a division.
     models, contexts : sequences, optional
@@ -132,8 +133,8 @@ def design(
     Raises
     ------
     OptionError, OptionTypeError
-        If an option cannot be used; where the floors cost more than the budget, the message has the smallest feasible
-        one.
+        If an option cannot be used. Where the floors cost more than the budget, the message says the smallest budget
+        that is enough.
     NuisanceError
         If ``mu`` does not hold probabilities.
 
@@ -205,20 +206,22 @@ def _read_plan_names(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PlannedFit:
-    """What a plan takes from the fit that it is for.
+    """The parts of a fit that a plan for this fit needs.
 
     Attributes
     ----------
     estimate : ndarray, shape (K,)
         The fit's scores, in its unit.
     plugin : ndarray, shape (K,), or None
-        Means of F(mu) over the fit's prompts in its unit, less its shift; None where the plan is for these prompts.
+        Means of F(mu) over the fit's prompts in its unit, minus its shift; None where the plan is for these prompts.
     unit : float
-        What natural scores are multiplied by.
+        Factor from natural scores to the fit's unit.
     earlier : EarlierLabels or None
-        What the labels that the fit has know already; None for a plan from scratch.
+        The fit's labels; None for a plan from scratch.
     alpha : float
+        One minus the level of the fit's intervals.
     seed : int
+        Seed of the draws behind critical values.
     predict : callable
         Probabilities of further contexts from a frame of them.
     """
@@ -232,10 +235,10 @@ class PlannedFit:
     predict: Callable[[object], FloatArray]
 
     def scores(self, mean: FloatArray) -> FloatArray:
-        """The scores of the plan's prompts, (K,), from the means of F(mu) over them, (K,).
+        """Return the scores of the plan's prompts, (K,), from the means of F(mu) over these prompts, (K,).
 
-        For the fit's own prompts they are its estimates. New prompts differ from these by what F(mu) says, and mu is as
-        far off there as on the fit's own.
+        For the fit's own prompts these are the fit's estimates. Scores of new prompts are the estimates plus the
+        difference of the means of F(mu): the bias of mu is assumed to be the same on both.
         """
         return self.estimate if self.plugin is None else self.estimate + mean - self.plugin
 
@@ -284,18 +287,24 @@ class PlanSource:
     def __post_init__(self) -> None:
         functional, floor = self.functional, self.floor
         if not hasattr(functional, "information") or not hasattr(functional, "accumulate"):
-            raise OptionTypeError(f"a plan for {functional.name!r} needs its methods information and accumulate")
+            raise OptionTypeError(
+                f"the functional {functional.name!r} lacks the methods information and accumulate, which a plan needs; "
+                f"add them, or plan for 'borda', 'bt' or 'rank_centrality'"
+            )
         check_choice(self.prompts, PROMPTS, "prompts")
         if isinstance(floor, bool) or not isinstance(floor, Real):
-            raise OptionTypeError(f"floor={floor!r}; needed is a number of at least 0: the smallest probability in mu")
+            raise OptionTypeError(f"floor={floor!r}; it must be a number of at least 0, the smallest probability in mu")
         if not 0 <= floor * self.mu.shape[3] < 1:
-            raise OptionError(f"floor={floor} is no floor for {self.mu.shape[3]} categories, which sum to one")
+            raise OptionError(
+                f"floor={floor} with {self.mu.shape[3]} categories; it must be at least 0 and below "
+                f"{1 / self.mu.shape[3]:.4g}, since the probabilities of the categories sum to one"
+            )
         if self.n_jobs is not None:
             check_whole("n_jobs", self.n_jobs, 1)
 
 
 def bound_graph(functional: Functional, n_items: int) -> Graph:
-    """The pairs that a bound functional uses: those of its graph that have a weight."""
+    """Return the pairs that a bound functional uses: those of its graph with a positive edge weight."""
     graph = getattr(functional, "graph", None) or Graph.all_pairs(n_items)
     weights = getattr(functional, "edge_weights", None)
     return graph if weights is None else Graph(graph.edges & (weights > 0))

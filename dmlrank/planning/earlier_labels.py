@@ -1,4 +1,4 @@
-"""Labels that are there before a plan: what they know already, and what its own labels add to it."""
+"""Labels that a fit has before a plan: how precise they make the scores, and what planned labels add."""
 
 from __future__ import annotations
 
@@ -14,14 +14,15 @@ _ROUNDING = 1e-12
 
 @dataclass(frozen=True, slots=True, eq=False)
 class EarlierLabels:
-    r"""What a fit knows of the scores from the labels and verdicts that it has, and how a plan's labels add to it.
+    r"""How precise the labels and verdicts of a fit make the scores, and what a plan's labels add.
 
     Planned labels are independent of earlier ones given the prompts, so that their precisions add up. On the fit's own
-    prompts the spread of the scores over prompts, B, is the same for both, and the noise of the labels is the parallel
-    sum of two: :math:`\Sigma = B + (A^{-1} + L^{-1})^{-1}`, A what the fit's covariance has beyond B, L the planned
-    labels' share. New prompts have a spread of their own: :math:`\Sigma = (A^{-1} + (B + L)^{-1})^{-1}` with A all of
-    the fit's covariance. Both are the covariances of the best weighted mean of the two estimates; one fit to all
-    votes is no less precise, since it weighs pair by pair.
+    prompts both estimates share the covariance of the scores between prompts, B, and the noise of the labels is a
+    parallel sum: :math:`\Sigma = B + (A^{-1} + L^{-1})^{-1}`, where A is the part of the fit's covariance beyond B, and
+    L is what the planned labels add to B. New prompts are a sample of their own:
+    :math:`\Sigma = (A^{-1} + (B + L)^{-1})^{-1}`, where A is all of the fit's covariance. Both formulas give the
+    covariance of the best weighted mean of the two estimates. One fit to all votes is no less precise, since it weighs
+    the two sources pair by pair.
 
     Attributes
     ----------
@@ -35,7 +36,7 @@ class EarlierLabels:
     own_prompts: bool
 
     def combined(self, between: FloatArray, labelling: FloatArray) -> FloatArray:
-        """Sigma, (K, K), of the estimate from all labels.
+        """Return Sigma, (K, K), of the estimate from all labels.
 
         Parameters
         ----------
@@ -46,28 +47,29 @@ class EarlierLabels:
 
         Examples
         --------
-        >>> known = EarlierLabels(np.array([[3.0]]), own_prompts=True)
-        >>> known.combined(np.array([[1.0]]), np.array([[2.0]]))      # 1 + 1 / (1 / 2 + 1 / 2)
+        >>> earlier = EarlierLabels(np.array([[3.0]]), own_prompts=True)
+        >>> earlier.combined(np.array([[1.0]]), np.array([[2.0]]))      # 1 + 1 / (1 / 2 + 1 / 2)
         array([[2.]])
         """
-        shared, known, own = self._parts(between, labelling)
-        return np.asarray(shared + _symmetric(known @ _inverse(known + own) @ own))
+        shared, earlier, planned = self._parts(between, labelling)
+        return np.asarray(shared + _symmetric(earlier @ _inverse(earlier + planned) @ planned))
 
-    def alone(self, between: FloatArray) -> FloatArray:
-        """Sigma, (K, K), without any planned label."""
-        shared, known, _ = self._parts(between, np.zeros_like(between))
-        return shared + known
+    def without_plan(self, between: FloatArray) -> FloatArray:
+        """Return Sigma, (K, K), without any planned label."""
+        shared, earlier, _ = self._parts(between, np.zeros_like(between))
+        return shared + earlier
 
     def slope(self, between: FloatArray, labelling: FloatArray) -> FloatArray:
-        """G, (K, K), with which Sigma moves by G' dL G as the planned labels' share L moves by dL."""
-        _, known, own = self._parts(between, labelling)
-        return _inverse(known + own) @ known
+        """Return G, (K, K): Sigma changes by G' dL G where what the planned labels add changes by dL."""
+        _, earlier, planned = self._parts(between, labelling)
+        return _inverse(earlier + planned) @ earlier
 
     def _parts(self, between: FloatArray, labelling: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Return the part of Sigma that both estimates share, the fit's own part and the plan's, (K, K) each."""
         if not self.own_prompts:
             return np.zeros_like(between), self.sigma, between + labelling
         values, vectors = np.linalg.eigh(_symmetric(self.sigma - between))
-        # Where the fit's covariance is below the spread over prompts, by chance, its labels are taken as noiseless.
+        # Where the fit's covariance is by chance smaller than that between prompts, its labels count as noiseless.
         return between, np.asarray((vectors * np.maximum(values, 0.0)) @ vectors.T), labelling
 
 
@@ -76,5 +78,5 @@ def _symmetric(matrix: FloatArray) -> FloatArray:
 
 
 def _inverse(matrix: FloatArray) -> FloatArray:
-    """The generalised inverse of a covariance, (K, K), zero where it has no variance."""
+    """Return the generalised inverse of a covariance, (K, K), zero where the covariance has no variance."""
     return np.asarray(np.linalg.pinv(matrix, rcond=_ROUNDING, hermitian=True), dtype=np.float64)

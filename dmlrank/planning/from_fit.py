@@ -58,14 +58,14 @@ def design_fit(
     """
     if not steps.estimator.has_first_stages:
         raise OptionError(
-            "design needs probabilities of every pair on every prompt, which estimator='bt_mle' has none of; "
-            "update(estimator='debiased') fits them"
+            "estimator='bt_mle' has no probabilities of every pair on every prompt, which a plan needs; fit them with "
+            "update(estimator='debiased')"
         )
     if estimates.extrapolation:
         warn(
-            f"the plan counts on probabilities of pairs that were never compared "
-            f"({estimates.diagnostics.pairs_extrapolated:,} pairs), which are the learner's guess, and on none of the "
-            f"fit's labels; regret() says what wrong probabilities cost",
+            f"the plan rests on probabilities of {estimates.diagnostics.pairs_extrapolated:,} pairs that were never "
+            f"compared, which the learner extrapolates, and makes no use of the fit's labels; regret() says what wrong "
+            f"probabilities cost",
             stacklevel=3,
         )
     prompts = _read_prompts(steps, newdata)
@@ -121,41 +121,43 @@ def _read_prompts(steps: FitSteps, newdata: object) -> Prompts:
         return Prompts(*_own_tables(steps), steps.data.context_ids, steps.options.context or ("context",))
     if steps.context_weight is not None:
         raise OptionError(
-            "this fit has weights=, which new prompts do not have; plan for its own prompts (newdata=None)"
+            "this fit has weights=, which are not known for new prompts; plan for the fit's own prompts (newdata=None)"
         )
     return _new_prompts(steps, newdata)
 
 
 def _earlier_labels(estimates: Estimates, n_contexts: int, own_prompts: bool) -> EarlierLabels | None:
-    """What the fit's labels know of the scores that the plan is for; None where that is nothing."""
+    """Return the fit's labels as earlier labels of the plan; None where they say nothing about the plan's scores."""
     if not estimates.has_intervals:
         return None
     if not own_prompts and estimates.description.prompts == "fixed":
-        # The scores of the new prompts alone, on which the fit has no label.
+        # The plan is for the scores of the new prompts alone, on which the fit has no label.
         return None
     return EarlierLabels(estimates.covariance.matrix * n_contexts, own_prompts)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class OwnTables:
-    """Out-of-fold probabilities of a fit's contexts, the mean over repetitions, read when they are asked for.
+    """Out-of-fold probabilities of a fit's contexts, the mean over repetitions, predicted when they are asked for.
 
     Attributes
     ----------
     sources : sequence of MuSource
-        Of the repetitions.
+        First-stage models of the repetitions.
     contexts : ndarray of int, shape (g,)
     n_contexts : int
         Contexts of the fit.
     table_shape : tuple of int
         (K, K, C).
+    _lock : Lock
+        Held while a learner predicts that several threads must not ask at once.
     """
 
     sources: Sequence[MuSource]
     contexts: IntArray
     n_contexts: int
     table_shape: tuple[int, int, int]
-    _alone: Lock = field(default_factory=Lock)
+    _lock: Lock = field(default_factory=Lock)
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -169,22 +171,35 @@ class OwnTables:
         chosen = self.contexts[part]
         place = np.full(self.n_contexts, -1)
         place[chosen] = np.arange(len(chosen))
-        made = np.zeros((len(chosen), *self.table_shape))
+        mean = np.zeros((len(chosen), *self.table_shape))
         for source in self.sources:
-            for some in source.parts(max(1, len(chosen)), place >= 0):
-                with nullcontext() if some.concurrent else self._alone:
-                    made[place[some.contexts]] += some.probabilities()[some.place] / len(self.sources)
-        return made
+            for fold_part in source.parts(max(1, len(chosen)), place >= 0):
+                with nullcontext() if fold_part.concurrent else self._lock:
+                    probabilities = fold_part.probabilities()[fold_part.place]
+                mean[place[fold_part.contexts]] += probabilities / len(self.sources)
+        return mean
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class NewTables:
-    """Probabilities of new contexts with features ``x``, (g, p), from the mean of all learners."""
+    """Probabilities of new contexts, the mean over all learners, predicted when they are asked for.
+
+    Attributes
+    ----------
+    sources : sequence of MuSource
+        First-stage models of the repetitions.
+    x : ndarray, shape (g, p)
+        Features of the contexts.
+    table_shape : tuple of int
+        (K, K, C).
+    _lock : Lock
+        Held while a learner predicts that several threads must not ask at once.
+    """
 
     sources: Sequence[MuSource]
     x: FloatArray
     table_shape: tuple[int, int, int]
-    _alone: Lock = field(default_factory=Lock)
+    _lock: Lock = field(default_factory=Lock)
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -195,7 +210,7 @@ class NewTables:
         return len(self.x)
 
     def __getitem__(self, part: Rows) -> FloatArray:
-        with self._alone:
+        with self._lock:
             return np.asarray(np.mean([source.average(self.x[part]) for source in self.sources], axis=0))
 
 
@@ -211,7 +226,11 @@ def _in_memory(tables: Tables, stored_numbers: int) -> Tables:
 
 
 def _own_tables(steps: FitSteps) -> tuple[Tables, IntArray | None]:
-    """Out-of-fold probabilities of different contexts of the fit, and which of them each context has; None: its own."""
+    """Return out-of-fold probabilities of the fit's contexts.
+
+    Contexts with equal probabilities have one table; the second array says which table each context has, and is None
+    where every context has its own.
+    """
     data, sources = steps.data, [repetition.mu for repetition in steps.repetitions]
     shape = (data.n_items, data.n_items, data.n_categories)
     groups = np.empty((data.n_contexts, len(sources)), dtype=np.intp)
@@ -253,6 +272,6 @@ def _new_prompts(steps: FitSteps, newdata: object) -> Prompts:
 
 
 def _predict(steps: FitSteps, newdata: object) -> FloatArray:
-    """Probabilities of new prompts, (n, K, K, C)."""
+    """Return probabilities of new prompts, (n, K, K, C)."""
     prompts = _new_prompts(steps, newdata)
     return prompts.tables[slice(0, len(prompts.tables))][prompts.row]

@@ -1,4 +1,4 @@
-"""A labelling plan: propensities, what they cost and buy, and the rows to send to annotators."""
+"""A labelling plan: propensities, their cost, the precision that they lead to, and the rows for annotators."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Plan:
-    """Which pairs are labelled on which contexts, with what probability. Made by :func:`dmlrank.design`.
+    """Which pairs are labelled on which contexts, with what probability; :func:`dmlrank.design` makes it.
 
     Attributes
     ----------
     specification : PlanSpecification
-        What the plan is for, and what limits it beside the budget.
+        The purpose of the plan and its limits, the budget aside.
     solution : PlanSolution
         The optimal propensities within the budget, and the covariance that they lead to.
     """
@@ -49,19 +49,20 @@ class Plan:
 
     @classmethod
     def within(cls, specification: PlanSpecification, budget: float) -> Plan:
-        """The optimal plan of a specification within a budget."""
+        """Solve a specification within a budget and return the plan."""
         return cls.of(specification, solve(specification, budget))
 
     @classmethod
     def of(cls, specification: PlanSpecification, solution: PlanSolution) -> Plan:
-        """The plan that a solution of a specification is."""
+        """Return the plan of a specification and its solution."""
         return cls(specification, solution)
 
     @property
     def propensity(self) -> FloatArray:
-        """Probability that a pair is labelled on a context, (n, K, K), zero off the graph; made on every call.
+        """Probability that a pair is labelled on a context, (n, K, K), zero off the graph; computed on every call.
 
-        j first and k second in ``[:, j, k]``. With ``position_bias=False`` symmetric: that of either order.
+        ``[:, j, k]`` is about j shown first and k second. With ``position_bias=False`` the array is symmetric, and the
+        probability is that of a label in either order.
         """
         problem = self.specification.problem
         return problem.pairs.table(self.solution.propensity)[problem.rows_of(slice(0, problem.n_contexts))]
@@ -73,7 +74,7 @@ class Plan:
 
     @property
     def names(self) -> list[str]:
-        """What the scores are called: the models, or the outputs of a functional of one's own."""
+        """Names of the scores: those of the models, or of the outputs of a custom functional."""
         return list(self.specification.names.scores)
 
     @property
@@ -88,32 +89,32 @@ class Plan:
 
     @property
     def budget(self) -> float:
-        """What the plan was allowed to cost."""
+        """The largest expected cost that was allowed."""
         return self.solution.budget
 
     @property
     def expected_cost(self) -> float:
-        """What it costs in expectation."""
+        """The expected cost of the plan."""
         return self.solution.expected_cost
 
     @property
     def slack(self) -> bool:
-        """Whether a larger budget would buy nothing: every label that tells something is bought already."""
+        """Whether a larger budget would change nothing: every label with information is planned already."""
         return self.solution.slack
 
     @property
     def objective(self) -> float:
-        """tr L Sigma L' ("A") or log det of the reduced Sigma ("D"), Sigma being n times the covariance."""
+        """Trace of L Sigma L' ("A"), or log determinant of the reduced Sigma ("D"); Sigma is n times the covariance."""
         return self.specification.criterion.objective(self.solution.sigma)
 
     @property
     def uniform_objective(self) -> float:
-        """The objective of the plan that labels all pairs alike at the same cost."""
+        """The objective of the uniform plan, which labels all pairs with the same probability at the same cost."""
         return self.specification.criterion.objective(self.solution.uniform_sigma)
 
     @property
     def kkt_residual(self) -> float:
-        """Largest relative violation of the optimality conditions; before exploration is mixed in."""
+        """Largest relative violation of the optimality conditions, before exploration is mixed in."""
         return self.solution.kkt_residual
 
     @property
@@ -123,18 +124,18 @@ class Plan:
 
     @property
     def uniform_std_errors(self) -> pd.Series:
-        """Those of the uniform plan of the same cost."""
+        """Predicted standard errors of the scores under the uniform plan of the same cost."""
         return self._errors(self.solution.uniform_sigma, "uniform_std_errors")
 
     def cov_params(self, uniform: bool = False) -> pd.DataFrame:
-        """Predicted covariance of the scores, (K, K), for the plan or for the uniform one of the same cost."""
+        """Return the predicted covariance of the scores, (K, K), for the plan or the uniform one of the same cost."""
         sigma = self.solution.uniform_sigma if uniform else self.solution.sigma
         return pd.DataFrame(sigma / self.specification.problem.n_contexts, index=self.names, columns=self.names)
 
     def predicted(
         self, hypothesis: HypothesisLike | None = None, alpha: float | None = None, method: str = "max-t"
     ) -> pd.DataFrame:
-        """What the plan will know, beside the uniform plan of the same cost.
+        """Return predicted standard errors and widths of intervals, beside those of the uniform plan of the same cost.
 
         Parameters
         ----------
@@ -143,7 +144,7 @@ class Plan:
         alpha : float, optional
             One minus the level of the intervals; the fit's where a fit made the plan, else 0.05.
         method : {"max-t", "bonferroni", "none"}
-            Whether they hold for all rows at once, or each for itself.
+            Whether the intervals hold for all rows at once, or ("none") each for itself.
 
         Returns
         -------
@@ -163,8 +164,8 @@ class Plan:
         rows: FloatArray
         labels: Sequence[str]
         if hypothesis is not None:
-            read = read_hypothesis(hypothesis, self.names)
-            rows, labels = read.matrix, read.labels
+            combinations = read_hypothesis(hypothesis, self.names)
+            rows, labels = combinations.matrix, combinations.labels
         elif len(specification.contrasts):
             rows, labels = specification.contrasts, specification.contrast_labels
         else:
@@ -180,7 +181,7 @@ class Plan:
         difference: float | None = None,
         method: str = "max-t",
     ) -> float:
-        """Power to show that two models differ.
+        """Return the power to show that two models differ.
 
         Parameters
         ----------
@@ -188,11 +189,11 @@ class Plan:
         alpha : float, optional
             Error of the test; the fit's where a fit made the plan, else 0.05.
         difference : float, optional
-            Their true difference; the fit's estimate, or what the probabilities say, when None. An estimate that is
-            itself uncertain gives a power that is: :meth:`smallest_gap` asks for none.
+            Their true difference. When None: the fit's estimate, or the difference under the probabilities. The power
+            is as uncertain as this estimate; :meth:`smallest_gap` needs no estimate.
         method : {"max-t", "bonferroni", "none"}
-            Whether the test is one of all pairs, with the family-wise error held, as in the summary of a fit and in
-            :meth:`RankResults.t_test_pairwise`; ``"none"``: of this pair alone, chosen before there were data.
+            Whether the pair is tested as one of all pairs, with control of the family-wise error, as in the summary of
+            a fit and in :meth:`RankResults.t_test_pairwise`. ``"none"``: the pair was chosen before there were data.
         """
         gap, error = self._gap(first, second, difference)
         return power_of(gap, error, pair_critical_value(self.specification, self.solution, self._alpha(alpha), method))
@@ -200,7 +201,7 @@ class Plan:
     def smallest_gap(
         self, first: str, second: str, power: float = 0.8, alpha: float | None = None, *, method: str = "max-t"
     ) -> float:
-        """The smallest true difference of two models that the plan shows with the power.
+        """Return the smallest true difference of two models that the plan shows with the given power.
 
         Parameters
         ----------
@@ -224,7 +225,7 @@ class Plan:
         return smallest_gap(self._error_of(self._row(first, second), self.solution), critical, power)
 
     def for_width(self, width: float, alpha: float | None = None, method: str = "max-t") -> Plan:
-        """The plan with the smallest budget whose widest interval is no wider than ``width``.
+        """Return the plan with the smallest budget whose widest interval is no wider than ``width``.
 
         Parameters
         ----------
@@ -237,7 +238,7 @@ class Plan:
         Raises
         ------
         OptionError
-            If labelling everything does not reach it, or the labels that the fit has already do.
+            If labelling every pair is not enough, or if the labels that the fit has are enough.
 
         Examples
         --------
@@ -247,14 +248,14 @@ class Plan:
         >>> float(plan.for_width(0.2).predicted()["width"].max().round(3))
         0.2
         """
-        wanted, level = check_positive(width, "width"), self._alpha(alpha)
+        target, level = check_positive(width, "width"), self._alpha(alpha)
 
         def excess(solution: PlanSolution) -> float:
-            return max_width(self.specification, solution, level, method) / wanted
+            return max_width(self.specification, solution, level, method) / target
 
         def explain(solution: PlanSolution) -> str:
-            reached = excess(solution)
-            return self._too_few(f"makes the widest interval {reached * wanted:.4g} wide, not {wanted:g}", reached)
+            ratio = excess(solution)
+            return self._explain_failure(f"makes the widest interval {ratio * target:.4g} wide, not {target:g}", ratio)
 
         return Plan.of(self.specification, cheapest_solution(self.specification, self.budget, excess, explain))
 
@@ -268,10 +269,11 @@ class Plan:
         *,
         method: str = "max-t",
     ) -> Plan:
-        """The plan with the smallest budget that shows the difference of two models with the given power.
+        """Return the plan with the smallest budget that shows the difference of two models with the given power.
 
-        The budget is for labels in addition to those of the fit, where a fit made the plan. What the plan is optimal
-        for does not change: to spend all on this pair, make it with ``contrasts=(first, second)``.
+        The budget is for labels in addition to those of the fit, where a fit made the plan. The plan is still optimal
+        for its own criterion and contrasts: to spend the whole budget on this pair, make the plan with
+        ``contrasts=(first, second)``.
 
         Parameters
         ----------
@@ -283,7 +285,7 @@ class Plan:
         Raises
         ------
         OptionError
-            If labelling everything does not reach it, or the labels that the fit has already do.
+            If labelling every pair is not enough, or if the labels that the fit has are enough.
 
         Examples
         --------
@@ -297,7 +299,10 @@ class Plan:
         level = self._alpha(alpha)
         _check_power(power, level)
         if gap == 0:
-            raise OptionError(f"{first!r} and {second!r} score the same, which no test separates; give difference=")
+            raise OptionError(
+                f"{first!r} and {second!r} have equal scores, which no number of labels separates; give the difference "
+                f"that is to be shown, difference="
+            )
         row = self._row(first, second)
 
         def excess(solution: PlanSolution) -> float:
@@ -306,26 +311,27 @@ class Plan:
 
         def explain(solution: PlanSolution) -> str:
             critical = pair_critical_value(self.specification, solution, level, method)
-            has = power_of(gap, self._error_of(row, solution), critical)
-            return self._too_few(
-                f"separates {first!r} and {second!r} (difference {gap:.3g}) with power {has:.2f}, not {power:g}",
+            largest_power = power_of(gap, self._error_of(row, solution), critical)
+            return self._explain_failure(
+                f"separates {first!r} and {second!r} (difference {gap:.3g}) with power {largest_power:.2f}, not "
+                f"{power:g}",
                 excess(solution),
             )
 
         return Plan.of(self.specification, cheapest_solution(self.specification, self.budget, excess, explain))
 
     def at(self, contexts: object) -> FloatArray:
-        """Propensities of the same rule in other contexts, (n, K, K).
+        """Apply the plan's rule to other contexts and return their propensities, (n, K, K).
 
         Parameters
         ----------
         contexts : array (n, K, K, C) or frame
-            Probabilities there; or, for a plan made by :meth:`RankResults.design`, a frame of prompts.
+            Probabilities of the other contexts; or, for a plan made by :meth:`RankResults.design`, a frame of prompts.
 
         Raises
         ------
         OptionError
-            If costs or weights are given by context, so that those of other contexts are not known.
+            If the plan has costs or weights by context, since those of other contexts are not known.
         """
         specification, problem = self.specification, self.specification.problem
         if specification.predict is not None and np.ndim(cast("ArrayLike", contexts)) != 4:
@@ -334,23 +340,28 @@ class Plan:
             mu = mu_array(contexts)
             check_mu(mu, self.models, range(len(mu)), self.position_bias)
         if len(problem.cost) > 1 or problem.context_weight is not None:
-            raise OptionError("costs or weights are given by context, so that the rule is known in the plan's own only")
+            raise OptionError(
+                "this plan has costs or weights by context, which are not known for other contexts; make the plan with "
+                "costs by pair or one cost, and without weights="
+            )
         if mu.shape[1:] != problem.mu.shape[1:]:
-            raise NuisanceError(f"mu has shape {mu.shape}, the plan was made from {problem.mu.shape}")
+            raise NuisanceError(
+                f"mu has shape {mu.shape}, but the plan was made from probabilities of shape {problem.mu.shape}; "
+                f"models and categories must be the same"
+            )
         metric, explore = self.solution.metric, specification.explore
         lower = np.full((1, 1), self.solution.floor)
-        made = replace(problem, mu=mu, row=None, deviations=None).propensities_at(
-            metric, lower, self.solution.multiplier
-        )
+        other = replace(problem, mu=mu, row=None, deviations=None)
+        propensity = other.propensities_at(metric, lower, self.solution.multiplier)
         if explore:
-            made = (1 - explore) * made + explore * specification.uniform(self.budget)
-        return problem.pairs.table(made)
+            propensity = (1 - explore) * propensity + explore * specification.uniform(self.budget)
+        return problem.pairs.table(propensity)
 
     def regret(self, mu: ArrayLike) -> Regret:
-        """What the plan loses if the probabilities are ``mu``, (n, K, K, C), and not those it was made from.
+        """Return what the plan loses if the true probabilities are ``mu``, (n, K, K, C).
 
-        What a wrong judge could cost: hand in other probabilities that may be true, such as another judge's, those of a
-        refit, or the judge's drawn towards even ones.
+        This says what a wrong judge could cost: give other probabilities that may be true, such as those of another
+        judge or of a refit, or the judge's own shrunken towards even ones.
 
         Examples
         --------
@@ -382,26 +393,27 @@ class Plan:
         return plan_summary(self.specification, self.solution, self._alpha(alpha)).with_title(title)
 
     def plot(self, ax: Axes | None = None) -> Axes:
-        """Heat map of the expected number of labels by pair; needs matplotlib."""
+        """Draw a heat map of the expected number of labels by pair; needs matplotlib."""
         label = "expected labels" + (", first model in rows" if self.position_bias else ", either order")
         return heat_map(self.models, expected_labels(self.specification, self.solution), label, ax)
 
     def sample(self, rng: int | np.random.Generator | None = None) -> pd.DataFrame:
-        """Draw what is to be labelled.
+        """Draw the pairs to label on each context.
 
-        Pairs are drawn independently, or at most one of a context where the plan says so. With ``position_bias=False``
-        the order in which a drawn pair is shown is drawn, too.
+        Pairs are drawn independently, or at most one of a context in a plan with ``one_pair=True``. With
+        ``position_bias=False`` the display order of a drawn pair is drawn, too.
 
         Parameters
         ----------
         rng : int, Generator or None
+            Seed or source of the draws.
 
         Returns
         -------
         DataFrame
-            A row for every label to buy: the columns that identify the context, the two models in the order in which
-            they are shown, and ``propensity``, which estimation needs (``dml_rank(..., propensity="propensity")``).
-            Contexts without a label have one row with the others missing: they tell what prompts are like.
+            One row for every label to buy: the columns that identify the context, the two models in their display
+            order, and ``propensity``, which estimation needs (``dml_rank(..., propensity="propensity")``). A context
+            without a label has one row in which models and propensity are missing: estimation uses its features.
 
         Examples
         --------
@@ -419,7 +431,7 @@ class Plan:
         return sample_frame(cells, self.specification.names)
 
     def export(self, path: str | os.PathLike[str], rng: int | np.random.Generator | None = None) -> pd.DataFrame:
-        """Draw what is to be labelled and write it for an annotation tool.
+        """Draw the pairs to label and write them to a file for an annotation tool.
 
         Parameters
         ----------
@@ -428,23 +440,25 @@ class Plan:
             ``propensity``), the ``unlabelled`` contexts, and what the plan was (``criterion``, ``budget``,
             ``expected_cost``, ``position_bias``, ``seed``).
         rng : int, Generator or None
-            As for :meth:`sample`; the seed that is drawn or given is written to JSON.
+            As for :meth:`sample`. The seed is written to JSON.
 
         Returns
         -------
         DataFrame
-            The same rows.
+            The rows of the file.
 
         Raises
         ------
         OptionError
-            If the path ends otherwise.
+            If the path has another ending.
         FileWriteError
-            If the file cannot be written; what stood there before still does.
+            If the file cannot be written; an earlier file of this name is left as it was.
         """
         kind = Path(path).suffix.lower()
         if kind not in (".csv", ".json"):
-            raise OptionError(f"{os.fspath(path)!r}: a plan is written as .csv or .json")
+            raise OptionError(
+                f"the path {os.fspath(path)!r} has the ending {kind!r}; a plan is written as .csv or .json"
+            )
         seed = resolve_seed(rng)
         rows = self.sample(seed)
         if kind == ".csv":
@@ -461,6 +475,7 @@ class Plan:
         return rows
 
     def _errors(self, sigma: FloatArray, name: str) -> pd.Series:
+        """Return standard errors of the scores, from n times their covariance, (K, K)."""
         variances = np.maximum(np.diag(sigma), 0) / self.specification.problem.n_contexts
         return pd.Series(np.sqrt(variances), index=self.names, name=name)
 
@@ -471,7 +486,7 @@ class Plan:
         return read_hypothesis((first, second), self.names).matrix[0]
 
     def _gap(self, first: str, second: str, difference: float | None) -> tuple[float, float]:
-        """The difference of two models' scores, and its predicted standard error."""
+        """Return the difference of two models' scores, and its predicted standard error."""
         row = self._row(first, second)
         gap = float(row @ self.specification.scores) if difference is None else float(difference)
         return gap, self._error_of(row, self.solution)
@@ -479,23 +494,32 @@ class Plan:
     def _error_of(self, row: FloatArray, solution: PlanSolution) -> float:
         return float(np.sqrt(row @ solution.sigma @ row / self.specification.problem.n_contexts))
 
-    def _too_few(self, what: str, excess: float) -> str:
+    def _explain_failure(self, result: str, excess: float) -> str:
+        """Return the message where labelling every pair is not enough.
+
+        Parameters
+        ----------
+        result : str
+            What labelling every pair leads to, beginning with a verb.
+        excess : float
+            The width that it leads to, divided by the width that is asked for.
+        """
         problem = self.specification.problem
-        n, each = problem.n_contexts, "one pair" if problem.one_pair else "every pair"
-        failed = f"even labelling {each} of all {n:,} contexts {what}"
+        n, labelled = problem.n_contexts, "one pair" if problem.one_pair else "every pair"
+        failure = f"even labelling {labelled} of all {n:,} contexts {result}"
         if self.specification.earlier is not None:
-            return f"{failed}; plan for more prompts (newdata=)"
-        return f"{failed}; about {int(np.ceil(n * excess**2)):,} contexts like these would, labelled alike"
+            return f"{failure}; plan for more prompts (newdata=)"
+        return f"{failure}; about {int(np.ceil(n * excess**2)):,} contexts like these, labelled in this way, would do"
 
     def __copy__(self) -> Plan:
         return Plan(self.specification, self.solution)
 
     def __deepcopy__(self, memo: dict[int, object]) -> Plan:
-        # Nothing changes what a plan was made from, and what predicts in further contexts holds a fit.
+        # A plan never changes, and the function that predicts in further contexts holds a whole fit.
         return Plan(self.specification, self.solution)
 
     def __reduce__(self) -> tuple[type[Plan], tuple[PlanSpecification, PlanSolution]]:
-        # What predicts, in further contexts or in its own, holds a fit's data and learners; a stored plan does without.
+        # Functions that predict hold a fit's data and learners: they are not stored.
         problem = self.specification.problem
         tables = problem.mu if isinstance(problem.mu, np.ndarray) else TablesNotStored(problem.mu.shape)
         return Plan, (replace(self.specification, predict=None, problem=replace(problem, mu=tables)), self.solution)
@@ -507,4 +531,4 @@ class Plan:
 
 def _check_power(power: float, alpha: float) -> None:
     if not alpha < check_positive(power, "power") < 1:
-        raise OptionError(f"power={power!r}; needed is a number between alpha={alpha:g} and 1")
+        raise OptionError(f"power={power!r}; it must be a number between alpha={alpha:g} and 1")

@@ -1,6 +1,6 @@
 """The summary of a plan: cost, predicted standard errors beside the uniform plan's, expected labels by model.
 
-It stays in planning: it reads a plan's specification and solution, and report/ stands below planning.
+It stands in this room because it reads a plan's specification and solution, which report/ does not know.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ from .power import predicted_precision
 from .propensities import propensity_range
 from .specification import PlanSolution, PlanSpecification
 
-# Contrasts that a summary shows.
+# Largest number of contrasts that a summary shows.
 _SHOWN = 20
 
 
 def expected_labels(specification: PlanSpecification, solution: PlanSolution) -> FloatArray:
-    """Expected number of labels by pair, (K, K); symmetric where order does not matter."""
+    """Return the expected number of labels by pair, (K, K); symmetric where order does not matter."""
     total = specification.problem.expected_labels(solution.propensities)
     return specification.problem.pairs.table(total[None])[0]
 
 
 def plan_summary(specification: PlanSpecification, solution: PlanSolution, alpha: float) -> Summary:
-    """The summary of a plan: what it costs, what it will know, beside the uniform plan."""
+    """Return the summary of a plan: its cost and predicted precision, beside those of the uniform plan."""
 
     def precision(rows: FloatArray, names: Sequence[str]) -> pd.DataFrame:
         return predicted_precision(specification, solution, rows, names, alpha=alpha, method="max-t")
@@ -47,13 +47,17 @@ def plan_summary(specification: PlanSpecification, solution: PlanSolution, alpha
     rows = (*_rows(scores, counts), *(_rows(contrasts.head(_SHOWN), {}) if contrasts is not None else ()))
     notes = _notes(specification, solution, level)
     if contrasts is not None:
-        more = f" ({_SHOWN} of {len(contrasts)} are shown)" if len(contrasts) > _SHOWN else ""
-        notes = (*notes, f"Below the models: the contrasts that the plan is for{more}, their widths joint.")
+        part = f" (the first {_SHOWN} of {len(contrasts)})" if len(contrasts) > _SHOWN else ""
+        notes = (
+            *notes,
+            f"The rows below the models are the contrasts that the plan is for{part}; their intervals hold jointly.",
+        )
     header = _header(specification, solution)
     return Summary("Labelling Plan", header, tuple((head, 1) for head in heads), rows, notes)
 
 
 def _rows(frame: pd.DataFrame, labels: dict[str, str]) -> tuple[tuple[str, ...], ...]:
+    """Return the rows of a table of predicted precision, with numbers of labels by model."""
     digits = decimals(frame["std_error"].to_numpy())
     numbers = frame[["score", "std_error", "uniform_std_error", "width"]].to_numpy()
     return tuple(
@@ -63,6 +67,7 @@ def _rows(frame: pd.DataFrame, labels: dict[str, str]) -> tuple[tuple[str, ...],
 
 
 def _header(specification: PlanSpecification, solution: PlanSolution) -> tuple[tuple[str, str, str, str], ...]:
+    """Return what stands above the table: functional, criterion, budget and cost."""
     problem, criterion = specification.problem, specification.criterion
     pairs = f"{len(problem.pairs)} {'ordered' if problem.pairs.ordered else 'unordered'}"
     targets = f"{len(specification.contrasts)} contrasts" if len(specification.contrasts) else "all scores"
@@ -104,21 +109,26 @@ def _header(specification: PlanSpecification, solution: PlanSolution) -> tuple[t
 
 
 def _notes(specification: PlanSpecification, solution: PlanSolution, level: str) -> tuple[str, ...]:
-    counted = "from the planned labels alone"
+    """Return the notes below the table."""
+    labels = "from the planned labels alone"
     if specification.earlier is not None:
-        counted = "from the labels that the fit has and the planned ones together"
+        labels = "from the labels of the fit and the planned labels together"
     notes = [
-        f"Predicted from these probabilities, for an estimate {counted}. uniform: standard errors "
-        f"if all pairs are labelled alike at the same cost; ratio: to them. {level} width: full width of simultaneous "
-        f"intervals (max-t). labels: expected number with the model.",
-        f"Optimality conditions hold up to {solution.kkt_residual:.1e} (relative), with propensities of at least "
-        f"{solution.floor:.3g}.",
+        f"Standard errors are predicted from the plan's probabilities, for an estimate {labels}. uniform: standard "
+        f"error of the uniform plan, which labels all pairs with the same probability at the same cost; ratio: std err "
+        f"divided by uniform. {level} width: full width of simultaneous intervals (max-t). labels: expected number of "
+        f"labels with the model.",
+        f"No propensity is below {solution.floor:.3g}. The plan meets the conditions of an optimum with a relative "
+        f"error of {solution.kkt_residual:.1e}.",
     ]
     if solution.slack:
         notes.append(
-            f"The budget is slack: every label that tells something is bought for {solution.expected_cost:,.6g}. "
-            f"A larger budget needs more contexts."
+            f"The budget is slack: all labels with information cost {solution.expected_cost:,.6g} together. Plan for "
+            f"more contexts to use a larger budget."
         )
     if not specification.problem.pairs.ordered:
-        notes.append("Order does not matter: fit with position_bias=False. Which model is shown first is drawn.")
+        notes.append(
+            "The display order of a pair does not matter in this plan and is drawn at random; fit the labels with "
+            "position_bias=False."
+        )
     return tuple(notes)

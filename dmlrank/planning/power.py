@@ -52,22 +52,31 @@ def predicted_precision(
     alpha : float
     method : {"max-t", "bonferroni", "none"}
     """
-    made: dict[str, FloatArray] = {"score": rows @ specification.scores}
+    columns: dict[str, FloatArray] = {"score": rows @ specification.scores}
     for prefix, sigma in (("", solution.sigma), ("uniform_", solution.uniform_sigma)):
         covariance = contrast_covariance(specification, sigma, rows)
-        made[f"{prefix}std_error"] = covariance.std_errors
-        made[f"{prefix}width"] = 2 * critical_value(covariance, alpha, method) * covariance.std_errors
-    made["ratio"] = np.divide(
-        made["std_error"],
-        made["uniform_std_error"],
+        columns[f"{prefix}std_error"] = covariance.std_errors
+        columns[f"{prefix}width"] = 2 * critical_value(covariance, alpha, method) * covariance.std_errors
+    columns["ratio"] = np.divide(
+        columns["std_error"],
+        columns["uniform_std_error"],
         out=np.ones(len(rows)),
-        where=made["uniform_std_error"] > 0,
+        where=columns["uniform_std_error"] > 0,
     )
-    return pd.DataFrame(made, index=list(labels))
+    return pd.DataFrame(columns, index=list(labels))
 
 
 def max_width(specification: PlanSpecification, solution: PlanSolution, alpha: float, method: str) -> float:
-    """The largest full width of the intervals of the target contrasts, or of all scores."""
+    """Return the largest full width of the intervals of the target contrasts, or of all scores.
+
+    Parameters
+    ----------
+    specification : PlanSpecification
+    solution : PlanSolution
+    alpha : float
+        One minus the level of the intervals.
+    method : {"max-t", "bonferroni", "none"}
+    """
     contrasts = specification.contrasts
     rows = contrasts if len(contrasts) else np.eye(len(specification.names.scores))
     covariance = contrast_covariance(specification, solution.sigma, rows)
@@ -103,7 +112,7 @@ def cheapest_solution(
     *,
     sample_size: int = 4_000,
 ) -> PlanSolution:
-    """The solution of the smallest budget with ``excess(solution) <= 1``, to four figures.
+    """Return the solution of the smallest budget with ``excess(solution) <= 1``, to four figures.
 
     Parameters
     ----------
@@ -111,16 +120,17 @@ def cheapest_solution(
     start : float
         Where the search begins.
     excess : callable
-        What a solution reaches over what it should, falling in the budget.
+        Takes a solution and returns its width (or smallest gap) divided by the one that is asked for; falling in the
+        budget.
     explain : callable
-        The error for a solution that labels everything and does not reach it.
+        Takes the solution that labels every pair and returns the message of the error where even this is not enough.
     sample_size : int
         Rows of the random sample on which the search begins where there are more than four times as many.
 
     Raises
     ------
     OptionError
-        If labelling everything is not enough, or the labels that are there are.
+        If labelling every pair is not enough, or if the labels that the fit has are enough.
     """
     problem = specification.problem
     solver = _Solver(specification)
@@ -128,10 +138,13 @@ def cheapest_solution(
     if excess(everything) > 1:
         raise OptionError(explain(everything))
     earlier = specification.earlier
-    if earlier is not None and excess(replace(everything, sigma=earlier.alone(specification.between_covariance))) <= 1:
+    if (
+        earlier is not None
+        and excess(replace(everything, sigma=earlier.without_plan(specification.between_covariance))) <= 1
+    ):
         raise OptionError(
-            "the labels that the fit has reach that without any further one; ask for more, or plan for an estimate "
-            "from new labels alone (from_scratch=True)"
+            "the labels that the fit has already reach this precision; ask for a higher precision, or plan for an "
+            "estimate from new labels alone (from_scratch=True)"
         )
     top, margin = float(np.log(everything.expected_cost)), 0.7
     sample_size = problem.sample_size(sample_size)

@@ -20,8 +20,8 @@ from .propensities import CellArray, CellRates, Propensities, Rows, as_propensit
 
 T = TypeVar("T")
 
-# Fewer chunks are done too soon for a report.
-_SHORT = 20
+# A pass of fewer chunks ends too soon for a line of progress in a log.
+_FEW_CHUNKS = 20
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -42,7 +42,7 @@ class Pairs:
 
     @classmethod
     def of(cls, graph: Graph, ordered: bool) -> Pairs:
-        """The pairs on a graph."""
+        """Return the pairs of a graph."""
         first, second = np.nonzero(graph.edges if ordered else np.triu(graph.edges))
         return cls(first, second, graph.n_items, ordered)
 
@@ -50,21 +50,21 @@ class Pairs:
         return len(self.first)
 
     def take(self, table: FloatArray) -> FloatArray:
-        """Columns (n, m) of a table (n, K, K)."""
+        """Return the columns (n, m) of a table (n, K, K)."""
         # One index into the flat rows is several times as fast as two into the table.
         return np.take(table.reshape(len(table), -1), self.first * self.n_items + self.second, axis=1)
 
     def table(self, columns: FloatArray) -> FloatArray:
-        """The table (n, K, K) of columns (n, m), zero off the graph; symmetric where pairs have no order."""
-        made = np.zeros((len(columns), self.n_items**2))
-        made[:, self.first * self.n_items + self.second] = columns
+        """Return the table (n, K, K) of columns (n, m): zero off the graph, symmetric where pairs have no order."""
+        table = np.zeros((len(columns), self.n_items**2))
+        table[:, self.first * self.n_items + self.second] = columns
         if not self.ordered:
-            made[:, self.second * self.n_items + self.first] = columns
-        return made.reshape(-1, self.n_items, self.n_items)
+            table[:, self.second * self.n_items + self.first] = columns
+        return table.reshape(-1, self.n_items, self.n_items)
 
 
 class Tables(Protocol):
-    """Probabilities of contexts, (n, K, K, C): an array, or what reads them from a fit when they are asked for."""
+    """Probabilities of contexts, (n, K, K, C): an array, or an object that predicts them when they are asked for."""
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -106,7 +106,13 @@ class SomeTables:
 
 @dataclass(frozen=True, slots=True)
 class TablesNotStored:
-    """The place of probabilities that a stored plan does without."""
+    """A stand-in for the probabilities of a stored plan, which are not in the file.
+
+    Attributes
+    ----------
+    shape : tuple of int
+        (g, K, K, C).
+    """
 
     shape: tuple[int, ...]
 
@@ -115,8 +121,8 @@ class TablesNotStored:
 
     def __getitem__(self, part: Rows) -> FloatArray:
         raise DataNotStoredError(
-            f"this plan was stored without the probabilities of its {self.shape[0]:,} different contexts, which its "
-            f"fit predicts; make it again with design()"
+            f"this plan was stored without the probabilities of its {self.shape[0]:,} different contexts, which are "
+            f"predicted by the fit; make the plan again with design()"
         )
 
 
@@ -156,9 +162,9 @@ class LabelDeviations:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class DesignProblem:
-    """Everything about the contexts that a plan depends on: what a label tells and costs.
+    """Everything about the contexts that a plan depends on: the information and the cost of a label.
 
-    Contexts that are alike are one row: "row" stands for all contexts with the same probabilities, weight and costs.
+    A row stands for all contexts with the same probabilities, weight and costs.
 
     Attributes
     ----------
@@ -170,7 +176,7 @@ class DesignProblem:
         Smallest probability of a category for functionals with a logit or a division.
     pairs : Pairs
     cost : ndarray, shape (g or 1, m or 1)
-        What a label costs.
+        Cost of a label.
     one_pair : bool
         Whether a context gets at most one label.
     context_weight : ndarray, shape (g,), or None
@@ -178,11 +184,11 @@ class DesignProblem:
     fixed_prompts : bool
         Whether the scores of these contexts alone are wanted, not of contexts like them.
     unit : float
-        What scores are multiplied by where they are shown, such as Elo points per log-odds.
+        Factor of the scores in the unit in which they are reported, such as Elo points per log-odds.
     n_jobs : int
         Threads.
     chunk_size : int
-        Doubles in the chunks of mu that all threads hold together: a few arrays of this size live at a time.
+        Probabilities in the chunks of mu that all threads hold together; a few arrays of this size live at a time.
     row : ndarray of int, shape (n,), or None
         Row of each context; None where every context is a row of its own.
     double_cells : int
@@ -223,14 +229,14 @@ class DesignProblem:
         return np.ones(self.n_rows) if self.row is None else np.bincount(self.row, minlength=self.n_rows).astype(float)
 
     def rows_of(self, contexts: slice | IntArray) -> slice | IntArray:
-        """The rows of contexts."""
+        """Return the rows of contexts."""
         return contexts if self.row is None else self.row[contexts]
 
     def of_contexts(self, mu: FloatArray) -> DesignProblem:
-        """The same problem for probabilities, (n, K, K, C), that may differ between all its contexts."""
-        everyone = self.rows_of(slice(0, self.n_contexts))
-        cost = self.cost if len(self.cost) == 1 else self.cost[everyone]
-        weight = None if self.context_weight is None else self.context_weight[everyone]
+        """Return the same problem for probabilities, (n, K, K, C), that may differ between all its contexts."""
+        all_rows = self.rows_of(slice(0, self.n_contexts))
+        cost = self.cost if len(self.cost) == 1 else self.cost[all_rows]
+        weight = None if self.context_weight is None else self.context_weight[all_rows]
         return replace(self, mu=mu, row=None, deviations=None, cost=cost, context_weight=weight)
 
     @property
@@ -286,7 +292,7 @@ class DesignProblem:
             deviations = replace(deviations, deviation=deviations.deviation[index])
         return replace(
             self,
-            # A sample is read once, unless the standard deviations say all that is needed of it.
+            # The probabilities of a sample are read once, unless the standard deviations are all that is needed.
             mu=self.mu[index] if deviations is None else SomeTables(self.mu, index),
             row=row,
             cost=self.cost if len(self.cost) == 1 else self.cost[index],
@@ -295,21 +301,21 @@ class DesignProblem:
         )
 
     def map_chunks(self, make: Callable[[slice, FloatArray], T]) -> list[T]:
-        """``make`` of contexts and their floored probabilities, for chunks that fit into memory, in order."""
+        """Return the results of ``make`` for chunks of rows and their probabilities clipped at the floor, in order."""
         size = max(1, self.chunk_size // self.n_jobs // int(np.prod(self.mu.shape[1:])))
-        parts = [slice(at, min(at + size, self.n_rows)) for at in range(0, self.n_rows, size)]
+        parts = [slice(start, min(start + size, self.n_rows)) for start in range(0, self.n_rows, size)]
 
-        def one(part: slice) -> T:
+        def make_part(part: slice) -> T:
             table = np.asarray(self.mu[part], dtype=np.float64)
-            # With the diagonal alone below the floor nothing is raised, and a count tells so faster than clipping does.
+            # If only the diagonal is below the floor, nothing needs clipping; counting is faster than clipping.
             low = np.count_nonzero(table < self.floor) if self.functional.interior else 0
             return make(part, clip_and_renormalise(table, self.floor) if low > table[:, :, 0].size else table)
 
-        made = []
-        for number, result in enumerate(in_order(one, parts, self.n_jobs), start=1):
-            made.append(result)
-            report(number, len(parts), "plan, prompts", minor=len(parts) < _SHORT)
-        return made
+        results = []
+        for number, result in enumerate(in_order(make_part, parts, self.n_jobs), start=1):
+            results.append(result)
+            report(number, len(parts), "plan, prompts", minor=len(parts) < _FEW_CHUNKS)
+        return results
 
     def report_step(self, step: int, remaining: int) -> None:
         """Report one step of a search of which about ``remaining`` further steps are expected."""

@@ -34,7 +34,7 @@ class Propensities(Protocol):
         ...
 
     def block(self, rows: Rows) -> FloatArray:
-        """Propensities of some rows, (b, m); not to be written to."""
+        """Return the propensities of some rows, (b, m); not to be written to."""
         ...
 
 
@@ -56,7 +56,7 @@ class StoredPropensities:
         return n, m
 
     def block(self, rows: Rows) -> FloatArray:
-        """Propensities of some rows, (b, m)."""
+        """Return the propensities of some rows, (b, m)."""
         return self.table[rows]
 
 
@@ -79,7 +79,7 @@ class CellRates:
 
     @classmethod
     def of(cls, information: FloatArray, cost: FloatArray) -> CellRates:
-        """The rates of labels with this information, (n, m), and these costs, which broadcast to (n, m)."""
+        """Return the rates of labels with this information, (n, m), and these costs, which broadcast to (n, m)."""
         rate = information / cost
         return cls(np.sqrt(rate, out=rate))
 
@@ -90,7 +90,7 @@ class CellRates:
         return n, m
 
     def block(self, rows: Rows) -> FloatArray:
-        """Rates of some rows, (b, m), in double precision; a new array."""
+        """Return the rates of some rows, (b, m), in double precision; a new array."""
         scale: FloatArray | float = 1.0
         if self.factor is not None:
             scale = self.factor if len(self.factor) == 1 else self.factor[rows]
@@ -125,7 +125,7 @@ class LevelPropensities:
         return self.rates.shape
 
     def block(self, rows: Rows) -> FloatArray:
-        """Propensities of some rows, (b, m)."""
+        """Return the propensities of some rows, (b, m)."""
         level = self.level if self.cap is None else np.minimum(self.level, self.cap[rows])
         return at_level(self.rates.block(rows), self.lower, level)
 
@@ -158,7 +158,7 @@ class PricedPropensities:
         return self.rates.shape
 
     def block(self, rows: Rows) -> FloatArray:
-        """Propensities of some rows, (b, m)."""
+        """Return the propensities of some rows, (b, m)."""
         cost = self.cost if len(self.cost) == 1 else self.cost[rows]
         price = self.multiplier * cost + self.context_multiplier[rows][:, None]
         return at_price(self.rates.block(rows) * np.sqrt(cost), price, self.lower)
@@ -187,19 +187,19 @@ class MixedPropensities:
         return self.optimal.shape
 
     def block(self, rows: Rows) -> FloatArray:
-        """Propensities of some rows, (b, m)."""
+        """Return the propensities of some rows, (b, m)."""
         return (1 - self.share) * self.optimal.block(rows) + self.share * self.uniform
 
 
 def as_propensities(values: Propensities | FloatArray | float, shape: tuple[int, int]) -> Propensities:
-    """The propensities themselves, or an array that broadcasts to ``shape`` as propensities."""
+    """Return propensities as they are, and numbers that broadcast to ``shape`` as stored propensities."""
     if isinstance(values, np.ndarray | float):
         return StoredPropensities(np.broadcast_to(values, shape))
     return values
 
 
 def propensity_table(propensities: Propensities) -> FloatArray:
-    """All propensities as an array, (n, m)."""
+    """Return all propensities as an array, (n, m)."""
     if isinstance(propensities, StoredPropensities):
         return propensities.table
     table = np.empty(propensities.shape)
@@ -220,7 +220,7 @@ def propensity_range(propensities: Propensities) -> tuple[float, float]:
 
 
 def at_level(rate: FloatArray, lower: FloatArray, level: FloatArray | float) -> FloatArray:
-    """clip(level rate) between the floors and one, (b, m), written into ``rate``.
+    """Return level x rate, (b, m), clipped between the floors and one; ``rate`` is overwritten.
 
     At level infinity the result is one wherever a label has information.
 
@@ -240,14 +240,14 @@ def at_level(rate: FloatArray, lower: FloatArray, level: FloatArray | float) -> 
 
 
 def at_price(root: FloatArray, price: FloatArray, lower: FloatArray) -> FloatArray:
-    """Propensities root / sqrt(price), (b, m), not below the floors."""
+    """Return propensities root / sqrt(price), (b, m), not below the floors."""
     with np.errstate(divide="ignore", invalid="ignore"):
         propensity = root / np.sqrt(price)
     return np.maximum(np.nan_to_num(propensity, copy=False, nan=0.0, posinf=np.inf), lower)
 
 
 def cached_blocks(rows: slice, n_pairs: int, size: int | None = None) -> list[slice]:
-    """Parts of a range of rows: ``size`` rows each, or about as many as have 65,536 cells."""
+    """Return parts of a range of rows: ``size`` rows each, or about as many as have 65,536 cells."""
     size = max(1, CACHED_CELLS // n_pairs) if size is None else size
     return [slice(start, min(start + size, rows.stop)) for start in range(rows.start, rows.stop, size)]
 
@@ -255,7 +255,7 @@ def cached_blocks(rows: slice, n_pairs: int, size: int | None = None) -> list[sl
 def map_blocks(
     work: Callable[[slice], T], shape: tuple[int, int], *, n_jobs: int = 1, size: int | None = None
 ) -> list[T]:
-    """Results of ``work`` for all blocks of rows, in order; the number of threads changes no bit.
+    """Return the results of ``work`` for all blocks of rows, in order; the number of threads changes no bit.
 
     Parameters
     ----------

@@ -59,7 +59,7 @@ class Regret:
 
 
 def regret_of(specification: PlanSpecification, solution: PlanSolution, mu: ArrayLike) -> Regret:
-    """What the plan loses if the probabilities are ``mu``, (n, K, K, C).
+    """Return what the plan loses if the probabilities are ``mu``, (n, K, K, C).
 
     Raises
     ------
@@ -70,15 +70,19 @@ def regret_of(specification: PlanSpecification, solution: PlanSolution, mu: Arra
     """
     problem, criterion = specification.problem, specification.criterion
     if criterion.kind == "D":
-        raise OptionError("regret is about sums of variances; a plan with criterion='D' minimises a determinant")
+        raise OptionError(
+            "this plan has criterion='D', which minimises a determinant, but regret is about sums of variances; make "
+            "the plan with criterion='A'"
+        )
     if problem.interdependent:
         raise OptionError(
-            "regret is about labels whose worths do not depend on each other; those of estimator='bt_restricted' do"
+            "this plan has estimator='bt_restricted', where the information of a label depends on the other labels of "
+            "its prompt; regret is about estimator='debiased', where this is not so"
         )
     if specification.earlier is not None:
         raise OptionError(
-            "regret is about an estimate from the planned labels alone, and this plan adds to those of a fit; make it "
-            "with design(..., from_scratch=True)"
+            "this plan adds labels to those of a fit, but regret is about an estimate from the planned labels alone; "
+            "make the plan with design(..., from_scratch=True)"
         )
     table = mu_array(mu)
     shape = (problem.n_contexts, *problem.mu.shape[1:])
@@ -87,17 +91,17 @@ def regret_of(specification: PlanSpecification, solution: PlanSolution, mu: Arra
     names, explore = specification.names, specification.explore
     check_mu(table, names.models, names.contexts, problem.pairs.ordered)
     metric, n = criterion.metric(specification.between_covariance), problem.n_contexts
-    _, spread, truth = problem.of_contexts(table).scanned()
+    _, between_covariance, truth = problem.of_contexts(table).scanned()
     everyone = problem.rows_of(slice(0, n))
     believed, real = problem.label_information(metric)[everyone], truth.label_information(metric)
     constraints = Constraints(truth.cost, np.full((1, 1), solution.floor), solution.budget, problem.one_pair)
     best = allocate(CellRates.of(real, truth.cost), constraints, n_jobs=problem.n_jobs).propensity
     chosen, uniform = solution.propensity[everyone], specification.uniform(solution.expected_cost)
     least = float((real / best).sum()) / n
-    between = float(np.trace(metric @ spread))
+    between = float(np.trace(metric @ between_covariance))
     excess = float((real / chosen).sum()) / n - least
     gap = np.abs(believed - real)
-    # The theorem is about the minimiser; a mixture loses what it loses against it under mu_hat on top.
+    # The theorem is about the minimiser. A mixture with the uniform plan loses in addition what it loses under mu_hat.
     pure = (chosen - explore * specification.uniform(solution.budget)) / (1 - explore)
     mixing = float((believed / chosen - believed / pure).sum()) / n if explore else 0.0
     return Regret(

@@ -12,19 +12,19 @@ from ..exceptions import NuisanceError, OptionError
 
 
 def mixture_propensity(propensities: Sequence[ArrayLike], shares: Sequence[float]) -> FloatArray:
-    """Propensity of contexts that were dealt to rounds at random: sum_r rho_r pi_r(x).
+    """Return the propensity of contexts that were assigned to rounds at random: sum_r rho_r pi_r(x).
 
-    Where each context was offered in one round, and which one says nothing about it, the propensity given the context
-    alone is the mixture of the rounds' rules. Its own round's propensity is valid, too; the mixture has less extreme
-    weights, since a pair that one rule neglects counts with the attention of the others (the balance heuristic of
-    Veach and Guibas, SIGGRAPH 1995).
+    Where each context was offered in one round, chosen at random, the propensity given the context alone is the mixture
+    of the rules of all rounds. The propensity of the context's own round is valid, too. The mixture has less extreme
+    weights, since a pair with a small propensity in one round may have a larger one in others (the balance heuristic
+    of Veach and Guibas, SIGGRAPH 1995).
 
     Parameters
     ----------
     propensities : sequence of R arrays, shape (n, K, K)
-        Every round's rule in *all* n contexts, not only in its own: :meth:`Plan.at`.
+        The rule of every round in *all* n contexts, not only in those of the round: :meth:`Plan.at`.
     shares : sequence of R float
-        Share of the contexts that each round was offered; they sum to one.
+        Share of the contexts that were offered in each round; the shares sum to one.
 
     Returns
     -------
@@ -45,17 +45,19 @@ def mixture_propensity(propensities: Sequence[ArrayLike], shares: Sequence[float
     tables = _tables(propensities)
     rho = np.asarray(shares, dtype=float)
     if rho.shape != (len(tables),) or not (rho >= 0).all() or not np.isclose(rho.sum(), 1):
-        raise OptionError(f"shares={list(shares)}: needed are {len(tables)} numbers that sum to one, one per round")
+        raise OptionError(
+            f"shares={list(shares)}; give {len(tables)} numbers of at least 0 that sum to one, one per round"
+        )
     return np.asarray(np.tensordot(rho, tables, axes=1))
 
 
 def repeated_propensity(propensities: Sequence[ArrayLike], position_bias: bool = True) -> FloatArray:
-    """Propensity of contexts that were offered in every one of several rounds: P(at least one label).
+    """Return the propensity of contexts that were offered in every one of several rounds: P(at least one label).
 
-    Votes on one prompt and ordered pair are averaged, and such a cell counts once however often it was labelled. Its
-    propensity is therefore 1 - prod_r (1 - pi_r): the expected *number* of labels would be too large. Where order does
-    not matter a pair has two cells, shown in a random order each time, and what estimation needs is the expected number
-    of labelled ones, 2 (1 - prod_r (1 - pi_r / 2)).
+    Votes on one prompt and ordered pair are averaged, so that a cell counts once however often it was labelled. The
+    propensity of a cell is therefore 1 - prod_r (1 - pi_r); the expected *number* of labels would be too large. Where
+    order does not matter, a pair has two cells, and each label falls into one of them at random. Estimation then needs
+    the expected number of labelled cells, 2 (1 - prod_r (1 - pi_r / 2)).
 
     Parameters
     ----------
@@ -70,8 +72,8 @@ def repeated_propensity(propensities: Sequence[ArrayLike], position_bias: bool =
 
     Notes
     -----
-    A round's rule may depend on the labels of earlier rounds as a whole (through a refit), not on those of the context
-    itself: otherwise its votes would be more numerous where they turned out one way.
+    The rule of a round may depend on the labels of earlier rounds through a refit, but not on earlier labels of the
+    same context: otherwise contexts with certain outcomes would get more votes.
 
     Examples
     --------
@@ -84,13 +86,22 @@ def repeated_propensity(propensities: Sequence[ArrayLike], position_bias: bool =
 
 
 def _tables(propensities: Sequence[ArrayLike]) -> FloatArray:
+    """Return the propensities of the rounds as one array, (R, n, K, K).
+
+    Raises
+    ------
+    NuisanceError
+        If the shapes differ, or a value is outside [0, 1].
+    """
     parts = [np.asarray(part, dtype=float) for part in propensities]
     if not parts or any(part.shape != parts[0].shape or part.ndim != 3 for part in parts):
         raise NuisanceError(
-            f"propensities have the shapes {[part.shape for part in parts]}; needed is one array (contexts, models, "
-            f"models) per round, all for the same contexts"
+            f"propensities have the shapes {[part.shape for part in parts]}; give one array (contexts, models, models) "
+            f"per round, all for the same contexts"
         )
     tables = np.stack(parts)
     if not ((tables >= 0) & (tables <= 1)).all():
-        raise NuisanceError("propensities lie between 0 and 1")
+        raise NuisanceError(
+            f"propensities range from {tables.min():g} to {tables.max():g}; probabilities lie between 0 and 1"
+        )
     return tables

@@ -15,7 +15,15 @@ from .specification import PlanNames
 
 
 class DrawnCells(NamedTuple):
-    """Context, items shown first and second, and propensity of every label to buy, (l,) each, sorted by context."""
+    """The labels to buy, sorted by context.
+
+    Attributes
+    ----------
+    context : ndarray of int, shape (l,)
+    first, second : ndarray of int, shape (l,)
+        Items shown first and second.
+    propensity : ndarray, shape (l,)
+    """
 
     context: IntArray
     first: IntArray
@@ -24,7 +32,16 @@ class DrawnCells(NamedTuple):
 
 
 class PlanHeader(TypedDict):
-    """What a plan was, beside its tasks in a JSON file."""
+    """The description of a plan that stands beside its tasks in a JSON file.
+
+    Attributes
+    ----------
+    criterion : {"A", "D"}
+    budget, expected_cost : float
+    position_bias : bool
+    seed : int
+        Seed of the draw.
+    """
 
     criterion: str
     budget: float
@@ -78,29 +95,29 @@ def draw_cells(
 
 
 def sample_frame(cells: DrawnCells, names: PlanNames) -> pd.DataFrame:
-    """A row per label to buy, and one for every context without; contexts in order."""
-    silent = np.setdiff1d(np.arange(len(names.contexts)), cells.context)
-    context = np.concatenate([cells.context, silent])
-    order = np.argsort(context, kind="stable")
+    """Return a row for every label to buy, and one for every context without a label; contexts in order."""
+    unlabelled = np.setdiff1d(np.arange(len(names.contexts)), cells.context)
+    context = np.concatenate([cells.context, unlabelled])
+    by_context = np.argsort(context, kind="stable")
     models = np.array([*names.models, None], dtype=object)
-    nobody = np.full(len(silent), len(names.models))
-    ids = names.contexts[context[order]]
+    no_model = np.full(len(unlabelled), len(names.models))
+    ids = names.contexts[context[by_context]]
     if len(names.context_columns) == 1:
         frame = pd.DataFrame({names.context_columns[0]: pd.Series(list(ids)).infer_objects()})
     else:
         frame = pd.DataFrame(list(ids), columns=list(names.context_columns))
-    frame[names.first_column] = models[np.concatenate([cells.first, nobody])[order]]
-    frame[names.second_column] = models[np.concatenate([cells.second, nobody])[order]]
-    frame["propensity"] = np.concatenate([cells.propensity, np.full(len(silent), np.nan)])[order]
+    frame[names.first_column] = models[np.concatenate([cells.first, no_model])[by_context]]
+    frame[names.second_column] = models[np.concatenate([cells.second, no_model])[by_context]]
+    frame["propensity"] = np.concatenate([cells.propensity, np.full(len(unlabelled), np.nan)])[by_context]
     return frame
 
 
 def tasks_json(rows: pd.DataFrame, names: PlanNames, header: PlanHeader) -> str:
-    """The rows of a sample as JSON: tasks, contexts without one, and what the plan was."""
+    """Return the rows of a sample as JSON: the tasks, the contexts without a task, and the header of the plan."""
     drawn = rows["propensity"].notna()
     tasks = json.loads(rows[drawn].to_json(orient="records", double_precision=15))
     # pandas writes 15 digits; a propensity is written so that reading gives the same number.
     for task, propensity in zip(tasks, rows.loc[drawn, "propensity"], strict=True):
         task["propensity"] = float(propensity)
-    silent = json.loads(rows.loc[~drawn, list(names.context_columns)].to_json(orient="records"))
-    return json.dumps({**header, "tasks": tasks, "unlabelled": silent}, indent=1, ensure_ascii=False)
+    unlabelled = json.loads(rows.loc[~drawn, list(names.context_columns)].to_json(orient="records"))
+    return json.dumps({**header, "tasks": tasks, "unlabelled": unlabelled}, indent=1, ensure_ascii=False)

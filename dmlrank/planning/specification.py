@@ -1,4 +1,4 @@
-"""A plan's specification (what it is for, within which limits) and its solution (the optimal propensities)."""
+"""A plan's specification (its purpose and its limits) and its solution (the optimal propensities)."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from .propensities import CellRates, MixedPropensities, Propensities, propensity
 
 # One minus the level of intervals and tests where no fit has one.
 ALPHA = 0.05
-# Without min_propensity= no pair gets less than this share of what the uniform plan would give it.
-_FLOOR = 0.1
-# A larger violation of the optimality conditions is warned of.
-_CERTAIN = 1e-4
+# Without min_propensity= the floor is this share of the uniform plan's propensity.
+_FLOOR_SHARE = 0.1
+# Violation of the optimality conditions above which there is a warning.
+_LARGEST_RESIDUAL = 1e-4
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -38,7 +38,7 @@ class PlanNames:
     first_column, second_column : str
         The columns of the model shown first and of the one shown second.
     outputs : tuple of str
-        Names of what is estimated where these are not the models' scores.
+        Names of the scores where these are not about models.
     """
 
     models: tuple[str, ...]
@@ -50,26 +50,27 @@ class PlanNames:
 
     @property
     def scores(self) -> tuple[str, ...]:
-        """What the scores are called: the models, or a functional's own outputs."""
+        """Names of the scores: those of the models, or of a functional's own outputs."""
         return self.outputs or self.models
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PlanSpecification:
-    """What a plan is for, and what limits it beside the budget.
+    """The purpose of a plan and its limits, the budget aside.
 
     Attributes
     ----------
     problem : DesignProblem
     criterion : Criterion
     contrasts : ndarray, shape (J, K)
-        The target contrasts, with ``contrast_labels``; none where all scores are wanted.
+        The target contrasts; J is 0 for a plan for all scores.
+    contrast_labels : tuple of str, length J
     scores : ndarray, shape (K,)
         The fit's estimates where a fit made the plan, else the mean of F(mu).
     between_covariance : ndarray, shape (K, K)
-        Its covariance over contexts.
+        Covariance of the scores between contexts.
     full_covariance : ndarray, shape (K, K)
-        What labelling adds to it where every pair is labelled.
+        What labelling adds to the covariance where every pair is labelled.
     gauge : ndarray, shape (g, K)
     min_propensity : float or None
     explore : float
@@ -79,9 +80,9 @@ class PlanSpecification:
     earlier : EarlierLabels or None
         Labels that are there already, to which those of the plan are added.
     alpha : float
-        One minus the level of intervals and tests, unless another one is asked for.
+        One minus the level of intervals and tests where a method is not given another one.
     seed : int
-        Of the draws behind critical values.
+        Seed of the draws behind critical values.
     """
 
     problem: DesignProblem
@@ -111,23 +112,24 @@ class PlanSpecification:
         return 1 / len(self.problem.pairs) if self.problem.one_pair else 1.0
 
     def uniform(self, cost: float) -> float:
-        """The propensity that is the same for all pairs and costs as much, or the largest possible one."""
+        """Return the uniform plan's propensity at this cost, or the largest possible one."""
         return min(self.max_uniform, cost / self.problem.total_cost)
 
     def floor(self, budget: float) -> float:
-        """The smallest propensity of a plan.
+        """Return the smallest propensity of a plan.
 
         Raises
         ------
         OptionError
-            If the floors cost more than the budget, or add up to more than one label where one is allowed.
+            If the floors cost more than the budget, or if those of a context add up to more than one although
+            ``one_pair`` is true.
         """
         if self.min_propensity is None:
-            return _FLOOR * self.uniform(budget)
+            return _FLOOR_SHARE * self.uniform(budget)
         if self.min_propensity > self.max_uniform * (1 + 1e-12):
             raise OptionError(
                 f"min_propensity={self.min_propensity:g} on {len(self.problem.pairs)} pairs is more than one pair per "
-                f"context; with one_pair=True it is at most {self.max_uniform:.6g}"
+                f"context; with one_pair=True min_propensity is at most {self.max_uniform:.6g}"
             )
         least = self.min_propensity * self.problem.total_cost
         if least > budget * (1 + 1e-12):
@@ -156,7 +158,7 @@ class PlanSolution:
         Largest relative violation of the Karush-Kuhn-Tucker conditions, before exploration is mixed in; NaN where the
         solution is a step of a search and was not certified.
     multiplier : float
-        What one more unit of budget would take off the objective, times n; zero where the budget is slack.
+        Decrease of the objective by one more unit of budget, times n; zero where the budget is slack.
     n_steps : int
     metric : ndarray, shape (K, K)
         Derivative of the objective by what labelling adds to ``unmixed_sigma``.
@@ -184,7 +186,7 @@ class PlanSolution:
 
     @property
     def slack(self) -> bool:
-        """Whether a larger budget would buy nothing."""
+        """Whether a larger budget would change nothing."""
         return self.multiplier == 0
 
 
@@ -208,10 +210,10 @@ def solve(
     problem, floor, precision = specification.problem, specification.floor(budget), specification.precision
     lower = np.full((1, 1), floor)
     best = optimise(problem, precision, lower=lower, budget=budget, rates=rates, start=start, options=options)
-    if best.kkt_residual > _CERTAIN:
+    if best.kkt_residual > _LARGEST_RESIDUAL:
         warn(
-            f"the plan violates the optimality conditions by {best.kkt_residual:.1e} (relative; its kkt_residual): it "
-            f"is feasible, but not certified as optimal",
+            f"the plan violates the optimality conditions by {best.kkt_residual:.1e} (relative; kkt_residual): it "
+            f"meets budget and floors, but is not certified as optimal",
             stacklevel=2,
         )
     propensities, sigma, explore = best.allocation.propensities, best.sigma, specification.explore

@@ -1,4 +1,4 @@
-"""The options of a plan and the probabilities that it is made from, checked before anything is computed."""
+"""Checks of a plan's options and of its probabilities, before anything is computed."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from .problem import Pairs
 
 T = TypeVar("T", bound=Hashable)
 
-# By how much probabilities may miss what they should be.
-_CLOSE = 1e-6
+# Largest error of a sum of probabilities, and largest difference between mirrored ones.
+_TOLERANCE = 1e-6
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PlanOptions:
-    """The options that every plan has, whether probabilities or a fit make it; see :func:`dmlrank.design`.
+    """The options that plans from probabilities and plans from fits share; see :func:`dmlrank.design`.
 
     The signatures of :func:`dmlrank.design` and :meth:`RankResults.design` have these names and defaults.
 
@@ -89,40 +89,47 @@ def check_mu(
     ----------
     mu : ndarray, shape (n, K, K, C)
     models, contexts : sequences
-        Their names, for the message.
+        Names of the models and contexts, for the message.
     ordered : bool
+        Whether the two display orders of a pair have probabilities of their own.
     rows : int
-        Contexts that are looked at together.
+        Contexts that are checked at a time.
     """
     off_diagonal = ~np.eye(mu.shape[1], dtype=bool)
-    for at in range(0, len(mu), rows):
-        table = np.asarray(mu[at : at + rows], dtype=float)
+    for start in range(0, len(mu), rows):
+        table = np.asarray(mu[start : start + rows], dtype=float)
         total = (table.reshape(-1, table.shape[3]) @ np.ones(table.shape[3])).reshape(table.shape[:3])
         faults: list[tuple[NDArray[np.bool_], str]] = []
         if not (table.min() >= 0 and table.max() <= 1):
             faults.append((np.asarray(~((table >= 0) & (table <= 1)).all(axis=-1)), "is not a probability"))
-        faults.append((~np.asarray(np.abs(total - 1) <= _CLOSE), "does not sum to one over the categories"))
+        faults.append((~np.asarray(np.abs(total - 1) <= _TOLERANCE), "does not sum to one over the categories"))
         if not ordered:
-            apart = np.abs(table - in_other_order(table)).max(axis=-1) > _CLOSE
-            faults.append((apart, "is not the flip of the other order (position_bias=False)"))
-        for fault, what in faults:
+            differs = np.abs(table - in_other_order(table)).max(axis=-1) > _TOLERANCE
+            faults.append((differs, "is not the flip of the other order (position_bias=False)"))
+        for fault, description in faults:
             fault &= off_diagonal
             if fault.any():
                 i, j, k = (int(place[0]) for place in np.nonzero(fault))
                 raise NuisanceError(
-                    f"mu {what} in context {contexts[at + i]!r} for {models[j]!r} before {models[k]!r}: "
+                    f"mu {description} in context {contexts[start + i]!r} for {models[j]!r} before {models[k]!r}: "
                     f"{table[i, j, k].tolist()}"
                 )
 
 
 def mu_array(mu: object) -> FloatArray:
-    """The probabilities as an array of four dimensions with an empty diagonal, not copied where they are one."""
+    """Return probabilities as an array (n, K, K, C) with an empty diagonal; not copied if they are such an array.
+
+    Raises
+    ------
+    OptionTypeError, NuisanceError
+        If ``mu`` is no array of numbers, or has another shape.
+    """
     try:
         table = np.asanyarray(mu)
         if table.dtype.kind not in "f":
             table = table.astype(float)
     except (TypeError, ValueError, OverflowError):
-        raise OptionTypeError(f"mu is a {type(mu).__name__}; needed is an array of probabilities") from None
+        raise OptionTypeError(f"mu is a {type(mu).__name__}; give an array of probabilities") from None
     if (
         table.ndim != 4
         or table.shape[1] != table.shape[2]
@@ -130,7 +137,10 @@ def mu_array(mu: object) -> FloatArray:
         or table.shape[3] < 2
         or not len(table)
     ):
-        raise NuisanceError(f"mu has shape {table.shape}; needed is (contexts, models, models, categories)")
+        raise NuisanceError(
+            f"mu has shape {table.shape}; its shape must be (contexts, models, models, categories), with at least one "
+            f"context, two models and two categories"
+        )
     items = np.arange(table.shape[1])
     if (table[:, items, items] != 0).any():
         table = table.copy()
@@ -139,105 +149,130 @@ def mu_array(mu: object) -> FloatArray:
 
 
 def read_costs(costs: ArrayLike, pairs: Pairs, n_contexts: int) -> FloatArray:
-    """What a label of each cell costs, (n or 1, m or 1), from one number, (n,), (K, K) or (n, K, K).
+    """Return the cost of a label of each cell, (n or 1, m or 1), from one number, (n,), (K, K) or (n, K, K).
 
     Raises
     ------
     OptionTypeError, OptionError
-        If they have another shape, a cost is not positive, or the orders of a pair that has no order differ.
+        If ``costs`` has another shape, a cost is not positive, or the costs of a pair differ by display order although
+        the order does not matter.
     """
     n_items = pairs.n_items
     shapes = {0: (), 1: (n_contexts,), 2: (n_items, n_items), 3: (n_contexts, n_items, n_items)}
     try:
-        given = np.asarray(costs, dtype=float)
+        array = np.asarray(costs, dtype=float)
     except (TypeError, ValueError, OverflowError):
-        given = np.empty((0,) * 4)
-    if given.shape != shapes.get(given.ndim):
-        seen = f"has shape {given.shape}" if given.ndim < 4 else f"is a {type(costs).__name__}"
+        array = np.empty((0,) * 4)
+    if array.shape != shapes.get(array.ndim):
+        description = f"has shape {array.shape}" if array.ndim < 4 else f"is a {type(costs).__name__}"
         raise OptionTypeError(
-            f"costs {seen}; allowed: one number, a number per context {shapes[1]}, per pair {shapes[2]}, or both "
-            f"{shapes[3]}"
+            f"costs {description}; allowed are one number, a number per context {shapes[1]}, a number per pair "
+            f"{shapes[2]}, or a number per context and pair {shapes[3]}"
         )
-    if given.ndim == 0:
-        made = given.reshape(1, 1)
-    elif given.ndim == 1:
-        made = given[:, None]
+    if array.ndim == 0:
+        cost = array.reshape(1, 1)
+    elif array.ndim == 1:
+        cost = array[:, None]
     else:
-        table = given if given.ndim == 3 else given[None]
+        table = array if array.ndim == 3 else array[None]
         if not pairs.ordered and not np.allclose(pairs.take(table), table[:, pairs.second, pairs.first]):
-            raise OptionError("costs differ by order; with position_bias=False a pair has one cost in both orders")
-        made = pairs.take(table)
-    wrong = ~(np.isfinite(made) & (made > 0))
+            raise OptionError(
+                "costs of a pair differ by display order, but with position_bias=False a pair has one cost in both "
+                "orders; make costs symmetric, or use position_bias=True"
+            )
+        cost = pairs.take(table)
+    wrong = ~(np.isfinite(cost) & (cost > 0))
     if wrong.any():
         i, cell = (int(place[0]) for place in np.nonzero(wrong))
-        where = f" in entry {i}" if given.ndim in (1, 3) else ""
-        where += f" for models {pairs.first[cell]} and {pairs.second[cell]}" if given.ndim > 1 else ""
+        place = f" in entry {i}" if array.ndim in (1, 3) else ""
+        place += f" for models {pairs.first[cell]} and {pairs.second[cell]}" if array.ndim > 1 else ""
         raise OptionError(
-            f"costs are {made[i, cell]}{where} ({int(wrong.sum())} such); every cost is a positive number"
+            f"costs has the value {cost[i, cell]}{place} ({int(wrong.sum())} such values); every cost must be a "
+            f"positive number"
         )
-    return made
+    return cost
 
 
 def read_edge_weights(edge_weights: ArrayLike, n_items: int) -> FloatArray:
-    """Edge weights as an array of numbers, (K, K).
+    """Return edge weights as an array of numbers, (K, K).
 
     Raises
     ------
     OptionTypeError
-        If they are something else.
+        If ``edge_weights`` is no such array.
     """
     numbers = array_of_numbers(edge_weights, 2)
-    shown = _shown(edge_weights) if numbers is None else f"an array of shape {numbers.shape}"
     if numbers is None or numbers.shape != (n_items, n_items):
+        description = _describe(edge_weights) if numbers is None else f"an array of shape {numbers.shape}"
         raise OptionTypeError(
-            f"edge_weights is {shown}; needed is a symmetric array of numbers (models, models) = "
-            f"{(n_items, n_items)}, or None"
+            f"edge_weights is {description}; allowed are None and a symmetric array of numbers, (models, models) = "
+            f"{(n_items, n_items)}"
         )
     return numbers
 
 
-def _shown(value: object) -> str:
+def _describe(value: object) -> str:
+    """Return a short value as it is written, and a longer one by its type."""
     return repr(value) if isinstance(value, str | Real) and len(repr(value)) < 60 else f"a {type(value).__name__}"
 
 
 def check_positive(value: object, option: str, most: float = np.inf) -> float:
-    """A number above 0 and not above ``most``."""
-    if not isinstance(value, Real) or isinstance(value, bool):
-        raise OptionTypeError(f"{option}={value!r}; needed is a number")
-    if not 0 < float(value) <= most or not np.isfinite(float(value)):
+    """Return a number above 0 and not above ``most``, or raise an error that names the option."""
+    number = _check_number(value, option)
+    if not 0 < number <= most or not np.isfinite(number):
         limit = "a positive number" if most == np.inf else f"a number above 0 and at most {most:g}"
-        raise OptionError(f"{option}={value!r}; needed is {limit}")
-    return float(value)
+        raise OptionError(f"{option}={value!r}; it must be {limit}")
+    return number
 
 
 def check_share(value: object, option: str) -> float:
-    """A number from 0 to below 1."""
+    """Return a number from 0 to below 1, or raise an error that names the option."""
+    number = _check_number(value, option)
+    if not 0 <= number < 1:
+        raise OptionError(f"{option}={value!r}; it must be a share, from 0 to below 1")
+    return number
+
+
+def _check_number(value: object, option: str) -> float:
+    """Return a number as a float; a truth value is none."""
     if not isinstance(value, Real) or isinstance(value, bool):
-        raise OptionTypeError(f"{option}={value!r}; needed is a number")
-    if not 0 <= float(value) < 1:
-        raise OptionError(f"{option}={value!r}; needed is a share, from 0 to below 1")
+        raise OptionTypeError(f"{option}={value!r}; it must be a number")
     return float(value)
 
 
-def read_names(names: Sequence[T] | None, size: int, what: str, made: Sequence[T]) -> list[T]:
-    """Names as a list, each once; ``made`` where none were given."""
+def read_names(names: Sequence[T] | None, size: int, option: str, default: Sequence[T]) -> list[T]:
+    """Return different names as a list.
+
+    Parameters
+    ----------
+    names : sequence or None
+    size : int
+        Number of names that ``mu`` needs.
+    option : {"models", "contexts"}
+        The option that holds the names.
+    default : sequence
+        The names where ``names`` is None.
+    """
     if names is None:
-        return list(made)
-    known = list(names)
-    if len(known) != size:
-        raise OptionError(f"{what} names {len(known)}, mu has {size}")
-    if len(set(known)) < size:
-        twice = [name for name in dict.fromkeys(known) if known.count(name) > 1] if size < 1000 else []
-        raise OptionError(f"{what} names every one once{'; twice: ' + listed(twice, 3) if twice else ''}")
-    return known
+        return list(default)
+    name_list = list(names)
+    if len(name_list) != size:
+        raise OptionError(f"{option} has {len(name_list)} names, but mu has {size} {option}; give one name for each")
+    if len(set(name_list)) < size:
+        repeated = [name for name in dict.fromkeys(name_list) if name_list.count(name) > 1] if size < 1000 else []
+        examples = f", such as {listed(repeated, 3)}" if repeated else ""
+        raise OptionError(f"{option} has repeated names{examples}; every name must be different")
+    return name_list
 
 
 def read_weights(weights: str | CategoryWeights | Sequence[Sequence[float]], n_categories: int) -> CategoryWeights:
-    """Category weights of mu's categories in canonical order."""
+    """Return category weights of mu's categories in canonical order."""
     if isinstance(weights, str):
         schemes = {"half": CategoryWeights.half, "paper": CategoryWeights.paper}
         if weights not in schemes:
-            raise OptionError(f"category_weights={weights!r} is not known; allowed: 'half', 'paper', CategoryWeights")
+            raise OptionError(
+                f"category_weights={weights!r} is not known; allowed are 'half', 'paper' and CategoryWeights"
+            )
         return schemes[weights](n_categories)
     return category_weights_from(
         weights, n_categories, numbers=f"{n_categories} numbers", counted=f"mu has {n_categories}"
@@ -245,7 +280,7 @@ def read_weights(weights: str | CategoryWeights | Sequence[Sequence[float]], n_c
 
 
 def read_graph(graph: Graph | ArrayLike | None, n_items: int) -> Graph:
-    """The graph of the pairs that count: a Graph, a symmetric boolean array, or every pair."""
+    """Return the graph of the pairs that scores are made from: a Graph, a symmetric boolean array, or every pair."""
     if graph is None or (isinstance(graph, str) and graph == "complete"):
         return Graph.all_pairs(n_items)
     edges = graph.edges if isinstance(graph, Graph) else np.asarray(graph)
@@ -253,15 +288,20 @@ def read_graph(graph: Graph | ArrayLike | None, n_items: int) -> Graph:
 
 
 def read_context_weights(weights: ArrayLike | None, n_contexts: int) -> FloatArray | None:
-    """Weights of contexts in the target population, scaled to mean one."""
+    """Return weights of contexts in the target population, scaled to mean one."""
     if weights is None:
         return None
     try:
-        given = np.asarray(weights, dtype=float)
+        context_weight = np.asarray(weights, dtype=float)
     except (TypeError, ValueError, OverflowError):
-        given = np.empty((0, 0))
-    if given.shape != (n_contexts,):
-        raise OptionTypeError(f"weights has shape {given.shape}; needed is a number per context, {(n_contexts,)}")
-    if not (np.isfinite(given).all() and (given >= 0).all() and given.any()):
-        raise OptionError("weights are finite, not negative and not all zero")
-    return given / given.mean()
+        context_weight = np.empty((0, 0))
+    if context_weight.shape != (n_contexts,):
+        raise OptionTypeError(
+            f"weights has shape {context_weight.shape}; give one number per context, shape {(n_contexts,)}"
+        )
+    if not (np.isfinite(context_weight).all() and (context_weight >= 0).all() and context_weight.any()):
+        raise OptionError(
+            "weights has values that are negative or not finite, or only zeros; give finite weights of at "
+            "least 0, not all of them 0"
+        )
+    return context_weight / context_weight.mean()
