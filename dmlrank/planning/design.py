@@ -87,8 +87,8 @@ def design(
         Largest expected cost of all labels together.
     estimator : {"debiased", "bt_restricted"}
         The estimator that the labels are for. ``"bt_restricted"`` assumes the Bradley-Terry model (functional "bt",
-        wins and losses), in which the information of a label depends on the other labels of its context; propensities are
-        then found by steps that each lower the objective.
+        wins and losses), in which the information of a label depends on the other labels of its context. Propensities
+        are then found by steps that each lower the objective.
     criterion : {"A", "D"}
         Sum of variances (short intervals), or log determinant (small ellipsoid).
     contrasts : optional
