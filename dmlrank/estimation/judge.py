@@ -110,7 +110,7 @@ def _soft_labels_by_fold(
     for held_out, (model, recalibration) in enumerate(zip(without_judge.models, recalibrations, strict=True)):
         outside = chosen[fold != held_out]
         mu = model.at(data.x[cells.context[outside]], cells.first[outside], cells.second[outside])
-        soft.append(soft_labels(data, verdicts, recalibration, outside, mu))
+        soft.append(soft_labels(verdicts, recalibration, outside, mu))
     return soft
 
 

@@ -1,1 +1,1 @@
-"""Verdicts of automatic judges."""
+"""Judges: their verdicts as arrays, and what verdicts add to the labels."""

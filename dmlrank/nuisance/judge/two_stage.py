@@ -1,4 +1,8 @@
-"""Two-stage use of verdicts: m = P(Y | x, verdict), mu recalibrated by verdicts, then soft labels for mu = E[m | x]."""
+"""Two-stage use of verdicts.
+
+The first stage is m = P(Y | x, verdict): the outcome model mu, recalibrated by the verdicts. In the second stage m
+gives soft labels, from which mu = E[m | x] is fitted again.
+"""
 
 from __future__ import annotations
 
@@ -16,30 +20,32 @@ from ..smooth.minimise import MULTINOMIAL_CURVATURE, PenalisedSearch
 from ..training_rows import Folds
 from .verdicts import Verdicts
 
-# Prior precisions, in votes, of what a verdict adds to the scores; stiffest first. Before them comes "nothing".
+# Prior precisions, in votes, of the coefficients of the verdicts, in decreasing order. They are compared with no
+# recalibration at all.
 _RIDGES = (1000.0, 300.0, 100.0, 30.0, 10.0, 3.0, 1.0)
-# Relative to these: how far the first regression's log-odds may be stretched, and the categories' levels.
+# Penalties relative to the ridge: of the factor of the log-odds, and of the levels of the categories.
 _STRETCH, _LEVEL = 1.0, 0.1
 _TINY = 1e-12
-# Soft labels that the second regression learns from, per human label, and at least.
+# Largest number of soft labels that mu is fitted to: so many for each human label, but at least the second number.
 _SOFT_PER_LABEL, _SOFT_LEAST = 10, 20_000
-# Features beside the verdict that may tell who was labelled.
+# Largest number of context features that may explain which judged pairs have a label.
 _MOST_FEATURES = 50
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CalibrationRows:
-    """Labels, predictions that know nothing of the features, and the features.
+    """Labels, with predictions to recalibrate and features that recalibrate them.
 
     Attributes
     ----------
     base : ndarray, shape (r, C)
-        Predicted probabilities.
+        Predicted probabilities, which do not use the features.
     features : ndarray, shape (r, q)
+        Features of the recalibration.
     y : ndarray, shape (r, C)
         Mean labels.
     weight : ndarray, shape (r,)
-        Votes.
+        Number of votes.
     """
 
     base: FloatArray
@@ -47,27 +53,29 @@ class CalibrationRows:
     y: FloatArray
     weight: FloatArray
 
-    def only(self, kept: NDArray[np.bool_]) -> CalibrationRows:
-        """Some of the rows."""
-        return CalibrationRows(self.base[kept], self.features[kept], self.y[kept], self.weight[kept])
+    def only(self, selected: NDArray[np.bool_]) -> CalibrationRows:
+        """Return the rows that are selected by a mask, (r,)."""
+        return CalibrationRows(self.base[selected], self.features[selected], self.y[selected], self.weight[selected])
 
     def loss(self, p: FloatArray) -> float:
-        """Log-loss of probabilities, (r, C)."""
+        """Return the log-loss of probabilities, (r, C)."""
         return log_loss(p, self.weight[:, None] * self.y)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Recalibration:
-    """A multinomial regression that recalibrates given probabilities by features.
+    """A multinomial regression that recalibrates probabilities by features.
 
     Attributes
     ----------
     stretch : float
-        The given log-odds are multiplied with one plus this.
+        The log-odds of the probabilities are multiplied by one plus this number.
     level : ndarray, shape (C,)
+        Intercepts of the categories.
     slope : ndarray, shape (q, C)
-        Coefficients of standardised features.
+        Coefficients of the standardised features.
     centre, scale : ndarray, shape (q,)
+        Means and standard deviations that standardise the features.
 
     References
     ----------
@@ -81,18 +89,19 @@ class Recalibration:
     scale: FloatArray
 
     def of(self, base: FloatArray, features: FloatArray) -> FloatArray:
-        """Recalibrated probabilities, (r, C)."""
+        """Return the recalibrated probabilities, (r, C), for ``base``, (r, C), and ``features``, (r, q)."""
         logs = np.log(np.maximum(base, _TINY))
         scores = (1 + self.stretch) * logs + self.level + (features - self.centre) / self.scale @ self.slope
         return np.asarray(softmax(scores, axis=1))
 
 
 def fit_recalibration(rows: CalibrationRows, ridge: float) -> Recalibration:
-    """Maximise the log-likelihood of the labels less the ridge; with an infinite ridge the base stays as it is.
+    """Fit a recalibration by penalised maximum likelihood; an infinite ridge would leave the base as it is.
 
     Parameters
     ----------
     rows : CalibrationRows
+        Labels, base and features.
     ridge : float
         Prior precision of the coefficients of standardised features, in votes.
 
@@ -137,57 +146,73 @@ def fit_recalibration(rows: CalibrationRows, ridge: float) -> Recalibration:
 
 
 def select_recalibrations(rows: CalibrationRows, fold: IntArray, n_folds: int) -> tuple[Recalibration | None, ...]:
-    """One recalibration per fold, learnt from the other folds; None for all where none lowers the held-out log-loss.
+    """Fit one recalibration per fold on the other folds, with the ridge that has the smallest held-out log-loss.
 
-    The base of a row is out of fold. As in the short-stacking of Ahrens et al. (2025), regressions of a few
-    coefficients are fitted on out-of-fold predictions, so that no first stage is trained within a first stage.
+    The result is None for every fold if no ridge lowers the held-out log-loss of the base. As in the short-stacking of
+    Ahrens et al. (2025), a regression with few coefficients is fitted on out-of-fold predictions, so that no first
+    stage has to be trained within a first stage.
 
     Parameters
     ----------
     rows : CalibrationRows
+        Labels, base and features; the base is out of fold.
     fold : ndarray of int, shape (r,)
+        Fold of each row.
     n_folds : int
+        Number of folds.
     """
     none: tuple[Recalibration | None, ...] = (None,) * n_folds
     varying = rows.features.std(axis=0) > 1e-9 if len(rows.features) else np.zeros(0, dtype=bool)
     if not varying.any() or any(not (fold != f).any() for f in range(n_folds)):
         return none
-    best = rows.loss(rows.base)
-    kept, misses = none, 0
+    best_loss = rows.loss(rows.base)
+    best, misses = none, 0
     for ridge in _RIDGES:
         fitted = tuple(fit_recalibration(rows.only(fold != f), ridge) for f in range(n_folds))
         loss = rows.loss(recalibrated(fitted, rows.base, rows.features, fold))
-        if loss < best:
-            best, kept, misses = loss, fitted, 0
-        elif kept is not none:
+        if loss < best_loss:
+            best_loss, best, misses = loss, fitted, 0
+        elif best is not none:
             misses += 1
             if misses > 1:
                 break
-    return kept
+    return best
 
 
 def recalibrated(
     fitted: Sequence[Recalibration | None], base: FloatArray, features: FloatArray, fold: IntArray
 ) -> FloatArray:
-    """Probabilities, (r, C), recalibrated by what the fold of each row has learnt."""
-    out = base.copy()
+    """Return probabilities, (r, C), that are recalibrated row by row with the recalibration of the row's fold.
+
+    Parameters
+    ----------
+    fitted : sequence of Recalibration or None
+        One per fold; None leaves the base of the fold as it is.
+    base : ndarray, shape (r, C)
+        Probabilities to recalibrate.
+    features : ndarray, shape (r, q)
+        Features of the recalibration.
+    fold : ndarray of int, shape (r,)
+        Fold of each row.
+    """
+    probabilities = base.copy()
     for f, recalibration in enumerate(fitted):
-        here = np.flatnonzero(fold == f)
-        if recalibration is not None and len(here):
-            out[here] = recalibration.of(base[here], features[here])
-    return out
+        rows = np.flatnonzero(fold == f)
+        if recalibration is not None and len(rows):
+            probabilities[rows] = recalibration.of(base[rows], features[rows])
+    return probabilities
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class HumanGivenVerdict:
-    """m at the judged cells.
+    """The fitted m = P(Y | x, verdict).
 
     Attributes
     ----------
     recalibrations : tuple of Recalibration or None
-        By fold; None where the verdicts do not help.
+        One per fold; None where the verdicts do not lower the held-out log-loss.
     m : ndarray, shape (r, C)
-        Out-of-fold m of the judged cells, in the data's orientation.
+        Out-of-fold m at the judged cells, in the orientation of the data.
     """
 
     recalibrations: tuple[Recalibration | None, ...]
@@ -195,81 +220,93 @@ class HumanGivenVerdict:
 
 
 def human_given_verdict(data: PreferenceData, verdicts: Verdicts, base: FloatArray, folds: Folds) -> HumanGivenVerdict:
-    """Regress labels on out-of-fold mu and verdicts, both of the pair as shown.
+    """Regress labels on out-of-fold mu and verdicts, both for the order in which the judges were shown the pair.
 
     Parameters
     ----------
     data : PreferenceData
+        The votes.
     verdicts : Verdicts
+        The verdicts.
     base : ndarray, shape (r, C)
         Out-of-fold mu at the judged cells.
     folds : Folds
+        Folds of the contexts.
     """
     cells = verdicts.cells
-    seen = np.flatnonzero(verdicts.label >= 0)
-    judged = verdicts.label[seen]
-    turned = cells.flipped
-    shown = exchange_wins(base, turned)
-    labels = exchange_wins(data.cells.y[seen], turned[judged])
-    rows = CalibrationRows(shown[judged], verdicts.features[judged], labels, data.cells.n_votes[seen].astype(float))
+    labelled = np.flatnonzero(verdicts.label >= 0)
+    judged = verdicts.label[labelled]
+    base_as_shown = exchange_wins(base, cells.flipped)
+    y = exchange_wins(data.cells.y[labelled], cells.flipped[judged])
+    n_votes = data.cells.n_votes[labelled].astype(float)
+    rows = CalibrationRows(base_as_shown[judged], verdicts.features[judged], y, n_votes)
     fitted = select_recalibrations(rows, folds.fold[cells.context[judged]], folds.n_folds)
-    m = recalibrated(fitted, shown, verdicts.features, folds.fold[cells.context])
-    return HumanGivenVerdict(fitted, exchange_wins(m, turned))
+    m = recalibrated(fitted, base_as_shown, verdicts.features, folds.fold[cells.context])
+    return HumanGivenVerdict(fitted, exchange_wins(m, cells.flipped))
 
 
 def soft_labels(
-    data: PreferenceData,
     verdicts: Verdicts,
     recalibration: Recalibration,
     chosen: IntArray,
     base: FloatArray,
 ) -> Cells:
-    """m at some judged cells without a label, as labels of one vote for the second regression.
+    """Return m at some judged cells without a label, as soft labels of one vote each.
+
+    Parameters
+    ----------
+    verdicts : Verdicts
+        The verdicts.
+    recalibration : Recalibration
+        Turns mu into m.
+    chosen : ndarray of int, shape (s,)
+        The judged cells.
+    base : ndarray, shape (s, C)
+        mu at these cells, of the model that is recalibrated.
+    """
+    cells = verdicts.cells
+    flipped = cells.flipped[chosen]
+    m = exchange_wins(recalibration.of(exchange_wins(base, flipped), verdicts.features[chosen]), flipped)
+    context, first, second = cells.context[chosen], cells.first[chosen], cells.second[chosen]
+    return Cells(context, first, second, m, np.ones(len(chosen), dtype=np.intp), flipped)
+
+
+def chosen_for_soft_labels(data: PreferenceData, verdicts: Verdicts, rng: np.random.Generator) -> IntArray:
+    """Return the judged cells without a label, (s,), or a random sample of them where they are many."""
+    unlabelled = np.flatnonzero(~verdicts.labelled)
+    sample_size = max(_SOFT_LEAST, _SOFT_PER_LABEL * len(data.cells))
+    if len(unlabelled) <= sample_size:
+        return unlabelled
+    # The sample is drawn from an order that does not depend on the order of the rows.
+    unlabelled = unlabelled[np.argsort(data.seed_order[verdicts.cells.context[unlabelled]], kind="stable")]
+    return np.sort(rng.choice(unlabelled, sample_size, replace=False))
+
+
+def labelled_share(data: PreferenceData, verdicts: Verdicts, folds: Folds) -> FloatArray:
+    """Return the probability that a judged cell has a human label, at the labelled cells, (m,).
+
+    The share of judged cells of a pair that have a label is recalibrated by the verdicts and the features of the
+    context. If this does not lower the held-out log-loss, the labelled cells were apparently drawn without regard to
+    verdicts and features, and the probability is the share of the pair. All labelled cells have to be judged. Where
+    features are many, their leading principal components are used.
 
     Parameters
     ----------
     data : PreferenceData
+        The votes.
     verdicts : Verdicts
-    recalibration : Recalibration
-    chosen : ndarray of int, shape (s,)
-        Judged cells.
-    base : ndarray, shape (s, C)
-        mu there, of the model that is recalibrated.
-    """
-    cells = verdicts.cells
-    turned = cells.flipped[chosen]
-    m = exchange_wins(recalibration.of(exchange_wins(base, turned), verdicts.features[chosen]), turned)
-    context, first, second = cells.context[chosen], cells.first[chosen], cells.second[chosen]
-    return Cells(context, first, second, m, np.ones(len(chosen), dtype=np.intp), turned)
-
-
-def chosen_for_soft_labels(data: PreferenceData, verdicts: Verdicts, rng: np.random.Generator) -> IntArray:
-    """Judged cells without a label, (s,): all, or a sample where they are many."""
-    free = np.flatnonzero(~verdicts.labelled)
-    most = max(_SOFT_LEAST, _SOFT_PER_LABEL * len(data.cells))
-    if len(free) <= most:
-        return free
-    # Drawn from an order that does not depend on that of the rows.
-    free = free[np.argsort(data.seed_order[verdicts.cells.context[free]], kind="stable")]
-    return np.sort(rng.choice(free, most, replace=False))
-
-
-def labelled_share(data: PreferenceData, verdicts: Verdicts, folds: Folds) -> FloatArray:
-    """P(human label | judged, x, f) at the labelled cells, (m,): the pair's share, recalibrated by verdict
-    and features.
-
-    Where the features do not lower the held-out log-loss, labels were drawn among the judged pairs without looking at
-    either, and the pair's share is what is left. All labelled cells have been judged. Of many features the leading
-    principal components are used.
+        The verdicts.
+    folds : Folds
+        Folds of the contexts.
     """
     cells, labelled = verdicts.cells, verdicts.labelled
     pair = cells.first * data.n_items + cells.second
     n_judged, n_labelled = (np.bincount(pair, weights=w, minlength=data.n_items**2) for w in (None, labelled))
     share = n_labelled.sum() / n_judged.sum()
-    # A pair's own share, shrunk to the overall one.
-    own = ((n_labelled + 20 * share) / (n_judged + 20))[pair]
-    own = np.clip(own, 1e-6, 1 - 1e-6)
-    base = np.stack([own, 1 - own], axis=1)
+    # The share of the pair, shrunk towards the overall share.
+    pair_share = ((n_labelled + 20 * share) / (n_judged + 20))[pair]
+    pair_share = np.clip(pair_share, 1e-6, 1 - 1e-6)
+    base = np.stack([pair_share, 1 - pair_share], axis=1)
     features = np.hstack([verdicts.features, leading_components(data.x)[cells.context]])
     y = np.stack([labelled, ~labelled], axis=1).astype(float)
     fold = folds.fold[cells.context]
@@ -278,16 +315,18 @@ def labelled_share(data: PreferenceData, verdicts: Verdicts, folds: Folds) -> Fl
 
 
 def leading_components(x: FloatArray) -> FloatArray:
-    """Standardised features, (n, p), missing ones at the mean; of more than 50 the leading principal components.
+    """Return standardised features, (n, p), or the 50 leading principal components of more features than that.
+
+    Missing values are read as the mean.
 
     Examples
     --------
     >>> leading_components(np.arange(400.0).reshape(2, 200)).shape, leading_components(np.ones((3, 2))).tolist()
     ((2, 50), [[0.0, 0.0], [0.0, 0.0], [0.0, 0.0]])
     """
-    known = ~np.isnan(x)
-    count = np.maximum(known.sum(axis=0), 1)
-    centred = np.where(known, x - np.where(known, x, 0.0).sum(axis=0) / count, 0.0)
+    is_present = ~np.isnan(x)
+    count = np.maximum(is_present.sum(axis=0), 1)
+    centred = np.where(is_present, x - np.where(is_present, x, 0.0).sum(axis=0) / count, 0.0)
     scale = np.sqrt(np.square(centred).sum(axis=0) / count)
     z = centred / np.where(scale > 1e-12, scale, 1.0)
     if z.shape[1] <= _MOST_FEATURES:

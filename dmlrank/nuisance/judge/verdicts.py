@@ -1,10 +1,10 @@
-"""Judges' verdicts on ordered pairs, as arrays, from columns, frames, arrays and functions."""
+"""Verdicts of judges on ordered pairs, read from columns, frames, arrays and functions into arrays."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,45 +16,50 @@ from ...data.outcomes import MEANINGS, ComparedItems, exchange_wins, is_category
 from ...data.preferences import Cells, FloatArray, IntArray, PreferenceData
 from ...exceptions import DataError, DmlrankError, JudgeError, OptionTypeError, listed
 
-# How far probabilities may be from summing to one.
-_SUM = 1e-4
+# How far the sum of probabilities may be from one.
+_SUM_TOLERANCE = 1e-4
+# Smaller probabilities count as this one in logarithms.
+_SMALLEST = 1e-3
+
+# What ``judge=`` may hold for one judge: a tuple of columns, a frame, an array, or a function.
+JudgeSpec: TypeAlias = Any
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class JudgeRatings:
-    """One judge's verdicts, one by one.
+    """The verdicts of one judge, one row for each verdict.
 
     Attributes
     ----------
     context, first, second : ndarray of int, shape (r,)
-        Of each verdict; items as they were shown.
+        Context of each verdict, and the items in the order in which the judge was shown them.
     values : ndarray, shape (r, 5) or (r, q)
-        Probabilities by meaning, or numbers that are none.
-    probabilities : bool
-        Which of the two.
+        Probabilities of the five meanings of a label, or q other numbers.
+    is_probability : bool
+        Whether ``values`` are probabilities.
     """
 
     context: IntArray
     first: IntArray
     second: IntArray
     values: FloatArray
-    probabilities: bool
+    is_probability: bool
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class VerdictSource:
-    """What verdicts are read against.
+    """The data and options of a fit that verdicts refer to.
 
     Attributes
     ----------
     data : PreferenceData
-        With the columns that :func:`judge_columns` names.
+        The votes, with the columns that :func:`judge_columns` names.
     formula : Formula
-        Whose item columns name the pairs in the data and in frames of verdicts.
+        Names the columns with the items, in the data and in frames of verdicts.
     context : tuple of str
         Columns that identify a context in frames of verdicts.
     categories : mapping or None
-        Meanings of labels that are not known.
+        Meanings of labels with other spellings than the recognised ones.
     """
 
     data: PreferenceData
@@ -63,8 +68,8 @@ class VerdictSource:
     categories: Mapping[Any, str] | None
 
 
-def named_judges(judge: Any) -> list[tuple[str, Any]]:
-    """Judges by name."""
+def named_judges(judge: object) -> list[tuple[str, JudgeSpec]]:
+    """Return the name of every judge in ``judge=``, and where the judge's verdicts come from."""
     if isinstance(judge, str):
         return [(judge, (judge,))]
     if isinstance(judge, tuple) and judge and all(isinstance(name, str) for name in judge):
@@ -76,8 +81,8 @@ def named_judges(judge: Any) -> list[tuple[str, Any]]:
     return [("judge", judge)]
 
 
-def judge_columns(judge: Any) -> tuple[str, ...] | None:
-    """Columns of the data that ``judge=`` asks for; None means every column, as a function does.
+def judge_columns(judge: object) -> tuple[str, ...] | None:
+    """Return the columns of the data that ``judge=`` needs; None means all columns, which a function receives.
 
     Examples
     --------
@@ -90,7 +95,8 @@ def judge_columns(judge: Any) -> tuple[str, ...] | None:
     return tuple(dict.fromkeys(column for spec in specs if _names_columns(spec) for column in spec))
 
 
-def _votes_of(name: str, spec: Any, source: VerdictSource) -> JudgeRatings:
+def _read_ratings(name: str, spec: JudgeSpec, source: VerdictSource) -> JudgeRatings:
+    """Read the verdicts of one judge; errors name the judge."""
     try:
         if _names_columns(spec):
             return _from_columns(spec, source)
@@ -103,126 +109,140 @@ def _votes_of(name: str, spec: Any, source: VerdictSource) -> JudgeRatings:
         raise type(error)(f"judge {name!r}: {error}") from None
 
 
-def _names_columns(spec: Any) -> bool:
+def _names_columns(spec: object) -> bool:
+    """Return whether a specification is a tuple of names of columns."""
     return isinstance(spec, tuple) and bool(spec) and all(isinstance(column, str) for column in spec)
 
 
-def _is_frame(spec: Any) -> bool:
+def _is_frame(spec: object) -> bool:
+    """Return whether a specification is a data frame."""
     return hasattr(spec, "columns") or hasattr(spec, "column_names")
 
 
 def _from_columns(columns: tuple[str, ...], source: VerdictSource) -> JudgeRatings:
-    """Verdicts in columns of the data, on each row's own pair."""
+    """Read verdicts in columns of the data, each on the pair of its row."""
     require_columns(columns, source.data.columns.available, "columns of the data that hold verdicts")
     return _from_rows(source.data.columns, source.data.row_context, columns, source)
 
 
-def _from_frame(spec: Any, source: VerdictSource) -> JudgeRatings:
-    """Verdicts in a long frame: context, two items, and a label or probabilities."""
+def _from_frame(frame: Any, source: VerdictSource) -> JudgeRatings:
+    """Read verdicts in a long frame, which has a context, two items, and a label or probabilities in each row."""
     if not source.context:
         raise JudgeError(
-            "a frame of verdicts names its contexts; pass context= with the columns that identify a prompt in it and "
-            "in the data, or put the verdicts into columns of the data"
+            "the verdicts are in a frame, but no columns identify a prompt there and in the data; pass context= with "
+            "the names of such columns, or put the verdicts into columns of the data"
         )
-    available = column_names(spec)
+    available = column_names(frame)
     pair = (source.formula.first, source.formula.second)
     require_columns((*source.context, *pair), available, "a frame of verdicts")
-    rest = [name for name in available if name not in (*source.context, *pair)]
-    columns = tuple(source.formula.outcomes) if set(source.formula.outcomes) <= set(rest) else ()
-    columns = columns or tuple(name for name in rest if is_category(name)) or tuple(rest)
+    candidates = [name for name in available if name not in (*source.context, *pair)]
+    columns = tuple(source.formula.outcomes) if set(source.formula.outcomes) <= set(candidates) else ()
+    columns = columns or tuple(name for name in candidates if is_category(name)) or tuple(candidates)
     if len(columns) != 1 and not all(is_category(name) for name in columns):
         raise JudgeError(
-            f"a frame of verdicts has the context, the two items and one column of labels "
-            f"({source.formula.outcome!r}), or probabilities named by category (p_a, p_b, p_tie); beside "
-            f"{listed([*source.context, *pair])} this one has {listed(rest)}"
+            f"the frame of verdicts has the columns {listed(candidates)} besides {listed([*source.context, *pair])}, "
+            f"and it is not clear which of them hold the verdicts; keep one column of labels "
+            f"({source.formula.outcome!r}), or columns of probabilities that are named by category (p_a, p_b, p_tie)"
         )
-    rows = Columns.read(spec, [*source.context, *pair, *columns])
-    place = {name: at for at, name in enumerate(source.data.context_ids)}
+    rows = Columns.read(frame, [*source.context, *pair, *columns])
+    context_number = {name: number for number, name in enumerate(source.data.context_ids)}
     ids = rows.identifiers(source.context)
-    context = np.array([place.get(name, -1) for name in ids], dtype=np.intp)
+    context = np.array([context_number.get(name, -1) for name in ids], dtype=np.intp)
     if (context < 0).all():
         raise JudgeError(
-            f"none of the {len(rows)} verdicts is about a context of the data (contexts of the verdicts: "
-            f"{listed(ids[:3])}; of the data: {listed(list(source.data.context_ids[:3]))})"
+            f"none of the {len(rows)} verdicts is about a context of the data; contexts of the verdicts are "
+            f"{listed(ids[:3])}, contexts of the data {listed(list(source.data.context_ids[:3]))}; use the same "
+            f"identifiers in both"
         )
     return _from_rows(rows, context, columns, source)
 
 
 def _from_rows(rows: Columns, context: IntArray, columns: tuple[str, ...], source: VerdictSource) -> JudgeRatings:
-    """Verdicts of rows; those about other models or contexts, and missing ones, are left out."""
+    """Read the verdicts of rows; rows about other models or contexts and missing verdicts are left out.
+
+    Parameters
+    ----------
+    rows : Columns
+        The rows, v of them.
+    context : ndarray of int, shape (v,)
+        Context of each row; -1 for contexts that are not in the data.
+    columns : tuple of str
+        Columns that hold the verdicts.
+    source : VerdictSource
+        The data and options that the verdicts refer to.
+    """
     items = source.data.items
-    place_of = {name: place for place, name in enumerate(items)}
-    first, second = (rows.coded(name).places(place_of) for name in (source.formula.first, source.formula.second))
-    missing = np.logical_or.reduce([rows.missing(name) for name in columns])
-    kept = np.flatnonzero(~missing & (context >= 0) & (first >= 0) & (second >= 0))
-    context, first, second = context[kept], first[kept], second[kept]
-    if (first == second).any():
-        raise DataError("a verdict compares a model with itself")
-    if not len(kept):
-        return JudgeRatings(context, first, second, np.empty((0, 5)), True)
-    read = read_outcome_columns(rows, columns, kept, ComparedItems(first, second, items), source.categories)
-    values = np.zeros((len(kept), len(MEANINGS)))
-    values[:, [MEANINGS.index(meaning) for meaning in read.categories]] = read.y
+    item_code = {name: code for code, name in enumerate(items)}
+    first, second = (rows.coded(name).places(item_code) for name in (source.formula.first, source.formula.second))
+    is_missing = np.logical_or.reduce([rows.missing(name) for name in columns])
+    used = np.flatnonzero(~is_missing & (context >= 0) & (first >= 0) & (second >= 0))
+    context, first, second = context[used], first[used], second[used]
+    n_wrong = int((first == second).sum())
+    if n_wrong:
+        raise DataError(f"{n_wrong} of {len(used)} verdicts compare a model with itself; remove these verdicts")
+    if not len(used):
+        return JudgeRatings(context, first, second, np.empty((0, len(MEANINGS))), True)
+    outcomes = read_outcome_columns(rows, columns, used, ComparedItems(first, second, items), source.categories)
+    values = np.zeros((len(used), len(MEANINGS)))
+    values[:, [MEANINGS.index(meaning) for meaning in outcomes.categories]] = outcomes.y
     return JudgeRatings(context, first, second, values, True)
 
 
-def _from_array(values: Any, data: PreferenceData) -> JudgeRatings:
-    """Verdicts in an array, (n, K, K, q): probabilities in the order of the categories, or any numbers."""
+def _from_array(array: object, data: PreferenceData) -> JudgeRatings:
+    """Read verdicts in an array, (n, K, K, q), of probabilities in the order of the categories or of other numbers."""
     shape = (data.n_contexts, data.n_items, data.n_items)
     try:
-        table = np.asarray(values, dtype=float)
+        table = np.asarray(array, dtype=float)
     except (TypeError, ValueError, OverflowError):
         raise OptionTypeError(
-            f"judge= is a {type(values).__name__}; allowed: a column of the data or several, a frame, an array "
-            f"(contexts, models, models, q), a function that returns one, or a mapping of names to these"
+            f"judge= has the type {type(array).__name__}, which is not allowed; pass one or more columns of the data, "
+            f"a frame, an array (contexts, models, models, q), a function that returns such an array, or a mapping of "
+            f"names to these"
         ) from None
     if table.ndim == 3:
         table = table[..., None]
     if table.ndim != 4 or table.shape[:3] != shape:
         raise JudgeError(
-            f"the array has shape {table.shape}; needed is (contexts, models, models, q) = {(*shape, 'q')}, contexts "
-            f"in order of first appearance and models as in the results"
+            f"the array has shape {table.shape}; the shape has to be (contexts, models, models, q) = {(*shape, 'q')}, "
+            f"with contexts in order of first appearance and models as in the results"
         )
-    known = ~np.isnan(table).any(axis=-1) & ~np.eye(data.n_items, dtype=bool)
-    context, first, second = np.nonzero(known)
-    found = table[known]
-    if np.isinf(found).any():
-        raise JudgeError("the array holds infinite values; NaN stands for a verdict that is not known")
-    even = found.shape[1] == data.n_categories and len(found) > 0
-    if not (even and (found >= 0).all() and (np.abs(found.sum(axis=1) - 1) <= _SUM).all()):
-        return JudgeRatings(context, first, second, found, False)
-    values = np.zeros((len(found), len(MEANINGS)))
-    values[:, [MEANINGS.index(meaning) for meaning in data.categories]] = found
+    is_judged = ~np.isnan(table).any(axis=-1) & ~np.eye(data.n_items, dtype=bool)
+    context, first, second = np.nonzero(is_judged)
+    numbers = table[is_judged]
+    if np.isinf(numbers).any():
+        raise JudgeError("the array has infinite values; use NaN where there is no verdict")
+    fits_categories = numbers.shape[1] == data.n_categories and len(numbers) > 0
+    sums_to_one = np.abs(numbers.sum(axis=1) - 1) <= _SUM_TOLERANCE
+    if not (fits_categories and (numbers >= 0).all() and sums_to_one.all()):
+        return JudgeRatings(context, first, second, numbers, False)
+    values = np.zeros((len(numbers), len(MEANINGS)))
+    values[:, [MEANINGS.index(meaning) for meaning in data.categories]] = numbers
     return JudgeRatings(context, first, second, values, True)
-
-
-# Probabilities below it are raised before their logarithm is taken.
-_SMALLEST = 1e-3
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Verdicts:
-    """Judged cells (context, first, second), sorted in this order, and what J judges said there.
+    """The verdicts of J judges on judged cells, which are sorted by context, first item and second item.
 
     Attributes
     ----------
     names : tuple of str
-        The judges.
+        Names of the judges.
     cells : Cells
-        Where they judged, (r,). ``y`` is the mean of their verdicts as shares of the human categories, NaN where
-        features are no probabilities. Where order does not matter ``flipped`` says that the pair was shown the other
-        way round.
+        The judged cells, r of them. ``y`` is the mean of the verdicts as probabilities of the human categories, and NaN
+        where a judge's numbers are not probabilities. Where display order does not matter, ``flipped`` says whether the
+        judges were shown the pair in the other order.
     features : ndarray, shape (r, q)
-        What a learner is told of the verdicts, of the pair *as shown*.
+        The verdicts as features of a learner, in the order in which the pair was shown.
     shares : ndarray, shape (J, r, 3)
-        Probability of the first, of the second as shown and of a tie by judge; NaN where a judge said nothing, or
-        something that is no probability.
+        Probability by judge that the first item as shown wins, that the second wins, and of a tie. NaN where a judge
+        has no verdict, or where the judge's numbers are not probabilities.
     label : ndarray of int, shape (m,)
-        Judged cell of every labelled cell, -1 where no judge saw it.
+        Judged cell of every labelled cell; -1 for labelled cells that no judge judged.
     everywhere : bool
         Whether every pair of every context was judged.
-    both_orders : ndarray, shape (J, 2)
-        Pairs judged in both orders by judge, and how many of them had the same winner in both.
+    both_orders : ndarray of int, shape (J, 2)
+        By judge, the number of pairs judged in both display orders, and how many of these had the same winner in both.
     """
 
     names: tuple[str, ...]
@@ -235,22 +255,23 @@ class Verdicts:
 
     @property
     def labelled(self) -> NDArray[np.bool_]:
-        """Judged cells with a human label, (r,)."""
-        found = np.zeros(len(self.cells), dtype=bool)
-        found[self.label[self.label >= 0]] = True
-        return found
+        """Whether a judged cell has a human label, (r,)."""
+        is_labelled = np.zeros(len(self.cells), dtype=bool)
+        is_labelled[self.label[self.label >= 0]] = True
+        return is_labelled
 
     def as_votes(self, data: PreferenceData) -> PreferenceData:
-        """The data with the verdicts in place of the human votes.
+        """Return the data with the verdicts in place of the human votes.
 
         Raises
         ------
         JudgeError
-            If a judge gave features that are no probabilities.
+            If the numbers of a judge are not probabilities.
         """
         if np.isnan(self.cells.y).any():
             raise JudgeError(
-                "the judge's features are not probabilities of the categories, so that it has no ranking of its own"
+                "the judge's numbers are not probabilities of the categories, so that the judge has no ranking of its "
+                "own; pass labels or probabilities to get this ranking"
             )
         votes = np.arange(len(self.cells))
         rows = np.zeros(len(votes), dtype=np.intp)
@@ -258,188 +279,260 @@ class Verdicts:
 
 
 def read_verdicts(
-    judge: Any,
+    judge: object,
     data: PreferenceData,
     formula: Formula,
     *,
     context: tuple[str, ...] = (),
     categories: Mapping[Any, str] | None = None,
 ) -> Verdicts:
-    """Read verdicts.
+    """Read the verdicts of all judges.
 
     Parameters
     ----------
-    judge
-        As the option, normalised: a column, columns, a long frame, an array, a function, or pairs of a name and one
-        of these.
+    judge : str, tuple, frame, array or callable
+        The option ``judge=``, normalised: a column, columns, a long frame, an array, a function, or a tuple of pairs of
+        a name and one of these.
     data : PreferenceData
-        With the columns that :func:`judge_columns` names.
+        The votes, with the columns that :func:`judge_columns` names.
     formula : Formula
-        Whose item columns name the pairs in the data and in long frames.
+        Names the columns with the items, in the data and in long frames.
     context : tuple of str
         Columns that identify a context in long frames.
     categories : mapping, optional
-        Meanings of labels that are not known.
+        Meanings of labels with other spellings than the recognised ones.
 
     Raises
     ------
     JudgeError
-        If nothing was judged, or the verdicts can add nothing to the labels.
+        If a judge has no verdict, or if the verdicts can add nothing to the labels.
     OptionTypeError, DataError
-        If they cannot be read.
+        If the verdicts cannot be read.
     """
     named = named_judges(judge)
     source = VerdictSource(data, formula, context, categories)
-    merged = [_merged(_votes_of(name, spec, source), data) for name, spec in named]
-    for (name, _), (cells, *_) in zip(named, merged, strict=True):
-        if not len(cells):
-            raise JudgeError(f"judge {name!r} has no verdict on a pair of these models in a context of the data")
-    verdicts = _together(tuple(name for name, _ in named), merged, data)
+    by_judge = [_average_by_cell(_read_ratings(name, spec, source), data) for name, spec in named]
+    for (name, _), judged in zip(named, by_judge, strict=True):
+        if not len(judged.cells):
+            raise JudgeError(
+                f"judge {name!r} has no verdict on a pair of these models in a context of the data; pass verdicts on "
+                f"such pairs, or leave the judge out"
+            )
+    verdicts = _join_judges(tuple(name for name, _ in named), by_judge, data)
     _check_useful(verdicts, data)
     return verdicts
 
 
-_Merged = tuple[Cells, FloatArray, bool, IntArray]
+class _JudgedCells(NamedTuple):
+    """The verdicts of one judge, averaged by cell.
+
+    Attributes
+    ----------
+    cells : Cells
+        The judged cells, r of them, in the orientation of the data.
+    values : ndarray, shape (r, 5) or (r, q)
+        Mean verdicts, in the order in which the pair was shown.
+    is_probability : bool
+        Whether ``values`` are probabilities.
+    both_orders : ndarray of int, shape (2,)
+        Number of pairs judged in both display orders, and how many of these had the same winner in both.
+    """
+
+    cells: Cells
+    values: FloatArray
+    is_probability: bool
+    both_orders: IntArray
 
 
-def _merged(ratings: JudgeRatings, data: PreferenceData) -> _Merged:
-    """Cells in the data's orientation, mean values as shown, whether they are probabilities, and orders that agree."""
+def _average_by_cell(ratings: JudgeRatings, data: PreferenceData) -> _JudgedCells:
+    """Average the verdicts of one judge on the same cell.
+
+    Where display order does not matter and a pair was judged in both orders, the cell has the order with the smaller
+    item first. Verdicts in the other order are flipped if they are probabilities, and otherwise left out.
+    """
     first, second = ratings.first, ratings.second
-    back = np.zeros(len(first), dtype=bool) if data.ordered else first > second
-    low, high = np.where(back, second, first), np.where(back, first, second)
-    places, at = np.unique(np.stack([ratings.context, low, high], axis=1), axis=0, return_inverse=True)
-    at = at.reshape(-1)
-    count = np.bincount(at, minlength=len(places))
-    n_back = np.bincount(at, weights=back, minlength=len(places))
-    # A pair that was seen in both orders stands as its first order, verdicts of the other one flipped.
-    flipped = (n_back == count) & (count > 0)
-    values, kept = ratings.values, np.ones(len(at), dtype=bool)
-    turned = back & ~flipped[at]
-    if ratings.probabilities:
-        values = exchange_wins(values, turned)
+    is_back = np.zeros(len(first), dtype=bool) if data.ordered else first > second
+    low, high = np.where(is_back, second, first), np.where(is_back, first, second)
+    keys, cell = np.unique(np.stack([ratings.context, low, high], axis=1), axis=0, return_inverse=True)
+    cell = cell.reshape(-1)
+    n_verdicts = np.bincount(cell, minlength=len(keys))
+    n_back = np.bincount(cell, weights=is_back, minlength=len(keys))
+    flipped = (n_back == n_verdicts) & (n_verdicts > 0)
+    values, is_used = ratings.values, np.ones(len(cell), dtype=bool)
+    differs = is_back & ~flipped[cell]
+    if ratings.is_probability:
+        values = exchange_wins(values, differs)
     else:
-        kept = ~turned
-    total = np.zeros((len(places), values.shape[1]))
-    np.add.at(total, at[kept], values[kept])
-    number = np.bincount(at[kept], minlength=len(places))
-    context, j, k = places.T.astype(np.intp)
-    cells = Cells(context, j, k, np.full((len(places), data.n_categories), np.nan), count, flipped)
-    return cells, total / np.maximum(number, 1)[:, None], ratings.probabilities, _agreeing_orders(ratings)
+        is_used = ~differs
+    total = np.zeros((len(keys), values.shape[1]))
+    np.add.at(total, cell[is_used], values[is_used])
+    n_used = np.bincount(cell[is_used], minlength=len(keys))
+    context, j, k = keys.T.astype(np.intp)
+    cells = Cells(context, j, k, np.full((len(keys), data.n_categories), np.nan), n_verdicts, flipped)
+    means = total / np.maximum(n_used, 1)[:, None]
+    return _JudgedCells(cells, means, ratings.is_probability, _count_both_orders(ratings))
 
 
-def _agreeing_orders(ratings: JudgeRatings) -> IntArray:
-    """Pairs that were judged in both orders, and those of them with one winner, (2,)."""
-    if not ratings.probabilities or not len(ratings.first):
+def _count_both_orders(ratings: JudgeRatings) -> IntArray:
+    """Count the pairs that were judged in both display orders, and those with the same winner in both, (2,)."""
+    if not ratings.is_probability or not len(ratings.first):
         return np.zeros(2, dtype=np.intp)
     low, high = np.minimum(ratings.first, ratings.second), np.maximum(ratings.first, ratings.second)
-    back = ratings.first > ratings.second
-    lead = np.sign(ratings.values[:, 0] - ratings.values[:, 1]) * np.where(back, -1, 1)
+    is_back = ratings.first > ratings.second
+    winner = np.sign(ratings.values[:, 0] - ratings.values[:, 1]) * np.where(is_back, -1, 1)
     pair = np.stack([ratings.context, low, high], axis=1)
-    # The first verdict on a pair in an order is the one that counts.
-    leads = []
-    for order in (False, True):
-        places, at = np.unique(pair[back == order], axis=0, return_index=True)
-        leads.append((places, lead[back == order][at]))
-    (places, one), (others, other) = leads
-    both, at = np.unique(np.concatenate([places, others]), axis=0, return_inverse=True)
-    by_order = np.full((2, len(both)), np.nan)
-    by_order[0, at.reshape(-1)[: len(places)]], by_order[1, at.reshape(-1)[len(places) :]] = one, other
-    known = ~np.isnan(by_order).any(axis=0)
-    return np.array([known.sum(), (by_order[0] == by_order[1]).sum()], dtype=np.intp)
+    # Of several verdicts on a pair in one order, the first one counts.
+    pairs, winners = [], []
+    for in_order in (~is_back, is_back):
+        distinct, row = np.unique(pair[in_order], axis=0, return_index=True)
+        pairs.append(distinct)
+        winners.append(winner[in_order][row])
+    union, place = np.unique(np.concatenate(pairs), axis=0, return_inverse=True)
+    places = np.split(place.reshape(-1), [len(pairs[0])])
+    by_order = np.full((2, len(union)), np.nan)
+    by_order[0, places[0]], by_order[1, places[1]] = winners
+    has_both = ~np.isnan(by_order).any(axis=0)
+    return np.array([has_both.sum(), (by_order[0] == by_order[1]).sum()], dtype=np.intp)
 
 
-def _together(names: tuple[str, ...], merged: Sequence[_Merged], data: PreferenceData) -> Verdicts:
-    """All judges' verdicts on the union of their cells."""
-    keys = [np.stack([cells.context, cells.first, cells.second], axis=1) for cells, *_ in merged]
-    places, at = np.unique(np.concatenate(keys), axis=0, return_inverse=True)
-    place_of = np.split(at.reshape(-1), np.cumsum([len(key) for key in keys])[:-1])
-    n = len(places)
-    flipped, claimed, n_votes = np.zeros(n, dtype=bool), np.zeros(n, dtype=bool), np.zeros(n, dtype=np.intp)
+def _join_judges(names: tuple[str, ...], by_judge: Sequence[_JudgedCells], data: PreferenceData) -> Verdicts:
+    """Join the verdicts of all judges on the union of their cells.
+
+    Parameters
+    ----------
+    names : tuple of str
+        Names of the judges.
+    by_judge : sequence of _JudgedCells
+        The verdicts of each judge.
+    data : PreferenceData
+        The votes.
+    """
+    keys = [np.stack([judged.cells.context, judged.cells.first, judged.cells.second], axis=1) for judged in by_judge]
+    union, place = np.unique(np.concatenate(keys), axis=0, return_inverse=True)
+    places = np.split(place.reshape(-1), np.cumsum([len(key) for key in keys])[:-1])
+    n = len(union)
+    flipped = _order_of_first_judge(places, by_judge, n)
+    n_verdicts, n_probabilities = np.zeros(n, dtype=np.intp), np.zeros(n)
     shares, features = np.full((len(names), n, 3), np.nan), []
-    votes, number = np.zeros((n, data.n_categories)), np.zeros(n)
-    for judge, (place, (cells, values, probabilities, _)) in enumerate(zip(place_of, merged, strict=True)):
-        new = place[~claimed[place]]
-        flipped[new] = cells.flipped[~claimed[place]]
-        claimed[place] = True
-        n_votes[place] += 1
-        if probabilities:
-            # As the first judge was shown the pair.
-            values = exchange_wins(values, cells.flipped != flipped[place])
+    votes = np.zeros((n, data.n_categories))
+    for judge, (place, judged) in enumerate(zip(places, by_judge, strict=True)):
+        n_verdicts[place] += 1
+        values = judged.values
+        if judged.is_probability:
+            # In the order in which the first judge of the cell was shown the pair.
+            values = exchange_wins(values, judged.cells.flipped != flipped[place])
             shares[judge, place] = np.stack([values[:, 0], values[:, 1], values[:, 2:].sum(axis=1)], axis=1)
-            own = exchange_wins(values, flipped[place])
-            votes[place] += _as_categories(own, data.categories)
-            number[place] += 1
+            votes[place] += _as_categories(exchange_wins(values, flipped[place]), data.categories)
+            n_probabilities[place] += 1
+            values = _as_features(values)
         else:
-            number[place] = np.nan
-        features.append(_spread(_as_features(values) if probabilities else values, place, n))
-    context, j, k = places.T.astype(np.intp)
+            n_probabilities[place] = np.nan
+        features.append(_on_all_cells(values, place, n))
+    context, first, second = union.T.astype(np.intp)
     with np.errstate(invalid="ignore", divide="ignore"):
-        cells = Cells(context, j, k, votes / number[:, None], n_votes, flipped)
-    orders = data.n_items * (data.n_items - 1) // (1 if data.ordered else 2)
+        cells = Cells(context, first, second, votes / n_probabilities[:, None], n_verdicts, flipped)
+    n_pairs = data.n_items * (data.n_items - 1) // (1 if data.ordered else 2)
     return Verdicts(
         names,
         cells,
         np.hstack(features),
         shares,
-        _label_places(places, data),
-        n == data.n_contexts * orders,
-        np.stack([orders_agree for *_, orders_agree in merged]),
+        _judged_cell_of_labels(union, data),
+        n == data.n_contexts * n_pairs,
+        np.stack([judged.both_orders for judged in by_judge]),
     )
 
 
+def _order_of_first_judge(places: Sequence[IntArray], by_judge: Sequence[_JudgedCells], n: int) -> NDArray[np.bool_]:
+    """Return whether the first judge of each cell was shown the pair in the other order, (n,).
+
+    Parameters
+    ----------
+    places : sequence of ndarray of int
+        Places of each judge's cells among all n cells.
+    by_judge : sequence of _JudgedCells
+        The verdicts of each judge.
+    n : int
+        Number of judged cells.
+    """
+    flipped, has_judge = np.zeros(n, dtype=bool), np.zeros(n, dtype=bool)
+    for place, judged in zip(places, by_judge, strict=True):
+        is_new = ~has_judge[place]
+        flipped[place[is_new]] = judged.cells.flipped[is_new]
+        has_judge[place] = True
+    return flipped
+
+
 def _as_features(values: FloatArray) -> FloatArray:
-    """Indicators of hard verdicts, centred log-probabilities of soft ones, for the meanings that occur."""
-    present = values[:, [place for place in range(5) if place < 2 or values[:, place].any()]]
+    """Return the verdicts as features, one column for each win and for each kind of tie that occurs.
+
+    Verdicts that are labels give indicators; verdicts that are probabilities give centred log-probabilities.
+    """
+    present = values[:, [place for place in range(len(MEANINGS)) if place < 2 or values[:, place].any()]]
     if ((present == 0) | (present == 1)).all():
         return present
     logs = np.log(np.maximum(present, _SMALLEST))
     return np.asarray(logs - logs.mean(axis=1, keepdims=True))
 
 
-def _spread(features: FloatArray, place: IntArray, n: int) -> FloatArray:
-    """Features of one judge on the cells of all, zero and with an indicator where it said nothing."""
+def _on_all_cells(features: FloatArray, place: IntArray, n: int) -> FloatArray:
+    """Return the features of one judge on all n judged cells.
+
+    Features are zero on cells without a verdict of the judge. If there are such cells, a last column indicates the
+    cells with a verdict.
+
+    Parameters
+    ----------
+    features : ndarray, shape (r, q)
+        Features of the cells that the judge judged.
+    place : ndarray of int, shape (r,)
+        Places of these cells among all cells.
+    n : int
+        Number of judged cells.
+    """
     if len(place) == n:
-        spread = np.empty_like(features)
-        spread[place] = features
-        return spread
-    spread = np.zeros((n, features.shape[1] + 1))
-    spread[place, :-1], spread[place, -1] = features, 1.0
-    return spread
+        table = np.empty_like(features)
+        table[place] = features
+        return table
+    table = np.zeros((n, features.shape[1] + 1))
+    table[place, :-1], table[place, -1] = features, 1.0
+    return table
 
 
 def _as_categories(values: FloatArray, categories: tuple[str, ...]) -> FloatArray:
-    """Probabilities by meaning, (r, 5), as shares of the human categories, (r, C).
+    """Return probabilities of the meanings, (r, 5), as probabilities of the human categories, (r, C).
 
-    A kind of tie that humans did not have is spread over those that they had; where they had none it is half a win
-    for both.
+    A kind of tie that is not among the human categories is divided equally between the kinds of ties that are. Where no
+    tie is among the human categories, it counts as half a win for each item.
     """
     ties = [c for c, name in enumerate(categories) if c >= 2]
     shares = np.zeros((len(values), len(categories)))
     for place, meaning in enumerate(MEANINGS):
-        into = [categories.index(meaning)] if meaning in categories else ties or [0, 1]
-        shares[:, into] += values[:, [place]] / len(into)
+        targets = [categories.index(meaning)] if meaning in categories else ties or [0, 1]
+        shares[:, targets] += values[:, [place]] / len(targets)
     return shares
 
 
-def _label_places(places: IntArray, data: PreferenceData) -> IntArray:
-    cells = data.cells
-    code = (places[:, 0] * data.n_items + places[:, 1]) * data.n_items + places[:, 2]
-    wanted = (cells.context * data.n_items + cells.first) * data.n_items + cells.second
-    at = np.minimum(np.searchsorted(code, wanted), len(code) - 1)
-    return np.where(code[at] == wanted, at, -1)
+def _judged_cell_of_labels(judged: IntArray, data: PreferenceData) -> IntArray:
+    """Return the judged cell of every labelled cell, (m,), -1 without one; ``judged`` is (r, 3) and sorted."""
+    cells, n_items = data.cells, data.n_items
+    code = (judged[:, 0] * n_items + judged[:, 1]) * n_items + judged[:, 2]
+    label_code = (cells.context * n_items + cells.first) * n_items + cells.second
+    place = np.minimum(np.searchsorted(code, label_code), len(code) - 1)
+    return np.where(code[place] == label_code, place, -1)
 
 
 def _check_useful(verdicts: Verdicts, data: PreferenceData) -> None:
-    """Raise where verdicts and labels do not overlap, or verdicts add nothing to the labels."""
+    """Check that some judged cells have a label, and that some have none."""
     if (verdicts.label < 0).all():
         raise JudgeError(
-            f"no judge saw a pair with a human label ({len(verdicts.cells)} verdicts, {len(data.cells)} labelled "
-            f"pairs), so that nothing says what its verdicts mean; judge some of the labelled pairs"
+            f"none of the {len(verdicts.cells)} judged pairs is among the {len(data.cells)} pairs with a human label, "
+            f"so that the data do not show how verdicts and labels are related; judge some of the labelled pairs"
             + ("" if not data.ordered else ", in the order shown, or pass position_bias=False")
         )
     if verdicts.labelled.all():
         raise JudgeError(
-            f"all {len(verdicts.cells)} judged pairs are pairs with a human label: a verdict tells what humans would "
-            f"have said where they said nothing, and where both are known it cancels out of the estimate, "
-            f"S/pi (m - mu) + S/pi (Y - m) = S/pi (Y - mu); give verdicts on unlabelled battles or on other pairs"
+            f"all {len(verdicts.cells)} judged pairs have a human label; a verdict helps only where there is no label, "
+            f"because a verdict on a labelled pair cancels out of the estimate, "
+            f"S/pi (m - mu) + S/pi (Y - m) = S/pi (Y - mu); pass verdicts on unlabelled battles or on other pairs"
         )

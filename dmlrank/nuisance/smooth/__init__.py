@@ -1,1 +1,1 @@
-"""Smooth functions of features with a penalty."""
+"""Penalised smooth functions of the context features."""

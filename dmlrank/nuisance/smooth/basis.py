@@ -1,4 +1,4 @@
-"""Smooth columns of the context features: penalised splines in coordinates in which a ridge is a smoothness penalty."""
+"""Smooth columns of the context features: splines in coordinates in which a ridge penalty penalises roughness."""
 
 from __future__ import annotations
 
@@ -12,45 +12,70 @@ from scipy.interpolate import BSpline
 from ..._utils.blas import product, transposed_product
 from ...data.preferences import FloatArray, IntArray
 
-# Knots per continuous feature, both ends included: curves with a bump or two, as prompts' effects have.
+# Knots of a continuous feature, including the two ends. They allow curves with one or two bumps.
 _KNOTS = 6
 _DEGREE = 3
-# Columns of a spline beside its straight line.
+# Columns of a spline besides its straight line.
 CURVES = _KNOTS + _DEGREE - 3
-# Columns up to which continuous features get splines, features up to which each gets a column of its own, and the
-# number of principal components that stand for more features than that.
+# Continuous features get splines if all columns together are at most so many; otherwise they get straight lines.
 MOST_SPLINE_COLUMNS = 128
-_MOST_FEATURES = 256
-_COMPONENTS = 64
-# Points at which curvature is integrated.
+# More features than these are replaced by so many principal components.
+_MAX_FEATURES = 256
+_N_COMPONENTS = 64
+# Number of points at which the curvature is integrated.
 _GRID = 200
 _TINY = 1e-8
 
 
 class _Columns(Protocol):
-    """Columns made of one feature."""
+    """Columns that are computed from one feature."""
 
     @property
-    def width(self) -> int: ...
+    def width(self) -> int:
+        """Number of columns."""
+        ...
 
-    def of(self, feature: FloatArray) -> FloatArray: ...
+    def of(self, feature: FloatArray) -> FloatArray:
+        """Return the columns, (n, width), of the values of the feature, (n,)."""
+        ...
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Linear:
-    """A feature centred and scaled, (n, 1)."""
+    """One column with the standardised feature.
+
+    Attributes
+    ----------
+    centre, scale : float
+        Mean and standard deviation of the feature.
+    width : int
+        Number of columns, one.
+    """
 
     centre: float
     scale: float
     width: int = 1
 
     def of(self, feature: FloatArray) -> FloatArray:
+        """Return the standardised feature, (n, 1)."""
         return ((feature - self.centre) / self.scale)[:, None]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Spline:
-    """Orthonormal curves of a feature, ever less weight on the rougher ones, constant beyond the range seen."""
+    """Orthogonal curves of a feature; the rougher a curve, the smaller its scale.
+
+    The curves are constant beyond the range of the feature in the data.
+
+    Attributes
+    ----------
+    knots : ndarray
+        Knots of the B-splines.
+    mean : ndarray, shape (b,)
+        Means of the B-splines in the data.
+    rotation : ndarray, shape (b, q)
+        Coefficients of the curves in the centred B-splines.
+    """
 
     knots: FloatArray
     mean: FloatArray
@@ -58,32 +83,34 @@ class _Spline:
 
     @property
     def width(self) -> int:
+        """Number of curves."""
         return int(self.rotation.shape[1])
 
     def of(self, feature: FloatArray) -> FloatArray:
+        """Return the curves, (n, q), at the values of the feature, (n,)."""
         return product(_b_splines(feature, self.knots) - self.mean, self.rotation)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SmoothBasis:
-    """Columns B(x), (n, q), of context features, (n, p), learnt from features alone.
+    """Columns B(x), (n, q), of context features x, (n, p), which are chosen without labels.
 
-    A feature with two values, or with too many others beside it, gives one standardised column. A continuous one gives
-    a cubic spline basis in Demmler-Reinsch coordinates: orthonormal over the contexts, the straight line first, the
-    rest scaled by the root of their curvature. A ridge penalty on these columns is the roughness penalty of a smoothing
-    spline. Very many features are replaced by their leading principal components. A missing value is read as the mean
-    and flagged by a column of its own.
+    A feature with two values gives one standardised column. A continuous feature gives the columns of a cubic spline in
+    Demmler-Reinsch coordinates: the columns are orthogonal over the contexts, the straight line comes first, and each
+    curve is divided by the root of its curvature. Therefore a ridge penalty on these columns is the roughness penalty
+    of a smoothing spline. Where features are many, all of them give one standardised column. Where they are very many,
+    their leading principal components replace them. A missing value is read as the mean, and a further column flags it.
 
     Attributes
     ----------
-    columns : tuple
-        One per feature that varies, with its place.
+    columns : tuple of (int, columns)
+        For each feature that varies, its number and its columns.
     centre : ndarray, shape (p,)
-        What stands for a missing value.
-    missing : ndarray of int, shape (m,)
-        Features that have a flag for missing values.
+        Means of the features, which replace missing values.
+    missing : tuple of int
+        Features that have missing values, and therefore a column of flags.
     loadings : ndarray, shape (p, c), or None
-        Principal components of the standardised features, where these are too many.
+        Principal components of the standardised features where features are very many, otherwise None.
 
     References
     ----------
@@ -96,8 +123,26 @@ class SmoothBasis:
     loadings: FloatArray | None = None
 
     @classmethod
-    def learn(cls, x: FloatArray, features: IntArray | None = None) -> SmoothBasis:
-        """Choose the columns for features ``x``, (n, p), or for some of them only.
+    def learn(
+        cls,
+        x: FloatArray,
+        features: IntArray | None = None,
+        *,
+        max_features: int = _MAX_FEATURES,
+        n_components: int = _N_COMPONENTS,
+    ) -> SmoothBasis:
+        """Choose the columns for features.
+
+        Parameters
+        ----------
+        x : ndarray, shape (n, p)
+            The features of all contexts.
+        features : ndarray of int, optional
+            Numbers of the features that get columns; all when None.
+        max_features : int
+            With more varying features than these, principal components replace them.
+        n_components : int
+            Number of these principal components.
 
         Examples
         --------
@@ -106,32 +151,36 @@ class SmoothBasis:
         (100, 8)
         """
         used = np.arange(x.shape[1]) if features is None else features
-        own = x if features is None else x[:, features]
-        seen = np.isfinite(own)
-        centre = np.where(seen, own, 0.0).sum(axis=0) / np.maximum(seen.sum(axis=0), 1)
-        imputed = np.where(seen, own, centre)
-        spread = imputed.std(axis=0)
-        varying = np.flatnonzero(spread > _TINY * np.maximum(np.abs(centre), 1e-300))
-        missing = tuple(int(f) for f in used[~seen.all(axis=0)])
+        values = x if features is None else x[:, features]
+        is_present = np.isfinite(values)
+        centre = np.where(is_present, values, 0.0).sum(axis=0) / np.maximum(is_present.sum(axis=0), 1)
+        imputed = np.where(is_present, values, centre)
+        scale = imputed.std(axis=0)
+        varying = np.flatnonzero(scale > _TINY * np.maximum(np.abs(centre), 1e-300))
+        missing = tuple(int(f) for f in used[~is_present.all(axis=0)])
         centres = np.zeros(x.shape[1])
         centres[used] = centre
-        if len(varying) > _MOST_FEATURES:
-            return cls((), centres, missing, _loadings(imputed, centre, spread, varying))
+        if len(varying) > max_features:
+            standardised = (imputed[:, varying] - centre[varying]) / scale[varying]
+            loadings = np.zeros((x.shape[1], min(n_components, len(varying))))
+            axes, deviation = _principal_axes(standardised, n_components)
+            loadings[used[varying]] = axes / scale[varying, None] / deviation
+            return cls((), centres, missing, loadings)
         low, high = imputed.min(axis=0), imputed.max(axis=0)
         between = ((imputed > low) & (imputed < high)).any(axis=0)
         curved = [f for f in varying if between[f]]
         smooth = len(varying) + CURVES * len(curved) <= MOST_SPLINE_COLUMNS
         columns: list[tuple[int, _Columns]] = []
         for f in varying:
-            made = _spline(imputed[:, f]) if smooth and f in curved else None
-            columns.append((int(used[f]), made or _Linear(float(centre[f]), float(spread[f]))))
+            spline = _fit_spline(imputed[:, f]) if smooth and f in curved else None
+            columns.append((int(used[f]), spline or _Linear(float(centre[f]), float(scale[f]))))
         return cls(tuple(columns), centres, missing)
 
     @classmethod
     def joined(cls, parts: Sequence[SmoothBasis]) -> SmoothBasis:
-        """The columns of several bases, each learnt from features of its own."""
+        """Return the basis with the columns of several bases, each of which has other features."""
         return cls(
-            tuple(own for part in parts for own in part.columns),
+            tuple(columns for part in parts for columns in part.columns),
             np.sum([part.centre for part in parts], axis=0),
             tuple(f for part in parts for f in part.missing),
         )
@@ -144,57 +193,62 @@ class SmoothBasis:
 
     @property
     def straight(self) -> IntArray:
-        """Features that have a straight line only, because curves for all would be too many columns."""
+        """Numbers of the features that have a straight line only because curves of all would be too many columns."""
         lines = [f for f, columns in self.columns if isinstance(columns, _Linear)]
         return np.array(lines if len(lines) * (1 + CURVES) > MOST_SPLINE_COLUMNS else [], dtype=np.intp)
 
     def of(self, x: FloatArray) -> FloatArray:
-        """Columns, (n, q), of features ``x``, (n, p)."""
+        """Return the columns, (n, q), of features ``x``, (n, p)."""
         flags = ~np.isfinite(x[:, self.missing])
         return np.hstack([np.empty((len(x), 0)), *self._main(x), flags])
 
     def _main(self, x: FloatArray) -> list[FloatArray]:
-        """Columns but for the flags of missing values."""
+        """Return all columns except the flags of missing values."""
         if self.loadings is not None:
             return [product(np.where(np.isfinite(x), x, self.centre) - self.centre, self.loadings)]
-        made = []
+        tables = []
         for f, columns in self.columns:
             feature = x[:, f]
-            made.append(columns.of(np.where(np.isfinite(feature), feature, self.centre[f])))
-        return made
+            tables.append(columns.of(np.where(np.isfinite(feature), feature, self.centre[f])))
+        return tables
 
 
 def _b_splines(feature: FloatArray, knots: FloatArray) -> FloatArray:
+    """Return the B-splines, (n, b), at the values of a feature, (n,), which are clipped to the range of the knots."""
     inside = np.clip(feature, knots[0], knots[-1])
     return np.asarray(BSpline.design_matrix(inside, knots, _DEGREE).toarray())
 
 
-def _spline(feature: FloatArray) -> _Spline | None:
-    """Demmler-Reinsch columns of a feature; None where its values are too few for a curve."""
-    # Quantiles of distinct values: a feature that is zero on most prompts still gets knots where it varies.
+def _fit_spline(feature: FloatArray) -> _Spline | None:
+    """Return the Demmler-Reinsch columns of a feature; None where it has too few distinct values for a curve."""
+    # Knots at quantiles of the distinct values: a feature that is zero on most prompts gets knots where it varies.
     values = np.unique(feature)
     inner = np.unique(np.quantile(values, np.linspace(0, 1, _KNOTS)))
     knots = np.concatenate([np.repeat(inner[0], _DEGREE), inner, np.repeat(inner[-1], _DEGREE)])
     design = _b_splines(feature, knots)
     mean = design.mean(axis=0)
     spectrum, axes = np.linalg.eigh(transposed_product(design - mean, design - mean) / len(design))
-    kept = spectrum > _TINY * spectrum[-1]
-    whitening = axes[:, kept] / np.sqrt(spectrum[kept])
+    is_positive = spectrum > _TINY * spectrum[-1]
+    whitening = axes[:, is_positive] / np.sqrt(spectrum[is_positive])
     grid = np.linspace(inner[0], inner[-1], _GRID)
     bend = BSpline(knots, np.eye(len(mean)), _DEGREE).derivative(2)(grid)
-    roughness, turn = np.linalg.eigh(whitening.T @ (bend.T @ bend) @ whitening)
+    roughness, rotation = np.linalg.eigh(whitening.T @ (bend.T @ bend) @ whitening)
     if len(roughness) < 2 or not roughness[1] > 0:
         return None
-    # The straight line bends nowhere; it is penalised like the smoothest curve.
-    weight = 1 / np.sqrt(np.maximum(roughness / roughness[1], 1.0))
-    return _Spline(knots, mean, whitening @ turn * weight)
+    # The straight line has no curvature; it is penalised like the smoothest curve.
+    scale = 1 / np.sqrt(np.maximum(roughness / roughness[1], 1.0))
+    return _Spline(knots, mean, whitening @ rotation * scale)
 
 
-def _loadings(imputed: FloatArray, centre: FloatArray, spread: FloatArray, varying: IntArray) -> FloatArray:
-    """What takes centred features to their leading principal components, standardised by the largest, (p, c)."""
-    scaled = (imputed[:, varying] - centre[varying]) / spread[varying]
-    values, axes = np.linalg.eigh(scaled.T @ scaled / len(scaled))
-    leading = slice(-1, -_COMPONENTS - 1, -1)
-    loadings = np.zeros((len(centre), min(_COMPONENTS, len(varying))))
-    loadings[varying] = axes[:, leading] / spread[varying, None] / np.sqrt(values[-1])
-    return loadings
+def _principal_axes(standardised: FloatArray, n_components: int) -> tuple[FloatArray, float]:
+    """Return the leading principal axes of features, (p, c), and the standard deviation of the first component.
+
+    Parameters
+    ----------
+    standardised : ndarray, shape (n, p)
+        Features with mean zero and standard deviation one.
+    n_components : int
+        Number of axes, c, if there are so many features.
+    """
+    values, axes = np.linalg.eigh(standardised.T @ standardised / len(standardised))
+    return axes[:, : -n_components - 1 : -1], float(np.sqrt(values[-1]))

@@ -1,4 +1,4 @@
-"""Verdicts from every kind of source are the same arrays; useless ones are refused with the reason."""
+"""Verdicts from every kind of source give the same arrays; verdicts that add nothing are refused with the reason."""
 
 from __future__ import annotations
 
@@ -170,7 +170,7 @@ def test_kinds_of_ties_that_humans_do_not_have_are_spread():
             lambda f: f.assign(verdict=f["verdict"].where(f["winner"].isna(), None)),
             "verdict",
             JudgeError,
-            "no judge saw",
+            "is among the 30 pairs with a human label",
         ),
         (lambda f: f.assign(verdict=None), "verdict", JudgeError, "has no verdict"),
         (lambda f: f, "verdit", ColumnError, "did you mean 'verdict'"),
@@ -178,7 +178,7 @@ def test_kinds_of_ties_that_humans_do_not_have_are_spread():
         (lambda f: f, np.zeros((60, 2, 2, 3)), JudgeError, r"shape \(60, 2, 2, 3\)"),
         (lambda f: f, np.full((60, 3, 3, 3), np.inf), JudgeError, "infinite"),
         (lambda f: f, 3, JudgeError, "shape"),
-        (lambda f: f, object(), OptionTypeError, "allowed: a column"),
+        (lambda f: f, object(), OptionTypeError, "pass one or more columns"),
         (lambda f: f, pd.DataFrame({"question": ["q0"], "model_a": ["m0"]}), ColumnError, "model_b"),
         (
             lambda f: f,
@@ -190,13 +190,13 @@ def test_kinds_of_ties_that_humans_do_not_have_are_spread():
             lambda f: f,
             pd.DataFrame({"question": ["q0"], "model_a": ["m0"], "model_b": ["m0"], "winner": ["tie"]}),
             DataError,
-            "with itself",
+            "1 of 1 verdicts compare a model with itself",
         ),
         (
             lambda f: f,
             pd.DataFrame({"question": ["q0"], "model_a": ["m0"], "model_b": ["m1"], "say": ["tie"], "why": ["so"]}),
             JudgeError,
-            "one column of labels",
+            "keep one column of labels",
         ),
     ],
 )

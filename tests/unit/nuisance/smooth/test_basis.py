@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from scipy.interpolate import BSpline
 
-from dmlrank.nuisance.smooth import basis as basis_module
 from dmlrank.nuisance.smooth.basis import SmoothBasis
 
 
@@ -129,14 +128,12 @@ def test_many_features_get_straight_lines(x):
     np.testing.assert_allclose(columns, (wide - wide.mean(axis=0)) / wide.std(axis=0), atol=1e-12)
 
 
-def test_very_many_features_give_principal_components(monkeypatch):
+def test_very_many_features_give_principal_components():
     """Their twin: the leading left singular vectors of the standardised features."""
-    monkeypatch.setattr(basis_module, "_MOST_FEATURES", 10)
-    monkeypatch.setattr(basis_module, "_COMPONENTS", 5)
     rng = np.random.default_rng(5)
     x = rng.normal(size=(200, 3)) @ rng.normal(size=(3, 14)) + 0.3 * rng.normal(size=(200, 14)) + 4
     x[:, 6] = 2.0
-    basis = SmoothBasis.learn(x)
+    basis = SmoothBasis.learn(x, max_features=10, n_components=5)
     columns = basis.of(x)
     varying = np.delete(x, 6, axis=1)
     left, size, _ = np.linalg.svd((varying - varying.mean(axis=0)) / varying.std(axis=0), full_matrices=False)
