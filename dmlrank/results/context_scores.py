@@ -14,23 +14,22 @@ from ..fit.state import FitSteps
 
 
 def influence_values(steps: FitSteps, scale: Scale) -> FloatArray:
-    """Influence values phi in the unit of the scores, (n, d), with mean zero."""
+    """Return the influence values phi in the unit of the scores, (n, d), with mean zero."""
     return steps.influence.by_context().centred * scale.factor
 
 
 def fitted_scores(estimates: Estimates, steps: FitSteps) -> pd.DataFrame:
-    """F(mu(x)) of the fit's contexts out of fold, (n, d); with ``subsample=`` of those in its sample."""
-    # With subsample= only the sample's prompts have been evaluated.
+    """Return F(mu(x)) of the fit's contexts out of fold, (n, d); with ``subsample=`` of the contexts in the sample."""
     if steps.sample is None:
-        known, value = np.arange(steps.data.n_contexts), steps.influence.by_context().value
+        contexts, value = np.arange(steps.data.n_contexts), steps.influence.by_context().value
     else:
-        known, value = steps.sample, steps.first.one_step_result.target.by_context().value
-    index = pd.Index([steps.data.context_ids[i] for i in known], name="context", tupleize_cols=False)
-    return pd.DataFrame(estimates.scale.of(value[known]), index=index, columns=list(estimates.names))
+        contexts, value = steps.sample, steps.first.one_step_result.target.by_context().value
+    index = pd.Index([steps.data.context_ids[i] for i in contexts], name="context", tupleize_cols=False)
+    return pd.DataFrame(estimates.scale.of(value[contexts]), index=index, columns=list(estimates.names))
 
 
 def predicted_scores(estimates: Estimates, steps: FitSteps, newdata: object) -> pd.DataFrame:
-    """F(mu(x)) of the rows of a frame, (n, d), from the mean of the folds' learners."""
+    """Return F(mu(x)) of the rows of a frame, (n, d), from the mean of the folds' learners."""
     feature_map = steps.data.feature_map
     require_columns(feature_map.variables, column_names(newdata), "newdata")
     table = take_columns(newdata, feature_map.variables)

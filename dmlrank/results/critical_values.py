@@ -1,4 +1,4 @@
-"""Critical values of a result, the intervals of its scores, and draws of their t statistics."""
+"""Critical values of a result, intervals of its scores, and draws of their t statistics."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from .lookup import require_intervals, require_steps
 
 
 def level_or_default(alpha: float | None, default: float) -> float:
-    """One minus the level that a user asks for, or the fit's.
+    """Return the user's alpha, or the default where the user gives None.
 
     Raises
     ------
     OptionError, OptionTypeError
-        If it is no number between 0 and 1.
+        If alpha is not a number between 0 and 1.
     """
     return default if alpha is None else check_alpha(alpha)
 
@@ -37,7 +37,7 @@ def interval_critical_value(
     bootstrap: str | None = None,
     steps: FitSteps | None = None,
 ) -> float:
-    """Half-width of the scores' intervals in standard errors.
+    """Return the half-width of the scores' intervals in standard errors.
 
     Parameters
     ----------
@@ -46,17 +46,18 @@ def interval_critical_value(
         One minus the level.
     method : {"max-t", "bonferroni", "none"}
     bootstrap : {"gaussian", "rademacher", "webb"}, optional
-        Multiplier bootstrap in place of the normal distribution, for ``"max-t"``; it needs the steps.
+        Multiplier bootstrap in place of the normal distribution, for ``"max-t"``.
     steps : FitSteps, optional
+        Needed for a bootstrap only.
 
     Raises
     ------
     NoIntervalError
         If the result has no intervals.
     OptionError
-        If the method is unknown, or not one that can be bootstrapped.
+        If the method is unknown, or has no bootstrap.
     DataNotStoredError
-        If a bootstrap is asked for without steps.
+        If there are no steps for a bootstrap.
     """
     require_intervals(estimates, "intervals")
     if bootstrap is not None:
@@ -67,7 +68,7 @@ def interval_critical_value(
 
 
 def critical_value_or_nan(estimates: Estimates, alpha: float, method: str = "max-t") -> float:
-    """As :func:`interval_critical_value`, for tables: NaN where the result has no intervals."""
+    """Return the critical value for a table: NaN where the result has no intervals."""
     check_choice(method, METHODS, "method")
     return interval_critical_value(estimates, alpha, method) if estimates.has_intervals else float("nan")
 
@@ -75,8 +76,23 @@ def critical_value_or_nan(estimates: Estimates, alpha: float, method: str = "max
 def _bootstrap_critical_value(
     estimates: Estimates, steps: FitSteps | None, alpha: float, method: str, *, bootstrap: str
 ) -> float:
+    """Return the max-t critical value from a multiplier bootstrap.
+
+    Parameters
+    ----------
+    estimates : Estimates
+    steps : FitSteps or None
+    alpha : float
+        One minus the level.
+    method : str
+        Only ``"max-t"`` has a bootstrap.
+    bootstrap : {"gaussian", "rademacher", "webb"}
+    """
     if method != "max-t":
-        raise OptionError(f"bootstrap={bootstrap!r} is for method='max-t', not {method!r}")
+        raise OptionError(
+            f"bootstrap={bootstrap!r} is not possible with method={method!r}; use method='max-t', or leave bootstrap= "
+            f"out"
+        )
     covariance, places = estimates.covariance, np.arange(len(estimates.names))
     contrasts = differences(covariance, places, np.full(len(places), len(places)))
     contrasts = contrasts.take(contrasts.usable)
@@ -88,7 +104,7 @@ def _bootstrap_critical_value(
 
 
 def t_statistic_draws(estimates: Estimates, steps: FitSteps | None, bootstrap: str | None = None) -> TStatisticDraws:
-    """Joint draws of the scores' t statistics, the same for the same fit.
+    """Return joint draws of the scores' t statistics, which are the same for the same fit.
 
     Parameters
     ----------
@@ -101,7 +117,7 @@ def t_statistic_draws(estimates: Estimates, steps: FitSteps | None, bootstrap: s
     Raises
     ------
     DataNotStoredError
-        If a bootstrap is asked for without steps.
+        If there are no steps for a bootstrap.
     """
     if bootstrap is None:
         return normal_draws(estimates.covariance, estimates.description.seed)
@@ -112,23 +128,33 @@ def t_statistic_draws(estimates: Estimates, steps: FitSteps | None, bootstrap: s
 def separation_of_models(
     estimates: Estimates, steps: FitSteps | None, alpha: float, bootstrap: str | None = None
 ) -> Separation:
-    """Which models are shown to be above which."""
+    """Test which models are above which.
+
+    Parameters
+    ----------
+    estimates : Estimates
+    steps : FitSteps or None
+        Needed for a bootstrap only.
+    alpha : float
+        One minus the joint level.
+    bootstrap : {"gaussian", "rademacher", "webb"}, optional
+    """
     return separate(estimates.estimate, estimates.covariance, t_statistic_draws(estimates, steps, bootstrap), alpha)
 
 
 def interval_frame(estimates: Estimates, critical: float) -> pd.DataFrame:
-    """Intervals as a frame: ``lower`` and ``upper``, a row per estimate."""
+    """Return intervals as a frame with ``lower`` and ``upper``, a row per estimate."""
     lower, upper = estimates.intervals(critical)
     return pd.DataFrame({"lower": lower, "upper": upper}, index=list(estimates.names))
 
 
 def intervals_to_draw(estimates: Estimates, alpha: float) -> Intervals:
-    """Simultaneous intervals for a forest plot, the best model first."""
+    """Return simultaneous intervals for a forest plot, the best model first."""
     e = estimates
-    order = np.argsort(-e.estimate, kind="stable") if e.of_models else np.arange(len(e.names))
-    limits = interval_frame(e, critical_value_or_nan(e, alpha)).iloc[order]
+    ranking = np.argsort(-e.estimate, kind="stable") if e.of_models else np.arange(len(e.names))
+    limits = interval_frame(e, critical_value_or_nan(e, alpha)).iloc[ranking]
     unit = "" if e.scale.natural else f", {e.scale.name}"
-    shown = f"{100 * (1 - alpha):g} % simultaneous intervals" if e.has_intervals else "estimates without intervals"
-    label = f"{e.functional_label}{unit}, {shown}"
+    level = f"{100 * (1 - alpha):g} % simultaneous intervals" if e.has_intervals else "estimates without intervals"
+    label = f"{e.functional_label}{unit}, {level}"
     low, high = (limits[side].to_numpy() for side in ("lower", "upper"))
-    return Intervals(limits.index.tolist(), e.estimate[order], low, high, label)
+    return Intervals(limits.index.tolist(), e.estimate[ranking], low, high, label)

@@ -28,27 +28,27 @@ from .projection import Projection
 def scores_by_group(
     estimates: Estimates, steps: FitSteps | None, columns: Sequence[str], as_result: Callable[[Estimates], Result]
 ) -> GroupResults[Result]:
-    """A leaderboard for every group of contexts, see :meth:`RankResults.by`.
+    """Return scores in every group of contexts, see :meth:`RankResults.by`.
 
     Parameters
     ----------
     estimates : Estimates
     steps : FitSteps or None
-        Of a fit with its data.
+        Steps of a fit with its data.
     columns : sequence of str
-        What makes the groups.
+        Columns that define the groups.
     as_result : callable
-        Makes the result of a group from its estimates.
+        Returns the result of a group from its estimates.
     """
     live = _steps_of_mean(estimates, steps, "by")
-    found = read_groups(live, columns)
-    design = np.eye(len(found.names))[found.code]
+    groups = read_groups(live, columns)
+    design = np.eye(len(groups.names))[groups.code]
     projected, covariance = _project(live, design, estimates.scale, "groups")
-    return make_groups(estimates, live, found, projected=projected, covariance=covariance, as_result=as_result)
+    return make_groups(estimates, live, groups, projected=projected, covariance=covariance, as_result=as_result)
 
 
 def project_scores(estimates: Estimates, steps: FitSteps | None, formula: str) -> Projection:
-    """The projection of scores on functions of the context, see :meth:`RankResults.project`."""
+    """Return the projection of scores on functions of the context, see :meth:`RankResults.project`."""
     live = _steps_of_mean(estimates, steps, "project")
     design = read_design(live, formula)
     projected, covariance = _project(live, design.matrix, estimates.scale, "columns")
@@ -57,7 +57,7 @@ def project_scores(estimates: Estimates, steps: FitSteps | None, formula: str) -
 
 
 def _steps_of_mean(estimates: Estimates, steps: FitSteps | None, method: str) -> FitSteps:
-    """The steps of a fit whose estimate is a debiased mean over contexts."""
+    """Return the steps of a fit whose estimate is a debiased mean over contexts; raise for other fits."""
     estimator = estimates.estimated_by
     if estimator.why_not_by_group:
         raise OptionError(
@@ -69,58 +69,69 @@ def _steps_of_mean(estimates: Estimates, steps: FitSteps | None, method: str) ->
 
 
 def _project(steps: FitSteps, design: FloatArray, scale: Scale, what: str) -> tuple[ProjectedInfluence, Covariance]:
-    """Coefficients on a design, (n, P), in the unit of ``scale``, with their covariance, (P K, P K)."""
-    for one in (steps.influence, *(repetition.one_step_result.target for repetition in steps.repetitions)):
-        _check_weights(one.value_weight, design, what)
+    """Regress the influence on a design and return coefficients with their covariance, (P K, P K).
+
+    Parameters
+    ----------
+    steps : FitSteps
+    design : ndarray, shape (n, P)
+        Functions of the contexts.
+    scale : Scale
+        The unit of the coefficients.
+    what : str
+        What the columns of the design are, for an error.
+    """
+    repeated = [repetition.one_step_result.target for repetition in steps.repetitions]
+    for estimate in (steps.influence, *repeated):
+        _check_weights(estimate.value_weight, design, what)
     fixed = steps.options.prompts == "fixed"
     influence = _in_unit(steps.influence.by_context(), scale)
     gauge = steps.setup.functional.gauge(influence.value.shape[1]).basis
-    every = np.eye(design.shape[1])
+    columns = np.eye(design.shape[1])
     hidden = hidden_covariance_by_column(steps, design)
 
     def covariance(fixed: bool) -> tuple[ProjectedInfluence, Covariance]:
         projected = project_influence(influence, design, fixed, with_blocks=steps.annotator is not None)
         overall = influence.given_prompts() if fixed else influence
         with collected_warnings():
-            # Few clusters: the fit has said so.
+            # The fit has warned of few clusters already.
             joint = clustered_covariance(
-                projected, np.asarray(np.kron(every, gauge), dtype=np.float64), steps.clusters, steps.annotator
+                projected, np.asarray(np.kron(columns, gauge), dtype=np.float64), steps.clusters, steps.annotator
             )
-            alone = clustered_covariance(overall, gauge, steps.clusters, steps.annotator)
+            of_scores = clustered_covariance(overall, gauge, steps.clusters, steps.annotator)
         if hidden is not None:
             joint = joint.plus(hidden * scale.factor**2)
         if influence.variance_correction is not None:
-            stretched = np.kron(
-                every, transport_map(alone.matrix, alone.at_least(influence.variance_correction / len(design)))
-            )
-            joint = replace(joint, matrix=stretched @ joint.matrix @ stretched.T)
+            corrected = of_scores.at_least(influence.variance_correction / len(design))
+            inflation = np.kron(columns, transport_map(of_scores.matrix, corrected))
+            joint = replace(joint, matrix=inflation @ joint.matrix @ inflation.T)
         return projected, joint
 
     projected, joint = covariance(fixed)
     if fixed:
-        # Never larger than for new prompts, as the fit's.
+        # The covariance is never larger than that for new prompts, as in the fit.
         joint = joint.at_most(covariance(False)[1].matrix)
     if len(steps.repetitions) > 1:
-        each = [_in_unit(repetition.one_step_result.target.by_context(), scale) for repetition in steps.repetitions]
+        rescaled = [_in_unit(estimate.by_context(), scale) for estimate in repeated]
         joint = joint.with_repetition_variance(
-            np.stack([project_influence(one, design, with_blocks=False).estimate for one in each])
+            np.stack([project_influence(values, design, with_blocks=False).estimate for values in rescaled])
         )
     return projected, joint
 
 
 def _check_weights(weight: FloatArray, design: FloatArray, what: str) -> None:
-    """Raise where weights, or the sample of ``subsample=``, leave nothing to a column of the design."""
+    """Raise where all prompts of a column of the design have weight zero or are not in the sample of ``subsample=``."""
     rank = np.linalg.matrix_rank(np.sqrt(weight)[:, None] * design / np.sqrt(np.square(design).mean(axis=0)))
-    lacking = design.shape[1] - int(rank)
-    if lacking:
+    n_missing = design.shape[1] - int(rank)
+    if n_missing:
         raise OptionError(
-            f"{lacking} {what} have no weight: weights are zero in all of their prompts, or the sample of subsample= "
-            f"has none of them"
+            f"{n_missing} of {design.shape[1]} {what} have no weight: weights= is zero in all of their prompts, or the "
+            f"sample of subsample= has none of these prompts; change weights= or subsample=, or leave them out"
         )
 
 
 def _in_unit(influence: Influence, scale: Scale) -> Influence:
-    """The influence of scores in another unit."""
+    """Return the influence of scores in another unit."""
     variance_correction = (
         None if influence.variance_correction is None else influence.variance_correction * scale.factor**2
     )

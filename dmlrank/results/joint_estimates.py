@@ -1,4 +1,4 @@
-"""Scores of several leaderboards, or coefficients of several kinds, with one covariance: tests and intervals."""
+"""Scores of several groups or results, or several coefficients, with one covariance, tests and intervals."""
 
 from __future__ import annotations
 
@@ -25,21 +25,23 @@ from .lookup import joined_names
 
 @dataclass(frozen=True, slots=True, eq=False)
 class JointEstimates:
-    """Numbers of models in several blocks (groups, coefficients, results).
+    """Estimates by block (group, coefficient or result) and model, with one covariance.
 
     Attributes
     ----------
     kind : str
-        What a block is: ``"group"``, ``"coefficient"`` or ``"result"``.
+        Kind of the blocks: ``"group"``, ``"coefficient"`` or ``"result"``.
     blocks, models : tuple of str
-        Block and model of each of the d numbers.
+        Block and model of each of the d estimates.
     estimate : ndarray, shape (d,)
     covariance : Covariance
+        Joint covariance, (d, d).
     reason : str
-        What the functional fixes.
+        What the functional fixes, for errors.
     alpha : float
+        One minus the level of intervals by default.
     seed : int
-        Of the fit, for critical values.
+        Seed of the fit, from which critical values are drawn.
     """
 
     kind: str
@@ -55,18 +57,19 @@ class JointEstimates:
     def of_blocks(
         cls, kind: str, names: Sequence[str], estimate: FloatArray, covariance: Covariance, fit: Estimates
     ) -> JointEstimates:
-        """Numbers of all models of one fit, block by block.
+        """Return estimates for all models of one fit, block by block.
 
         Parameters
         ----------
         kind : str
+            Kind of the blocks.
         names : sequence of str
-            Of the B blocks.
+            Names of the B blocks.
         estimate : ndarray, shape (B K,)
         covariance : Covariance
-            Of them.
+            Joint covariance of these estimates.
         fit : Estimates
-            Of the K models.
+            Estimates of the fit, with its K models.
         """
         return cls(
             kind=kind,
@@ -81,15 +84,15 @@ class JointEstimates:
 
     @property
     def names(self) -> list[str]:
-        """``block: model``, the names that hypotheses use.
+        """Names that hypotheses use, ``block: model``.
 
-        Where two would be the same, names that hold ``": "`` stand in quotes.
+        Where two of these would be equal, names of blocks or models that contain ``": "`` are quoted.
         """
         return joined_names(list(zip(self.blocks, self.models, strict=True)), ": ")
 
     @property
     def named(self) -> NamedEstimates:
-        """The numbers as tests take them."""
+        """The estimates in the form that tests take."""
         return NamedEstimates(self.estimate, self.covariance, self.names, self.reason)
 
     @property
@@ -103,7 +106,7 @@ class JointEstimates:
         return normal_draws(self.covariance, self.seed)
 
     def table(self, values: FloatArray, blocks: Sequence[str]) -> pd.DataFrame:
-        """Values, (d,), as a frame with a row per model and a column per block, in the order of first appearance."""
+        """Return values, (d,), as a frame with a row per model and a column per block."""
         models = list(dict.fromkeys(self.models))
         frame = pd.DataFrame(np.nan, index=models, columns=list(blocks))
         for block, model, value in zip(self.blocks, self.models, values, strict=True):
@@ -111,18 +114,19 @@ class JointEstimates:
         return frame
 
     def cov_params(self) -> pd.DataFrame:
-        """Joint covariance, (d, d), with (block, model) on both sides."""
+        """Return the joint covariance, (d, d), with (block, model) on both sides."""
         return pd.DataFrame(self.covariance.matrix.copy(), index=self.index, columns=self.index)
 
     def conf_int(self, alpha: float | None = None, method: str = "max-t") -> pd.DataFrame:
-        """Confidence intervals, simultaneous over all blocks and models.
+        """Return confidence intervals, simultaneous over all blocks and models.
 
         Parameters
         ----------
         alpha : float, optional
             One minus the level; the fit's when None.
         method : {"max-t", "bonferroni", "none"}
-            Simultaneous for everything (the first two), or each for itself.
+            ``"max-t"`` and ``"bonferroni"``: intervals that hold simultaneously. ``"none"``: intervals that each hold
+            for one estimate.
 
         Returns
         -------
@@ -135,25 +139,28 @@ class JointEstimates:
         return pd.DataFrame(limits, index=self.index)
 
     def t_test(self, hypothesis: HypothesisLike, delta: float = 0.0, side: str = "two-sided") -> ContrastResults:
-        """z tests of linear combinations, each for itself.
+        """Test linear combinations, one z test for each.
 
         Parameters
         ----------
         hypothesis : str, tuple, mapping, array or list
             As for :meth:`RankResults.t_test`, with names ``"block: model"``; columns of a matrix are in the order of
             :meth:`cov_params`.
-        delta, side
-            See :meth:`RankResults.t_test`.
+        delta : float
+            As for :meth:`RankResults.t_test`.
+        side : str
+            As for :meth:`RankResults.t_test`.
 
         Returns
         -------
-        statsmodels ContrastResults
+        ContrastResults
+            As in statsmodels.
         """
         alternative, named = read_alternative(side, delta), self.named
         return t_test(named, named.hypothesis(hypothesis), alternative)
 
     def wald_test(self, hypothesis: HypothesisLike | LinearHypothesis) -> ContrastResults:
-        """One joint chi-squared test of linear restrictions; its degrees of freedom are the structural rank.
+        """Test linear restrictions jointly by one chi-squared test; its degrees of freedom are the structural rank.
 
         Parameters
         ----------
@@ -162,31 +169,32 @@ class JointEstimates:
 
         Returns
         -------
-        statsmodels ContrastResults
+        ContrastResults
+            As in statsmodels.
 
         Raises
         ------
         HypothesisError
-            If there are fewer clusters than restrictions, so that the covariance of these has no inverse.
+            If there are too few clusters for so many restrictions: their covariance then has no inverse.
         """
         named, basis = self.named, self.covariance.basis
-        read = hypothesis if isinstance(hypothesis, LinearHypothesis) else named.hypothesis(hypothesis)
-        rank = np.linalg.matrix_rank(read.matrix @ basis)
+        restrictions = hypothesis if isinstance(hypothesis, LinearHypothesis) else named.hypothesis(hypothesis)
+        rank = np.linalg.matrix_rank(restrictions.matrix @ basis)
         fewest = min(self.covariance.n_clusters, default=rank + 1)
         if fewest <= rank:
             raise HypothesisError(
-                f"{rank} restrictions cannot be tested with {fewest} clusters: their covariance has no inverse; test "
-                f"fewer models at once, or use t_test"
+                f"{rank} restrictions cannot be tested with {fewest} clusters, because their covariance has no "
+                f"inverse; test fewer models at once, or use t_test"
             )
-        return wald_test(named, read)
+        return wald_test(named, restrictions)
 
     def tidy(self, z: FloatArray, alpha: float | None = None, method: str = "max-t") -> pd.DataFrame:
-        """A row per block and model, with the block's name in the column of its kind.
+        """Return a row per block and model, with the block's name in the column of its kind.
 
         Parameters
         ----------
         z : ndarray, shape (d,)
-            z statistic of each number.
+            z statistic of each estimate.
         alpha, method
             As for :meth:`conf_int`.
 

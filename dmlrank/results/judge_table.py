@@ -14,13 +14,13 @@ from .lookup import require_intervals
 
 
 def judge_table(estimates: Estimates, steps: FitSteps, alpha: float) -> pd.DataFrame:
-    """The columns that :meth:`RankResults.judge_table` documents, a row per model.
+    """Return the frame that :meth:`RankResults.judge_table` documents, with a row per model.
 
     Parameters
     ----------
     estimates : Estimates
     steps : FitSteps
-        Of a fit with verdicts.
+        Steps of a fit with verdicts.
     alpha : float
         One minus the level of each interval.
 

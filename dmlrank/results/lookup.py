@@ -1,8 +1,8 @@
-"""Models and estimates of a result by name, and what a question needs of the result."""
+"""Models and estimates of a result by name, and checks of what a method needs of the result."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from ..exceptions import DataNotStoredError, NoIntervalError, OptionError, UnknownModelError, listed, nearest
 from ..fit.estimates import Estimates
@@ -11,17 +11,17 @@ from ..inference.wald import NamedEstimates
 
 
 def named_estimates(estimates: Estimates) -> NamedEstimates:
-    """The estimates as tests take them."""
+    """Return the estimates in the form that tests take."""
     return NamedEstimates(estimates.estimate, estimates.covariance, estimates.names, estimates.reason)
 
 
 def model_index(models: Sequence[str], model: str) -> int:
-    """Place of a model among those that were ranked.
+    """Return the place of a model among the ranked models.
 
     Raises
     ------
     UnknownModelError
-        If it is not among them.
+        If the model was not ranked.
     """
     if model not in models:
         raise UnknownModelError(f"no model {model!r} was ranked{nearest(model, models)} (models: {listed(models, 25)})")
@@ -29,32 +29,32 @@ def model_index(models: Sequence[str], model: str) -> int:
 
 
 def estimate_index(estimates: Estimates, name: str) -> int:
-    """Place of an estimate: of a model, or of an output of the user's own functional.
+    """Return the place of an estimate: the score of a model, or an output of a user's functional.
 
     Raises
     ------
     UnknownModelError
-        If there is none of this name.
+        If no estimate has this name.
     """
     if estimates.of_models:
         return model_index(estimates.models, name)
-    known = estimates.names
-    if name not in known:
+    outputs = estimates.names
+    if name not in outputs:
         raise UnknownModelError(
-            f"{name!r} is not an output of this functional{nearest(name, known)} (outputs: {listed(known, 25)})"
+            f"{name!r} is not an output of this functional{nearest(name, outputs)} (outputs: {listed(outputs, 25)})"
         )
-    return known.index(name)
+    return outputs.index(name)
 
 
-def names_or_all(names: Sequence[str] | None, known: Sequence[str]) -> list[str]:
-    """The names that a user gives, one or several, or all that there are."""
-    return list(known) if names is None else [names] if isinstance(names, str) else list(names)
+def names_or_all(names: Sequence[str] | None, all_names: Sequence[str]) -> list[str]:
+    """Return the names that a user gives, one or several, or all names where the user gives None."""
+    return list(all_names) if names is None else [names] if isinstance(names, str) else list(names)
 
 
 def joined_names(parts: Sequence[Sequence[object]], separator: str) -> list[str]:
-    """Names made of parts, all different where the parts are.
+    """Join the parts of every name, so that names with different parts are different.
 
-    Where two names would be the same, parts that hold the separator stand in quotes.
+    Where two joined names would be equal, parts that contain the separator are quoted.
 
     Examples
     --------
@@ -63,63 +63,72 @@ def joined_names(parts: Sequence[Sequence[object]], separator: str) -> list[str]
     >>> joined_names([("a, b", "c"), ("a", "b, c")], ", ")
     ["'a, b', c", "a, 'b, c'"]
     """
-    texts = [tuple(map(str, each)) for each in parts]
-    ways = (
+    texts = [tuple(map(str, name_parts)) for name_parts in parts]
+    quotations: tuple[Callable[[str], str], ...] = (
         lambda part: part,
         lambda part: repr(part) if separator in part else part,
         repr,
     )
     names: list[str] = []
-    for way in ways:
-        names = [separator.join(map(way, each)) for each in texts]
+    for quote in quotations:
+        names = [separator.join(map(quote, name_parts)) for name_parts in texts]
         if len(set(names)) == len(set(texts)):
             break
     return names
 
 
-def require_models(estimates: Estimates, method: str, why: str = "is about an order of models") -> None:
+def require_models(estimates: Estimates, method: str, purpose: str = "compares an order of models") -> None:
     """Check that the estimates are scores of the models.
+
+    Parameters
+    ----------
+    estimates : Estimates
+    method : str
+        Method that needs scores of models, for the error.
+    purpose : str
+        What the method does, as a verb phrase for the error.
 
     Raises
     ------
     OptionError
-        If they are outputs of the user's own functional.
+        If the estimates are outputs of a user's functional.
     """
     if not estimates.of_models:
         raise OptionError(
-            f"{method} {why}, and this functional's outputs ({listed(estimates.names, 5)}) are no "
-            f"scores of models; use conf_int(), t_test() and wald_test() by these names, or fit a functional with "
-            f"one score per model"
+            f"{method} {purpose}, and the outputs of this functional ({listed(estimates.names, 5)}) are not scores of "
+            f"models; use conf_int(), t_test() and wald_test() with these names, or fit a functional with one score "
+            f"per model"
         )
 
 
 def require_intervals(estimates: Estimates, method: str) -> None:
-    """Check that the estimates have standard errors that hold.
+    """Check that the estimates have intervals.
 
     Raises
     ------
     NoIntervalError
-        If they are estimates alone, with the reason.
+        If they have none; the error says why.
     """
     if not estimates.has_intervals:
         raise NoIntervalError(f"{method}: this result is an estimate without intervals: {estimates.why_no_intervals}")
 
 
 def require_steps(estimates: Estimates, steps: FitSteps | None, method: str) -> FitSteps:
-    """The steps of the fit, for a method that needs them.
+    """Return the steps of the fit, for a method that needs data or learners.
 
     Raises
     ------
     DataNotStoredError
-        If the result has none: it is a view of a part of the fit, or was stored without its data.
+        If the result has no steps, because it describes a group of prompts or was stored without its data.
     """
     if steps is None and estimates.part:
         raise DataNotStoredError(
-            f"{method} needs the data and learners of the fit, and this is a view of {estimates.part}; ask "
-            f"the whole result"
+            f"{method} needs the data and learners of the fit, and a result of a part of the prompts "
+            f"({estimates.part}) has none; use the result of the whole fit"
         )
     if steps is None:
         raise DataNotStoredError(
-            f"{method} needs the data and learners of the fit, and this result was stored without them; fit again"
+            f"{method} needs the data and learners of the fit, and this result was stored without them; fit again, or "
+            f"store results with save(with_data=True)"
         )
     return steps

@@ -1,4 +1,4 @@
-"""The order of the models: their differences, win probabilities and ranks, joint regions, the test of Bradley-Terry."""
+"""Differences, win probabilities, ranks and joint regions of the models of a result."""
 
 from __future__ import annotations
 
@@ -37,26 +37,35 @@ from .lookup import (
 )
 
 _CHOSEN_BY_DATA = (
-    "{first} and {second} are first and second because these scores say so: p-values that were\n"
-    "not adjusted for that choice are too small; t_test_pairwise() holds for every pair at once"
+    "{first} and {second} were compared because these scores place them first and second.\n"
+    "Unadjusted p-values are too small after this choice; t_test_pairwise() holds for all pairs at once."
 )
 
 
 def t_test_of_scores(
     estimates: Estimates, hypothesis: HypothesisLike, *, delta: float = 0.0, side: str = "two-sided"
 ) -> ContrastResults:
-    """z tests of linear combinations of scores, see :meth:`RankResults.t_test`."""
+    """Test linear combinations of scores, see :meth:`RankResults.t_test`.
+
+    Parameters
+    ----------
+    estimates : Estimates
+    hypothesis : str, tuple, mapping, array or list
+    delta : float
+    side : str
+        As for :meth:`RankResults.t_test`.
+    """
     require_intervals(estimates, "t_test")
     alternative, named = read_alternative(side, delta), named_estimates(estimates)
-    read = named.hypothesis(hypothesis)
-    tests = t_test(named, read, alternative)
+    contrasts = named.hypothesis(hypothesis)
+    tests = t_test(named, contrasts, alternative)
     if not estimates.of_models or len(estimates.models) < 3:
         return tests
     top = np.argsort(-estimates.estimate, kind="stable")[:2]
-    others = np.delete(read.matrix, top, axis=1)
-    # The difference of the two, times any number: with two coefficients that cancel.
-    chosen = (others == 0).all(axis=1) & (read.matrix[:, top[0]] != 0) & np.isclose(read.matrix[:, top].sum(axis=1), 0)
-    if not chosen.any():
+    # A multiple of first minus second has two coefficients that cancel, and no others.
+    of_top, of_others = contrasts.matrix[:, top], np.delete(contrasts.matrix, top, axis=1)
+    is_first_against_second = (of_others == 0).all(axis=1) & (of_top[:, 0] != 0) & np.isclose(of_top.sum(axis=1), 0)
+    if not is_first_against_second.any():
         return tests
     first, second = (estimates.models[j] for j in top)
     return add_remark(tests, _CHOSEN_BY_DATA.format(first=first, second=second))
@@ -74,7 +83,16 @@ def compare_models(
     alpha: float | None,
     bootstrap: str | None,
 ) -> PairwiseResults:
-    """Tests of differences between models as one family, see :meth:`RankResults.t_test_pairwise`."""
+    """Test differences between models as one family, see :meth:`RankResults.t_test_pairwise`.
+
+    Parameters
+    ----------
+    estimates : Estimates
+    steps : FitSteps or None
+        Needed for a bootstrap only.
+    method, models, against, side, delta, alpha, bootstrap
+        As for :meth:`RankResults.t_test_pairwise`.
+    """
     require_models(estimates, "t_test_pairwise")
     require_intervals(estimates, "t_test_pairwise")
     check_choice(method, METHODS, "method")
@@ -83,11 +101,14 @@ def compare_models(
     margin = alternative.delta
     if against is None and side == "two-sided" and margin:
         raise OptionError(
-            f"delta={delta!r} with side='two-sided' asks whether differences are {margin:g} or not, and those of "
-            f"all pairs have no direction; give side='larger', 'noninferiority' or 'equivalence', or against="
+            f"delta={delta!r} with side='two-sided' tests whether differences equal {margin:g}, but differences of all "
+            f"pairs have no direction; give side='larger', 'noninferiority' or 'equivalence', or a model with against="
         )
     if bootstrap is not None and method not in ("max-t", "step-down"):
-        raise OptionError(f"bootstrap={bootstrap!r} is for method='max-t' and 'step-down', not {method!r}")
+        raise OptionError(
+            f"bootstrap={bootstrap!r} is not possible with method={method!r}; use method='max-t' or 'step-down', or "
+            f"leave bootstrap= out"
+        )
     chosen = _best_first(e, models, against)
     first, second = _pairs(chosen, None if against is None else model_index(e.models, against), side)
     draws = t_statistic_draws(e, steps, bootstrap)
@@ -111,13 +132,24 @@ def compare_models(
 def win_probability_of(
     estimates: Estimates, steps: FitSteps | None, first: str, second: str, *, alpha: float
 ) -> WinProbability:
-    """Share of comparisons that ``first`` wins against ``second``, see :meth:`RankResults.win_probability`."""
+    """Return the share of comparisons that ``first`` wins, see :meth:`RankResults.win_probability`.
+
+    Parameters
+    ----------
+    estimates : Estimates
+    steps : FitSteps or None
+    first, second : str
+        Two models.
+    alpha : float
+        One minus the level.
+    """
     j, k = (model_index(estimates.models, name) for name in (first, second))
     if j == k:
-        raise OptionError(f"win_probability needs two different models, not {first!r} twice")
+        raise OptionError(f"win_probability got the model {first!r} twice; give two different models")
     if not estimates.graph.edges[j, k]:
         raise GraphError(
-            f"{first!r} and {second!r} are not compared (too few labels in an order), so no share is known"
+            f"{first!r} and {second!r} are not a compared pair, so that the share has no estimate; min_labels= and "
+            f"position_bias= decide how many labels a pair needs"
         )
     if not estimates.estimated_by.valid_intervals:
         require_intervals(estimates, "win_probability")
@@ -125,8 +157,8 @@ def win_probability_of(
     if live.likelihood is None and isinstance(live.options.propensity, str) and unlabelled_pairs(live.data)[j, k]:
         order = " in both display orders" if live.data.ordered else ""
         raise NoIntervalError(
-            f"win_probability: {first!r} and {second!r} were never compared{order}, so that no label corrects what the "
-            f"learner makes of them; a share with an interval needs votes on the two"
+            f"win_probability: {first!r} and {second!r} were never compared{order}, so that no label corrects the "
+            f"learner's prediction; collect votes on this pair for a share with an interval"
         )
     share, covariance = pair_share(live, j, k)
     return win_probability(first, second, share, covariance, alpha)
@@ -140,15 +172,27 @@ def rank_table(
     simultaneous: bool = True,
     bootstrap: str | None = None,
 ) -> pd.DataFrame:
-    """Ranks with confidence sets and groups that the data cannot separate, see :meth:`RankResults.ranks`."""
+    """Return ranks with confidence sets and letters, see :meth:`RankResults.ranks`.
+
+    Parameters
+    ----------
+    estimates : Estimates
+    steps : FitSteps or None
+        Needed for a bootstrap only.
+    alpha : float
+        One minus the level.
+    simultaneous : bool
+        Whether the rank sets hold for all models at once.
+    bootstrap : {"gaussian", "rademacher", "webb"}, optional
+    """
     require_models(estimates, "ranks")
     require_intervals(estimates, "ranks")
-    e, joint = estimates, separation_of_models(estimates, steps, alpha, bootstrap)
-    lower, upper = rank_bounds(joint.above)
+    e, separation = estimates, separation_of_models(estimates, steps, alpha, bootstrap)
+    lower, upper = rank_bounds(separation.above)
     if not simultaneous:
-        found = separate_each(e.estimate, e.covariance, t_statistic_draws(e, steps, bootstrap), alpha)
-        lower, upper = rank_bounds(found[:, :, 0], found[:, :, 1])
-    groups = letter_groups(joint.separated, e.estimate)
+        by_model = separate_each(e.estimate, e.covariance, t_statistic_draws(e, steps, bootstrap), alpha)
+        lower, upper = rank_bounds(by_model[:, :, 0], by_model[:, :, 1])
+    groups = letter_groups(separation.separated, e.estimate)
     columns = {"rank": ranks_of(e.estimate), "lower": lower, "upper": upper, "group": groups}
     return pd.DataFrame(columns, index=list(e.models)).iloc[np.argsort(-e.estimate, kind="stable")]
 
@@ -156,12 +200,23 @@ def rank_table(
 def best_models(
     estimates: Estimates, steps: FitSteps | None, n_best: int, *, alpha: float | None, bootstrap: str | None
 ) -> list[str]:
-    """The models that may be among the ``n_best`` best, see :meth:`RankResults.best_set`."""
+    """Return the models that may be among the ``n_best`` best, see :meth:`RankResults.best_set`.
+
+    Parameters
+    ----------
+    estimates : Estimates
+    steps : FitSteps or None
+        Needed for a bootstrap only.
+    n_best : int
+    alpha : float or None
+    bootstrap : str or None
+        As for :meth:`RankResults.best_set`.
+    """
     require_models(estimates, "best_set")
     require_intervals(estimates, "best_set")
-    number = len(estimates.models)
-    if isinstance(n_best, bool) or not isinstance(n_best, int | np.integer) or not 1 <= n_best <= number:
-        raise OptionError(f"n_best={n_best!r}: needed is a whole number from 1 to {number}, the number of models")
+    n_models = len(estimates.models)
+    if isinstance(n_best, bool) or not isinstance(n_best, int | np.integer) or not 1 <= n_best <= n_models:
+        raise OptionError(f"n_best={n_best!r} is not allowed; give a whole number from 1 to {n_models}, the models")
     ranks = rank_table(estimates, steps, level_or_default(alpha, estimates.alpha), bootstrap=bootstrap)
     return ranks.index[ranks["lower"] <= n_best].tolist()
 
@@ -173,39 +228,53 @@ def confidence_region(
     models: Sequence[str] | None = None,
     contrasts: HypothesisLike | None = None,
 ) -> Ellipsoid:
-    """The joint confidence region of scores, or of contrasts of them, see :meth:`RankResults.ellipsoid`."""
+    """Return the joint confidence region of scores or contrasts, see :meth:`RankResults.ellipsoid`.
+
+    Parameters
+    ----------
+    estimates : Estimates
+    alpha : float
+        One minus the level.
+    models : sequence of str, optional
+    contrasts : str, tuple, mapping, array or list, optional
+        As for :meth:`RankResults.ellipsoid`.
+    """
     require_intervals(estimates, "ellipsoid")
     e, named = estimates, named_estimates(estimates)
     if contrasts is not None:
         if models is not None:
-            raise OptionError("models= and contrasts= both say what the region is about; give one of them")
+            raise OptionError("models= and contrasts= both define the region; give one of them")
         return confidence_ellipsoid(named, named.hypothesis(contrasts), alpha)
     chosen = names_or_all(models, e.names)
     places = [estimate_index(e, name) for name in chosen]
     if len(set(places)) < len(places) or not places:
-        raise OptionError(f"models names every score of the region once, at least one; got {listed(chosen)}")
+        raise OptionError(
+            f"models={listed(chosen) or chosen} is not allowed; name at least one score, and each score once"
+        )
     rows = LinearHypothesis(np.eye(len(e.names))[places], np.zeros(len(places)), tuple(chosen))
     return confidence_ellipsoid(named, rows, alpha, scores=True)
 
 
 def _best_first(estimates: Estimates, models: Sequence[str] | None, against: str | None) -> list[int]:
-    """Places of the models to compare, the best first."""
+    """Return the places of the models to compare, the best first."""
     names = names_or_all(models, estimates.models)
     places = [model_index(estimates.models, name) for name in names]
     if against is not None and model_index(estimates.models, against) not in places:
         places.append(model_index(estimates.models, against))
     if len(set(places)) < len(places) or len(places) < 2:
-        raise OptionError(f"models names every model once, at least two; got {listed(names)}")
+        raise OptionError(
+            f"models={listed(names) or names} is not allowed; name at least two models, and each model once"
+        )
     return sorted(places, key=lambda j: (-estimates.estimate[j], j))
 
 
-def _pairs(order: list[int], against: int | None, side: str) -> tuple[IntArray, IntArray]:
-    """First and second model of every difference; both ways round where all pairs are asked about one side."""
+def _pairs(models: list[int], against: int | None, side: str) -> tuple[IntArray, IntArray]:
+    """Return first and second model of every difference; in both directions for one-sided tests of all pairs."""
     if against is not None:
-        others = [j for j in order if j != against]
-        return np.array(others), np.full(len(others), against)
-    both = side in ("larger", "smaller", "noninferiority")
-    places = range(len(order))
-    pairs = [(order[a], order[b]) for a in places for b in places if a < b or (both and a != b)]
+        opponents = [j for j in models if j != against]
+        return np.array(opponents), np.full(len(opponents), against)
+    both_directions = side in ("larger", "smaller", "noninferiority")
+    places = range(len(models))
+    pairs = [(models[a], models[b]) for a in places for b in places if a < b or (both_directions and a != b)]
     first, second = zip(*pairs, strict=True)
     return np.array(first), np.array(second)

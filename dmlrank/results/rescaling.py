@@ -1,4 +1,4 @@
-"""Affine views of scores: Elo points, log-odds, a number; intervals keep their width in the new unit."""
+"""Scores in other units: Elo points, log-odds, multiples; intervals are multiplied with the scores."""
 
 from __future__ import annotations
 
@@ -18,30 +18,31 @@ _NAMED = {"elo": ELO_PER_LOG_ODDS, "log-odds": 1.0}
 
 
 def make_scale(estimates: Estimates, scale: object, mean: object = None, anchor: object = None) -> Scale:
-    """The scale that is asked for.
+    """Return the scale that a user asks for.
 
     Parameters
     ----------
     estimates : Estimates
         On any scale.
     scale : {"elo", "log-odds"} or float
+        Unit, or a positive factor.
     mean : float, optional
-        What the mean score becomes.
+        The new mean score.
     anchor : mapping or tuple, optional
-        ``{model: value}`` or ``(model, value)``: what the score of one model becomes.
+        ``{model: value}`` or ``(model, value)``: the new score of one model.
 
     Raises
     ------
     OptionError, OptionTypeError
-        If the scale is unknown, not positive, or not one of the functional's; if both ``mean`` and ``anchor`` are
-        given or one is no finite number.
+        If the scale is unknown, not positive, or not possible for the functional; if both ``mean`` and ``anchor`` are
+        given, or one of them is not a finite number.
     UnknownModelError
-        If the anchor is not among the models.
+        If the anchor was not ranked.
     """
     name, factor = _factor(estimates, scale)
     natural = natural_scores(estimates)
     if mean is not None and anchor is not None:
-        raise OptionError("mean= and anchor= both fix where zero lies; give one of them")
+        raise OptionError("mean= and anchor= both determine the shift of the scores; give one of them")
     if mean is not None:
         value = _finite("mean", mean)
         return Scale(name, factor, value - factor * float(natural.mean()), mean=value)
@@ -58,20 +59,20 @@ def make_scale(estimates: Estimates, scale: object, mean: object = None, anchor:
 
 
 def rescaled(estimates: Estimates, scale: Scale) -> Estimates:
-    """The estimates on another scale: scores are multiplied and shifted, their covariance is multiplied only.
+    """Return the estimates on another scale: scores are multiplied and shifted, their covariance is multiplied.
 
-    The shift is a constant chosen for display. No difference to the anchor is taken, so that anchoring neither widens
-    an interval nor makes the anchor's own interval vanish; z statistics, p-values, ranks and win shares stay.
+    The shift is a constant for display, not a difference to the anchor. It does not change the width of any interval,
+    and the anchor keeps its interval. z statistics, p-values, ranks and win shares do not change.
     """
     old, factor, shift = estimates.scale, scale.factor, scale.shift
-    times = factor / old.factor
+    multiplier = factor / old.factor
     covariance = estimates.covariance
     neutral = None if estimates.neutral is None else factor * ((estimates.neutral - old.shift) / old.factor) + shift
     return replace(
         estimates,
         estimate=factor * natural_scores(estimates) + shift,
         plugin=factor * ((estimates.plugin - old.shift) / old.factor) + shift,
-        covariance=replace(covariance, matrix=covariance.matrix * times**2),
+        covariance=replace(covariance, matrix=covariance.matrix * multiplier**2),
         neutral=neutral,
         reason=_BEFORE + estimates.reason.removeprefix(_BEFORE),
         scale=scale,
@@ -79,37 +80,42 @@ def rescaled(estimates: Estimates, scale: Scale) -> Estimates:
 
 
 def natural_scores(estimates: Estimates) -> FloatArray:
-    """The scores as the functional gives them, (K,)."""
+    """Return the scores in the functional's own unit, (K,)."""
     return (estimates.estimate - estimates.scale.shift) / estimates.scale.factor
 
 
 def _factor(estimates: Estimates, scale: object) -> tuple[str, float]:
+    """Return the name and the factor of a scale."""
     if isinstance(scale, str):
         check_choice(scale, _NAMED, "scale")
         if estimates.functional != "bt":
             raise OptionError(
-                f"scale={scale!r} is a scale of log-odds, and {estimates.functional} scores are none: no number of "
-                f"points belongs to a difference of them; update(functional='bt') first, or give a number to multiply "
-                f"with, such as 100"
+                f"scale={scale!r} is a unit of log-odds, and {estimates.functional} scores are not log-odds; "
+                f"update(functional='bt') first, or give a positive number to multiply the scores with, such as 100"
             )
         return scale, float(_NAMED[scale])
     if isinstance(scale, bool) or not isinstance(scale, Real):
         raise OptionTypeError(f"scale is a {type(scale).__name__}; allowed: 'elo', 'log-odds' or a positive number")
     factor = float(scale)
     if not (np.isfinite(factor) and factor > 0):
-        raise OptionError(f"scale={scale!r}: needed is a positive number; a negative one would turn the ranking round")
+        raise OptionError(
+            f"scale={scale!r} is not allowed, because a factor that is not positive would reverse the ranking; "
+            f"give a positive number"
+        )
     return f"{factor:g} times", factor
 
 
 def _anchor(anchor: object) -> tuple[str, float]:
+    """Return the model of an anchor and its new score."""
     pairs = list(anchor.items()) if isinstance(anchor, Mapping) else [anchor]
     if len(pairs) != 1 or not isinstance(pairs[0], tuple) or len(pairs[0]) != 2 or not isinstance(pairs[0][0], str):
-        raise OptionTypeError(f"anchor={anchor!r}: needed is one model and its value, such as ('gpt-4', 1200)")
+        raise OptionTypeError(f"anchor={anchor!r} is not one model with its value; give a pair such as ('gpt-4', 1200)")
     model, value = pairs[0]
     return model, _finite(f"the value of {model!r}", value)
 
 
 def _finite(what: str, value: object) -> float:
+    """Return the value as a finite number; ``what`` names it in the error."""
     if isinstance(value, bool) or not isinstance(value, Real) or not np.isfinite(float(value)):
-        raise OptionTypeError(f"{what} is {value!r}; needed is a finite number")
+        raise OptionTypeError(f"{what} is {value!r}; give a finite number")
     return float(value)

@@ -185,11 +185,11 @@ def test_with_a_sample_scores_are_means_in_it_and_corrections_means_of_all(battl
 def test_a_group_without_weight_is_refused(battles, rank):
     frame = battles.frame.assign(importance=(battles.frame["half"] == "rest").astype(float))
     results = rank(frame, FORMULA, mu=battles.mu, propensity="shown", weights="importance")
-    with pytest.raises(OptionError, match="1 groups have no weight"):
+    with pytest.raises(OptionError, match="1 of 2 groups have no weight"):
         results.by("half")
     rare = battles.frame.assign(half=np.where(battles.frame["prompt"].isin(["q001", "q002"]), "rare", "rest"))
     results = rank(rare, FORMULA, mu=battles.mu, propensity="shown", subsample=3)
-    with pytest.raises(OptionError, match="the sample of subsample= has none of them"):
+    with pytest.raises(OptionError, match="the sample of subsample= has none of these prompts"):
         results.by("half")
 
 
@@ -239,7 +239,9 @@ def test_the_view_of_a_group_is_a_result(fitted):
     assert "half = rest" in view.summary().as_text().splitlines()[0]
     assert "half = rest" in repr(view)
     assert dr.read_json(view.to_json()).estimates.part == "half = rest"
-    with pytest.raises(DataNotStoredError, match="view of half = rest; ask the whole"):
+    with pytest.raises(
+        DataNotStoredError, match=r"a part of the prompts \(half = rest\) has none; use the result of the whole fit"
+    ):
         view.update(functional="borda")
 
 

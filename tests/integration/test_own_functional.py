@@ -111,13 +111,13 @@ def test_the_summary_has_no_ranks_of_outputs(rank, battles, known):
 @pytest.mark.parametrize("question", ["ranks", "t_test_pairwise", "best_set"])
 def test_outputs_have_no_order(rank, battles, known, question):
     res = rank(battles.frame, functional=GAP, **known)
-    with pytest.raises(OptionError, match=f"{question} is about an order of models.*'gap'.*t_test"):
+    with pytest.raises(OptionError, match=f"{question} compares an order of models.*'gap'.*t_test"):
         getattr(res, question)()
 
 
 def test_outputs_have_no_groups_and_no_place_beside_models(rank, battles, known):
     res = rank(battles.frame, functional=GAP, **known)
-    with pytest.raises(OptionError, match="compare puts scores of models side by side, and this functional's"):
+    with pytest.raises(OptionError, match="compare puts scores of models side by side, and the outputs of"):
         dr.compare(res, res.update(functional="borda"))
     with pytest.raises(OptionError, match="by gives scores of models by group"):
         res.by("topic")
@@ -165,7 +165,7 @@ def test_json_keeps_names_and_not_the_function(rank, battles, known, tmp_path):
     assert back.summary().as_text() == res.summary().as_text()
     with pytest.raises(DataNotStoredError):
         back.update(functional="borda")
-    with pytest.raises(OptionError, match="is about an order"):
+    with pytest.raises(OptionError, match="compares an order"):
         back.ranks()
     res.save(tmp_path / "numbers")
     pd.testing.assert_series_equal(dr.load(tmp_path / "numbers").params, res.params)

@@ -192,12 +192,12 @@ def test_single_tests_with_margins(result):
         ({"side": "equivalence"}, OptionError, "needs a margin above zero"),
         ({"side": "noninferiority", "delta": -1}, OptionError, "needs a margin above zero"),
         ({"side": "larger", "delta": "1"}, OptionTypeError, "give a finite number"),
-        ({"delta": 0.1}, OptionError, "those of all pairs have no direction"),
+        ({"delta": 0.1}, OptionError, "differences of all pairs have no direction"),
         ({"models": ["gpt-4"]}, OptionError, "at least two"),
-        ({"models": ["gpt-4", "gpt-4"]}, OptionError, "every model once"),
+        ({"models": ["gpt-4", "gpt-4"]}, OptionError, "each model once"),
         ({"against": "gpt4"}, UnknownModelError, "did you mean 'gpt-4'"),
         ({"alpha": 5}, OptionError, "alpha"),
-        ({"bootstrap": "webb", "method": "holm"}, OptionError, "is for method='max-t' and 'step-down'"),
+        ({"bootstrap": "webb", "method": "holm"}, OptionError, "use method='max-t' or 'step-down'"),
         ({"bootstrap": "wild"}, OptionError, "bootstrap='wild' is not known"),
     ],
 )
@@ -255,7 +255,7 @@ def test_the_bootstrap_of_many_prompts_is_close_to_the_normal_distribution(resul
     assert result.t_test_pairwise(bootstrap=bootstrap).critical == pytest.approx(pairs.critical, abs=0.06)
     np.testing.assert_allclose(result.conf_int(bootstrap=bootstrap), scores, atol=0.03 * result.bse.max() * 2)
     assert result.ranks(bootstrap=bootstrap)["rank"].tolist() == result.ranks()["rank"].tolist()
-    with pytest.raises(OptionError, match="is for method='max-t', not 'none'"):
+    with pytest.raises(OptionError, match="is not possible with method='none'; use method='max-t'"):
         result.conf_int(method="none", bootstrap=bootstrap)
 
 
@@ -310,7 +310,7 @@ def test_repetitions_are_in_the_bootstrap(result):
 @pytest.mark.parametrize("options", [{}, {"side": "larger"}, {"side": "equivalence", "delta": 0.2}])
 def test_first_against_second_says_that_the_data_chose_it(result, options):
     first, second, third = result.params.sort_values(ascending=False).index[:3]
-    said = "not adjusted for that choice are too small; t_test_pairwise()"
+    said = "Unadjusted p-values are too small after this choice; t_test_pairwise()"
     for hypothesis in (
         f"{first} - {second}",
         (second, first),
@@ -320,7 +320,7 @@ def test_first_against_second_says_that_the_data_chose_it(result, options):
         tests = result.t_test(hypothesis, **options)
         assert said in str(tests.summary())
         assert said in str(tests)
-        assert f"{first} and {second} are first and second because these scores say so" in tests.remark
+        assert f"{first} and {second} were compared because these scores place them first and second" in tests.remark
     for hypothesis in (f"{first} - {third}", first, f"{first} + {second}", f"{first} - {second}/2 - {third}/2"):
         assert said not in str(result.t_test(hypothesis, **options).summary())
     plain = result.t_test(f"{first} - {third}").summary_frame()

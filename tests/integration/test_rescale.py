@@ -93,7 +93,7 @@ def test_updates_keep_the_unit(results):
     np.testing.assert_allclose(
         updated.params, results.update(estimator="plugin").rescale("elo", anchor={"m1": 1000}).params
     )
-    with pytest.raises(OptionError, match="is a scale of log-odds"):
+    with pytest.raises(OptionError, match="is a unit of log-odds"):
         elo.update(functional="borda")
     with pytest.warns(dr.DmlrankWarning, match="only"):
         assert results.rescale(10).update(
@@ -139,8 +139,8 @@ def test_stored_views_stay_views(results, tmp_path):
         ({"scale": "elo", "mean": 1, "anchor": ("m0", 1)}, OptionError, "give one of them"),
         ({"scale": "elo", "mean": "1000"}, OptionTypeError, "finite number"),
         ({"scale": "elo", "anchor": {"m9": 1000}}, UnknownModelError, "no model 'm9'"),
-        ({"scale": "elo", "anchor": {"m0": 1, "m1": 2}}, OptionTypeError, "one model and its value"),
-        ({"scale": "elo", "anchor": "m0"}, OptionTypeError, "one model and its value"),
+        ({"scale": "elo", "anchor": {"m0": 1, "m1": 2}}, OptionTypeError, "one model with its value"),
+        ({"scale": "elo", "anchor": "m0"}, OptionTypeError, "one model with its value"),
         ({"scale": "elo", "anchor": ("m0", float("inf"))}, OptionTypeError, "finite number"),
     ],
 )
@@ -152,5 +152,5 @@ def test_what_is_no_scale(results, arguments, error, words):
 @pytest.mark.parametrize("functional", ["borda", "rank_centrality"])
 @pytest.mark.parametrize("scale", ["elo", "log-odds"])
 def test_scores_that_are_no_log_odds_have_no_elo(results, functional, scale):
-    with pytest.raises(OptionError, match=f"{functional} scores are none"):
+    with pytest.raises(OptionError, match=f"{functional} scores are not log-odds"):
         results.update(functional=functional).rescale(scale)
