@@ -12,7 +12,7 @@ from .._utils.parallel import core_count, in_order
 from .._utils.progress import report
 from ..data.outcomes import in_other_order
 from ..data.preferences import FloatArray, IntArray, PreferenceData
-from ..functionals.base import Local
+from ..functionals.base import PairLocalScore
 from ..functionals.protocols import LabelRows, LabelScore, OrderedPairs, Score
 from .cross_fitting import ContextPart, HeldOutLabels
 from .influence import Influence
@@ -80,7 +80,7 @@ def evaluate_contexts(
         n_done += len(part.contexts)
         report(n_done, data.n_contexts, "scores, contexts")
     for score, collector in zip(task.scores, collectors, strict=True):
-        if isinstance(score, Local):
+        if isinstance(score, PairLocalScore):
             collector.set_correction(task.local_correction(score, score.interior))
             if isinstance(score, LocalCorrectionCovariance):
                 collector.add_variance_correction(task.local_variance_correction(score, score.interior))
@@ -106,7 +106,7 @@ def _contexts_needed(task: _Task, sample: IntArray | None) -> NDArray[np.bool_] 
         return None
     needed = np.zeros(task.data.n_contexts, dtype=bool)
     needed[sample] = True
-    if not all(isinstance(score, Local) for score in task.scores):
+    if not all(isinstance(score, PairLocalScore) for score in task.scores):
         needed[task.residuals.context] = True
     return needed
 
@@ -243,7 +243,7 @@ class _Task:
         score_parts = []
         for score in self.scores:
             mu = clipped if score.interior else unclipped
-            if isinstance(score, Local):
+            if isinstance(score, PairLocalScore):
                 score_parts.append(_ScorePart(score.value(mu)[part.place]))
             else:
                 score_parts.append(self._evaluate_all_pairs(score, mu, part))
@@ -292,7 +292,7 @@ class _Task:
             added_variance = total / self.data.n_contexts
         return _ScorePart(value[first_block], block, correction, added_variance)
 
-    def local_correction(self, score: Local, clipped: bool) -> FloatArray:
+    def local_correction(self, score: PairLocalScore, clipped: bool) -> FloatArray:
         """Compute the corrections by block, (q, d), of a score that needs mu at labelled and judged pairs only."""
         rows, n_items, flip = self.residuals, self.data.n_items, self.data.flip
         total: FloatArray | None = None

@@ -12,7 +12,7 @@ from scipy import sparse
 from .._utils.progress import report
 from ..data.outcomes import in_other_order
 from ..data.preferences import FloatArray, IntArray, PreferenceData
-from ..functionals.base import AlongPairs, Local
+from ..functionals.base import PairDerivativeScore, PairLocalScore
 from ..functionals.protocols import LabelScore, OrderedPairs, Score
 from .cross_fitting import HeldOutLabels
 from .identical_contexts import IdenticalContexts
@@ -101,7 +101,7 @@ class GroupedInfluence:
 
     Attributes
     ----------
-    score : Local or AlongPairs
+    score : PairLocalScore or PairDerivativeScore
     residuals : GroupedResiduals
     by_fold : ndarray, shape (F, d)
         F(mu) in each fold.
@@ -249,9 +249,9 @@ class GroupedInfluence:
         first, second : ndarray of int, shape (r,)
             The ordered pair of each direction.
         """
-        if isinstance(self.score, Local):
+        if isinstance(self.score, PairLocalScore):
             return self.score.derivative_at(mu[first, second], delta, first, second, len(mu))
-        assert isinstance(self.score, AlongPairs)
+        assert isinstance(self.score, PairDerivativeScore)
         return np.asarray(self.score.derivative_along(mu, delta, first, second))
 
 
@@ -280,7 +280,7 @@ def groups_suffice(
     constant = nuisances.mu.by_fold()
     if constant is None or nuisances.judge is not None or population.sample is not None or not blocks.one_per_context:
         return False
-    if not all(isinstance(score, Local | AlongPairs) for score in estimands.scores().values()):
+    if not all(isinstance(score, PairLocalScore | PairDerivativeScore) for score in estimands.scores().values()):
         return False
     groups = constant.identical_contexts(data)
     is_cheaper = 2 * len(groups) <= data.n_contexts or data.n_contexts * data.n_items > _MAX_STORED
@@ -345,7 +345,7 @@ def _influence_of_score(
 
     Parameters
     ----------
-    score : Local or AlongPairs
+    score : PairLocalScore or PairDerivativeScore
     residuals : GroupedResiduals
     scale : ndarray, shape (K, K)
         See :func:`dmlrank.estimation.variance_correction.pair_variance_scale`.
@@ -370,7 +370,7 @@ def _variance_correction_of_score(
 
     Parameters
     ----------
-    score : Local or AlongPairs
+    score : PairLocalScore or PairDerivativeScore
     residuals : GroupedResiduals
     scale : ndarray, shape (K, K)
         See :func:`dmlrank.estimation.variance_correction.pair_variance_scale`.
@@ -378,7 +378,7 @@ def _variance_correction_of_score(
     """
     n, groups = data.n_contexts, residuals.groups
     cells = groups.cells
-    if isinstance(score, Local):
+    if isinstance(score, PairLocalScore):
         if not isinstance(score, LocalCorrectionCovariance):
             return None
         weight = scale[cells.first, cells.second] * residuals.weight_sums(2)[groups.cell_group]

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from ..data.outcomes import exchanged_wins, in_other_order
 from ..data.preferences import Cells, FloatArray, IntArray, PreferenceData
-from ..functionals.base import AlongPairs, Local
+from ..functionals.base import PairDerivativeScore, PairLocalScore
 from ..functionals.category_weights import CategoryWeights
 from ..functionals.protocols import Score
 from .outcome_floor import clip_and_renormalise
@@ -228,7 +228,7 @@ class UniformPairs:
         self, score: Score, table: FloatArray, along: FloatArray, first: IntArray, second: IntArray
     ) -> FloatArray:
         """Derivative of a score, (b, d), where the probabilities of all pairs are the table's."""
-        if isinstance(score, Local | AlongPairs):
+        if isinstance(score, PairLocalScore | PairDerivativeScore):
             made = _at_pairs(score, table, along, first, second)
             return made if self.ordered else made + _at_pairs(score, table, along[:, self._flip], second, first)
         delta = np.zeros((len(first), *table.shape))
@@ -239,9 +239,9 @@ class UniformPairs:
 
 
 def _at_pairs(
-    score: Local | AlongPairs, table: FloatArray, along: FloatArray, first: IntArray, second: IntArray
+    score: PairLocalScore | PairDerivativeScore, table: FloatArray, along: FloatArray, first: IntArray, second: IntArray
 ) -> FloatArray:
-    if isinstance(score, Local):
+    if isinstance(score, PairLocalScore):
         return np.asarray(score.derivative_at(table[first, second], along, first, second, len(table)))
     return np.asarray(score.derivative_along(table, along, first, second))
 

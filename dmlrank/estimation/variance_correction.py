@@ -41,7 +41,7 @@ def knows_correction_covariance(score: object, n_contexts: int, n_items: int) ->
 
 @runtime_checkable
 class LocalCorrectionCovariance(Protocol):
-    """A local score, see :class:`dmlrank.functionals.base.Local`, that knows its correction's covariance."""
+    """A local score, see :class:`dmlrank.functionals.base.PairLocalScore`, that knows its correction's covariance."""
 
     def accumulate_at(self, mu: FloatArray, amount: FloatArray, labels: FloatArray, pairs: OrderedPairs) -> FloatArray:
         """Sum of amount J V J' over given pairs, J at ``mu``, V that of a label with probabilities ``labels``."""

@@ -1,4 +1,4 @@
-"""Ranking functionals: how pairwise preference probabilities become one score per item."""
+"""Ranking functionals, which turn pairwise preference probabilities into one score per item."""
 
 from __future__ import annotations
 
@@ -27,29 +27,29 @@ __all__ = [
     "named",
 ]
 
-# What is not differentiable, by the words one would try, and its smooth relative.
-_HARD = {"min": "softmin", "minimum": "softmin", "worst_case": "softmin", "threshold": "dominance"}
+# Names that a user may try for functionals without a derivative, and the name of a smooth alternative.
+_SMOOTH_ALTERNATIVE = {"min": "softmin", "minimum": "softmin", "worst_case": "softmin", "threshold": "dominance"}
 
 
 def named(name: str) -> Functional:
-    """The functional that a name stands for, with category weights and graph still to be bound.
+    """Return the functional of a given name, with category weights and graph still to be bound.
 
     Raises
     ------
     OptionError
-        If there is no functional of that name, or it is not differentiable.
+        If there is no functional of that name, or the functional is not differentiable.
 
     Examples
     --------
     >>> named("bt").label
     'bt (log-odds projection)'
     """
-    every = (Borda(), BradleyTerry(), RankCentrality(), Dominance(), SoftMin())
-    known: dict[str, Functional] = {f.name: f for f in every}
-    if name in _HARD:
+    functionals: tuple[Functional, ...] = (Borda(), BradleyTerry(), RankCentrality(), Dominance(), SoftMin())
+    by_name = {functional.name: functional for functional in functionals}
+    if name in _SMOOTH_ALTERNATIVE:
         raise OptionError(
             f"functional={name!r} is not differentiable, so that no estimate of it is normally distributed everywhere; "
-            f"the smooth one is functional={_HARD[name]!r}"
+            f"use the smooth functional={_SMOOTH_ALTERNATIVE[name]!r}"
         )
-    check_choice(name, known, "functional")
-    return known[name]
+    check_choice(name, by_name, "functional")
+    return by_name[name]

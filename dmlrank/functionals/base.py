@@ -1,4 +1,4 @@
-"""The protocol of a ranking functional, and its gauge: which combinations of scores it fixes."""
+"""The protocol of a ranking functional, and its gauge: the combinations of scores that the functional fixes."""
 
 from __future__ import annotations
 
@@ -17,14 +17,15 @@ from .category_weights import CategoryWeights
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Gauge:
-    """Directions of score space that the functional fixes, whatever the data say, and why.
+    """Linear combinations of scores that are constant whatever the data say, and the reason.
 
     Parameters
     ----------
     basis : array, (g, K)
-        Orthonormal rows; g = 0 where every score is identified by itself.
+        Coefficients of the combinations: orthonormal rows, none where every score is identified by itself.
     reason : str
-        For the reader of a summary, e.g. "scores sum to 0, so only differences between models are identified".
+        The reason for the reader of a summary, such as "scores sum to 0, so only differences between models are
+        identified".
     """
 
     basis: FloatArray
@@ -32,7 +33,7 @@ class Gauge:
 
     @classmethod
     def spanned_by(cls, directions: ArrayLike, reason: str) -> Gauge:
-        """The gauge of independent directions, (g, K), made orthonormal.
+        """Return the gauge of linearly independent directions, (g, K), after making them orthonormal.
 
         Examples
         --------
@@ -45,35 +46,35 @@ class Gauge:
 
     @classmethod
     def none(cls, n_items: int) -> Gauge:
-        """Every score is identified by itself."""
+        """Return the gauge of a functional that fixes no combination: every score is identified by itself."""
         return cls(np.empty((0, n_items)), "the functional fixes no combination of the scores")
 
     @property
     def fixed(self) -> NDArray[np.bool_]:
-        """Items whose own score is a constant, (K,): their standard error is zero by construction."""
+        """Which items have a constant score, (K,): its standard error is zero by construction."""
         return np.asarray(np.square(self.basis).sum(axis=0) > 1 - 1e-9)
 
 
 class Functional(Protocol):
-    """A ranking functional F(mu), its directional derivative and what a label tells about it.
+    """A ranking functional F(mu), with its directional derivative and the information in labels.
 
-    Arrays hold n contexts: ``mu`` and ``delta`` are (n, K, K, C) with j first and k second in ``[:, j, k]``, scores
-    are (n, K).
+    Arrays hold n contexts. ``mu`` and ``delta`` are (n, K, K, C), where ``[:, j, k]`` is about item j shown first and
+    item k shown second. Scores are (n, K).
     """
 
     @property
     def name(self) -> str:
-        """The word that ``functional=`` takes."""
+        """Name for the option ``functional=``."""
         ...
 
     @property
     def label(self) -> str:
-        """Human words for a header."""
+        """Name and short description, for headers."""
         ...
 
     @property
     def interior(self) -> bool:
-        """Whether a logit or a division needs ``mu`` to be floored away from 0 and 1."""
+        """Whether ``mu`` has to be clipped at a floor, because the functional has a logit or a division."""
         ...
 
     def bind(
@@ -82,43 +83,44 @@ class Functional(Protocol):
         graph: Graph | None = None,
         edge_weights: FloatArray | None = None,
     ) -> Functional:
-        """A copy in which what was not set yet is set."""
+        """Return a copy in which the arguments fill in what has not been set yet."""
         ...
 
     def neutral(self, n_items: int) -> float | None:
-        """Score of an item as good as the others; None where there is no such number."""
+        """Return the score of an item that is as good as the others; None where this score is not a fixed number."""
         ...
 
     def value(self, mu: FloatArray) -> FloatArray:
-        """Scores, (n, K)."""
+        """Return the scores, (n, K)."""
         ...
 
     def derivative(self, mu: FloatArray, delta: FloatArray) -> FloatArray:
-        """Directional derivative of the scores at ``mu`` along ``delta``, (n, K)."""
+        """Return the directional derivative of the scores at ``mu`` along ``delta``, (n, K)."""
         ...
 
     def value_and_derivative(self, mu: FloatArray, delta: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Both, sharing the work."""
+        """Return scores and directional derivative, (n, K) each, with shared computations."""
         ...
 
     def information(self, mu: FloatArray, metric: FloatArray | None = None) -> FloatArray:
-        """Trace of metric J V J' for every ordered pair, (n, K, K): what one label of the pair tells."""
+        """Return the trace of metric J V J' for every ordered pair, (n, K, K): the variance that one label adds."""
         ...
 
     def accumulate(self, mu: FloatArray, amount: FloatArray, labels: FloatArray | None = None) -> FloatArray:
-        """Sum of amount J V J' over contexts and ordered pairs, (K, K), for amounts (n, K, K).
+        """Return the sum of amount J V J' over contexts and ordered pairs, (K, K), for amounts (n, K, K).
 
-        J is taken at ``mu``, the covariance V of a label where its probabilities are ``labels``, by default ``mu``.
+        J is the Jacobian at ``mu``. V is the covariance of a label whose probabilities are ``labels``, by default
+        ``mu``.
         """
         ...
 
     def gauge(self, n_items: int) -> Gauge:
-        """What the scores cannot do."""
+        """Return the combinations of scores that the functional fixes."""
         ...
 
 
 def is_linear(functional: object) -> bool:
-    """Whether a functional is linear in mu; one that does not say is where it needs no floor.
+    """Whether a functional is linear in mu; without an attribute ``linear``, whether it needs no floor.
 
     Examples
     --------
@@ -130,48 +132,70 @@ def is_linear(functional: object) -> bool:
 
 
 def output_names(functional: object, items: Sequence[str]) -> tuple[str, ...]:
-    """Names of a functional's outputs: the items, unless it has names of its own."""
+    """Return the names of a functional's outputs: the items, unless the functional has its own names."""
     names = getattr(functional, "names", None)
     return tuple(items) if names is None else tuple(names(items))
 
 
 @runtime_checkable
-class Local(Protocol):
-    """A score whose derivative along one pair's probabilities depends on these probabilities alone.
+class PairLocalScore(Protocol):
+    """A score whose derivative in the probabilities of a pair depends on the probabilities of this pair alone.
 
-    Corrections then need mu at the labelled pairs only, not at all pairs of every context.
+    The correction of such a score needs mu at the labelled pairs only, not at all pairs of every context.
     """
 
     def value(self, mu: FloatArray) -> FloatArray:
-        """Scores, (n, d)."""
+        """Return the scores, (n, d)."""
         ...
 
     def derivative_at(
         self, mu: FloatArray, delta: FloatArray, first: IntArray, second: IntArray, n_items: int
     ) -> FloatArray:
-        """Derivative, (r, d), along ``delta``, (r, C), at the ordered pairs (first, second) with ``mu``, (r, C)."""
+        """Return the derivative, (r, d), along directions that are zero except at one ordered pair each.
+
+        Parameters
+        ----------
+        mu : ndarray, shape (r, C)
+            Category probabilities of the pairs.
+        delta : ndarray, shape (r, C)
+            Directions.
+        first, second : ndarray of int, shape (r,)
+            The ordered pair of each direction.
+        n_items : int
+            K.
+        """
         ...
 
 
 @runtime_checkable
-class AlongPairs(Protocol):
-    """A score that knows its derivative at one mu along many directions, each of them zero but for one pair."""
+class PairDerivativeScore(Protocol):
+    """A score with a fast derivative at one mu along many directions, each of which is zero except at one pair."""
 
     def derivative_along(self, mu: FloatArray, delta: FloatArray, first: IntArray, second: IntArray) -> FloatArray:
-        """Derivative, (r, d), at ``mu``, (K, K, C), along ``delta``, (r, C), at the ordered pairs (first, second)."""
+        """Return the derivative, (r, d), along directions that are zero except at one ordered pair each.
+
+        Parameters
+        ----------
+        mu : ndarray, shape (K, K, C)
+            Category probabilities of all pairs in one context.
+        delta : ndarray, shape (r, C)
+            Directions.
+        first, second : ndarray of int, shape (r,)
+            The ordered pair of each direction.
+        """
         ...
 
 
 def symmetric_metric(metric: FloatArray | None, n_items: int) -> FloatArray:
-    """The symmetric part of a (K, K) metric, the identity where none was given.
+    """Return the symmetric part of a metric, (K, K); by default the identity.
 
     Raises
     ------
     OptionError
-        If the shape is another one.
+        If the metric has another shape.
     """
     if metric is None:
         return np.eye(n_items)
     if metric.shape != (n_items, n_items):
-        raise OptionError(f"metric has shape {metric.shape}, the scores need {(n_items, n_items)}")
+        raise OptionError(f"metric has shape {metric.shape}; allowed for these scores: {(n_items, n_items)}")
     return (metric + metric.T) / 2

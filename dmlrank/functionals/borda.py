@@ -1,4 +1,4 @@
-"""Borda scores: the mean symmetrised preference for an item over the opponents it was compared with."""
+"""Borda scores: the mean symmetrised preference for an item over its opponents on the comparison graph."""
 
 from __future__ import annotations
 
@@ -20,24 +20,25 @@ class Borda:
     .. math:: F_j(\mu) = \frac{\sum_k a_{jk} s^{sym}_{jk}}{\sum_k a_{jk}}, \qquad
               s^{sym}_{jk} = \tfrac12 (\langle w_1, \mu_{jk}\rangle + \langle w_2, \mu_{kj}\rangle)
 
-    with edge weights a, zero off the graph. The functional is linear, so the debiased estimator has no second-order
-    bias from ``mu``.
+    with edge weights a that are zero off the graph. The functional is linear. The debiased estimator therefore has no
+    second-order bias from ``mu``.
 
     Parameters
     ----------
     weights : CategoryWeights or None
-        What each category contributes to the first and to the second item. None is filled in by :meth:`bind`.
+        How much each category counts for the first and for the second item. :meth:`bind` fills in None.
     graph : Graph or None
-        Pairs the functional averages over. None means every pair.
+        Pairs over which the functional averages. None means every pair.
     edge_weights : array, (K, K), or None
-        Symmetric, not negative; only their ratios matter, values off the graph are ignored. None means equal.
+        Symmetric, non-negative weights of the pairs. Only their ratios matter, and values off the graph are ignored.
+        None means equal weights.
 
     Raises
     ------
     OptionError
-        On edge weights that are no such matrix, and where scores are asked for before there are category weights.
+        If the edge weights are no such matrix, or scores are computed before there are category weights.
     GraphError
-        Where the graph does not fit the items or does not connect them.
+        If the graph has another number of items or does not connect the items.
 
     References
     ----------
@@ -66,7 +67,7 @@ class Borda:
         graph: Graph | None = None,
         edge_weights: FloatArray | None = None,
     ) -> Borda:
-        """A copy in which what was not set yet is set."""
+        """Return a copy in which the arguments fill in what has not been set yet."""
         return Borda(
             weights if self.weights is None else self.weights,
             graph if self.graph is None else self.graph,
@@ -74,25 +75,37 @@ class Borda:
         )
 
     def neutral(self, n_items: int) -> float | None:
-        """1/2; None where an item as good as the others has no fixed score.
+        """Return 1/2, the score of an item that is as good as the others; None where this score is not fixed.
 
-        That is so where the two items do not share 1 in every category, or where items face different opponents: pairs
-        missing from the graph, or unequal edge weights.
+        The score is not fixed where the counts of a category for the two items do not always sum to 1, and where items
+        face different opponents because pairs are missing from the graph or edge weights are unequal.
         """
         edges = self._edges(n_items)
-        alike = bool(np.allclose(edges, 1 - np.eye(n_items), rtol=0, atol=1e-12))
+        has_equal_edges = bool(np.allclose(edges, 1 - np.eye(n_items), rtol=0, atol=1e-12))
         total = require_weights(self.weights, self.name).total
-        return 0.5 if alike and total is not None and abs(total - 1) < 1e-12 else None
+        return 0.5 if has_equal_edges and total is not None and abs(total - 1) < 1e-12 else None
 
     def value(self, mu: FloatArray) -> FloatArray:
-        """Scores, (n, K), from category probabilities ``mu``, (n, K, K, C)."""
+        """Return the scores, (n, K), from category probabilities ``mu``, (n, K, K, C)."""
         preference = require_weights(self.weights, self.name).symmetric(mu)
         return np.einsum("jk,njk->nj", self._shares(mu.shape[1]), preference)
 
     def derivative_at(
         self, mu: FloatArray, delta: FloatArray, first: IntArray, second: IntArray, n_items: int
     ) -> FloatArray:
-        """Derivative, (r, K), along directions that differ from zero at one pair each; see :class:`Local`."""
+        """Return the derivative, (r, K), along directions that are zero except at one ordered pair each.
+
+        Parameters
+        ----------
+        mu : ndarray, shape (r, C)
+            Category probabilities of the pairs.
+        delta : ndarray, shape (r, C)
+            Directions.
+        first, second : ndarray of int, shape (r,)
+            The ordered pair of each direction.
+        n_items : int
+            K.
+        """
         shares, weights = self._shares(n_items), require_weights(self.weights, self.name)
         rows, change = np.arange(len(first)), np.zeros((len(first), n_items))
         change[rows, first] = delta @ np.array(weights.first) * shares[first, second] / 2
@@ -100,61 +113,62 @@ class Borda:
         return change
 
     def derivative(self, mu: FloatArray, delta: FloatArray) -> FloatArray:
-        """Directional derivative, (n, K), at ``mu`` along ``delta``, both (n, K, K, C)."""
+        """Return the directional derivative, (n, K), at ``mu`` along ``delta``, both (n, K, K, C)."""
         return self.value(delta)
 
     def value_and_derivative(self, mu: FloatArray, delta: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Scores and their derivative along ``delta``, (n, K) each."""
+        """Return the scores and their derivative along ``delta``, (n, K) each."""
         return self.value(mu), self.value(delta)
 
     def information(self, mu: FloatArray, metric: FloatArray | None = None) -> FloatArray:
-        """Trace of metric J V J' for every ordered pair, (n, K, K): what one label of the pair tells about all scores.
+        """Return the trace of metric J V J' for every ordered pair, (n, K, K): the variance that one label adds.
 
-        V is the covariance of a label at ``mu``; ``metric`` is (K, K) and positive semidefinite, by default the
-        identity. Zero off the graph.
+        J is the Jacobian of the scores in the pair's probabilities, V the covariance of a label at ``mu``. ``metric``
+        is (K, K) and positive semidefinite, by default the identity. The result is zero off the graph.
         """
-        first, second, both = require_weights(self.weights, self.name).covariances(mu)
+        first, second, covariance = require_weights(self.weights, self.name).covariances(mu)
         shares, scale = self._shares(mu.shape[1]), symmetric_metric(metric, mu.shape[1])
         # J_jk = (a_jk e_j w1' + a_kj e_k w2') / 2 has two rows, so that the trace has four terms.
-        own = np.diag(scale)[:, None] * shares**2
-        first *= own / 4
-        second *= own.T / 4
-        both *= scale * shares * shares.T / 2
+        squares = np.diag(scale)[:, None] * shares**2
+        first *= squares / 4
+        second *= squares.T / 4
+        covariance *= scale * shares * shares.T / 2
         first += second
-        first += both
+        first += covariance
         return np.maximum(first, 0, out=first)
 
     def accumulate(self, mu: FloatArray, amount: FloatArray, labels: FloatArray | None = None) -> FloatArray:
-        """Sum of amount J V J' over contexts and ordered pairs, (K, K), for amounts (n, K, K).
+        """Return the sum of amount J V J' over contexts and ordered pairs, (K, K), for amounts (n, K, K).
 
-        With the inverse propensities as amounts this is what the labels add to the covariance of the scores. V is the
-        covariance of a label where its probabilities are ``labels``, by default ``mu``.
+        With the inverse propensities as amounts, the sum is the contribution of the labels to the covariance of the
+        scores. V is the covariance of a label whose probabilities are ``labels``, by default ``mu``.
         """
-        first, second, both = (
+        first, second, covariance = (
             np.einsum("njk,njk->jk", amount, part)
             for part in require_weights(self.weights, self.name).covariances(mu if labels is None else labels)
         )
         shares = self._shares(mu.shape[1])
-        cross = shares * shares.T * both
-        own = (shares**2 * first).sum(axis=1) + (shares.T**2 * second).sum(axis=0)
-        return np.asarray((np.diag(own) + cross + cross.T) / 4, dtype=np.float64)
+        cross = shares * shares.T * covariance
+        variance = (shares**2 * first).sum(axis=1) + (shares.T**2 * second).sum(axis=0)
+        return np.asarray((np.diag(variance) + cross + cross.T) / 4, dtype=np.float64)
 
     def label_directions(self, n_items: int) -> FloatArray | None:
-        """Directions d, (K, K, K), of the pairs (j, k), with J V J' = v dd' whatever mu is; v: `label_variances`.
+        """Return the direction d in which a label of each ordered pair moves the scores, (K, K, K).
 
-        None where the two scores of a pair have no fixed sum: a label then moves them apart and together.
+        With the variance v of :meth:`label_variances`, J V J' = v d d', and d does not depend on mu. The result is None
+        where the scores of a pair have no fixed sum: a label can then move their difference and their sum.
         """
         if require_weights(self.weights, self.name).total is None:
             return None
-        shares, every = self._shares(n_items), np.eye(n_items)
-        return np.asarray(shares[:, :, None] * every[:, None, :] - shares.T[:, :, None] * every[None, :, :]) / 2
+        shares, unit = self._shares(n_items), np.eye(n_items)
+        return np.asarray(shares[:, :, None] * unit[:, None, :] - shares.T[:, :, None] * unit[None, :, :]) / 2
 
     def label_variances(self, mu: FloatArray) -> FloatArray:
-        """Variance of a label along its direction, (n, K, K)."""
+        """Return the variance v of a label along its direction, (n, K, K), see :meth:`label_directions`."""
         return np.maximum(require_weights(self.weights, self.name).covariances(mu)[0], 0)
 
     def gauge(self, n_items: int) -> Gauge:
-        """Scores weighted by their degree have a fixed sum, where the two scores of a pair have one."""
+        """Return the gauge: scores weighted by degree have a fixed sum where the two scores of a pair have one."""
         total = require_weights(self.weights, self.name).total
         degrees = self._edges(n_items).sum(axis=1)
         if total is None:
@@ -167,8 +181,10 @@ class Borda:
         return Gauge.spanned_by(degrees, reason)
 
     def _edges(self, n_items: int) -> FloatArray:
+        """Return the edge weights, (K, K), zero off the graph."""
         return edge_matrix(self.graph, self.edge_weights, n_items)
 
     def _shares(self, n_items: int) -> FloatArray:
+        """Return the share of each opponent in an item's total edge weight, (K, K)."""
         edges = self._edges(n_items)
         return edges / edges.sum(axis=1, keepdims=True)

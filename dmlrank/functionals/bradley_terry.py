@@ -1,4 +1,4 @@
-"""Bradley-Terry scores: the least-squares projection of log-odds on differences of scores."""
+"""Bradley-Terry scores: the least-squares projection of the log-odds of pairs on differences of scores."""
 
 from __future__ import annotations
 
@@ -18,34 +18,35 @@ from .protocols import OrderedPairs
 
 @dataclass(frozen=True, slots=True, eq=False)
 class BradleyTerry:
-    r"""Bradley-Terry scores as a projection: no model is assumed, the scores fit the log-odds best.
+    r"""Scores whose differences fit the log-odds of the pairs best in least squares; no Bradley-Terry model is assumed.
 
     .. math:: F(\mu) = L^+ B^\top W \ell(\mu), \qquad
               \ell_{jk} = \tfrac14 \{\operatorname{logit} s^1_{jk} + \operatorname{logit} s^2_{kj}
               - \operatorname{logit} s^2_{jk} - \operatorname{logit} s^1_{kj}\}
 
-    with the incidence matrix B, the edge weights W and the Laplacian L = B'WB of the graph, and
-    s1 = <w1, mu>, s2 = <w2, mu>. Where w1 + w2 = 1 these are the paper's edge log-odds; elsewhere the paper's depend on
-    the order in which the items are listed, and these do not.
+    with the incidence matrix B, the edge weights W and the Laplacian L = B'WB of the graph, and s1 = <w1, mu>,
+    s2 = <w2, mu>. Where w1 + w2 = 1, these log-odds are those of the paper. Elsewhere, the paper's log-odds depend on
+    the order in which the items are listed, and the log-odds above do not.
 
     Parameters
     ----------
     weights : CategoryWeights or None
-        What each category contributes to the first and to the second item. None is filled in by :meth:`bind`.
+        How much each category counts for the first and for the second item. :meth:`bind` fills in None.
     graph : Graph or None
-        Pairs the projection is over. None means every pair.
+        Pairs whose log-odds are projected. None means every pair.
     edge_weights : array, (K, K), or None
-        Symmetric, not negative; only their ratios matter, values off the graph are ignored. None means equal.
+        Symmetric, non-negative weights of the pairs. Only their ratios matter, and values off the graph are ignored.
+        None means equal weights.
 
     Raises
     ------
     OptionError
-        On edge weights that are no such matrix, on category weights that are the same in every category, and where
-        scores are asked for before there are category weights.
+        If the edge weights are no such matrix, if the category weights of an item are the same in every category, or
+        if scores are computed before there are category weights.
     GraphError
-        Where the graph does not fit the items or does not connect them.
+        If the graph has another number of items or does not connect the items.
     NuisanceError
-        Where a preference on an edge is 0 or 1, so that its log-odds are infinite.
+        If a preference on an edge is 0 or 1, so that its log-odds are infinite.
 
     References
     ----------
@@ -69,8 +70,9 @@ class BradleyTerry:
         object.__setattr__(self, "edge_weights", checked_edge_weights(self.edge_weights))
         if self.weights is not None and min(np.ptp(self.weights.first), np.ptp(self.weights.second)) < 1e-12:
             raise OptionError(
-                f"bt takes the log-odds of both items' preferences, so that neither may have the same weight in every "
-                f"category; got {self.weights.first} and {self.weights.second}"
+                f"bt got the category weights {self.weights.first} and {self.weights.second}; allowed: weights that "
+                f"differ between categories for the first and for the second item, because bt takes the log-odds of "
+                f"the preferences for either item"
             )
 
     def bind(
@@ -79,7 +81,7 @@ class BradleyTerry:
         graph: Graph | None = None,
         edge_weights: FloatArray | None = None,
     ) -> BradleyTerry:
-        """A copy in which what was not set yet is set."""
+        """Return a copy in which the arguments fill in what has not been set yet."""
         return BradleyTerry(
             weights if self.weights is None else self.weights,
             graph if self.graph is None else self.graph,
@@ -87,18 +89,30 @@ class BradleyTerry:
         )
 
     def neutral(self, n_items: int) -> float | None:
-        """0, the mean of all scores."""
+        """Return 0, the mean of all scores."""
         return 0.0
 
     def value(self, mu: FloatArray) -> FloatArray:
-        """Scores, (n, K), from category probabilities ``mu``, (n, K, K, C)."""
+        """Return the scores, (n, K), from category probabilities ``mu``, (n, K, K, C)."""
         edges = self._edges(mu.shape[1])
         return _project(_log_odds(*self._preferences(mu, edges)), edges)
 
     def derivative_at(
         self, mu: FloatArray, delta: FloatArray, first: IntArray, second: IntArray, n_items: int
     ) -> FloatArray:
-        """Derivative, (r, K), along directions that differ from zero at one pair each; see :class:`Local`."""
+        """Return the derivative, (r, K), along directions that are zero except at one ordered pair each.
+
+        Parameters
+        ----------
+        mu : ndarray, shape (r, C)
+            Category probabilities of the pairs.
+        delta : ndarray, shape (r, C)
+            Directions.
+        first, second : ndarray of int, shape (r,)
+            The ordered pair of each direction.
+        n_items : int
+            K.
+        """
         edges, weights = self._edges(n_items), require_weights(self.weights, self.name)
         steep_first, steep_second = self._steepness_at(mu, edges[first, second])
         change = delta @ np.array(weights.first) * steep_first - delta @ np.array(weights.second) * steep_second
@@ -107,13 +121,24 @@ class BradleyTerry:
         return np.asarray(change[:, None] * (inverse[first] - inverse[second]))
 
     def accumulate_at(self, mu: FloatArray, amount: FloatArray, labels: FloatArray, pairs: OrderedPairs) -> FloatArray:
-        """Sum of amount J V J' over given pairs, (K, K); see :class:`Local`."""
+        """Return the sum of amount J V J' over ordered pairs, (K, K).
+
+        Parameters
+        ----------
+        mu : ndarray, shape (r, C)
+            Category probabilities of the pairs, at which J is taken.
+        amount : ndarray, shape (r,)
+        labels : ndarray, shape (r, C)
+            Probabilities of a label of each pair, from which V is computed.
+        pairs : OrderedPairs
+            The r pairs.
+        """
         first, second, n_items = pairs.first, pairs.second, pairs.n_items
         edges, weights = self._edges(n_items), require_weights(self.weights, self.name)
         a, b = np.array(weights.first), np.array(weights.second)
         steep_first, steep_second = self._steepness_at(mu, edges[first, second])
-        moved = steep_first[:, None] * a - steep_second[:, None] * b
-        variance = (labels * moved**2).sum(axis=1) - (labels * moved).sum(axis=1) ** 2
+        change = steep_first[:, None] * a - steep_second[:, None] * b
+        variance = (labels * change**2).sum(axis=1) - (labels * change).sum(axis=1) ** 2
         amounts = amount * variance * edges[first, second] ** 2 / 16
         flow = np.bincount(first * n_items + second, weights=amounts, minlength=n_items**2).reshape(n_items, n_items)
         flow = flow + flow.T
@@ -122,34 +147,34 @@ class BradleyTerry:
         return np.asarray((total + total.T) / 2)
 
     def _steepness_at(self, mu: FloatArray, edge: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """1 / (s (1 - s)) of both preferences of given pairs, (r,) each; off the graph, where nothing counts, 4."""
+        """Return 1 / (s (1 - s)) for the preferences s1 and s2 of r pairs, (r,) each; 4 for pairs off the graph."""
         weights = require_weights(self.weights, self.name)
-        both = [np.where(edge > 0, mu @ np.array(side), 0.5) for side in (weights.first, weights.second)]
-        for preference in both:
+        preferences = [np.where(edge > 0, mu @ np.array(side), 0.5) for side in (weights.first, weights.second)]
+        for preference in preferences:
             if not (preference.min(initial=0.5) > 0 and preference.max(initial=0.5) < 1):
                 raise NuisanceError(
-                    "bt needs log-odds, but the preference of a labelled pair is 0 or 1; a floor above 0 for mu "
-                    "prevents this"
+                    "the preference of a labelled pair is 0 or 1; allowed for bt: preferences with finite log-odds, "
+                    "between 0 and 1; give mu a floor above 0"
                 )
-        first, second = (1 / (s * (1 - s)) for s in both)
+        first, second = (1 / (s * (1 - s)) for s in preferences)
         return first, second
 
     def derivative(self, mu: FloatArray, delta: FloatArray) -> FloatArray:
-        """Directional derivative, (n, K), at ``mu`` along ``delta``, both (n, K, K, C)."""
+        """Return the directional derivative, (n, K), at ``mu`` along ``delta``, both (n, K, K, C)."""
         edges = self._edges(mu.shape[1])
         return _project(self._change(*self._preferences(mu, edges), delta), edges)
 
     def value_and_derivative(self, mu: FloatArray, delta: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Scores and their derivative along ``delta``, (n, K) each, from one pass over ``mu``."""
+        """Return the scores and their derivative along ``delta``, (n, K) each, from one pass over ``mu``."""
         edges = self._edges(mu.shape[1])
         first, second = self._preferences(mu, edges)
         return _project(_log_odds(first, second), edges), _project(self._change(first, second, delta), edges)
 
     def information(self, mu: FloatArray, metric: FloatArray | None = None) -> FloatArray:
-        """Trace of metric J V J' for every ordered pair, (n, K, K): what one label of the pair tells about all scores.
+        """Return the trace of metric J V J' for every ordered pair, (n, K, K): the variance that one label adds.
 
-        V is the covariance of a label at ``mu``; ``metric`` is (K, K) and positive semidefinite, by default the
-        identity. Zero off the graph.
+        J is the Jacobian of the scores in the pair's probabilities, V the covariance of a label at ``mu``. ``metric``
+        is (K, K) and positive semidefinite, by default the identity. The result is zero off the graph.
         """
         edges = self._edges(mu.shape[1])
         inverse = _laplacian_inverse(edges)
@@ -158,10 +183,10 @@ class BradleyTerry:
         return self._edge_variance(mu, edges) * np.maximum(length, 0)
 
     def accumulate(self, mu: FloatArray, amount: FloatArray, labels: FloatArray | None = None) -> FloatArray:
-        """Sum of amount J V J' over contexts and ordered pairs, (K, K), for amounts (n, K, K).
+        """Return the sum of amount J V J' over contexts and ordered pairs, (K, K), for amounts (n, K, K).
 
-        With the inverse propensities as amounts this is what the labels add to the covariance of the scores. V is the
-        covariance of a label where its probabilities are ``labels``, by default ``mu``.
+        With the inverse propensities as amounts, the sum is the contribution of the labels to the covariance of the
+        scores. V is the covariance of a label whose probabilities are ``labels``, by default ``mu``.
         """
         edges = self._edges(mu.shape[1])
         flow = np.einsum("njk,njk->jk", amount, self._edge_variance(mu, edges, labels))
@@ -171,33 +196,40 @@ class BradleyTerry:
         return np.asarray((total + total.T) / 2, dtype=np.float64)
 
     def label_directions(self, n_items: int) -> FloatArray | None:
-        """Directions d, (K, K, K), of the pairs (j, k), with J V J' = v dd' whatever mu is; v: `label_variances`."""
+        """Return the direction d in which a label of each ordered pair moves the scores, (K, K, K).
+
+        With the variance v of :meth:`label_variances`, J V J' = v d d', and d does not depend on mu.
+        """
         inverse = _laplacian_inverse(self._edges(n_items))
         return np.asarray(inverse[:, None, :] - inverse[None, :, :])
 
     def label_variances(self, mu: FloatArray) -> FloatArray:
-        """Variance of a label along its direction, (n, K, K)."""
+        """Return the variance v of a label along its direction, (n, K, K), see :meth:`label_directions`."""
         return self._edge_variance(mu, self._edges(mu.shape[1]))
 
     def gauge(self, n_items: int) -> Gauge:
-        """Adding a number to all scores changes no difference: they are made to sum to zero."""
+        """Return the gauge: only differences of scores are identified, so that the scores are made to sum to zero."""
         self._edges(n_items)
         return Gauge.spanned_by(np.ones(n_items), "scores sum to 0, so only differences between models are identified")
 
     def _edges(self, n_items: int) -> FloatArray:
+        """Return the edge weights, (K, K), zero off the graph."""
         return edge_matrix(self.graph, self.edge_weights, n_items)
 
     def _preferences(self, mu: FloatArray, edges: FloatArray) -> tuple[FloatArray, FloatArray]:
-        # Off the graph, where mu may be zero, a harmless one half stands in; the edge weight of zero removes it.
-        both = require_weights(self.weights, self.name).scores(mu)
-        for preference in both:
+        """Return the preferences s1 and s2, (n, K, K) each; both are 1/2 off the graph.
+
+        Off the graph mu may be zero. Values there do not matter, because their edge weight is zero.
+        """
+        preferences = require_weights(self.weights, self.name).scores(mu)
+        for preference in preferences:
             np.copyto(preference, 0.5, where=edges == 0)
             if not (preference.min(initial=0.5) > 0 and preference.max(initial=0.5) < 1):
-                _refuse_certainty(preference)
-        return both
+                _raise_infinite_log_odds(preference)
+        return preferences
 
     def _edge_variance(self, mu: FloatArray, edges: FloatArray, labels: FloatArray | None = None) -> FloatArray:
-        """Variance of what a label adds to its edge's log-odds, times the squared edge weight, (n, K, K)."""
+        """Return the variance of a label's effect on the log-odds of its edge, times the squared edge weight."""
         weights = require_weights(self.weights, self.name)
         first, second = (1 / (s * (1 - s)) for s in self._preferences(mu, edges))
         var_first, var_second, covariance = weights.covariances(mu if labels is None else labels)
@@ -209,6 +241,7 @@ class BradleyTerry:
         return np.maximum(covariance, 0, out=covariance)
 
     def _change(self, first: FloatArray, second: FloatArray, delta: FloatArray) -> FloatArray:
+        """Return the derivative along ``delta`` of logit s1 - logit s2, (n, K, K), at the preferences s1 and s2."""
         change, change_second = require_weights(self.weights, self.name).scores(delta)
         change /= first * (1 - first)
         change_second /= second * (1 - second)
@@ -217,33 +250,36 @@ class BradleyTerry:
 
 
 def _log_odds(first: FloatArray, second: FloatArray) -> FloatArray:
-    """Difference of the log-odds of two preferences, by one logarithm."""
+    """Return the difference of the log-odds of two preferences, computed with one logarithm."""
     ratio = first - second
     ratio /= (1 - first) * second
     return np.asarray(np.log1p(ratio, out=ratio), dtype=np.float64)
 
 
 def _project(odds: FloatArray, edges: FloatArray) -> FloatArray:
-    """Scores L^+ B'W l, (n, K), of edge log-odds l = (odds - odds') / 4."""
+    """Return the scores L^+ B'W l, (n, K), of edge log-odds l = (odds - odds') / 4."""
     divergence = np.einsum("jk,njk->nj", edges, odds) - np.einsum("kj,nkj->nj", edges, odds)
     return divergence @ _laplacian_inverse(edges) / 4
 
 
 def _laplacian_inverse(edges: FloatArray) -> FloatArray:
-    """L^+, (K, K), of the weighted graph; one fit asks for the same one many times."""
-    return _remembered_inverse(np.ascontiguousarray(edges, dtype=np.float64).tobytes(), len(edges))
+    """Return the pseudo-inverse L^+ of the graph's Laplacian, (K, K); the last ones are cached."""
+    return _cached_laplacian_inverse(np.ascontiguousarray(edges, dtype=np.float64).tobytes(), len(edges))
 
 
 @lru_cache(maxsize=2)
-def _remembered_inverse(content: bytes, n_items: int) -> FloatArray:
+def _cached_laplacian_inverse(content: bytes, n_items: int) -> FloatArray:
+    """Return L^+ for edge weights given as the bytes of a (K, K) array."""
     inverse = laplacian_inverse(np.frombuffer(content).reshape(n_items, n_items))
     inverse.setflags(write=False)
     return inverse
 
 
-def _refuse_certainty(preference: FloatArray) -> None:
+def _raise_infinite_log_odds(preference: FloatArray) -> None:
+    """Raise an error that names the first preference without finite log-odds."""
     context, first, second = np.argwhere(~((preference > 0) & (preference < 1)))[0]
     raise NuisanceError(
-        f"bt needs log-odds, but in context {context} a preference between item {first} shown first and item {second} "
-        f"shown second is {preference[context, first, second]:g}; a floor above 0 for mu prevents this"
+        f"in context {context}, a preference between item {first} shown first and item {second} shown second is "
+        f"{preference[context, first, second]:g}; allowed for bt: preferences with finite log-odds, between 0 and 1; "
+        f"give mu a floor above 0"
     )

@@ -1,4 +1,4 @@
-"""Category weights: how much each outcome of a comparison counts for either item."""
+"""Category weights, which say how much each outcome of a comparison counts for the first and the second item."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from .._utils.blas import PRODUCT
 from ..data.preferences import FloatArray
 from ..exceptions import NuisanceError, OptionError, check_choice, listed
 
-# What a category counts for the item shown first and for the item shown second.
+# Weights of a category for the item shown first and for the item shown second, by the meaning of the category.
 _WINS = {"first": (1.0, 0.0), "second": (0.0, 1.0)}
-_WORTH = {
+_WEIGHTS_BY_MEANING = {
     "half": _WINS | {"both_good": (0.5, 0.5), "both_bad": (0.5, 0.5), "tie": (0.5, 0.5)},
     "paper": _WINS | {"both_good": (1.0, 1.0), "both_bad": (0.0, 0.0), "tie": (0.5, 0.5)},
 }
@@ -63,40 +63,42 @@ class CategoryWeights:
             object.__setattr__(self, item, tuple(float(weight) for weight in getattr(self, item)))
         if len(self.first) != len(self.second) or len(self.first) < 2:
             raise OptionError(
-                f"category weights need one number per category for the first and for the second item, and at least "
-                f"two categories; got {len(self.first)} and {len(self.second)} numbers"
+                f"category weights have {len(self.first)} and {len(self.second)} numbers; allowed: one number per "
+                f"category for the first and for the second item, with at least two categories"
             )
         if not all(0 <= weight <= 1 for weight in self.first + self.second):
-            raise OptionError(f"category weights lie between 0 and 1; got {self.first} and {self.second}")
+            raise OptionError(f"category weights are {self.first} and {self.second}; allowed: numbers in [0, 1]")
         if np.ptp(np.subtract(self.first, self.second)) < _ROUNDING:
             raise OptionError(
-                f"category weights {self.first} and {self.second} cannot tell which item won: their difference must "
-                f"not be the same in every category"
+                f"category weights are {self.first} and {self.second}, and their difference is the same in every "
+                f"category, so that they cannot tell which item won; let the difference vary between categories"
             )
 
     @classmethod
     def paper(cls, n_categories: int) -> CategoryWeights:
-        """The paper's weights for 2 to 5 categories [P app:weighted_gars]: both good counts as a win for both."""
+        """Return the paper's weights for 2 to 5 categories [P app:weighted_gars]: both good is a win for both items."""
         if n_categories not in _PAPER_SCHEMES:
-            raise OptionError(f"the paper has weights for 2, 3, 4 and 5 categories, not for {n_categories}")
+            raise OptionError(
+                f"the paper has no weights for {n_categories} categories; allowed: 2, 3, 4 and 5 categories"
+            )
         return cls.for_categories(_PAPER_SCHEMES[n_categories], "paper")
 
     @classmethod
     def half(cls, n_categories: int) -> CategoryWeights:
-        """Every kind of tie is half a win for both, as on Bradley-Terry leaderboards."""
+        """Return weights that count every tie as half a win for both items, as Bradley-Terry leaderboards do."""
         if n_categories < 2:
-            raise OptionError(f"a comparison has at least the categories win and loss, not {n_categories}")
+            raise OptionError(f"n_categories is {n_categories}; allowed: at least 2, the categories win and loss")
         ties = (0.5,) * (n_categories - 2)
         return cls((1.0, 0.0, *ties), (0.0, 1.0, *ties))
 
     @classmethod
     def for_categories(cls, meanings: Iterable[str], kind: str = "half") -> CategoryWeights:
-        """The weights of categories with the given meanings.
+        """Return the weights of categories with given meanings.
 
         Parameters
         ----------
         meanings : iterable of {"first", "second", "both_good", "both_bad", "tie"}
-            What each category says, in canonical order.
+            Meaning of each category, in canonical order.
         kind : {"half", "paper"}
             "half" counts every kind of tie one half for both items; "paper" counts both good as (1, 1), both bad as
             (0, 0) and a tie as (1/2, 1/2).
@@ -111,14 +113,14 @@ class CategoryWeights:
         >>> CategoryWeights.for_categories(("first", "second", "both_bad"), "paper")
         CategoryWeights(first=(1.0, 0.0, 0.0), second=(0.0, 1.0, 0.0))
         """
-        check_choice(kind, _WORTH, "category_weights")
+        check_choice(kind, _WEIGHTS_BY_MEANING, "category_weights")
         meanings = tuple(meanings)
         for meaning in meanings:
-            check_choice(meaning, _WORTH[kind], "meaning of a category")
+            check_choice(meaning, _WEIGHTS_BY_MEANING[kind], "meaning of a category")
         if len(set(meanings)) < len(meanings):
-            raise OptionError(f"every meaning of a category occurs once; got {listed(meanings)}")
-        worth = [_WORTH[kind][meaning] for meaning in meanings]
-        return cls(tuple(first for first, _ in worth), tuple(second for _, second in worth))
+            raise OptionError(f"the meanings of the categories are {listed(meanings)}; allowed: each meaning once")
+        weights = [_WEIGHTS_BY_MEANING[kind][meaning] for meaning in meanings]
+        return cls(tuple(first for first, _ in weights), tuple(second for _, second in weights))
 
     @property
     def n_categories(self) -> int:
@@ -127,22 +129,22 @@ class CategoryWeights:
 
     @property
     def shared(self) -> bool:
-        """Whether the items share the same total in every category, so that the scores of a pair have a fixed sum."""
+        """Whether the two weights of a category always have the same sum, so that a pair's scores have a fixed sum."""
         return bool(np.ptp(np.add(self.first, self.second)) < _ROUNDING)
 
     @property
     def total(self) -> float | None:
-        """What the two items share in every category; None where that differs by category."""
+        """Sum of the two weights of a category; None where the sum differs between categories."""
         return self.first[0] + self.second[0] if self.shared else None
 
     @property
     def mirrored(self) -> bool:
-        """Whether showing the pair the other way round only swaps the two wins, so that order can be ignored."""
+        """Whether the weights treat both places alike (after exchanging the two wins), so that order can be ignored."""
         swapped = (self.first[1], self.first[0], *self.first[2:])
         return bool(np.allclose(swapped, self.second, rtol=0, atol=_ROUNDING))
 
     def scores(self, mu: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Weighted preference for the item shown first and for the item shown second, (n, K, K) each.
+        """Return the weighted preference for the item shown first and for the item shown second, (n, K, K) each.
 
         Raises
         ------
@@ -153,48 +155,51 @@ class CategoryWeights:
         return first, second
 
     def symmetric(self, mu: FloatArray) -> FloatArray:
-        """Symmetrised preference for j over k, (n, K, K): the mean of both display orders [P eq:s_sym_def]."""
+        """Return the symmetrised preference for j over k, (n, K, K): the mean over both orders [P eq:s_sym_def]."""
         first, second = self.scores(mu)
         first += np.swapaxes(second, 1, 2)
         first /= 2
         return first
 
     def variances(self, mu: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Variance of one label's contribution to its first and to its second item, (n, K, K) each."""
+        """Return the variance of one label's weight for its first and for its second item, (n, K, K) each."""
         first, second, _ = self.covariances(mu)
         return first, second
 
     def covariance(self, mu: FloatArray) -> FloatArray:
-        """Covariance of one label's contributions to its first and to its second item, (n, K, K)."""
+        """Return the covariance of one label's weights for its first and for its second item, (n, K, K)."""
         return self.covariances(mu)[2]
 
     def covariances(self, mu: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Both variances and the covariance of one label's contributions, (n, K, K) each, in one pass over ``mu``."""
+        """Return the two variances and the covariance of one label's weights, (n, K, K) each, from one pass."""
         a, b = np.array(self.first), np.array(self.second)
         first, second, square_first, square_second, product = self._weighted(mu, [a, b, a * a, b * b, a * b])
         product -= first * second
         square_first -= np.square(first, out=first)
         square_second -= np.square(second, out=second)
-        # A certain label has variance zero; rounding must not make it negative, for design takes its square root.
+        # Rounding must not make the zero variance of a certain label negative: plans take square roots of variances.
         return np.maximum(square_first, 0, out=square_first), np.maximum(square_second, 0, out=square_second), product
 
     def _weighted(self, mu: FloatArray, rows: ArrayLike) -> FloatArray:
+        """Return the sums over categories of ``mu`` with each of r rows of weights, (r, n, K, K)."""
         if mu.ndim != 4 or mu.shape[1] != mu.shape[2] or mu.shape[3] != self.n_categories:
             raise NuisanceError(
-                f"probabilities have the shape (contexts, K, K, {self.n_categories}) for these category weights; "
-                f"got {mu.shape}"
+                f"probabilities have shape {mu.shape}; allowed for these category weights: (contexts, K, K, "
+                f"{self.n_categories})"
             )
         # One product over all pairs of all contexts keeps every result contiguous and reads mu once.
         matrix, flat = np.asarray(rows, dtype=np.float64), mu.reshape(-1, self.n_categories)
-        made = np.empty((len(matrix), len(flat)))
+        sums = np.empty((len(matrix), len(flat)))
         step = PRODUCT // matrix.size
-        for at in range(0, len(flat), step):
-            np.matmul(matrix, flat[at : at + step].T, out=made[:, at : at + step])
-        return made.reshape(len(matrix), *mu.shape[:3])
+        for start in range(0, len(flat), step):
+            np.matmul(matrix, flat[start : start + step].T, out=sums[:, start : start + step])
+        return sums.reshape(len(matrix), *mu.shape[:3])
 
 
 def require_weights(weights: CategoryWeights | None, name: str) -> CategoryWeights:
-    """The category weights, or an :class:`OptionError` where none were given."""
+    """Return the category weights of the functional ``name``, or raise an :class:`OptionError` where they are None."""
     if weights is None:
-        raise OptionError(f"{name} needs category weights: give weights=CategoryWeights.half(C) or bind(weights=...)")
+        raise OptionError(
+            f"{name} has no category weights yet; pass weights=CategoryWeights.half(C), or call bind(weights=...)"
+        )
     return weights

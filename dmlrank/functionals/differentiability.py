@@ -1,4 +1,4 @@
-"""Checks that a user's function is a differentiable functional: finite, by context, on the graph, without kinks."""
+"""Checks that a user's function of mu is finite, treats contexts separately, uses compared pairs and is smooth."""
 
 from __future__ import annotations
 
@@ -15,13 +15,14 @@ from ..exceptions import GraphError, OptionError
 Function = Callable[[FloatArray], FloatArray]
 
 _SEED = 20260121
-_ALIKE = 1e-9
-# Relative difference between an analytic derivative and a difference quotient that is not rounding.
-_DERIVATIVE = 1e-5
-# Grid of a path, how often it is refined around its sharpest bend, and by how much.
-_GRID, _REFINED, _ZOOM = 65, 8, 6
-# Share of the path's largest slope by which slopes may still differ at the last, tiny step.
-_KINK = 1e-2
+# Relative differences between values up to this number are rounding.
+_VALUE_TOLERANCE = 1e-9
+# Relative differences between an analytic derivative and a difference quotient up to this number are rounding.
+_DERIVATIVE_TOLERANCE = 1e-5
+# Number of points on a path, number of refinements around the sharpest bend, and factor by which each refines.
+_N_POINTS, _N_REFINEMENTS, _ZOOM = 65, 8, 6
+# Slopes at the last, tiny step may differ by this share of the path's largest slope.
+_KINK_TOLERANCE = 1e-2
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -31,9 +32,9 @@ class Probe:
     Attributes
     ----------
     even : ndarray, shape (1, K, K, C)
-        All categories alike: all items tie.
+        All categories have the same probability, so that all items tie.
     draws : ndarray, shape (4, K, K, C)
-        Random, away from 0 and 1.
+        Random probabilities away from 0 and 1.
     """
 
     even: FloatArray
@@ -41,7 +42,7 @@ class Probe:
 
     @classmethod
     def of(cls, n_items: int, n_categories: int) -> Probe:
-        """The probe for K items and C categories, always the same.
+        """Return the probe for K items and C categories, which is the same in every call.
 
         Examples
         --------
@@ -57,90 +58,110 @@ class Probe:
 
 
 def check_values(function: Function, probe: Probe, title: str) -> FloatArray:
-    """Values at the probe, (4, d).
+    """Return the function's values at the probe's draws, (4, d).
 
     Raises
     ------
     OptionError
-        If they are not finite, differ between two calls, or a context's value depends on the other contexts.
+        If a value is not finite, if two calls give different values, or if a context's value depends on the other
+        contexts.
     """
     values = function(probe.draws)
     if not np.isfinite(values).all() or not np.isfinite(function(probe.even)).all():
         raise OptionError(
-            f"functional {title!r} returns NaN or infinity at ordinary probabilities; is the diagonal left out, where "
-            f"mu is zero?"
+            f"functional {title!r} returns NaN or infinity at ordinary probabilities; allowed: finite numbers; check "
+            f"that the function leaves out the diagonal, where mu is zero"
         )
     if values.shape[1] == 0:
-        raise OptionError(f"functional {title!r} returns no numbers; needed is (n, d) with d at least 1")
+        raise OptionError(f"functional {title!r} returns no numbers; allowed: an array (n, d) with d at least 1")
     scale = np.abs(values).max(initial=1e-300)
-    alone = np.concatenate([function(probe.draws[i : i + 1]) for i in range(len(values))])
-    if np.abs(function(probe.draws) - values).max() > _ALIKE * scale:
-        raise OptionError(f"functional {title!r} returns other values when it is called again; it may draw no numbers")
-    if np.abs(alone - values).max() > _ALIKE * scale:
+    one_by_one = np.concatenate([function(probe.draws[i : i + 1]) for i in range(len(values))])
+    if np.abs(function(probe.draws) - values).max() > _VALUE_TOLERANCE * scale:
         raise OptionError(
-            f"functional {title!r} gives a context another value when it is called with other contexts; a row of its "
-            f"result may depend on that row of mu only (the mean over contexts is taken afterwards)"
+            f"functional {title!r} returns other values when it is called again; let it draw no random numbers and "
+            f"keep no state"
+        )
+    if np.abs(one_by_one - values).max() > _VALUE_TOLERANCE * scale:
+        raise OptionError(
+            f"functional {title!r} gives a context another value when it is called with other contexts; let a row of "
+            f"the result depend on the same row of mu only (the mean over contexts is taken afterwards)"
         )
     return values
 
 
 def uses_pairs(function: Function, probe: Probe, pairs: NDArray[np.bool_]) -> bool:
     """Whether the function depends on the probabilities of these ordered pairs, (K, K)."""
-    moved = probe.draws.copy()
-    moved[:, pairs] = probe.even[:, pairs]
-    before = function(probe.draws)
-    return bool(np.abs(function(moved) - before).max() > _ALIKE * np.abs(before).max(initial=1e-300))
+    changed = probe.draws.copy()
+    changed[:, pairs] = probe.even[:, pairs]
+    values = function(probe.draws)
+    return bool(np.abs(function(changed) - values).max() > _VALUE_TOLERANCE * np.abs(values).max(initial=1e-300))
 
 
 def check_off_graph(function: Function, probe: Probe, graph: Graph, title: str) -> None:
-    """Raise :class:`GraphError` where the function depends on pairs that are not compared."""
+    """Check that the function does not depend on pairs that are not compared.
+
+    Parameters
+    ----------
+    function : callable
+        Returns values, (n, d), from probabilities, (n, K, K, C).
+    probe : Probe
+    graph : Graph
+        The compared pairs.
+    title : str
+        Name of the function, for the error.
+
+    Raises
+    ------
+    GraphError
+        If the function uses such a pair.
+    """
     off = ~graph.edges & ~np.eye(graph.n_items, dtype=bool)
     if not off.any():
         return
     if uses_pairs(function, probe, off):
         raise GraphError(
             f"functional {title!r} uses pairs that are not compared ({int(off.sum()) // 2} of "
-            f"{off.shape[0] * (off.shape[0] - 1) // 2} pairs are not), so that no label corrects what it says of them; "
-            f"let it use compared pairs only (res.graph.edges), lower min_labels=, or drop models with "
+            f"{off.shape[0] * (off.shape[0] - 1) // 2} pairs are not), so that no label corrects their estimates; let "
+            f"the function use compared pairs only (res.graph.edges), lower min_labels=, or drop models with "
             f"min_comparisons="
         )
 
 
 def check_smooth(function: Function, probe: Probe, title: str) -> None:
-    """Search for jumps and kinks along paths between probabilities, one of them through the point where all tie.
+    """Search for jumps and kinks along three paths between probabilities, one of which passes the tie of all items.
 
-    Each path is refined around its sharpest bend. On a smooth path the slopes on both sides of a point come together
-    as steps get smaller; at a kink their difference stays, at a jump it grows.
+    Each path is refined around its sharpest bend. As the steps get smaller, the slopes on both sides of a point
+    approach each other on a smooth path. At a kink their difference stays; at a jump it grows.
 
     Raises
     ------
     OptionError
-        If one is found.
+        If a jump or a kink is found.
     """
     draws = probe.draws
     for start, stop in ((draws[0], 2 * probe.even[0] - draws[0]), (draws[1], draws[2]), (draws[2], draws[3])):
-        slope, bends = _sharpest(function, start, stop)
-        # Below, all is rounding: the function is constant along the path.
+        slope, bends = _sharpest_bends(function, start, stop)
+        # With a smaller slope the function is constant along the path, up to rounding.
         if slope <= 1e-9 * max(1.0, np.abs(function(draws)).max()):
             continue
-        if bends[-1] > _KINK * slope:
-            jump = bends[-1] > 100 * max(bends[0], slope)
+        if bends[-1] > _KINK_TOLERANCE * slope:
+            is_jump = bends[-1] > 100 * max(bends[0], slope)
             hint = (
                 "a step such as 'share above 0.6' is smooth as Dominance(tau=0.6, sharpness=20)"
-                if jump
+                if is_jump
                 else "a minimum is smooth as SoftMin(sharpness=20), a threshold as Dominance(tau=0.6, sharpness=20)"
             )
             raise OptionError(
-                f"functional {title!r} is not differentiable: it has a {'jump' if jump else 'kink'}, where no estimate "
-                f"is normally distributed; {hint}"
+                f"functional {title!r} is not differentiable: it has a {'jump' if is_jump else 'kink'}, where no "
+                f"estimate is normally distributed; {hint}"
             )
 
 
-def _sharpest(function: Function, start: FloatArray, stop: FloatArray) -> tuple[float, list[float]]:
-    """Largest slope of the path, and the sharpest change of slope at ever smaller steps around it."""
+def _sharpest_bends(function: Function, start: FloatArray, stop: FloatArray) -> tuple[float, list[float]]:
+    """Return the largest slope of the path, and the largest change of slope at smaller and smaller steps."""
     low, high, bends, slope = 0.0, 1.0, list[float](), 0.0
-    for level in range(_REFINED):
-        t = np.linspace(low, high, _GRID)
+    for level in range(_N_REFINEMENTS):
+        t = np.linspace(low, high, _N_POINTS)
         step = t[1] - t[0]
         values = function(start + t[:, None, None, None] * (stop - start))
         slopes = np.diff(values, axis=0) / step
@@ -152,7 +173,10 @@ def _sharpest(function: Function, start: FloatArray, stop: FloatArray) -> tuple[
         if step < 1e-7:
             break
         middle = t[place + 1]
-        low, high = max(0.0, middle - _GRID // (2 * _ZOOM) * step), min(1.0, middle + _GRID // (2 * _ZOOM) * step)
+        low, high = (
+            max(0.0, middle - _N_POINTS // (2 * _ZOOM) * step),
+            min(1.0, middle + _N_POINTS // (2 * _ZOOM) * step),
+        )
     return slope, bends
 
 
@@ -162,19 +186,34 @@ def check_derivative(
     probe: Probe,
     title: str,
 ) -> None:
-    """Raise :class:`OptionError` where an analytic derivative disagrees with differences of the function."""
+    """Check that an analytic derivative agrees with differences of the function.
+
+    Parameters
+    ----------
+    analytic, differences : callable
+        Return the directional derivative, (n, d), from mu and a direction, (n, K, K, C) each.
+    probe : Probe
+    title : str
+        Name of the function, for the error.
+
+    Raises
+    ------
+    OptionError
+        If the two disagree in shape or in value.
+    """
     delta = probe.draws[::-1] - probe.draws
-    expected, given = differences(probe.draws, delta), analytic(probe.draws, delta)
-    if given.shape != expected.shape:
+    expected, derivative = differences(probe.draws, delta), analytic(probe.draws, delta)
+    if derivative.shape != expected.shape:
         raise OptionError(
-            f"the derivative of functional {title!r} returns shape {given.shape}; needed is {expected.shape}, as the "
-            f"function does"
+            f"the derivative of functional {title!r} returns shape {derivative.shape}; allowed: {expected.shape}, the "
+            f"shape that the function returns"
         )
-    apart = np.abs(given - expected)
+    error = np.abs(derivative - expected)
     scale = max(float(np.abs(expected).max()), 1e-12)
-    if not apart.max() <= _DERIVATIVE * scale:
-        i, output = np.unravel_index(int(np.nanargmax(np.where(np.isnan(apart), np.inf, apart))), apart.shape)
+    if not error.max() <= _DERIVATIVE_TOLERANCE * scale:
+        i, output = np.unravel_index(int(np.nanargmax(np.where(np.isnan(error), np.inf, error))), error.shape)
         raise OptionError(
-            f"the derivative of functional {title!r} is {given[i, output]:.6g} where differences of the function give "
-            f"{expected[i, output]:.6g} (output {output + 1}); leave directional= out to use differences"
+            f"the derivative of functional {title!r} is {derivative[i, output]:.6g} where differences of the function "
+            f"give {expected[i, output]:.6g} (output {output + 1}); correct directional=, or leave it out to use "
+            f"differences"
         )

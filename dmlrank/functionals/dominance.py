@@ -1,4 +1,4 @@
-"""Dominance: the share of opponents that an item beats clearly."""
+"""Dominance: the share of its opponents that an item beats clearly."""
 
 from __future__ import annotations
 
@@ -16,27 +16,28 @@ from .preference_aggregates import PreferenceAggregate, checked_sharpness
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Dominance(PreferenceAggregate):
-    r"""Share of opponents whom an item beats with a preference above ``tau``, smoothly counted.
+    r"""Share of its opponents that an item beats with a preference above ``tau``, in a smooth version.
 
     .. math:: F_j(\mu) = \frac{1}{\deg_j} \sum_k \sigma\{a (s^{sym}_{jk} - \tau)\}
 
-    over the opponents of j on the graph, with the sharpness a. The hard share, a to infinity, is not differentiable.
+    where k runs over the opponents of j on the graph and a is the sharpness. The limit for large a, the share itself,
+    is not differentiable.
 
     Parameters
     ----------
     weights : CategoryWeights or None
-        What each category contributes to the first and to the second item. None is filled in by :meth:`bind`.
+        How much each category counts for the first and for the second item. :meth:`bind` fills in None.
     graph : Graph or None
-        Pairs that count. None means every pair.
+        Pairs of opponents. None means every pair.
     tau : float
-        In (0, 1): the preference from which on a win is clear.
+        Preference from which a win is clear, in (0, 1).
     sharpness : float
-        How fast the count goes from 0 to 1 around ``tau``: from 0.12 to 0.88 within 4 / sharpness.
+        How fast an opponent's count rises from 0 to 1 around ``tau``: from 0.12 to 0.88 within 4 / sharpness.
 
     Raises
     ------
     OptionError
-        On a threshold outside (0, 1) or a sharpness that is not positive and finite.
+        If the threshold is outside (0, 1), or the sharpness is not positive and finite.
 
     References
     ----------
@@ -60,25 +61,26 @@ class Dominance(PreferenceAggregate):
     def __post_init__(self) -> None:
         object.__setattr__(self, "sharpness", checked_sharpness(self.sharpness, "dominance", "indicator"))
         if not 0 < self.tau < 1:
-            raise OptionError(f"dominance(tau={self.tau!r}): needed is a preference between 0 and 1, such as 0.6")
+            raise OptionError(f"dominance(tau={self.tau!r}); allowed: a preference between 0 and 1, such as 0.6")
 
     @property
     def label(self) -> str:
-        """Human words for a header."""
+        """Name and short description, for headers."""
         return f"dominance (share beaten above {self.tau:g})"
 
     def _with(self, weights: CategoryWeights | None, graph: Graph | None) -> Dominance:
         return Dominance(weights, graph, self.tau, self.sharpness)
 
     def _pair_total(self, n_items: int) -> float | None:
-        # sigma(x) + sigma(-x) = 1 where the threshold is half of what the two items share.
+        """Return 1 where the threshold is half the sum of the two preferences, and None elsewhere."""
+        # sigma(x) + sigma(-x) = 1: the terms sum to 1 where the threshold is half the sum of the two preferences.
         total = require_weights(self.weights, self.name).total
         return 1.0 if total is not None and abs(total - 2 * self.tau) < 1e-12 else None
 
     def _scores(self, preference: FloatArray, edges: FloatArray) -> FloatArray:
-        clear = expit(self.sharpness * (preference - self.tau))
-        return np.asarray((clear * edges).sum(axis=2) / edges.sum(axis=1))
+        count = expit(self.sharpness * (preference - self.tau))
+        return np.asarray((count * edges).sum(axis=2) / edges.sum(axis=1))
 
     def _gradient(self, preference: FloatArray, edges: FloatArray) -> FloatArray:
-        clear = expit(self.sharpness * (preference - self.tau))
-        return np.asarray(self.sharpness * clear * (1 - clear) * edges / edges.sum(axis=1)[:, None])
+        count = expit(self.sharpness * (preference - self.tau))
+        return np.asarray(self.sharpness * count * (1 - count) * edges / edges.sum(axis=1)[:, None])

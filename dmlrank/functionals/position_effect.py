@@ -1,4 +1,4 @@
-"""The position effect: how much better an item does when it is shown first."""
+"""The position effect: the mean advantage of the item that is shown first."""
 
 from __future__ import annotations
 
@@ -13,13 +13,16 @@ from .category_weights import CategoryWeights
 
 @dataclass(frozen=True, slots=True)
 class PositionEffect:
-    """Mean over the ordered pairs of the graph of s1 - s2: an (n, 1) score, zero where order does not matter.
+    """Mean of s1 - s2 over the ordered pairs of the graph, which is zero where display order does not matter.
+
+    s1 and s2 are the preferences for the item shown first and for the item shown second. The score is (n, 1).
 
     Parameters
     ----------
     weights : CategoryWeights
-        Mirrored ones, such as every tie one half.
+        Weights that are symmetric in the items (``mirrored``), such as one half for every tie.
     graph : Graph
+        Pairs over which the mean is taken.
 
     Examples
     --------
@@ -33,17 +36,29 @@ class PositionEffect:
     interior = False
 
     def value(self, mu: FloatArray) -> FloatArray:
-        """The advantage, (n, 1)."""
+        """Return the mean advantage, (n, 1), from category probabilities ``mu``, (n, K, K, C)."""
         gap = np.subtract(self.weights.first, self.weights.second)
         return ((mu @ gap) * self.graph.edges).sum(axis=(1, 2))[:, None] / (2 * self.graph.n_edges)
 
     def derivative_at(
         self, mu: FloatArray, delta: FloatArray, first: IntArray, second: IntArray, n_items: int
     ) -> FloatArray:
-        """Derivative, (r, 1), along directions that differ from zero at one pair each."""
+        """Return the derivative, (r, 1), along directions that are zero except at one ordered pair each.
+
+        Parameters
+        ----------
+        mu : ndarray, shape (r, C)
+            Category probabilities of the pairs.
+        delta : ndarray, shape (r, C)
+            Directions.
+        first, second : ndarray of int, shape (r,)
+            The ordered pair of each direction.
+        n_items : int
+            K.
+        """
         gap = delta @ np.subtract(self.weights.first, self.weights.second)
         return np.asarray((gap * self.graph.edges[first, second])[:, None] / (2 * self.graph.n_edges))
 
     def value_and_derivative(self, mu: FloatArray, delta: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """The advantage at ``mu`` and its change along ``delta``."""
+        """Return the mean advantage and its derivative along ``delta``, (n, 1) each."""
         return self.value(mu), self.value(delta)

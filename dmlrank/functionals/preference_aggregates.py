@@ -1,4 +1,4 @@
-"""Smooth aggregates of an item's preferences over its opponents: what dominance and the soft minimum share."""
+"""Base class of dominance and soft minimum, which aggregate an item's preferences over its opponents smoothly."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from .graph_weights import checked_graph
 class PreferenceAggregate:
     r"""A score :math:`F_j(\mu) = f(s^{sym}_{jk} : k \text{ an opponent of } j)` with gradient :math:`g_{jk}`.
 
-    What depends on the gradient alone is here; a child says what f is. The Jacobian of an ordered pair is
-    (g_jk e_j w1' + g_kj e_k w2') / 2.
+    This class computes everything that depends on the gradient alone; a subclass defines f. The Jacobian of an ordered
+    pair is (g_jk e_j w1' + g_kj e_k w2') / 2.
 
     Parameters
     ----------
     weights : CategoryWeights or None
-        What each category contributes to the first and to the second item. None is filled in by :meth:`bind`.
+        How much each category counts for the first and for the second item. :meth:`bind` fills in None.
     graph : Graph or None
-        Pairs that count. None means every pair.
+        Pairs of opponents. None means every pair.
     """
 
     weights: CategoryWeights | None = None
@@ -42,58 +42,61 @@ class PreferenceAggregate:
         graph: Graph | None = None,
         edge_weights: FloatArray | None = None,
     ) -> Self:
-        """A copy in which what was not set yet is set; it has no edge weights."""
+        """Return a copy in which the arguments fill in what has not been set yet; edge weights are refused."""
         if edge_weights is not None:
-            raise OptionError(f"edge_weights apply to borda and bt; {self.name} has none")
+            raise OptionError(
+                f"{self.name} has no edge weights: edge_weights apply to borda and bt; leave edge_weights out"
+            )
         return self._with(
             weights if self.weights is None else self.weights, graph if self.graph is None else self.graph
         )
 
     def value(self, mu: FloatArray) -> FloatArray:
-        """Scores, (n, K), from category probabilities ``mu``, (n, K, K, C)."""
+        """Return the scores, (n, K), from category probabilities ``mu``, (n, K, K, C)."""
         return self._scores(self._preferences(mu), self._edges(mu.shape[1]))
 
     def derivative(self, mu: FloatArray, delta: FloatArray) -> FloatArray:
-        """Directional derivative, (n, K), at ``mu`` along ``delta``, both (n, K, K, C)."""
+        """Return the directional derivative, (n, K), at ``mu`` along ``delta``, both (n, K, K, C)."""
         return self._along(self._gradient(self._preferences(mu), self._edges(mu.shape[1])), delta)
 
     def value_and_derivative(self, mu: FloatArray, delta: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Scores and their derivative along ``delta``, (n, K) each."""
+        """Return the scores and their derivative along ``delta``, (n, K) each."""
         preference, edges = self._preferences(mu), self._edges(mu.shape[1])
         return self._scores(preference, edges), self._along(self._gradient(preference, edges), delta)
 
     def information(self, mu: FloatArray, metric: FloatArray | None = None) -> FloatArray:
-        """Trace of metric J V J' for every ordered pair, (n, K, K): what one label of the pair tells about all scores.
+        """Return the trace of metric J V J' for every ordered pair, (n, K, K): the variance that one label adds.
 
-        V is the covariance of a label at ``mu``; ``metric`` is (K, K) and positive semidefinite, by default the
-        identity. Zero off the graph.
+        J is the Jacobian of the scores in the pair's probabilities, V the covariance of a label at ``mu``. ``metric``
+        is (K, K) and positive semidefinite, by default the identity. The result is zero off the graph.
         """
         gradient = self._gradient(self._preferences(mu), self._edges(mu.shape[1]))
-        first, second, both = require_weights(self.weights, self.name).covariances(mu)
+        first, second, covariance = require_weights(self.weights, self.name).covariances(mu)
         scale = symmetric_metric(metric, mu.shape[1])
-        turned = np.swapaxes(gradient, 1, 2)
+        transposed = np.swapaxes(gradient, 1, 2)
         first *= np.diag(scale)[:, None] * gradient**2
-        first += second * (np.diag(scale) * turned**2)
-        first += 2 * both * (scale * gradient * turned)
+        first += second * (np.diag(scale) * transposed**2)
+        first += 2 * covariance * (scale * gradient * transposed)
         return np.asarray(np.maximum(first / 4, 0.0))
 
     def accumulate(self, mu: FloatArray, amount: FloatArray, labels: FloatArray | None = None) -> FloatArray:
-        """Sum of amount J V J' over contexts and ordered pairs, (K, K), for amounts (n, K, K).
+        """Return the sum of amount J V J' over contexts and ordered pairs, (K, K), for amounts (n, K, K).
 
-        With the inverse propensities as amounts this is what the labels add to the covariance of the scores. V is the
-        covariance of a label where its probabilities are ``labels``, by default ``mu``.
+        With the inverse propensities as amounts, the sum is the contribution of the labels to the covariance of the
+        scores. V is the covariance of a label whose probabilities are ``labels``, by default ``mu``.
         """
         edges = self._edges(mu.shape[1])
         gradient = self._gradient(self._preferences(mu), edges)
-        first, second, both = require_weights(self.weights, self.name).covariances(mu if labels is None else labels)
-        used = amount * edges
-        turned = np.swapaxes(gradient, 1, 2)
-        own = (used * first * gradient**2).sum(axis=(0, 2)) + (used * second * turned**2).sum(axis=(0, 1))
-        cross = (used * both * gradient * turned).sum(axis=0)
-        return np.asarray((np.diag(own) + cross + cross.T) / 4, dtype=np.float64)
+        weights, label_mean = require_weights(self.weights, self.name), mu if labels is None else labels
+        first, second, covariance = weights.covariances(label_mean)
+        factor = amount * edges
+        transposed = np.swapaxes(gradient, 1, 2)
+        variance = (factor * first * gradient**2).sum(axis=(0, 2)) + (factor * second * transposed**2).sum(axis=(0, 1))
+        cross = (factor * covariance * gradient * transposed).sum(axis=0)
+        return np.asarray((np.diag(variance) + cross + cross.T) / 4, dtype=np.float64)
 
     def gauge(self, n_items: int) -> Gauge:
-        """Borda's where the scores of a pair have a fixed sum; none otherwise."""
+        """Return the gauge of Borda scores where the terms of a pair have a fixed sum, and an empty one elsewhere."""
         graph = checked_graph(self.graph, n_items)
         total = self._pair_total(n_items)
         if total is None:
@@ -107,35 +110,46 @@ class PreferenceAggregate:
         return Gauge.spanned_by(graph.degrees, reason)
 
     def neutral(self, n_items: int) -> float | None:
-        """Half of what the two items of a pair share; None where that varies, or items face different opponents."""
+        """Return half the sum of a pair's two terms; None where it varies or items face different opponents."""
         total = self._pair_total(n_items)
         return None if total is None or not checked_graph(self.graph, n_items).complete else total / 2
 
     def _pair_total(self, n_items: int) -> float | None:
-        """What the two items of a pair contribute together, where that is a constant."""
+        """Return the sum of a pair's terms in the scores of its two items; None where the sum is not a constant."""
         raise NotImplementedError
 
     def _with(self, weights: CategoryWeights | None, graph: Graph | None) -> Self:
+        """Return a copy with other category weights and another graph."""
         raise NotImplementedError
 
     def _scores(self, preference: FloatArray, edges: FloatArray) -> FloatArray:
+        """Return the scores, (n, K), from symmetrised preferences, (n, K, K), and the graph, (K, K)."""
         raise NotImplementedError
 
     def _gradient(self, preference: FloatArray, edges: FloatArray) -> FloatArray:
+        """Return the derivative of each item's score in each of its preferences, (n, K, K)."""
         raise NotImplementedError
 
     def _preferences(self, mu: FloatArray) -> FloatArray:
+        """Return the symmetrised preferences, (n, K, K)."""
         return require_weights(self.weights, self.name).symmetric(mu)
 
     def _edges(self, n_items: int) -> FloatArray:
+        """Return the graph as a matrix of ones and zeros, (K, K)."""
         return checked_graph(self.graph, n_items).edges.astype(float)
 
     def _along(self, gradient: FloatArray, delta: FloatArray) -> FloatArray:
+        """Return the derivative of the scores along ``delta``, (n, K)."""
         return np.einsum("njk,njk->nj", gradient, require_weights(self.weights, self.name).symmetric(delta))
 
 
 def checked_sharpness(sharpness: float, name: str, hard: str) -> float:
-    """A positive, finite sharpness; the limit at infinity has no derivative.
+    """Return the sharpness of functional ``name`` as a float; its ``hard`` limit at infinity has no derivative.
+
+    Raises
+    ------
+    OptionError
+        If the sharpness is not positive and finite.
 
     Examples
     --------
@@ -145,9 +159,9 @@ def checked_sharpness(sharpness: float, name: str, hard: str) -> float:
     number = float(sharpness)
     if np.isposinf(number):
         raise OptionError(
-            f"{name}(sharpness=inf) is the hard {hard}, which is not differentiable: no estimate of it has a normal "
-            f"limit everywhere; use the smooth one, such as {name}(sharpness=20)"
+            f"{name}(sharpness=inf) is the hard {hard}, which is not differentiable, so that no estimate of it is "
+            f"normally distributed everywhere; use a smooth one, such as {name}(sharpness=20)"
         )
     if not number > 0:
-        raise OptionError(f"{name}(sharpness={sharpness!r}): needed is a positive number, such as 20")
+        raise OptionError(f"{name}(sharpness={sharpness!r}); allowed: a positive number, such as 20")
     return number

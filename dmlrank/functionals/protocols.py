@@ -1,4 +1,4 @@
-"""Protocols of scores: what the one-step estimator asks of a functional."""
+"""Protocols of scores, which the one-step estimator asks of a functional, and records of pairs and labels."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ class OrderedPairs:
     Attributes
     ----------
     first, second : ndarray of int, shape (r,)
-        The item shown first, and the item shown second.
+        Codes of the item shown first and of the item shown second.
     n_items : int
-        K, all items there are.
+        K, the number of all items.
     """
 
     first: IntArray
@@ -27,16 +27,16 @@ class OrderedPairs:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LabelRows:
-    """Labels of some contexts.
+    """Labelled cells of a set of contexts.
 
     Attributes
     ----------
     place : ndarray of int, shape (e,)
-        Which of the contexts each label belongs to.
+        Place of each cell's context in the set of contexts.
     first, second : ndarray of int, shape (e,)
-        The item shown first, and the item shown second.
+        Codes of the item shown first and of the item shown second.
     y : ndarray, shape (e, C)
-        Mean labels.
+        Mean labels of the cells.
     """
 
     place: IntArray
@@ -46,31 +46,34 @@ class LabelRows:
 
 
 class Score(Protocol):
-    """What the estimator needs of a functional; one that is :class:`Local`, too, needs mu at labelled pairs only."""
+    """The methods of a functional that the one-step estimator calls.
+
+    For a score that is also a :class:`.base.PairLocalScore`, the estimator needs mu at the labelled pairs only.
+    """
 
     @property
     def interior(self) -> bool:
-        """Whether ``mu`` has to be floored."""
+        """Whether ``mu`` has to be clipped at a floor."""
         ...
 
     def value(self, mu: FloatArray) -> FloatArray:
-        """F(mu), (b, d)."""
+        """Return F(mu), (b, d)."""
         ...
 
     def value_and_derivative(self, mu: FloatArray, delta: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """F(mu) and DF(mu)[delta], (b, d) each."""
+        """Return F(mu) and its derivative along ``delta``, (b, d) each."""
         ...
 
 
 @runtime_checkable
 class LabelScore(Protocol):
-    """A score whose correction is not the derivative of a functional, but a sum over labels."""
+    """A score whose correction is a sum over labels, and not the derivative of a functional."""
 
     @property
     def interior(self) -> bool:
-        """Whether ``mu`` has to be floored."""
+        """Whether ``mu`` has to be clipped at a floor."""
         ...
 
     def by_label(self, mu: FloatArray, contexts: IntArray, labels: LabelRows) -> tuple[FloatArray, FloatArray]:
-        """Scores of the contexts, (b, d), and what each label adds to its context's influence, (e, d)."""
+        """Return the scores of b contexts, (b, d), and the term of each label in its context's influence, (e, d)."""
         ...

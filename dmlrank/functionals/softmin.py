@@ -1,4 +1,4 @@
-"""Soft minimum: how an item fares against the opponent who suits it worst."""
+"""Soft minimum of preferences: how an item does against its strongest opponent, in a smooth version."""
 
 from __future__ import annotations
 
@@ -18,23 +18,24 @@ class SoftMin(PreferenceAggregate):
 
     .. math:: F_j(\mu) = -\frac{1}{a} \log \frac{1}{\deg_j} \sum_k \exp(-a s^{sym}_{jk})
 
-    over the opponents of j on the graph, with the sharpness a. It lies between minimum and mean, and returns equal
-    preferences unchanged; the paper's, without the mean in the logarithm, lies log(K - 1) / a lower. The hard minimum
-    is not differentiable where two opponents tie for the worst.
+    where k runs over the opponents of j on the graph and a is the sharpness. The soft minimum lies between minimum and
+    mean; for equal preferences it is their value. The paper's soft minimum has a sum instead of the mean in the
+    logarithm and is lower by log(K - 1) / a. The minimum itself is not differentiable where two opponents share the
+    lowest preference.
 
     Parameters
     ----------
     weights : CategoryWeights or None
-        What each category contributes to the first and to the second item. None is filled in by :meth:`bind`.
+        How much each category counts for the first and for the second item. :meth:`bind` fills in None.
     graph : Graph or None
-        Pairs that count. None means every pair.
+        Pairs of opponents. None means every pair.
     sharpness : float
-        Near 0 it is the mean, for large values the minimum.
+        For values near 0 the score is near the mean, for large values near the minimum.
 
     Raises
     ------
     OptionError
-        On a sharpness that is not positive and finite.
+        If the sharpness is not positive and finite.
 
     References
     ----------
@@ -62,19 +63,20 @@ class SoftMin(PreferenceAggregate):
         return SoftMin(weights, graph, self.sharpness)
 
     def _pair_total(self, n_items: int) -> float | None:
-        # One opponent each: the soft minimum of one preference is that preference, and the score is Borda's.
+        """Return the sum of a pair's category weights for two items, and None for more items."""
+        # With one opponent each, the soft minimum is the preference for the item, as in a Borda score.
         return require_weights(self.weights, self.name).total if n_items == 2 else None
 
     def _scores(self, preference: FloatArray, edges: FloatArray) -> FloatArray:
-        lowest, weight = self._weighed(preference, edges)
+        lowest, weight = self._lowest_and_weights(preference, edges)
         return np.asarray(lowest[:, :, 0] - np.log(weight.sum(axis=2) / edges.sum(axis=1)) / self.sharpness)
 
     def _gradient(self, preference: FloatArray, edges: FloatArray) -> FloatArray:
-        weight = self._weighed(preference, edges)[1]
+        weight = self._lowest_and_weights(preference, edges)[1]
         return np.asarray(weight / weight.sum(axis=2, keepdims=True))
 
-    def _weighed(self, preference: FloatArray, edges: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """The smallest preference of each item, (n, K, 1), and exp(-a (preference - smallest)) on the graph."""
+    def _lowest_and_weights(self, preference: FloatArray, edges: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return each item's lowest preference, (n, K, 1), and exp(-a (preference - lowest)), zero off the graph."""
         lowest = np.where(edges > 0, preference, np.inf).min(axis=2, keepdims=True, initial=np.inf)
         shifted = np.where(edges > 0, preference - lowest, 0.0)
         return lowest, np.exp(-self.sharpness * shifted) * edges

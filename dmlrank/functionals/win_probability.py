@@ -1,4 +1,4 @@
-"""The win probability of one item against another: the share of their comparisons that it wins."""
+"""The win probability of one item against another: its expected share of the wins in their comparisons."""
 
 from __future__ import annotations
 
@@ -12,11 +12,12 @@ from .category_weights import CategoryWeights
 
 @dataclass(frozen=True, slots=True)
 class PairWinProbability:
-    """Symmetrised preference for one item over another: an (n, 1) score, linear in ``mu``.
+    """Symmetrised preference for one item over another, a score (n, 1) that is linear in ``mu``.
 
     Parameters
     ----------
     weights : CategoryWeights
+        How much each category counts for the first and for the second item.
     item, opponent : int
         Codes of the two items.
 
@@ -33,19 +34,31 @@ class PairWinProbability:
     interior = False
 
     def value(self, mu: FloatArray) -> FloatArray:
-        """The share, (n, 1)."""
+        """Return the win probability, (n, 1), from category probabilities ``mu``, (n, K, K, C)."""
         pair = mu[:, [self.item, self.opponent]][:, :, [self.item, self.opponent]]
         return self.weights.symmetric(pair)[:, :1, 1]
 
     def derivative_at(
         self, mu: FloatArray, delta: FloatArray, first: IntArray, second: IntArray, n_items: int
     ) -> FloatArray:
-        """Derivative, (r, 1), along directions that differ from zero at one pair each."""
-        ahead = (first == self.item) & (second == self.opponent)
-        behind = (first == self.opponent) & (second == self.item)
-        change = delta @ np.array(self.weights.first) * ahead + delta @ np.array(self.weights.second) * behind
+        """Return the derivative, (r, 1), along directions that are zero except at one ordered pair each.
+
+        Parameters
+        ----------
+        mu : ndarray, shape (r, C)
+            Category probabilities of the pairs.
+        delta : ndarray, shape (r, C)
+            Directions.
+        first, second : ndarray of int, shape (r,)
+            The ordered pair of each direction.
+        n_items : int
+            K.
+        """
+        is_first = (first == self.item) & (second == self.opponent)
+        is_second = (first == self.opponent) & (second == self.item)
+        change = delta @ np.array(self.weights.first) * is_first + delta @ np.array(self.weights.second) * is_second
         return np.asarray(change[:, None] / 2)
 
     def value_and_derivative(self, mu: FloatArray, delta: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """The share at ``mu`` and its change along ``delta``."""
+        """Return the win probability and its derivative along ``delta``, (n, 1) each."""
         return self.value(mu), self.value(delta)

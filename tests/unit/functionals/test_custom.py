@@ -119,7 +119,7 @@ def test_the_gauge_is_what_is_given():
     own = custom(Borda(HALF).value, 3, fixed=np.ones(3))
     np.testing.assert_allclose(own.gauge(3).basis, [np.ones(3) / np.sqrt(3)])
     assert custom(Borda(HALF).value, 3).gauge(3).basis.shape == (0, 3)
-    with pytest.raises(OptionError, match=r"fixed=\) has shape \(1, 2\); needed are independent rows of 3"):
+    with pytest.raises(OptionError, match=r"fixed=\) has shape \(1, 2\) and rank 1; allowed: independent rows of 3"):
         custom(Borda(HALF).value, 3, fixed=np.ones(2)).examine(3)
     with pytest.raises(OptionError, match="independent rows"):
         custom(Borda(HALF).value, 3, fixed=np.ones((2, 3))).examine(3)
@@ -205,15 +205,15 @@ def test_an_analytic_derivative_is_checked_and_used(draw_mu):
     assert calls == [3]
     with pytest.raises(OptionError, match=r"is .* where differences of the function give"):
         custom(bt.value, directional=lambda mu, delta: 1.001 * bt.derivative(mu, delta)).examine(4)
-    with pytest.raises(OptionError, match=r"returns shape \(4, 3\); needed is \(4, 4\)"):
+    with pytest.raises(OptionError, match=r"returns shape \(4, 3\); allowed: \(4, 4\)"):
         custom(bt.value, directional=lambda mu, delta: bt.derivative(mu, delta)[:, :3]).examine(4)
 
 
 @pytest.mark.parametrize(
     ("make", "error", "message"),
     [
-        (lambda: Custom("bt"), OptionTypeError, "a function of mu; got a str"),
-        (lambda: Custom(len, directional=3), OptionTypeError, "got a int"),
+        (lambda: Custom("bt"), OptionTypeError, "is a str; allowed: a function of mu"),
+        (lambda: Custom(len, directional=3), OptionTypeError, "is a int; allowed: a function of"),
         (lambda: Custom(len, outputs=()), OptionError, "different, non-empty names"),
         (lambda: Custom(len, outputs=("a", "a")), OptionError, "different, non-empty names"),
         (lambda: custom(Borda(HALF).value, outputs=("a", "b")).examine(4), OptionError, "4 numbers.*2 names"),

@@ -80,8 +80,8 @@ def test_even_items_and_their_gauge():
     [
         (lambda: Dominance(sharpness=np.inf), r"dominance\(sharpness=inf\) is the hard indicator.*sharpness=20"),
         (lambda: SoftMin(sharpness=np.inf), r"softmin\(sharpness=inf\) is the hard minimum.*sharpness=20"),
-        (lambda: SoftMin(sharpness=0), "needed is a positive number"),
-        (lambda: Dominance(sharpness=np.nan), "needed is a positive number"),
+        (lambda: SoftMin(sharpness=0), "allowed: a positive number"),
+        (lambda: Dominance(sharpness=np.nan), "allowed: a positive number"),
         (lambda: Dominance(tau=1.0), "a preference between 0 and 1"),
         (lambda: named("minimum"), "'minimum' is not differentiable.*functional='softmin'"),
         (lambda: named("threshold"), "functional='dominance'"),

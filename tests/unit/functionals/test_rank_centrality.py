@@ -172,7 +172,7 @@ def test_a_walk_that_can_get_stuck_is_refused_by_pair(draw_mu):
     mu[1, 0, 2], mu[1, 2, 0] = [0.0, 1.0], [1.0, 0.0]
     for walk in WALKS:
         with pytest.raises(
-            NuisanceError, match="in context 1 that for item 0 over item 2 is 0; a floor above 0 for mu"
+            NuisanceError, match=r"in context 1, the preference for item 0 over item 2 is 0; .* give mu a floor above 0"
         ):
             RankCentrality(HALF, walk=walk).value(mu)
 
