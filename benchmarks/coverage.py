@@ -73,7 +73,7 @@ def replicate(task: tuple[str, int, str]) -> list[dict[str, object]]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DmlrankWarning)
         try:
-            fit = _first_fit(scenario, seed, learner)
+            fit = first_fit(scenario, seed, learner)
         except DmlrankError as error:
             return [common | {"failed": f"{type(error).__name__}: {error}"[:80]}]
         for functional in FUNCTIONALS:
@@ -107,7 +107,8 @@ def _efficient_limits(fit: dr.RankResults, cluster: int) -> pd.DataFrame:
     return pd.DataFrame({"lower": fit.params - half_width, "upper": fit.params + half_width})
 
 
-def _first_fit(scenario: Scenario, seed: int, learner: str) -> dr.RankResults:
+def first_fit(scenario: Scenario, seed: int, learner: str) -> dr.RankResults:
+    """Fit the data set of a seed with a learner, or with the true nuisances."""
     draw = scenario.draw(seed)
     options = {"propensity": "propensity", **draw.options, "rng": seed, "n_jobs": 1}
     if learner in ("oracle", "given"):

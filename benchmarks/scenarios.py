@@ -28,6 +28,9 @@ LABELS = {
 FUNCTIONALS = {"borda": Borda, "bt": BradleyTerry, "rank_centrality": RankCentrality}
 # Six models: the fifth wins 1 of 400 votes, the sixth is shown in 7 % of them.
 _STRENGTH, _POPULARITY = (0.6, 0.3, 0.0, -0.3, -6.0, 0.2), (1.0, 1.0, 1.0, 1.0, 0.5, 0.15)
+# The same with a fifth model that wins 1 of 60 votes, and slopes of the strengths along a feature.
+_WEAK, _SLOPES = (0.6, 0.3, 0.0, -0.3, -4.2, 0.2), (1.0, -1.0, 0.5, 0.0, 0.5, -0.5)
+_FAR_APART = (3.0, 1.8, 0.6, -0.6, -1.8, -3.0)
 _SKEWED = {"position_bias": False, "min_labels": 1}
 _TRUTH_CONTEXTS = 400_000
 _CHUNK = 20_000
@@ -290,11 +293,20 @@ def scenarios() -> dict[str, Scenario]:
         Scenario("hopeless and rare", Skewed(_STRENGTH, _POPULARITY), 1500, 200, one_pair=True, options=_SKEWED),
         Scenario(
             "hopeless and rare, with a feature",
-            Skewed(_STRENGTH, _POPULARITY, (1.0, -1.0, 0.5, 0.0, 0.5, -0.5)),
+            Skewed(_STRENGTH, _POPULARITY, _SLOPES),
             1500,
             200,
             one_pair=True,
             options=_SKEWED,
         ),
+        Scenario(
+            "weak and rare, with a feature",
+            Skewed(_WEAK, _POPULARITY, _SLOPES),
+            1500,
+            200,
+            one_pair=True,
+            options=_SKEWED,
+        ),
+        Scenario("far apart", Skewed(_FAR_APART, (1.0,) * 6), 400, 200, one_pair=True, options=_SKEWED),
     ]
     return {scenario.name: scenario for scenario in made}

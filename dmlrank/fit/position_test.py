@@ -6,7 +6,6 @@ import numpy as np
 
 from .._utils.warning_collection import warn
 from ..data.preferences import Cells, FloatArray, IntArray, PreferenceData
-from ..exceptions import listed
 from .estimand import Setup
 
 # The z statistic from which a position effect is taken to be real.
@@ -69,7 +68,8 @@ def warn_of_uneven_orders(data: PreferenceData, setup: Setup, mu: FloatArray, *,
     if not uneven.any():
         return
     furthest = [j for j in np.argsort(-distance, kind="stable") if uneven[j]]
-    names = listed((f"{data.items[j]!r} in {100 * share[j]:.0f} %" for j in furthest), _NAMED)
+    names = ", ".join(f"{data.items[j]!r} in {100 * share[j]:.0f} %" for j in furthest[:_NAMED])
+    names += f" and {len(furthest) - _NAMED} more" if len(furthest) > _NAMED else ""
     warn(
         f"display order is ignored, but the model shown first has {'an advantage' if z > 0 else 'a disadvantage'} "
         f"(z = {z:.1f}), and not every model is shown first in about half of its labels: {names}. The scores of these "

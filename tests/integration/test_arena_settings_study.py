@@ -1,0 +1,37 @@
+"""The study of settings with a feature or a position effect in a small version."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+
+
+@pytest.fixture(scope="module")
+def study(load_benchmark):
+    with pytest.MonkeyPatch.context() as patch:
+        # The script imports another one of its folder.
+        patch.setitem(sys.modules, "settings", load_benchmark("settings"))
+        return load_benchmark("arena_settings")
+
+
+def test_targets_are_the_strengths_where_nothing_stands_between(study):
+    scenario = study.arena("lopsided-1000")
+    counts = study.ordered_counts(scenario.sample(0), scenario.models)
+    plain = replace(scenario, position=0.0)
+    for settings in ("False, 1, equal", "False, 1, counts", "bt_mle"):
+        np.testing.assert_allclose(plain.target(settings, False, counts), scenario.strengths, atol=1e-6)
+        assert abs(scenario.target(settings, False, counts) - scenario.strengths).max() > 0.1
+    np.testing.assert_array_equal(scenario.target("True, 10, equal", True, counts), scenario.strengths)
+
+
+def test_a_position_effect_moves_what_is_estimated_without_order(study):
+    rows = pd.DataFrame(study.replicate("lopsided-26919", seed=1001)).set_index("settings")
+    assert rows.loc["default", "ordered"] == 0
+    assert rows.loc["default", "warned"] > 0
+    for settings in ("default", "False, 1, counts", "bt_mle"):
+        assert rows.loc[settings, "strengths_pointwise"] < 0.8 < rows.loc[settings, "target_pointwise"]
+    assert rows.loc["True, 10, counts", "strengths_pointwise"] > 0.8
