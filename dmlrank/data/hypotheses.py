@@ -1,4 +1,4 @@
-"""Hypotheses about scores, in words or numbers, as linear restrictions R theta = q; model names are matched whole."""
+"""Hypotheses about scores, in words or numbers, as linear restrictions R theta = q on the scores theta."""
 
 from __future__ import annotations
 
@@ -7,22 +7,22 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from numbers import Real
-from typing import NamedTuple, NoReturn
+from typing import NamedTuple, NoReturn, TypeAlias
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from ..exceptions import DmlrankError, HypothesisError, UnknownModelError, listed, nearest
+from .arrays import AnyArray, FloatArray
 
-FloatArray = NDArray[np.float64]
-HypothesisLike = str | Sequence[object] | Mapping[str, float] | pd.Series | pd.DataFrame | NDArray
-Columns = Mapping[str, int]  # position of every model
-Form = dict[
-    str | None, Fraction
-]  # coefficient of every model named, the constant under None; exact, so 0.1 + 0.2 = 0.3
+HypothesisLike: TypeAlias = str | Sequence[object] | Mapping[str, float] | pd.Series | pd.DataFrame | AnyArray
+# The place of each model among the scores.
+ModelPlaces: TypeAlias = Mapping[str, int]
+# A linear form: the coefficient of each model, and the constant under None. Fractions make 0.1 + 0.2 equal to 0.3.
+LinearForm: TypeAlias = dict[str | None, Fraction]
 
-_MINUS = "-−"  # the second is what word processors make of a minus
+# The second sign is the minus that word processors write.
+_MINUS = "-−"
 _SYMBOLS = "=+*/(),;\n" + _MINUS
 _NUMBER = r"(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?"
 _WORDS = "model names, numbers, + - * / = and parentheses, joined by ',' or ';' or new lines"
@@ -31,7 +31,17 @@ _FORMS = "words, ('a', 'b'), {model: coefficient}, numbers (K,) or (J, K), a pai
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LinearHypothesis:
-    """Linear restrictions ``matrix @ scores = value``: (J, K) and (J,), with one readable label for each row."""
+    """Linear restrictions ``matrix @ scores = value``.
+
+    Attributes
+    ----------
+    matrix : ndarray, shape (J, K)
+        Coefficients of the K scores in each of the J restrictions, R.
+    value : ndarray, shape (J,)
+        Value of each restriction, q.
+    labels : tuple of str, length J
+        Each row of the matrix in words, such as ``a - b``.
+    """
 
     matrix: FloatArray
     value: FloatArray
@@ -47,17 +57,17 @@ def read_hypothesis(hypothesis: HypothesisLike, models: Sequence[str]) -> Linear
         Words: linear expressions in model names, such as ``"a - b"`` (= 0), ``"(a + b)/2 = c"``, ``"a - b = 0.1"`` or
         the chain ``"a = b = c"``; a comma, a semicolon or a new line joins several, and so does a list. ``("a", "b")``
         is the difference of two models. Coefficients: ``{model: coefficient}`` as a mapping or Series, a DataFrame
-        with models as columns (models left out count 0), a vector (K,), a matrix (J, K), or a pair ``(R, q)``.
-        Names are matched whole, the longest first. A minus that touches a name or number on its left is one only
-        before a space, a known name, a quote or ``number*``. Names that are numbers, begin with an operator or have a
-        space at an end need quotes: ``'...'``, ``"..."`` or backticks.
+        with models as columns (the coefficient of other models is 0), a vector (K,), a matrix (J, K), or a pair
+        ``(R, q)``. Names are matched as a whole, the longest first. A minus directly after a name or number is a minus
+        only before a space, a known name, a quote or ``number*``; otherwise it belongs to a name. Names that are
+        numbers, begin with an operator, or begin or end with a space need quotes: ``'...'``, ``"..."`` or backticks.
     models : sequence of str
         Names in the order of the scores.
 
     Raises
     ------
     UnknownModelError, HypothesisError
-        Where a name is not among ``models``; where the rest is not linear, not about scores, or cannot be read.
+        If a name is not among ``models``; if the hypothesis is not linear, is not about scores, or cannot be read.
 
     Examples
     --------
@@ -69,55 +79,78 @@ def read_hypothesis(hypothesis: HypothesisLike, models: Sequence[str]) -> Linear
     ...
     dmlrank.exceptions.UnknownModelError: unknown model 'gpt-4-0314'...did you mean 'gpt-4'?...
     """
-    columns = {name: column for column, name in enumerate(models)}
+    place_of = {name: place for place, name in enumerate(models)}
     if isinstance(hypothesis, str):
-        parser = _Parser(hypothesis, _tokens(hypothesis.rstrip(), columns))
+        parser = _Parser(hypothesis, _tokens(hypothesis.rstrip(), place_of))
         rows = parser.chain()
         while parser.take(",;\n"):
             rows += parser.chain()
         names = [name for name in dict.fromkeys(name for row in rows for name in row) if name is not None]
         numbers = [[row.get(name, 0) for name in names] for row in rows]
-        return _restrictions(names, numbers, [-row.get(None, 0) for row in rows], columns)
+        return _restrictions(names, numbers, [-row.get(None, 0) for row in rows], place_of)
     if isinstance(hypothesis, tuple):
-        return _from_tuple(hypothesis, columns)
+        return _from_tuple(hypothesis, place_of)
     parts = hypothesis if isinstance(hypothesis, list) else []
     firsts = [part[0] if isinstance(part, tuple) and part else part for part in parts]
     if any(isinstance(first, str | Mapping | pd.Series) for first in firsts):
-        read = [read_hypothesis(part, models) for part in parts]
-        labels = tuple(label for each in read for label in each.labels)
-        return LinearHypothesis(np.vstack([r.matrix for r in read]), np.concatenate([r.value for r in read]), labels)
-    return _from_numbers(hypothesis, 0, columns)
+        hypotheses = [read_hypothesis(part, models) for part in parts]
+        return LinearHypothesis(
+            np.vstack([part.matrix for part in hypotheses]),
+            np.concatenate([part.value for part in hypotheses]),
+            tuple(label for part in hypotheses for label in part.labels),
+        )
+    return _from_numbers(hypothesis, 0, place_of)
 
 
-def _from_tuple(pair: tuple[object, ...], columns: Columns) -> LinearHypothesis:
+def _from_tuple(pair: tuple[object, ...], place_of: ModelPlaces) -> LinearHypothesis:
+    """Return the difference of two models, or the restrictions of a pair (R, q)."""
     names = [entry for entry in pair if isinstance(entry, str)]
     if len(pair) != 2 or len(names) == 1:
-        raise HypothesisError(f"a tuple is two names or the arrays (R, q), not {pair!r}; hypotheses join in a list")
+        raise HypothesisError(
+            f"a tuple must be two names or the arrays (R, q), not {pair!r}; put hypotheses into a list"
+        )
     if names:
-        return _restrictions(names, [[1, -1]], 0, columns, "; a tuple holds two names, a list several hypotheses")
-    return _from_numbers(*pair, columns)
+        return _restrictions(names, [[1, -1]], 0, place_of, "; a tuple holds two names, a list several hypotheses")
+    return _from_numbers(*pair, place_of)
 
 
-def _from_numbers(left: object, value: object, columns: Columns) -> LinearHypothesis:
-    if isinstance(left, pd.DataFrame):
-        if isinstance(value, pd.Series) and not value.index.equals(left.index):
+def _from_numbers(coefficients: object, value: object, place_of: ModelPlaces) -> LinearHypothesis:
+    """Return the restrictions with these coefficients, by name or by place, and this value."""
+    if isinstance(coefficients, pd.DataFrame):
+        if isinstance(value, pd.Series) and not value.index.equals(coefficients.index):
             raise HypothesisError("the rows of R and of q have different indexes; give both the same, or q as an array")
-        return _restrictions(list(left.columns), left.to_numpy(), value, columns)
-    if isinstance(left, Mapping | pd.Series):
-        return _restrictions(list(left.keys()), [[entry for _, entry in left.items()]], value, columns)
-    if hasattr(left, "columns"):  # as a bare array it would lose its names and be read by position
-        raise HypothesisError(f"a {type(left).__name__} cannot be read by name; give a pandas DataFrame")
-    rows, needed = _numbers(left, "the hypothesis"), len(columns)
-    if rows.size and (rows.ndim not in (1, 2) or rows.shape[-1] != needed):
-        raise HypothesisError(f"the hypothesis has the shape {rows.shape}; allowed: ({needed},) and (J, {needed})")
-    return _restrictions(list(columns), np.atleast_2d(rows), value, columns)
+        return _restrictions(list(coefficients.columns), coefficients.to_numpy(), value, place_of)
+    if isinstance(coefficients, Mapping | pd.Series):
+        return _restrictions(list(coefficients.keys()), [[entry for _, entry in coefficients.items()]], value, place_of)
+    if hasattr(coefficients, "columns"):  # as an array, another kind of frame would lose its names
+        raise HypothesisError(f"a {type(coefficients).__name__} cannot be read by name; give a pandas DataFrame")
+    rows, n_models = _numbers(coefficients, "the hypothesis"), len(place_of)
+    if rows.size and (rows.ndim not in (1, 2) or rows.shape[-1] != n_models):
+        raise HypothesisError(f"the hypothesis has the shape {rows.shape}; allowed: ({n_models},) and (J, {n_models})")
+    return _restrictions(list(place_of), np.atleast_2d(rows), value, place_of)
 
 
-def _restrictions(names: list[str], rows: object, value: object, columns: Columns, hint: str = "") -> LinearHypothesis:
-    """Restrictions from the coefficients ``rows``, (J, len(names)), and ``value``, (J,) or one number for all."""
+def _restrictions(
+    names: list[str], rows: object, value: object, place_of: ModelPlaces, hint: str = ""
+) -> LinearHypothesis:
+    """Return the restrictions with these coefficients.
+
+    Parameters
+    ----------
+    names : list of str
+        Models that have a coefficient.
+    rows : array_like, shape (J, len(names))
+        Coefficients of these models.
+    value : array_like, shape (J,), or float
+        Value of each restriction, or of all.
+    place_of : mapping
+        The place of each model among the scores.
+    hint : str
+        Further advice for the error about an unknown model.
+    """
     for name in names:
-        if name not in columns:
-            raise UnknownModelError(_unknown(name, columns, hint))
+        if name not in place_of:
+            raise UnknownModelError(_unknown(name, place_of, hint))
         if names.count(name) > 1:
             raise HypothesisError(f"model {name!r} appears twice; give each model one coefficient")
     coefficients, q = _numbers(rows, "the hypothesis"), _numbers(value, "q")
@@ -127,16 +160,19 @@ def _restrictions(names: list[str], rows: object, value: object, columns: Column
         raise HypothesisError(f"q has the shape {q.shape}, but R has {len(coefficients)} rows; give one value for each")
     for row, coefficient in enumerate(coefficients.tolist(), start=1):
         if not np.isfinite([*coefficient, *q.flat]).all():
-            seen = dict(zip(names, coefficient, strict=True))
-            raise HypothesisError(f"row {row} has {seen} and q is {q.tolist()}; every number must be finite")
+            of_model = dict(zip(names, coefficient, strict=True))
+            raise HypothesisError(f"row {row} has {of_model} and q is {q.tolist()}; every number must be finite")
         if not any(coefficient):
-            raise HypothesisError(f"row {row} of the hypothesis is all zeros, so that it is about no score")
-    matrix = np.zeros((len(coefficients), len(columns)))
-    matrix[:, [columns[name] for name in names]] = coefficients
+            raise HypothesisError(
+                f"row {row} of the hypothesis is all zeros, so that it is about no score; give a model a coefficient"
+            )
+    matrix = np.zeros((len(coefficients), len(place_of)))
+    matrix[:, [place_of[name] for name in names]] = coefficients
     return LinearHypothesis(matrix, np.full(len(matrix), q), tuple(_label(names, row) for row in coefficients.tolist()))
 
 
 def _numbers(values: object, what: str) -> FloatArray:
+    """Return values as an array of floats; ``what`` names them in errors."""
     try:
         array = np.asarray(values)
         if array.dtype.kind in "biuf" or all(isinstance(entry, Real) for entry in array.flat):
@@ -149,24 +185,38 @@ def _numbers(values: object, what: str) -> FloatArray:
 
 
 def _label(names: list[str], row: list[float]) -> str:
+    """Return a row of coefficients in words, such as ``a - 0.5*b``."""
     present = [(name, value) for name, value in zip(names, row, strict=True) if value]
-    # "b - a" reads better than "-a + b".
+    # A model with a positive coefficient comes first: "b - a" is easier to read than "-a + b".
     present.insert(0, present.pop(next((i for i, (_, value) in enumerate(present) if value > 0), 0)))
     signed = [f"{'-+'[value > 0]} {'' if abs(value) == 1 else f'{abs(value):g}*'}{name}" for name, value in present]
     return " ".join(signed).removeprefix("+ ").replace("- ", "-", int(present[0][1] < 0))
 
 
 class _HypothesisToken(NamedTuple):
-    kind: str  # "name", "number", "end" or the symbol itself
+    """A token of a hypothesis.
+
+    Attributes
+    ----------
+    kind : str
+        ``"name"``, ``"number"``, ``"end"``, or the symbol itself.
+    text : str
+        The token as it is written, a name without its quotes.
+    start, stop : int
+        Where the token begins in the hypothesis, and where it ends.
+    """
+
+    kind: str
     text: str
     start: int
     stop: int
 
 
-def _pattern(columns: Columns) -> re.Pattern[str]:
+def _pattern(place_of: ModelPlaces) -> re.Pattern[str]:
+    """Return the regular expression of a token, with the groups name, symbol, quoted and number."""
     symbol, quoted = f"==|[{re.escape(_SYMBOLS)}]", r"'[^']*'|\"[^\"]*\"|`[^`]*`"
-    plain = [name for name in columns if name == name.strip() and re.match(rf"\(.|(?!{symbol}).", name)]
-    name = "|".join(map(re.escape, sorted(plain, key=len, reverse=True))) or "(?!)"
+    unquoted = [name for name in place_of if name == name.strip() and re.match(rf"\(.|(?!{symbol}).", name)]
+    name = "|".join(map(re.escape, sorted(unquoted, key=len, reverse=True))) or "(?!)"
     # 'gpt-4' does not end before '-0314' or '/0314', where it is part of another name; it does before '-b', '-2*b',
     # '/2' and '- 0314'.
     minus, last = f"[{_MINUS}]", r"(?:[\s=,;)*+]|/(?!0[0-9])|\Z)"
@@ -176,24 +226,25 @@ def _pattern(columns: Columns) -> re.Pattern[str]:
     return re.compile(rf"(?P<name>{name}){end}|(?P<symbol>{symbol})|(?P<quoted>{quoted})|{number}")
 
 
-def _tokens(text: str, columns: Columns) -> list[_HypothesisToken]:
-    pattern, tokens, at, depth = _pattern(columns), list[_HypothesisToken](), 0, 0
+def _tokens(text: str, place_of: ModelPlaces) -> list[_HypothesisToken]:
+    """Return the tokens of a hypothesis in words."""
+    pattern, tokens, at, depth = _pattern(place_of), list[_HypothesisToken](), 0, 0
     while at < len(text):
         if text[at].isspace() and (text[at] != "\n" or depth > 0 or not tokens or tokens[-1].kind in tuple("\n,;")):
             at += 1
             continue
-        match = pattern.match(text, at) or _fail_at_word(text, at, tokens, columns)
+        match = pattern.match(text, at) or _fail_at_word(text, at, tokens, place_of)
         kind, word, stop = str(match.lastgroup), match[0], match.end()
         if kind == "symbol":
             kind = "-" if word in _MINUS else word[0]
             depth += (kind == "(") - (kind == ")")
         elif kind == "quoted":
             kind, word = "name", word[1:-1]
-            if word not in columns:
-                _fail(text, at, stop, _unknown(word, columns, "; in quotes stands one name"), UnknownModelError)
+            if word not in place_of:
+                _fail(text, at, stop, _unknown(word, place_of, "; quotes hold one name"), UnknownModelError)
         elif kind == "name" and re.fullmatch(_NUMBER, word):
             _fail(text, at, stop, f"{word!r} is a number and a model: quote the model, write the number as 0{word}")
-        # An exact 1e999999999 would fill the memory: what a float cannot hold is not read.
+        # A number that no float can hold is refused: as an exact fraction, 1e999999999 would fill the memory.
         if depth > 50 or (kind == "number" and (len(word) > 1000 or np.isinf(float(word)))):
             _fail(text, at, stop, "the number is too large" if kind == "number" else "parentheses are nested too deep")
         tokens.append(_HypothesisToken(kind, word, at, stop))
@@ -208,6 +259,7 @@ class _Parser:
         self.text, self.tokens, self.at = text, tokens, 0
 
     def take(self, kinds: str) -> str | None:
+        """Pass the next token if it is of one of these kinds, and return its kind; else return None."""
         kind = self.tokens[self.at].kind
         self.at += kind in tuple(kinds)
         return kind if kind in tuple(kinds) else None
@@ -215,7 +267,8 @@ class _Parser:
     def _fail(self, start: int, problem: str) -> NoReturn:
         _fail(self.text, self.tokens[start].start, self.tokens[max(start, self.at - 1)].stop, problem)
 
-    def chain(self) -> list[Form]:
+    def chain(self) -> list[LinearForm]:
+        """Read sums joined by ``=``; return the differences of neighbours, which are zero under the hypothesis."""
         start, sides = self.at, [self._sum()]
         while self.take("="):
             sides.append(self._sum())
@@ -223,20 +276,22 @@ class _Parser:
         if token.kind not in ("end", ",", ";", "\n"):
             missing = "'(' that it closes" if token.kind == ")" else "operator"
             self._fail(self.at, f"there is no {missing} before {token.text!r}; allowed: {_WORDS}")
-        rows = [_plus(left, right, -1) for left, right in zip(sides, sides[1:] or [Form()], strict=False)]
+        rows = [_plus(form, other, -1) for form, other in zip(sides, sides[1:] or [LinearForm()], strict=False)]
         for row in rows:
             if not any(value for name, value in row.items() if name is not None):
                 why = "no model is named, only numbers" if row.keys() <= {None} else "the scores cancel"
                 self._fail(start, f"{why}: this is {'never' if row.get(None) else 'always'} true, whatever the scores")
         return rows
 
-    def _sum(self) -> Form:
+    def _sum(self) -> LinearForm:
+        """Read products joined by ``+`` and ``-``."""
         total = self._product()
         while sign := self.take("+-"):
             total = _plus(total, self._product(), 1 if sign == "+" else -1)
         return total
 
-    def _product(self) -> Form:
+    def _product(self) -> LinearForm:
+        """Read signed terms joined by ``*`` and ``/``."""
         start, result = self.at, self._signed()
         while sign := self.take("*/"):
             factor = self._signed()
@@ -249,15 +304,16 @@ class _Parser:
             result = _plus({}, form, 1 / number if sign == "/" else number)
         return result
 
-    def _signed(self) -> Form:
+    def _signed(self) -> LinearForm:
+        """Read a name, a number or a group in parentheses, with the signs before it."""
         sign = 1
         while kind := self.take("+-"):
             sign = -sign if kind == "-" else sign
         start, token = self.at, self.tokens[self.at]
         if token.kind not in ("name", "number", "("):
             after = f" after {self.tokens[start - 1].text!r}" if start else ""
-            found = f"{token.text!r} stands" if token.text else f"the hypothesis {'ends' if start else 'is empty'}"
-            self._fail(start, f"a model, a number or '(' is missing{after}, where {found}; allowed: {_WORDS}")
+            finding = f"{token.text!r} stands" if token.text else f"the hypothesis {'ends' if start else 'is empty'}"
+            self._fail(start, f"a model, a number or '(' is missing{after}, where {finding}; allowed: {_WORDS}")
         self.at += 1
         if token.kind == "name":
             return {token.text: Fraction(sign)}
@@ -269,16 +325,30 @@ class _Parser:
         return _plus({}, inside, sign)
 
 
-def _plus(left: Form, right: Form, factor: Fraction | int) -> Form:
-    return {name: left.get(name, Fraction(0)) + factor * right.get(name, Fraction(0)) for name in left | right}
+def _plus(form: LinearForm, other: LinearForm, factor: Fraction | int) -> LinearForm:
+    """Return the sum of a linear form and ``factor`` times another one."""
+    return {name: form.get(name, Fraction(0)) + factor * other.get(name, Fraction(0)) for name in form | other}
 
 
-def _unknown(name: object, columns: Columns, hint: str) -> str:
-    return f"unknown model {name!r}; known are {listed(columns)}{hint}{nearest(name, columns)}"
+def _unknown(name: object, place_of: ModelPlaces, hint: str) -> str:
+    """Return the error about a name that is no model."""
+    return f"unknown model {name!r}; known are {listed(place_of)}{hint}{nearest(name, place_of)}"
 
 
-def _fail_at_word(text: str, at: int, tokens: Sequence[_HypothesisToken], columns: Columns) -> NoReturn:
-    """Raise for the word at ``at``, shown with what touches it: 'gpt-4 turbo' tells more than 'turbo'."""
+def _fail_at_word(text: str, at: int, tokens: Sequence[_HypothesisToken], place_of: ModelPlaces) -> NoReturn:
+    """Raise the error for a word that cannot be read, shown with the words that touch it.
+
+    Parameters
+    ----------
+    text : str
+        The hypothesis.
+    at : int
+        Where the word begins.
+    tokens : sequence of _HypothesisToken
+        The tokens before the word.
+    place_of : mapping
+        The place of each model among the scores.
+    """
     start, stop = at, re.compile(r"(?:[^\s=,;*+()]|\([^()\n]*\)?)+").match(text, at).end()  # type: ignore[union-attr]
     if text[at] in "'\"`":
         _fail(text, at, stop, f"the quote {text[at]} is not closed")
@@ -288,12 +358,24 @@ def _fail_at_word(text: str, at: int, tokens: Sequence[_HypothesisToken], column
         if token.kind not in ("name", "number", "/") or (token.stop < start and "/" in (token.kind, text[start])):
             break
         start = token.start
-    hint = "; put spaces around a minus that is meant, write products with * and odd names in quotes"
-    _fail(text, start, stop, _unknown(text[start:stop].lstrip("/"), columns, hint), UnknownModelError)
+    hint = "; put spaces around a minus sign, write products with * and names with operators or spaces in quotes"
+    _fail(text, start, stop, _unknown(text[start:stop].lstrip("/"), place_of, hint), UnknownModelError)
 
 
 def _fail(text: str, start: int, stop: int, problem: str, error: type[DmlrankError] = HypothesisError) -> NoReturn:
-    """Raise ``error`` with the line that holds ``text[start:stop]``, that part marked below."""
+    """Raise an error that shows the line with the problem and marks the problem below the line.
+
+    Parameters
+    ----------
+    text : str
+        The hypothesis.
+    start, stop : int
+        Where the problem begins, and where it ends.
+    problem : str
+        What is wrong.
+    error : type
+        Kind of error.
+    """
     first = max(text.rfind("\n", 0, start) + 1, start - 50)
     line = text[first:start] + text[start : start + 70].split("\n")[0]
     marks = " " * (start - first) + "^" * max(1, min(stop - start, len(line) - (start - first)))

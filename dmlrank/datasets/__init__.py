@@ -1,4 +1,4 @@
-"""Data to try things on: the paper's simulators, a simulated arena, and readers of public preference files."""
+"""Example data: the paper's simulators, a simulated arena, and readers of public preference files."""
 
 from __future__ import annotations
 

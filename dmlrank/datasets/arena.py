@@ -9,14 +9,15 @@ import numpy as np
 import pandas as pd
 from scipy.special import softmax
 
+from ..data.arrays import FloatArray, IntArray
 from ..exceptions import ColumnError, DataError, listed, nearest
 from .prompts import CATEGORIES, SHARES, draw_prompts, length_distribution
-from .random_draws import FloatArray, IntArray, Rng, check_between, check_count, draw_categories, generator
+from .random_draws import Rng, check_between, check_count, draw_categories, generator
 from .true_scores import Scorer, true_scores
 
 __all__ = ["Arena", "simulate_arena"]
 
-# Log-odds of winning against an average model, roughly as the arenas of 2023 saw these models.
+# Log-odds of winning against an average model, roughly as in the arenas of 2023.
 _STRENGTHS = {
     "alpaca-13b": -0.70,
     "claude-v1": 0.85,
@@ -28,24 +29,36 @@ _STRENGTHS = {
     "vicuna-13b": 0.00,
 }
 _LABELS = np.array(["model_a", "model_b", "tie", "tie (bothbad)"], dtype=object)
-_TYPICAL_LENGTH = 150.0  # characters, about the median prompt
+# Length of a prompt in characters at which length has no effect, about the median.
+_TYPICAL_LENGTH = 150.0
+# Log-odds of "both good" and "both bad" for equally strong average models, how much both fall per unit of advantage,
+# and how much they depend on the mean strength of the two models.
 _GOOD_LEVEL, _BAD_LEVEL, _TIE_DECAY, _LEVEL_WEIGHT = -0.8, -0.45, 0.5, 0.4
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Tables:
-    """One draw of the arena's coefficients, for K models and G categories.
+class ArenaCoefficients:
+    """One draw of the arena's coefficients, for K models and G categories of prompts.
 
-    ``strength`` (G, K) per category; ``length_slope`` (K,) what a long prompt adds; ``matchup`` (G, K, K)
-    antisymmetric with rows that sum to zero, what no strengths explain; ``difficulty`` (G,) makes bad answers
-    likelier; ``shown`` (G, K, K) probability that exactly this ordered pair is shown.
+    Attributes
+    ----------
+    strength : ndarray, shape (G, K)
+        Strength of each model in each category.
+    length_slope : ndarray, shape (K,)
+        What a long prompt adds to the strength of each model.
+    matchup : ndarray, shape (G, K, K)
+        The part of the advantage that no strengths explain: antisymmetric, with rows that sum to zero.
+    difficulty : ndarray, shape (G,)
+        How much likelier bad answers are in each category.
+    show_probability : ndarray, shape (G, K, K)
+        Probability that exactly this ordered pair is shown.
     """
 
     strength: FloatArray
     length_slope: FloatArray
     matchup: FloatArray
     difficulty: FloatArray
-    shown: FloatArray
+    show_probability: FloatArray
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,22 +70,23 @@ class Arena:
     .. math:: d_{jk} = \theta_j - \theta_k + M_{g,jk} + \text{position\_effect}, \qquad
               \mu_{jk} = \mathrm{softmax}(d_{jk}/2, -d_{jk}/2, t^{good}_{jk}, t^{bad}_{jk})
 
-    where both kinds of tie are likelier for close models, both good for strong and both bad for weak ones and for
-    hard prompts. The matchups M are cyclic, so that no Bradley-Terry model holds. Outcomes depend on category
-    and length alone and pairings on the category alone: ``C(category) + length`` is all that has to be adjusted for.
-    Annotators differ in how much they vote, not in how.
+    where both kinds of tie are likelier for close models. "Both good" is likelier for strong models, "both bad" for
+    weak models and for hard prompts. The matchups M are cyclic, so that no Bradley-Terry model holds. Outcomes depend
+    on nothing but category and length, and the pair that is shown depends on nothing but the category. Therefore
+    ``C(category) + length`` is all that has to be adjusted for. Annotators differ in how often they vote, not in how
+    they vote.
 
     Parameters
     ----------
     coefficients : int
-        Seed of what is drawn once per arena: how models differ by category and length, matchups, pair frequencies.
-        Mean strengths are the same in every draw.
+        Seed of the coefficients, which are drawn once per arena: differences of the models by category and length,
+        matchups, frequencies of pairs. Mean strengths are the same in every draw.
     position_effect : float
-        Log-odds that being shown first adds.
+        What being shown first adds to the log-odds of winning.
     interaction : float
-        Scale of all that depends on the prompt or on the pair: 0 leaves strengths that are the same for every prompt.
+        Scale of all effects that depend on the prompt or on the pair. With 0, strengths are the same for every prompt.
     no_vote : float
-        Probability that nobody votes on the pair that was shown, the same for every prompt.
+        Probability that nobody votes on the pair that is shown, the same for every prompt.
     n_judges : int
         Number of annotators.
 
@@ -119,8 +133,8 @@ class Arena:
         """Names of the prompt categories, sorted."""
         return CATEGORIES
 
-    def draw(self) -> Tables:
-        """The coefficients that ``coefficients`` names, always drawn in the same order."""
+    def draw(self) -> ArenaCoefficients:
+        """Return the coefficients for the seed ``coefficients``, always drawn in the same order."""
         rng = np.random.default_rng(self.coefficients)
         n_groups, n_models = len(CATEGORIES), len(_STRENGTHS)
         base = np.array(list(_STRENGTHS.values()))
@@ -129,16 +143,16 @@ class Arena:
         attack, defence = rng.normal(size=(2, n_groups, n_models))
         difficulty = rng.normal(size=n_groups)
         popularity = 0.15 * rng.normal(size=n_models) + 0.12 * rng.normal(size=(n_groups, n_models))
-        return Tables(
+        return ArenaCoefficients(
             strength=base + self.interaction * 0.3 * (by_group - SHARES @ by_group),
             length_slope=self.interaction * 0.3 * length_slope,
             matchup=self.interaction * 0.25 * _cyclic_part(attack[:, :, None] * defence[:, None, :]),
             difficulty=self.interaction * 0.3 * (difficulty - SHARES @ difficulty),
-            shown=_pairing(np.clip(popularity, -0.35, 0.35), base),
+            show_probability=_pair_probabilities(np.clip(popularity, -0.35, 0.35), base),
         )
 
     def contexts(self, n: int, rng: Rng = None) -> pd.DataFrame:
-        """Prompts as they come in: ``question_id``, ``prompt``, ``category`` and ``length`` in characters.
+        """Draw prompts: ``question_id``, ``prompt``, ``category`` and ``length`` in characters.
 
         Parameters
         ----------
@@ -158,12 +172,14 @@ class Arena:
         )
 
     def mu(self, contexts: pd.DataFrame) -> FloatArray:
-        """Category probabilities, (n, K, K, 4) with a zero diagonal: first wins, second wins, both good, both bad.
+        """Return mu, the probabilities of the outcome categories, (n, K, K, 4), with a zero diagonal.
+
+        The categories are: first wins, second wins, both good, both bad.
 
         Parameters
         ----------
         contexts : pandas.DataFrame
-            A row per prompt with columns ``category`` and ``length``; nothing else is read.
+            A row per prompt with columns ``category`` and ``length``; other columns are not used.
 
         Raises
         ------
@@ -174,18 +190,21 @@ class Arena:
         """
         lengths = pd.to_numeric(_column(contexts, "length"), errors="coerce").to_numpy(dtype=float)
         if not (np.isfinite(lengths) & (lengths > 0)).all():
-            raise DataError("column 'length' must hold positive numbers of characters")
-        return self._probabilities(_groups(contexts), lengths)
+            raise DataError(
+                "column 'length' holds missing, infinite or non-positive values; it must hold the number of characters "
+                "of each prompt"
+            )
+        return self._probabilities(_category_places(contexts), lengths)
 
     def propensity(self, contexts: pd.DataFrame) -> FloatArray:
-        """Probability that exactly this ordered pair is shown and voted on, (n, K, K) with a zero diagonal.
+        """Return the probability that exactly this ordered pair is shown and voted on, (n, K, K).
 
-        The pairs of a context sum to 1 - ``no_vote``.
+        The diagonal is zero, and the probabilities of a context sum to 1 - ``no_vote``.
 
         Parameters
         ----------
         contexts : pandas.DataFrame
-            A row per prompt with a column ``category``; nothing else is read.
+            A row per prompt with a column ``category``; other columns are not used.
 
         Raises
         ------
@@ -194,10 +213,10 @@ class Arena:
         DataError
             If a category is not one of the arena's.
         """
-        return (1 - self.no_vote) * self.draw().shown[_groups(contexts)]
+        return (1 - self.no_vote) * self.draw().show_probability[_category_places(contexts)]
 
     def sample(self, n: int, rng: Rng = None) -> pd.DataFrame:
-        """Battles, one per prompt.
+        """Draw battles, one per prompt.
 
         Parameters
         ----------
@@ -209,18 +228,18 @@ class Arena:
         pandas.DataFrame
             The columns of :meth:`contexts`, then ``model_a`` and ``model_b`` (shown first and second), ``winner``
             (``model_a``, ``model_b``, ``tie`` for both good, ``tie (bothbad)``, missing where nobody voted), ``judge``
-            (the annotator) and ``propensity`` (true, of that row's pair being shown and voted on).
+            (the annotator) and ``propensity`` (the true probability that the pair of the row is shown and voted on).
 
         Raises
         ------
         OptionError, OptionTypeError
-            If ``n`` or ``rng`` are not what is asked for.
+            If ``n`` or ``rng`` is out of its range or of the wrong kind.
         """
         rng = generator(rng)
         contexts = self.contexts(n, rng)
         rows, propensity = np.arange(n), self.propensity(contexts)
-        shown = draw_categories(propensity.reshape(n, -1) / (1 - self.no_vote), rng)
-        first, second = np.divmod(shown, len(self.models))
+        pair = draw_categories(propensity.reshape(n, -1) / (1 - self.no_vote), rng)
+        first, second = np.divmod(pair, len(self.models))
         winner = _LABELS[draw_categories(self.mu(contexts)[rows, first, second], rng)]
         winner[rng.random(n) < self.no_vote] = None
         activity = 1 / (np.arange(self.n_judges) + 5.0)
@@ -236,7 +255,7 @@ class Arena:
         )
 
     def truth(self, functional: str | Scorer) -> pd.Series:
-        """True scores by model, exact: F(mu) summed over all categories and lengths with their probabilities.
+        """Return the true scores by model, exactly: the mean of F(mu) over all categories and lengths.
 
         Parameters
         ----------
@@ -249,15 +268,17 @@ class Arena:
         pandas.Series
             Scores, (K,), by model.
         """
-        return true_scores(functional, self._weighted(), n_categories=len(_LABELS), models=self.models)
+        return true_scores(functional, self._weighted_mu(), n_categories=len(_LABELS), models=self.models)
 
-    def _weighted(self) -> Iterator[tuple[FloatArray, FloatArray]]:
+    def _weighted_mu(self) -> Iterator[tuple[FloatArray, FloatArray]]:
+        """Yield mu for all lengths in a category, (m, K, K, 4), and the probabilities of these prompts, (m,)."""
         for group, category in enumerate(CATEGORIES):
             pmf = length_distribution(category)
             lengths = np.flatnonzero(pmf)
             yield self._probabilities(np.full(len(lengths), group), lengths.astype(float)), SHARES[group] * pmf[lengths]
 
     def _probabilities(self, groups: IntArray, lengths: FloatArray) -> FloatArray:
+        """Return mu, (n, K, K, 4), for places of categories, (n,), and lengths, (n,)."""
         tables = self.draw()
         long = np.tanh(np.log(lengths / _TYPICAL_LENGTH))[:, None]
         strength = tables.strength[groups] + long * tables.length_slope
@@ -289,7 +310,7 @@ def simulate_arena(
     n, rng
         As in :meth:`Arena.sample`.
     coefficients, position_effect, interaction, no_vote, n_judges
-        As in :class:`Arena`, which refuses the same values.
+        As in :class:`Arena`.
 
     Returns
     -------
@@ -313,15 +334,18 @@ def simulate_arena(
 
 
 def _cyclic_part(preference: FloatArray) -> FloatArray:
-    """What is left of the antisymmetric part of (G, K, K) after each model's mean: no strengths explain it."""
+    """Return the antisymmetric part of (G, K, K) without each model's mean: the part that no strengths explain."""
     matchup = preference - np.swapaxes(preference, 1, 2)
     mean = matchup.mean(axis=2)
     matchup += mean[:, None, :] - mean[:, :, None]
     return matchup
 
 
-def _pairing(popularity: FloatArray, strength: FloatArray) -> FloatArray:
-    """Probability of every ordered pair, (G, K, K): popular models and close pairs more often, no favourite order."""
+def _pair_probabilities(popularity: FloatArray, strength: FloatArray) -> FloatArray:
+    """Return the probability of showing each ordered pair, (G, K, K).
+
+    Popular models and close pairs are shown more often. Both orders of a pair have the same probability.
+    """
     score = popularity[:, :, None] + popularity[:, None, :] - 0.2 * np.abs(strength[:, None] - strength)
     items = np.arange(len(strength))
     score[:, items, items] = -np.inf
@@ -329,13 +353,16 @@ def _pairing(popularity: FloatArray, strength: FloatArray) -> FloatArray:
 
 
 def _column(contexts: pd.DataFrame, name: str) -> pd.Series:
+    """Return a column; raise :class:`ColumnError` where the contexts lack it."""
     if name not in contexts:
-        raise ColumnError(f"contexts need a column {name!r}; there is {listed(contexts)}{nearest(name, contexts)}")
+        raise ColumnError(
+            f"contexts have the columns {listed(contexts)}; they must have a column {name!r}{nearest(name, contexts)}"
+        )
     return contexts[name]
 
 
-def _groups(contexts: pd.DataFrame) -> IntArray:
-    """Index of every row's category, (n,)."""
+def _category_places(contexts: pd.DataFrame) -> IntArray:
+    """Return the place of each row's category among ``CATEGORIES``, (n,)."""
     groups = pd.Index(CATEGORIES).get_indexer(pd.Index(_column(contexts, "category")))
     if (groups < 0).any():
         unknown = contexts["category"].to_numpy()[groups < 0][0]

@@ -1,8 +1,8 @@
 """Short English prompts by category, and the exact distribution of their lengths.
 
-A prompt is a row of optional sentences. Each sentence is a template whose slots are filled independently, so that the
-distribution of the length in characters is a convolution and true scores need no simulation. Words for the slots and
-sentences by category come first.
+A prompt is a sequence of optional sentences. Each sentence is a template whose slots are filled independently, so that
+the distribution of the length in characters is a convolution, and true scores need no simulation. The module begins
+with the words for the slots and the sentences by category.
 """
 
 from __future__ import annotations
@@ -13,12 +13,13 @@ from string import Formatter
 
 import numpy as np
 
-from .random_draws import FloatArray, IntArray
+from ..data.arrays import FloatArray, IntArray
 
 # fmt: off
-# Word lists stay in paragraphs: one word per line would be a thousand lines.
+# Word lists are in paragraphs, because one word per line would be a thousand lines.
 
-Sentences = tuple[float, tuple[str, ...]]  # probability that a sentence is there, the templates it is chosen from
+# The probability that a sentence is present, and the templates from which it is drawn.
+Sentences = tuple[float, tuple[str, ...]]
 
 _NUMBERS = tuple(str(number) for number in (12, 15, 18, 24, 36, 45, 60, 72, 90, 96, 120, 144, 180, 250, 375, 480))
 
@@ -238,14 +239,22 @@ SHARES = np.array([0.22, 0.12, 0.14, 0.16, 0.14, 0.22])
 
 @dataclass(frozen=True, slots=True)
 class Template:
-    """A sentence as literals and slots: ``literals[0] slots[0] literals[1] ...``, one literal more than slots."""
+    """A sentence as literals and slots in turn: ``literals[0] slots[0] literals[1] ...``.
+
+    Attributes
+    ----------
+    literals : tuple of str
+        Fixed texts, one more than there are slots.
+    slots : tuple of tuple of str
+        For each slot, the words from which it is filled.
+    """
 
     literals: tuple[str, ...]
     slots: tuple[tuple[str, ...], ...]
 
     @classmethod
     def parse(cls, text: str) -> Template:
-        """The template of a text with ``{slot}`` in it, each the name of a list of words."""
+        """Return the template of a text in which ``{slot}`` stands for a word of the list of this name."""
         literals, slots, literal = [], [], ""
         for before, slot, _, _ in Formatter().parse(text):
             literal += before
@@ -256,14 +265,14 @@ class Template:
         return cls((*literals, literal), tuple(slots))
 
     def fill(self, uniforms: FloatArray) -> str:
-        """The sentence that uniform numbers, at least one per slot, choose."""
+        """Return the sentence that uniform random numbers, at least one per slot, select."""
         parts = [self.literals[0]]
         for words, literal, uniform in zip(self.slots, self.literals[1:], uniforms, strict=False):
             parts += [words[int(uniform * len(words))], literal]
         return "".join(parts)
 
     def lengths(self) -> FloatArray:
-        """Probability of every length in characters, 0, 1, 2, ..."""
+        """Return the probability of each length in characters, 0, 1, 2, ..."""
         pmf = np.eye(1, sum(map(len, self.literals)) + 1, sum(map(len, self.literals)))[0]
         for words in self.slots:
             pmf = np.convolve(pmf, np.bincount([len(word) for word in words]) / len(words))
@@ -272,24 +281,32 @@ class Template:
 
 @dataclass(frozen=True, slots=True)
 class Sentence:
-    """One of several templates, present with some probability."""
+    """A sentence that is present with some probability, drawn from several templates.
+
+    Attributes
+    ----------
+    probability : float
+        Probability that the sentence is present.
+    templates : tuple of Template
+        Templates with equal probabilities.
+    """
 
     probability: float
     templates: tuple[Template, ...]
 
     @property
     def n_uniforms(self) -> int:
-        """Uniform numbers that one draw uses up: presence, template, slots."""
+        """Number of uniform random numbers that one draw needs: for presence, template and slots."""
         return 2 + max(len(template.slots) for template in self.templates)
 
     def fill(self, uniforms: FloatArray) -> str:
-        """The sentence, or nothing."""
+        """Return the sentence that uniform random numbers select; an empty text where it is not present."""
         if uniforms[0] >= self.probability:
             return ""
         return self.templates[int(uniforms[1] * len(self.templates))].fill(uniforms[2:])
 
     def lengths(self, before: int) -> FloatArray:
-        """Probability of every length, with ``before`` characters of space added where the sentence is present."""
+        """Return the probability of each length, with ``before`` blanks added where the sentence is present."""
         pmfs = [template.lengths() for template in self.templates]
         total = np.zeros(max(map(len, pmfs)) + before)
         for pmf in pmfs:
@@ -300,31 +317,32 @@ class Sentence:
 
 @cache
 def sentences(category: str) -> tuple[Sentence, ...]:
-    """The sentences of a category's prompts; the first is always there."""
+    """Return the sentences of a category's prompts. The first sentence is always present."""
     rows = [(1.0, OPENINGS[category]), *DETAILS[category], *COMMON]
     return tuple(Sentence(probability, tuple(map(Template.parse, texts))) for probability, texts in rows)
 
 
 def draw_prompts(n: int, rng: np.random.Generator) -> tuple[IntArray, list[str]]:
-    """Category indices, (n,), and texts of ``n`` prompts."""
+    """Draw ``n`` prompts; return the places of their categories, (n,), and their texts."""
     groups = rng.choice(len(CATEGORIES), size=n, p=SHARES)
     width = max(sum(sentence.n_uniforms for sentence in sentences(category)) for category in CATEGORIES)
     uniforms = rng.random((n, width))
-    return groups, [_write(CATEGORIES[group], row) for group, row in zip(groups, uniforms, strict=True)]
+    return groups, [_write_prompt(CATEGORIES[group], row) for group, row in zip(groups, uniforms, strict=True)]
 
 
 def length_distribution(category: str) -> FloatArray:
-    """Probability of every length in characters, 0, 1, 2, ..., among the prompts of a category."""
-    opening, *others = sentences(category)
+    """Return the probability of each length in characters, 0, 1, 2, ..., among the prompts of a category."""
+    opening, *optional = sentences(category)
     pmf = opening.lengths(before=0)
-    for sentence in others:
+    for sentence in optional:
         pmf = np.convolve(pmf, sentence.lengths(before=1))
     return pmf
 
 
-def _write(category: str, uniforms: FloatArray) -> str:
-    parts, used = [], 0
+def _write_prompt(category: str, uniforms: FloatArray) -> str:
+    """Return the text of the prompt that uniform random numbers select."""
+    parts, n_used = [], 0
     for sentence in sentences(category):
-        parts.append(sentence.fill(uniforms[used : used + sentence.n_uniforms]))
-        used += sentence.n_uniforms
+        parts.append(sentence.fill(uniforms[n_used : n_used + sentence.n_uniforms]))
+        n_used += sentence.n_uniforms
     return " ".join(part for part in parts if part)

@@ -1,21 +1,19 @@
-"""Random draws of simulators: the generator of an ``rng``, categories drawn with it, checks of what sets draws up."""
+"""Random draws of simulators: the generator behind ``rng``, draws of categories, and checks of parameters."""
 
 from __future__ import annotations
 
 from numbers import Integral, Real
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ..data.arrays import FloatArray, IntArray
 from ..exceptions import OptionError, OptionTypeError
 
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
 Rng = int | np.random.Generator | None
 
 
 def generator(rng: Rng) -> np.random.Generator:
-    """The generator that ``rng`` stands for: SPEC 7, never the global one.
+    """Return the generator that ``rng`` stands for, as in SPEC 7. It is never numpy's global generator.
 
     Parameters
     ----------
@@ -25,9 +23,9 @@ def generator(rng: Rng) -> np.random.Generator:
     Raises
     ------
     OptionTypeError
-        For anything else, a legacy ``RandomState`` or the module ``numpy.random`` among them.
+        If ``rng`` is something else, such as a legacy ``RandomState`` or the module ``numpy.random``.
     OptionError
-        For a negative seed.
+        If the seed is negative.
 
     Examples
     --------
@@ -42,7 +40,7 @@ def generator(rng: Rng) -> np.random.Generator:
 
 
 def check_count(value: object, option: str, smallest: int = 1) -> int:
-    """``value`` as an int, or an error that names the option: no bool, no float, not below ``smallest``."""
+    """Return ``value`` as an int; raise where it is no whole number or below ``smallest``."""
     if isinstance(value, bool) or not isinstance(value, Integral):
         raise OptionTypeError(f"{option} must be an int, not {type(value).__name__}")
     if value < smallest:
@@ -51,7 +49,22 @@ def check_count(value: object, option: str, smallest: int = 1) -> int:
 
 
 def check_between(value: object, option: str, lower: float = -np.inf, upper: float = np.inf) -> None:
-    """Raise unless ``value`` is a finite number with ``lower <= value <= upper``."""
+    """Check that the value of an option is a finite number between two bounds.
+
+    Parameters
+    ----------
+    value : object
+        The value.
+    option : str
+        Name of the option, for errors.
+    lower, upper : float
+        Smallest and largest value that is allowed.
+
+    Raises
+    ------
+    OptionTypeError, OptionError
+        If the value is no number, or is out of its bounds.
+    """
     if isinstance(value, bool) or not isinstance(value, Real):
         raise OptionTypeError(f"{option} must be a number, not {type(value).__name__}")
     if not (np.isfinite(float(value)) and lower <= float(value) <= upper):
@@ -60,7 +73,7 @@ def check_between(value: object, option: str, lower: float = -np.inf, upper: flo
 
 
 def draw_categories(probabilities: FloatArray, rng: np.random.Generator) -> IntArray:
-    """One category per row, (m,), from ``probabilities``, (m, C) with rows that sum to one.
+    """Draw a category for each row, (m,), of a matrix of probabilities, (m, C), whose rows sum to one.
 
     Examples
     --------

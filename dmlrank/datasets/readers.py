@@ -17,39 +17,41 @@ _BOTH_ORDERS = {"model_1": "model_a", "model_2": "model_b", "tie": "tie"}
 
 
 class DataFileNotFoundError(DataError, FileNotFoundError):
-    """A data file that was named does not exist."""
+    """A data file does not exist."""
 
 
 def read_mt_bench(path: str | os.PathLike[str], questions: str | os.PathLike[str] | None = None) -> pd.DataFrame:
-    """Read MT-Bench judgments, with category and prompt where the questions are at hand.
+    """Read MT-Bench judgments, with the category and the prompt of each question where the questions file exists.
 
     Parameters
     ----------
     path : str or path
-        A judgment file in JSON lines, or a folder with ``human.jsonl`` and perhaps ``question.jsonl``. Both the
-        published votes (``model_a``, ``model_b``, ``winner``) and the judges' own files (``model_1``, ``model_2``,
-        ``g1_winner``, ``g2_winner``) are read.
+        A judgment file in JSON lines, or a folder with ``human.jsonl`` and perhaps ``question.jsonl``. Published votes
+        (``model_a``, ``model_b``, ``winner``) and files of judges (``model_1``, ``model_2``, ``g1_winner``,
+        ``g2_winner``) can be read.
     questions : str or path, optional
-        The questions file; by default ``question.jsonl`` in the same folder, if there is one.
+        The questions file. By default it is ``question.jsonl`` in the same folder, if this file exists.
 
     Returns
     -------
     pandas.DataFrame
         One row per vote: ``question_id``, ``turn``, ``judge``, ``model_a``, ``model_b``, ``winner``, and with questions
-        also ``category`` and ``prompt``, the text of that turn. A column that the file does not have is left out. A
-        list of judge names is joined by a comma. The label ``tie (inconsistent)``, a verdict that flipped with the
-        order of the answers, is kept: ``dml_rank`` needs ``categories=`` to be told what it means. In the judges'
-        own files two verdicts that differ get this label, a verdict that could not be read makes the vote missing, and
-        the order of the two models says nothing: both orders were judged.
+        also ``category`` and ``prompt``, the text of the turn. A column that the file does not have is left out. The
+        names of several judges are joined by a comma.
+
+        The label ``tie (inconsistent)`` means that a verdict changed with the order of the answers; ``dml_rank`` reads
+        it as a tie unless ``categories=`` gives it another meaning. In files of judges, each vote has two verdicts, one
+        for each order. Two verdicts that differ get this label, and a verdict that could not be read makes the vote
+        missing. The order of the two models in such a file has no meaning, because both orders were judged.
 
     Raises
     ------
     FileNotFoundError
         If a file does not exist (a :class:`DataError`, too).
     ColumnError
-        If a needed column is missing.
+        If a column that is needed is missing.
     DataError
-        If a file is not JSON lines, or a vote is about a question or turn that the questions file does not have.
+        If a file is not JSON lines, or if the questions file lacks the question or turn of a vote.
 
     References
     ----------
@@ -71,10 +73,10 @@ def read_mt_bench(path: str | os.PathLike[str], questions: str | os.PathLike[str
     votes = _reconciled(_read_records(file))
     _require(votes, ("question_id", "model_a", "model_b", "winner"), file)
     if "judge" in votes:
-        votes["judge"] = votes["judge"].map(_joined)
-    asked = file.with_name("question.jsonl") if questions is None else Path(questions)
-    if questions is not None or asked.exists():
-        votes = _with_questions(votes, asked)
+        votes["judge"] = votes["judge"].map(_judge_names)
+    question_file = file.with_name("question.jsonl") if questions is None else Path(questions)
+    if questions is not None or question_file.exists():
+        votes = _with_questions(votes, question_file)
     columns = ("question_id", "turn", "judge", "model_a", "model_b", "winner", "category", "prompt")
     return votes[[column for column in columns if column in votes]]
 
@@ -85,15 +87,16 @@ def read_chatbot_arena(path: str | os.PathLike[str]) -> pd.DataFrame:
     Parameters
     ----------
     path : str or path
-        JSON lines or one JSON array: the 33,000 conversations, the ``clean_battle`` dumps, or verdicts about either.
+        A file of JSON lines or of one JSON array: the 33,000 conversations, the ``clean_battle`` files, or verdicts
+        about either of them.
 
     Returns
     -------
     pandas.DataFrame
-        One row per battle, in the file's order: those of ``question_id``, ``model_a``, ``model_b``, ``winner``,
-        ``judge``, ``turn``, ``language``, ``tstamp`` and ``prompt`` that the file has, then its other columns. The
-        first user turn of ``conversation_a`` becomes ``prompt``; columns that hold lists or objects are left out.
-        Labels are kept as they are: ``model_a``, ``model_b``, ``tie``, ``tie (bothbad)``.
+        One row per battle, in the order of the file. The columns ``question_id``, ``model_a``, ``model_b``,
+        ``winner``, ``judge``, ``turn``, ``language``, ``tstamp`` and ``prompt`` come first, as far as the file has
+        them, then its other columns. The first user turn of ``conversation_a`` becomes ``prompt``. Columns of lists or
+        objects are left out. Labels are unchanged: ``model_a``, ``model_b``, ``tie``, ``tie (bothbad)``.
 
     Raises
     ------
@@ -124,40 +127,43 @@ def read_chatbot_arena(path: str | os.PathLike[str]) -> pd.DataFrame:
     if "conversation_a" in battles and "prompt" not in battles:
         battles["prompt"] = battles["conversation_a"].map(_first_user_turn)
     if "judge" in battles:
-        battles["judge"] = battles["judge"].map(_joined)
+        battles["judge"] = battles["judge"].map(_judge_names)
     flat = [name for name in battles if not battles[name].map(lambda value: isinstance(value, list | dict)).any()]
-    known = [name for name in _ARENA_COLUMNS if name in flat]
-    return battles[known + [name for name in flat if name not in known]]
+    leading = [name for name in _ARENA_COLUMNS if name in flat]
+    return battles[leading + [name for name in flat if name not in leading]]
 
 
 def _read_records(file: Path) -> pd.DataFrame:
-    """The records of a JSON lines file or of a JSON array, one row each."""
+    """Return the records of a file of JSON lines or of a JSON array, one row each."""
     if not file.is_file():
-        beside = [other.name for other in file.parent.iterdir()] if file.parent.is_dir() else []
-        what = "is a folder, not a file" if file.is_dir() else "does not exist"
-        raise DataFileNotFoundError(f"{str(file)!r} {what}{nearest(file.name, beside)}")
+        file_names = [other.name for other in file.parent.iterdir()] if file.parent.is_dir() else []
+        finding = "is a folder, not a file" if file.is_dir() else "does not exist"
+        raise DataFileNotFoundError(f"{str(file)!r} {finding}{nearest(file.name, file_names)}")
     try:
         text = file.read_text(encoding="utf-8-sig")
     except UnicodeDecodeError as error:
-        raise DataError(f"{str(file)!r} is not a text file in UTF-8: {error}") from error
+        raise DataError(f"{str(file)!r} is not a text file in UTF-8: {error}; convert it to UTF-8") from error
     records = _parse_array(text, file) if text.lstrip().startswith("[") else _parse_lines(text, file)
     if not records:
-        raise DataError(f"{str(file)!r} holds no records")
+        raise DataError(f"{str(file)!r} holds no records; it must hold one JSON object for each vote")
     if not all(isinstance(record, dict) for record in records):
-        raise DataError(f"{str(file)!r} must hold JSON objects, one per vote")
+        raise DataError(f"{str(file)!r} holds something else than JSON objects; it must hold one for each vote")
     return pd.DataFrame(records)
 
 
-def _parse_array(text: str, file: Path) -> list:
+def _parse_array(text: str, file: Path) -> list[object]:
+    """Return the entries of a JSON array."""
     try:
-        return json.loads(text)
+        records: list[object] = json.loads(text)
     except json.JSONDecodeError as error:
-        raise DataError(f"{str(file)!r} starts like a JSON array but is none: {error}") from error
+        raise DataError(f"{str(file)!r} begins like a JSON array but is none: {error}") from error
+    return records
 
 
-def _parse_lines(text: str, file: Path) -> list:
+def _parse_lines(text: str, file: Path) -> list[object]:
+    """Return the values of JSON lines; empty lines are passed over."""
     records = []
-    # Not splitlines(): a JSON string may hold a line separator such as U+2028 as it is.
+    # splitlines() would also split at separators such as U+2028, which a JSON string may contain.
     for number, line in enumerate(text.split("\n"), start=1):
         if line.strip():
             try:
@@ -169,50 +175,53 @@ def _parse_lines(text: str, file: Path) -> list:
     return records
 
 
-def _require(frame: pd.DataFrame, needed: tuple[str, ...], file: Path) -> None:
-    missing = [name for name in needed if name not in frame]
+def _require(frame: pd.DataFrame, columns: tuple[str, ...], file: Path) -> None:
+    """Raise where the records of a file lack one of these columns."""
+    missing = [name for name in columns if name not in frame]
     if missing:
-        hint = nearest(missing[0], [name for name in frame if name not in needed])
+        hint = nearest(missing[0], [name for name in frame if name not in columns])
         raise ColumnError(
-            f"{str(file)!r} has the columns {listed(frame)}; needed are {listed(needed)}, "
-            f"and {listed(missing)} is not there{hint}"
+            f"{str(file)!r} has the columns {listed(frame)}, but not {listed(missing)}; it must have {listed(columns)}"
+            f"{hint}"
         )
 
 
 def _reconciled(votes: pd.DataFrame) -> pd.DataFrame:
-    """Votes of a judge who saw both orders as one vote each; other votes as they are."""
+    """Return one vote for the two verdicts of a judge who saw both orders; return other votes as they are."""
     if "winner" in votes or not {"model_1", "model_2", "g1_winner", "g2_winner"} <= set(votes):
         return votes
-    one, two = (votes[game].map(_BOTH_ORDERS).astype(object) for game in ("g1_winner", "g2_winner"))
-    winner = one.where(one == two, "tie (inconsistent)").where(one.notna() & two.notna())
+    first, second = (votes[game].map(_BOTH_ORDERS).astype(object) for game in ("g1_winner", "g2_winner"))
+    winner = first.where(first == second, "tie (inconsistent)").where(first.notna() & second.notna())
     return votes.rename(columns={"model_1": "model_a", "model_2": "model_b"}).assign(winner=winner)
 
 
 def _with_questions(votes: pd.DataFrame, file: Path) -> pd.DataFrame:
-    """Votes with the category of their question and the prompt of their turn."""
+    """Return the votes with the category of their question and the prompt of their turn."""
     questions = _read_records(file)
     _require(questions, ("question_id", "category", "turns"), file)
     if questions["question_id"].duplicated().any():
-        raise DataError(f"{str(file)!r} has more than one row for some question_id")
+        raise DataError(f"{str(file)!r} has several rows for one question_id; drop all but one")
     by_id = questions.set_index("question_id")
     unknown = votes.loc[~votes["question_id"].isin(by_id.index), "question_id"].unique()
     if len(unknown):
-        raise DataError(f"{str(file)!r} has no question_id {listed(unknown)}, about which there are votes")
+        raise DataError(f"{str(file)!r} has no question_id {listed(unknown)}, but there are votes on it")
     turns = votes["turn"] if "turn" in votes else pd.Series(1, index=votes.index)
-    asked = by_id.loc[votes["question_id"], "turns"]
-    for question, turn, texts in zip(votes["question_id"], turns, asked, strict=True):
+    texts_of_vote = by_id.loc[votes["question_id"], "turns"]
+    for question, turn, texts in zip(votes["question_id"], turns, texts_of_vote, strict=True):
         if turn not in range(1, len(texts) + 1):
             raise DataError(f"question_id {question!r} has {len(texts)} turns in {str(file)!r}, a vote is on {turn!r}")
     return votes.assign(
         category=by_id.loc[votes["question_id"], "category"].to_numpy(),
-        prompt=[texts[int(turn) - 1] for turn, texts in zip(turns, asked, strict=True)],
+        prompt=[texts[int(turn) - 1] for turn, texts in zip(turns, texts_of_vote, strict=True)],
     )
 
 
-def _joined(judge: object) -> object:
+def _judge_names(judge: object) -> object:
+    """Return the names of several judges joined by a comma, and anything else as it is."""
     return ", ".join(map(str, judge)) if isinstance(judge, list) else judge
 
 
 def _first_user_turn(conversation: object) -> object:
+    """Return the text of the first turn of the user, None where there is none."""
     turns = conversation if isinstance(conversation, list) else []
     return next((turn.get("content") for turn in turns if isinstance(turn, dict) and turn.get("role") == "user"), None)

@@ -1,4 +1,4 @@
-"""What the paper's simulators share: utilities, selection, sampling and the true scores."""
+"""The base class of the paper's simulators: utilities, selection of pairs, sampling and true scores."""
 
 from __future__ import annotations
 
@@ -9,23 +9,35 @@ from typing import ClassVar
 
 import numpy as np
 import pandas as pd
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.special import expit, logit
 
+from ..data.arrays import AnyArray, FloatArray, IntArray
 from ..exceptions import DataError
-from .random_draws import FloatArray, IntArray, Rng, check_between, check_count, draw_categories, generator
+from .random_draws import Rng, check_between, check_count, draw_categories, generator
 from .true_scores import Scorer, true_scores
 
 _LABELS = np.array(["model_a", "model_b", "tie"], dtype=object)
-_CHUNK_CELLS = 2_000_000
+# Entries of mu that are computed at a time.
+_CHUNK_ENTRIES = 2_000_000
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Coefficients:
-    """One draw of the simulators' coefficients, for K items, p features and q = min(2, p).
+    """One draw of a simulator's coefficients, for K items, p features and q = min(2, p).
 
-    ``linear`` (K, p), ``offset`` (K,), ``quadratic`` (K, q), ``phase`` (K,) make the utilities; ``selection`` (K,)
-    makes some items more often selected than others.
+    Attributes
+    ----------
+    linear : ndarray, shape (K, p)
+        Coefficients of the features in the utilities, W.
+    offset : ndarray, shape (K,)
+        Constants of the utilities, b.
+    quadratic : ndarray, shape (K, q)
+        Coefficients of the squares of the first q features, W_q.
+    phase : ndarray, shape (K,)
+        Phases of the wave, phi.
+    selection : ndarray, shape (K,)
+        How much each item raises the log-odds that its pairs are labelled, b_pi.
     """
 
     linear: FloatArray
@@ -37,7 +49,35 @@ class Coefficients:
 
 @dataclass(frozen=True, slots=True)
 class Simulator(ABC):
-    """A simulator with its parameters; subclasses say how utilities become probabilities of C outcomes."""
+    """A simulator with its parameters. Subclasses define how utilities become probabilities of C outcomes.
+
+    Parameters
+    ----------
+    coefficients : int
+        Seed of the coefficients.
+    n_items, n_features : int
+        Number of items, K, and of features, p.
+    linear_scale, quadratic_scale, offset_scale : float
+        Standard deviation of the coefficients W, W_q and b.
+    wave_scale : float
+        Amplitude of the wave in the utilities.
+    temperature : float
+        Number by which utilities are divided.
+    position_effect : float
+        How much the first feature changes the advantage of the item shown first.
+    min_mass : float
+        Smallest probability of a category.
+    propensity_rate : float
+        Probability that a pair is labelled, apart from selection.
+    selection_strength : float
+        How far context and items can move a propensity from that rate, from 0 (not at all) to 1.
+    selection_decay, selection_tilt : float
+        How much the log-odds of a label fall with the distance of the items, and rise with the first feature.
+    selection_scale : float
+        Standard deviation of the items' selection effects.
+    propensity_min, propensity_max : float
+        Bounds to which propensities are clipped.
+    """
 
     n_categories: ClassVar[int]
     coefficients: int = 0
@@ -76,16 +116,16 @@ class Simulator(ABC):
 
     @abstractmethod
     def _probabilities(self, X: FloatArray) -> FloatArray:
-        """Category probabilities before the minimum mass, (n, K, K, C)."""
+        """Return category probabilities before they are raised to ``min_mass``, (n, K, K, C)."""
 
     @property
     def models(self) -> tuple[str, ...]:
-        """Names of the items; zero-padded, so that sorting by name keeps their order."""
+        """Names of the items. Their numbers are padded with zeros, so that sorting by name keeps their order."""
         width = len(str(self.n_items - 1))
         return tuple(f"model_{item:0{width}d}" for item in range(self.n_items))
 
     def draw(self) -> Coefficients:
-        """The coefficients that ``coefficients`` names, always drawn in the same order."""
+        """Return the coefficients for the seed ``coefficients``, always drawn in the same order."""
         rng = np.random.default_rng(self.coefficients)
         n_items, n_squares = self.n_items, min(2, self.n_features)
         return Coefficients(
@@ -97,44 +137,44 @@ class Simulator(ABC):
         )
 
     def features(self, n: int, rng: Rng = None) -> FloatArray:
-        """Features of ``n`` contexts, (n, p), uniform on the unit cube."""
+        """Draw the features of ``n`` contexts, (n, p), uniformly from the unit cube."""
         return generator(rng).random((check_count(n, "n"), self.n_features))
 
     def utilities(self, X: ArrayLike) -> FloatArray:
-        """Utility of every item, (n, K), in the contexts ``X``, (n, p)."""
-        features, drawn = self._checked(X), self.draw()
-        squares = features[:, : drawn.quadratic.shape[1]] ** 2
-        wave = np.sin(2 * np.pi * features[:, :1] + drawn.phase)
-        return features @ drawn.linear.T + drawn.offset + squares @ drawn.quadratic.T + self.wave_scale * wave
+        """Return the utility of each item, (n, K), in the contexts ``X``, (n, p)."""
+        features, c = self._checked_features(X), self.draw()
+        squares = features[:, : c.quadratic.shape[1]] ** 2
+        wave = np.sin(2 * np.pi * features[:, :1] + c.phase)
+        return features @ c.linear.T + c.offset + squares @ c.quadratic.T + self.wave_scale * wave
 
     def mu(self, X: ArrayLike) -> FloatArray:
-        """Category probabilities, (n, K, K, C) with a zero diagonal, in the contexts ``X``, (n, p).
+        """Return mu, the category probabilities, (n, K, K, C) with a zero diagonal, in the contexts ``X``, (n, p).
 
         Raises
         ------
         DataError
             If ``X`` is not a finite (n, p) array.
         """
-        mu = np.maximum(self._probabilities(self._checked(X)), self.min_mass)
+        mu = np.maximum(self._probabilities(self._checked_features(X)), self.min_mass)
         mu /= mu.sum(axis=-1, keepdims=True)
         return _without_diagonal(mu)
 
     def propensity(self, X: ArrayLike) -> FloatArray:
-        """Probability that the ordered pair is labelled, (n, K, K) with a zero diagonal, in ``X``, (n, p).
+        """Return the probability that an ordered pair is labelled, (n, K, K) with a zero diagonal, in ``X``, (n, p).
 
         Raises
         ------
         DataError
             If ``X`` is not a finite (n, p) array.
         """
-        features, effect = self._checked(X), self.draw().selection
+        features, effect = self._checked_features(X), self.draw().selection
         score = logit(self.propensity_rate) - self.selection_decay * np.abs(self.advantage(features))
         score += self.selection_tilt * (features[:, 0] - 0.5)[:, None, None] + effect[:, None] + effect
         mixed = (1 - self.selection_strength) * self.propensity_rate + self.selection_strength * expit(score)
         return _without_diagonal(np.clip(mixed, self.propensity_min, self.propensity_max))
 
     def sample(self, n: int, rng: Rng = None) -> pd.DataFrame:
-        """Contexts, selected pairs and their labels, one row per label.
+        """Draw contexts, labelled pairs and their labels, one row per label.
 
         Every ordered pair of a context is labelled independently, with probability ``propensity(X)``.
 
@@ -149,14 +189,14 @@ class Simulator(ABC):
         -------
         pandas.DataFrame
             Columns ``question_id`` (the context, 0 to n - 1), ``x0`` ... (the features), ``model_a`` and ``model_b``
-            (shown first and second), ``winner`` (``model_a``, ``model_b`` or ``tie``) and ``propensity`` (true, of
-            that row's pair). A context without a label keeps one row, with the last four missing. Contexts are in
-            order; the first row of each holds its features exactly.
+            (shown first and second), ``winner`` (``model_a``, ``model_b`` or ``tie``) and ``propensity`` (the true
+            propensity of the row's pair). A context without a label has one row, in which the last four columns are
+            missing. Rows are sorted by context.
 
         Raises
         ------
         OptionError, OptionTypeError
-            If ``n`` or ``rng`` are not what is asked for.
+            If ``n`` or ``rng`` is out of its range or of the wrong kind.
         """
         rng = generator(rng)
         X = self.features(n, rng)
@@ -166,14 +206,15 @@ class Simulator(ABC):
         return _long_frame(X, cells, labels, propensity[cells], self.models)
 
     def truth(self, functional: str | Scorer, n: int = 1_000_000, rng: Rng = 0) -> pd.Series:
-        """True scores by model: the mean of F(mu(X)) over ``n`` fresh contexts.
+        """Return the true scores by model: the mean of F(mu(X)) over ``n`` new contexts.
 
         Parameters
         ----------
         functional : str or functional
             ``"borda"``, ``"bt"`` or ``"rank_centrality"`` with ties one half, or any functional with a ``value``.
         n : int
-            Number of contexts; the Monte-Carlo error is the scores' spread over contexts divided by its root.
+            Number of contexts. The Monte-Carlo error is the scores' standard deviation over contexts divided by the
+            square root of ``n``.
         rng : int, numpy.random.Generator or None
             Source of the contexts. The default gives the same numbers every time.
 
@@ -182,35 +223,39 @@ class Simulator(ABC):
         pandas.Series
             Scores, (K,), by model.
         """
-        weighted = self._weighted(check_count(n, "n"), generator(rng))
-        return true_scores(functional, weighted, n_categories=self.n_categories, models=self.models)
+        chunks = self._weighted_mu(check_count(n, "n"), generator(rng))
+        return true_scores(functional, chunks, n_categories=self.n_categories, models=self.models)
 
-    def _weighted(self, n: int, rng: np.random.Generator) -> Iterator[tuple[FloatArray, FloatArray]]:
-        size = max(1, _CHUNK_CELLS // (self.n_items**2 * self.n_categories))
+    def _weighted_mu(self, n: int, rng: np.random.Generator) -> Iterator[tuple[FloatArray, FloatArray]]:
+        """Yield mu of some new contexts at a time, (m, K, K, C), and their weights, all one, (m,)."""
+        size = max(1, _CHUNK_ENTRIES // (self.n_items**2 * self.n_categories))
         for start in range(0, n, size):
             mu = self.mu(self.features(min(size, n - start), rng))
             yield mu, np.ones(len(mu))
 
     def advantage(self, X: FloatArray) -> FloatArray:
-        """Advantage d of the item shown first over the one shown second, (n, K, K)."""
+        """Return the advantage d of the item shown first over the item shown second, (n, K, K)."""
         utilities = self.utilities(X) / self.temperature
-        tilt = self.position_effect * (X[:, 0] - 0.5)
-        return utilities[:, :, None] - utilities[:, None, :] + tilt[:, None, None]
+        position_effect = self.position_effect * (X[:, 0] - 0.5)
+        return utilities[:, :, None] - utilities[:, None, :] + position_effect[:, None, None]
 
-    def _checked(self, X: ArrayLike) -> FloatArray:
+    def _checked_features(self, X: ArrayLike) -> FloatArray:
+        """Return features as an array, (n, p); raise where they have another shape or are not finite."""
         features = np.asarray(X, dtype=float)
         if features.ndim != 2 or features.shape[1] != self.n_features:
-            raise DataError(f"X has shape {features.shape}; needed is (n, {self.n_features}), a row per context")
+            raise DataError(f"X has shape {features.shape}; it must be (n, {self.n_features}), a row per context")
         if not np.isfinite(features).all():
-            raise DataError("X holds nan or infinite values")
+            raise DataError("X holds nan or infinite values; all features must be finite")
         return features
 
 
 def _real_options(kind: type[Simulator]) -> list[str]:
+    """Return the names of the parameters that are real numbers."""
     return [field.name for field in fields(kind) if field.type in (float, "float")]
 
 
 def _without_diagonal(values: FloatArray) -> FloatArray:
+    """Set the entries of each item against itself to zero, in place, and return the array."""
     items = np.arange(values.shape[1])
     values[:, items, items] = 0.0
     return values
@@ -219,14 +264,28 @@ def _without_diagonal(values: FloatArray) -> FloatArray:
 def _long_frame(
     X: FloatArray, cells: tuple[IntArray, ...], labels: IntArray, propensity: FloatArray, models: tuple[str, ...]
 ) -> pd.DataFrame:
-    """A row per label (context, first, second in ``cells``) and per context without one, in order of contexts."""
+    """Return a frame with a row per label and a row per context without a label, sorted by context.
+
+    Parameters
+    ----------
+    X : ndarray, shape (n, p)
+        Features.
+    cells : (context, first, second), ndarrays of int, shape (m,)
+        Context and items of each label.
+    labels : ndarray of int, shape (m,)
+        Category of each label.
+    propensity : ndarray, shape (m,)
+        Propensity of each labelled pair.
+    models : tuple of str
+        Names of the items.
+    """
     context, first, second = cells
     unlabelled = np.setdiff1d(np.arange(len(X)), context)
     rows = np.concatenate([context, unlabelled])
     order = np.argsort(rows, kind="stable")
     rows, names = rows[order], np.array(models, dtype=object)
 
-    def column(values: NDArray, missing: object) -> NDArray:
+    def column(values: AnyArray, missing: object) -> AnyArray:
         return np.concatenate([values, np.full(len(unlabelled), missing, dtype=values.dtype)])[order]
 
     return pd.DataFrame(

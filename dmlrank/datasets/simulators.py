@@ -1,4 +1,4 @@
-"""The paper's two simulators: nonlinear utilities with ties, and Bradley-Terry with a cyclic misspecification."""
+"""The paper's two simulators: nonlinear utilities with ties, and Bradley-Terry with a cyclic deviation."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ import numpy as np
 import pandas as pd
 from scipy.special import expit, softmax
 
+from ..data.arrays import FloatArray
 from ..exceptions import OptionTypeError, listed, nearest
-from .random_draws import FloatArray, Rng
+from .random_draws import Rng
 from .simulator_base import Simulator
 
 __all__ = ["Bt", "Ties", "simulate_bt", "simulate_ties"]
@@ -25,29 +26,32 @@ class Ties(Simulator):
 
     .. math:: \mu_{jk} = \mathrm{softmax}(d_{jk}, -d_{jk}, \tau_0 - \tau_1 |d_{jk}| + \tau_c \cos(2 \pi x_1))
 
-    Categories below ``min_mass`` are raised to it, then rows are renormalised. The defaults are the paper's debiasing
-    experiment; ``Ties(n_features=5)`` is its experiment with external judges.
+    Probabilities below ``min_mass`` are raised to it, then they are renormalised. The defaults are those of the paper's
+    experiment on debiasing; ``Ties(n_features=5)`` is its experiment with external judges.
 
     Parameters
     ----------
     coefficients : int
-        Seed of the coefficients; it names the draw. 0 is mild, 5 extreme.
+        Seed of the coefficients. With 0 the models differ little, with 5 very much.
     n_items, n_features : int
-        K and p. With one feature the tie term uses it, too.
+        Number of items, K, and of features, p. With a single feature the tie term uses this feature too.
     linear_scale, quadratic_scale, wave_scale, offset_scale : float
-        Spread of W (sigma_l), spread of W_q (sigma_q), amplitude of the wave (s), spread of b.
+        Standard deviation of W (sigma_l), standard deviation of W_q (sigma_q), amplitude of the wave (s), and standard
+        deviation of b.
     temperature, position_effect : float
         T and beta.
     tie_level, tie_decay, tie_wave : float
         tau_0, tau_1 and tau_c.
     min_mass : float
-        epsilon_mu.
+        Smallest probability of a category, epsilon_mu.
     propensity_rate, selection_strength : float
-        pi_p, and lambda_pi: how far from that rate the context and the items can move a propensity.
+        Probability that a pair is labelled apart from selection (pi_p), and how far context and items can move a
+        propensity from that rate (lambda_pi).
     selection_decay, selection_tilt, selection_scale : float
-        kappa_pi (close pairs are labelled more often), eta_pi, spread of the items' selection effects b_pi.
+        How much more often close pairs are labelled (kappa_pi), how much the first feature changes a propensity
+        (eta_pi), and the standard deviation of the items' selection effects b_pi.
     propensity_min, propensity_max : float
-        pi_min and pi_max: propensities are clipped to them.
+        Bounds to which propensities are clipped, pi_min and pi_max.
 
     Raises
     ------
@@ -77,6 +81,7 @@ class Ties(Simulator):
     tie_wave: float = 0.4
 
     def _probabilities(self, X: FloatArray) -> FloatArray:
+        """Return category probabilities before they are raised to ``min_mass``, (n, K, K, C)."""
         advantage = self.advantage(X)
         wave = np.cos(2 * np.pi * X[:, min(1, self.n_features - 1)])[:, None, None]
         tie = self.tie_level - self.tie_decay * np.abs(advantage) + self.tie_wave * wave
@@ -85,20 +90,22 @@ class Ties(Simulator):
 
 @dataclass(frozen=True, slots=True)
 class Bt(Simulator):
-    r"""Win or loss; Bradley-Terry in every context where ``gamma`` is zero, with cycles where it is not.
+    r"""Win or loss. With ``gamma=0`` Bradley-Terry holds in every context; otherwise preferences have cycles.
 
     .. math:: \mu_{jk1}(x) = \sigma(d_{jk}(x) + \gamma C_{jk}), \qquad C_{j, j+1 \bmod K} = 1 = -C_{j+1 \bmod K, j}
 
-    with the utilities and the advantage d of :class:`Ties`. The defaults are the paper's experiment on Bradley-Terry
-    misspecification, where gamma runs from 0 to 4; ``Bt(n_items=3, n_features=2, gamma=1)`` is its experiment on
-    optimal data collection. Two items have no cycle: C is zero.
+    with the utilities and the advantage d of :class:`Ties`. The defaults are those of the paper's experiment on
+    misspecified Bradley-Terry models, in which gamma goes from 0 to 4; ``Bt(n_items=3, n_features=2, gamma=1)`` is its
+    experiment on optimal data collection. Two items have no cycle: C is zero.
 
     Parameters
     ----------
+    n_items, n_features : int
+        Number of items, K, and of features, p.
     gamma : float
         Strength of the cycle, the distance from Bradley-Terry.
     **others
-        As in :class:`Ties`, which refuses the same values, with epsilon_mu = 0 and pi_min = 0.01.
+        As in :class:`Ties`, but with the defaults epsilon_mu = 0 and pi_min = 0.01.
 
     References
     ----------
@@ -120,20 +127,21 @@ class Bt(Simulator):
     gamma: float = 0.0
 
     def _probabilities(self, X: FloatArray) -> FloatArray:
+        """Return category probabilities before they are raised to ``min_mass``, (n, K, K, C)."""
         step = np.roll(np.eye(self.n_items), 1, axis=1)
         score = self.advantage(X) + self.gamma * (step - step.T)
         return np.stack([expit(score), expit(-score)], axis=-1)
 
 
 def simulate_ties(n: int = 2000, *, coefficients: int = 0, rng: Rng = None, **parameters: float) -> pd.DataFrame:
-    """Draw from :class:`Ties`: ``n`` contexts, their labelled pairs and the true propensities.
+    """Draw ``n`` contexts from :class:`Ties`, with their labelled pairs and the true propensities.
 
     Parameters
     ----------
     n : int
         Number of contexts.
     coefficients : int
-        Seed of the coefficients, apart from the seed of the sample.
+        Seed of the coefficients. The sample has a seed of its own, ``rng``.
     rng : int, numpy.random.Generator or None
         Seed of the sample.
     **parameters
@@ -147,7 +155,7 @@ def simulate_ties(n: int = 2000, *, coefficients: int = 0, rng: Rng = None, **pa
     Raises
     ------
     OptionError, OptionTypeError
-        For a parameter that does not exist, is out of its range or of the wrong kind.
+        If a parameter does not exist, is out of its range or of the wrong kind.
 
     Examples
     --------
@@ -159,14 +167,14 @@ def simulate_ties(n: int = 2000, *, coefficients: int = 0, rng: Rng = None, **pa
 
 
 def simulate_bt(n: int = 2000, *, coefficients: int = 0, rng: Rng = None, **parameters: float) -> pd.DataFrame:
-    """Draw from :class:`Bt`: ``n`` contexts, their labelled pairs and the true propensities.
+    """Draw ``n`` contexts from :class:`Bt`, with their labelled pairs and the true propensities.
 
     Parameters
     ----------
     n, coefficients, rng
-        As in :func:`simulate_ties`, which raises the same errors, too.
+        As in :func:`simulate_ties`, which raises the same errors.
     **parameters
-        Any other parameter of :class:`Bt`, ``gamma`` among them.
+        Any other parameter of :class:`Bt`, such as ``gamma``.
 
     Returns
     -------
@@ -183,10 +191,11 @@ def simulate_bt(n: int = 2000, *, coefficients: int = 0, rng: Rng = None, **para
 
 
 def _simulator(kind: type[Simulator], coefficients: int, parameters: dict[str, float]) -> Simulator:
-    known = [field.name for field in fields(kind) if field.name != "coefficients"]
+    """Return a simulator with these parameters; raise where one of them does not exist."""
+    names = [field.name for field in fields(kind) if field.name != "coefficients"]
     for name in parameters:
-        if name not in known:
+        if name not in names:
             raise OptionTypeError(
-                f"{kind.__name__} has no parameter {name!r}; it has {listed(known, limit=20)}{nearest(name, known)}"
+                f"{kind.__name__} has no parameter {name!r}; it has {listed(names, limit=20)}{nearest(name, names)}"
             )
     return kind(coefficients, **parameters)  # type: ignore[arg-type]  # n_items and n_features are checked as ints

@@ -1,4 +1,4 @@
-"""True scores: a ranking functional averaged over contexts whose category probabilities are known."""
+"""True scores: the mean of a ranking functional over contexts whose category probabilities are known."""
 
 from __future__ import annotations
 
@@ -8,15 +8,16 @@ from typing import Protocol
 import numpy as np
 import pandas as pd
 
+from ..data.arrays import FloatArray
 from ..exceptions import OptionTypeError
 from ..functionals import CategoryWeights, named
-from .random_draws import FloatArray
 
 
 class Scorer(Protocol):
-    """Anything with scores F(mu), (n, d), of category probabilities mu, (n, K, K, C)."""
+    """A functional that maps category probabilities to scores."""
 
-    def value(self, mu: FloatArray) -> FloatArray: ...
+    def value(self, mu: FloatArray) -> FloatArray:
+        """Return the scores F(mu), (n, d), of category probabilities mu, (n, K, K, C)."""
 
 
 def true_scores(
@@ -26,32 +27,34 @@ def true_scores(
     n_categories: int,
     models: tuple[str, ...],
 ) -> pd.Series:
-    """Weighted mean of F(mu) over contexts that come in chunks.
+    """Return the weighted mean of F(mu) over contexts.
 
     Parameters
     ----------
     functional : str or functional
-        A name, or an object with ``value``. Category weights that it leaves open are one half for every tie.
+        A name, or an object with ``value``. Category weights that the functional leaves open are one half for every
+        tie.
     chunks : iterable of (mu, weights)
-        Category probabilities, (m, K, K, C), and the weight of each context, (m,).
+        For some contexts at a time, their category probabilities, (m, K, K, C), and their weights, (m,).
     n_categories : int
-        C.
+        Number of categories, C.
     models : tuple of str
         Names of the K items.
 
     Returns
     -------
     pandas.Series
-        Scores, (K,), by model. A functional whose scores are not one for each model, (d,), gives them by position.
+        Scores, (K,), by model. Scores of a functional that has not one for each model, (d,), have their places as
+        index.
 
     Raises
     ------
     OptionError
-        If there is no functional of that name.
+        If no functional has this name.
     OptionTypeError
         If ``functional`` is neither a name nor an object with ``value``.
     """
-    scorer = _bound(functional, n_categories)
+    scorer = _bound_functional(functional, n_categories)
     total, weight = np.zeros(()), 0.0
     for mu, weights in chunks:
         total = total + weights @ scorer.value(mu)
@@ -60,7 +63,8 @@ def true_scores(
     return pd.Series(scores, index=models if len(scores) == len(models) else None)
 
 
-def _bound(functional: str | Scorer, n_categories: int) -> Scorer:
+def _bound_functional(functional: str | Scorer, n_categories: int) -> Scorer:
+    """Return a functional by name or as it is, with one half as the weight of ties where it leaves the weights open."""
     chosen = named(functional) if isinstance(functional, str) else functional
     if isinstance(chosen, type) or not callable(getattr(chosen, "value", None)):
         raise OptionTypeError(f"functional must be a name or an object with value(mu), not {functional!r}")
