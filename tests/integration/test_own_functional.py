@@ -186,7 +186,7 @@ def test_what_is_refused(rank, battles, known):
         rank(battles.frame, functional="min", **known)
     with pytest.raises(OptionError, match="edge_weights apply to borda and bt"):
         rank(battles.frame, functional=GAP, edge_weights="counts", **known)
-    with pytest.raises(OptionError, match="allowed is functional='bt'"):
+    with pytest.raises(OptionError, match="use functional='bt'"):
         rank(battles.frame, functional=GAP, estimator="bt_restricted", **known)
 
 
