@@ -82,7 +82,15 @@ def run_maximum_likelihood(data_as_read: PreferenceData, options: Options, *, so
 def warn_of_orders_in_likelihood(
     data: PreferenceData, setup: Setup, likelihood: BradleyTerryFit, clusters: Clusters | None
 ) -> None:
-    """Warn where a position effect moves the scores, which maximum likelihood never takes into account."""
+    """Warn where a position effect changes the scores; maximum likelihood does not take display order into account.
+
+    Parameters
+    ----------
+    data : PreferenceData
+    setup : Setup
+    likelihood : BradleyTerryFit
+    clusters : Clusters or None
+    """
     if not setup.weights.mirrored:
         return
     pairs = data.unordered()

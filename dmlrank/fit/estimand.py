@@ -170,7 +170,7 @@ def comparison_graph(data: PreferenceData, graph: object, min_labels: int) -> Gr
 
 def set_up(
     data: PreferenceData,
-    graph: object,
+    graph: Graph,
     *,
     min_labels: int,
     edge_weights: object,
@@ -182,22 +182,21 @@ def set_up(
     Parameters
     ----------
     data : PreferenceData
-    graph : str, Graph or array
-        As for :func:`comparison_graph`.
+    graph : Graph
+        The compared pairs, as :func:`comparison_graph` returns them.
     min_labels, edge_weights, category_weights, functional
         As in :func:`dmlrank.dml_rank`.
     """
-    compared = comparison_graph(data, graph, min_labels)
     weights = _category_weights(category_weights, data)
     bound = bind_functional(
-        functional, weights, compared, edge_weights=_edge_weights(edge_weights, data, compared), ordered=data.ordered
+        functional, weights, graph, edge_weights=_edge_weights(edge_weights, data, graph), ordered=data.ordered
     )
     counts = data.pair_counts()
-    n_left_out = int(np.triu((counts + counts.T > 0) & ~compared.edges).sum())
-    _warn_of_graph(data, bound, compared, min_labels)
+    n_left_out = int(np.triu((counts + counts.T > 0) & ~graph.edges).sum())
+    _warn_of_graph(data, bound, graph, min_labels)
     bound.gauge(data.n_items)
     weighting = edge_weights if isinstance(edge_weights, str) else "given"
-    return Setup(bound, weights, compared, weighting, n_left_out)
+    return Setup(bound, weights, graph, weighting, n_left_out)
 
 
 def set_up_likelihood(data: PreferenceData, graph: Graph, category_weights: object) -> Setup:

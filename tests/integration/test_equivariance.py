@@ -7,7 +7,6 @@ import pandas as pd
 import pytest
 
 from dmlrank.functionals import RankCentrality
-from dmlrank.nuisance.outcome_model import main_effects_boosting
 
 N_ITEMS = 4
 FUNCTIONALS = {"borda": "borda", "bt": "bt", "rank_centrality": "rank_centrality", "rate": RankCentrality(walk="rate")}
@@ -125,16 +124,6 @@ def test_shuffling_rows_with_annotators_and_tuned_boosters(long_battles, rank):
     assert_same(*fits)
 
 
-@pytest.fixture
-def no_trees(monkeypatch):
-    """The default learner without trees: their random thresholds and item sets depend on the items' codes."""
-    monkeypatch.setattr(
-        main_effects_boosting,
-        "_select_stage",
-        lambda *_: (main_effects_boosting.BoostingStage(main_effects_boosting.RANDOM_THRESHOLDS, True), []),
-    )
-
-
 SMOOTH = {"n_folds": 2, "propensity": "shown", "functional": "bt"}
 FORMULA = "winner ~ x0 + x1 | model_a + model_b"
 
@@ -148,18 +137,19 @@ def test_shuffling_rows_with_the_default_learner(long_battles, rank):
 
 @pytest.mark.parametrize("names", NAMES.values(), ids=NAMES)
 @pytest.mark.parametrize("position_bias", [True, False])
-def test_renaming_models_with_smooth_effects(long_battles, rank, no_trees, names, position_bias):
+def test_renaming_models_with_smooth_effects(long_battles, rank, names, position_bias):
     called, frame = {f"m{j}": name for j, name in enumerate(names)}, long_battles.frame
     renamed = frame.assign(model_a=frame["model_a"].map(called), model_b=frame["model_b"].map(called))
     expected, results = (rank(f, FORMULA, position_bias=position_bias, **SMOOTH) for f in (frame, renamed))
-    assert expected.estimates.description.learner == "smooth effects"
+    assert_without_trees(expected, results)
     assert_same(results, expected, np.argsort(names), tolerance=1e-6)
 
 
 @pytest.mark.parametrize("position_bias", [True, False])
-def test_showing_pairs_the_other_way_round_with_smooth_effects(long_battles, rank, no_trees, position_bias):
+def test_showing_pairs_the_other_way_round_with_smooth_effects(long_battles, rank, position_bias):
     frames = (long_battles.frame, mirrored(long_battles.frame))
     expected, results = (rank(frame, FORMULA, position_bias=position_bias, **SMOOTH) for frame in frames)
+    assert_without_trees(expected, results)
     assert_same(results, expected, tolerance=1e-6)
     if position_bias:
         assert results.diagnostics.position_effect == pytest.approx(-expected.diagnostics.position_effect, abs=1e-6)
@@ -173,6 +163,12 @@ def test_soft_labels_that_are_hard_are_hard_ones_with_the_default_learner(long_b
     kinds = {"p_a": "first", "p_b": "second", "p_tie": "tie"}
     results = rank(soft, "p_a + p_b + p_tie ~ x0 + x1 | model_a + model_b", categories=kinds, **SMOOTH)
     assert_same(results, rank(frame, FORMULA, **SMOOTH))
+
+
+def assert_without_trees(*fits):
+    """Labels do not depend on the features, so that no tree is kept; trees would depend on the codes of the models."""
+    for fit in fits:
+        assert fit.estimates.description.learner == "smooth effects"
 
 
 def mirrored(frame):
