@@ -11,6 +11,7 @@ from ._utils.versions import show_versions
 from ._version import __version__
 from .api import check, dml_rank, load, read_json
 from .data.graph import Graph
+from .data.pairs_from_scores import pairs_from_rankings, pairs_from_scores
 from .exceptions import DmlrankError, DmlrankWarning
 from .functionals import CategoryWeights
 from .nuisance.boosting.random_search import RandomSearch
@@ -40,6 +41,8 @@ __all__ = [
     "functionals",
     "load",
     "mixture_propensity",
+    "pairs_from_rankings",
+    "pairs_from_scores",
     "read_json",
     "repeated_propensity",
     "show_versions",

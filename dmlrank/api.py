@@ -12,8 +12,11 @@ from numpy.typing import ArrayLike, NDArray
 from patsy import EvalEnvironment
 
 from ._utils.progress import Report, reporting
+from .data.derived_pairs import DerivedPairs
 from .data.formula.features import caller_environment
 from .data.graph import Graph
+from .exceptions import FrameTypeError
+from .fit.derived_pairs_options import for_derived_pairs
 from .fit.estimators import options_of_fit
 from .fit.state import Source
 from .functionals import CategoryWeights, Functional
@@ -276,7 +279,7 @@ def dml_rank(
     """
     # The first statement, so that the locals are the arguments by name.
     call = locals()
-    options = options_of_fit(call)
+    options = options_of_fit(for_derived_pairs(call))
     source = Source(formula, data, caller_environment(env, depth=1))
     with reporting(progress):
         return fit(options, source)
@@ -331,6 +334,11 @@ votes, env
     >>> report.labels["read_as"].tolist(), report.graph.n_edges
     (['first', 'second', 'both_good', 'both_bad'], 28)
     """
+    if isinstance(data, DerivedPairs):
+        raise FrameTypeError(
+            "check looks at a frame with a row per vote; pairs that are derived from scores or rankings were checked "
+            "when they were made: pass them to dml_rank"
+        )
     return inspect_data(
         formula,
         data,

@@ -12,6 +12,7 @@ from .._utils.warning_collection import warn
 from ..exceptions import DataError
 from .arrays import AnyArray, IntArray
 from .columns import CodedColumn, Columns, identity_texts
+from .derived_pairs import DerivedPairs
 from .equal_values import value_codes
 from .formula.features import FeatureNames
 from .formula.parse import Formula
@@ -51,6 +52,9 @@ class Rows:
         Number of rows of ``data``, which come first. The rows of ``unlabelled=`` follow.
     n_later_votes : int
         Number of votes that were left out because the same context and pair has an earlier vote.
+    derived : DerivedPairs or None
+        The comparisons, where they follow from one number per row and item. Each row then is a record, and no column
+        holds an outcome or an item.
     """
 
     formula: Formula
@@ -67,10 +71,13 @@ class Rows:
     n_rows: int
     n_data_rows: int
     n_later_votes: int = 0
+    derived: DerivedPairs | None = None
 
     @property
     def labelled(self) -> NDArray[np.bool_]:
         """Rows with a label, or with at least one of the probabilities, (rows,)."""
+        if self.derived is not None:
+            return self.derived.has_comparison
         return np.logical_or.reduce([self.roles[name].is_present for name in self.formula.outcomes])
 
     def only(self, is_used: NDArray[np.bool_]) -> Rows:
@@ -80,7 +87,9 @@ class Rows:
         arrays = {name: array[is_used] for name, array in self.arrays.items()}
         table = self.table[is_used].reset_index(drop=True)
         roles = {name: column.only(is_used) for name, column in self.roles.items()}
-        return replace(self, table=table, roles=roles, arrays=arrays, index=self.index[is_used])
+        derived = None if self.derived is None else self.derived.only(is_used)
+        index = self.index[is_used]
+        return replace(self, table=table, roles=roles, arrays=arrays, index=index, derived=derived)
 
 
 def find_contexts(rows: Rows) -> tuple[IntArray, IntArray, IntArray]:

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from ..exceptions import ColumnError, DataError, FrameTypeError, MissingExtraError, listed, nearest
 from .arrays import AnyArray
+from .derived_pairs import DerivedPairs
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -349,7 +350,11 @@ def _repeated_names_error(names: pd.Index) -> DataError:
 
 
 def _read_eagerly(data: object) -> nw.DataFrame[Any]:
-    """Wrap a frame that holds its rows; raise :class:`FrameTypeError` for anything else."""
+    """Wrap a frame that holds its rows; raise :class:`FrameTypeError` for anything else.
+
+    Derived pairs stand for a frame with a row per record.
+    """
+    data = data.table if isinstance(data, DerivedPairs) else data
     try:
         return nw.from_native(data, eager_only=True)
     except DuplicateError:

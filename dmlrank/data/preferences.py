@@ -250,12 +250,12 @@ def gather_cells(context: IntArray, first: IntArray, second: IntArray, y: FloatA
     y : ndarray, shape (v, C)
         Labels of the votes.
     """
-    if (np.diff(context) > 0).all():
-        # Every context has one vote, and they are sorted already.
+    n_items = int(max(first.max(), second.max())) + 1
+    place = (context.astype(np.int64) * n_items + first) * n_items + second
+    if (np.diff(place) > 0).all():
+        # Every cell has one vote, and they are sorted already.
         n_votes = np.ones(len(context), dtype=np.intp)
         return Cells(context, first, second, y, n_votes, np.zeros(len(context), dtype=bool)), np.arange(len(context))
-    n_items = int(max(first.max(), second.max())) + 1
-    place = (context * n_items + first) * n_items + second
     _, vote, vote_cell, n_votes = np.unique(place, return_index=True, return_inverse=True, return_counts=True)
     vote_cell = vote_cell.reshape(-1)
     total = np.stack([np.bincount(vote_cell, share) for share in y.T], axis=1)

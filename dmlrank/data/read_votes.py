@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -14,6 +15,7 @@ from ..exceptions import ColumnError, DataError, MissingDataError, listed, neare
 from .arrays import FloatArray, IntArray
 from .columns import Columns, check_identity, code_columns
 from .contexts import Rows, check_constant, find_contexts, identifiers, warn_of_repeats
+from .derived_pairs import DerivedPairs
 from .formula.features import FeatureMap, check_features, fit_features, locate_names
 from .formula.parse import names_in, parse_formula
 from .frames import (
@@ -123,7 +125,8 @@ def take_rows(
     """
     formula = parse_formula(formula_text)
     available = column_names(data)
-    roles = (*formula.outcomes, formula.first, formula.second)
+    derived = data if isinstance(data, DerivedPairs) else None
+    roles = () if derived else (*formula.outcomes, formula.first, formula.second)
     require_columns(roles, available, f"formula {formula_text!r}")
     require_columns(context, available, "context=")
     require_columns(groups, available, "cov_kwds groups and weights")
@@ -170,6 +173,7 @@ def take_rows(
         index=np.arange(n_rows),
         n_rows=n_rows,
         n_data_rows=n_rows,
+        derived=derived,
     )
     return rows if unlabelled is None else append_unlabelled(rows, unlabelled, tuple(groups))
 
@@ -214,18 +218,9 @@ def preferences_of(
         rows, row_context = replace(rows.only(~is_later), n_later_votes=int(is_later.sum())), row_context[~is_later]
         # The first row of a context is never a later vote, so that the features stay those of its first row.
         first_row = first_rows(row_context)
-    items = _items(rows)
-    pairs = _compared_items(rows, items)
-    vote_row = np.flatnonzero(rows.labelled)
-    if not len(vote_row):
-        raise DataError(
-            f"no row has a label: {rows.formula.outcome!r} is missing in all {len(rows.table)} rows; a fit needs votes "
-            f"with a label"
-        )
-    if len(vote_row) < len(pairs.first):
-        pairs = ComparedItems(pairs.first[vote_row], pairs.second[vote_row], items)
-    outcomes = _outcomes(rows, vote_row, pairs, categories)
-    cells, vote_cell = gather_cells(row_context[vote_row], pairs.first, pairs.second, outcomes.y)
+    ballots = _derived_ballots(rows) if rows.derived else _ballots(rows, categories)
+    cells, vote_cell = gather_cells(row_context[ballots.row], ballots.first, ballots.second, ballots.outcomes.y)
+    items, outcomes = ballots.items, ballots.outcomes
     return PreferenceData(
         items=items,
         categories=outcomes.categories,
@@ -238,7 +233,7 @@ def preferences_of(
         cells=cells,
         vote_cell=vote_cell,
         vote_y=outcomes.y,
-        vote_row=vote_row,
+        vote_row=ballots.row,
         row_context=row_context,
         first_row=first_row,
         row_index=rows.index,
@@ -249,6 +244,51 @@ def preferences_of(
         n_added=int((rows.index[first_row] >= rows.n_data_rows).sum()),
         shared_texts=shared,
     )
+
+
+class Ballots(NamedTuple):
+    """The votes of all rows.
+
+    Attributes
+    ----------
+    items : tuple of str
+        Names of the K items.
+    row : ndarray of int, shape (v,)
+        Row of each vote.
+    first, second : ndarray of int, shape (v,)
+        Items of each vote, in the order in which they were shown.
+    outcomes : Outcomes
+        The labels.
+    """
+
+    items: tuple[str, ...]
+    row: IntArray
+    first: IntArray
+    second: IntArray
+    outcomes: Outcomes
+
+
+def _ballots(rows: Rows, categories: Categories | None) -> Ballots:
+    """Return the votes of rows that hold at most one each; raise :class:`DataError` where there is none."""
+    items = _items(rows)
+    pairs = _compared_items(rows, items)
+    vote_row = np.flatnonzero(rows.labelled)
+    if not len(vote_row):
+        raise DataError(
+            f"no row has a label: {rows.formula.outcome!r} is missing in all {len(rows.table)} rows; a fit needs votes "
+            f"with a label"
+        )
+    if len(vote_row) < len(pairs.first):
+        pairs = ComparedItems(pairs.first[vote_row], pairs.second[vote_row], items)
+    return Ballots(items, vote_row, pairs.first, pairs.second, _outcomes(rows, vote_row, pairs, categories))
+
+
+def _derived_ballots(rows: Rows) -> Ballots:
+    """Return the votes that records of scores or ranks imply."""
+    assert rows.derived is not None
+    row, first, second, y = rows.derived.compare()
+    categories = ("first", "second", "tie")[: y.shape[1]]
+    return Ballots(rows.derived.models, row, first, second, Outcomes(categories, y, (), "labels"))
 
 
 def count_missing(rows: Rows) -> dict[str, int]:
@@ -345,7 +385,7 @@ def _missing_values(rows: Rows, missing: str) -> dict[str, NDArray[np.bool_]]:
     """Return where a needed value is missing, (rows,), for every column and array."""
     table, formula = rows.table, rows.formula
     labelled = rows.labelled
-    roles = (*formula.outcomes, formula.first, formula.second)
+    roles = () if rows.derived else (*formula.outcomes, formula.first, formula.second)
     masks = {name: ~rows.roles[name].is_present & labelled for name in roles}
     masks |= {name: table[name].isna().to_numpy() for name in (*rows.context, *rows.extras) if name != rows.propensity}
     if rows.propensity:

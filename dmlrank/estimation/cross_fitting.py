@@ -251,14 +251,15 @@ class HeldOutLabels:
         return cls(mu.at(cells), cells, count)
 
     @classmethod
-    def of(cls, mu: MuSource, data: PreferenceData) -> HeldOutLabels:
+    def of(cls, mu: MuSource, data: PreferenceData, cell_mu: FloatArray | None = None) -> HeldOutLabels:
         """Return all labels, merged by pair where mu is the same in all contexts of a fold.
 
-        The log-loss is linear in the labels, so that merging does not change it.
+        The log-loss is linear in the labels, so that merging does not change it. ``cell_mu``, (m, C), is mu at the
+        labelled cells where it is known already.
         """
         constant = mu.by_fold()
         if constant is None:
-            return cls.by_cell(mu.at(data.cells), data.cells)
+            return cls.by_cell(mu.at(data.cells) if cell_mu is None else cell_mu, data.cells)
         return cls.by_pair(mu, constant.identical_contexts(data), data.n_items)
 
 

@@ -91,7 +91,7 @@ def evaluate_contexts(
         cell_mu=task.cell_mu,
         n_floored=n_floored,
         n_entries=n_entries,
-        labels=HeldOutLabels.by_cell(task.cell_mu, data.cells),
+        labels=HeldOutLabels.of(nuisances.mu, data, task.cell_mu),
     )
 
 
@@ -328,10 +328,15 @@ class _Task:
 def _add_to_rows(total: FloatArray, rows: IntArray, amounts: FloatArray) -> None:
     """Add amounts, (r, d), to rows of a table in place; a row may occur several times.
 
-    Where rows increase strictly each occurs once, and plain indexing is much faster than ``np.add.at``.
+    Where rows increase strictly each occurs once, and plain indexing is much faster than ``np.add.at``; where they do
+    not decrease, so are sums of stretches.
     """
-    if len(rows) < 2 or (np.diff(rows) > 0).all():
+    steps = np.diff(rows)
+    if (steps > 0).all():
         total[rows] += amounts
+    elif (steps >= 0).all():
+        starts = np.concatenate([[0], 1 + np.flatnonzero(steps)])
+        total[rows[starts]] += np.add.reduceat(amounts, starts, axis=0)
     else:
         np.add.at(total, rows, amounts)
 

@@ -23,6 +23,7 @@ import patsy.builtins
 
 from .._utils.atomic_write import write_file
 from .._utils.warning_collection import collected_warnings
+from ..data.derived_pairs import DerivedPairs
 from ..data.formula.features import FeatureMap, caller_environment
 from ..data.formula.parse import names_in, parse_formula
 from ..data.frames import column_names, take_columns
@@ -110,7 +111,8 @@ def store_steps(steps: FitSteps) -> StoredSteps:
         _dump(value, f"{name!r}, which the formula uses,")
     for item in fields(Options):
         _dump(getattr(steps.options, item.name), f"the option {item.name}")
-    frame = take_columns(source.data, column_names(source.data))
+    derived = isinstance(source.data, DerivedPairs)
+    frame = source.data if derived else take_columns(source.data, column_names(source.data))
     try:
         check_same_rows(steps.data, frame, steps.options.unlabelled)
     except DataError as error:

@@ -105,7 +105,7 @@ def estimate_propensity(
     train : callable, optional
         Trains one booster, as :func:`dmlrank.nuisance.boosting.train.train_booster` does.
     """
-    if data.x.shape[1] == 0:
+    if data.x.shape[1] == 0 or _labelled_everywhere(data):
         return marginal_propensity(data)
     rngs = [np.random.default_rng(seed) for seed in seeds]
     models = _fit_models(data, folds, rngs, BoosterSpec(None, data.n_items, tune, n_jobs), train)
@@ -118,6 +118,12 @@ def estimate_propensity(
     floor, scale = rule.of_pairs(data.ordered)
     pairs = CrossFittedPairPropensity(tuple(models), folds.fold, data.x, floor, scale, n_jobs)
     return replace(floored_and_scaled(estimates, data, rule), pairs=pairs)
+
+
+def _labelled_everywhere(data: PreferenceData) -> bool:
+    """Whether every compared pair is labelled in every context, so that all propensities are one."""
+    counts = data.pair_counts()
+    return bool((counts[counts > 0] == data.n_contexts).all())
 
 
 def floored_and_scaled(estimates: FloatArray, data: PreferenceData, rule: FloorAndScale | None = None) -> Propensity:

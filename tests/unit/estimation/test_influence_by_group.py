@@ -9,7 +9,7 @@ import pytest
 
 from dmlrank.data.graph import Graph
 from dmlrank.data.preferences import gather_cells
-from dmlrank.estimation.cross_fitting import CrossFittedMu, SuppliedMu
+from dmlrank.estimation.cross_fitting import CrossFittedMu, HeldOutLabels, SuppliedMu
 from dmlrank.estimation.diagnostics import calibration_slope, effective_contexts, log_spread
 from dmlrank.estimation.identical_contexts import find_identical_contexts
 from dmlrank.estimation.influence import Influence
@@ -128,7 +128,8 @@ def test_what_labels_say_of_mu_is_the_same(make_data, draw_mu, options):
     np.testing.assert_array_equal(passed.cell_mu, whole.cell_mu)
     assert (passed.n_floored, passed.n_entries) == (whole.n_floored, whole.n_entries)
     assert passed.n_floored > 0
-    short, long = passed.labels, whole.labels
+    short, long = passed.labels, HeldOutLabels.by_cell(whole.cell_mu, case[0].cells)
+    assert len(whole.labels.cells) == len(short.cells)
     assert len(short.cells) < len(long.cells)
     assert short.count.sum() == len(long.cells)
     assert short.cells.n_votes.sum() == long.cells.n_votes.sum()

@@ -1,0 +1,100 @@
+"""Pairs that follow from one number per context and item: the votes that benchmark scores or rankings imply."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from .arrays import FloatArray, IntArray
+
+# Relative excess over the margin that is rounding: 0.8 - 0.7 is a little more than 0.1.
+_ROUNDING = 1e-9
+
+# Pairs of models that are compared in one step.
+_COMPARED_AT_ONCE = 1_000_000
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class DerivedPairs:
+    """Records of numbers by item; every two items with a number in one record are compared.
+
+    A record is what one source says about one prompt: the scores of a benchmark on it, or one annotator's ranking.
+    The records take the place of a data frame with a row per vote, whose K (K - 1) / 2 rows a record never become.
+    :func:`dmlrank.pairs_from_scores` and :func:`dmlrank.pairs_from_rankings` make them.
+
+    Attributes
+    ----------
+    table : DataFrame
+        A row per record: the columns that identify it, and all other columns that do not differ within a record.
+    prompt : tuple of str
+        The columns that identify a prompt. Prompts are the contexts of a fit.
+    models : tuple of str
+        Names of the K models, sorted.
+    values : ndarray, shape (records, K)
+        Numbers of which the larger one wins; NaN where a model has none.
+    margin : float
+        Largest difference that is a tie.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> import dmlrank as dr
+    >>> table = pd.DataFrame({"task": ["t1", "t1", "t2", "t2"], "model": ["a", "b"] * 2, "score": [3, 2, 1, 1]})
+    >>> dr.pairs_from_scores(table, prompt="task", model="model", score="score")
+    DerivedPairs of 2 models on 2 prompts: 2 comparisons
+    """
+
+    table: pd.DataFrame
+    prompt: tuple[str, ...]
+    models: tuple[str, ...]
+    values: FloatArray
+    margin: float
+
+    @property
+    def n_comparisons(self) -> int:
+        """Number of comparisons that the records imply."""
+        n_known = np.isfinite(self.values).sum(axis=1)
+        return int((n_known * (n_known - 1) // 2).sum())
+
+    @property
+    def has_comparison(self) -> NDArray[np.bool_]:
+        """Records with a number for at least two models, (records,)."""
+        return np.asarray(np.isfinite(self.values).sum(axis=1) >= 2)
+
+    def only(self, is_used: NDArray[np.bool_]) -> DerivedPairs:
+        """Return some of the records, by a mask, (records,)."""
+        return replace(self, table=self.table[is_used].reset_index(drop=True), values=self.values[is_used])
+
+    def compare(self) -> tuple[IntArray, IntArray, IntArray, FloatArray]:
+        """Return the record, the first item and the second item of every comparison, (v,) each, and its label, (v, C).
+
+        The categories are first, second and, where two numbers of a record tie, tie. The model whose name comes first
+        is the first item of every comparison; display order has no meaning here. Comparisons are sorted by record,
+        first and second item.
+        """
+        first, second = np.triu_indices(len(self.models), 1)
+        records, pairs, differences = [], [], []
+        step = max(1, _COMPARED_AT_ONCE // max(1, len(first)))
+        for start in range(0, len(self.values), step):
+            values = self.values[start : start + step]
+            difference = values[:, first] - values[:, second]
+            record, pair = np.nonzero(~np.isnan(difference))
+            records.append(record + start)
+            pairs.append(pair)
+            differences.append(difference[record, pair])
+        pair, difference = np.concatenate(pairs), np.concatenate(differences)
+        margin = self.margin * (1 + _ROUNDING)
+        is_tie = np.abs(difference) <= margin
+        y = np.zeros((len(difference), 3 if is_tie.any() else 2))
+        y[:, 0] = difference > margin
+        y[:, 1] = difference < -margin
+        if is_tie.any():
+            y[:, 2] = is_tie
+        return np.concatenate(records), first[pair], second[pair], y
+
+    def __repr__(self) -> str:
+        n_prompts = len(self.table.drop_duplicates(list(self.prompt)))
+        return f"DerivedPairs of {len(self.models)} models on {n_prompts:,} prompts: {self.n_comparisons:,} comparisons"

@@ -1,0 +1,326 @@
+"""Benchmark scores and rankings as data of a fit: :func:`pairs_from_scores` and :func:`pairs_from_rankings`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pandas as pd
+
+from ..exceptions import DataError, MissingDataError, OptionError, OptionTypeError, listed
+from .arrays import FloatArray, IntArray
+from .columns import CodedColumn, check_identity
+from .derived_pairs import DerivedPairs
+from .equal_values import value_codes
+from .frames import column_names, is_vector_column, name_of, require_columns, take_columns
+
+
+def pairs_from_scores(
+    frame: object,
+    *,
+    prompt: str | Sequence[str],
+    model: str,
+    score: str,
+    margin: float = 0.0,
+    lower_is_better: bool = False,
+) -> DerivedPairs:
+    """Turn a table of benchmark scores into pairwise comparisons.
+
+    Every two models with a score on a prompt are compared there: the larger score wins, and scores that differ by at
+    most ``margin`` tie. With ``functional="borda"`` a model's score is then the mean share of models that it beats on
+    a prompt, and standard errors are those of paired differences over prompts.
+
+    Prompts are the contexts of a fit, and display order plays no part; neither ``context=`` nor ``position_bias=``
+    has to be given. All comparisons of a complete table are known, so that all propensities are one. A missing score
+    leaves out the model's comparisons on this prompt, which is right where scores are missing for reasons that have
+    nothing to do with how good the answers were.
+
+    Parameters
+    ----------
+    frame : frame
+        A row per prompt and model, in any kind of frame that :func:`dmlrank.dml_rank` takes.
+    prompt : str or sequence of str
+        The column, or columns, that identify a prompt (a task, a question, an item).
+    model : str
+        The column with the model's name.
+    score : str
+        The column with the score, a number. Missing scores are allowed.
+    margin : float
+        Largest difference of two scores that counts as a tie.
+    lower_is_better : bool
+        Whether smaller scores win, as for error rates.
+
+    Returns
+    -------
+    DerivedPairs
+        The data of :func:`dmlrank.dml_rank`. Other columns of the frame may be features, clusters or weights if they
+        do not differ between the models of a prompt.
+
+    Raises
+    ------
+    DataError
+        If a prompt has two scores of one model, scores are not finite numbers, or no two models share a prompt.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import pandas as pd
+    >>> import dmlrank as dr
+    >>> rng = np.random.default_rng(0)
+    >>> tasks, models = np.repeat(np.arange(200), 3), np.tile(["large", "medium", "small"], 200)
+    >>> score = np.tile([0.6, 0.5, 0.2], 200) + rng.normal(size=600)
+    >>> table = pd.DataFrame({"task": tasks, "model": models, "accuracy": score})
+    >>> pairs = dr.pairs_from_scores(table, prompt="task", model="model", score="accuracy")
+    >>> res = dr.dml_rank("winner ~ 1 | model_a + model_b", pairs, rng=0)
+    >>> res.params.round(2).to_dict()
+    {'large': 0.54, 'medium': 0.54, 'small': 0.42}
+    """
+    if isinstance(margin, bool) or not isinstance(margin, (int, float, np.integer, np.floating)):
+        raise OptionTypeError(f"margin={margin!r} is not a number; margin is the largest difference that is a tie")
+    if not 0 <= margin < np.inf:
+        raise OptionError(f"margin={margin!r} is not allowed: it is the largest difference that is a tie, 0 or more")
+    prompts = _named(prompt, "prompt")
+    table = _take(frame, [*prompts, model, score])
+    values = _numbers(table[score], score, "score")
+    return _derive(table, prompts, (), model, score, -values if lower_is_better else values, float(margin))
+
+
+def pairs_from_rankings(
+    frame: object,
+    *,
+    prompt: str | Sequence[str],
+    model: str,
+    rank: str,
+    annotator: str | None = None,
+) -> DerivedPairs:
+    """Turn rankings of the answers to a prompt into pairwise comparisons.
+
+    Every two models of a ranking are compared: the smaller rank wins, equal ranks tie. The comparisons of a ranking
+    depend on each other. Prompts are the contexts of a fit, so that its standard errors allow for that; rankings of
+    one prompt by several annotators are averaged.
+
+    Which models were ranked must not depend on how good their answers were. Two forms of data break this rule and are
+    refused: rankings of which only the best places are known ("top 3 of 10", missing ranks), and "best of K", where
+    one answer was chosen and the others were not compared.
+
+    Parameters
+    ----------
+    frame : frame
+        A row per prompt (and annotator) and ranked model, in any kind of frame that :func:`dmlrank.dml_rank` takes.
+        Models that were not part of a ranking have no row.
+    prompt : str or sequence of str
+        The column, or columns, that identify a prompt.
+    model : str
+        The column with the model's name.
+    rank : str
+        The column with the rank, 1 for the best answer; equal numbers are ties.
+    annotator : str, optional
+        The column with who ranked, where a prompt has several rankings. It may be a cluster:
+        ``cov_type="cluster", cov_kwds={"groups": [prompt, annotator]}``.
+
+    Returns
+    -------
+    DerivedPairs
+        The data of :func:`dmlrank.dml_rank`.
+
+    Raises
+    ------
+    DataError
+        If a ranking has a model twice, ranks are not numbers, or the rankings are those of "best of K".
+    MissingDataError
+        If ranks are missing.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> import dmlrank as dr
+    >>> rankings = pd.DataFrame(
+    ...     {"prompt": ["p1"] * 3 + ["p2"] * 3, "model": ["a", "b", "c"] * 2, "place": [1, 2, 3, 2, 1, 2]}
+    ... )
+    >>> dr.pairs_from_rankings(rankings, prompt="prompt", model="model", rank="place")
+    DerivedPairs of 3 models on 2 prompts: 6 comparisons
+    """
+    prompts = _named(prompt, "prompt")
+    sources = () if annotator is None else _named(annotator, "annotator")
+    table = _take(frame, [*prompts, *sources, model, rank])
+    ranks = _numbers(table[rank], rank, "rank")
+    n_missing = int(np.isnan(ranks).sum())
+    if n_missing:
+        raise MissingDataError(
+            f"column {rank!r} has {n_missing} missing ranks; a ranking of which only the best places are known cannot "
+            f"be used, because which pairs it tells about depends on the answers. Leave out the rows of models that "
+            f"were not part of a ranking; give models that share the last place the same rank"
+        )
+    derived = _derive(table, prompts, sources, model, rank, -ranks, 0.0)
+    _refuse_best_of(derived.values, rank)
+    return derived
+
+
+def _named(columns: str | Sequence[str], option: str) -> tuple[str, ...]:
+    """Return names of columns as a tuple; raise :class:`OptionTypeError` for anything else."""
+    names = (columns,) if isinstance(columns, str) else columns
+    if not isinstance(names, (list, tuple)) or not names or not all(isinstance(name, str) for name in names):
+        raise OptionTypeError(f"{option}={columns!r} is not allowed: name a column, or several in a list")
+    return tuple(names)
+
+
+def _take(frame: object, names: Sequence[str]) -> pd.DataFrame:
+    """Return all columns of a frame that are not vectors, after a check that the named ones exist and differ."""
+    if isinstance(frame, DerivedPairs):
+        raise OptionTypeError("these are pairs already; pass the table of scores or rankings")
+    available = column_names(frame)
+    for name in names:
+        if not isinstance(name, str):
+            raise OptionTypeError(f"{name!r} is not the name of a column; needed is a str")
+    require_columns(names, available, "the arguments")
+    if len(set(names)) < len(names):
+        raise OptionError(f"the arguments name a column twice: {listed(names)}; each has a column of its own")
+    table = take_columns(frame, available)
+    return table[[name for name in table.columns if name in names or not is_vector_column(table[name])]]
+
+
+def _numbers(column: pd.Series, name: str, kind: str) -> FloatArray:
+    """Return a column of finite numbers as floats, NaN where it has none, (rows,).
+
+    Parameters
+    ----------
+    column : Series
+    name : str
+        Its name.
+    kind : str
+        What its numbers are, for the error.
+
+    Raises
+    ------
+    DataError
+        If a cell is no number, or infinite.
+    """
+    if column.dtype.kind not in "iufb":
+        is_text = [not isinstance(value, (int, float)) and value is not None for value in column]
+        example = column[is_text].iloc[0] if any(is_text) else None
+        raise DataError(f"column {name!r} holds {example!r}; a {kind} is a number, or missing")
+    values = column.to_numpy(dtype=float)
+    if np.isinf(values).any():
+        raise DataError(f"column {name!r} has {int(np.isinf(values).sum())} infinite values; a {kind} is finite")
+    return values
+
+
+def _derive(
+    table: pd.DataFrame,
+    prompts: tuple[str, ...],
+    sources: tuple[str, ...],
+    model: str,
+    number: str,
+    values: FloatArray,
+    margin: float,
+) -> DerivedPairs:
+    """Gather numbers into records.
+
+    Parameters
+    ----------
+    table : DataFrame
+        A row per record and model.
+    prompts, sources : tuple of str
+        Columns that identify a prompt, and a record among those of a prompt.
+    model, number : str
+        Columns of the models and of the numbers.
+    values : ndarray, shape (rows,)
+        The numbers, of which the larger one wins.
+    margin : float
+        Largest difference that is a tie.
+    """
+    keys = [*prompts, *sources]
+    missing = {name: int(table[name].isna().sum()) for name in (*keys, model)}
+    if any(missing.values()):
+        counts = ", ".join(f"{name!r} in {count} rows" for name, count in missing.items() if count)
+        raise MissingDataError(f"missing values: {counts}; every row needs its prompt and model; drop these rows")
+    coded = {name: CodedColumn.of(table[name]) for name in (*keys, model)}
+    for name, column in coded.items():
+        check_identity(name, column.levels)
+    record = np.asarray(pd.DataFrame({name: coded[name].codes for name in keys}).groupby(keys, sort=False).ngroup())
+    names = [name_of(level) for level in coded[model].levels]
+    by_name = np.argsort(np.array(names, dtype=object), kind="stable")
+    place = np.empty(len(names), dtype=np.intp)
+    place[by_name] = np.arange(len(names))
+    item = place[coded[model].codes]
+    _refuse_repeats(table, record, item, keys=keys, model=model)
+    first_row = np.unique(record, return_index=True)[1]
+    by_model = np.full((len(first_row), len(names)), np.nan)
+    by_model[record, item] = values
+    constant = [
+        name for name in table.columns if name not in (model, number) and _is_constant(table[name], record, first_row)
+    ]
+    derived = DerivedPairs(
+        table=table[constant].iloc[first_row].reset_index(drop=True),
+        prompt=prompts,
+        models=tuple(names[j] for j in by_name),
+        values=by_model,
+        margin=margin,
+    )
+    if not derived.has_comparison.any():
+        raise DataError(
+            f"no two models have a {number!r} on one prompt ({len(first_row)} prompts, {len(names)} models); models "
+            f"are compared on the prompts that they share"
+        )
+    return derived
+
+
+def _is_constant(column: pd.Series, record: IntArray, first_row: IntArray) -> bool:
+    """Whether a column does not differ within any record."""
+    codes = value_codes(column)
+    return bool((codes == codes[first_row][record]).all())
+
+
+def _refuse_repeats(table: pd.DataFrame, record: IntArray, item: IntArray, *, keys: Sequence[str], model: str) -> None:
+    """Raise :class:`DataError` where a record has several rows of one model.
+
+    Parameters
+    ----------
+    table : DataFrame
+        A row per record and model.
+    record, item : ndarray of int, shape (rows,)
+        Record and model of each row.
+    keys : sequence of str
+        Columns that identify a record.
+    model : str
+        The column of the models.
+    """
+    place = record.astype(np.int64) * (int(item.max()) + 1) + item
+    values, first, counts = np.unique(place, return_index=True, return_counts=True)
+    if len(values) < len(place):
+        row = table.iloc[int(first[np.argmax(counts > 1)])]
+        where = ", ".join(f"{name} {name_of(row[name])!r}" for name in keys)
+        raise DataError(
+            f"{where} has {int(counts[np.argmax(counts > 1)])} rows of {model} {name_of(row[model])!r}; one is "
+            f"allowed. Average repeated runs first (frame.groupby([...]).mean()), or name the column that tells them "
+            f"apart, in prompt= or annotator="
+        )
+
+
+def _refuse_best_of(values: FloatArray, rank: str) -> None:
+    """Raise :class:`DataError` where every ranking of three or more models has one winner and ties the others.
+
+    Parameters
+    ----------
+    values : ndarray, shape (records, K)
+        The larger number is the better rank.
+    rank : str
+        Name of the column of ranks.
+    """
+    n_ranked = np.isfinite(values).sum(axis=1)
+    long = values[n_ranked >= 3]
+    if not len(long):
+        return
+    best = np.nanmax(long, axis=1, keepdims=True)
+    others = np.where(long == best, np.nan, long)
+    one_winner = (long == best).sum(axis=1) == 1
+    with_tied_others = np.nanmax(np.where(one_winner[:, None], others, 0.0), axis=1) == np.nanmin(
+        np.where(one_winner[:, None], others, 0.0), axis=1
+    )
+    if (one_winner & with_tied_others).all():
+        raise DataError(
+            f"column {rank!r} ranks one answer first and ties all others, in each of {len(long)} rankings: this is "
+            f"'best of K'. Nobody compared the others with each other, and which pairs are known depends on which "
+            f"answer won, so that no comparison of two models can be derived. If annotators did find the others "
+            f"equal, pass pairs_from_scores(..., score={rank!r}, lower_is_better=True)"
+        )

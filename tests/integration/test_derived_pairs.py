@@ -1,0 +1,201 @@
+"""Benchmark scores and rankings as data: the fit is that of the frame with a row per comparison."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import dmlrank as dr
+from dmlrank.exceptions import (
+    ColumnError,
+    DataError,
+    FrameTypeError,
+    MissingDataError,
+    OptionError,
+    OptionTypeError,
+)
+
+FORMULA = "winner ~ 1 | model_a + model_b"
+COLUMNS = {"prompt": "task", "model": "model", "score": "score"}
+
+
+def benchmark(n, k, seed=0, missing=0.0, digits=9):
+    rng = np.random.default_rng(seed)
+    scores = (rng.normal(size=(n, k)) + np.linspace(0, 1, k)).round(digits)
+    scores[rng.random((n, k)) < missing] = np.nan
+    return scores
+
+
+def table_of(scores):
+    """A row per task and model, in random order, with a topic and a length of each task."""
+    n, k = scores.shape
+    rng = np.random.default_rng(1)
+    topic, length = rng.choice(["code", "maths"], size=n), rng.normal(size=n)
+    frame = pd.DataFrame(
+        {
+            "task": np.repeat([f"t{i:03d}" for i in range(n)], k),
+            "model": np.tile([f"m{j:03d}" for j in range(k)], n),
+            "score": scores.ravel(),
+            "topic": np.repeat(topic, k),
+            "length": np.repeat(length, k),
+        }
+    )
+    return frame.sample(frac=1, random_state=2)
+
+
+def written_out(table, margin=0.0):
+    """The comparisons of a table of scores as a frame with a row each, the model whose name comes first on the left."""
+    rows = []
+    for task, part in table.groupby("task", sort=False):
+        known = part.dropna(subset=["score"]).sort_values("model")
+        for (_, one), (_, other) in itertools.combinations(known.iterrows(), 2):
+            gap = one.score - other.score
+            winner = "tie" if abs(gap) <= margin else "model_a" if gap > 0 else "model_b"
+            about = {"task": task, "topic": one.topic, "length": one.length}
+            rows.append(about | {"model_a": one.model, "model_b": other.model, "winner": winner})
+    return pd.DataFrame(rows)
+
+
+def test_borda_is_the_mean_share_of_models_beaten_and_differences_are_paired():
+    scores = benchmark(150, 7)
+    pairs = dr.pairs_from_scores(table_of(scores), **COLUMNS)
+    res = dr.dml_rank(FORMULA, pairs, rng=0)
+    share = (scores[:, :, None] > scores[:, None, :]).sum(axis=2) / 6
+    np.testing.assert_allclose(res.params, share.mean(axis=0), rtol=0, atol=1e-12)
+    np.testing.assert_allclose(res.bse, share.std(axis=0) / np.sqrt(150), rtol=1e-12)
+    gap = share[:, 0] - share[:, 1]
+    assert res.t_test("m000 - m001").sd.item() == pytest.approx(gap.std() / np.sqrt(150), rel=1e-12)
+
+
+@pytest.mark.parametrize("functional", ["borda", "bt", "rank_centrality"])
+@pytest.mark.parametrize("missing", [0.0, 0.2])
+def test_the_fit_is_that_of_the_written_out_comparisons(functional, missing, ignore_warnings):
+    table = table_of(benchmark(60, 5, missing=missing, digits=1))
+    pairs = dr.pairs_from_scores(table, **COLUMNS, margin=0.1)
+    frame = written_out(table, margin=0.1 + 1e-9)
+    assert pairs.n_comparisons == len(frame)
+    options = {"functional": functional, "rng": 0, "n_jobs": 1}
+    res = dr.dml_rank(FORMULA, pairs, **options)
+    twin = dr.dml_rank(FORMULA, frame, context="task", position_bias=False, **options)
+    np.testing.assert_allclose(res.params, twin.params[res.params.index], rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(res.bse, twin.bse[res.bse.index], rtol=1e-8)
+    assert res.glance()["nvotes"].item() == len(frame)
+
+
+def test_features_clusters_groups_and_updates_use_columns_of_the_prompt(tmp_path, ignore_warnings):
+    table = table_of(benchmark(80, 4))
+    pairs = dr.pairs_from_scores(table, **COLUMNS)
+    formula = "winner ~ topic + length | model_a + model_b"
+    options = {"functional": "bt", "rng": 0, "n_jobs": 1, "tune": {"n_estimators": 4, "num_leaves": 4}}
+    res = dr.dml_rank(formula, pairs, **options)
+    twin = dr.dml_rank(
+        formula, written_out(table), context="task", position_bias=False, propensity="marginal", **options
+    )
+    np.testing.assert_allclose(res.params, twin.params[res.params.index], rtol=1e-7, atol=1e-9)
+    by_topic = res.by("topic")
+    assert {len(by_topic[name].params) for name in ("code", "maths")} == {4}
+    fresh = dr.dml_rank(formula, pairs, **options | {"functional": "borda"})
+    np.testing.assert_array_equal(res.update(functional="borda").params, fresh.params)
+    res.save(tmp_path / "fit", with_data=True)
+    loaded = dr.load(tmp_path / "fit")
+    np.testing.assert_array_equal(loaded.update(functional="borda").params, fresh.params)
+    clustered = dr.dml_rank(FORMULA, pairs, rng=0, cov_type="cluster", cov_kwds={"groups": "topic"})
+    assert clustered.glance()["n_clusters"].item() == 2
+
+
+def test_all_comparisons_of_a_complete_table_have_propensity_one(ignore_warnings):
+    pairs = dr.pairs_from_scores(table_of(benchmark(40, 4)), **COLUMNS)
+    res = dr.dml_rank("winner ~ length | model_a + model_b", pairs, rng=0, n_jobs=1)
+    assert res.diagnostics.min_propensity == 1.0
+
+
+def test_lower_is_better_reverses_every_comparison():
+    table = table_of(benchmark(50, 4))
+    up = dr.pairs_from_scores(table, **COLUMNS)
+    down = dr.pairs_from_scores(table.assign(score=-table.score), **COLUMNS, lower_is_better=True)
+    np.testing.assert_array_equal(up.values, down.values)
+
+
+def rankings(n=60, k=4, annotators=2, seed=0):
+    rng = np.random.default_rng(seed)
+    rows = []
+    for prompt, annotator in itertools.product(range(n), range(annotators)):
+        models = rng.choice([f"m{j}" for j in range(k)], size=rng.integers(2, k + 1), replace=False)
+        ranks = rng.integers(1, len(models) + 1, size=len(models))
+        about = {"prompt": f"p{prompt}", "annotator": f"a{annotator}"}
+        rows += [about | {"model": m, "place": int(r)} for m, r in zip(models, ranks, strict=True)]
+    return pd.DataFrame(rows)
+
+
+def test_rankings_with_ties_by_several_annotators_are_the_written_out_comparisons(ignore_warnings):
+    frame = rankings()
+    pairs = dr.pairs_from_rankings(frame, prompt="prompt", model="model", rank="place", annotator="annotator")
+    rows = []
+    for (prompt, annotator), part in frame.groupby(["prompt", "annotator"], sort=False):
+        for (_, one), (_, other) in itertools.combinations(part.sort_values("model").iterrows(), 2):
+            winner = "tie" if one.place == other.place else "model_a" if one.place < other.place else "model_b"
+            about = {"prompt": prompt, "annotator": annotator, "winner": winner}
+            rows.append(about | {"model_a": one.model, "model_b": other.model})
+    options = {"functional": "bt", "rng": 0, "cov_type": "cluster", "cov_kwds": {"groups": ["prompt", "annotator"]}}
+    res = dr.dml_rank(FORMULA, pairs, **options)
+    twin = dr.dml_rank(FORMULA, pd.DataFrame(rows), context="prompt", position_bias=False, **options)
+    np.testing.assert_allclose(res.params, twin.params[res.params.index], rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(res.bse, twin.bse[res.bse.index], rtol=1e-8)
+
+
+def test_best_of_k_and_truncated_rankings_are_refused():
+    frame = rankings(annotators=1)
+    names = {"prompt": "prompt", "model": "model", "rank": "place"}
+    full = pd.DataFrame({"prompt": np.repeat(np.arange(9), 3), "model": list("abc") * 9, "place": [1, 2, 2] * 9})
+    with pytest.raises(DataError, match=r"'best of K'.*which pairs are known depends on which answer won"):
+        dr.pairs_from_rankings(full, **names)
+    assert dr.pairs_from_rankings(full.assign(place=[1, 2, 3] * 9), **names).n_comparisons == 27
+    with pytest.raises(MissingDataError, match=r"3 missing ranks.*only the best places are known"):
+        dr.pairs_from_rankings(frame.assign(place=frame.place.where(frame.index > 2)), **names)
+
+
+@pytest.mark.parametrize(
+    ("change", "options", "error", "words"),
+    [
+        (lambda t: pd.concat([t, t.iloc[:1]]), {}, DataError, "has 2 rows of model .*; one is allowed"),
+        (lambda t: t.assign(score="good"), {}, DataError, "holds 'good'; a score is a number"),
+        (lambda t: t.assign(score=np.inf), {}, DataError, "infinite values"),
+        (lambda t: t[t.model == "m000"], {}, DataError, "no two models have a 'score' on one prompt"),
+        (lambda t: t.assign(model=None), {}, MissingDataError, "'model' in 20 rows"),
+        (lambda t: t, {"score": "acc"}, ColumnError, "no column 'acc'"),
+        (lambda t: t, {"score": "task"}, OptionError, "name a column twice"),
+        (lambda t: t, {"prompt": []}, OptionTypeError, "name a column, or several in a list"),
+        (lambda t: t, {"margin": -1}, OptionError, "0 or more"),
+        (lambda t: t, {"margin": "small"}, OptionTypeError, "is not a number"),
+    ],
+)
+def test_tables_that_cannot_be_compared(change, options, error, words):
+    with pytest.raises(error, match=words):
+        dr.pairs_from_scores(change(table_of(benchmark(5, 4))), **(COLUMNS | options))
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"position_bias": True}, "no display order"),
+        ({"context": "topic"}, "differs from the prompts"),
+        ({"categories": {"x": "tie"}}, "labels follow from the numbers"),
+        ({"votes": "first"}, "records of a prompt are averaged"),
+        ({"judge": "topic"}, "verdicts stand beside votes"),
+    ],
+)
+def test_options_about_votes_are_refused(options, words):
+    pairs = dr.pairs_from_scores(table_of(benchmark(20, 3)), **COLUMNS)
+    with pytest.raises(OptionError, match=words):
+        dr.dml_rank(FORMULA, pairs, rng=0, **options)
+
+
+def test_check_says_that_it_is_for_votes():
+    pairs = dr.pairs_from_scores(table_of(benchmark(20, 3)), **COLUMNS)
+    with pytest.raises(FrameTypeError, match="a row per vote"):
+        dr.check(FORMULA, pairs)
+    with pytest.raises(OptionTypeError, match="pairs already"):
+        dr.pairs_from_scores(pairs, **COLUMNS)
