@@ -66,8 +66,8 @@ def jacobian(functional, mu, j, k):
     return np.stack(columns, axis=1)
 
 
-def spread(scores):
-    """Singular values of the covariance's root."""
+def singular_values(scores):
+    """Singular values of a root of the covariance of the scores."""
     return np.linalg.svd(scores - scores.mean(axis=0), compute_uv=False) / np.sqrt(len(scores))
 
 
@@ -184,7 +184,7 @@ def test_the_gauge_is_exactly_what_the_scores_cannot_do(cases, weights, draw_mu,
             basis = functional.gauge(n_items).basis
             np.testing.assert_allclose(basis @ basis.T, np.eye(len(basis)), atol=1e-14)
             assert np.ptp(scores @ basis.T, axis=0).max(initial=0.0) < 1e-12
-            assert (spread(scores) > 1e-9).sum() == n_items - len(basis)
+            assert (singular_values(scores) > 1e-9).sum() == n_items - len(basis)
 
 
 def test_a_label_moves_no_score_along_the_gauge_and_every_other_way(cases, weights, draw_mu):
@@ -197,7 +197,7 @@ def test_a_label_moves_no_score_along_the_gauge_and_every_other_way(cases, weigh
         np.testing.assert_allclose(moves @ basis.T, 0, atol=1e-11)
         # A pair moves one number, or two where its items share no fixed total; a tree has fewer pairs than items.
         n_numbers = functional.graph.n_edges * (1 if weights.shared else 2)
-        assert (spread(moves) > 1e-9).sum() == min(n_items - len(basis), n_numbers)
+        assert (singular_values(moves) > 1e-9).sum() == min(n_items - len(basis), n_numbers)
 
 
 def test_ignoring_the_display_order_leaves_the_gauge_as_it_is(kind, weights, draw_mu, draw_graph, draw_edge_weights):
@@ -207,7 +207,7 @@ def test_ignoring_the_display_order_leaves_the_gauge_as_it_is(kind, weights, dra
     flip = [1, 0, *range(2, weights.n_categories)]
     lower = np.tril_indices(5)
     mu[:, lower[0], lower[1]] = mu[:, lower[1], lower[0]][:, :, flip]
-    assert (spread(functional.value(mu)) > 1e-9).sum() == 5 - len(functional.gauge(5).basis)
+    assert (singular_values(functional.value(mu)) > 1e-9).sum() == 5 - len(functional.gauge(5).basis)
 
 
 def test_bind_fills_in_only_what_is_unset(kind, weights):
@@ -379,9 +379,9 @@ def test_edge_weights_that_make_no_sense_are_refused(functional, edge_weights, m
 
 @pytest.mark.parametrize("functional", [Borda, BradleyTerry])
 def test_edge_weights_are_bound_where_unset_and_kept_as_they_were(functional):
-    given = np.ones((3, 3))
-    bound = functional().bind(CategoryWeights.half(2), Graph.all_pairs(3), given)
-    given[0, 1] = 7.0
+    edge_weights = np.ones((3, 3))
+    bound = functional().bind(CategoryWeights.half(2), Graph.all_pairs(3), edge_weights)
+    edge_weights[0, 1] = 7.0
     np.testing.assert_array_equal(bound.edge_weights, np.ones((3, 3)))
     np.testing.assert_array_equal(bound.bind(edge_weights=5 * np.ones((3, 3))).edge_weights, np.ones((3, 3)))
 

@@ -70,7 +70,7 @@ def test_equal_edge_weights_keep_the_neutral_value():
     assert Borda(CategoryWeights.half(2), edge_weights=np.full((3, 3), 7.0)).neutral(3) == 0.5
 
 
-def test_the_gauge_says_what_is_fixed():
+def test_the_gauge_and_its_reason():
     half, path = CategoryWeights.half(2), Graph.of([(0, 1), (1, 2)], 3)
     assert Borda(half).gauge(5).reason == "scores sum to 2.5, so one score follows from the others"
     assert "number of opponents" in Borda(half, path).gauge(3).reason

@@ -35,9 +35,9 @@ def test_scores_are_the_least_squares_fit_of_the_log_odds(weights, draw_mu, draw
     for n_items in (2, 4, 7):
         graph, edge_weights = draw_graph(rng, n_items), draw_edge_weights(rng, n_items)
         mu = draw_mu(rng, 3, n_items, weights.n_categories)
-        for given, used in ((None, np.ones((n_items, n_items))), (edge_weights, edge_weights)):
-            scores = BradleyTerry(weights, graph, given).value(mu)
-            expected = [projected(weights, graph, used, context) for context in mu]
+        for option, expected_weights in ((None, np.ones((n_items, n_items))), (edge_weights, edge_weights)):
+            scores = BradleyTerry(weights, graph, option).value(mu)
+            expected = [projected(weights, graph, expected_weights, context) for context in mu]
             np.testing.assert_allclose(scores, expected, rtol=0, atol=1e-11)
 
 
@@ -130,7 +130,7 @@ def test_weights_without_log_odds_are_refused(first, second):
         BradleyTerry().bind(CategoryWeights(first, second))
 
 
-def test_the_gauge_says_that_differences_count():
+def test_the_reason_of_the_gauge_is_that_only_differences_are_identified():
     assert BradleyTerry().gauge(4).reason == "scores sum to 0, so only differences between models are identified"
 
 

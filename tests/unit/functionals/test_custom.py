@@ -1,4 +1,4 @@
-"""Functions of one's own against the built-in functionals, and what is found when they are tried."""
+"""Custom functionals against the built-in ones, and the errors of functions that cannot be functionals."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ def test_differences_agree_with_the_built_in_derivative(kind, weights, draw_mu, 
     rng = np.random.default_rng(0)
     graph = draw_graph(rng, n_items)
     built_in = kind(weights, graph)
-    own = custom(built_in.value, n_items, graph, weights)
-    own.examine(n_items)
+    functional = custom(built_in.value, n_items, graph, weights)
+    functional.examine(n_items)
     mu = draw_mu(rng, 5, n_items, weights.n_categories)
     # Corrections divide by propensities: a direction may be thousands of times as long as a probability.
     for scale in (1e-3, 1.0, 5e3):
         delta = scale * rng.normal(size=mu.shape) * graph.edges[:, :, None]
-        value, derivative = own.value_and_derivative(mu, delta)
+        value, derivative = functional.value_and_derivative(mu, delta)
         np.testing.assert_array_equal(value, built_in.value(mu))
         expected = built_in.derivative(mu, delta)
         np.testing.assert_allclose(derivative, expected, rtol=0, atol=1e-6 * np.abs(expected).max())
@@ -59,18 +59,18 @@ def test_a_derivative_costs_two_calls_however_many_items(draw_mu):
 
 
 def test_steps_stay_inside_the_simplex(draw_mu):
-    seen = []
+    tables = []
 
     def looked_at(mu):
-        seen.append(mu[..., 0][:, ~np.eye(4, dtype=bool)])
+        tables.append(mu[..., 0][:, ~np.eye(4, dtype=bool)])
         return np.log(mu[:, 0, 1])
 
     mu = draw_mu(np.random.default_rng(2), 50, 4, 2, floor=1e-3)
     delta = 1e4 * np.random.default_rng(3).normal(size=mu.shape)
     Custom(looked_at).derivative(mu, delta)
-    assert min(table.min() for table in seen) > 0
+    assert min(table.min() for table in tables) > 0
     off = mu[..., 0][:, ~np.eye(4, dtype=bool)]
-    for table in seen:
+    for table in tables:
         assert (np.abs(table - off).max(axis=1) <= 1.0001e-4 * mu[mu > 0].min()).any()
         assert (np.abs(table - off).max(axis=1) <= 1.0001e-4 * off.min(axis=1)).all()
 
@@ -79,15 +79,15 @@ def test_information_and_accumulate_agree_with_the_built_in_ones(kind, weights, 
     rng = np.random.default_rng(4)
     graph = draw_graph(rng, 4)
     built_in, mu = kind(weights, graph), draw_mu(rng, 3, 4, weights.n_categories)
-    own = custom(built_in.value, 4, graph, weights)
+    functional = custom(built_in.value, 4, graph, weights)
     root, amount = rng.normal(size=(4, 4)), rng.uniform(1, 5, size=(3, 4, 4))
     labels = draw_mu(rng, 3, 4, weights.n_categories)
     for metric in (None, root @ root.T):
         expected = built_in.information(mu, metric)
-        np.testing.assert_allclose(own.information(mu, metric), expected, rtol=1e-6, atol=1e-9 * expected.max())
+        np.testing.assert_allclose(functional.information(mu, metric), expected, rtol=1e-6, atol=1e-9 * expected.max())
     for at in (None, labels):
         expected = built_in.accumulate(mu, amount, at)
-        np.testing.assert_allclose(own.accumulate(mu, amount, at), expected, rtol=0, atol=1e-7 * expected.max())
+        np.testing.assert_allclose(functional.accumulate(mu, amount, at), expected, rtol=0, atol=1e-7 * expected.max())
 
 
 def test_without_order_both_orders_count_alike(draw_mu):
@@ -115,9 +115,9 @@ def test_names_of_outputs():
     assert custom(Borda(HALF).value, 3).neutral(3) is None
 
 
-def test_the_gauge_is_what_is_given():
-    own = custom(Borda(HALF).value, 3, fixed=np.ones(3))
-    np.testing.assert_allclose(own.gauge(3).basis, [np.ones(3) / np.sqrt(3)])
+def test_the_gauge_is_spanned_by_the_fixed_combinations():
+    functional = custom(Borda(HALF).value, 3, fixed=np.ones(3))
+    np.testing.assert_allclose(functional.gauge(3).basis, [np.ones(3) / np.sqrt(3)])
     assert custom(Borda(HALF).value, 3).gauge(3).basis.shape == (0, 3)
     with pytest.raises(OptionError, match=r"fixed=\) has shape \(1, 2\) and rank 1; allowed: independent rows of 3"):
         custom(Borda(HALF).value, 3, fixed=np.ones(2)).examine(3)
@@ -178,7 +178,7 @@ WRONG = {
 
 @pytest.mark.parametrize(("function", "message"), WRONG.values(), ids=WRONG)
 @pytest.mark.filterwarnings("ignore:divide by zero")
-def test_functions_that_are_no_functional(function, message):
+def test_functions_that_cannot_be_functionals_are_refused(function, message):
     with pytest.raises(OptionError, match=message):
         custom(function).examine(4)
 
@@ -197,11 +197,11 @@ def test_an_analytic_derivative_is_checked_and_used(draw_mu):
         calls.append(len(mu))
         return bt.derivative(mu, delta)
 
-    own = custom(bt.value, directional=analytic)
-    own.examine(4)
+    functional = custom(bt.value, directional=analytic)
+    functional.examine(4)
     mu = draw_mu(np.random.default_rng(6), 3, 4, 2)
     calls.clear()
-    np.testing.assert_array_equal(own.derivative(mu, mu), bt.derivative(mu, mu))
+    np.testing.assert_array_equal(functional.derivative(mu, mu), bt.derivative(mu, mu))
     assert calls == [3]
     with pytest.raises(OptionError, match=r"is .* where differences of the function give"):
         custom(bt.value, directional=lambda mu, delta: 1.001 * bt.derivative(mu, delta)).examine(4)
@@ -220,6 +220,6 @@ def test_an_analytic_derivative_is_checked_and_used(draw_mu):
         (lambda: Custom(len).bind(edge_weights=np.ones((3, 3))), OptionError, "edge_weights apply"),
     ],
 )
-def test_what_is_refused(make, error, message):
+def test_wrong_arguments_are_refused(make, error, message):
     with pytest.raises(error, match=message):
         make()

@@ -88,7 +88,7 @@ def test_even_items_and_their_gauge():
         (lambda: SoftMin().bind(edge_weights=np.ones((3, 3))), "edge_weights apply to borda and bt"),
     ],
 )
-def test_what_is_refused(make, message):
+def test_wrong_parameters_are_refused(make, message):
     with pytest.raises(OptionError, match=message):
         make()
 
@@ -99,7 +99,7 @@ def test_binding_keeps_the_parameters():
     assert SoftMin(sharpness=5).bind(CategoryWeights.half(2)).sharpness == 5.0
 
 
-def test_they_travel_to_another_process(draw_mu):
+def test_functionals_can_be_pickled(draw_mu):
     mu = draw_mu(np.random.default_rng(3), 2, 4, 2)
     for functional in (Dominance(CategoryWeights.half(2), tau=0.55), SoftMin(CategoryWeights.half(2))):
         np.testing.assert_array_equal(pickle.loads(pickle.dumps(functional)).value(mu), functional.value(mu))

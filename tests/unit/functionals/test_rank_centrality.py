@@ -142,7 +142,7 @@ def test_the_centre_of_a_star_always_scores_the_same(weights, draw_mu):
     assert not RankCentrality(weights, Graph.of([(0, 1), (1, 2), (2, 3)], 4)).gauge(4).fixed.any()
 
 
-def test_the_gauge_says_what_is_fixed():
+def test_the_gauge_and_its_reason():
     assert RankCentrality(HALF).gauge(3).reason == "scores sum to 1, so one score follows from the others"
     path = RankCentrality(HALF, Graph.of([(0, 1), (1, 2), (2, 3)], 4)).gauge(4).reason
     assert "two groups with no pair inside a group" in path

@@ -31,8 +31,8 @@ def test_a_share_is_the_mean_of_both_orders(kind):
 
 def test_shares_of_a_pair_sum_to_one_where_ties_are_halved():
     weights = CategoryWeights.half(4)
-    both = PairWinProbability(weights, 1, 3).value(draw(1)) + PairWinProbability(weights, 3, 1).value(draw(1))
-    np.testing.assert_allclose(both, 1)
+    total = PairWinProbability(weights, 1, 3).value(draw(1)) + PairWinProbability(weights, 3, 1).value(draw(1))
+    np.testing.assert_allclose(total, 1)
 
 
 def test_the_advantage_is_the_mean_gap_over_the_pairs_of_the_graph():
@@ -50,7 +50,7 @@ def test_there_is_no_advantage_where_the_other_order_is_the_flip():
 @pytest.mark.parametrize(
     "score", [PairWinProbability(CategoryWeights.half(4), 0, 2), PositionEffect(CategoryWeights.half(4), GRAPH)]
 )
-def test_both_are_linear(score):
+def test_win_probability_and_position_effect_are_linear(score):
     mu, delta = draw(4), draw(5) - draw(6)
     value, derivative = score.value_and_derivative(mu, delta)
     np.testing.assert_allclose(score.value(mu + delta) - value, derivative, atol=1e-12)
