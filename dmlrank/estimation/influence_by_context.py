@@ -104,11 +104,11 @@ def _contexts_needed(task: _Task, sample: IntArray | None) -> NDArray[np.bool_] 
     """Return which contexts have to be predicted, (n,): the sample, and labelled ones if a score is not local."""
     if sample is None:
         return None
-    needed = np.zeros(task.data.n_contexts, dtype=bool)
-    needed[sample] = True
+    is_needed = np.zeros(task.data.n_contexts, dtype=bool)
+    is_needed[sample] = True
     if not all(isinstance(score, PairLocalScore) for score in task.scores):
-        needed[task.residuals.context] = True
-    return needed
+        is_needed[task.residuals.context] = True
+    return is_needed
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -253,12 +253,14 @@ class _Task:
         """Compute values and corrections from mu at all pairs, (b, K, K, C), a few contexts at a time."""
         step = contexts_at_a_time(self.data, self.chunk)
         spans = [slice(start, start + step) for start in range(0, len(part.contexts), step)]
-        pieces = [self._evaluate_span(score, mu[part.place[span]], part.contexts[span]) for span in spans]
-        variance_corrections = [piece.variance_correction for piece in pieces if piece.variance_correction is not None]
+        span_parts = [self._evaluate_span(score, mu[part.place[span]], part.contexts[span]) for span in spans]
+        variance_corrections = [
+            span_part.variance_correction for span_part in span_parts if span_part.variance_correction is not None
+        ]
         return _ScorePart(
-            np.concatenate([piece.value for piece in pieces]),
-            np.concatenate([piece.block for piece in pieces if piece.block is not None]),
-            np.concatenate([piece.correction for piece in pieces if piece.correction is not None]),
+            np.concatenate([span_part.value for span_part in span_parts]),
+            np.concatenate([span_part.block for span_part in span_parts if span_part.block is not None]),
+            np.concatenate([span_part.correction for span_part in span_parts if span_part.correction is not None]),
             np.sum(variance_corrections, axis=0) if variance_corrections else None,
         )
 

@@ -67,7 +67,7 @@ def cross_fit_judged(
         Chooses the cells that get soft labels where there are many.
     """
     first_m = human_given_verdict(data, verdicts, without_judge.at(verdicts.cells), folds)
-    recalibrations = [one for one in first_m.recalibrations if one is not None]
+    recalibrations = [fit for fit in first_m.recalibrations if fit is not None]
     if (
         refit is None
         or not isinstance(without_judge, CrossFittedMu)

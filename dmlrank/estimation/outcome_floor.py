@@ -1,4 +1,4 @@
-"""The floor of mu: how small a probability the labels leave credible."""
+"""The floor of mu: the smallest probability allowed, selected by the log-loss of the labels."""
 
 from __future__ import annotations
 
@@ -8,19 +8,21 @@ from .._utils.log_loss import log_loss
 from ..data.preferences import FloatArray, IntArray
 from .cross_fitting import HeldOutLabels
 
+# Floors among which the log-loss selects.
 FLOORS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.03, 0.04, 0.05, 0.07, 0.1)
 
 
 def select_floor(labels: HeldOutLabels) -> float:
-    """The floor with the smallest log-loss of the out-of-fold probabilities at the labelled cells.
+    """Select the floor with the smallest log-loss of the out-of-fold probabilities at the labelled cells.
 
-    Predictions that are more extreme than the truth are what hurts a functional with a logit or a division: its
-    linearisation there is steep and its error has one sign. One number chosen among ten by the labels' own log-loss
-    takes most of that away, and is the smallest of the ten where the labels do reach the extremes.
+    Predictions that are more extreme than the truth bias a functional with a logit or a division, because the slope of
+    the functional is large there. Clipping the predictions at one of ten floors, selected by the log-loss, removes most
+    of this bias. Where true probabilities are extreme, too, the smallest of the ten floors is selected.
 
     Parameters
     ----------
     labels : HeldOutLabels
+        The labels beside their out-of-fold probabilities.
 
     Examples
     --------
@@ -36,13 +38,14 @@ def select_floor(labels: HeldOutLabels) -> float:
 
 
 def clip_and_renormalise(mu: FloatArray, floor: float) -> FloatArray:
-    """Probabilities with categories below the floor raised to it and rows renormalised.
+    """Raise probabilities below the floor to the floor, and renormalise the probabilities of the categories.
 
     Parameters
     ----------
     mu : ndarray, shape (n, K, K, C) or (m, C)
-        All pairs of contexts, with a diagonal that stays as it is, or single pairs.
+        Probabilities of all pairs of n contexts, whose diagonal is not changed, or of m single pairs.
     floor : float
+        Smallest probability before renormalisation.
     """
     low = mu < floor
     items = np.arange(mu.shape[1]) if mu.ndim == 4 else None
@@ -50,19 +53,19 @@ def clip_and_renormalise(mu: FloatArray, floor: float) -> FloatArray:
         low[:, items, items] = False
     if not low.any():
         return mu
-    lifted = np.maximum(mu, floor)
+    raised = np.maximum(mu, floor)
     if items is not None:
-        lifted[:, items, items] = mu[:, items, items]
-    # Category by category: a sum over a short last axis takes several times as long.
-    total = lifted[..., 0].copy()
+        raised[:, items, items] = mu[:, items, items]
+    # The sum is computed category by category, because a sum over a short last axis takes several times as long.
+    total = raised[..., 0].copy()
     for c in range(1, mu.shape[-1]):
-        total += lifted[..., c]
+        total += raised[..., c]
     total[total <= 0] = 1.0
-    lifted /= total[..., None]
-    return lifted
+    raised /= total[..., None]
+    return raised
 
 
 def count_below(mu: FloatArray, floor: float) -> IntArray:
-    """Entries below the floor in each context, (n,), of probabilities (n, K, K, C) with a diagonal of zeros."""
+    """Count the entries below the floor in each context, (n,); ``mu``, (n, K, K, C), has a diagonal of zeros."""
     n, n_items, _, n_categories = mu.shape
     return np.count_nonzero((mu < floor).reshape(n, -1), axis=1) - n_items * n_categories * (floor > 0)

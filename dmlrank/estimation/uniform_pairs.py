@@ -1,4 +1,4 @@
-"""Uniform pairs, whose labels all say the same: the variance that their labels do not show, by the rule of three."""
+"""Uniform pairs, all of whose labels are equal: the variance that these labels do not show, by the rule of three."""
 
 from __future__ import annotations
 
@@ -17,37 +17,38 @@ from ..functionals.category_weights import CategoryWeights
 from ..functionals.protocols import Score
 from .outcome_floor import clip_and_renormalise
 
-# With variance c / n, n labels and nothing but losses reach up to 1.96 sqrt(c) / n = 3 / n, the rule of three.
+# For n labels that are all losses, the rule of three gives the upper limit 3 / n for the probability of a win. With a
+# variance c / n of a label and this constant c, the limit of a 95 % interval is 1.96 sqrt(c) / n = 3 / n.
 RULE_OF_THREE = (3 / 1.959963984540054) ** 2
-# Variance of a share in [0, 1] is at most this.
-_LARGEST = 0.25
-# Shares closer than this are equal.
+# Largest variance of a share in [0, 1].
+_LARGEST_VARIANCE = 0.25
+# Shares that differ by less count as equal.
 _ROUNDING = 1e-12
-# Numbers in the directions that are held at a time.
+# Number of entries of directions in memory at a time.
 _CHUNK = 2_000_000
 
-# Derivatives, (r, d), along directions, (r, C), at the ordered pairs (first, second).
+# Takes directions, (r, C), and the ordered pairs (first, second) at which they are, and returns derivatives, (r, d).
 Derivative: TypeAlias = Callable[[FloatArray, IntArray, IntArray], FloatArray]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LabelErrors:
-    """What the labels add to the error of an estimate, label by label: weight times J times residual.
+    """Contribution of each label to the error of an estimate: weight times J times residual.
 
     Attributes
     ----------
     cells : Cells
         The m labelled cells.
     weight : ndarray, shape (m,)
-        Of one label in the estimate, 1 / (n pi) for a mean over n contexts; zero where it does not count.
+        Weight of each label in the estimate, 1 / (n pi) for a mean over n contexts; zero for labels that do not count.
     mu : ndarray, shape (m, C)
         Fitted probabilities.
     residual : ndarray, shape (m, C)
-        Label less what was expected.
+        Label less its expected value.
     unit : ndarray of int, shape (m,)
-        The context of each label, or the cluster where labels of a cluster depend on each other.
+        The context of each label, or its cluster where labels of a cluster depend on each other.
     n_units : float
-        Units over which influence values are centred; infinite where they are not.
+        Number of units over which influence values are centred; infinite where they are not centred.
     other_unit : ndarray of int, shape (m,), or None
         The cluster of each label in a second grouping, crossed with the first.
     """
@@ -60,16 +61,16 @@ class LabelErrors:
     n_units: float = np.inf
     other_unit: IntArray | None = None
 
-    def only(self, kept: NDArray[np.bool_], factor: float = 1.0) -> LabelErrors:
-        """Some of the labels, with weights times a factor."""
+    def only(self, selected: NDArray[np.bool_], factor: float = 1.0) -> LabelErrors:
+        """Return the selected labels, (m,), with their weights multiplied by a factor."""
         return LabelErrors(
-            self.cells.only(kept),
-            factor * self.weight[kept],
-            self.mu[kept],
-            self.residual[kept],
-            self.unit[kept],
+            self.cells.only(selected),
+            factor * self.weight[selected],
+            self.mu[selected],
+            self.residual[selected],
+            self.unit[selected],
             self.n_units,
-            None if self.other_unit is None else self.other_unit[kept],
+            None if self.other_unit is None else self.other_unit[selected],
         )
 
     def units_by_pair(self, pair: IntArray, size: int) -> tuple[IntArray, FloatArray]:
@@ -96,23 +97,26 @@ class LabelErrors:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class UniformPairs:
-    """Pairs whose labels all say the same, so that their spread says nothing of the variance of a label.
+    """Pairs all of whose labels are equal, so that the labels do not show the variance of a label.
 
     Attributes
     ----------
     first, second : ndarray of int, shape (q,)
+        The ordered pairs.
     label : ndarray, shape (q, C)
-        What the labels say, their mean.
+        Mean label of each pair.
     n_labels : ndarray of int, shape (q,)
-        Labels, or clusters of them.
-    n_alike, n_both : ndarray of int, shape (q,)
-        Labels in all that say the same of one of the two models in uniform pairs, of whichever there are more; and of
-        both, in either order.
+        Number of labels of each pair, or of clusters of labels.
+    n_pooled : ndarray of int, shape (q,)
+        Number of labels of all uniform pairs in which the winner of this pair won, or in which the loser of this pair
+        lost, whichever number is larger. For ties: in which one of the two models tied.
+    n_both_orders : ndarray of int, shape (q,)
+        Number of labels of this pair with the same winner, in both orders together.
     amount : ndarray, shape (q,)
-        Sum of squared weights of the pair's units.
-    seen : ndarray, shape (q, C, C)
-        Second moment of the residuals, as much of it as the covariance of the influence values holds: what uniform
-        pairs have in common is their mean, which centring takes off.
+        Sum of the squared weights of the pair's units.
+    residual_moment : ndarray, shape (q, C, C)
+        Second moment of the residuals, as far as the covariance of the influence values contains it: centring the
+        influence values removes the mean that the uniform pairs share.
     table : ndarray, shape (K, K, C)
         Mean fitted probabilities of all pairs.
     weights : CategoryWeights
@@ -124,10 +128,10 @@ class UniformPairs:
     second: IntArray
     label: FloatArray
     n_labels: IntArray
-    n_alike: IntArray
-    n_both: IntArray
+    n_pooled: IntArray
+    n_both_orders: IntArray
     amount: FloatArray
-    seen: FloatArray
+    residual_moment: FloatArray
     table: FloatArray
     weights: CategoryWeights
     ordered: bool
@@ -137,143 +141,179 @@ class UniformPairs:
 
     @property
     def pairs(self) -> list[tuple[int, int]]:
-        """The pairs in whichever order, the smaller code first."""
+        """The unordered pairs, each with the smaller index first."""
         low, high = np.minimum(self.first, self.second), np.maximum(self.first, self.second)
         return sorted(set(zip(low.tolist(), high.tolist(), strict=True)))
 
-    @property
-    def lean(self) -> IntArray:
-        """1 where the first model won all, -1 where the second did, 0 where all are even, (q,)."""
-        return _lean(self.label, self.weights)
-
     def covariance(self, score: Score, floor: float, *, pooled: bool = True) -> FloatArray:
-        """What the labels' covariance lacks in the covariance of a score's estimate, (d, d).
+        """Return the covariance of a score's estimate that the labels of uniform pairs do not show, (d, d).
 
-        Of each pair the larger, direction by direction, of J V J' and what the residuals show counts, the second as
-        the influence values hold it already. V is the covariance of labels, of which a share as large as the rule of
-        three allows says something else; J stands at the probabilities of such labels where the fitted ones are more
-        extreme, for the slope of a logit has no bound.
+        V is the covariance of labels of which a share as large as the rule of three allows has another outcome. For
+        each pair, direction by direction, the result is the part of J V J' that exceeds the second moment of the
+        residuals, which the covariance of the influence values contains already. J is the derivative at the
+        probabilities of such labels where the fitted probabilities are more extreme, because the slope of a logit has
+        no bound.
 
         Parameters
         ----------
         score : Score
         floor : float
-            Of mu, for scores that need one.
+            Smallest probability of mu for scores that need a floor.
         pooled : bool
-            Whether labels of other pairs that say the same of a model count; not so for a share of the pair alone.
+            Whether labels of other uniform pairs of the same models count in the rule of three; they do not for the
+            win share of a single pair.
         """
-        given = clip_and_renormalise(self.table[None], floor)[0] if score.interior else self.table
-        away, share = self._unseen(pooled)
-        lifted = self._lifted(given, share) if score.interior else given
-        return self._summed(away, partial(self._derivative, score, lifted), partial(self._derivative, score, given))
+        table = clip_and_renormalise(self.table[None], floor)[0] if score.interior else self.table
+        unseen, share = self._unseen_labels(pooled)
+        lifted = self._raise_probabilities(table, share) if score.interior else table
+        return self._excess_covariance(
+            unseen, partial(self._derivative, score, lifted), partial(self._derivative, score, table)
+        )
 
     def covariance_along(self, derivative: Derivative) -> FloatArray:
-        """The same of an estimate whose derivatives along single pairs are given."""
-        return self._summed(self._unseen(True)[0], derivative, derivative)
+        """Return the same covariance, (d, d), of an estimate given by its derivatives along single pairs."""
+        return self._excess_covariance(self._unseen_labels(True)[0], derivative, derivative)
 
-    def _summed(self, away: FloatArray, at_unseen: Derivative, at_fitted: Derivative) -> FloatArray:
-        values, axes = np.linalg.eigh(self.seen)
-        shown = axes * np.sqrt(np.maximum(values, 0.0))[:, None, :]
+    def _excess_covariance(self, unseen: FloatArray, at_unseen: Derivative, at_fitted: Derivative) -> FloatArray:
+        """Add up the parts of J V J' that exceed the second moment of the residuals, (d, d).
+
+        Parameters
+        ----------
+        unseen : ndarray, shape (q, C, C)
+            Directions whose products add up to V.
+        at_unseen, at_fitted : callable
+            Derivatives for these directions, and for the residuals.
+        """
+        values, axes = np.linalg.eigh(self.residual_moment)
+        observed = axes * np.sqrt(np.maximum(values, 0.0))[:, None, :]
         total: FloatArray | None = None
         step = max(1, _CHUNK // self.table.size)
         for start in range(0, len(self), step):
             part = slice(start, start + step)
-            needed, held = self._along(at_unseen, away[part], part), self._along(at_fitted, shown[part], part)
-            rows = np.sqrt(self.amount[part])[:, None, None] * lacking(needed, held)
+            of_unseen = self._derivative_rows(at_unseen, unseen[part], part)
+            of_observed = self._derivative_rows(at_fitted, observed[part], part)
+            rows = np.sqrt(self.amount[part])[:, None, None] * positive_difference(of_unseen, of_observed)
             rows = rows.reshape(-1, rows.shape[2])
             total = rows.T @ rows if total is None else total + rows.T @ rows
         assert total is not None
         return total
 
-    def _along(self, derivative: Derivative, directions: FloatArray, part: slice) -> FloatArray:
-        """Derivatives along the columns of directions, (b, C, r), as rows, (b, r, d)."""
+    def _derivative_rows(self, derivative: Derivative, directions: FloatArray, part: slice) -> FloatArray:
+        """Return derivatives along the columns of directions, (b, C, r), as rows, (b, r, d)."""
         first, second = self.first[part], self.second[part]
-        made = [derivative(directions[:, :, column], first, second) for column in range(directions.shape[2])]
-        return np.stack(made, axis=1)
+        rows = [derivative(directions[:, :, column], first, second) for column in range(directions.shape[2])]
+        return np.stack(rows, axis=1)
 
-    def _lifted(self, table: FloatArray, share: FloatArray) -> FloatArray:
-        """The table, where what was not seen is at least as probable as ``share``, (q, C), says."""
-        given = table[self.first, self.second]
-        lifted = np.maximum(given, np.minimum(share, 0.5))
-        lifted /= lifted.sum(axis=1, keepdims=True)
-        made, other = table.copy(), (share > given).any(axis=1)
-        first, second = self.first[other], self.second[other]
-        made[first, second] = lifted[other]
+    def _raise_probabilities(self, table: FloatArray, share: FloatArray) -> FloatArray:
+        """Raise probabilities of the table, (K, K, C), of categories without labels to at least ``share``, (q, C)."""
+        fitted = table[self.first, self.second]
+        raised = np.maximum(fitted, np.minimum(share, 0.5))
+        raised /= raised.sum(axis=1, keepdims=True)
+        result, is_raised = table.copy(), (share > fitted).any(axis=1)
+        first, second = self.first[is_raised], self.second[is_raised]
+        result[first, second] = raised[is_raised]
         if not self.ordered:
-            made[second, first] = lifted[other][:, self._flip]
-        return made
+            result[second, first] = raised[is_raised][:, self._flip]
+        return result
 
     @property
     def _flip(self) -> IntArray:
+        """The categories with the wins exchanged, (C,)."""
         return exchanged_wins(self.label.shape[1])
 
-    def _unseen(self, pooled: bool) -> tuple[FloatArray, FloatArray]:
-        """Directions, (q, C, C), whose products add up to V, and the probability of each category not seen, (q, C)."""
-        number = self.n_alike if pooled else self.n_both
-        n_categories, worth = self.label.shape[1], np.array([self.weights.first, self.weights.second])
-        # By how much the two shares change where a label were another one, (q, C, 2).
-        change = worth.T[None] - (self.label @ worth.T)[:, None, :]
-        other = np.abs(change).max(axis=2) > _ROUNDING
+    def _unseen_labels(self, pooled: bool) -> tuple[FloatArray, FloatArray]:
+        """Return directions, (q, C, C), whose products add up to V, and the share of each unseen category, (q, C)."""
+        number = self.n_pooled if pooled else self.n_both_orders
+        n_categories, weights = self.label.shape[1], np.array([self.weights.first, self.weights.second])
+        # Changes of the two models' shares if a label had another category, (q, C, 2).
+        change = weights.T[None] - (self.label @ weights.T)[:, None, :]
+        differs = np.abs(change).max(axis=2) > _ROUNDING
         share = np.zeros(self.label.shape)
-        for kind in (np.arange(n_categories) < 2, np.arange(n_categories) >= 2):
-            unseen = other & kind
+        for is_kind in (np.arange(n_categories) < 2, np.arange(n_categories) >= 2):
+            unseen = differs & is_kind
             count = unseen.sum(axis=1)
             square = np.where(unseen, np.square(change).max(axis=2), 0.0).sum(axis=1) / np.maximum(count, 1)
-            most = np.minimum(RULE_OF_THREE / number, _LARGEST / np.where(count > 0, square, 1.0))
-            share += np.where(unseen, (most / np.maximum(count, 1))[:, None], 0.0)
-        away = np.eye(n_categories)[None] - self.label[:, :, None]
-        return away * np.sqrt(share)[:, None, :], share
+            largest = np.minimum(RULE_OF_THREE / number, _LARGEST_VARIANCE / np.where(count > 0, square, 1.0))
+            share += np.where(unseen, (largest / np.maximum(count, 1))[:, None], 0.0)
+        directions = np.eye(n_categories)[None] - self.label[:, :, None]
+        return directions * np.sqrt(share)[:, None, :], share
 
     def _derivative(
-        self, score: Score, table: FloatArray, along: FloatArray, first: IntArray, second: IntArray
+        self, score: Score, table: FloatArray, directions: FloatArray, first: IntArray, second: IntArray
     ) -> FloatArray:
-        """Derivative of a score, (b, d), where the probabilities of all pairs are the table's."""
+        """Return derivatives of a score, (b, d), where the probabilities of all pairs are those of the table.
+
+        Parameters
+        ----------
+        score : Score
+        table : ndarray, shape (K, K, C)
+        directions : ndarray, shape (b, C)
+        first, second : ndarray of int, shape (b,)
+            The ordered pair of each direction.
+        """
         if isinstance(score, PairLocalScore | PairDerivativeScore):
-            made = _at_pairs(score, table, along, first, second)
-            return made if self.ordered else made + _at_pairs(score, table, along[:, self._flip], second, first)
+            change = _derivative_at_pairs(score, table, directions, first, second)
+            if self.ordered:
+                return change
+            return change + _derivative_at_pairs(score, table, directions[:, self._flip], second, first)
         delta = np.zeros((len(first), *table.shape))
-        delta[np.arange(len(first)), first, second] = along
+        delta[np.arange(len(first)), first, second] = directions
         if not self.ordered:
             delta += in_other_order(delta)
         return score.value_and_derivative(np.repeat(table[None], len(first), axis=0), delta)[1]
 
 
-def _at_pairs(
-    score: PairLocalScore | PairDerivativeScore, table: FloatArray, along: FloatArray, first: IntArray, second: IntArray
+def _derivative_at_pairs(
+    score: PairLocalScore | PairDerivativeScore,
+    table: FloatArray,
+    directions: FloatArray,
+    first: IntArray,
+    second: IntArray,
 ) -> FloatArray:
-    if isinstance(score, PairLocalScore):
-        return np.asarray(score.derivative_at(table[first, second], along, first, second, len(table)))
-    return np.asarray(score.derivative_along(table, along, first, second))
-
-
-def lacking(needed: FloatArray, held: FloatArray) -> FloatArray:
-    """Rows, (b, s, d), whose sums of products are the positive part of those of ``needed`` less those of ``held``.
+    """Return derivatives of a score along directions at one ordered pair each, (b, d).
 
     Parameters
     ----------
-    needed, held : ndarray, shape (b, r, d)
+    score : PairLocalScore or PairDerivativeScore
+    table : ndarray, shape (K, K, C)
+    directions : ndarray, shape (b, C)
+    first, second : ndarray of int, shape (b,)
+    """
+    if isinstance(score, PairLocalScore):
+        return np.asarray(score.derivative_at(table[first, second], directions, first, second, len(table)))
+    return np.asarray(score.derivative_along(table, directions, first, second))
+
+
+def positive_difference(minuend: FloatArray, subtrahend: FloatArray) -> FloatArray:
+    """Return rows, (b, s, d), whose sums of products are the positive part of a difference of two covariances.
+
+    The difference is that between the sums of products of the two arguments.
+
+    Parameters
+    ----------
+    minuend, subtrahend : ndarray, shape (b, r, d)
 
     Examples
     --------
-    >>> lacking(np.array([[[5.0, 0.0]]]), np.array([[[4.0, 0.0]]])).round(12).any(axis=1)
+    >>> positive_difference(np.array([[[5.0, 0.0]]]), np.array([[[4.0, 0.0]]])).round(12).any(axis=1)
     array([[ True, False]])
-    >>> abs(lacking(np.array([[[5.0, 0.0]]]), np.array([[[4.0, 0.0]]]))).sum().round(12)
+    >>> abs(positive_difference(np.array([[[5.0, 0.0]]]), np.array([[[4.0, 0.0]]]))).sum().round(12)
     np.float64(3.0)
     """
-    both = np.concatenate([needed, held], axis=1)
-    across, upper = np.linalg.qr(np.swapaxes(both, 1, 2))
-    sign = np.repeat([1.0, -1.0], [needed.shape[1], held.shape[1]])
+    stacked = np.concatenate([minuend, subtrahend], axis=1)
+    across, upper = np.linalg.qr(np.swapaxes(stacked, 1, 2))
+    sign = np.repeat([1.0, -1.0], [minuend.shape[1], subtrahend.shape[1]])
     values, axes = np.linalg.eigh((upper * sign) @ np.swapaxes(upper, 1, 2))
-    # Rounding of the subtraction is no variance.
+    # Rounding of the subtraction counts as zero.
     largest = np.square(upper).sum(axis=(1, 2))[:, None]
-    kept = np.where(values > 1e-12 * largest, values, 0.0)
-    return np.swapaxes(across @ (axes * np.sqrt(kept)[:, None, :]), 1, 2)
+    positive = np.where(values > 1e-12 * largest, values, 0.0)
+    return np.swapaxes(across @ (axes * np.sqrt(positive)[:, None, :]), 1, 2)
 
 
 def find_uniform_pairs(
     errors: LabelErrors, data: PreferenceData, weights: CategoryWeights, edges: NDArray[np.bool_]
 ) -> UniformPairs | None:
-    """The compared pairs whose labels all count the same for both models; None where there is none.
+    """Find the compared pairs all of whose labels count the same for each model; None where there are none.
 
     Parameters
     ----------
@@ -281,86 +321,138 @@ def find_uniform_pairs(
     data : PreferenceData
     weights : CategoryWeights
     edges : ndarray of bool, shape (K, K)
-        Pairs that are compared.
+        Compared pairs.
     """
-    n_items, cells = data.n_items, errors.cells
-    counted = (errors.weight > 0) & edges[cells.first, cells.second]
-    if not counted.all():
-        errors = errors.only(counted)
+    cells, n_items = errors.cells, data.n_items
+    is_counted = (errors.weight > 0) & edges[cells.first, cells.second]
+    if not is_counted.all():
+        errors = errors.only(is_counted)
         cells = errors.cells
     pair = cells.first * n_items + cells.second
-    uniform = np.bincount(pair, minlength=n_items**2) > 0
-    for side in (weights.first, weights.second):
-        share = cells.y @ np.array(side)
-        low, high = np.full(n_items**2, np.inf), np.full(n_items**2, -np.inf)
-        np.minimum.at(low, pair, share)
-        np.maximum.at(high, pair, share)
-        uniform &= ~(high - low > _ROUNDING)
-    if not uniform.any():
+    is_uniform = _is_uniform(cells.y, pair, weights, n_items**2)
+    if not is_uniform.any():
         return None
-    found = np.flatnonzero(uniform)
-    inside = uniform[pair]
-    place = np.searchsorted(found, pair[inside])
-    own, size = errors.only(inside), len(found)
-    label = _means(own.cells.y, place, size)
-    product = own.residual[:, :, None] * own.residual[:, None, :]
-    seen = _means(product.reshape(len(place), -1), place, size, np.square(own.weight))
-    n_labels, amount = own.units_by_pair(place, size)
-    total = np.bincount(place, own.weight, size)
-    seen *= np.maximum(1 - total * total.sum() / (errors.n_units * amount), 0.0)[:, None]
-    first, second = np.divmod(found, n_items)
-    n_alike, n_both = _alike(first, second, _lean(label, weights), n_labels, n_items)
+    codes = np.flatnonzero(is_uniform)
+    in_uniform, n_pairs = is_uniform[pair], len(codes)
+    place = np.searchsorted(codes, pair[in_uniform])
+    uniform_errors = errors.only(in_uniform)
+    label = _means(uniform_errors.cells.y, place, n_pairs)
+    n_labels, amount = uniform_errors.units_by_pair(place, n_pairs)
+    first, second = np.divmod(codes, n_items)
+    n_pooled, n_both_orders = _count_same_results(
+        first, second, _winner_sign(label, weights), n_labels=n_labels, n_items=n_items
+    )
     return UniformPairs(
         first=first,
         second=second,
         label=label,
         n_labels=n_labels,
-        n_alike=n_alike,
-        n_both=n_both,
+        n_pooled=n_pooled,
+        n_both_orders=n_both_orders,
         amount=amount,
-        seen=seen.reshape(size, label.shape[1], -1),
+        residual_moment=_residual_moment(uniform_errors, place, amount),
         table=_mean_table(errors, data),
         weights=weights,
         ordered=data.ordered,
     )
 
 
-def _alike(
-    first: IntArray, second: IntArray, lean: IntArray, n_labels: IntArray, n_items: int
+def _is_uniform(y: FloatArray, pair: IntArray, weights: CategoryWeights, n_codes: int) -> NDArray[np.bool_]:
+    """Return for each code of an ordered pair, (n_codes,), whether it has labels that all count the same.
+
+    Parameters
+    ----------
+    y : ndarray, shape (m, C)
+        Labels.
+    pair : ndarray of int, shape (m,)
+        Code of the ordered pair of each label.
+    weights : CategoryWeights
+    n_codes : int
+    """
+    is_uniform = np.bincount(pair, minlength=n_codes) > 0
+    for side in (weights.first, weights.second):
+        share = y @ np.array(side)
+        low, high = np.full(n_codes, np.inf), np.full(n_codes, -np.inf)
+        np.minimum.at(low, pair, share)
+        np.maximum.at(high, pair, share)
+        is_uniform &= ~(high - low > _ROUNDING)
+    return is_uniform
+
+
+def _residual_moment(errors: LabelErrors, place: IntArray, amount: FloatArray) -> FloatArray:
+    """Return the second moment of each pair's residuals in the covariance of the influence values, (q, C, C).
+
+    ``place``, (m,), is the pair of each label, and ``amount``, (q,), the sum of squared weights of the pair's units.
+    """
+    n_pairs, n_categories = len(amount), errors.residual.shape[1]
+    product = errors.residual[:, :, None] * errors.residual[:, None, :]
+    moment = _means(product.reshape(len(place), -1), place, n_pairs, np.square(errors.weight))
+    total = np.bincount(place, errors.weight, n_pairs)
+    moment *= np.maximum(1 - total * total.sum() / (errors.n_units * amount), 0.0)[:, None]
+    return moment.reshape(n_pairs, n_categories, n_categories)
+
+
+def _count_same_results(
+    first: IntArray, second: IntArray, winner_sign: IntArray, *, n_labels: IntArray, n_items: int
 ) -> tuple[IntArray, IntArray]:
-    """Labels that say the same of the pair's winner or its loser, the larger, and those of this pair, (q,) each."""
-    winner, loser = np.where(lean >= 0, first, second), np.where(lean >= 0, second, first)
-    lost, even = np.zeros((2, n_items, n_items), dtype=np.intp)
-    decided = lean != 0
-    np.add.at(lost, (loser[decided], winner[decided]), n_labels[decided])
-    np.add.at(even, (first[~decided], second[~decided]), n_labels[~decided])
-    even = even + even.T
-    of_one = np.maximum(lost.sum(axis=1)[loser], lost.sum(axis=0)[winner])
-    of_even = np.maximum(even.sum(axis=1)[first], even.sum(axis=1)[second])
-    return np.where(decided, of_one, of_even), np.where(decided, lost[loser, winner], even[first, second])
+    """Count labels with the same result, (q,) each: of all pairs of the winner or the loser, and of this pair.
+
+    Parameters
+    ----------
+    first, second : ndarray of int, shape (q,)
+        The uniform pairs.
+    winner_sign : ndarray of int, shape (q,)
+        1 where the first model won, -1 where the second model won, 0 where neither did.
+    n_labels : ndarray of int, shape (q,)
+        Number of labels of each pair.
+    n_items : int
+        Number of models, K.
+    """
+    winner, loser = np.where(winner_sign >= 0, first, second), np.where(winner_sign >= 0, second, first)
+    n_lost, n_even = np.zeros((2, n_items, n_items), dtype=np.intp)
+    has_winner = winner_sign != 0
+    np.add.at(n_lost, (loser[has_winner], winner[has_winner]), n_labels[has_winner])
+    np.add.at(n_even, (first[~has_winner], second[~has_winner]), n_labels[~has_winner])
+    n_even = n_even + n_even.T
+    pooled = np.maximum(n_lost.sum(axis=1)[loser], n_lost.sum(axis=0)[winner])
+    pooled_even = np.maximum(n_even.sum(axis=1)[first], n_even.sum(axis=1)[second])
+    of_pair = np.where(has_winner, n_lost[loser, winner], n_even[first, second])
+    return np.where(has_winner, pooled, pooled_even), of_pair
 
 
-def _lean(label: FloatArray, weights: CategoryWeights) -> IntArray:
+def _winner_sign(label: FloatArray, weights: CategoryWeights) -> IntArray:
+    """Return 1 where the first model leads by the label, (q, C), -1 where the second does, and else 0, (q,)."""
     gap = label @ np.subtract(weights.first, weights.second)
     return np.where(np.abs(gap) > _ROUNDING, np.sign(gap), 0.0).astype(np.intp)
 
 
 def _means(rows: FloatArray, place: IntArray, size: int, weight: FloatArray | None = None) -> FloatArray:
-    """Means of rows, (m, c), by place, (size, c)."""
+    """Average rows by place, (size, c).
+
+    Parameters
+    ----------
+    rows : ndarray, shape (m, c)
+    place : ndarray of int, shape (m,)
+        Place of each row.
+    size : int
+        Number of places.
+    weight : ndarray, shape (m,), optional
+        Weights of the rows; one when None.
+    """
     total = np.bincount(place, weight, size)
     amounts = rows if weight is None else rows * weight[:, None]
     return np.stack([np.bincount(place, column, size) for column in amounts.T], axis=1) / total[:, None]
 
 
 def _mean_table(errors: LabelErrors, data: PreferenceData) -> FloatArray:
-    """Mean fitted probabilities of all pairs, (K, K, C), from those at the labels; even where there is none."""
+    """Return the mean fitted probabilities of all pairs, (K, K, C), over their labels; even ones for other pairs."""
     n_items, cells, n_categories = data.n_items, errors.cells, errors.mu.shape[1]
     pair = cells.first * n_items + cells.second
     count = np.bincount(pair, minlength=n_items**2).reshape(n_items, n_items, 1)
     total = np.stack([np.bincount(pair, column, n_items**2) for column in errors.mu.T], axis=1)
     table = total.reshape(n_items, n_items, n_categories) / np.maximum(count, 1)
-    # The other order of a pair says what its own labels do not, and all there is where order does not matter.
-    turned = in_other_order(table[None])[0]
-    table = np.where(count > 0, table, np.where(np.swapaxes(count, 0, 1) > 0, turned, 1 / n_categories))
+    # A pair without labels in one order has the probabilities of its other order.
+    mirrored = in_other_order(table[None])[0]
+    table = np.where(count > 0, table, np.where(np.swapaxes(count, 0, 1) > 0, mirrored, 1 / n_categories))
     table[np.arange(n_items), np.arange(n_items)] = 0.0
     return np.asarray(table, dtype=np.float64)

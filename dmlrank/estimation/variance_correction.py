@@ -1,4 +1,4 @@
-"""The variance correction: by how much a shrunken mu makes the second moment of the correction too small."""
+"""The variance correction: how much too small a shrunken mu makes the second moment of the correction."""
 
 from __future__ import annotations
 
@@ -11,26 +11,35 @@ from ..functionals.base import is_linear
 from ..functionals.protocols import OrderedPairs
 from .cross_fitting import HeldOutLabels
 
-# Length of a finite-difference step, as a share of the smallest probability.
+# Length of a finite-difference step, relative to the smallest probability.
 _STEP = 1e-3
 
 
 @runtime_checkable
 class CorrectionCovariance(Protocol):
-    """A functional that knows the covariance of its correction in closed form."""
+    """A functional with a closed form of the covariance of its correction."""
 
     @property
     def interior(self) -> bool:
-        """Whether it has a logit or a division."""
+        """Whether the functional has a logit or a division."""
         ...
 
     def accumulate(self, mu: FloatArray, amount: FloatArray, labels: FloatArray | None = None) -> FloatArray:
-        """Sum of amount J V J', J at ``mu``, V that of a label with probabilities ``labels``."""
+        """Add up amount J V J' over contexts and ordered pairs, (d, d).
+
+        Parameters
+        ----------
+        mu : ndarray, shape (b, K, K, C)
+            Probabilities at which the derivative J is taken.
+        amount : ndarray, shape (b, K, K)
+        labels : ndarray, shape (b, K, K, C), optional
+            Probabilities of the labels, whose covariance is V; ``mu`` when None.
+        """
         ...
 
 
 def knows_correction_covariance(score: object, n_contexts: int, n_items: int) -> bool:
-    """Whether a score's covariance depends on mu and is known at a cost that is still small."""
+    """Whether the covariance of a score's correction depends on mu and has a closed form that is cheap to compute."""
     cheap = getattr(score, "cheap", None)
     return (
         isinstance(score, CorrectionCovariance)
@@ -41,43 +50,54 @@ def knows_correction_covariance(score: object, n_contexts: int, n_items: int) ->
 
 @runtime_checkable
 class LocalCorrectionCovariance(Protocol):
-    """A local score, see :class:`dmlrank.functionals.base.PairLocalScore`, that knows its correction's covariance."""
+    """A :class:`dmlrank.functionals.base.PairLocalScore` with a closed form of its correction's covariance."""
 
     def accumulate_at(self, mu: FloatArray, amount: FloatArray, labels: FloatArray, pairs: OrderedPairs) -> FloatArray:
-        """Sum of amount J V J' over given pairs, J at ``mu``, V that of a label with probabilities ``labels``."""
+        """Add up amount J V J' over m ordered pairs, (d, d).
+
+        Parameters
+        ----------
+        mu : ndarray, shape (m, C)
+            Probabilities at which the derivative J is taken.
+        amount : ndarray, shape (m,)
+        labels : ndarray, shape (m, C)
+            Probabilities of the labels, whose covariance is V.
+        pairs : OrderedPairs
+        """
         ...
 
 
 def label_spread(labels: HeldOutLabels, around: FloatArray | None = None) -> float:
-    """Squared residuals of labels as a share of those of one-hot labels with their probabilities; at most one.
+    """Return the squared residuals of labels relative to those of one-hot labels with probabilities mu; at most one.
 
-    Residuals are taken around mu, or around other probabilities, (m, C).
+    Residuals are taken around mu, or around other probabilities, ``around``, (m, C).
     """
-    times = labels.count[:, None]
     residual = labels.cells.y - (labels.mu if around is None else around)
-    most = float((labels.count * (1 - np.square(labels.mu).sum(axis=1))).sum())
-    return min(float((times * np.square(residual)).sum()) / max(most, 1e-300), 1.0)
+    squares = float((labels.count[:, None] * np.square(residual)).sum())
+    squares_of_one_hot = float((labels.count * (1 - np.square(labels.mu).sum(axis=1))).sum())
+    return min(squares / max(squares_of_one_hot, 1e-300), 1.0)
 
 
 def pair_variance_scale(
     labels: HeldOutLabels, propensity: FloatArray, data: PreferenceData, *, spread: float | None = None
 ) -> FloatArray:
-    """Mean of 1 / pi over all contexts by pair, (K, K), times the spread of a label as a share of the model's.
+    """Return the mean of 1 / pi over contexts by ordered pair, (K, K), times the relative variance of a label.
 
-    The mean of 1 / pi is estimated by that of S / pi^2, which asks for no propensity that is not known. Labels that
-    are means of several votes, or soft, spread less than one-hot labels would, and less still around the probabilities
-    given a judge's verdict, for which there is ``spread``.
-    Where order does not matter a pair has one place, above the diagonal, and its label acts through both orders.
+    The mean of 1 / pi is estimated by the mean of S / pi^2, which needs the propensities of labelled pairs only. Labels
+    that are means of several votes, or soft, have a smaller variance than one-hot labels with the same probabilities.
+    With a judge their variance around the probabilities given the verdict is smaller still; ``spread`` then says how
+    small. Where display order does not matter, a pair has one entry, above the diagonal, and a label acts on both
+    orders.
 
     Parameters
     ----------
     labels : HeldOutLabels
-        All labelled cells, by themselves or by pair.
+        All labelled cells, single or merged by pair.
     propensity : ndarray, shape (m,)
         pi at these cells.
     data : PreferenceData
     spread : float, optional
-        That of the labels around mu when None; see :func:`label_spread`.
+        Relative variance of a label, see :func:`label_spread`; around mu when None.
     """
     cells, n_items = labels.cells, data.n_items
     spread = label_spread(labels) if spread is None else spread
@@ -89,17 +109,21 @@ def pair_variance_scale(
 def variance_correction(
     score: CorrectionCovariance, mu: FloatArray, delta: FloatArray, scale: FloatArray, population: FloatArray
 ) -> FloatArray:
-    """First-order change of the correction's second moment as J moves from the fitted mu to the true one, (d, d).
+    """Estimate the first-order change of the correction's second moment if J were taken at the true mu, (d, d).
 
-    The mean of phi phi' holds the labels' true covariance, for residuals are real, but J = DF at the fitted mu. Where
-    mu is shrunk, J is too small, and so are standard errors. The second moment sum_jk J V J' / pi is a functional of
-    the mu in J like any other: its derivative along delta = S / pi (Y - mu), whose expectation given the context is
-    the true minus the fitted mu, is its one-step correction. The derivative is a central difference.
+    The mean of phi phi' contains the true covariance of the labels, through the residuals, but the derivative J = DF at
+    the fitted mu. Where mu is shrunken, J is too small, and so are the standard errors. The second moment
+    sum_jk J V J' / pi is a functional of the mu in J, and has a one-step correction: its derivative along
+    delta = S / pi (Y - mu), whose expectation given the context is the true minus the fitted mu. The derivative is
+    computed as a central difference.
 
     Parameters
     ----------
     score : CorrectionCovariance
-    mu, delta : ndarray, shape (b, K, K, C)
+    mu : ndarray, shape (b, K, K, C)
+        Fitted probabilities.
+    delta : ndarray, shape (b, K, K, C)
+        Weighted residuals.
     scale : ndarray, shape (K, K)
         See :func:`pair_variance_scale`.
     population : ndarray, shape (b,)
@@ -111,31 +135,38 @@ def variance_correction(
         Summed over the contexts.
     """
     largest = np.abs(delta).max(axis=(1, 2, 3))
-    moving = np.flatnonzero(largest > 0)
-    labels, along = mu[moving], delta[moving]
+    nonzero = np.flatnonzero(largest > 0)
+    labels, along = mu[nonzero], delta[nonzero]
     smallest = np.where(labels > 0, labels, 1.0).min(axis=(1, 2, 3))
-    step = _STEP * smallest / largest[moving]
-    amount = (population[moving] ** 2 / (2 * step))[:, None, None] * scale
-    by = step[:, None, None, None] * along
-    return score.accumulate(labels + by, amount, labels) - score.accumulate(labels - by, amount, labels)
+    step = _STEP * smallest / largest[nonzero]
+    amount = (population[nonzero] ** 2 / (2 * step))[:, None, None] * scale
+    change = step[:, None, None, None] * along
+    return score.accumulate(labels + change, amount, labels) - score.accumulate(labels - change, amount, labels)
 
 
 def local_variance_correction(
     score: LocalCorrectionCovariance, mu: FloatArray, delta: FloatArray, weight: FloatArray, pairs: OrderedPairs
 ) -> FloatArray:
-    """The same, (d, d), where J at a pair depends on that pair's mu alone: summed over labelled cells only.
+    """Compute :func:`variance_correction`, (d, d), for a score whose J at a pair depends on mu at the same pair only.
+
+    The sum over pairs is then a sum over labelled cells.
 
     Parameters
     ----------
-    mu, delta : ndarray, shape (m, C)
+    score : LocalCorrectionCovariance
+    mu : ndarray, shape (m, C)
+        Fitted probabilities at the labelled cells.
+    delta : ndarray, shape (m, C)
+        Weighted residuals.
     weight : ndarray, shape (m,)
-        :func:`pair_variance_scale` of each cell's pair, times the squared weight of its context.
+        Value of :func:`pair_variance_scale` for each cell's pair, times the squared weight of its context.
     pairs : OrderedPairs
         The pair of each cell.
     """
     largest = np.abs(delta).max(axis=1)
-    moving = np.flatnonzero(largest > 0)
-    labels, at = mu[moving], OrderedPairs(pairs.first[moving], pairs.second[moving], pairs.n_items)
-    step = _STEP * np.where(labels > 0, labels, 1.0).min(axis=1) / largest[moving]
-    amount, by = weight[moving] / (2 * step), step[:, None] * delta[moving]
-    return score.accumulate_at(labels + by, amount, labels, at) - score.accumulate_at(labels - by, amount, labels, at)
+    nonzero = np.flatnonzero(largest > 0)
+    labels, at = mu[nonzero], OrderedPairs(pairs.first[nonzero], pairs.second[nonzero], pairs.n_items)
+    step = _STEP * np.where(labels > 0, labels, 1.0).min(axis=1) / largest[nonzero]
+    amount, change = weight[nonzero] / (2 * step), step[:, None] * delta[nonzero]
+    above = score.accumulate_at(labels + change, amount, labels, at)
+    return above - score.accumulate_at(labels - change, amount, labels, at)

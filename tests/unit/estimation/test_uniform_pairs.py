@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from dmlrank.data.preferences import Cells
-from dmlrank.estimation.uniform_pairs import RULE_OF_THREE, LabelErrors, find_uniform_pairs, lacking
+from dmlrank.estimation.uniform_pairs import RULE_OF_THREE, LabelErrors, find_uniform_pairs, positive_difference
 from dmlrank.functionals import Borda, BradleyTerry, CategoryWeights, RankCentrality
 from dmlrank.functionals.custom import Custom
 
@@ -44,11 +44,11 @@ def test_each_pair_adds_what_the_functional_says_of_such_labels(functional):
     found = find_uniform_pairs(given, DATA, WEIGHTS, EDGES)
     assert list(zip(found.first, found.second, strict=True)) == [(0, 1), (1, 0), (1, 2), (2, 1)]
     # Model 1 lost 80 uniform labels, model 2 lost 110; model 1 won 110 and model 0 won 80.
-    assert found.n_alike.tolist() == [80, 80, 110, 110]
-    assert found.n_both.tolist() == [80, 80, 110, 110]
+    assert found.n_pooled.tolist() == [80, 80, 110, 110]
+    assert found.n_both_orders.tolist() == [80, 80, 110, 110]
     assert found.n_labels.tolist() == [40, 40, 60, 50]
     labels, amount = np.full((K, K, 2), 0.5), np.zeros((K, K))
-    for j, k, number, alike in zip(found.first, found.second, found.n_labels, found.n_alike, strict=True):
+    for j, k, number, alike in zip(found.first, found.second, found.n_labels, found.n_pooled, strict=True):
         small = (1 - np.sqrt(1 - 4 * RULE_OF_THREE / alike)) / 2
         labels[j, k] = small, 1 - small
         amount[j, k] = number * given.weight[0] ** 2
@@ -91,7 +91,7 @@ def test_mixed_labels_are_no_uniform_pairs():
 def test_only_the_positive_part_is_added():
     rng = np.random.default_rng(0)
     needed, held = rng.normal(size=(2, 5, 2, 4))
-    made = lacking(needed, held)
+    made = positive_difference(needed, held)
     for rows, one, other in zip(made, needed, held, strict=True):
         values, axes = np.linalg.eigh(one.T @ one - other.T @ other)
         positive = (axes * np.maximum(values, 0)) @ axes.T
