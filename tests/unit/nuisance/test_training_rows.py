@@ -21,15 +21,15 @@ def votes():
 def test_rows_are_the_votes_of_the_kept_contexts(make_data, votes):
     x = np.random.default_rng(1).normal(size=(60, 2))
     data = make_data(*votes.T, n_items=4, n_categories=3, x=x)
-    kept, unit = np.arange(60) % 3 > 0, np.arange(60) // 2
-    rows = outcome_rows(data, kept, unit)
+    in_training, unit = np.arange(60) % 3 > 0, np.arange(60) // 2
+    rows = outcome_rows(data, in_training, unit)
     weights = Counter()
     for features, label, weight, its_unit in zip(rows.features, rows.label, rows.weight, rows.unit, strict=True):
         context = int(np.flatnonzero(x[:, 0] == features[0])[0])
         assert features[1] == x[context, 1]
         assert its_unit == context // 2
         weights[(context, *features[2:].astype(int), label)] += weight
-    assert weights == pytest.approx(Counter(tuple(vote) for vote in votes.tolist() if kept[vote[0]]))
+    assert weights == pytest.approx(Counter(tuple(vote) for vote in votes.tolist() if in_training[vote[0]]))
 
 
 def test_order_of_rows_is_that_of_the_identifiers(make_data, votes):

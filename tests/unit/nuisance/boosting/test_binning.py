@@ -42,23 +42,23 @@ def test_a_part_is_the_data_set_of_its_rows_stacked(drawn, mirrored):
     x, context, first, second, y, votes, scores = drawn
     binned = BinnedCells.of(x, context, LabelledRows(np.empty((len(y), 0)), first, second, y, votes), PARAMETERS)
     cells = np.sort(np.random.default_rng(1).choice(len(y), 250, replace=False))
-    swap, made = [1, 0, 2], []
+    swap, rows_of_cells = [1, 0, 2], []
     for i in dict.fromkeys(context):
         for back in (False, True) if mirrored else (False,):
             for cell in cells[context[cells] == i]:
-                made += [(cell, c, back) for c in range(3) if y[cell, c]]
-    pairs = [(second[cell], first[cell]) if back else (first[cell], second[cell]) for cell, _, back in made]
-    rows = np.array([[*x[context[cell]], *pair] for (cell, _, _), pair in zip(made, pairs, strict=True)])
-    plain = lgb.Dataset(
+                rows_of_cells += [(cell, c, back) for c in range(3) if y[cell, c]]
+    pairs = [(second[cell], first[cell]) if back else (first[cell], second[cell]) for cell, _, back in rows_of_cells]
+    rows = np.array([[*x[context[cell]], *pair] for (cell, _, _), pair in zip(rows_of_cells, pairs, strict=True)])
+    stacked = lgb.Dataset(
         rows,
-        [swap[c] if back else c for _, c, back in made],
-        weight=[votes[cell] * y[cell, c] / (2 if mirrored else 1) for cell, c, _ in made],
-        init_score=np.array([scores[cell][swap] if back else scores[cell] for cell, _, back in made]),
+        [swap[c] if back else c for _, c, back in rows_of_cells],
+        weight=[votes[cell] * y[cell, c] / (2 if mirrored else 1) for cell, c, _ in rows_of_cells],
+        init_score=np.array([scores[cell][swap] if back else scores[cell] for cell, _, back in rows_of_cells]),
         reference=binned.dataset,
         params=binned.dataset.params,
     )
     part = binned.subset(cells, scores[cells], mirrored, 1)
-    one, two = (lgb.train(PARAMETERS, data, 4).predict(rows, raw_score=True) for data in (part, plain))
+    one, two = (lgb.train(PARAMETERS, data, 4).predict(rows, raw_score=True) for data in (part, stacked))
     np.testing.assert_array_equal(one, two)
     assert np.ptp(one) > 0.1
 
@@ -70,10 +70,12 @@ def test_features_have_few_bins_and_every_item_its_own():
     second, x = rng.permutation(first), rng.normal(size=(len(first), 1))
     dataset, order = bin_rows(x, np.arange(len(first)), first, second, {"verbosity": -1})
     np.testing.assert_array_equal(order, np.arange(len(first)))
-    plain = lgb.Dataset(first[:, None], categorical_feature=[0], params={"verbosity": -1, "max_bin": 63}).construct()
+    with_default_bins = lgb.Dataset(
+        first[:, None], categorical_feature=[0], params={"verbosity": -1, "max_bin": 63}
+    ).construct()
     assert dataset.feature_num_bin(0) <= 64
     assert min(dataset.feature_num_bin(1), dataset.feature_num_bin(2)) >= 120
-    assert plain.feature_num_bin(0) < 70
+    assert with_default_bins.feature_num_bin(0) < 70
 
 
 def test_features_that_do_not_vary():

@@ -37,16 +37,16 @@ def boosted(losses, best=None, max_rounds=500):
 
 def test_it_goes_on_until_nothing_was_gained_for_ten_rounds():
     falling = [0.9, 0.8, 0.7, *[0.75] * 50]
-    made = boosted(falling)
-    assert made.rounds == 3
-    assert len(made.losses) == 1 + 3 + 10
-    assert made.loss == 0.7
+    path = boosted(falling)
+    assert path.rounds == 3
+    assert len(path.losses) == 1 + 3 + 10
+    assert path.loss == 0.7
 
 
 def test_where_the_first_rounds_gain_nothing_it_ends_early():
-    made = boosted([1.1] * 50)
-    assert made.rounds == 0
-    assert len(made.losses) == 1 + 5
+    path = boosted([1.1] * 50)
+    assert path.rounds == 0
+    assert len(path.losses) == 1 + 5
     late = boosted([1.1, 1.1, 1.1, 1.1, 0.9, *[0.95] * 50])
     assert late.rounds == 5
 
@@ -65,9 +65,9 @@ def test_a_configuration_behind_the_best_one_is_given_up_once_warm():
 
 def test_folds_count_by_their_weight_and_one_without_held_out_cells_has_no_say():
     boosters = [Scripted([0.5, 0.7] + [9.0] * 20), Scripted([0.9, 0.4] + [9.0] * 20), Scripted([-5.0] * 30)]
-    made = boost_together(list(map(TrialFold, boosters, [1.0, 3.0, 0.0])), 4.0, 1, None)
-    np.testing.assert_allclose(made.losses[1:3], [0.5 + 2.7, 0.7 + 1.2])
-    assert made.rounds == 2
+    path = boost_together(list(map(TrialFold, boosters, [1.0, 3.0, 0.0])), 4.0, 1, None)
+    np.testing.assert_allclose(path.losses[1:3], [0.5 + 2.7, 0.7 + 1.2])
+    assert path.rounds == 2
     assert [booster.done for booster in boosters] == [12] * 3
 
 
@@ -87,14 +87,14 @@ def test_cut_leaves_the_best_rounds(n_classes):
     # Held-out labels of chance alone soon stop the loss from falling.
     other = np.where(rng.random(300) < 0.5, y, rng.permutation(y))
     booster = trained(y, x, n_classes, other)
-    made = boost_together([TrialFold(booster, 300.0)], 1e9, 1, None)
-    assert 0 < made.rounds < len(made.losses) - 1
-    made.keep_best_rounds()
-    assert booster.current_iteration() == made.iterations[made.rounds][0]
-    again = trained(y, x, n_classes, other)
-    for _ in range(made.rounds):
-        again.update()
-    np.testing.assert_allclose(booster.predict(x), again.predict(x), rtol=1e-6)
+    path = boost_together([TrialFold(booster, 300.0)], 1e9, 1, None)
+    assert 0 < path.rounds < len(path.losses) - 1
+    path.keep_best_rounds()
+    assert booster.current_iteration() == path.iterations[path.rounds][0]
+    retrained = trained(y, x, n_classes, other)
+    for _ in range(path.rounds):
+        retrained.update()
+    np.testing.assert_allclose(booster.predict(x), retrained.predict(x), rtol=1e-6)
 
 
 def test_rounds_without_a_split_take_no_tree_of_earlier_rounds_with_them():
@@ -104,13 +104,13 @@ def test_rounds_without_a_split_take_no_tree_of_earlier_rounds_with_them():
     x = rng.normal(size=(300, 1))
     y = (x[:, 0] > 0).astype(int)
     useful = trained(y, x)
-    made = BoostingPath([flat, useful], [1.0], [(0, 0)])
+    path = BoostingPath([flat, useful], [1.0], [(0, 0)])
     for loss in (0.9, 0.8, 0.85, 0.85):
-        for booster in made.boosters:
+        for booster in path.boosters:
             booster.update()
-        made.losses.append(loss)
-        made.iterations.append(tuple(booster.current_iteration() for booster in made.boosters))
-    assert made.iterations[-1][0] < 4 == made.iterations[-1][1]
-    kept = made.iterations[2]
-    made.keep_best_rounds()
-    assert tuple(booster.current_iteration() for booster in made.boosters) == kept
+        path.losses.append(loss)
+        path.iterations.append(tuple(booster.current_iteration() for booster in path.boosters))
+    assert path.iterations[-1][0] < 4 == path.iterations[-1][1]
+    iterations = path.iterations[2]
+    path.keep_best_rounds()
+    assert tuple(booster.current_iteration() for booster in path.boosters) == iterations

@@ -102,11 +102,11 @@ def test_a_pair_judged_in_both_orders_is_one_without_order_and_two_with_it():
     frame = battles()
     long = frame[["question", "model_a", "model_b"]].assign(winner="model_a")
     back = long.rename(columns={"model_a": "model_b", "model_b": "model_a"})
-    both = pd.concat([long, back.assign(winner=["model_b"] * 40 + ["model_a"] * 20)])
-    verdicts, _ = read(both, frame)
+    frames = pd.concat([long, back.assign(winner=["model_b"] * 40 + ["model_a"] * 20)])
+    verdicts, _ = read(frames, frame)
     assert len(verdicts.cells) == 120
     assert verdicts.both_orders.tolist() == [[60, 40]]
-    merged, _ = read(both, frame, False)
+    merged, _ = read(frames, frame, False)
     assert len(merged.cells) == 60
     assert not merged.cells.flipped.any()
     wins = np.where(frame["model_a"] < frame["model_b"], 0, 1)

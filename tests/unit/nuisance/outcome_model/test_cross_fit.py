@@ -59,11 +59,11 @@ def test_no_label_in_a_fold_is_even_chances(draw):
 def test_without_features_votes_are_counted_and_no_booster_is_trained(draw):
     rng = np.random.default_rng(1)
     data = draw(rng.integers(3, size=200), 3, features=0)
-    kept = rng.random(200) < 0.7
+    in_training = rng.random(200) < 0.7
     counts = np.zeros((3, 3, 3))
-    for cell in np.flatnonzero(kept[data.cells.context]):
+    for cell in np.flatnonzero(in_training[data.cells.context]):
         counts[data.cells.first[cell], data.cells.second[cell]] += data.cells.y[cell] * data.cells.n_votes[cell]
-    model = fit_without_booster(data, kept)
+    model = fit_without_booster(data, in_training)
     np.testing.assert_allclose(model.predict(np.empty((2, 0))), np.stack([shrunken_frequencies(counts)] * 2))
 
 
@@ -100,9 +100,9 @@ def test_a_category_that_a_fold_does_not_have_gets_hardly_any_probability_and_ke
 
 def test_held_out_contexts_are_not_looked_at(draw):
     rng = np.random.default_rng(4)
-    label, kept = rng.integers(3, size=200), np.arange(200) % 4 > 0
-    other = np.where(kept, label, (label + 1) % 3)
-    one, two = (fit(draw(labels, 3), kept).predict(np.zeros((1, 1))) for labels in (label, other))
+    label, in_training = rng.integers(3, size=200), np.arange(200) % 4 > 0
+    other = np.where(in_training, label, (label + 1) % 3)
+    one, two = (fit(draw(labels, 3), in_training).predict(np.zeros((1, 1))) for labels in (label, other))
     np.testing.assert_array_equal(one, two)
 
 
@@ -112,7 +112,7 @@ def test_on_one_thread_only_the_threads_differ(draw_battles, rank):
         result = rank(frame, "winner ~ x0 + x1 | model_a + model_b", n_jobs=2, **options)
         mu = result.steps.repetitions[0].mu
         for model in mu.models:
-            alone = on_one_thread(model)
-            inner, own = (getattr(kept, "model", kept) for kept in (model, alone))
-            assert (inner.n_jobs, own.n_jobs) == (2, 1)
-            np.testing.assert_array_equal(alone.predict(mu.x[:30]), model.predict(mu.x[:30]))
+            single_threaded = on_one_thread(model)
+            n_jobs = [getattr(wrapper, "model", wrapper).n_jobs for wrapper in (model, single_threaded)]
+            assert n_jobs == [2, 1]
+            np.testing.assert_array_equal(single_threaded.predict(mu.x[:30]), model.predict(mu.x[:30]))

@@ -187,10 +187,10 @@ def test_the_order_of_rows_does_not_matter():
 def test_a_weight_is_a_number_of_votes():
     rows = draw(10, n=200)
     place = np.repeat(np.arange(200), rows.weight.astype(int))
-    each = LabelledRows(
+    votes = LabelledRows(
         *(getattr(rows, name)[place] for name in ("columns", "first", "second", "y")), np.ones(len(place))
     )
-    one, two = (fit_main_effects(r, K, True, 1.0, tolerance=EXACT)[0] for r in (rows, each))
+    one, two = (fit_main_effects(r, K, True, 1.0, tolerance=EXACT)[0] for r in (rows, votes))
     np.testing.assert_allclose(one.table(rows.columns[:5]), two.table(rows.columns[:5]), atol=1e-6)
 
 

@@ -33,8 +33,10 @@ def draw(make_data):
         scores = np.column_stack([advantage / 2, -advantage / 2, *[np.full(n, -0.5)] * (n_categories - 2)])
         p = softmax(scores, axis=1).cumsum(axis=1)
         label = np.minimum((p < rng.random((n, 1))).sum(axis=1), n_categories - 1)
-        kept = at[: n_labelled or n]
-        return make_data(kept, first[kept], second[kept], label[kept], n_items=K, n_categories=n_categories, x=x)
+        labelled = at[: n_labelled or n]
+        return make_data(
+            labelled, first[labelled], second[labelled], label[labelled], n_items=K, n_categories=n_categories, x=x
+        )
 
     return draw
 
@@ -55,37 +57,37 @@ def held_out_loss(data, predict, n_folds=FOLDS):
     """Log-loss of the held-out cells, ``predict(fold, x, first, second)``."""
     fold, cells, total = dealt(data, n_folds), data.cells, 0.0
     for f in range(n_folds):
-        here = fold[cells.context] == f
-        p = predict(f, data.x[cells.context[here]], cells.first[here], cells.second[here])
-        total -= (cells.n_votes[here, None] * cells.y[here] * np.log(p)).sum()
+        in_fold = fold[cells.context] == f
+        p = predict(f, data.x[cells.context[in_fold]], cells.first[in_fold], cells.second[in_fold])
+        total -= (cells.n_votes[in_fold, None] * cells.y[in_fold] * np.log(p)).sum()
     return total
 
 
 def both_losses(data):
     models = fitted(data)
-    whole = held_out_loss(data, lambda f, *at: models[f].at(*at))
+    loss = held_out_loss(data, lambda f, *at: models[f].at(*at))
 
     def predict_without_trees(f, x, first, second):
         return softmax(models[f].main_effects.at(models[f].basis.of(x), first, second), axis=1)
 
-    return models, whole, held_out_loss(data, predict_without_trees)
+    return models, loss, held_out_loss(data, predict_without_trees)
 
 
 @pytest.mark.parametrize("n_categories", [2, 3, 4])
 def test_trees_are_added_where_they_help(draw, n_categories):
-    models, whole, main = both_losses(draw(0, 600, n_categories, jump=2.0))
+    models, loss, main = both_losses(draw(0, 600, n_categories, jump=2.0))
     assert all(model.trees is not None for model in models)
-    assert whole < main - 5
+    assert loss < main - 5
 
 
 def test_where_trees_do_not_help_they_are_left_out_or_gain_next_to_nothing(draw):
     """Chance alone lets some of many rounds win by a fraction of one label's log-loss."""
     left_out = 0
     for seed in range(8):
-        models, whole, main = both_losses(draw(100 + seed, 150, curve=0.0))
+        models, loss, main = both_losses(draw(100 + seed, 150, curve=0.0))
         without = all(model.trees is None for model in models)
         left_out += without
-        assert (whole == main) if without else (0 < main - whole < 4)
+        assert (loss == main) if without else (0 < main - loss < 4)
     assert left_out >= 2
 
 
@@ -138,8 +140,8 @@ def test_the_order_of_contexts_changes_no_bit(make_data, draw):
 def test_labels_of_a_fold_do_not_reach_its_own_main_effects(draw):
     data = draw(7)
     fold, other = dealt(data), draw(7)
-    here = fold[other.cells.context] == 1
-    other.cells.y[here] = np.roll(other.cells.y[here], 1, axis=1)
+    in_fold = fold[other.cells.context] == 1
+    other.cells.y[in_fold] = np.roll(other.cells.y[in_fold], 1, axis=1)
     basis = SmoothBasis.learn(data.x)
     fits = []
     for labels in (data, other):
@@ -281,8 +283,8 @@ def test_curves_are_chosen_without_the_held_out_labels(draw):
     data = draw(21, 500, x=rng.uniform(size=(500, 40)), curve=3.0)
     other = draw(21, 500, x=data.x.copy(), curve=3.0)
     fold = dealt(data)
-    here = fold[other.cells.context] == 0
-    other.cells.y[here] = np.roll(other.cells.y[here], 1, axis=1)
+    in_fold = fold[other.cells.context] == 0
+    other.cells.y[in_fold] = np.roll(other.cells.y[in_fold], 1, axis=1)
     chosen = []
     for labels in (data, other):
         cells = labelled_cells(labels, SmoothBasis.learn(labels.x), fold)

@@ -47,11 +47,11 @@ def test_main_effects_maximise_the_penalised_likelihood(n_categories):
     counts = draw_counts(np.random.default_rng(n_categories), n_items, n_categories)
     size = n_categories + n_items * (n_categories - 1)
     penalty = np.where(np.arange(size) < n_categories, INTERCEPT_RIDGE, RIDGE)
-    seen = counts > 0
+    has_votes = counts > 0
 
     def loss(effects):
         table = probabilities(effects, n_items, n_categories)
-        return -(counts[seen] * np.log(table[seen])).sum() + (penalty * effects**2).sum() / 2
+        return -(counts[has_votes] * np.log(table[has_votes])).sum() + (penalty * effects**2).sum() / 2
 
     best = minimize(loss, np.zeros(size), method="BFGS", options={"gtol": 1e-4})
     expected = probabilities(best.x, n_items, n_categories)
@@ -67,9 +67,11 @@ def test_derivatives_are_those_of_the_objective(n_categories):
     effects, penalty = rng.normal(size=size), rng.uniform(0.1, 1.0, size=size)
     pairs = PairVotes.of(counts)
     value, p = penalised_likelihood(effects, pairs, penalty)
-    seen = counts > 0
+    has_votes = counts > 0
     table = probabilities(effects, n_items, n_categories)
-    assert value == pytest.approx((counts[seen] * np.log(table[seen])).sum() - (penalty * effects**2).sum() / 2)
+    assert value == pytest.approx(
+        (counts[has_votes] * np.log(table[has_votes])).sum() - (penalty * effects**2).sum() / 2
+    )
     gradient, hessian = likelihood_derivatives(effects, pairs, p, penalty)
 
     def slopes(at):
@@ -122,8 +124,8 @@ def test_strength_of_the_prior_is_the_most_likely_of_its_grid():
     grid = [*(2.0**power for power in range(-1, 14)), 1e6]
 
     def likelihood(strength):
-        seen = [(n, m) for n, m in zip(counts[pairs], fitted[pairs], strict=True) if n.sum()]
-        return sum(dirichlet_multinomial.logpmf(n.astype(int), strength * m, int(n.sum())) for n, m in seen)
+        voted = [(n, m) for n, m in zip(counts[pairs], fitted[pairs], strict=True) if n.sum()]
+        return sum(dirichlet_multinomial.logpmf(n.astype(int), strength * m, int(n.sum())) for n, m in voted)
 
     best = max(grid, key=likelihood)
     assert grid[0] < best < grid[-1]

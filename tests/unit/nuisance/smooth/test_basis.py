@@ -97,11 +97,11 @@ def test_three_values_give_columns_that_tell_them_apart():
 
 
 def test_a_constant_feature_gives_no_column(x):
-    both = np.column_stack([np.full(len(x), 3.7), x])
-    basis = SmoothBasis.learn(both)
+    table = np.column_stack([np.full(len(x), 3.7), x])
+    basis = SmoothBasis.learn(table)
     assert [place for place, _ in basis.columns] == [1]
-    np.testing.assert_array_equal(basis.of(both), SmoothBasis.learn(x).of(x))
-    assert SmoothBasis.learn(both[:, :1]).of(both[:, :1]).shape == (len(x), 0)
+    np.testing.assert_array_equal(basis.of(table), SmoothBasis.learn(x).of(x))
+    assert SmoothBasis.learn(table[:, :1]).of(table[:, :1]).shape == (len(x), 0)
 
 
 def test_missing_values_are_read_as_the_mean_and_flagged(x):
@@ -110,8 +110,8 @@ def test_missing_values_are_read_as_the_mean_and_flagged(x):
     basis = SmoothBasis.learn(holes)
     columns = basis.of(holes)
     np.testing.assert_array_equal(columns[:, -1], np.isnan(holes[:, 0]))
-    filled = np.where(np.isnan(holes), np.nanmean(holes, axis=0), holes)
-    np.testing.assert_allclose(columns[:, :-1], basis.of(filled)[:, :-1])
+    imputed = np.where(np.isnan(holes), np.nanmean(holes, axis=0), holes)
+    np.testing.assert_allclose(columns[:, :-1], basis.of(imputed)[:, :-1])
     assert columns.shape[1] == basis.width
     assert np.isfinite(columns).all()
 
@@ -172,8 +172,8 @@ def test_bases_of_single_features_join_to_the_one_of_all():
     x[:, 1] = x[:, 1] > 0
     x[::9, 3] = np.nan
     chosen = np.array([0, 1, 3])
-    whole = SmoothBasis.learn(x, chosen)
+    chosen_basis = SmoothBasis.learn(x, chosen)
     joined = SmoothBasis.joined([SmoothBasis.learn(x, chosen[[at]]) for at in range(3)])
-    np.testing.assert_array_equal(joined.of(x), whole.of(x))
-    assert joined.missing == whole.missing == (3,)
+    np.testing.assert_array_equal(joined.of(x), chosen_basis.of(x))
+    assert joined.missing == chosen_basis.missing == (3,)
     assert [f for f, _ in joined.columns] == [0, 1, 3]

@@ -60,23 +60,23 @@ def test_a_quadratic_with_very_different_curvatures():
 def test_what_is_left_to_gain_is_of_the_size_of_the_tolerance(tolerance):
     objective, start = logistic(7)
     least = objective(scipys(objective, start))[0]
-    left = objective(minimise(objective, start, tolerance))[0] - least
-    assert left < 3 * tolerance
+    excess = objective(minimise(objective, start, tolerance))[0] - least
+    assert excess < 3 * tolerance
     assert objective(start)[0] - least > 10
 
 
 def test_it_never_goes_up_and_starts_where_it_is_told():
     objective, _ = logistic(8)
-    seen = []
+    values = []
 
     def watched(theta):
-        seen.append(objective(theta))
-        return seen[-1]
+        values.append(objective(theta))
+        return values[-1]
 
     start = np.full(6, 3.0)
     end = objective(minimise(watched, start))[0]
-    assert seen[0][0] == objective(start)[0]
-    assert end == min(value for value, _ in seen)
+    assert values[0][0] == objective(start)[0]
+    assert end == min(value for value, _ in values)
 
 
 def test_at_the_minimum_nothing_moves():
