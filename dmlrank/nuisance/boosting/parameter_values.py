@@ -88,7 +88,7 @@ class _Words:
         return isinstance(value, str) and value in self.words
 
     def __str__(self) -> str:
-        return listed(self.words)
+        return f"one of {listed(self.words)}"
 
 
 class _TrueOrFalse:

@@ -305,7 +305,7 @@ def test_a_fit_with_a_search_is_reproducible_and_updates_know_it(rank, draw_batt
         ({"subsample": 1.5}, "subsample=1.5 is not allowed; pass a finite number above 0 and at most 1"),
         ({"lambda": -1}, "lambda=-1 is not allowed; pass a finite number of at least 0"),
         ({"extra_trees": 1}, "extra_trees=1 is not allowed; pass True or False"),
-        ({"boosting": "trees"}, "boosting='trees' is not allowed; pass 'gbdt', 'gbrt', 'dart'"),
+        ({"boosting": "trees"}, "boosting='trees' is not allowed; pass one of 'gbdt', 'gbrt', 'dart'"),
         ({"boosting": "rf"}, "boosting='rf' grows trees on random parts of the data"),
         ({"boosting": "goss", "subsample": 0.5, "bagging_freq": 1}, "'goss' .* cannot be combined with bagging"),
         ({"boosting": "goss", "top_rate": 0.9, "other_rate": 0.5}, "top_rate=0.9 and other_rate=0.5 are not allowed"),
