@@ -257,7 +257,7 @@ def test_functionals_by_name():
         "rank_centrality": RankCentrality,
     }
     assert [named(name).interior for name in ("borda", "bt", "rank_centrality")] == [False, True, True]
-    with pytest.raises(OptionError, match=r"functional='brda' is not known.*did you mean 'borda'"):
+    with pytest.raises(OptionError, match=r"functional='brda' is not allowed.*did you mean 'borda'"):
         named("brda")
 
 
@@ -321,9 +321,9 @@ def test_numbers_and_words_for_weights_are_checked():
         CategoryWeights.paper(6)
     with pytest.raises(OptionError, match="n_categories is 1; allowed: at least 2"):
         CategoryWeights.half(1)
-    with pytest.raises(OptionError, match=r"category_weights='halves' is not known.*did you mean 'half'"):
+    with pytest.raises(OptionError, match=r"category_weights='halves' is not allowed.*did you mean 'half'"):
         CategoryWeights.for_categories(("first", "second"), "halves")
-    with pytest.raises(OptionError, match=r"meaning of a category='both_god' is not known.*did you mean 'both_good'"):
+    with pytest.raises(OptionError, match=r"meaning of a category='both_god' is not allowed.*did you mean 'both_good'"):
         CategoryWeights.for_categories(("first", "second", "both_god"))
     with pytest.raises(OptionError, match="allowed: each meaning once"):
         CategoryWeights.for_categories(("first", "second", "tie", "tie"))

@@ -178,5 +178,5 @@ def test_a_walk_that_can_get_stuck_is_refused_by_pair(draw_mu):
 
 
 def test_an_unknown_walk_is_refused():
-    with pytest.raises(OptionError, match=r"walk='rates' is not known.*did you mean 'rate'"):
+    with pytest.raises(OptionError, match=r"walk='rates' is not allowed.*did you mean 'rate'"):
         RankCentrality(walk="rates")
