@@ -271,6 +271,11 @@ def warn_about_intervals(
             stacklevel=2,
             kind=IntervalWarning,
         )
+    _warn_about_calibration(validity)
+
+
+def _warn_about_calibration(validity: Validity) -> None:
+    """Warn where the fitted probabilities are miscalibrated and a recalibration would change them much."""
     # Comparisons with NaN are false: without a slope there is no warning.
     low, high = _SLOPE_LIMITS
     if validity.recalibration_shift > _SMALLEST_SHIFT and not low <= validity.calibration <= high:
@@ -278,6 +283,6 @@ def warn_about_intervals(
         warn(
             f"the fitted probabilities are {direction}: their calibration slope is {validity.calibration:.2f}, where 1 "
             f"is right and {low:g} to {high:g} is acceptable; try another learner=, or collect more labels",
-            stacklevel=2,
+            stacklevel=3,
             kind=IntervalWarning,
         )
