@@ -151,7 +151,7 @@ def test_what_is_refused(draw_mu):
             estimator="bt_restricted",
             budget=3,
         )
-    with pytest.raises(OptionError, match="estimator='bt_mle' is not known"):
+    with pytest.raises(OptionError, match="estimator='bt_mle' is not allowed"):
         dr.design(mu, estimator="bt_mle", budget=3)
 
 
