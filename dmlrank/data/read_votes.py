@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from patsy import EvalEnvironment
 
 from ..exceptions import ColumnError, DataError, MissingDataError, listed, nearest
-from .arrays import FloatArray, IntArray
+from .arrays import AnyArray, FloatArray, IntArray
 from .columns import Columns, check_identity, code_columns
 from .contexts import Rows, check_constant, find_contexts, identifiers, warn_of_repeats
 from .derived_pairs import DerivedPairs
@@ -130,11 +130,7 @@ def take_rows(
     require_columns(roles, available, f"formula {formula_text!r}")
     require_columns(context, available, "context=")
     require_columns(groups, available, "cov_kwds groups and weights")
-    if propensity and propensity not in available:
-        raise ColumnError(
-            f"propensity={propensity!r} is neither 'estimate' nor 'marginal' nor a column"
-            f"{nearest(propensity, ['estimate', 'marginal', *available])} (columns: {listed(available)})"
-        )
+    _check_propensity_column(propensity, available)
     extras = tuple(dict.fromkeys([*groups, *([propensity] if propensity else [])]))
     existing = tuple(available) if optional is None else tuple(name for name in optional if name in available)
     # All columns are read at once, because a relation may return its rows in another order the next time.
@@ -143,22 +139,11 @@ def take_rows(
     table = take_columns(data, list(dict.fromkeys([*required, *existing])))
     n_rows = len(table)
     names = locate_names(formula.features, available, environment, n_rows, roles)
-    labels = row_labels(data, n_rows)
-    arrays = {
-        name: as_array(by_label(environment.namespace[name], labels, name=name, of="the data's rows"))
-        for name in names.arrays
-    }
     # Columns of numbers hold nothing but numbers, and vectors are checked where they are stacked.
     coded = code_columns(
         table, [name for name in required if name not in names.columns or _may_hold_other_objects(table[name])]
     )
-    for name in names.columns:
-        kind = kind_of_time(table[name])
-        if kind:
-            raise DataError(
-                f"feature {name!r} is a {kind}; features must be numbers, categories or texts: turn {name!r} into a "
-                f"number (days since ...) or a category"
-            )
+    _check_no_times(table[list(names.columns)])
     rows = Rows(
         formula=formula,
         names=names,
@@ -169,7 +154,7 @@ def take_rows(
         propensity=propensity,
         table=table,
         roles={name: coded[name] if name in coded else code_columns(table, [name])[name] for name in roles},
-        arrays=arrays,
+        arrays=_caller_arrays(names.arrays, data, environment, n_rows),
         index=np.arange(n_rows),
         n_rows=n_rows,
         n_data_rows=n_rows,
@@ -201,15 +186,8 @@ def preferences_of(
         If values are missing or contradict each other.
     """
     rows = all_rows.only(_is_complete(all_rows, missing))
-    while True:
-        row_context, first_row, seed_order = find_contexts(rows)
-        check_constant(rows, row_context, first_row)
-        x, feature_map = _features(rows, first_row, environment)
-        incomplete = check_features(x, feature_map.names, keep_missing=missing != "raise")
-        _check_features_not_empty(x, feature_map.names, incomplete, missing)
-        if missing != "drop" or not incomplete.any():
-            break
-        rows = rows.only(~incomplete[row_context])
+    rows, contexts, x, feature_map = _complete_features(rows, environment, missing)
+    row_context, first_row, seed_order = contexts
     shared = find_shared_texts(rows.formula.features, _feature_columns(rows, first_row))
     if warn_of_repeats(rows) and shared is not None:
         shared = replace(shared, is_known=True)
@@ -289,6 +267,68 @@ def _derived_ballots(rows: Rows) -> Ballots:
     row, first, second, y = rows.derived.compare()
     categories = ("first", "second", "tie")[: y.shape[1]]
     return Ballots(rows.derived.models, row, first, second, Outcomes(categories, y, (), "labels"))
+
+
+def _check_propensity_column(propensity: str | None, available: Sequence[str]) -> None:
+    """Raise where the option ``propensity=`` names neither a method nor a column."""
+    if propensity and propensity not in available:
+        raise ColumnError(
+            f"propensity={propensity!r} is neither 'estimate' nor 'marginal' nor a column"
+            f"{nearest(propensity, ['estimate', 'marginal', *available])} (columns: {listed(available)})"
+        )
+
+
+def _check_no_times(features: pd.DataFrame) -> None:
+    """Raise where a feature holds dates or times, which patsy would code as a category for each value."""
+    for name in features.columns:
+        kind = kind_of_time(features[name])
+        if kind:
+            raise DataError(
+                f"feature {name!r} is a {kind}; features must be numbers, categories or texts: turn {name!r} into a "
+                f"number (days since ...) or a category"
+            )
+
+
+def _caller_arrays(
+    names: Sequence[str], data: object, environment: EvalEnvironment, n_rows: int
+) -> dict[str, AnyArray]:
+    """Return arrays of the caller with an entry for each row, in the order of the rows.
+
+    Parameters
+    ----------
+    names : sequence of str
+        Names of the arrays.
+    data : frame
+        The frame of the votes, whose index a Series or frame of the caller must have.
+    environment : EvalEnvironment
+        Where the arrays are looked up.
+    n_rows : int
+        Number of rows of the data.
+    """
+    labels = row_labels(data, n_rows)
+    return {
+        name: as_array(by_label(environment.namespace[name], labels, name=name, of="the data's rows")) for name in names
+    }
+
+
+def _complete_features(
+    rows: Rows, environment: EvalEnvironment, missing: str
+) -> tuple[Rows, tuple[IntArray, IntArray, IntArray], FloatArray, FeatureMap]:
+    """Return the rows whose features can be computed, their contexts, the features, (n, p), and the fitted transforms.
+
+    The contexts are those of :func:`dmlrank.data.contexts.find_contexts`. With ``missing="drop"``, contexts with a
+    missing feature are dropped, and the transforms are fitted once more.
+    """
+    while True:
+        contexts = find_contexts(rows)
+        row_context, first_row, _ = contexts
+        check_constant(rows, row_context, first_row)
+        x, feature_map = _features(rows, first_row, environment)
+        incomplete = check_features(x, feature_map.names, keep_missing=missing != "raise")
+        _check_features_not_empty(x, feature_map.names, incomplete, missing)
+        if missing != "drop" or not incomplete.any():
+            return rows, contexts, x, feature_map
+        rows = rows.only(~incomplete[row_context])
 
 
 def count_missing(rows: Rows) -> dict[str, int]:

@@ -147,9 +147,9 @@ COLUMNS = {
 @pytest.mark.parametrize("column", COLUMNS)
 def test_the_same_values_give_the_same_column_in_every_kind_of_frame(as_kind, column, kind):
     values, expected = COLUMNS[column]
-    found = take_columns(as_kind(pa.table({"c": values, "other": [1, 2, 3]}), kind), ["c"])["c"]
-    assert found.dtype == expected.dtype
-    np.testing.assert_array_equal(found.to_numpy(), expected)
+    taken_column = take_columns(as_kind(pa.table({"c": values, "other": [1, 2, 3]}), kind), ["c"])["c"]
+    assert taken_column.dtype == expected.dtype
+    np.testing.assert_array_equal(taken_column.to_numpy(), expected)
 
 
 @pytest.mark.parametrize("kind", KINDS)

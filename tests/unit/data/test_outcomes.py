@@ -142,10 +142,10 @@ def test_meanings_for_labels_that_do_not_occur_are_ignored():
 
 
 def test_numbers_between_zero_and_one_are_preferences():
-    found = outcomes([0.25, 1.0, 0.0])
-    assert (found.kind, found.categories) == ("preferences", ("first", "second"))
-    np.testing.assert_array_equal(found.y, [[0.25, 0.75], [1, 0], [0, 1]])
-    assert found.labels == (("1", "first"), ("0", "second"))
+    read_outcomes = outcomes([0.25, 1.0, 0.0])
+    assert (read_outcomes.kind, read_outcomes.categories) == ("preferences", ("first", "second"))
+    np.testing.assert_array_equal(read_outcomes.y, [[0.25, 0.75], [1, 0], [0, 1]])
+    assert read_outcomes.labels == (("1", "first"), ("0", "second"))
 
 
 def test_zeros_and_ones_alone_are_labels():
@@ -156,14 +156,14 @@ def test_zeros_and_ones_alone_are_labels():
 
 
 def test_versions_are_names_of_models():
-    found = outcomes([3.5, 4.5], first=["3.5", "3.5"], second=["4.5", "4.5"])
-    assert found.kind == "labels"
-    np.testing.assert_array_equal(found.y, np.eye(2))
+    read_outcomes = outcomes([3.5, 4.5], first=["3.5", "3.5"], second=["4.5", "4.5"])
+    assert read_outcomes.kind == "labels"
+    np.testing.assert_array_equal(read_outcomes.y, np.eye(2))
 
 
 def test_rounding_is_no_mistake():
-    found = outcomes([1 + 1e-9, -1e-9, 0.5])
-    np.testing.assert_array_equal(found.y, [[1, 0], [0, 1], [0.5, 0.5]])
+    read_outcomes = outcomes([1 + 1e-9, -1e-9, 0.5])
+    np.testing.assert_array_equal(read_outcomes.y, [[1, 0], [0, 1], [0.5, 0.5]])
 
 
 @pytest.mark.parametrize(
@@ -213,18 +213,18 @@ def test_the_advice_for_unknown_labels_guesses_no_meaning(labels):
 )
 def test_columns_are_known_by_their_names(columns, categories, order):
     rows = np.random.default_rng(0).dirichlet(np.ones(len(columns)), size=4)
-    found = read_probabilities(pd.DataFrame(rows, columns=columns))
-    assert (found.kind, found.categories) == ("probabilities", categories)
-    np.testing.assert_allclose(found.y, rows[:, list(order)], rtol=1e-15)
-    np.testing.assert_allclose(found.y.sum(axis=1), 1, rtol=1e-15)
+    read_outcomes = read_probabilities(pd.DataFrame(rows, columns=columns))
+    assert (read_outcomes.kind, read_outcomes.categories) == ("probabilities", categories)
+    np.testing.assert_allclose(read_outcomes.y, rows[:, list(order)], rtol=1e-15)
+    np.testing.assert_allclose(read_outcomes.y.sum(axis=1), 1, rtol=1e-15)
 
 
 def test_columns_of_other_names_need_a_meaning():
     table = pd.DataFrame({"u": [0.5], "v": [0.25], "p_tie": [0.25]})
-    found = read_probabilities(table, {"u": "second", "v": "first", "p_tie": "both_bad"})
-    assert found.categories == ("first", "second", "both_bad")
-    np.testing.assert_array_equal(found.y, [[0.25, 0.5, 0.25]])
-    assert found.labels == (("u", "second"), ("v", "first"), ("p_tie", "both_bad"))
+    read_outcomes = read_probabilities(table, {"u": "second", "v": "first", "p_tie": "both_bad"})
+    assert read_outcomes.categories == ("first", "second", "both_bad")
+    np.testing.assert_array_equal(read_outcomes.y, [[0.25, 0.5, 0.25]])
+    assert read_outcomes.labels == (("u", "second"), ("v", "first"), ("p_tie", "both_bad"))
 
 
 def test_a_category_that_never_has_a_probability_is_left_out():

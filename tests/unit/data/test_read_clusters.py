@@ -38,31 +38,31 @@ def test_without_groups_contexts_are_independent(data):
 
 
 def test_groups_of_contexts(data):
-    made = read_clusters(data, ("topic",), ("question_id",))
-    assert made.names == ("topic",)
-    assert made.prompt.tolist() == [1, 0, 0, 1, 1]
-    assert made.other is None
-    assert made.annotator is None
+    clusters = read_clusters(data, ("topic",), ("question_id",))
+    assert clusters.names == ("topic",)
+    assert clusters.prompt.tolist() == [1, 0, 0, 1, 1]
+    assert clusters.other is None
+    assert clusters.annotator is None
 
 
 def test_two_groupings_of_contexts(data):
-    made = read_clusters(data, ("topic", "user"), ())
-    assert made.prompt.tolist() == [1, 0, 0, 1, 1]
-    assert made.other.tolist() == [1, 0, 0, 1, 0]
+    clusters = read_clusters(data, ("topic", "user"), ())
+    assert clusters.prompt.tolist() == [1, 0, 0, 1, 1]
+    assert clusters.other.tolist() == [1, 0, 0, 1, 0]
 
 
 @pytest.mark.parametrize("groups", [("topic", "judge"), ("judge", "topic")])
 def test_annotators_come_second_whatever_the_order(data, groups):
-    made = read_clusters(data, groups, ())
-    assert made.names == ("topic", "judge")
-    assert made.prompt.tolist() == [1, 0, 0, 1, 1]
-    assert made.annotator.tolist() == [2, 1, 1, 2, 1, 1]
+    clusters = read_clusters(data, groups, ())
+    assert clusters.names == ("topic", "judge")
+    assert clusters.prompt.tolist() == [1, 0, 0, 1, 1]
+    assert clusters.annotator.tolist() == [2, 1, 1, 2, 1, 1]
 
 
 def test_the_contexts_themselves(data):
-    made = read_clusters(data, ("context", "judge"), ())
-    assert made.prompt.tolist() == [0, 1, 2, 3, 4]
-    assert made.annotator.tolist() == [2, 1, 1, 2, 1, 1]
+    clusters = read_clusters(data, ("context", "judge"), ())
+    assert clusters.prompt.tolist() == [0, 1, 2, 3, 4]
+    assert clusters.annotator.tolist() == [2, 1, 1, 2, 1, 1]
 
 
 @pytest.mark.parametrize("groups", [("judge",), ("judge", "site")])

@@ -80,13 +80,13 @@ def test_the_first_vote_is_what_dropping_duplicates_leaves(read, many_votes, con
     frame.loc[frame["winner"].isna() & (frame.index % 2 == 0), ["a", "b"]] = None
     again = frame["winner"].notna() & frame.dropna(subset="winner").duplicated(["question", "a", "b"])
     options = {"context": context, "groups": ["judge"]}
-    found = read(frame, "length + topic", votes="first", **options)
+    data = read(frame, "length + topic", votes="first", **options)
     by_hand = read(frame[~again], "length + topic", **options)
-    assert_same(found, by_hand)
-    assert found.columns["judge"].tolist() == by_hand.columns["judge"].tolist()
-    assert found.n_votes_dropped == again.sum() > 10
-    assert found.row_index.tolist() == np.flatnonzero(~again).tolist()
-    assert (found.n_rows, found.n_dropped) == (200, 0)
+    assert_same(data, by_hand)
+    assert data.columns["judge"].tolist() == by_hand.columns["judge"].tolist()
+    assert data.n_votes_dropped == again.sum() > 10
+    assert data.row_index.tolist() == np.flatnonzero(~again).tolist()
+    assert (data.n_rows, data.n_dropped) == (200, 0)
 
 
 def test_the_first_vote_is_the_first_in_the_order_of_the_rows(read, votes):

@@ -69,12 +69,12 @@ CHANGES = {
 def test_they_are_rows_without_a_winner(read, battles, prompts, change, missing):
     added = CHANGES[change](prompts)
     options = {"context": ["question"], "missing": missing, "groups": ["judge"], "propensity": "shown"}
-    found = read(battles, FEATURES, unlabelled=added, **options)
+    data = read(battles, FEATURES, unlabelled=added, **options)
     below = pd.concat([battles, added[["question", "length", "topic", "e", "code", "judge"]]], ignore_index=True)
-    assert_same(found, read(below, FEATURES, **options))
+    assert_same(data, read(below, FEATURES, **options))
     n_missing = missing == "drop" and change.startswith("missing")
-    assert found.n_added == 8 - n_missing
-    assert found.n_contexts == 68 - n_missing
+    assert data.n_added == 8 - n_missing
+    assert data.n_contexts == 68 - n_missing
 
 
 @pytest.mark.parametrize("kind", ["nullable", "arrow dtypes", "polars", "pyarrow", "duckdb", "parquet"])
