@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import MISSING, fields, is_dataclass
 from numbers import Integral, Real
 from pathlib import Path
-from typing import Any, Union, get_args, get_origin, get_type_hints
+from typing import Union, get_args, get_origin, get_type_hints
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,73 +23,86 @@ from ..options import ESTIMATORS, PROMPTS, CovType
 FORMAT = "dmlrank.RankResults"
 SCHEMA = 1
 
-# What a file may hold: characters, and how deep its lists lie in each other. A result of 3,000 models has 700 million.
-_LARGEST = 2**30
-_DEEPEST = 2
-# The largest count, and how much rounding may add to a covariance, relative to its largest variance.
-_MOST = 2**63 - 1
+# Most characters of a file. A result of 3,000 models has 700 million.
+MAX_CHARACTERS = 2**30
+# Most dimensions of an array.
+_MAX_DEPTH = 2
+# The largest count.
+_MAX_COUNT = 2**63 - 1
+# Largest effect of rounding on a covariance, relative to its largest variance.
 _ROUNDING = 1e-8
 
-# JSON has no words for these.
+# Numbers that JSON cannot write are written as these strings.
 _SPECIAL = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
 
 
 def to_text(estimates: Estimates) -> str:
-    """The estimates as one JSON object.
+    """Return the estimates as one JSON object.
 
-    Floats are written with as many digits as it takes to read the same float again; NaN and infinities as the strings
-    ``"NaN"``, ``"Infinity"`` and ``"-Infinity"``.
+    A float is written with as many digits as are needed to read the same float again. NaN and infinities are written
+    as the strings ``"NaN"``, ``"Infinity"`` and ``"-Infinity"``.
     """
-    content = {"format": FORMAT, "schema": SCHEMA, "estimates": _plain(estimates)}
+    content = {"format": FORMAT, "schema": SCHEMA, "estimates": _encode(estimates)}
     text = json.dumps(content, allow_nan=False, ensure_ascii=False, indent=1)
-    # Half of a surrogate pair, which no file in UTF-8 can hold, is written by its number.
+    # UTF-8 has no form for half of a surrogate pair: then all characters beyond ASCII are written as escapes.
     return text if text.isascii() or _is_utf8(text) else json.dumps(content, allow_nan=False, indent=1)
 
 
-def from_text(text: str, where: str = "the text") -> Estimates:
-    """Estimates from what :func:`to_text` has written.
+def from_text(text: str, source: str = "the text", *, max_characters: int = MAX_CHARACTERS) -> Estimates:
+    """Return the estimates that :func:`to_text` has written.
+
+    Parameters
+    ----------
+    text : str
+    source : str
+        Name of the text in errors.
+    max_characters : int
+        Longest text that is read.
 
     Raises
     ------
     StorageError
-        If it is no JSON, not of this format, of an unknown schema, or an entry is missing, unknown or not what it
-        should be.
+        If the text is no JSON, not of this format or of an unknown schema, or if an entry is missing, unknown or wrong.
     """
-    if len(text) > _LARGEST:
-        raise StorageError(f"{where} has {len(text):,} characters; a result has {_LARGEST:,} at most")
+    if len(text) > max_characters:
+        raise StorageError(f"{source} has more than {max_characters:,} characters, the largest size of a result")
     try:
         content = json.loads(text)
     except (ValueError, RecursionError) as error:
-        # No JSON, a number of thousands of digits, or lists in lists without end.
-        raise StorageError(f"{where} is not JSON that can be read: {error}") from None
+        # The text is no JSON, or it has a number of thousands of digits or lists that are nested too deeply.
+        raise StorageError(f"{source} is not JSON that can be read: {error}") from None
     if not isinstance(content, dict) or content.get("format") != FORMAT:
-        seen = content.get("format", "no format") if isinstance(content, dict) else f"a {type(content).__name__}"
-        raise StorageError(f"{where} does not hold a result of dmlrank ({seen!r} in place of format {FORMAT!r})")
+        found_format = content.get("format", "no format") if isinstance(content, dict) else type(content).__name__
+        raise StorageError(
+            f"{source} does not hold a result of dmlrank: its format is {found_format!r}, not {FORMAT!r}"
+        )
     if content.get("schema") != SCHEMA:
         raise StorageError(
-            f"{where} has schema {content.get('schema')!r}; this version of dmlrank reads schema {SCHEMA}, a newer one "
-            f"may read it"
+            f"{source} has schema {content.get('schema')!r}, but this version of dmlrank reads schema {SCHEMA}; read "
+            f"the result with the version that wrote it, or a newer one"
         )
     try:
-        estimates = _read(content.get("estimates"), Estimates, "estimates")
+        estimates = _decode(content.get("estimates"), Estimates, "estimates")
+        if not isinstance(estimates, Estimates):
+            raise StorageError("estimates is no object; a result has one object of this name")
+        _check(estimates)
     except StorageError as error:
-        raise StorageError(f"{where}: {error}") from None
-    _check(estimates, where)
+        raise StorageError(f"{source}: {error}") from None
     return estimates
 
 
 def read_text(path_or_text: str | os.PathLike[str]) -> tuple[str, str]:
-    """The JSON text, and what to call it in errors: a text that begins with a brace, or what a file holds."""
+    """Return the JSON text of a file, or a text that begins with a brace, and its name in errors."""
     if isinstance(path_or_text, str) and path_or_text.lstrip().startswith("{"):
         return path_or_text, "the text"
     if not isinstance(path_or_text, str | os.PathLike):
         kind = type(path_or_text).__name__
-        raise OptionTypeError(f"path_or_text is a {kind}; needed is the path of a file, or the JSON text")
+        raise OptionTypeError(f"path_or_text is a {kind}; give the path of a file, or the JSON text")
     path = Path(path_or_text)
     try:
-        # One more than is allowed, so that a device without end is refused, too.
+        # One character more than is allowed is enough to refuse a file, even a device without end.
         with open(path, encoding="utf-8") as file:
-            return file.read(_LARGEST + 1), repr(str(path))
+            return file.read(MAX_CHARACTERS + 1), repr(str(path))
     except FileNotFoundError:
         raise StorageError(f"there is no file {str(path)!r}") from None
     except (OSError, ValueError) as error:
@@ -97,6 +110,7 @@ def read_text(path_or_text: str | os.PathLike[str]) -> tuple[str, str]:
 
 
 def _is_utf8(text: str) -> bool:
+    """Whether UTF-8 can hold the text."""
     try:
         text.encode("utf-8")
     except UnicodeEncodeError:
@@ -104,16 +118,16 @@ def _is_utf8(text: str) -> bool:
     return True
 
 
-def _plain(value: Any) -> Any:
-    """Dataclasses as objects, arrays and tuples as lists, numbers as JSON has them."""
+def _encode(value: object) -> object:
+    """Return dataclasses as objects, arrays and tuples as lists, and numbers as JSON writes them."""
     if is_dataclass(value):
-        return {item.name: _plain(getattr(value, item.name)) for item in fields(value)}
+        return {item.name: _encode(getattr(value, item.name)) for item in fields(value)}
     if isinstance(value, np.ndarray):
-        return _plain(value.tolist())
+        return _encode(value.tolist())
     if isinstance(value, list | tuple):
-        return [_plain(entry) for entry in value]
+        return [_encode(entry) for entry in value]
     if isinstance(value, dict):
-        return {str(name): _plain(entry) for name, entry in value.items()}
+        return {str(name): _encode(entry) for name, entry in value.items()}
     if isinstance(value, bool | np.bool_):
         return bool(value)
     if isinstance(value, Integral):
@@ -128,32 +142,41 @@ def _special(number: float) -> str:
     return "NaN" if math.isnan(number) else "Infinity" if number > 0 else "-Infinity"
 
 
-def _read(value: Any, kind: Any, at: str) -> Any:
-    """The value as what the annotation says."""
+def _decode(value: object, kind: object, entry: str) -> object:
+    """Return a value of JSON as the type that an annotation names.
+
+    Parameters
+    ----------
+    value : object
+        What ``json.loads`` returns.
+    kind : type or annotation
+    entry : str
+        Name of the value in errors, such as ``estimates.models[0]``.
+    """
     kind = _without_alias(kind)
     origin, parts = get_origin(kind), get_args(kind)
     if origin in (Union, types.UnionType):
         if value is None and type(None) in parts:
             return None
         (other,) = [part for part in parts if part is not type(None)]
-        return _read(value, other, at)
-    if is_dataclass(kind):
-        return _read_object(value, kind, at)
+        return _decode(value, other, entry)
+    if isinstance(kind, type) and is_dataclass(kind):
+        return _decode_object(value, kind, entry)
     if origin is np.ndarray:
-        return _read_array(value, get_args(parts[1])[0], at)
+        return _decode_array(value, np.dtype(get_args(parts[1])[0]), entry)
     if origin is tuple:
-        return _read_tuple(value, parts, at)
+        return _decode_tuple(value, parts, entry)
     if origin is dict:
-        entries = _expect(value, isinstance(value, dict), "an object", at)
-        return {name: _read(entry, parts[1], f"{at}.{name}") for name, entry in entries.items()}
+        content = _require_object(value, entry)
+        return {name: _decode(item, parts[1], f"{entry}.{name}") for name, item in content.items()}
     reader = _SCALARS.get(kind)
     if reader is None:
-        raise StorageError(f"{at} is a {kind}, which this file format cannot hold")
-    return reader(value, at)
+        raise StorageError(f"{entry} is a {kind}, which this file format cannot hold")
+    return reader(value, entry)
 
 
-def _without_alias(kind: Any) -> Any:
-    """What a type stands for that has a name of its own, as ``NDArray`` has with numpy 2.5 on Python 3.12 and later.
+def _without_alias(kind: object) -> object:
+    """Return the type that an alias names, as ``NDArray`` is one with numpy 2.5 on Python 3.12 and later.
 
     Examples
     --------
@@ -164,113 +187,154 @@ def _without_alias(kind: Any) -> Any:
     return kind if meaning is None else meaning[get_args(kind)]
 
 
-def _read_object(value: Any, kind: Any, at: str) -> Any:
-    _expect(value, isinstance(value, dict), "an object", at)
-    known = {item.name: item for item in fields(kind)}
-    for name in value:
-        if name not in known:
-            raise StorageError(f"{at} has an unknown entry {name!r}{nearest(name, known)} (a newer version's?)")
-    lacking = [n for n, item in known.items() if n not in value and item.default is item.default_factory is MISSING]
+def _decode_object(value: object, kind: type, entry: str) -> object:
+    """Return an object of JSON as a dataclass."""
+    content = _require_object(value, entry)
+    described = {item.name: item for item in fields(kind)}
+    for name in content:
+        if name not in described:
+            raise StorageError(
+                f"{entry} has an unknown entry {name!r}{nearest(name, described)}; a newer version may have written it"
+            )
+    lacking = [
+        name
+        for name, item in described.items()
+        if name not in content and item.default is item.default_factory is MISSING
+    ]
     if lacking:
-        raise StorageError(f"{at} lacks {listed(lacking)}")
+        raise StorageError(f"{entry} lacks {listed(lacking)}")
     hints = get_type_hints(kind)
-    return kind(**{name: _read(entry, hints[name], f"{at}.{name}") for name, entry in value.items()})
+    return kind(**{name: _decode(item, hints[name], f"{entry}.{name}") for name, item in content.items()})
 
 
-def _read_array(value: Any, dtype: Any, at: str) -> Any:
-    _expect(value, isinstance(value, list), "a list", at)
-    kind = np.dtype(dtype)
-    flat: list[Any] = []
-    shape = _flatten(value, flat, at)
-    read = {"b": _boolean, "i": _count}.get(kind.kind, _number)
-    return np.array([read(entry, at) for entry in flat], dtype=kind).reshape(shape)
+def _decode_array(value: object, dtype: np.dtype[np.generic], entry: str) -> NDArray[np.generic]:
+    """Return a list of numbers, or of rows of numbers, as an array."""
+    numbers: list[object] = []
+    shape = _flatten(_require_list(value, entry), numbers, entry)
+    reader: Callable[[object, str], float] = {"b": _boolean, "i": _count}.get(dtype.kind, _number)
+    return np.array([reader(number, entry) for number in numbers], dtype=dtype).reshape(shape)
 
 
-def _flatten(value: Any, into: list[Any], at: str, depth: int = 1) -> tuple[int, ...]:
-    """Append the numbers of nested lists of one shape; that shape."""
+def _flatten(value: object, numbers: list[object], entry: str, depth: int = 1) -> tuple[int, ...]:
+    """Return the shape of nested lists, and append what they hold to ``numbers``.
+
+    Parameters
+    ----------
+    value : object
+    numbers : list
+    entry : str
+        Name of the value in errors.
+    depth : int
+        How many lists the value stands in, and one.
+    """
     if not isinstance(value, list):
-        into.append(value)
+        numbers.append(value)
         return ()
-    if depth > _DEEPEST:
-        raise StorageError(f"{at} has lists in lists in lists; needed are numbers, or rows of numbers")
-    shapes = [_flatten(entry, into, at, depth + 1) for entry in value]
+    if depth > _MAX_DEPTH:
+        raise StorageError(f"{entry} has lists in lists in lists; it must hold numbers, or rows of numbers")
+    shapes = [_flatten(item, numbers, entry, depth + 1) for item in value]
     if len(set(shapes)) > 1:
-        raise StorageError(f"{at} has rows of different lengths")
+        raise StorageError(f"{entry} has rows of different lengths; all rows must have the same length")
     return (len(value), *(shapes[0] if shapes else ()))
 
 
-def _read_tuple(value: Any, parts: tuple[Any, ...], at: str) -> tuple[Any, ...]:
-    _expect(value, isinstance(value, list), "a list", at)
-    kinds = [parts[0]] * len(value) if parts[-1] is Ellipsis else parts
-    if len(kinds) != len(value):
-        raise StorageError(f"{at} has {len(value)} entries; needed are {len(kinds)}")
-    return tuple(_read(entry, kind, f"{at}[{i}]") for i, (entry, kind) in enumerate(zip(value, kinds, strict=True)))
+def _decode_tuple(value: object, parts: tuple[object, ...], entry: str) -> tuple[object, ...]:
+    """Return a list of JSON as a tuple of these types; an ellipsis repeats the first one."""
+    items = _require_list(value, entry)
+    kinds = [parts[0]] * len(items) if parts[-1] is Ellipsis else parts
+    if len(kinds) != len(items):
+        raise StorageError(f"{entry} has {len(items)} entries; it must have {len(kinds)}")
+    return tuple(_decode(item, kind, f"{entry}[{i}]") for i, (item, kind) in enumerate(zip(items, kinds, strict=True)))
 
 
-def _expect(value: Any, right: bool, needed: str, at: str) -> Any:
-    if not right:
-        shown = repr(value) if len(repr(value)) <= 40 else repr(value)[:37] + "..."
-        raise StorageError(f"{at} is {shown}; needed is {needed}")
+def _wrong_value(value: object, expected: str, entry: str) -> StorageError:
+    """Return the error for an entry that is not what it must be."""
+    text = repr(value) if len(repr(value)) <= 40 else repr(value)[:37] + "..."
+    return StorageError(f"{entry} is {text}; it must be {expected}")
+
+
+def _require_object(value: object, entry: str) -> dict[str, object]:
+    """Return an object of JSON, or raise."""
+    if not isinstance(value, dict):
+        raise _wrong_value(value, "an object", entry)
     return value
 
 
-def _number(value: Any, at: str) -> float:
+def _require_list(value: object, entry: str) -> list[object]:
+    """Return a list of JSON, or raise."""
+    if not isinstance(value, list):
+        raise _wrong_value(value, "a list", entry)
+    return value
+
+
+def _number(value: object, entry: str) -> float:
+    """Return a number or one of the strings for NaN and infinities as a float."""
     if isinstance(value, str) and value in _SPECIAL:
         return _SPECIAL[value]
-    _expect(value, isinstance(value, int | float) and not isinstance(value, bool), "a number", at)
+    if not isinstance(value, int | float) or isinstance(value, bool):
+        raise _wrong_value(value, "a number", entry)
     try:
         return float(value)
     except OverflowError:
-        raise StorageError(f"{at} is a number of {len(str(value))} digits, beyond what a float holds") from None
+        raise StorageError(f"{entry} is a number of {len(str(value))} digits, too large for a float") from None
 
 
-def _whole(value: Any, at: str) -> int:
-    """A count or a seed."""
-    needed = "a whole number of at least 0"
-    return int(_expect(value, isinstance(value, int) and not isinstance(value, bool) and value >= 0, needed, at))
+def _whole(value: object, entry: str) -> int:
+    """Return a count or a seed."""
+    if not isinstance(value, int) or isinstance(value, bool) or value < 0:
+        raise _wrong_value(value, "a whole number of at least 0", entry)
+    return value
 
 
-def _count(value: Any, at: str) -> int:
-    return int(_expect(value, _whole(value, at) <= _MOST, "a count", at))
+def _count(value: object, entry: str) -> int:
+    """Return a count of at most 64 bits."""
+    if _whole(value, entry) > _MAX_COUNT:
+        raise _wrong_value(value, f"a count of at most {_MAX_COUNT}", entry)
+    return _whole(value, entry)
 
 
-def _boolean(value: Any, at: str) -> bool:
-    return bool(_expect(value, isinstance(value, bool), "true or false", at))
+def _boolean(value: object, entry: str) -> bool:
+    """Return a truth value."""
+    if not isinstance(value, bool):
+        raise _wrong_value(value, "true or false", entry)
+    return value
 
 
-def _text(value: Any, at: str) -> str:
-    return str(_expect(value, isinstance(value, str), "a string", at))
+def _text(value: object, entry: str) -> str:
+    """Return a string."""
+    if not isinstance(value, str):
+        raise _wrong_value(value, "a string", entry)
+    return value
 
 
-_SCALARS: dict[Any, Callable[[Any, str], Any]] = {float: _number, int: _whole, bool: _boolean, str: _text}
+_SCALARS: dict[object, Callable[[object, str], object]] = {float: _number, int: _whole, bool: _boolean, str: _text}
 
 
-def _check(estimates: Estimates, where: str) -> None:
-    """Raise where the entries do not fit together, or hold what no fit gives."""
-    try:
-        _check_names(estimates)
-        _check_shapes(estimates)
-        _check_numbers(estimates)
-        _check_counts(estimates)
-        if estimates.judge is not None:
-            _check_judge(estimates.judge, len(estimates.models))
-    except StorageError as error:
-        raise StorageError(f"{where}: {error}") from None
+def _check(estimates: Estimates) -> None:
+    """Raise where entries do not fit together, or have values that no fit gives."""
+    _check_names(estimates)
+    _check_shapes(estimates)
+    _check_numbers(estimates)
+    _check_counts(estimates)
+    if estimates.judge is not None:
+        _check_judge(estimates.judge, len(estimates.models))
 
 
 def _check_names(e: Estimates) -> None:
+    """Raise where names of models or outputs repeat, or the estimator or the anchor is unknown."""
     if e.estimator not in ESTIMATORS:
-        raise StorageError(f"estimator is {e.estimator!r}; needed is one of {listed(ESTIMATORS)}")
+        raise StorageError(f"estimator is {e.estimator!r}; it must be one of {listed(ESTIMATORS)}")
     if len(set(e.models)) < len(e.models) or len(e.models) < 2:
-        raise StorageError(f"models are {listed(e.models)}; needed are two or more different names")
+        raise StorageError(f"models are {listed(e.models)}; there must be two or more different names")
     if len(set(e.outputs)) < len(e.outputs):
-        raise StorageError(f"outputs are {listed(e.outputs)}; needed are different names")
+        raise StorageError(f"outputs are {listed(e.outputs)}; the names must be different")
     anchor = e.scale.anchor
     if anchor is not None and anchor[0] not in e.models:
-        raise StorageError(f"scale.anchor is {anchor[0]!r}; needed is one of the models")
+        raise StorageError(f"scale.anchor is {anchor[0]!r}; it must be one of the models")
 
 
 def _check_shapes(e: Estimates) -> None:
+    """Raise where an array has another shape than the names ask for."""
     n_models, n_names = len(e.models), len(e.names)
     shapes = {
         "estimate": (e.estimate, (n_names,)),
@@ -284,68 +348,71 @@ def _check_shapes(e: Estimates) -> None:
         shapes |= {"votes.used": (e.votes.used, (n_models,)), "votes.total": (e.votes.total, (n_models,))}
     for name, (array, shape) in shapes.items():
         if array.shape != shape:
-            raise StorageError(f"{name} has the shape {array.shape}; needed for {n_models} models is {shape}")
+            raise StorageError(f"{name} has the shape {array.shape}; for {n_models} models it must be {shape}")
     if e.votes is not None and not ((e.votes.used >= 0) & (e.votes.used <= e.votes.total)).all():
-        raise StorageError("votes.used has numbers below zero or above votes.total; a model uses some of its votes")
+        raise StorageError(
+            "votes.used has numbers below zero or above votes.total; they must be from zero to votes.total"
+        )
     basis = e.covariance.basis
     if basis.ndim != 2 or len(basis) != n_names or basis.shape[1] > n_names:
-        raise StorageError(f"covariance.basis has the shape {basis.shape}; needed is ({n_names}, rank)")
+        raise StorageError(f"covariance.basis has the shape {basis.shape}; it must be ({n_names}, rank)")
 
 
 def _check_numbers(e: Estimates) -> None:
+    """Raise where a number is outside its range, or a table is no graph or no covariance."""
     scale, anchor = e.scale, e.scale.anchor
     single = {"neutral": e.neutral, "scale.shift": scale.shift, "scale.mean": scale.mean}
     single |= {"scale.anchor": None if anchor is None else anchor[1]}
     wrong = [name for name, value in single.items() if value is not None and not math.isfinite(value)]
     if wrong:
-        raise StorageError(f"{wrong[0]} is {single[wrong[0]]}; needed is a finite number")
+        raise StorageError(f"{wrong[0]} is {single[wrong[0]]}; it must be a finite number")
     positive = {"critical": e.critical, "scale.factor": scale.factor}
     wrong = [name for name, value in positive.items() if not (math.isfinite(value) and value > 0)]
     if wrong or not 0 < e.alpha < 1 or not np.isfinite(e.estimate).all():
-        raise StorageError("scores, alpha, critical value or scale are not finite numbers in their range")
+        raise StorageError("a score, alpha, the critical value or the scale is not finite or out of its range")
     if np.isinf(e.plugin).any() or np.isinf(e.shares).any():
-        raise StorageError("plugin or shares are infinite; needed are finite numbers, or NaN")
+        raise StorageError("plugin or shares have infinite values; they must be finite numbers or NaN")
     edges = e.graph.edges
     if (edges != edges.T).any() or edges.diagonal().any():
-        raise StorageError("graph.edges is no graph: needed is a symmetric table, false on its diagonal")
+        raise StorageError("graph.edges is no graph: it must be a symmetric table, false on its diagonal")
     basis = e.covariance.basis
     if not (np.isfinite(basis).all() and np.allclose(basis.T @ basis, np.eye(basis.shape[1]), atol=1e-6)):
         raise StorageError("covariance.basis does not have orthonormal columns")
     if not _is_covariance(e.covariance.matrix, float(np.abs(e.estimate).max())):
-        raise StorageError("covariance.matrix is not the covariance of anything")
+        raise StorageError("covariance.matrix is no covariance: it must be finite, symmetric and positive semidefinite")
 
 
 def _is_covariance(matrix: NDArray[np.float64], scale: float) -> bool:
     """Whether a matrix is finite, symmetric and positive semidefinite, up to the rounding of scores of this size."""
     if not np.isfinite(matrix).all():
         return False
-    # Labels without variation leave variances that are nothing but the square of a rounding error.
-    most = float(np.abs(matrix).max())
-    slack = _ROUNDING * most + (4 * np.finfo(float).eps * scale) ** 2
-    if most == 0 or slack >= most:
+    # Where labels have no variation, variances are squares of rounding errors.
+    largest = float(np.abs(matrix).max())
+    slack = _ROUNDING * largest + (4 * np.finfo(float).eps * scale) ** 2
+    if largest == 0 or slack >= largest:
         return True
     if np.abs(matrix - matrix.T).max() > slack:
         return False
-    return bool(np.linalg.eigvalsh((matrix + matrix.T) / (2 * most)).min() >= -slack / most)
+    return bool(np.linalg.eigvalsh((matrix + matrix.T) / (2 * largest)).min() >= -slack / largest)
 
 
 def _check_counts(e: Estimates) -> None:
-    """Raise where a count is none, or a word is not one of those that a fit knows."""
+    """Raise where a count is too large or missing, or a word is unknown."""
     for part, holder in (("description", e.description), ("diagnostics", e.diagnostics)):
         for item in fields(holder):
             value = getattr(holder, item.name)
             # A seed may be any whole number.
-            if isinstance(value, int) and item.name != "seed" and value > _MOST:
-                raise StorageError(f"{part}.{item.name} is larger than any count")
-    if any(number > _MOST for number in e.covariance.n_clusters):
-        raise StorageError("covariance.n_clusters is larger than any count")
+            if isinstance(value, int) and item.name != "seed" and value > _MAX_COUNT:
+                raise StorageError(f"{part}.{item.name} is {value}; a count is at most {_MAX_COUNT}")
+    if any(number > _MAX_COUNT for number in e.covariance.n_clusters):
+        raise StorageError(f"covariance.n_clusters has a number above {_MAX_COUNT}, the largest count")
     if len(e.covariance.n_clusters) != len(e.description.clusters):
         raise StorageError(
-            f"covariance.n_clusters has {len(e.covariance.n_clusters)} entries; needed is one for each of the columns "
+            f"covariance.n_clusters has {len(e.covariance.n_clusters)} entries; it must have one for each column "
             f"of description.clusters ({listed(e.description.clusters) or 'none'})"
         )
     if e.description.n_contexts < 1:
-        raise StorageError("description.n_contexts is 0; needed is at least one context")
+        raise StorageError("description.n_contexts is 0; there must be at least one context")
     words = {
         "description.cov_type": (e.description.cov_type, get_args(CovType)),
         "description.prompts": (e.description.prompts, PROMPTS),
@@ -353,10 +420,11 @@ def _check_counts(e: Estimates) -> None:
     }
     for name, (word, allowed) in words.items():
         if word not in allowed:
-            raise StorageError(f"{name} is {word!r}; needed is one of {listed(allowed)}{nearest(word, allowed)}")
+            raise StorageError(f"{name} is {word!r}; it must be one of {listed(allowed)}{nearest(word, allowed)}")
 
 
 def _check_judge(judge: JudgeFigures, n_models: int) -> None:
+    """Raise where an array about judges has another shape than the numbers of judges and models ask for."""
     n_judges = len(judge.names)
     shapes = {
         "compared": (n_judges, 2),
@@ -373,4 +441,4 @@ def _check_judge(judge: JudgeFigures, n_models: int) -> None:
     for name, shape in shapes.items():
         array = getattr(judge, name)
         if array.shape != shape:
-            raise StorageError(f"judge.{name} has the shape {array.shape}; needed is {shape}")
+            raise StorageError(f"judge.{name} has the shape {array.shape}; it must be {shape}")

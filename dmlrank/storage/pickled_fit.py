@@ -1,8 +1,8 @@
 """The steps of a fit as bytes and back, so that a stored result can answer everything.
 
-What patsy has fitted cannot be pickled. It is left out, and made again on loading from the data, the formula and what
-the formula names, which the file holds; stateful transforms see the same rows and come out the same. The features are
-compared with the stored ones.
+The objects of patsy cannot be pickled. They are left out and made again on loading from the data, the formula and the
+objects that the formula names, all of which are in the file. Stateful transforms see the same rows and therefore give
+the same features, which are compared with the stored ones.
 """
 
 from __future__ import annotations
@@ -16,10 +16,11 @@ import zlib
 from collections.abc import Callable
 from dataclasses import dataclass, fields
 from hashlib import blake2b
-from typing import Any, TypeVar
+from typing import TypeAlias, TypeGuard, TypeVar
 
 import numpy as np
 import patsy.builtins
+from numpy.typing import NDArray
 
 from .._utils.atomic_write import write_file
 from .._utils.warning_collection import collected_warnings
@@ -35,6 +36,9 @@ from ..options import Options
 
 T = TypeVar("T")
 
+# Large arrays by their digests.
+Arrays: TypeAlias = dict[str, NDArray[np.generic]]
+
 _FORMAT = 1
 # Bytes from which an array is stored once, however often it occurs.
 _LARGE = 10_000
@@ -44,31 +48,38 @@ _ADVICE = "define it in a module that can be imported, or save without with_data
 
 @dataclass(frozen=True, slots=True)
 class StoredSteps:
-    """FitSteps as bytes; pickled and loaded, it becomes the steps themselves.
+    """Steps of a fit as bytes; pickled and loaded, they become the steps themselves.
 
     Attributes
     ----------
     reading : bytes
-        What the data were read from: formula, frame, names of the formula, options; packed.
+        Formula, frame, objects that the formula names, and options, from which the data are read again; compressed.
     steps : bytes
-        The steps without that, and the large arrays in them, each once; packed.
+        The steps without the data's source and features, and their large arrays, each once; compressed.
     """
 
     reading: bytes
     steps: bytes
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[Callable[..., object], tuple[object, ...]]:
         return revive, (_FORMAT, self.reading, self.steps)
 
 
 @dataclass(frozen=True, slots=True)
 class Rebuilt:
-    """An object that a call makes when it is loaded."""
+    """An object that is made by a call when it is loaded.
+
+    Attributes
+    ----------
+    call : callable
+    arguments : tuple
+        Arguments of the call.
+    """
 
     call: Callable[..., object]
     arguments: tuple[object, ...]
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[Callable[..., object], tuple[object, ...]]:
         return self.call, self.arguments
 
 
@@ -91,20 +102,22 @@ def read_pickle(path: str | os.PathLike[str], kind: type[T]) -> T:
     except (pickle.UnpicklingError, EOFError, UnicodeDecodeError, ValueError, IndexError, KeyError) as error:
         if isinstance(error, DmlrankError):
             raise
-        raise StorageError(f"{os.fspath(path)!r} was not written by save: {error or 'it is empty'}") from None
+        raise StorageError(
+            f"{os.fspath(path)!r} was not written by save() and cannot be loaded: {error or 'the file is empty'}"
+        ) from None
     if not isinstance(stored, kind):
         raise StorageError(f"{os.fspath(path)!r} holds a {type(stored).__name__}, not a {kind.__name__}")
     return stored
 
 
 def store_steps(steps: FitSteps) -> StoredSteps:
-    """The steps with their data.
+    """Return the steps of a fit with their data, to be pickled.
 
     Raises
     ------
     StorageError
-        If a function of the formula or an option cannot be stored, because it is a lambda, or defined in a function or
-        in the script that was started; or the frame is not as it was when the fit read it.
+        If a function of the formula or an option cannot be stored, since it is a lambda, or defined in a function or in
+        the script that was started; or if the frame has changed since the fit.
     """
     source, names = steps.source, _formula_names(steps.source)
     for name, value in names.items():
@@ -118,111 +131,114 @@ def store_steps(steps: FitSteps) -> StoredSteps:
     except DataError as error:
         raise StorageError(f"the data cannot be stored: {error}") from None
     reading = _dump((source.formula, frame, names, steps.options), "the data frame")
-    arrays: dict[str, np.ndarray] = {}
-    rest = _dump(steps, "a step of the fit", arrays)
-    return StoredSteps(_packed(reading), _packed(_dump((rest, arrays), "a step of the fit")))
+    arrays: Arrays = {}
+    small = _dump(steps, "a step of the fit", arrays)
+    return StoredSteps(_compress(reading), _compress(_dump((small, arrays), "a step of the fit")))
 
 
-def _packed(stored: bytes) -> bytes:
-    """Compressed at the fastest level: codes, labels and corrections are zeros for the most part."""
+def _compress(stored: bytes) -> bytes:
+    """Compress at the fastest level, which is enough: codes, labels and corrections are mostly zeros."""
     return zlib.compress(stored, 1)
 
 
 def revive(version: int, reading: bytes, steps: bytes) -> FitSteps:
-    """The steps of :func:`store_steps`.
+    """Return the steps that :func:`store_steps` has stored.
 
     Raises
     ------
     StorageError
-        If they were stored by another version, or the formula now gives other features.
+        If another version stored the steps, or if the formula now gives other features.
     """
     if version != _FORMAT:
-        raise StorageError(f"the file has data in format {version}; this version of dmlrank reads format {_FORMAT}")
-    plain, arrays = pickle.loads(zlib.decompress(steps))
+        raise StorageError(
+            f"the file has data in format {version}, but this version of dmlrank reads format {_FORMAT}; load the "
+            f"file with the version that wrote it"
+        )
+    small, arrays = pickle.loads(zlib.decompress(steps))
     try:
         formula, frame, names, options = pickle.loads(zlib.decompress(reading))
     except (ImportError, AttributeError) as error:
         raise StorageError(
-            f"something that the formula or an option uses cannot be imported any more: {error}"
+            f"an object that the formula or an option uses cannot be imported any more: {error}; make its module "
+            f"importable"
         ) from None
     source = Source(formula, frame, caller_environment(names, depth=0))
     with collected_warnings():
-        # They were given when the fit was made, and are kept with it.
+        # The warnings of reading were given when the fit was made, and are stored with the fit.
         try:
-            read = read_source(source, Reading.of(options))
+            data = read_source(source, Reading.of(options))
         except DmlrankError as error:
             raise StorageError(f"the data cannot be read as they were when the result was saved: {error}") from error
-    loaded = _Unpickler(plain, {_SOURCE: source, _FEATURES: read.feature_map, **arrays}).load()
-    if not isinstance(loaded, FitSteps) or not _alike(loaded.data.x, read.x):
+    loaded = _Unpickler(small, {_SOURCE: source, _FEATURES: data.feature_map, **arrays}).load()
+    if not isinstance(loaded, FitSteps) or not _are_close(loaded.data.x, data.x):
         raise StorageError(
-            f"the features {parse_formula(formula).features!r} come out otherwise than when the result was saved: do "
-            f"the functions in them still do the same?"
+            f"the features {parse_formula(formula).features!r} differ from those of the saved result; make sure "
+            f"that the functions in them have not changed"
         )
     return loaded
 
 
-def _alike(one: np.ndarray, other: np.ndarray) -> bool:
-    scale = np.nanmax(np.abs(one), initial=0.0)
-    return one.shape == other.shape and np.allclose(one, other, rtol=1e-6, atol=1e-9 * scale, equal_nan=True)
+def _are_close(first: NDArray[np.float64], second: NDArray[np.float64]) -> bool:
+    scale = np.nanmax(np.abs(first), initial=0.0)
+    return first.shape == second.shape and np.allclose(first, second, rtol=1e-6, atol=1e-9 * scale, equal_nan=True)
 
 
-def _formula_names(source: Source) -> dict[str, Any]:
-    """What the formula uses beside columns: functions, modules and arrays of the caller, by name."""
+def _formula_names(source: Source) -> dict[str, object]:
+    """Return the objects of the caller that the formula uses by name: functions, modules and arrays, not columns."""
     values, calls, _ = names_in(parse_formula(source.formula).features)
     columns = set(column_names(source.data))
-    # text() is known wherever a formula is read.
-    own = caller_environment({}, depth=0).namespace
-    known = source.environment.namespace
-    wanted = [name for name in (*values, *calls) if not (name in values and name in columns)]
+    # Names such as text() are defined wherever a formula is read.
+    predefined = caller_environment({}, depth=0).namespace
+    namespace = source.environment.namespace
+    used = [name for name in (*values, *calls) if not (name in values and name in columns) and name in namespace]
     return {
-        name: known[name]
-        for name in wanted
-        if name in known and not (name in own and known[name] is own[name]) and not _is_builtin(name, known[name])
+        name: namespace[name]
+        for name in used
+        if not (name in predefined and namespace[name] is predefined[name]) and not _is_builtin(name, namespace[name])
     }
 
 
-def _is_builtin(name: str, value: Any) -> bool:
+def _is_builtin(name: str, value: object) -> bool:
     return name in patsy.builtins.__all__ and value is getattr(patsy.builtins, name)
 
 
-def _dump(value: Any, what: str, arrays: dict[str, np.ndarray] | None = None) -> bytes:
-    """A value as bytes; large arrays go to ``arrays``, where there is one, under their digests."""
+def _dump(value: object, description: str, arrays: Arrays | None = None) -> bytes:
+    """Return a value as bytes; where ``arrays`` is given, large arrays are put there under their digests instead."""
     out = io.BytesIO()
     try:
-        _Pickler(out, what, arrays).dump(value)
+        _Pickler(out, description, arrays).dump(value)
     except StorageError:
         raise
     except (pickle.PicklingError, TypeError, AttributeError, NotImplementedError, RecursionError) as error:
-        raise StorageError(f"{what} cannot be stored with the data: {error}; {_ADVICE}") from None
+        raise StorageError(f"{description} cannot be stored with the data: {error}; {_ADVICE}") from None
     return out.getvalue()
 
 
-def _is_large(value: Any) -> bool:
-    """Whether a value is a large array of numbers whose bytes say all about it."""
+def _is_large(value: object) -> TypeGuard[NDArray[np.generic]]:
+    """Whether a value is a large contiguous array of numbers."""
     if type(value) is not np.ndarray or value.dtype.kind not in "biuf":
         return False
     return value.nbytes >= _LARGE and value.flags.c_contiguous
 
 
 class _Pickler(pickle.Pickler):
-    """Leaves out what is made again on loading or kept apart, and refuses what no other process could import."""
+    """Writes names for the data's source, its features and large arrays; refuses what cannot be imported elsewhere."""
 
-    def __init__(self, out: io.BytesIO, what: str, arrays: dict[str, np.ndarray] | None = None) -> None:
+    def __init__(self, out: io.BytesIO, description: str, arrays: Arrays | None = None) -> None:
         super().__init__(out, protocol=pickle.HIGHEST_PROTOCOL)
-        self._what, self._arrays = what, arrays
+        self._description, self._arrays = description, arrays
 
-    def persistent_id(self, value: Any) -> str | None:
+    def persistent_id(self, value: object) -> str | None:
+        """Return the name under which an object is found on loading; None for an object that is pickled."""
         if self._arrays is not None and _is_large(value):
             digest = f"{value.dtype.str} {value.shape} {blake2b(value.data, digest_size=16).hexdigest()}"
-            return self._keep(f"{digest} {value.flags.writeable}", value)
+            name = f"{digest} {value.flags.writeable}"
+            self._arrays.setdefault(name, value)
+            return name
         return _SOURCE if isinstance(value, Source) else _FEATURES if isinstance(value, FeatureMap) else None
 
-    def _keep(self, name: str, array: np.ndarray) -> str:
-        assert self._arrays is not None
-        self._arrays.setdefault(name, array)
-        return name
-
-    def reducer_override(self, value: Any) -> Any:
+    def reducer_override(self, value: object) -> tuple[Callable[..., object], tuple[object, ...]]:
+        """Return how modules and stateful transforms are made again; refuse functions that cannot be imported."""
         if isinstance(value, types.ModuleType):
             return importlib.import_module, (value.__name__,)
         transform = getattr(value, "__patsy_stateful_transform__", None)
@@ -231,17 +247,21 @@ class _Pickler(pickle.Pickler):
         if isinstance(value, types.FunctionType | type):
             name = value.__qualname__
             if value.__module__ == "__main__" or "<" in name:
-                where = "the script that was started" if value.__module__ == "__main__" else value.__module__
-                raise StorageError(f"{self._what} cannot be stored with the data: {name!r} of {where}; {_ADVICE}")
+                module = "the script that was started" if value.__module__ == "__main__" else value.__module__
+                raise StorageError(
+                    f"{self._description} cannot be stored with the data: {name!r} of {module} cannot be imported "
+                    f"elsewhere; {_ADVICE}"
+                )
         return NotImplemented
 
 
 class _Unpickler(pickle.Unpickler):
-    """Puts in what was left out."""
+    """Puts the objects that the pickler has named in their places."""
 
-    def __init__(self, stored: bytes, rebuilt: dict[str, Any]) -> None:
+    def __init__(self, stored: bytes, rebuilt: dict[str, object]) -> None:
         super().__init__(io.BytesIO(stored))
         self._rebuilt = rebuilt
 
-    def persistent_load(self, name: str) -> Any:
+    def persistent_load(self, name: str) -> object:
+        """Return the object of a name."""
         return self._rebuilt[name]
