@@ -13,19 +13,19 @@ from .style import hide_frame, literal, new_axes
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-# Up to so many models the cells have room for a number.
+# With more models, cells have no room for a number.
 _MOST_WITH_NUMBERS = 12
 
 
 def heat_map(models: Sequence[str], values: NDArray[np.float64], label: str, ax: Axes | None = None) -> Axes:
-    """A table (K, K) in colours, item shown first in rows; pairs with nothing are left white.
+    """Draw a table (K, K) in colours, with the item shown first in rows; pairs with the value zero stay white.
 
     Parameters
     ----------
     models : sequence of str
     values : ndarray, shape (K, K)
     label : str
-        What the colours mean.
+        Meaning of the colours.
     ax : matplotlib Axes, optional
         Where to draw; a new figure otherwise.
     """
@@ -39,7 +39,7 @@ def heat_map(models: Sequence[str], values: NDArray[np.float64], label: str, ax:
         for j, k in np.argwhere(values > 0):
             shade = "white" if values[j, k] > middle else "0.2"
             axes.text(k, j, f"{values[j, k]:.3g}", ha="center", va="center", color=shade, fontsize=8)
-    # A colour bar takes its room from the figure, so that given axes keep theirs.
+    # The colour bar takes its room from the figure, so that the size of the axes does not change.
     axes.figure.colorbar(image, ax=axes, label=label, shrink=0.8)
     hide_frame(axes)
     return axes

@@ -22,11 +22,11 @@ class Intervals:
     Attributes
     ----------
     names : sequence of str
-        d names.
+        Names of the d estimates.
     estimate, low, high : ndarray, shape (d,)
-        A limit may be infinite, where the interval has one side only.
+        Estimates and limits; a limit of a one-sided interval may be infinite.
     label : str
-        Under the axis: what is estimated, its unit, and the level of the intervals.
+        Label of the axis: the estimated quantity, its unit, and the level of the intervals.
     """
 
     names: Sequence[str]
@@ -42,13 +42,13 @@ class Intervals:
 
 
 def forest_plot(intervals: Intervals, reference: float | None, ax: Axes | None = None) -> Axes:
-    """Estimates with intervals, one below the other.
+    """Draw estimates with intervals, one below the other.
 
     Parameters
     ----------
     intervals : Intervals
     reference : float or None
-        Where a dashed line stands, in the unit of the estimates; none when None.
+        Position of a dashed line in the unit of the estimates; no line when None.
     ax : matplotlib Axes, optional
         Where to draw; a new figure otherwise.
     """
@@ -68,7 +68,7 @@ def grouped_forest_plot(
     variable: str,
     ax: Axes | None = None,
 ) -> Axes:
-    """Estimates of the same names in every group, groups side by side within a name.
+    """Draw estimates by group, with the groups of a name side by side.
 
     Parameters
     ----------
@@ -77,9 +77,9 @@ def grouped_forest_plot(
     groups : sequence of str
         Names of the groups.
     reference : float or None
-        Where a dashed line stands.
+        Position of a dashed line; no line when None.
     variable : str
-        What the groups are groups of: the head of the legend.
+        Variable that defines the groups: the title of the legend.
     ax : matplotlib Axes, optional
         Where to draw; a new figure otherwise.
     """
@@ -87,13 +87,13 @@ def grouped_forest_plot(
     n_names, n_groups = len(names), len(groups)
     axes = new_axes(ax, height=1.4 + n_names * (0.18 + 0.13 * n_groups))
     step = 0.76 / n_groups
-    for g, (own, name, colour) in enumerate(zip(intervals, groups, palette(n_groups), strict=True)):
-        # The first group on top, as in the legend.
+    for g, (group, name, colour) in enumerate(zip(intervals, groups, palette(n_groups), strict=True)):
+        # The first group stands on top, as in the legend.
         place = np.arange(n_names)[::-1] + step * ((n_groups - 1) / 2 - g)
         axes.errorbar(
-            own.estimate,
+            group.estimate,
             place,
-            xerr=own.reach,
+            xerr=group.reach,
             fmt="o",
             markersize=4,
             color=colour,
@@ -115,14 +115,15 @@ def grouped_forest_plot(
 def difference_plot(
     intervals: Intervals, rejected: NDArray[np.bool_], margins: Sequence[float], ax: Axes | None = None
 ) -> Axes:
-    """Differences with intervals, dark where the hypothesis is rejected; a side without a limit leaves the figure.
+    """Draw differences with intervals, dark where the hypothesis is rejected; infinite limits end at the frame.
 
     Parameters
     ----------
     intervals : Intervals
     rejected : ndarray of bool, shape (d,)
+        Whether each hypothesis is rejected.
     margins : sequence of float
-        Where the hypothesis begins: dashed lines.
+        Differences at the edge of the hypothesis, marked by dashed lines.
     ax : matplotlib Axes, optional
         Where to draw; a new figure otherwise.
     """
@@ -143,5 +144,6 @@ def difference_plot(
 
 
 def _reference_line(axes: Axes, reference: float | None) -> None:
+    """Draw a dashed vertical line at the reference, if there is one."""
     if reference is not None:
         axes.axvline(reference, color="0.6", linewidth=0.8, linestyle="--", zorder=0)

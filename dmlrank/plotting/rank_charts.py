@@ -1,4 +1,4 @@
-"""Bump charts: ranks of the models in several leaderboards."""
+"""Bump charts: ranks of the models in several results."""
 
 from __future__ import annotations
 
@@ -15,16 +15,18 @@ if TYPE_CHECKING:
 
 
 def bump_chart(
-    models: Sequence[str], leaderboards: Sequence[str], ranks: NDArray[np.float64], ax: Axes | None = None
+    models: Sequence[str], results: Sequence[str], ranks: NDArray[np.float64], ax: Axes | None = None
 ) -> Axes:
-    """A line per model through its ranks in the leaderboards, names at both ends.
+    """Draw a line per model through its ranks in the results, with names at both ends.
 
     Parameters
     ----------
-    models, leaderboards : sequence of str
-        K and R names.
+    models : sequence of str
+        Names of the K models.
+    results : sequence of str
+        Names of the R results.
     ranks : ndarray, shape (K, R)
-        NaN where a leaderboard does not have the model.
+        NaN where a result does not have the model.
     ax : matplotlib Axes, optional
         Where to draw; a new figure otherwise.
     """
@@ -33,23 +35,34 @@ def bump_chart(
     place = np.arange(n_results)
     moved = np.nanmax(ranks, axis=1) > np.nanmin(ranks, axis=1)
     colours = dict(zip(np.flatnonzero(moved).tolist(), palette(int(moved.sum())), strict=True))
-    for row, (model, own) in enumerate(zip(models, ranks, strict=True)):
+    for row, (model, line) in enumerate(zip(models, ranks, strict=True)):
         colour = colours.get(row, "0.45")
-        axes.plot(place, own, "-o", color=colour, linewidth=2, markersize=6, clip_on=False)
-        known = np.flatnonzero(~np.isnan(own))
-        _name_at(axes, model, (known[0], own[known[0]]), -9, colour)
-        if len(known) > 1:
-            _name_at(axes, model, (known[-1], own[known[-1]]), 9, colour)
+        axes.plot(place, line, "-o", color=colour, linewidth=2, markersize=6, clip_on=False)
+        ranked = np.flatnonzero(~np.isnan(line))
+        _write_name(axes, model, (ranked[0], line[ranked[0]]), offset=-9, colour=colour)
+        if len(ranked) > 1:
+            _write_name(axes, model, (ranked[-1], line[ranked[-1]]), offset=9, colour=colour)
     axes.set_xlim(-0.9, n_results - 0.1)
     axes.set_ylim(np.nanmax(ranks) + 0.6, 0.4)
-    axes.set_xticks(place, [literal(name) for name in leaderboards])
+    axes.set_xticks(place, [literal(name) for name in results])
     axes.xaxis.tick_top()
     axes.set_yticks(np.arange(1, int(np.nanmax(ranks)) + 1))
     hide_frame(axes)
     return axes
 
 
-def _name_at(axes: Axes, model: str, point: tuple[float, float], away: int, colour: Colour) -> None:
-    """The model's name beside a point, so many typographic points to the right, or to the left where negative."""
-    side = "right" if away < 0 else "left"
-    axes.annotate(literal(model), point, (away, 0), textcoords="offset points", ha=side, va="center", color=colour)
+def _write_name(axes: Axes, model: str, point: tuple[float, float], *, offset: int, colour: Colour) -> None:
+    """Write a model's name beside a point.
+
+    Parameters
+    ----------
+    axes : matplotlib Axes
+    model : str
+    point : tuple of float
+        In the coordinates of the data.
+    offset : int
+        Distance in typographic points: to the right, or to the left where negative.
+    colour : str or tuple of float
+    """
+    side = "right" if offset < 0 else "left"
+    axes.annotate(literal(model), point, (offset, 0), textcoords="offset points", ha=side, va="center", color=colour)

@@ -17,21 +17,23 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Bands:
-    """Scores along a variable with simultaneous limits.
+    """Scores along a variable, with simultaneous limits.
 
     Attributes
     ----------
     models : sequence of str
         The J models.
     variable : str
+        Name of the variable.
     values : sequence
-        The m values of the variable: numbers, or anything that has a text.
+        The m values of the variable: numbers, or objects with a text.
     estimate, low, high : ndarray, shape (J, m)
+        Scores and limits.
     """
 
     models: Sequence[str]
     variable: str
-    values: Sequence[Any]
+    values: Sequence[object]
     estimate: NDArray[np.float64]
     low: NDArray[np.float64]
     high: NDArray[np.float64]
@@ -46,17 +48,18 @@ def ellipse_plot(
     title: str,
     ax: Axes | None = None,
 ) -> Axes:
-    """The confidence region of a pair with its centre.
+    """Draw the confidence region of two scores or contrasts with its centre.
 
     Parameters
     ----------
     outline : ndarray, shape (m, 2)
-        Points on the boundary; two of them where the region is a line.
+        Points on the boundary; two points where the region is a line.
     center : ndarray, shape (2,)
+        The estimates.
     names : sequence of str
-        Of the two axes.
+        Labels of the two axes.
     scores : bool
-        Whether the dashed line is that of equal scores; for contrasts it is a cross at zero.
+        Whether the axes are scores, with a dashed line of equal scores; contrasts have dashed lines at zero.
     title : str
     ax : matplotlib Axes, optional
         Where to draw; a new figure otherwise.
@@ -85,13 +88,13 @@ def ellipse_plot(
 
 
 def band_plot(bands: Bands, label: str, title: str, ax: Axes | None = None) -> Axes:
-    """Scores along a variable with their bands, a colour per model; intervals where the variable is no number.
+    """Draw scores along a variable with their bands, or with intervals where the values are no numbers.
 
     Parameters
     ----------
     bands : Bands
     label : str
-        What the scores are, and in what unit.
+        Functional and unit of the scores.
     title : str
     ax : matplotlib Axes, optional
         Where to draw; a new figure otherwise.

@@ -15,12 +15,12 @@ if TYPE_CHECKING:
 Colour: TypeAlias = str | tuple[float, ...]
 
 DARK, LIGHT = "#1f4e79", "#7fa6c9"
-# Okabe and Ito's colours, which the colour-blind can tell apart.
+# The palette of Okabe and Ito, which colour-blind readers can distinguish.
 _OKABE_ITO = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#555555", "#8C6D31")
 
 
 def new_axes(ax: Axes | None, height: float, width: float = 7.5) -> Axes:
-    """The given axes, or those of a new figure of this size in inches.
+    """Return the given axes, or the axes of a new figure of this size in inches.
 
     Raises
     ------
@@ -37,19 +37,19 @@ def new_axes(ax: Axes | None, height: float, width: float = 7.5) -> Axes:
 
 
 def hide_spines(axes: Axes, sides: Sequence[str] = ("top", "right")) -> None:
-    """Take lines of the frame away."""
+    """Hide lines of the frame."""
     for side in sides:
         axes.spines[side].set_visible(False)
 
 
 def hide_frame(axes: Axes) -> None:
-    """Take the frame and the tick marks away."""
+    """Hide the frame and the tick marks."""
     hide_spines(axes, ("top", "right", "bottom", "left"))
     axes.tick_params(length=0)
 
 
 def horizontal_rows(axes: Axes, names: Sequence[str], label: str) -> None:
-    """One row per name, from the top down, with a grid along the horizontal axis, which has this label."""
+    """Prepare one row per name from the top down; the horizontal axis gets a grid and the label."""
     axes.set_yticks(np.arange(len(names))[::-1], [literal(name) for name in names])
     axes.set_ylim(-0.7, len(names) - 0.3)
     axes.set_xlabel(label)
@@ -59,18 +59,18 @@ def horizontal_rows(axes: Axes, names: Sequence[str], label: str) -> None:
 
 
 def literal(name: str) -> str:
-    """The name with its dollar signs escaped: in matplotlib they would start a formula.
+    r"""Return the name with its dollar signs escaped, because matplotlib reads them as the start of a formula.
 
     Examples
     --------
     >>> print(literal("gpt-$"))
-    gpt-\\$
+    gpt-\$
     """
     return name.replace("$", r"\$")
 
 
 def palette(number: int) -> list[Colour]:
-    """So many colours that can be told apart, as well as that goes; needs matplotlib."""
+    """Return colours that are easy to distinguish; more than eight come from a colour map of matplotlib."""
     from matplotlib import colormaps
 
     if number <= len(_OKABE_ITO):

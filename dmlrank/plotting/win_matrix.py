@@ -13,7 +13,7 @@ from .style import hide_frame, literal, new_axes
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-# Up to so many models the cells have room for a number.
+# With more models, cells have no room for a number.
 _MOST_WITH_NUMBERS = 14
 
 
@@ -25,7 +25,7 @@ def win_matrix(
     title: str,
     ax: Axes | None = None,
 ) -> Axes:
-    """The row's score less the column's, coloured where the hypothesis is rejected and grey elsewhere.
+    """Draw the row's score minus the column's score, coloured where the hypothesis is rejected and grey elsewhere.
 
     Parameters
     ----------
@@ -43,8 +43,8 @@ def win_matrix(
     axes = new_axes(ax, height=side, width=side + 1.2)
     scale = float(np.nanmax(np.abs(difference))) or 1.0
     axes.set_facecolor("0.93")
-    shown = np.where(rejected, difference, np.nan)
-    image = axes.pcolormesh(shown, cmap="RdBu", vmin=-scale, vmax=scale, edgecolors="white", linewidth=0.6)
+    significant = np.where(rejected, difference, np.nan)
+    image = axes.pcolormesh(significant, cmap="RdBu", vmin=-scale, vmax=scale, edgecolors="white", linewidth=0.6)
     for row, column in np.argwhere(np.isfinite(difference)) if n_models <= _MOST_WITH_NUMBERS else []:
         gap, coloured = difference[row, column], rejected[row, column]
         colour = "white" if coloured and abs(gap) > 0.6 * scale else "black" if coloured else "0.45"
@@ -56,7 +56,7 @@ def win_matrix(
     axes.invert_yaxis()
     axes.set_aspect("equal")
     hide_frame(axes)
-    # A colour bar takes its room from the figure, so that given axes keep theirs.
-    axes.figure.colorbar(image, ax=axes, label="score of the row less that of the column", shrink=0.8)
+    # The colour bar takes its room from the figure, so that the size of the axes does not change.
+    axes.figure.colorbar(image, ax=axes, label="score of the row minus score of the column", shrink=0.8)
     axes.set_title(title, fontsize=9)
     return axes

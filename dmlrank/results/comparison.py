@@ -30,7 +30,7 @@ from .rank_results import RankResults
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-# What tells results apart, in this order.
+# Properties that automatic names are made from, in this order.
 _TRAITS: tuple[Callable[[Estimates], str], ...] = (
     lambda e: e.functional if e.estimated_by.has_first_stages else e.estimator,
     lambda e: "" if e.estimated_by in (DEBIASED, BT_MLE) else e.estimator,
@@ -50,19 +50,29 @@ _REVERSAL = ["model", "other", "above_in", "below_in", "gap_above", "gap_below",
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Comparison:
-    """Results side by side; made by :func:`dmlrank.compare`.
+    """Results side by side; :func:`dmlrank.compare` returns an object of this class.
 
-    Tests name scores as ``"result: model"``. They need the covariance between the results, which those of the same
-    prompts have; ``cov_params``, ``conf_int`` (simultaneous over all columns), ``t_test`` and ``wald_test`` raise with
-    the reason where there is none.
+    Tests name scores as ``"result: model"``. They need the covariance between the results, which exists for results of
+    the same prompts. Without it, :meth:`cov_params`, :meth:`conf_int` (simultaneous over all results), :meth:`t_test`
+    and :meth:`wald_test` raise an error with the reason.
 
     Attributes
     ----------
     names : tuple of str
-        Of the R results, in the order of the columns.
+        Names of the R results, in the order of the columns.
     results : tuple of RankResults
+        The results.
     joint_or_reason : JointEstimates or str
         All scores with one covariance, or why there is none.
+
+    Examples
+    --------
+    >>> import dmlrank as dr
+    >>> battles = dr.datasets.simulate_arena(n=2000, rng=0)
+    >>> res = dr.dml_rank("winner ~ 1 | model_a + model_b", battles, functional="bt", rng=0)
+    >>> side = dr.compare(res, res.update(functional="borda"))
+    >>> side.ranks.columns.tolist()
+    ['bt', 'borda']
     """
 
     names: tuple[str, ...]
@@ -71,12 +81,12 @@ class Comparison:
 
     @property
     def models(self) -> list[str]:
-        """Models of any result, the best of the first result first; then those it does not have, by name."""
-        found: dict[str, None] = {}
+        """Models of all results: those of the first result by score, then the others by name."""
+        names: dict[str, None] = {}
         for result in self.results:
-            found |= dict.fromkeys(result.params.sort_values(ascending=False, kind="stable").index)
-        own = self.results[0].models
-        return [name for name in found if name in own] + sorted(name for name in found if name not in own)
+            names |= dict.fromkeys(result.params.sort_values(ascending=False, kind="stable").index)
+        of_first = self.results[0].models
+        return [name for name in names if name in of_first] + sorted(name for name in names if name not in of_first)
 
     @property
     def params(self) -> pd.DataFrame:
@@ -96,7 +106,7 @@ class Comparison:
 
     @property
     def rank_changes(self) -> pd.DataFrame:
-        """Places that a model gains (positive) or loses against the first result, among the models that both have."""
+        """Places that a model gains (positive) or loses against the first result, among the models of both results."""
         changes = []
         for result in self.results:
             shared = [name for name in self.results[0].models if name in result.models]
@@ -111,36 +121,81 @@ class Comparison:
         Raises
         ------
         OptionError
-            If there is none, with the reason.
+            If there is no joint covariance; the error says why.
         """
         if isinstance(self.joint_or_reason, str):
             raise OptionError(self.joint_or_reason)
         return self.joint_or_reason
 
     def cov_params(self) -> pd.DataFrame:
-        """Joint covariance of all scores, with (result, model) on both sides."""
+        """Return the joint covariance of all scores, with (result, model) on both sides."""
         return self.joint.cov_params()
 
     def conf_int(self, alpha: float | None = None, method: str = "max-t") -> pd.DataFrame:
-        """Confidence intervals, simultaneous over all results and models, or by another method.
+        """Return confidence intervals, simultaneous over all results and models.
 
-        ``alpha``, ``method`` and the columns are those of :meth:`RankResults.conf_int`; a row per result and model.
+        Parameters
+        ----------
+        alpha : float, optional
+            One minus the level; the fit's when None.
+        method : {"max-t", "bonferroni", "none"}
+            As for :meth:`RankResults.conf_int`.
+
+        Returns
+        -------
+        DataFrame
+            Columns ``lower`` and ``upper``, a row per result and model.
         """
         return self.joint.conf_int(alpha, method)
 
     def t_test(self, hypothesis: HypothesisLike, delta: float = 0.0, side: str = "two-sided") -> ContrastResults:
-        """z tests of linear combinations of scores, such as ``"bt: gpt-4 - bt: claude-v1"``.
+        """Test linear combinations of scores, such as ``"bt: gpt-4 - bt: claude-v1"``, one z test for each.
 
-        Parameters are those of :meth:`RankResults.t_test`; columns of a matrix are in the order of :meth:`cov_params`.
+        Parameters
+        ----------
+        hypothesis : str, tuple, mapping, array or list
+            As for :meth:`RankResults.t_test`, with names ``"result: model"``. The columns of a matrix are in
+            the order of :meth:`cov_params`.
+        delta : float
+            As for :meth:`RankResults.t_test`.
+        side : {"two-sided", "larger", "smaller", "noninferiority", "equivalence"}
+            As for :meth:`RankResults.t_test`.
+
+        Returns
+        -------
+        ContrastResults
+            As in statsmodels; p-values are not adjusted.
         """
         return self.joint.t_test(hypothesis, delta, side)
 
     def wald_test(self, hypothesis: HypothesisLike) -> ContrastResults:
-        """One joint chi-squared test of linear restrictions on scores, see :meth:`RankResults.wald_test`."""
+        """Test linear restrictions on scores jointly, see :meth:`RankResults.wald_test`.
+
+        Parameters
+        ----------
+        hypothesis : str, tuple, mapping, array or list
+            As for :meth:`t_test`.
+
+        Returns
+        -------
+        ContrastResults
+            As in statsmodels; the degrees of freedom are the structural rank.
+
+        Raises
+        ------
+        HypothesisError
+            If there are too few clusters for so many restrictions.
+        """
         return self.joint.wald_test(hypothesis)
 
     def tidy(self) -> pd.DataFrame:
-        """One row per result and model: result, term, estimate, std_error, rank, rank_change."""
+        """Return one row per result and model with score, standard error and rank.
+
+        Returns
+        -------
+        DataFrame
+            Columns ``result term estimate std_error rank rank_change``.
+        """
         parts = []
         for name, result in zip(self.names, self.results, strict=True):
             columns = {"estimate": result.params, "std_error": result.bse, "rank": self.ranks[name][result.models]}
@@ -151,16 +206,16 @@ class Comparison:
         return frame[["result", "term", "estimate", "std_error", "rank", "rank_change"]]
 
     def reversals(self) -> pd.DataFrame:
-        """Pairs of models that two results order differently, and whether the data show both orders.
+        """Return pairs of models that two results order differently, with tests of both orders.
 
         Returns
         -------
         DataFrame
-            ``model`` is above ``other`` in ``above_in`` and below it in ``below_in``, by ``gap_above`` and
-            ``gap_below``. ``p_value``: the larger of the two one-sided p-values, for both orders being as estimated
-            (intersection-union test). ``p_adjusted``: the same with p-values that are held jointly over all differences
-            of all results (step-down max-t), so that every reversal with ``p_adjusted <= 0.05`` may be claimed at
-            once. The strongest evidence first.
+            A row per reversal, the strongest evidence first. ``model`` is above ``other`` in the result ``above_in`` by
+            ``gap_above``, and below it in ``below_in`` by ``gap_below``. ``p_value`` tests that both orders are as
+            estimated: it is the larger of the two one-sided p-values (intersection-union test). ``p_adjusted`` is
+            adjusted for all differences of all results (step-down max-t), so that all reversals with
+            ``p_adjusted <= 0.05`` can be claimed jointly.
 
         Raises
         ------
@@ -187,11 +242,11 @@ class Comparison:
             alpha=joint.alpha,
         )
         place = {name: number for number, name in enumerate(joint.names)}
-        at = {pair: number for number, pair in enumerate(zip(first.tolist(), second.tolist(), strict=True))}
+        row_of = {pair: number for number, pair in enumerate(zip(first.tolist(), second.tolist(), strict=True))}
         rows = []
         for model, other, above, below in reversed_pairs:
-            up = at[place[f"{above}: {model}"], place[f"{above}: {other}"]]
-            down = at[place[f"{below}: {other}"], place[f"{below}: {model}"]]
+            up = row_of[place[f"{above}: {model}"], place[f"{above}: {other}"]]
+            down = row_of[place[f"{below}: {other}"], place[f"{below}: {model}"]]
             gaps = (tests.estimate[up], -tests.estimate[down])
             p = (max(p[up], p[down]) for p in (tests.p_value, tests.p_adjusted))
             rows.append((model, other, above, below, *gaps, *p))
@@ -222,7 +277,17 @@ class Comparison:
         ).with_title(title)
 
     def plot(self, ax: Axes | None = None) -> Axes:
-        """Bump chart: a line per model through its ranks in the results; needs matplotlib."""
+        """Draw a bump chart: a line per model through its ranks in the results; this needs matplotlib.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, optional
+            Where to draw; a new figure otherwise.
+
+        Returns
+        -------
+        matplotlib Axes
+        """
         ranks = self.ranks.to_numpy(dtype=float, na_value=np.nan)
         return bump_chart(self.models, self.names, ranks, ax)
 
@@ -239,20 +304,20 @@ class Comparison:
         return pd.DataFrame(dict(zip(self.names, columns, strict=True)), index=self.models)
 
     def _reversed_pairs(self) -> list[tuple[str, str, str, str]]:
-        """Model, other, the result that has it above, and the result that has it below the other."""
-        found = []
-        for (a, one), (b, two) in combinations(zip(self.names, self.results, strict=True), 2):
-            before, after = one.params, two.params
-            shared = [name for name in self.models if name in one.models and name in two.models]
-            found += [
+        """Return model, other model, the result that has the model above, and the result that has it below."""
+        reversals = []
+        for (a, left), (b, right) in combinations(zip(self.names, self.results, strict=True), 2):
+            before, after = left.params, right.params
+            shared = [name for name in self.models if name in left.models and name in right.models]
+            reversals += [
                 (model, other, a, b)
                 for model, other in permutations(shared, 2)
                 if before[model] > before[other] and after[model] < after[other]
             ]
-        return found
+        return reversals
 
     def _differences(self) -> tuple[IntArray, IntArray]:
-        """All differences within results, both ways round, by place among the joint scores."""
+        """Return all differences within results in both directions, by places among the joint scores."""
         pairs, start = [], 0
         for result in self.results:
             places = range(start, start + len(result.models))
@@ -268,28 +333,32 @@ def compare(*results: RankResults, **named: RankResults) -> Comparison:
     Parameters
     ----------
     *results : RankResults
-        Two or more in all, those without a name first; their names are made from what tells them apart.
+        Results that get automatic names from the properties in which they differ. At least two results are needed,
+        counting the named ones.
     **named : RankResults
-        Results under names of their own: ``dr.compare(human=res, judge=other)``.
+        Results with names: ``dr.compare(human=res, judge=other)``.
 
     Returns
     -------
     Comparison
-        Table, frame and bump chart. Where all results are of the same prompts, with the covariance between them, from
-        their influence values: ``t_test("bt: gpt-4 - bt: claude-v1, borda: gpt-4 - borda: claude-v1")``, and
-        ``reversals()``: pairs that two of them order differently, and whether the data show it.
+        Table, frame and bump chart. Where all results are of the same prompts, tests between them use the covariance of
+        their influence values: ``t_test("bt: gpt-4 - bt: claude-v1, borda: gpt-4 - borda: claude-v1")``.
+        ``reversals()`` has the pairs that two results order differently, with tests.
 
     Raises
     ------
-    OptionError, OptionTypeError
-        If there are fewer than two results, or something is none.
+    OptionError
+        If there are fewer than two results.
+    OptionTypeError
+        If an argument is not a result.
 
     Notes
     -----
-    Each result's block of the joint covariance is the covariance that it reports. What lies between two results is the
-    mean of the products of their influence values, by cluster where they have clusters. Prompts are the same where the
-    columns of ``context=`` say so: votes of humans and of a judge on the same questions can be compared though they
-    are in different frames. Results with other prompts stand side by side, and have no test between them here.
+    The block of a result in the joint covariance is the covariance that the result reports. The covariance between two
+    results is the mean of the products of their influence values, by cluster where they have clusters. Two results have
+    the same prompts where the columns of ``context=`` have the same values: votes of humans and of a judge on the same
+    questions can be compared although they are in different frames. Results with different prompts stand side by side
+    without tests between them.
 
     Examples
     --------
@@ -302,47 +371,47 @@ def compare(*results: RankResults, **named: RankResults) -> Comparison:
     >>> round(float(side.cov_params().loc[("bt", "gpt-4"), ("bt", "gpt-4")] ** 0.5 / res.bse["gpt-4"]), 12)
     1.0
     """
-    given = [*results, *named.values()]
-    for one in given:
-        if not isinstance(one, RankResults):
-            hint = "; names are keywords: compare(human=res)" if isinstance(one, str) else ""
-            raise OptionTypeError(f"compare takes results of dml_rank, not a {type(one).__name__}{hint}")
-    for one in given:
-        require_models(one.estimates, "compare", "puts scores of models side by side")
-    if len(given) < 2:
-        raise OptionError(f"compare needs at least two results, and got {len(given)}")
-    names = (*automatic_names([one.estimates for one in results], tuple(named)), *named)
-    members = [NamedResult(name, one.estimates, one.steps) for name, one in zip(names, given, strict=True)]
-    return Comparison(names, tuple(given), joint_estimates(members))
+    all_results = [*results, *named.values()]
+    for result in all_results:
+        if not isinstance(result, RankResults):
+            hint = "; give names as keywords: compare(human=res)" if isinstance(result, str) else ""
+            raise OptionTypeError(f"compare takes results of dml_rank, not a {type(result).__name__}{hint}")
+    for result in all_results:
+        require_models(result.estimates, "compare", "puts scores of models side by side")
+    if len(all_results) < 2:
+        raise OptionError(f"compare needs at least two results, and got {len(all_results)}")
+    names = (*automatic_names([result.estimates for result in results], tuple(named)), *named)
+    members = [NamedResult(name, r.estimates, r.steps) for name, r in zip(names, all_results, strict=True)]
+    return Comparison(names, tuple(all_results), joint_estimates(members))
 
 
 def named_results(names: Sequence[str], results: Sequence[RankResults]) -> Comparison:
-    """A comparison under names that need not be words.
+    """Compare results under names that need not be identifiers, such as names of files.
 
     Raises
     ------
     OptionError
-        If names repeat or their number is not that of the results.
+        If names repeat, or there are not as many names as results.
     """
     if len(names) != len(results) or len(set(names)) < len(names):
-        raise OptionError(f"{len(results)} results need as many different names; got {listed(names)}")
+        raise OptionError(f"{len(results)} results need {len(results)} different names; got {listed(names)}")
     return compare(**dict(zip(names, results, strict=True)))
 
 
-def automatic_names(estimates: Sequence[Estimates], taken: Sequence[str] = ()) -> tuple[str, ...]:
-    """Short names from what tells results apart, numbered where nothing does."""
+def automatic_names(estimates: Sequence[Estimates], used_names: Sequence[str] = ()) -> tuple[str, ...]:
+    """Return short names from the properties in which results differ, with numbers where they differ in none."""
     names = [_TRAITS[0](e) for e in estimates]
     for trait in _TRAITS[1:]:
-        if len({*names, *taken}) == len(names) + len(taken):
+        if len({*names, *used_names}) == len(names) + len(used_names):
             break
-        shown = [trait(e) for e in estimates]
-        if len(set(shown)) > 1:
-            twice = {name for name in names if names.count(name) > 1 or name in taken}
-            extended = [
-                f"{n}, {w}" if n in twice and w and w not in n else n for n, w in zip(names, shown, strict=True)
+        words = [trait(e) for e in estimates]
+        if len(set(words)) > 1:
+            ambiguous = {name for name in names if names.count(name) > 1 or name in used_names}
+            names = [
+                f"{name}, {word}" if name in ambiguous and word and word not in name else name
+                for name, word in zip(names, words, strict=True)
             ]
-            names = extended
-    counts: dict[str, int] = dict.fromkeys(taken, 1)
+    counts: dict[str, int] = dict.fromkeys(used_names, 1)
     unique = []
     for name in names:
         counts[name] = counts.get(name, 0) + 1

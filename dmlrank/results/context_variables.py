@@ -1,4 +1,4 @@
-"""Groups of contexts, and functions of the context, read after a fit and held against its features."""
+"""Groups of contexts and functions of the context, read after a fit and checked against its features."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ from ..exceptions import DataError, FormulaError, MissingDataError, OptionError,
 from ..fit.state import FitSteps
 from .lookup import joined_names
 
+# Values of a grouping column above which by() refuses it.
 _MOST_GROUPS = 100
 
 
@@ -31,13 +32,13 @@ class ContextGroups:
     Attributes
     ----------
     variable : str
-        The column, or columns joined by commas.
+        The grouping column, or the grouping columns joined by commas.
     names : tuple of str
-        Of the G groups, in order, all different.
+        Names of the G groups, in order, all different.
     values : tuple of tuple of str
-        Of each group, one for every column.
+        Values of each group, one for every column.
     code : ndarray of int, shape (n,)
-        Group of each context.
+        Place of the group of each context.
     """
 
     variable: str
@@ -53,15 +54,17 @@ class ContextDesign:
     Attributes
     ----------
     formula : str
+        The formula of the functions.
     names : tuple of str
-        Of the P columns.
+        Names of the P columns.
     matrix : ndarray, shape (n, P)
+        Values of the functions.
     terms : tuple of (str, tuple of int)
-        Terms of the formula and their columns, the constant left out.
+        Terms of the formula with their columns, without the constant.
     table : DataFrame
         The variables, a row per context.
     feature_map : FeatureMap
-        What computes v of further contexts, without the constant.
+        Computes the columns for further contexts, without the constant.
     """
 
     formula: str
@@ -77,18 +80,19 @@ class ContextDesign:
         return self.names[:1] == ("Intercept",)
 
     def at(self, table: pd.DataFrame) -> FloatArray:
-        """v of further contexts, (b, P)."""
+        """Return the functions of further contexts, (b, P)."""
         x = self.feature_map.transform(table)
         return np.column_stack([np.ones(len(table)), x]) if self.constant else x
 
 
 def read_groups(steps: FitSteps, columns: Sequence[str]) -> ContextGroups:
-    """Groups by the values of one or several columns; those that occur together are the groups.
+    """Return groups of contexts: the combinations of values that occur in one or several columns.
 
     Parameters
     ----------
     steps : FitSteps
     columns : sequence of str
+        Grouping columns.
 
     Raises
     ------
@@ -96,35 +100,39 @@ def read_groups(steps: FitSteps, columns: Sequence[str]) -> ContextGroups:
         If a column is neither a feature of the fit nor shown by the data to be a function of the features, or has too
         many values.
     DataError, MissingDataError
-        If it varies within a context or is missing.
+        If a column varies within a context or has missing values.
     """
     if not columns:
-        raise OptionError("by() needs the column, or columns, that the groups are made from")
+        raise OptionError("by() got no column; name one or several columns that define the groups")
     table = _context_table(steps, columns, "by()")
     coded = []
     for name in columns:
         column = table[name]
         if column.isna().any():
-            raise MissingDataError(f"by(): {name!r} is missing in {int(column.isna().sum())} contexts")
-        categories = isinstance(column.dtype, pd.CategoricalDtype)
-        known = (
-            [v for v in column.cat.categories if (column == v).any()] if categories else sorted(set(column), key=_key)
-        )
-        if len(known) > _MOST_GROUPS:
-            raise OptionError(
-                f"by(): {name!r} has {len(known)} values, more than {_MOST_GROUPS}; by() is for categories, "
-                f"project('~ {name}') for numbers"
+            raise MissingDataError(
+                f"by(): {name!r} is missing in {int(column.isna().sum())} contexts; fill the gaps, or leave these rows "
+                f"out of the fit"
             )
-        place = {value: code for code, value in enumerate(known)}
-        coded.append((known, column.map(place).to_numpy(dtype=np.intp)))
+        levels = (
+            [value for value in column.cat.categories if (column == value).any()]
+            if isinstance(column.dtype, pd.CategoricalDtype)
+            else sorted(set(column), key=_sort_key)
+        )
+        if len(levels) > _MOST_GROUPS:
+            raise OptionError(
+                f"by(): {name!r} has {len(levels)} values, more than the {_MOST_GROUPS} groups that by() allows; "
+                f"project('~ {name}') describes how scores vary with numbers"
+            )
+        place = {value: code for code, value in enumerate(levels)}
+        coded.append((levels, column.map(place).to_numpy(dtype=np.intp)))
     places, code = np.unique(np.stack([codes for _, codes in coded], axis=1), axis=0, return_inverse=True)
-    values = tuple(tuple(str(known[at]) for (known, _), at in zip(coded, row, strict=True)) for row in places)
+    values = tuple(tuple(str(levels[at]) for (levels, _), at in zip(coded, row, strict=True)) for row in places)
     _check_function_of_features(steps, columns, code.reshape(-1, 1).astype(float), "by()")
     return ContextGroups(", ".join(columns), tuple(joined_names(values, ", ")), values, code.reshape(-1))
 
 
 def read_design(steps: FitSteps, formula: str) -> ContextDesign:
-    """Functions of the context from ``"~ ..."``, a constant first unless the formula leaves it out.
+    """Return functions of the context from ``"~ ..."``, the constant first unless the formula leaves it out.
 
     Parameters
     ----------
@@ -134,28 +142,34 @@ def read_design(steps: FitSteps, formula: str) -> ContextDesign:
     Raises
     ------
     FormulaError
-        If it cannot be read, or its columns are collinear.
+        If the formula cannot be read, or its columns are collinear.
     OptionError
         If a variable is neither a feature of the fit nor shown by the data to be a function of the features.
     DataError, MissingDataError
-        If a column varies within a context or is missing.
+        If a column varies within a context or has missing values.
     """
     text = one_sided(formula)
     if text is None:
         raise FormulaError(
-            f"project({formula!r}): needed is '~ functions of the prompt', such as '~ C(category) + length'"
+            f"project({formula!r}) cannot be read; give '~ functions of the prompt', such as '~ C(category) + length'"
         )
     available = steps.data.columns.available
     formula_of_fit = parse_formula(steps.source.formula)
     roles = (*formula_of_fit.outcomes, formula_of_fit.first, formula_of_fit.second)
     names = locate_names(text, available, steps.source.environment, steps.data.n_rows, roles)
     if names.arrays:
-        raise FormulaError(f"project({formula!r}) uses {listed(names.arrays)}; it reads columns of the data only")
+        raise FormulaError(
+            f"project({formula!r}) uses {listed(names.arrays)}, which are no columns; project() reads columns of the "
+            f"data only"
+        )
     columns = names.columns
     table = _context_table(steps, columns, "project()")
-    gone = [name for name in columns if table[name].isna().any()]
-    if gone:
-        raise MissingDataError(f"project(): {listed(gone)} are missing in some contexts")
+    missing = [name for name in columns if table[name].isna().any()]
+    if missing:
+        raise MissingDataError(
+            f"project(): values of {listed(missing)} are missing in some contexts; fill the gaps, or leave these rows "
+            f"out of the fit"
+        )
     x, feature_map = fit_features(text, {name: table[name] for name in columns}, len(table), steps.source.environment)
     check_features(x, feature_map.names, keep_missing=False)
     description = ModelDesc.from_formula("~ " + text).rhs_termlist
@@ -168,18 +182,18 @@ def read_design(steps: FitSteps, formula: str) -> ContextDesign:
 
 
 def _terms(feature_map: FeatureMap, constant: bool) -> tuple[tuple[str, tuple[int, ...]], ...]:
-    """Columns of each term, after the constant."""
+    """Return the terms with their columns, which come after the constant."""
     places: dict[str, list[int]] = {}
     owner = {}
     if feature_map.info is not None:
         coded = [] if feature_map.coded is None else feature_map.coded.tolist()
-        kept = [
+        term_of_column = [
             name
             for name, place in feature_map.info.term_name_slices.items()
             for _ in range(place.stop - place.start)
             if name != "Intercept"
         ]
-        owner = dict(zip(coded, kept, strict=True))
+        owner = dict(zip(coded, term_of_column, strict=True))
     for start, term in feature_map.numeric:
         owner |= {start + offset: term.variable for offset in range(term.width)}
     for column in range(len(feature_map.names)):
@@ -188,6 +202,18 @@ def _terms(feature_map: FeatureMap, constant: bool) -> tuple[tuple[str, tuple[in
 
 
 def _check_rank(steps: FitSteps, matrix: FloatArray, names: Sequence[str], formula: str) -> None:
+    """Raise where the columns of the formula are linearly dependent.
+
+    Parameters
+    ----------
+    steps : FitSteps
+    matrix : ndarray, shape (n, P)
+        Functions of the contexts.
+    names : sequence of str
+        Names of the columns.
+    formula : str
+        For the error.
+    """
     weight = np.ones(len(matrix)) if steps.context_weight is None else steps.context_weight
     weighted = np.sqrt(weight)[:, None] * matrix
     size = np.sqrt(np.square(weighted).sum(axis=0))
@@ -195,35 +221,47 @@ def _check_rank(steps: FitSteps, matrix: FloatArray, names: Sequence[str], formu
     spectrum = np.linalg.svd(scaled, compute_uv=False) if len(names) else np.zeros(1)
     if not len(names) or len(matrix) < len(names) or spectrum[-1] < 1e-10:
         raise FormulaError(
-            f"project({formula!r}): its columns {listed(names, 20)} are linearly dependent in these data, so that "
-            f"coefficients are not determined; leave some out"
+            f"project({formula!r}): the columns {listed(names, 20)} are linearly dependent in these data, so that "
+            f"their coefficients are not determined; leave some of them out"
         )
 
 
 def _context_table(steps: FitSteps, columns: Sequence[str], what: str) -> pd.DataFrame:
-    """The columns, a row per context."""
+    """Return columns of the data, a row per context; ``what`` names the method in errors."""
     require_columns(columns, steps.data.columns.available, what)
     data = with_columns(steps.data, steps.source.data, steps.options.unlabelled, columns)
     for name in columns:
         kind = kind_of_time(data.columns.table([name])[name])
         if kind:
-            raise DataError(f"{what}: {name!r} is a {kind}; turn it into a number or a category")
+            raise DataError(f"{what}: {name!r} is a {kind}, which cannot be used; turn it into a number or a category")
         try:
             codes = data.columns.coded(name).codes
         except DataError:
-            raise DataError(f"{what}: {name!r} holds vectors or lists; needed are numbers or labels") from None
+            raise DataError(f"{what}: {name!r} holds vectors or lists; use a column of numbers or labels") from None
         check_identity(name, data.columns.coded(name).levels)
         context = data.varying_context(codes)
         if context is not None:
-            raise DataError(f"{what}: {name!r} varies within context {context!r}; groups are groups of prompts")
+            raise DataError(
+                f"{what}: {name!r} varies within context {context!r}; use a column with one value per context"
+            )
     return data.context_table(columns)
 
 
 def _check_function_of_features(steps: FitSteps, columns: Sequence[str], values: FloatArray, what: str) -> None:
-    """Raise unless the values, (n, P), are a function of the fit's features.
+    """Raise unless the values are a function of the fit's features.
 
-    Where contexts with equal features differ in a value, it is none. Where they do not, the columns are accepted if the
-    fit's formula uses them, or if most contexts share their features with another one, so that this could have failed.
+    Values that differ between contexts with equal features are no function of the features. Otherwise the columns are
+    accepted if the fit's formula uses them, or if most contexts share their features with another context, because the
+    data could then have shown a difference.
+
+    Parameters
+    ----------
+    steps : FitSteps
+    columns : sequence of str
+        Columns that the values come from.
+    values : ndarray, shape (n, P)
+    what : str
+        Method that uses the values, for the error.
     """
     features = parse_formula(steps.source.formula).features
     used = set(names_in(features).values)
@@ -232,29 +270,30 @@ def _check_function_of_features(steps: FitSteps, columns: Sequence[str], values:
     code = value_codes(x)
     first = first_rows(code)
     same = np.allclose(values, values[first][code], rtol=1e-9, atol=1e-12)
-    alone = np.bincount(code)[code] == 1
-    if same and (not unknown or alone.mean() < 0.5):
+    is_unique = np.bincount(code)[code] == 1
+    if same and (not unknown or is_unique.mean() < 0.5):
         return
     named = listed(unknown or columns)
-    why = (
+    reason = (
         f"prompts with the same features differ in {named}"
         if not same
         else f"the fit's features are {features!r}, and nothing shows that {named} is a function of them"
     )
     raise OptionError(
-        f"{what}: {why}. Scores given the features are averaged over what else varies, so that scores of groups which "
-        f"the features do not know would be others than those of a leaderboard of the group; add it to the formula, "
+        f"{what}: {reason}. Scores given the features are averages over everything else. Scores in groups that are no "
+        f"function of the features would therefore differ from scores of a fit to the group. Add it to the formula: "
         f"'... ~ {'' if features == '1' else features + ' + '}{_as_feature(steps, unknown or columns)} | ...'"
     )
 
 
 def _as_feature(steps: FitSteps, columns: Sequence[str]) -> str:
+    """Return the columns as terms of a formula."""
     table = _context_table(steps, columns, "by()")
     named = {name: name if name.isidentifier() else f"Q({name!r})" for name in columns}
     return " + ".join(named[name] if table[name].dtype.kind in "fiu" else f"C({named[name]})" for name in columns)
 
 
-def _key(value: Any) -> tuple[bool, Any]:
-    """Numbers by size, before everything else by its text."""
-    number = isinstance(value, int | float | np.number)
-    return (not number, value if number else str(value))
+def _sort_key(value: object) -> tuple[bool, Any]:
+    """Return a key that sorts numbers by size, before all other values by their text."""
+    is_number = isinstance(value, int | float | np.number)
+    return (not is_number, value if is_number else str(value))

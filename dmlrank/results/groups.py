@@ -1,4 +1,4 @@
-"""Leaderboards of groups of prompts from one fit, each a result of its own, with the covariance between them."""
+"""Scores in groups of prompts from one fit, with the covariance between the groups."""
 
 from __future__ import annotations
 
@@ -38,30 +38,32 @@ if TYPE_CHECKING:
 
 Result = TypeVar("Result")
 
+# Labelled prompts or clusters below which a warning says that a group is small.
 _FEW = 30
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class GroupFacts:
-    """What a group is made of.
+    """Size and composition of a group.
 
     Attributes
     ----------
     name : str
+        Name of the group.
     values : tuple of str
-        Of the columns that make the groups.
+        The group's value of every grouping column.
     share : float
-        p_g, its (weighted) share of the contexts.
+        p_g, the group's (weighted) share of the contexts.
     n_contexts, n_unlabelled, n_comparisons, n_votes, smallest_pair : int
         As in :class:`dmlrank.fit.estimates.FitDescription`, within the group; ``smallest_pair`` may be zero.
     n_clusters : tuple of int
-        Clusters that have a part in it, one number per way.
+        Clusters with contexts or votes in the group, for every column of clusters.
     unseen : tuple of str
-        Models without a vote in it.
+        Models without a vote in the group.
     plugin, shares : ndarray, shape (K,)
         Plug-in scores and shares of comparisons won.
     effective_contexts : float
-        Contexts that the standard errors rest on; the smallest over models.
+        Equivalent number of contexts on which a standard error rests; the smallest over models.
     votes : VoteCounts
         Votes by model.
     """
@@ -83,28 +85,38 @@ class GroupFacts:
 
     @property
     def n_independent(self) -> int:
-        """Labelled contexts, or clusters where these are fewer."""
+        """Number of labelled contexts, or of clusters where these are fewer."""
         return min(self.n_contexts - self.n_unlabelled, *(self.n_clusters or (self.n_contexts,)))
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class GroupResults(Generic[Result]):
-    """A leaderboard per group; made by :meth:`RankResults.by`.
+    """Scores in every group of prompts; :meth:`RankResults.by` returns an object of this class.
 
-    ``groups["coding"]`` is the result of a group, with tests, intervals, rank sets and summary as a fit has them. Tests
+    ``groups["coding"]`` is the result of one group, with tests, intervals, rank sets and summary as for a fit. Tests
     across groups name scores as ``"group: model"``.
 
     Attributes
     ----------
     variable : str
-        The column, or columns, that make the groups.
+        The columns that define the groups.
     estimates : Estimates
-        Of the fit.
+        Estimates of the fit to all prompts.
     joint : JointEstimates
         Scores of all groups with their covariance, group by group.
     facts : tuple of GroupFacts
+        Size and composition of every group.
     as_result : callable
-        Makes the result of a group from its estimates: :class:`RankResults`.
+        Returns the result of a group from its estimates; the class :class:`RankResults` by default.
+
+    Examples
+    --------
+    >>> import dmlrank as dr
+    >>> battles = dr.datasets.simulate_arena(n=2000, rng=0)
+    >>> res = dr.dml_rank("winner ~ C(category) | model_a + model_b", battles, functional="bt", rng=0, n_jobs=1)
+    >>> groups = res.by("category")
+    >>> groups.params.shape, groups.t_test("coding: gpt-4 - writing: gpt-4").effect.shape
+    ((8, 6), (1,))
     """
 
     variable: str
@@ -135,7 +147,7 @@ class GroupResults(Generic[Result]):
 
     @property
     def nobs(self) -> pd.Series:
-        """Contexts by group."""
+        """Number of contexts by group."""
         return pd.Series({fact.name: fact.n_contexts for fact in self.facts}, name="nobs")
 
     def __len__(self) -> int:
@@ -145,40 +157,81 @@ class GroupResults(Generic[Result]):
         return iter(self.groups)
 
     def __getitem__(self, group: object) -> Result:
-        """The leaderboard of a group, a :class:`RankResults` without data; several columns as a tuple."""
+        """Return the result of a group, a :class:`RankResults` without data; values of several columns are a tuple."""
         values = tuple(map(str, group)) if isinstance(group, tuple) else (str(group),)
         name = next((fact.name for fact in self.facts if fact.values == values), ", ".join(values))
         if name not in self.groups:
             raise UnknownModelError(
                 f"no group {name!r} of {self.variable}{nearest(name, self.groups)} (groups: {listed(self.groups, 25)})"
             )
-        own = group_estimates(self.estimates, self.joint, self.facts, self.groups.index(name), variable=self.variable)
-        return self.as_result(replace(own, critical=critical_value(own.covariance, own.alpha)))
+        estimates = group_estimates(
+            self.estimates, self.joint, self.facts, self.groups.index(name), variable=self.variable
+        )
+        return self.as_result(replace(estimates, critical=critical_value(estimates.covariance, estimates.alpha)))
 
     def cov_params(self) -> pd.DataFrame:
-        """Joint covariance, (G K, G K), with (group, model) on both sides."""
+        """Return the joint covariance, (G K, G K), with (group, model) on both sides."""
         return self.joint.cov_params()
 
     def conf_int(self, alpha: float | None = None, method: str = "max-t") -> pd.DataFrame:
-        """Confidence intervals, simultaneous over all groups and models, or by another method.
+        """Return confidence intervals, simultaneous over all groups and models.
 
-        ``alpha``, ``method`` and the columns are those of :meth:`RankResults.conf_int`; a row per group and model.
+        Parameters
+        ----------
+        alpha : float, optional
+            One minus the level; the fit's when None.
+        method : {"max-t", "bonferroni", "none"}
+            As for :meth:`RankResults.conf_int`.
+
+        Returns
+        -------
+        DataFrame
+            Columns ``lower`` and ``upper``, a row per group and model.
         """
         return self.joint.conf_int(alpha, method)
 
     def t_test(self, hypothesis: HypothesisLike, delta: float = 0.0, side: str = "two-sided") -> ContrastResults:
-        """z tests of linear combinations of scores, such as ``"coding: gpt-4 - writing: gpt-4"``.
+        """Test linear combinations of scores, such as ``"coding: gpt-4 - writing: gpt-4"``, one z test for each.
 
-        Parameters are those of :meth:`RankResults.t_test`; columns of a matrix are in the order of :meth:`cov_params`.
+        Parameters
+        ----------
+        hypothesis : str, tuple, mapping, array or list
+            As for :meth:`RankResults.t_test`, with names ``"group: model"``. The columns of a matrix are in
+            the order of :meth:`cov_params`.
+        delta : float
+            As for :meth:`RankResults.t_test`.
+        side : {"two-sided", "larger", "smaller", "noninferiority", "equivalence"}
+            As for :meth:`RankResults.t_test`.
+
+        Returns
+        -------
+        ContrastResults
+            As in statsmodels; p-values are not adjusted.
         """
         return self.joint.t_test(hypothesis, delta, side)
 
     def wald_test(self, hypothesis: HypothesisLike) -> ContrastResults:
-        """One joint chi-squared test of linear restrictions on scores, see :meth:`RankResults.wald_test`."""
+        """Test linear restrictions on scores jointly, see :meth:`RankResults.wald_test`.
+
+        Parameters
+        ----------
+        hypothesis : str, tuple, mapping, array or list
+            As for :meth:`t_test`.
+
+        Returns
+        -------
+        ContrastResults
+            As in statsmodels; the degrees of freedom are the structural rank.
+
+        Raises
+        ------
+        HypothesisError
+            If there are too few clusters for so many restrictions.
+        """
         return self.joint.wald_test(hypothesis)
 
     def test_equal(self, models: Sequence[str] | None = None) -> ContrastResults:
-        """The Wald test of "the same scores in every group".
+        """Test by a Wald test that models have the same scores in every group.
 
         Parameters
         ----------
@@ -187,21 +240,31 @@ class GroupResults(Generic[Result]):
 
         Returns
         -------
-        statsmodels ContrastResults
-            Chi-squared with (G - 1) times the structural rank degrees of freedom: K - 1 per group where the functional
-            fixes a combination of the scores.
+        ContrastResults
+            As in statsmodels. The degrees of freedom are (G - 1) times the structural rank, which is K - 1 where the
+            functional fixes a combination of the scores.
+
+        Raises
+        ------
+        OptionError
+            If there is one group only.
+        HypothesisError
+            If there are too few clusters for so many restrictions.
 
         Notes
         -----
-        The distribution is that of large groups. With one vote per prompt and nothing to find, a test at 5 % has
-        rejected 17 % of simulated data with 8 models in 5 groups of 50 prompts, 8 % in groups of 200, and 6 % in
-        groups of 500 (docs/groups.md). :meth:`equal_by_model` has fewer restrictions at once.
+        The chi-squared distribution is an approximation for large groups. In simulations without differences, with one
+        vote per prompt and 8 models, a test at 5 % rejected in 17 % of the data sets with 5 groups of 50 prompts, in
+        8 % with groups of 200, and in 6 % with groups of 500 (docs/groups.md). :meth:`equal_by_model` tests fewer
+        restrictions at once.
         """
         chosen = names_or_all(models, self.models)
         places = [model_index(self.models, name) for name in chosen]
         n_groups, n_models = len(self), len(self.models)
         if n_groups < 2:
-            raise OptionError(f"{self.variable} has one group, {self.groups[0]!r}: nothing to compare")
+            raise OptionError(
+                f"{self.variable} has one group only, {self.groups[0]!r}, so that no groups can be compared"
+            )
         between = np.eye(n_groups)[1:] - np.eye(n_groups)[0]
         matrix = np.kron(between, np.eye(n_models)[places])
         labels = tuple(
@@ -210,32 +273,46 @@ class GroupResults(Generic[Result]):
         return self.joint.wald_test(LinearHypothesis(matrix, np.zeros(len(matrix)), labels))
 
     def equal_by_model(self) -> pd.DataFrame:
-        """For every model, the Wald test of the same score in every group.
+        """Test for every model by a Wald test that it has the same score in every group.
 
         Returns
         -------
         DataFrame
-            A row per model: ``statistic``, ``df``, ``p_value`` and ``p_holm`` (family-wise over the models); NaN where
-            a score does not vary.
+            A row per model: ``statistic``, ``df``, ``p_value`` and ``p_holm``, which is adjusted for all models by
+            Holm's method. NaN where a score does not vary.
         """
         place = np.arange(len(self.joint.estimate)).reshape(len(self), -1)
         matrix = self.joint.covariance.matrix
-        rows = np.array([equality_test(self.joint.estimate[own], matrix[np.ix_(own, own)]) for own in place.T])
+        rows = np.array(
+            [equality_test(self.joint.estimate[scores], matrix[np.ix_(scores, scores)]) for scores in place.T]
+        )
         frame = pd.DataFrame(rows, columns=["statistic", "df", "p_value"], index=self.models)
-        known = frame["p_value"].notna().to_numpy()
+        is_tested = frame["p_value"].notna().to_numpy()
         adjusted = np.full(len(frame), np.nan)
-        adjusted[known] = holm(frame["p_value"].to_numpy()[known])
+        adjusted[is_tested] = holm(frame["p_value"].to_numpy()[is_tested])
         return frame.assign(df=frame["df"].astype(int), p_holm=adjusted)
 
     def tidy(self, alpha: float | None = None, method: str = "max-t") -> pd.DataFrame:
-        """One row per group and model: group, term, estimate, std_error, statistic, p_value, conf_low, conf_high.
+        """Return one row per group and model with estimate, standard error, test and interval.
 
-        Intervals are simultaneous over all groups and models; statistics are those of each group's leaderboard.
+        Parameters
+        ----------
+        alpha : float, optional
+            One minus the level; the fit's when None.
+        method : {"max-t", "bonferroni", "none"}
+            As for :meth:`RankResults.conf_int`.
+
+        Returns
+        -------
+        DataFrame
+            Columns ``group term estimate std_error statistic p_value conf_low conf_high``. Intervals are
+            simultaneous over all groups and models; the statistic compares a score with the neutral value.
         """
-        each = [
+        by_group = [
             group_estimates(self.estimates, self.joint, self.facts, g, variable=self.variable) for g in range(len(self))
         ]
-        return self.joint.tidy(np.concatenate([z_statistics(*one.against_neutral()) for one in each]), alpha, method)
+        z = np.concatenate([z_statistics(*estimates.against_neutral()) for estimates in by_group])
+        return self.joint.tidy(z, alpha, method)
 
     def summary(self, title: str | None = None) -> Summary:
         """Return a table of rank, score and standard error of every model in every group, with tests of equality.
@@ -266,13 +343,25 @@ class GroupResults(Generic[Result]):
         ).with_title(title)
 
     def plot(self, ax: Axes | None = None, alpha: float | None = None) -> Axes:
-        """Forest plot of the scores by group with intervals simultaneous over all of them; needs matplotlib."""
+        """Draw a forest plot of the scores by group with simultaneous intervals; this needs matplotlib.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, optional
+            Where to draw; a new figure otherwise.
+        alpha : float, optional
+            One minus the joint level; the fit's when None.
+
+        Returns
+        -------
+        matplotlib Axes
+        """
         level = level_or_default(alpha, self.joint.alpha)
         e, limits = self.estimates, self.conf_int(level)
-        order = np.argsort(-e.estimate, kind="stable")
-        low, high = (limits[side].to_numpy().reshape(len(self), -1)[:, order] for side in ("lower", "upper"))
+        ranking = np.argsort(-e.estimate, kind="stable")
+        low, high = (limits[side].to_numpy().reshape(len(self), -1)[:, ranking] for side in ("lower", "upper"))
         label = f"{functional_unit(e)}, {100 * (1 - level):g} % simultaneous intervals"
-        names, scores = [e.models[j] for j in order], self.params.to_numpy().T[:, order]
+        names, scores = [e.models[j] for j in ranking], self.params.to_numpy().T[:, ranking]
         intervals = [Intervals(names, *numbers, label) for numbers in zip(scores, low, high, strict=True)]
         return grouped_forest_plot(intervals, self.groups, e.neutral, variable=self.variable, ax=ax)
 
@@ -287,27 +376,28 @@ class GroupResults(Generic[Result]):
 
 
 def group_estimates(
-    whole: Estimates, joint: JointEstimates, facts: Sequence[GroupFacts], group: int, *, variable: str
+    overall: Estimates, joint: JointEstimates, facts: Sequence[GroupFacts], group: int, *, variable: str
 ) -> Estimates:
-    """The estimates of one group, as a fit has them; the critical value is that of the whole.
+    """Return the estimates of one group in the form of a fit's, with the critical value of the overall estimates.
 
     Parameters
     ----------
-    whole : Estimates
-        Of the fit.
+    overall : Estimates
+        Estimates of the fit to all prompts.
     joint : JointEstimates
         Scores of all groups, group by group.
     facts : sequence of GroupFacts
+        Size and composition of the groups.
     group : int
         Place of the group.
     variable : str
-        What makes the groups.
+        The columns that define the groups.
     """
-    fact, n_models = facts[group], len(whole.models)
+    fact, n_models = facts[group], len(overall.models)
     place = slice(group * n_models, (group + 1) * n_models)
     covariance = joint.covariance
     description = replace(
-        whole.description,
+        overall.description,
         n_contexts=fact.n_contexts,
         n_unlabelled=fact.n_unlabelled,
         n_comparisons=fact.n_comparisons,
@@ -315,23 +405,23 @@ def group_estimates(
         smallest_pair=fact.smallest_pair,
     )
     return replace(
-        whole,
+        overall,
         estimate=joint.estimate[place],
         plugin=fact.plugin,
         shares=fact.shares,
         covariance=Covariance(
-            covariance.matrix[place, place], whole.covariance.basis, fact.n_clusters, covariance.note
+            covariance.matrix[place, place], overall.covariance.basis, fact.n_clusters, covariance.note
         ),
         judge=None,
         votes=fact.votes,
         description=description,
-        diagnostics=replace(whole.diagnostics, effective_contexts=fact.effective_contexts, second_order=float("nan")),
+        diagnostics=replace(overall.diagnostics, effective_contexts=fact.effective_contexts, second_order=float("nan")),
         part=f"{variable} = {fact.name}",
     )
 
 
 def equality_test(estimate: FloatArray, covariance: FloatArray) -> tuple[float, float, float]:
-    """Chi-squared statistic, degrees of freedom and p-value of equal means, NaN where these do not vary.
+    """Return statistic, degrees of freedom and p-value of a chi-squared test of equal means; NaN without variation.
 
     Parameters
     ----------
@@ -346,59 +436,87 @@ def equality_test(estimate: FloatArray, covariance: FloatArray) -> tuple[float, 
     df = len(estimate) - 1
     between = np.eye(df + 1)[1:] - np.eye(df + 1)[0]
     gap = between @ estimate
-    spread = between @ covariance @ between.T
-    spectrum = np.linalg.eigvalsh(spread)
+    gap_covariance = between @ covariance @ between.T
+    spectrum = np.linalg.eigvalsh(gap_covariance)
     if not spectrum[0] > 1e-12 * max(spectrum[-1], 1e-300):
         return np.nan, df, np.nan
-    statistic = float(gap @ np.linalg.solve(spread, gap))
+    statistic = float(gap @ np.linalg.solve(gap_covariance, gap))
     return statistic, df, float(chi2.sf(statistic, df))
 
 
 def make_groups(
-    whole: Estimates,
+    overall: Estimates,
     steps: FitSteps,
-    found: ContextGroups,
+    groups: ContextGroups,
     *,
     projected: ProjectedInfluence,
     covariance: Covariance,
     as_result: Callable[[Estimates], Result],
 ) -> GroupResults[Result]:
-    """Labelled leaderboards of groups from the coefficients on their indicators, with the covariance of these."""
-    n_models = len(whole.models)
-    design = np.eye(len(found.names))[found.code]
+    """Return the scores in groups from the coefficients on the groups' indicators.
+
+    Parameters
+    ----------
+    overall : Estimates
+        Estimates of the fit to all prompts.
+    steps : FitSteps
+    groups : ContextGroups
+        The group of every context.
+    projected : ProjectedInfluence
+        Coefficients of the scores on the indicators, with their influence.
+    covariance : Covariance
+        Covariance of the coefficients.
+    as_result : callable
+        Returns the result of a group from its estimates.
+    """
+    n_models = len(overall.models)
+    design = np.eye(len(groups.names))[groups.code]
     wins = project_influence(steps.influence_of("win_share").by_context(), design, with_blocks=False).estimate.reshape(
         -1, n_models
     )
-    facts = tuple(_facts(steps, found, g, projected, np.clip(wins[g], 0.0, 1.0)) for g in range(len(found.names)))
-    _check_sizes(found, facts)
-    estimate, covariance = clip_to_limits(projected.estimate, covariance, whole.limits)
-    joint = JointEstimates.of_blocks("group", found.names, estimate, covariance, whole)
-    return GroupResults(found.variable, whole, joint, facts, as_result)
+    facts = tuple(_facts(steps, groups, g, projected, np.clip(wins[g], 0.0, 1.0)) for g in range(len(groups.names)))
+    _check_sizes(groups, facts)
+    estimate, covariance = clip_to_limits(projected.estimate, covariance, overall.limits)
+    joint = JointEstimates.of_blocks("group", groups.names, estimate, covariance, overall)
+    return GroupResults(groups.variable, overall, joint, facts, as_result)
 
 
 def _facts(
-    steps: FitSteps, found: ContextGroups, group: int, projected: ProjectedInfluence, shares: FloatArray
+    steps: FitSteps, groups: ContextGroups, group: int, projected: ProjectedInfluence, shares: FloatArray
 ) -> GroupFacts:
-    data, cells = steps.data, steps.data.cells
-    inside = found.code == group
+    """Return size and composition of a group.
+
+    Parameters
+    ----------
+    steps : FitSteps
+    groups : ContextGroups
+    group : int
+        Place of the group.
+    projected : ProjectedInfluence
+        Coefficients of the scores on the groups' indicators.
+    shares : ndarray, shape (K,)
+        Shares of comparisons won in the group.
+    """
+    data, all_cells = steps.data, steps.data.cells
+    inside = groups.code == group
     weight = np.ones(data.n_contexts) if steps.context_weight is None else steps.context_weight
-    own = cells.only(inside[cells.context])
+    cells = all_cells.only(inside[all_cells.context])
     votes = np.zeros((data.n_items, data.n_items))
-    np.add.at(votes, (own.first, own.second), own.n_votes)
+    np.add.at(votes, (cells.first, cells.second), cells.n_votes)
     votes += votes.T
-    labelled = np.unique(own.context)
+    labelled = np.unique(cells.context)
     n_models = data.n_items
     phi = projected.centred[:, group * n_models : (group + 1) * n_models]
     square = np.square(phi).sum(axis=0)
     effective = square**2 / np.maximum((phi**4).sum(axis=0), 1e-300)
     return GroupFacts(
-        name=found.names[group],
-        values=found.values[group],
+        name=groups.names[group],
+        values=groups.values[group],
         share=float(weight[inside].sum() / weight.sum()),
         n_contexts=int(inside.sum()),
         n_unlabelled=int(inside.sum()) - len(labelled),
-        n_comparisons=len(own),
-        n_votes=int(own.n_votes.sum()),
+        n_comparisons=len(cells),
+        n_votes=int(cells.n_votes.sum()),
         smallest_pair=int(votes[steps.setup.graph.edges].min()),
         n_clusters=_clusters_in(steps, inside),
         unseen=tuple(name for name, count in zip(data.items, votes.sum(axis=0), strict=True) if count == 0),
@@ -410,6 +528,7 @@ def _facts(
 
 
 def _clusters_in(steps: FitSteps, inside: NDArray[np.bool_]) -> tuple[int, ...]:
+    """Return how many clusters have contexts or votes in a group, (n,), for every column of clusters."""
     clusters = steps.clusters
     if clusters is None:
         return ()
@@ -417,31 +536,31 @@ def _clusters_in(steps: FitSteps, inside: NDArray[np.bool_]) -> tuple[int, ...]:
     if clusters.other is not None:
         counts.append(len(np.unique(clusters.other[inside])))
     if steps.annotator is not None:
-        own = steps.annotator[inside[steps.influence.by_context().block_context]]
-        counts.append(len(np.unique(own[own >= 0])))
+        annotators = steps.annotator[inside[steps.influence.by_context().block_context]]
+        counts.append(len(np.unique(annotators[annotators >= 0])))
     return tuple(counts)
 
 
-def _check_sizes(found: ContextGroups, facts: Sequence[GroupFacts]) -> None:
-    """Raise for groups without labels; warn of small ones, and of models that nobody has voted on in a group."""
+def _check_sizes(groups: ContextGroups, facts: Sequence[GroupFacts]) -> None:
+    """Raise for groups without labels; warn of small groups, and of models without a vote in a group."""
     empty = [fact for fact in facts if fact.n_contexts - fact.n_unlabelled < 2]
     if empty:
-        seen = ", ".join(f"{fact.name!r} ({fact.n_contexts - fact.n_unlabelled})" for fact in empty)
+        counts = ", ".join(f"{fact.name!r} ({fact.n_contexts - fact.n_unlabelled})" for fact in empty)
         raise DataError(
-            f"by(): groups of {found.variable} with fewer than two labelled prompts have no leaderboard: {seen}; merge "
-            f"them with others in the data"
+            f"by(): these groups of {groups.variable} have fewer than two labelled prompts: {counts}; merge them with "
+            f"other groups in the data"
         )
     small = [f"{fact.name!r} ({fact.n_independent})" for fact in facts if fact.n_independent < _FEW]
     if small:
         warn(
-            f"groups of {found.variable} with fewer than {_FEW} labelled prompts or clusters: {', '.join(small)}; "
-            f"their standard errors are too small on average",
+            f"groups of {groups.variable} with fewer than {_FEW} labelled prompts or clusters: {', '.join(small)}; "
+            f"their standard errors are too small on average; merge small groups, or collect more labels",
             stacklevel=5,
         )
     unseen = [f"{listed(fact.unseen, 5)} in {fact.name!r}" for fact in facts if fact.unseen]
     if unseen:
         warn(
-            f"no votes on {'; '.join(unseen)}: these scores are what the learner makes of other groups, without a "
-            f"correction, and their intervals are too short",
+            f"no votes on {'; '.join(unseen)}: the learner extrapolates these scores from other groups, no label "
+            f"corrects them, and their intervals are too short; collect votes on these models in these groups",
             stacklevel=5,
         )

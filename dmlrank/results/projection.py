@@ -1,4 +1,4 @@
-"""What scores depend on: coefficients of scores on functions of the prompt, and curves made from them."""
+"""Projection of scores on functions of the prompt: coefficients, tests, and bands along a variable."""
 
 from __future__ import annotations
 
@@ -29,12 +29,13 @@ from .lookup import model_index, names_or_all
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+# Points of a grid along a numeric variable.
 _POINTS = 25
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Projection:
-    """Coefficients of the scores on functions of the prompt; made by :meth:`RankResults.project`.
+    """Coefficients of the scores on functions of the prompt; :meth:`RankResults.project` returns this class.
 
     Tests name coefficients as ``"length: gpt-4"``.
 
@@ -43,9 +44,18 @@ class Projection:
     design : ContextDesign
         The functions of the prompt.
     estimates : Estimates
-        Of the fit.
+        Estimates of the fit.
     joint : JointEstimates
         Coefficients of all models with their covariance, coefficient by coefficient.
+
+    Examples
+    --------
+    >>> import dmlrank as dr
+    >>> battles = dr.datasets.simulate_arena(n=2000, rng=0)
+    >>> res = dr.dml_rank("winner ~ length | model_a + model_b", battles, functional="bt", rng=0, n_jobs=1)
+    >>> projection = res.project("~ length")
+    >>> projection.coefficients, projection.test_terms().index.tolist()
+    (['Intercept', 'length'], ['length'])
     """
 
     design: ContextDesign
@@ -73,53 +83,102 @@ class Projection:
         return self._table(self.joint.covariance.std_errors)
 
     def cov_params(self) -> pd.DataFrame:
-        """Joint covariance, (P K, P K), with (coefficient, model) on both sides."""
+        """Return the joint covariance, (P K, P K), with (coefficient, model) on both sides."""
         return self.joint.cov_params()
 
     def conf_int(self, alpha: float | None = None, method: str = "max-t") -> pd.DataFrame:
-        """Confidence intervals, simultaneous over all coefficients and models, or by another method.
+        """Return confidence intervals, simultaneous over all coefficients and models.
 
-        ``alpha``, ``method`` and the columns are those of :meth:`RankResults.conf_int`; a row per coefficient and
-        model.
+        Parameters
+        ----------
+        alpha : float, optional
+            One minus the level; the fit's when None.
+        method : {"max-t", "bonferroni", "none"}
+            As for :meth:`RankResults.conf_int`.
+
+        Returns
+        -------
+        DataFrame
+            Columns ``lower`` and ``upper``, a row per coefficient and model.
         """
         return self.joint.conf_int(alpha, method)
 
     def t_test(self, hypothesis: HypothesisLike, delta: float = 0.0, side: str = "two-sided") -> ContrastResults:
-        """z tests of linear combinations of coefficients, such as ``"length: gpt-4 - length: claude-v1"``.
+        """Test linear combinations of coefficients, such as ``"length: gpt-4 - length: claude-v1"``.
 
-        Parameters are those of :meth:`RankResults.t_test`; columns of a matrix are in the order of :meth:`cov_params`.
+        Parameters
+        ----------
+        hypothesis : str, tuple, mapping, array or list
+            As for :meth:`RankResults.t_test`, with names ``"coefficient: model"``. The columns of a matrix are in
+            the order of :meth:`cov_params`.
+        delta : float
+            As for :meth:`RankResults.t_test`.
+        side : {"two-sided", "larger", "smaller", "noninferiority", "equivalence"}
+            As for :meth:`RankResults.t_test`.
+
+        Returns
+        -------
+        ContrastResults
+            As in statsmodels; p-values are not adjusted.
         """
         return self.joint.t_test(hypothesis, delta, side)
 
     def wald_test(self, hypothesis: HypothesisLike) -> ContrastResults:
-        """One joint chi-squared test of linear restrictions on coefficients, see :meth:`RankResults.wald_test`."""
+        """Test linear restrictions on coefficients jointly, see :meth:`RankResults.wald_test`.
+
+        Parameters
+        ----------
+        hypothesis : str, tuple, mapping, array or list
+            As for :meth:`t_test`.
+
+        Returns
+        -------
+        ContrastResults
+            As in statsmodels; the degrees of freedom are the structural rank.
+
+        Raises
+        ------
+        HypothesisError
+            If there are too few clusters for so many restrictions.
+        """
         return self.joint.wald_test(hypothesis)
 
     def tidy(self, alpha: float | None = None, method: str = "max-t") -> pd.DataFrame:
-        """A row per coefficient and model: coefficient, term, estimate, std_error, statistic, p_value, limits.
+        """Return one row per coefficient and model with estimate, standard error, test and interval.
 
-        Intervals are simultaneous over all of them. A coefficient is tested against zero; the constant against the
-        score of a model as good as the others where there is one, otherwise not.
+        Parameters
+        ----------
+        alpha : float, optional
+            One minus the level; the fit's when None.
+        method : {"max-t", "bonferroni", "none"}
+            As for :meth:`RankResults.conf_int`.
+
+        Returns
+        -------
+        DataFrame
+            Columns ``coefficient term estimate std_error statistic p_value conf_low conf_high``. Intervals are
+            simultaneous over all coefficients and models. A coefficient is tested against zero. The constant is tested
+            against the neutral value of a score, and has no test where there is no such value.
         """
         z = z_statistics(self.joint.estimate - self._null(), self.joint.covariance.std_errors)
         return self.joint.tidy(z, alpha, method)
 
     def test_terms(self) -> pd.DataFrame:
-        """For every term of the formula, the Wald test that it tells nothing about any model.
+        """Test for every term of the formula, by a Wald test, that no model's scores vary with the term.
 
         Returns
         -------
         DataFrame
             A row per term: ``statistic``, ``df`` (columns of the term times the structural rank) and ``p_value``; NaN
-            where it cannot be tested, as with fewer clusters than that.
+            where a term cannot be tested, for example because there are fewer clusters than restrictions.
         """
         rows, joint = {}, self.joint
-        n_models, every = len(self.models), np.eye(len(joint.estimate))
+        n_models, identity = len(self.models), np.eye(len(joint.estimate))
         for term, columns in self.design.terms:
             places = [column * n_models + j for column in columns for j in range(n_models)]
-            labels = tuple(joint.names[at] for at in places)
+            labels = tuple(joint.names[place] for place in places)
             try:
-                test = joint.wald_test(LinearHypothesis(every[places], np.zeros(len(places)), labels))
+                test = joint.wald_test(LinearHypothesis(identity[places], np.zeros(len(places)), labels))
                 rows[term] = (float(test.statistic), int(test.df_denom), float(test.pvalue))
             except HypothesisError:
                 rows[term] = (np.nan, len(columns) * joint.covariance.basis.shape[1] // len(self.coefficients), np.nan)
@@ -134,18 +193,19 @@ class Projection:
         models: Sequence[str] | None = None,
         alpha: float | None = None,
     ) -> pd.DataFrame:
-        """Projected scores along one variable, with bands that hold at all points and for all models at once.
+        """Return projected scores along one variable, with bands that hold at all points and for all models at once.
 
         Parameters
         ----------
         variable : str
             A variable of the formula.
         grid : sequence, optional
-            Its values; by default 25 from the smallest to the largest for numbers, all values otherwise.
+            Values of the variable. By default 25 values from the smallest to the largest for numbers, and all values
+            otherwise.
         at : mapping, optional
-            Values of the other variables; by default the mean of numbers, the most frequent of other values.
+            Values of the other variables. By default the mean of numbers and the most frequent of other values.
         models : sequence of str, optional
-            All when None; bands of fewer models are narrower.
+            Models of the bands; all when None. Bands of fewer models are narrower.
         alpha : float, optional
             One minus the joint level; the fit's when None.
 
@@ -156,7 +216,12 @@ class Projection:
 
         Raises
         ------
-        ColumnError, UnknownModelError, OptionError
+        ColumnError
+            If the formula has no such variable.
+        UnknownModelError
+            If a model was not ranked.
+        OptionError
+            If the grid is empty, or ``at`` names a variable that does not exist.
 
         Examples
         --------
@@ -220,7 +285,27 @@ class Projection:
         alpha: float | None = None,
         ax: Axes | None = None,
     ) -> Axes:
-        """Draw :meth:`bands`; of the five best models where ``models=`` names none; needs matplotlib."""
+        """Draw :meth:`bands`; this needs matplotlib.
+
+        Parameters
+        ----------
+        variable : str
+            As for :meth:`bands`.
+        grid : sequence, optional
+            As for :meth:`bands`.
+        at : mapping, optional
+            As for :meth:`bands`.
+        models : sequence of str, optional
+            The five best models when None.
+        alpha : float, optional
+            As for :meth:`bands`.
+        ax : matplotlib Axes, optional
+            Where to draw; a new figure otherwise.
+
+        Returns
+        -------
+        matplotlib Axes
+        """
         if models is None:
             best = np.argsort(-self.estimates.estimate, kind="stable")[:5]
             models = [self.models[j] for j in best]
@@ -229,8 +314,8 @@ class Projection:
         drawn = list(dict.fromkeys(frame["model"]))
         values = frame[variable][frame["model"] == drawn[0]].tolist()
         numbers = (frame[name].to_numpy().reshape(len(drawn), -1) for name in ("estimate", "lower", "upper"))
-        shown = "" if len(drawn) == len(self.models) else f"; {len(drawn)} of {len(self.models)} models"
-        title = f"Projection on {literal(self.design.formula)}\n{100 * (1 - level):g} % simultaneous bands{shown}"
+        selection = "" if len(drawn) == len(self.models) else f"; {len(drawn)} of {len(self.models)} models"
+        title = f"Projection on {literal(self.design.formula)}\n{100 * (1 - level):g} % simultaneous bands{selection}"
         return band_plot(Bands(drawn, variable, values, *numbers), functional_unit(self.estimates), title, ax)
 
     def __str__(self) -> str:
@@ -249,7 +334,7 @@ class Projection:
         return pd.DataFrame(values.reshape(shape).copy(), index=self.coefficients, columns=self.models)
 
     def _null(self) -> FloatArray:
-        """What coefficients are tested against, (P K,); NaN where there is nothing to test."""
+        """Return the values that coefficients are tested against, (P K,); NaN where there is no such value."""
         null = np.zeros((len(self.coefficients), len(self.models)))
         if self.design.constant:
             neutral = self.estimates.neutral
@@ -257,6 +342,7 @@ class Projection:
         return null.ravel()
 
     def _grid(self, variable: str, grid: Sequence[object] | None) -> list[object]:
+        """Return the values of the variable at which bands are computed."""
         table = self.design.table
         if variable not in table.columns:
             raise ColumnError(
@@ -265,7 +351,7 @@ class Projection:
             )
         if grid is not None:
             if not len(grid):
-                raise OptionError("grid is empty; needed is at least one value")
+                raise OptionError("grid is empty; give at least one value")
             return list(grid)
         column = table[variable]
         if column.dtype.kind in "fiu" and column.nunique() > _POINTS:
@@ -273,13 +359,13 @@ class Projection:
         return sorted(column.unique(), key=lambda value: (isinstance(value, str), value))
 
     def _points(self, variable: str, values: Sequence[object], at: Mapping[str, object]) -> pd.DataFrame:
-        """The variables at the points of the grid, a row per point."""
+        """Return the variables at the points of the grid, a row per point."""
         table = self.design.table
         for name in at:
             if name not in table.columns or name == variable:
-                others = [other for other in table.columns if other != variable]
+                allowed = [column for column in table.columns if column != variable]
                 raise OptionError(
-                    f"at: {name!r} is none of the other variables{nearest(name, others)} ({listed(others)})"
+                    f"at: {name!r} is none of the other variables{nearest(name, allowed)} ({listed(allowed)})"
                 )
         columns = {}
         for name in table.columns:

@@ -356,7 +356,7 @@ def test_what_cannot_be_grouped_is_refused_with_the_reason(battles, rank, fitted
     results = fitted()
     with pytest.raises(ColumnError, match="did you mean 'half'"):
         results.by("halt")
-    with pytest.raises(OptionError, match="needs the column"):
+    with pytest.raises(OptionError, match="got no column"):
         results.by()
     with pytest.raises(OptionError, match=r"120 values, more than 100; .*project\('~ x0'\)"):
         results.by("x0")

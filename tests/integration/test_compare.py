@@ -303,7 +303,7 @@ def test_names_come_from_what_differs(fitted):
 def test_what_is_no_result_is_refused(fitted):
     with pytest.raises(OptionError, match="at least two results, and got 1"):
         dr.compare(fitted("bt"))
-    with pytest.raises(OptionTypeError, match=r"not a str; names are keywords"):
+    with pytest.raises(OptionTypeError, match=r"not a str; give names as keywords"):
         dr.compare(fitted("bt"), "borda")
     with pytest.raises(OptionTypeError, match="not a dict"):
         dr.compare(fitted("bt"), x={})

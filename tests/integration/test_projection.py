@@ -178,7 +178,7 @@ def test_what_cannot_be_projected_on_is_refused_with_the_reason(battles, rank, f
     with pytest.raises(OptionError, match=r"nothing shows that 'importance' is a function"):
         results.project("~ importance")
     for wrong in ("x0", "winner ~ x0", "~ x0 | model_a", "~", 3):
-        with pytest.raises(FormulaError, match="needed is '~ functions of the prompt'"):
+        with pytest.raises(FormulaError, match="give '~ functions of the prompt'"):
             results.project(wrong)
     with pytest.raises(FormulaError, match="linearly dependent"):
         results.project("~ x0 + I(2 * x0)")
