@@ -358,7 +358,7 @@ def test_what_cannot_be_grouped_is_refused_with_the_reason(battles, rank, fitted
         results.by("halt")
     with pytest.raises(OptionError, match="got no column"):
         results.by()
-    with pytest.raises(OptionError, match=r"120 values, more than 100; .*project\('~ x0'\)"):
+    with pytest.raises(OptionError, match=r"120 values, more than the 100 groups.*project\('~ x0'\)"):
         results.by("x0")
     with pytest.raises(DataError, match="'judge' varies within context"):
         results.by("judge")
