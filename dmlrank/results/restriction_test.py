@@ -16,23 +16,23 @@ from .lookup import require_intervals, require_steps
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RestrictionTest:
-    """Hausman-type test: do the unrestricted scores differ from the restricted ones by more than noise?
+    """Hausman test of the Bradley-Terry model: restricted against unrestricted scores.
 
     Attributes
     ----------
     statistic : float
-        Wald statistic, chi-squared under the restriction in large samples.
+        Wald statistic; chi-squared in large samples if the model holds.
     df : int
-        Directions in which the two estimators differ at all.
+        Degrees of freedom: the number of directions in which the two estimators can differ.
     pvalue : float
-        From ``n_draws`` samples of labels from the restricted model, whose statistics have heavier tails than
-        chi-squared where probabilities are near 0 or 1; it is at least 1 / (n_draws + 1). From chi-squared where there
-        are clusters.
+        p-value from ``n_draws`` samples of labels from the restricted model, whose statistics have heavier tails than
+        chi-squared where probabilities are near 0 or 1; at least 1 / (n_draws + 1). With clusters, the p-value comes
+        from the chi-squared distribution.
     frame : DataFrame
-        By model: ``restricted``, ``unrestricted``, ``difference`` (unrestricted less restricted), ``std_error`` of the
+        By model: ``restricted``, ``unrestricted``, ``difference`` (unrestricted minus restricted), ``std_error`` of the
         difference and ``z``.
     n_draws : int
-        Samples from the restricted model behind the p-value; zero where the p-value is that of chi-squared.
+        Number of samples from the restricted model; zero where the p-value comes from the chi-squared distribution.
     """
 
     statistic: float

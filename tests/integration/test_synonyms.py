@@ -100,3 +100,14 @@ def test_a_summary_takes_a_title(arena_result):
     shown = arena_result.summary(title="My <arena>")
     assert shown.as_text().splitlines()[0].strip() == "My <arena>"
     assert "My &lt;arena&gt;" in shown.as_html()
+
+
+def test_every_summary_takes_a_title(arena_result):
+    summaries = {
+        "pairwise tests": arena_result.t_test_pairwise().summary,
+        "comparison": dr.compare(arena_result, arena_result.update(estimator="bt_mle")).summary,
+        "projection": arena_result.project("~ 1").summary,
+    }
+    for title, summary in summaries.items():
+        assert summary(title=title).title == title
+        assert summary(title=title).rows == summary().rows
