@@ -239,7 +239,7 @@ def test_zeros_are_allowed_where_the_model_does_without(rank, battles, known):
     given = known | {"mu": known["mu"][kept], "propensity": pi[kept], "graph": "complete"}
     res = rank(some, FORMULA, estimator="bt_restricted", **given)
     assert (res.bse > 0).all()
-    with pytest.raises(NuisanceError, match=r"a ranked or labelled pair needs one in \(0, 1\]"):
+    with pytest.raises(NuisanceError, match=r"a pair that is compared or labelled: numbers in \(0, 1\]"):
         res.update(estimator="debiased")
     line = known["propensity"][kept] * [[(j, k) in {(0, 1), (1, 2), (2, 3)} for k in range(4)] for j in range(4)]
     with pytest.raises((GraphError, NuisanceError)):
