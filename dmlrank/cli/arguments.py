@@ -1,4 +1,4 @@
-"""Words of a command line: options of several values end before the formula, and help shows one spelling of each."""
+"""Parsing of a command line: options of several values end before the formula, and help shows one spelling of each."""
 
 from __future__ import annotations
 
@@ -20,11 +20,13 @@ class CommandParser(argparse.ArgumentParser):
     def __init__(self, **words: Any) -> None:
         super().__init__(**{"formatter_class": OneSpelling, **words})
 
+    # The signature is argparse's, which has no types that could be narrowed.
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """Parse words in which the formula and files may stand anywhere."""
         return super().parse_known_args(None if args is None else self._positionals_first(args), namespace)
 
     def _positionals_first(self, words: Sequence[str]) -> list[str]:
-        """The words with formula and files first; as they are where ``--`` says which is what."""
+        """Return the words with formula and files first; the same words where ``--`` separates files from options."""
         if "--" in words:
             return list(words)
         positionals, runs, at = [], [], 0
@@ -40,7 +42,7 @@ class CommandParser(argparse.ArgumentParser):
         return [*positionals, *(word for run in runs for word in run)]
 
     def _end_of_run(self, words: Sequence[str], at: int) -> int:
-        """Where the values of the option at a place end."""
+        """Return the place after the last value of an option."""
         most = 0 if "=" in words[at] else self._most_values(words[at])
         end = at + 1
         while end < len(words) and end - at <= most and not _is_option(words[end]):
@@ -50,27 +52,30 @@ class CommandParser(argparse.ArgumentParser):
         return end
 
     def _most_values(self, option: str) -> float:
-        known = self._option_string_actions
-        found = [known[option]] if option in known else [known[name] for name in known if name.startswith(option)]
-        if not found:
+        """Return the largest number of values of an option, which may be abbreviated."""
+        actions = self._option_string_actions
+        matches = (
+            [actions[option]] if option in actions else [actions[name] for name in actions if name.startswith(option)]
+        )
+        if not matches:
             return 0
-        return float("inf") if found[0].nargs == "+" else 1 if found[0].nargs is None else 0
+        return float("inf") if matches[0].nargs == "+" else 1 if matches[0].nargs is None else 0
 
     def _give_back(self, positionals: list[str], runs: list[list[str]]) -> None:
-        """Take files that are lacking from the end of a run of values."""
-        wanted = [action for action in self._actions if not action.option_strings]
-        lacking = len(wanted) - len(positionals)
+        """Take files that are lacking from the end of an option's values."""
+        expected = [action for action in self._actions if not action.option_strings]
+        lacking = len(expected) - len(positionals)
         if positionals and is_formula(positionals[0]):
             lacking = 2 - len(positionals)
-        several = any(action.nargs == "+" for action in wanted) and not positionals
+        several = any(action.nargs == "+" for action in expected) and not positionals
         if lacking <= 0:
             return
         for run in reversed(runs):
-            taken: list[str] = []
-            while len(run) > 2 and known_file(run[-1]) and (several or len(taken) < lacking):
-                taken.insert(0, run.pop())
-            if taken:
-                positionals.extend(taken)
+            files: list[str] = []
+            while len(run) > 2 and known_file(run[-1]) and (several or len(files) < lacking):
+                files.insert(0, run.pop())
+            if files:
+                positionals.extend(files)
                 return
 
 
@@ -78,9 +83,10 @@ class OneSpelling(argparse.HelpFormatter):
     """Help that shows ``--min-labels`` and not ``--min_labels`` beside it, which is accepted too."""
 
     def _format_action_invocation(self, action: argparse.Action) -> str:
-        shown = copy.copy(action)
-        shown.option_strings = [option for option in action.option_strings if "_" not in option]
-        return super()._format_action_invocation(shown)
+        """Return an option as help shows it, without the spellings that have underscores."""
+        dashed = copy.copy(action)
+        dashed.option_strings = [option for option in action.option_strings if "_" not in option]
+        return super()._format_action_invocation(dashed)
 
 
 def is_formula(word: str) -> bool:
@@ -95,6 +101,7 @@ def is_formula(word: str) -> bool:
 
 
 def _is_option(word: str) -> bool:
+    """Whether a word is an option, and not a negative number."""
     if len(word) < 2 or not word.startswith("-"):
         return False
     try:

@@ -1,4 +1,4 @@
-"""Columns by role: which hold names, labels or numbers, for files whose cells have no type (csv)."""
+"""Roles of columns: which ones hold names, labels or numbers in files whose cells have no type (csv)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ..exceptions import DataError
 # A number as csv files have it. One that begins with a zero, such as 007, is a name.
 _NUMBER = re.compile(r"[+-]?(?:(?:0|[1-9]\d*)(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?|[+-]?(?:inf|infinity)", re.IGNORECASE)
 _WHOLE = re.compile(r"[+-]?\d+")
-# What stands for a missing number, in a column of numbers only: in a column of text these are words.
+# Words that stand for a missing number in a column of numbers. In a column of text they are text.
 _NO_NUMBER = frozenset(
     ("NA", "N/A", "n/a", "#N/A", "#NA", "<NA>", "NULL", "null", "None", "NaN", "nan", "-NaN", "-nan")
 )
@@ -28,7 +28,7 @@ _INT64 = np.iinfo(np.int64)
 
 @dataclass(frozen=True, slots=True)
 class ColumnRoles:
-    """What the columns of a file hold; columns without a role are numbers where every cell is one, else text.
+    """Roles of a file's columns; a column without a role holds numbers where every cell is a number, else text.
 
     Attributes
     ----------
@@ -37,11 +37,11 @@ class ColumnRoles:
     labels : tuple of str
         Columns of labels: numbers where every cell is one and none is the name of a model, else text.
     models : tuple of str
-        Those of the names that are models.
+        Columns of names that are models.
     features : tuple of str
         Columns that features use.
     is_of_verdicts : bool
-        Whether it is a file of verdicts, whose other columns are labels, too, unless they hold probabilities.
+        Whether the file holds verdicts; its other columns are labels, too, unless they hold probabilities.
     """
 
     names: tuple[str, ...] = ()
@@ -60,7 +60,14 @@ class ColumnRoles:
         judge: Sequence[str] = (),
         propensity_formula: str | None = None,
     ) -> ColumnRoles:
-        """The roles that a formula and the options of a fit give.
+        """Return the roles that follow from a formula and the options of a fit.
+
+        Parameters
+        ----------
+        formula : str
+        context, groups, judge : sequence of str
+            Columns that these options name.
+        propensity_formula : str, optional
 
         Raises
         ------
@@ -82,11 +89,11 @@ class ColumnRoles:
 
     @property
     def of_verdicts(self) -> ColumnRoles:
-        """The roles of a file of verdicts on the same prompts and models."""
+        """Roles of the columns of a file of verdicts on the same prompts and models."""
         return ColumnRoles(self.names, self.labels[:1], self.models, is_of_verdicts=True)
 
     def typed(self, cells: pd.DataFrame) -> pd.DataFrame:
-        """The columns of a file as what they are.
+        """Return the columns of a file with the types of their roles.
 
         Parameters
         ----------
@@ -96,22 +103,22 @@ class ColumnRoles:
         Raises
         ------
         DataError
-            If a column is a feature and names something, and two of its names are the same number.
+            If a column of names is a feature, too, and two of its names are the same number.
         """
         return pd.DataFrame({name: self._typed(cells, name) for name in cells.columns}, index=cells.index)
 
     def _typed(self, cells: pd.DataFrame, name: str) -> pd.Series:
+        """Return one column with the type of its role."""
         column = cells[name]
         if name in self.names:
             return _named_feature(column) if name in self.features else _as_text(column)
         if name in self.labels or (self.is_of_verdicts and not is_category(name)):
-            found = [cells[model] for model in self.models if model in cells.columns]
-            return _labels_of(column, found)
+            return _labels_of(column, [cells[model] for model in self.models if model in cells.columns])
         return numbers_or_text(column, _NO_NUMBER)
 
 
 def numbers_or_text(column: pd.Series, missing: Iterable[str] = _NO_NUMBER) -> pd.Series:
-    """A column of strings as whole numbers, floats or truth values where every cell is one; else as it stands.
+    """Convert a column of strings to whole numbers, floats or truth values where every cell is one of these.
 
     Floats are those that Python reads, to the last bit. A whole number beyond 64 bits, or that begins with a zero, is
     text, and so is the whole column.
@@ -131,20 +138,20 @@ def numbers_or_text(column: pd.Series, missing: Iterable[str] = _NO_NUMBER) -> p
     codes, levels = pd.factorize(column)
     words = [str(level).strip() for level in levels]
     absent = np.array([word in missing or not word for word in words] + [True])
-    known = [word for word, gone in zip(words, absent, strict=False) if not gone]
+    present = [word for word, gone in zip(words, absent, strict=False) if not gone]
     holes = absent[codes]
-    if known and all(word in _TRUTH for word in known):
+    if present and all(word in _TRUTH for word in present):
         values: list[object] = [None if gone else _TRUTH[w] for w, gone in zip(words, absent, strict=False)]
-        made = np.array([*values, None], dtype=object)[codes]
-        return pd.Series(made if holes.any() else made.astype(bool), index=column.index, name=column.name)
-    if not all(_NUMBER.fullmatch(word) for word in known):
+        truth = np.array([*values, None], dtype=object)[codes]
+        return pd.Series(truth if holes.any() else truth.astype(bool), index=column.index, name=column.name)
+    if not all(_NUMBER.fullmatch(word) for word in present):
         return _as_text(column)
-    if known and all(_WHOLE.fullmatch(word) for word in known):
-        whole = [0 if gone else int(w) for w, gone in zip(words, absent, strict=False)]
-        if min(whole) < _INT64.min or max(whole) > _INT64.max:
+    if present and all(_WHOLE.fullmatch(word) for word in present):
+        integers = [0 if gone else int(w) for w, gone in zip(words, absent, strict=False)]
+        if min(integers) < _INT64.min or max(integers) > _INT64.max:
             return _as_text(column)
         if not holes.any():
-            return pd.Series(np.array([*whole, 0])[codes], index=column.index, name=column.name)
+            return pd.Series(np.array([*integers, 0])[codes], index=column.index, name=column.name)
     floats = np.array([np.nan if gone else float(w) for w, gone in zip(words, absent, strict=False)] + [np.nan])
     return pd.Series(floats[codes], index=column.index, name=column.name)
 
@@ -154,36 +161,36 @@ def _labels(formula: Formula, verdicts: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _labels_of(column: pd.Series, models: Sequence[pd.Series]) -> pd.Series:
-    """Labels as numbers where all are numbers and none but 0 and 1 is a model's name; else as text."""
+    """Return labels as numbers where all are numbers and no number but 0 and 1 is a model's name; else as text."""
     numbers = numbers_or_text(column, _NAN)
     if numbers.dtype.kind not in "iuf":
         return numbers
-    named = set().union(*(found.dropna().unique() for found in models))
+    named = set().union(*(names.dropna().unique() for names in models))
     words = column.dropna().unique()
     return _as_text(column) if any(word in named and float(word) not in (0, 1) for word in words) else numbers
 
 
 def _named_feature(column: pd.Series) -> pd.Series:
-    """A column that names something and is a feature, too: its numbers, if no two names are the same number."""
+    """Return a column of names that is a feature, too: as numbers, if no two names are the same number."""
     numbers = numbers_or_text(column)
     if numbers.dtype.kind in "iuf" and numbers.nunique() < column.nunique():
-        seen = pd.DataFrame({"word": column, "number": numbers}).drop_duplicates().dropna()
-        one, other, *_ = seen.loc[seen["number"].duplicated(keep=False)].sort_values("number")["word"]
+        pairs = pd.DataFrame({"word": column, "number": numbers}).drop_duplicates().dropna()
+        name, other, *_ = pairs.loc[pairs["number"].duplicated(keep=False)].sort_values("number")["word"]
         raise DataError(
-            f"column {column.name!r} names something and is a feature: as names {one!r} and {other!r} are two, as "
-            f"numbers one; put the names into a column of their own"
+            f"column {column.name!r} holds names and is a feature, too: {name!r} and {other!r} are different names but "
+            f"the same number; put the names into a column of their own"
         )
     return numbers
 
 
 def _as_text(column: pd.Series) -> pd.Series:
-    """The cells as Python strings, None where missing."""
+    """Return the cells as Python strings, None where they are missing."""
     values = column.astype(object)
     return values.where(values.notna(), None)
 
 
 def whole_numbers_as_text(column: pd.Series) -> pd.Series:
-    """Names that are whole numbers as csv files have them: as text; other columns as they are.
+    """Return a column of whole numbers as text, as csv files have it, and any other column unchanged.
 
     Examples
     --------

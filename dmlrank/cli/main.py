@@ -59,9 +59,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         0; 2 after an error, whose message is on standard error; 130 after Ctrl-C; 141 where the reader of standard
         output is gone, as ``head`` is after its lines.
     """
-    given = _parser().parse_args(arguments)
+    parsed = build_parser().parse_args(arguments)
     try:
-        given.run(given)
+        parsed.run(parsed)
         sys.stdout.flush()
     except DmlrankError as error:
         return _failed(str(error))
@@ -84,7 +84,8 @@ def _drop_output() -> None:
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def _parser() -> argparse.ArgumentParser:
+def build_parser() -> argparse.ArgumentParser:
+    """Build the parser of the command line with all its subcommands."""
     parser = argparse.ArgumentParser(
         prog="dmlrank",
         description="Rank models from pairwise preferences.",
@@ -99,6 +100,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _add_demo(commands: _Commands) -> None:
+    """Add the subcommand that fits a simulated arena."""
     demo = commands.add_parser("demo", help="fit the simulated arena and print a summary")
     demo.add_argument("--functional", default="bt")
     demo.add_argument("--contexts", type=int, default=4000, metavar="N", help="simulated prompts (default 4000)")
@@ -106,24 +108,32 @@ def _add_demo(commands: _Commands) -> None:
     demo.set_defaults(run=_demo)
 
 
-def _demo(given: argparse.Namespace) -> None:
-    battles = datasets.simulate_arena(given.contexts, rng=given.rng)
-    print(f"{given.contexts:,} simulated battles: {_DEMO_FORMULA}\n")
-    print(dml_rank(_DEMO_FORMULA, battles, functional=given.functional, context="question_id", rng=given.rng).summary())
+def _demo(arguments: argparse.Namespace) -> None:
+    """Fit a simulated arena and print the summary."""
+    battles = datasets.simulate_arena(arguments.contexts, rng=arguments.rng)
+    print(f"{arguments.contexts:,} simulated battles: {_DEMO_FORMULA}\n")
+    print(
+        dml_rank(
+            _DEMO_FORMULA, battles, functional=arguments.functional, context="question_id", rng=arguments.rng
+        ).summary()
+    )
 
 
 def _add_check(commands: _Commands) -> None:
+    """Add the subcommand that checks a file before a fit."""
     before = commands.add_parser("check", help="look at a file of battles before a fit: labels, graph, balance, cost")
     add_options(before, CHECKED)
     before.set_defaults(run=_check)
 
 
-def _check(given: argparse.Namespace) -> None:
-    frames = _frames(given, given.formula, given.file)
-    print(check(given.formula, frames["file"], env={}, **_options(given, CHECKED)))
+def _check(arguments: argparse.Namespace) -> None:
+    """Check a file and print the report."""
+    frames = _frames(arguments, arguments.formula, arguments.file)
+    print(check(arguments.formula, frames["file"], env={}, **_options(arguments, CHECKED)))
 
 
 def _add_fit(commands: _Commands) -> None:
+    """Add the subcommand that fits a file."""
     fit = commands.add_parser("fit", help="fit a file of battles and print a summary")
     add_fit_options(fit)
     fit.add_argument("--method", choices=METHODS, default="max-t", help="intervals of --csv (default max-t)")
@@ -139,24 +149,26 @@ def _add_fit(commands: _Commands) -> None:
     fit.set_defaults(run=_fit)
 
 
-def _fit(given: argparse.Namespace) -> None:
-    _check_outputs(given, [given.file])
-    results = _fitted(given.formula, given.file, given)
+def _fit(arguments: argparse.Namespace) -> None:
+    """Fit a file, write what is asked for and print the summary."""
+    _check_outputs(arguments, [arguments.file])
+    results = _fitted(arguments.formula, arguments.file, arguments)
     summary = results.summary()
     _show(
         summary if results.judge is None else f"{summary}\n\n{results.judge}",
         [
-            (given.csv, lambda path: write_table(path, results.tidy(method=given.method))),
-            (given.pairs, lambda path: write_table(path, results.t_test_pairwise().result_frame)),
-            (given.ranks, lambda path: write_table(path, results.ranks(), "model")),
-            *_pages(given, summary),
-            (given.json, results.to_json),
-            (given.plot, lambda path: write_figure(path, results)),
+            (arguments.csv, lambda path: write_table(path, results.tidy(method=arguments.method))),
+            (arguments.pairs, lambda path: write_table(path, results.t_test_pairwise().result_frame)),
+            (arguments.ranks, lambda path: write_table(path, results.ranks(), "model")),
+            *_pages(arguments, summary),
+            (arguments.json, results.to_json),
+            (arguments.plot, lambda path: write_figure(path, results)),
         ],
     )
 
 
 def _add_design(commands: _Commands) -> None:
+    """Add the subcommand that plans what to label next."""
     design = commands.add_parser("design", help="fit a file of battles and plan what to label next")
     add_fit_options(design)
     add_design_options(design)
@@ -164,13 +176,13 @@ def _add_design(commands: _Commands) -> None:
 
 
 def add_design_options(command: argparse.ArgumentParser) -> None:
-    """What a plan is asked for, and where it goes."""
+    """Add the options of a plan and its outputs."""
     command.add_argument("--budget", type=float, required=True, metavar="B", help="what all labels may cost together")
     command.add_argument("--criterion", choices=("A", "D"), default="A")
-    asked = command.add_mutually_exclusive_group()
-    asked.add_argument("--contrasts", nargs="+", metavar="'A - B'", help="differences that matter, not all scores")
-    asked.add_argument("--top", type=int, metavar="N", help="what matters are the differences among the N best")
-    asked.add_argument("--against", metavar="MODEL", help="what matters are one model's differences from the others")
+    targets = command.add_mutually_exclusive_group()
+    targets.add_argument("--contrasts", nargs="+", metavar="'A - B'", help="differences that matter, not all scores")
+    targets.add_argument("--top", type=int, metavar="N", help="what matters are the differences among the N best")
+    targets.add_argument("--against", metavar="MODEL", help="what matters are one model's differences from the others")
     command.add_argument("--costs", type=float, default=1.0, metavar="C", help="cost of a label (default 1)")
     command.add_argument("--min-propensity", type=float, metavar="P", help="smallest propensity of a pair")
     command.add_argument("--one-pair", action="store_true", help="at most one label for a prompt")
@@ -181,39 +193,42 @@ def add_design_options(command: argparse.ArgumentParser) -> None:
     command.add_argument("--plot", metavar="OUT", help="write the heat map of labels (needs matplotlib)")
 
 
-def _design(given: argparse.Namespace) -> None:
-    further = [given.prompts_file] if given.prompts_file else []
-    _check_outputs(given, [given.file, *further])
-    frames = _frames(given, given.formula, given.file, new=given.prompts_file)
-    results = dml_rank(given.formula, frames["file"], env={}, **_fit_options(given, frames))
+def _design(arguments: argparse.Namespace) -> None:
+    """Fit a file, plan what to label next, and print the plan's summary."""
+    further = [arguments.prompts_file] if arguments.prompts_file else []
+    _check_outputs(arguments, [arguments.file, *further])
+    frames = _frames(arguments, arguments.formula, arguments.file, new=arguments.prompts_file)
+    results = dml_rank(arguments.formula, frames["file"], env={}, **_fit_options(arguments, frames))
     plan = results.design(
-        given.budget,
-        given.criterion,
-        contrasts=_contrasts(given),
-        costs=given.costs,
-        min_propensity=given.min_propensity,
-        one_pair=given.one_pair,
-        explore=given.explore,
+        arguments.budget,
+        arguments.criterion,
+        contrasts=_contrasts(arguments),
+        costs=arguments.costs,
+        min_propensity=arguments.min_propensity,
+        one_pair=arguments.one_pair,
+        explore=arguments.explore,
         newdata=frames.get("new"),
-        from_scratch=given.from_scratch,
+        from_scratch=arguments.from_scratch,
+        progress=bool(arguments.progress),
     )
     _show(
         plan.summary(results.estimates.alpha),
         [
-            (given.out, lambda path: plan.export(path, given.rng)),
-            (given.plot, lambda path: write_figure(path, plan)),
+            (arguments.out, lambda path: plan.export(path, arguments.rng)),
+            (arguments.plot, lambda path: write_figure(path, plan)),
         ],
     )
 
 
-def _contrasts(given: argparse.Namespace) -> Top | Against | list[str] | None:
-    """The differences that a plan is about; None for all scores."""
-    if given.top:
-        return Top(given.top)
-    return Against(given.against) if given.against else given.contrasts
+def _contrasts(arguments: argparse.Namespace) -> Top | Against | list[str] | None:
+    """Return the contrasts of a plan; None for all scores."""
+    if arguments.top:
+        return Top(arguments.top)
+    return Against(arguments.against) if arguments.against else arguments.contrasts
 
 
 def _add_compare(commands: _Commands) -> None:
+    """Add the subcommand that puts results side by side."""
     side = commands.add_parser("compare", help="put stored results, or functionals of one fit, side by side")
     side.add_argument(
         "inputs", nargs="+", metavar="JSON", help="results stored with fit --json; or a formula and a file of battles"
@@ -233,62 +248,67 @@ def _add_compare(commands: _Commands) -> None:
     side.set_defaults(run=_compare)
 
 
-def _compare(given: argparse.Namespace) -> None:
-    _check_outputs(given, given.inputs)
-    if "~" in given.inputs[0]:
-        found = _compared_functionals(given)
+def _compare(arguments: argparse.Namespace) -> None:
+    """Compare stored results, or functionals of one fit, and print the table."""
+    _check_outputs(arguments, arguments.inputs)
+    if "~" in arguments.inputs[0]:
+        comparison = _compared_functionals(arguments)
     else:
-        _refuse_fit_options(given)
-        paths = given.inputs
+        _refuse_fit_options(arguments)
+        paths = arguments.inputs
         if len(paths) < 2:
             raise OptionError(
-                f"compare needs two or more stored results (fit --json), or a formula and a file; got {paths}"
+                f"compare was given {paths}; give two or more stored results (fit --json), or a formula and a file"
             )
-        found = named_results(given.names or names_of_files(paths), [read_json(path) for path in paths])
-    summary = found.summary()
+        comparison = named_results(arguments.names or names_of_files(paths), [read_json(path) for path in paths])
+    summary = comparison.summary()
     _show(
         summary,
         [
-            (given.csv, lambda path: write_table(path, found.tidy())),
-            (given.reversals, lambda path: write_table(path, found.reversals())),
-            *_pages(given, summary),
-            (given.plot, lambda path: write_figure(path, found)),
+            (arguments.csv, lambda path: write_table(path, comparison.tidy())),
+            (arguments.reversals, lambda path: write_table(path, comparison.reversals())),
+            *_pages(arguments, summary),
+            (arguments.plot, lambda path: write_figure(path, comparison)),
         ],
     )
 
 
-def _compared_functionals(given: argparse.Namespace) -> Comparison:
-    """A fit of the first functional and its updates to the others."""
-    if len(given.inputs) != 2:
-        raise OptionError(f"compare takes a formula and one file; got {len(given.inputs)} words after it")
-    functionals = given.functional or list(_FUNCTIONALS)
+def _compared_functionals(arguments: argparse.Namespace) -> Comparison:
+    """Compare a fit of the first functional with its updates to the others."""
+    if len(arguments.inputs) != 2:
+        raise OptionError(
+            f"compare was given {len(arguments.inputs)} words; give a formula and one file, or stored results"
+        )
+    functionals = arguments.functional or list(_FUNCTIONALS)
     if len(set(functionals)) < max(2, len(functionals)):
-        raise OptionError(f"compare needs two or more different functionals; got {' '.join(functionals)}")
-    names = given.names or functionals
-    given.functional = functionals[0]
-    formula, file = given.inputs
-    results = [_fitted(formula, file, given)]
+        raise OptionError(f"--functional has {' '.join(functionals)}; give two or more different functionals")
+    names = arguments.names or functionals
+    arguments.functional = functionals[0]
+    formula, file = arguments.inputs
+    results = [_fitted(formula, file, arguments)]
     results += [results[0].update(functional=functional) for functional in functionals[1:]]
     return named_results(names, results)
 
 
-def _refuse_fit_options(given: argparse.Namespace) -> None:
+def _refuse_fit_options(arguments: argparse.Namespace) -> None:
     """Raise where stored results are compared and an option of a fit is given."""
     fitting = (*PASSED_ON, "groups", "categories", "tune", "unlabelled", "judge_file")
-    unused = [name for name in fitting if getattr(given, name) is not None]
+    unused = [name for name in fitting if getattr(arguments, name) is not None]
     if unused:
-        raise OptionError(f"--{unused[0]} is an option of a fit, and compare was given stored results")
+        raise OptionError(
+            f"--{unused[0]} is an option of a fit, but compare was given stored results; leave the option out"
+        )
 
 
 def add_options(command: argparse.ArgumentParser, names: Sequence[str]) -> None:
-    """A formula, a file, and some options."""
+    """Add a formula, a file, and some options."""
     command.add_argument("formula", metavar="FORMULA", help="'winner ~ features | model_a + model_b'")
     command.add_argument("file", metavar="FILE", help=f"{', '.join(FORMATS)}, perhaps with .gz; - is standard input")
     add_keywords(command, names)
 
 
 def add_keywords(command: argparse.ArgumentParser, names: Sequence[str]) -> None:
-    """Options by name, groups and categories."""
+    """Add options by name, groups and categories."""
     for name in names:
         # The dashed spelling, which help shows, and the API's.
         spellings = dict.fromkeys([f"--{name.replace('_', '-')}", f"--{name}"])
@@ -302,7 +322,7 @@ def add_keywords(command: argparse.ArgumentParser, names: Sequence[str]) -> None
 
 
 def _described(option: Option) -> dict[str, Any]:
-    """What argparse is told of an option; a value of None means that the API's default holds."""
+    """Return what argparse needs to know of an option; a value of None means that the API's default holds."""
     argument = option.argument
     assert argument is not None, f"{option.name} is not passed on"
     if argument.is_switch:
@@ -320,13 +340,13 @@ def _described(option: Option) -> dict[str, Any]:
 
 
 def add_fit_options(command: argparse.ArgumentParser) -> None:
-    """A formula, a file, and every option of a fit."""
+    """Add a formula, a file, and every option of a fit."""
     add_options(command, PASSED_ON)
     add_files_and_tuning(command)
 
 
 def add_files_and_tuning(command: argparse.ArgumentParser) -> None:
-    """Options of a fit whose words are not the API's keywords as they stand."""
+    """Add options of a fit whose values differ from those of the API's keywords."""
     command.add_argument("--tune", choices=("cv", "random", "none"))
     command.add_argument("--unlabelled", metavar="FILE", help="further prompts without a label")
     frames = "verdicts of a judge in a file of their own: prompt, both models, verdict; NAME=FILE of several judges"
@@ -334,73 +354,81 @@ def add_files_and_tuning(command: argparse.ArgumentParser) -> None:
 
 
 def add_outputs(command: argparse.ArgumentParser, **what: str) -> None:
-    """Files to write: an option for each keyword, whose value says what is written."""
+    """Add an option for each file to write; the value of each keyword says what is written."""
     for name, written in what.items():
         command.add_argument(f"--{name}", metavar="OUT", help=f"write {written}")
 
 
 def _tables(what: str) -> dict[str, str]:
-    """Formats in which a command writes what it prints."""
+    """Return the help of the formats in which a command writes its table."""
     return {"html": f"{what} as HTML", "latex": f"{what} as LaTeX (needs booktabs)", "markdown": f"{what} as Markdown"}
 
 
-def _check_outputs(given: argparse.Namespace, inputs: Sequence[str]) -> None:
+def _check_outputs(arguments: argparse.Namespace, inputs: Sequence[str]) -> None:
     """Raise before a fit where a file that a command is to write cannot be written."""
-    further = [given.unlabelled] if given.unlabelled else []
-    read = [*inputs, *further, *_judge_files(given.judge_file or ()).values()]
-    check_outputs({name: getattr(given, name) for name in _WRITTEN if hasattr(given, name)}, read)
+    further = [arguments.unlabelled] if arguments.unlabelled else []
+    sources = [*inputs, *further, *_judge_files(arguments.judge_file or ()).values()]
+    check_outputs({name: getattr(arguments, name) for name in _WRITTEN if hasattr(arguments, name)}, sources)
 
 
-def _pages(given: argparse.Namespace, summary: Summary) -> _Writers:
-    """What writes a summary in every format that is asked for."""
-    made: dict[str, Callable[[], str]] = {
+def _pages(arguments: argparse.Namespace, summary: Summary) -> _Writers:
+    """Return paths and functions that write a summary in every format that is asked for."""
+    formats: dict[str, Callable[[], str]] = {
         "html": summary.as_html,
         "latex": summary.as_latex,
         "markdown": summary.as_markdown,
     }
-    return [(getattr(given, name), partial(_write_page, text=text)) for name, text in made.items()]
+    return [(getattr(arguments, name), partial(_write_page, text=text)) for name, text in formats.items()]
 
 
 def _write_page(path: str, text: Callable[[], str]) -> None:
     write_file(path, text())
 
 
-def _show(shown: object, writers: _Writers) -> None:
+def _show(report: object, writers: _Writers) -> None:
     """Write files and print; files that cannot be written are named at the end, when everything else is done."""
     failed = write_outputs(writers)
-    print(shown)
+    print(report)
     if failed:
         raise FileWriteError("; ".join(failed))
 
 
-def _fitted(formula: str, file: str, given: argparse.Namespace) -> RankResults:
-    """The fit of a file."""
-    frames = _frames(given, formula, file)
-    return dml_rank(formula, frames["file"], env={}, **_fit_options(given, frames))
+def _fitted(formula: str, file: str, arguments: argparse.Namespace) -> RankResults:
+    """Fit a file."""
+    frames = _frames(arguments, formula, file)
+    return dml_rank(formula, frames["file"], env={}, **_fit_options(arguments, frames))
 
 
-def _roles(formula: str, given: argparse.Namespace) -> ColumnRoles:
-    """What the columns of files without types hold, by formula and options."""
+def _roles(formula: str, arguments: argparse.Namespace) -> ColumnRoles:
+    """Return the roles of columns in files without types, from the formula and the options."""
     return ColumnRoles.of_fit(
         formula,
-        context=given.context or (),
-        groups=given.groups or (),
-        judge=getattr(given, "judge", None) or (),
-        propensity_formula=getattr(given, "propensity_formula", None),
+        context=arguments.context or (),
+        groups=arguments.groups or (),
+        judge=getattr(arguments, "judge", None) or (),
+        propensity_formula=getattr(arguments, "propensity_formula", None),
     )
 
 
-def _frames(given: argparse.Namespace, formula: str, file: str, new: str | None = None) -> dict[str, Frame]:
-    """All frames of a command: ``file``, ``unlabelled``, ``new``, and verdicts by ``judge NAME``."""
-    roles = _roles(formula, given)
+def _frames(arguments: argparse.Namespace, formula: str, file: str, new: str | None = None) -> dict[str, Frame]:
+    """Read all frames of a command: ``file``, ``unlabelled``, ``new``, and verdicts by ``judge NAME``.
+
+    Parameters
+    ----------
+    arguments : Namespace
+    formula, file : str
+    new : str, optional
+        File of the prompts that a plan is for.
+    """
+    roles = _roles(formula, arguments)
     paths, of = {"file": file}, {"file": roles}
-    for key, path in (("unlabelled", getattr(given, "unlabelled", None)), ("new", new)):
+    for key, path in (("unlabelled", getattr(arguments, "unlabelled", None)), ("new", new)):
         if path:
             paths[key], of[key] = path, roles
-    for name, path in _judge_files(getattr(given, "judge_file", None) or ()).items():
+    for name, path in _judge_files(getattr(arguments, "judge_file", None) or ()).items():
         paths[f"judge {name}"], of[f"judge {name}"] = path, roles.of_verdicts
     frames = read_frames(paths, of)
-    check_plain(formula, getattr(given, "propensity_formula", None), column_names(frames["file"]))
+    check_plain(formula, getattr(arguments, "propensity_formula", None), column_names(frames["file"]))
     return frames
 
 
@@ -416,41 +444,45 @@ def _judge_files(files: Sequence[str]) -> dict[str, str]:
     if len(files) == 1 and not named[0][1]:
         return {"": files[0]}
     if not all(equals for _, equals, _ in named) or len({name for name, _, _ in named}) < len(named):
-        raise OptionError(f"--judge-file takes one file, or several as NAME=FILE with different names; got {files}")
+        raise OptionError(f"--judge-file has {files}; give one file, or several as NAME=FILE with different names")
     return {name: path for name, _, path in named}
 
 
-def _fit_options(given: argparse.Namespace, frames: dict[str, Frame]) -> dict[str, Any]:
-    options = _options(given, PASSED_ON)
-    if given.tune:
-        options["tune"] = None if given.tune == "none" else given.tune
+def _fit_options(arguments: argparse.Namespace, frames: dict[str, Frame]) -> dict[str, Any]:
+    """Return the keywords of a fit, frames of prompts and verdicts among them."""
+    options = _options(arguments, PASSED_ON)
+    if arguments.tune:
+        options["tune"] = None if arguments.tune == "none" else arguments.tune
     if "unlabelled" in frames:
         options["unlabelled"] = frames["unlabelled"]
     verdicts = {key.removeprefix("judge "): frame for key, frame in frames.items() if key.startswith("judge ")}
     if verdicts:
-        if given.judge:
-            raise OptionError("verdicts are in columns (--judge) or in files (--judge-file), not in both")
+        if arguments.judge:
+            raise OptionError(
+                "--judge and --judge-file are both given; verdicts are either in columns (--judge) or in files "
+                "(--judge-file)"
+            )
         options["judge"] = verdicts[""] if set(verdicts) == {""} else verdicts
     return options
 
 
-def _options(given: argparse.Namespace, names: Sequence[str]) -> dict[str, Any]:
-    """Keywords of the API from what was given; what was not keeps the API's default."""
-    options: dict[str, Any] = {name: getattr(given, name) for name in names if getattr(given, name) is not None}
-    if given.groups:
-        options["cov_kwds"] = {"groups": given.groups}
-    if given.categories:
+def _options(arguments: argparse.Namespace, names: Sequence[str]) -> dict[str, Any]:
+    """Return keywords of the API for the options on the command line; others keep the API's default."""
+    options: dict[str, Any] = {name: getattr(arguments, name) for name in names if getattr(arguments, name) is not None}
+    if arguments.groups:
+        options["cov_kwds"] = {"groups": arguments.groups}
+    if arguments.categories:
         options["categories"] = {
-            label: meaning for pair in given.categories for label, meaning in _labels_and_meaning(pair)
+            label: meaning for pair in arguments.categories for label, meaning in _labels_and_meaning(pair)
         }
     return options
 
 
 def _labels_and_meaning(pair: str) -> list[tuple[object, str]]:
-    """The label as text and, where it is one, as the number that it is in the data."""
+    """Return the label as text and, where it is a number, also as a number, with its meaning."""
     label, equals, meaning = pair.rpartition("=")
     if not equals:
-        raise OptionError(f"--categories takes LABEL=MEANING, such as 'skipped=tie'; read was {pair!r}")
+        raise OptionError(f"--categories has {pair!r}; give LABEL=MEANING, such as 'skipped=tie'")
     try:
         number = float(label)
     except ValueError:

@@ -23,7 +23,7 @@ def check_plain(formula: str, propensity_formula: str | None, columns: Collectio
     Raises
     ------
     FormulaError
-        If a function, a method or a name is none of those.
+        If the formula uses another function, method or name.
 
     Examples
     --------
@@ -35,17 +35,18 @@ def check_plain(formula: str, propensity_formula: str | None, columns: Collectio
             try:
                 tree = ast.parse(factor.code, mode="eval")
             except SyntaxError:
-                # The reader of formulas says what is wrong with it.
+                # The error of such a formula is raised where the formula is read.
                 continue
-            for found in _other_code(tree, columns):
+            for code in _other_code(tree, columns):
                 raise FormulaError(
-                    f"the features {features!r} use {found!r}: on the command line a formula calls patsy's functions, "
-                    f"text(), {', '.join(sorted(_FUNCTIONS))} and methods such as .str.len(); in Python, "
+                    f"the features {features!r} use {code!r}; on the command line a formula may call patsy's "
+                    f"functions, text(), {', '.join(sorted(_FUNCTIONS))} and methods such as .str.len(); in Python, "
                     f"dmlrank.dml_rank takes any function"
                 )
 
 
 def _other_code(tree: ast.AST, columns: Collection[str]) -> Iterator[str]:
+    """Yield names, methods and calls that a formula of the command line may not use."""
     yield from (n.id for n in ast.walk(tree) if isinstance(n, ast.Name) and not _is_plain(n.id, columns))
     for node in ast.walk(tree):
         if isinstance(node, ast.Attribute):
@@ -57,6 +58,7 @@ def _other_code(tree: ast.AST, columns: Collection[str]) -> Iterator[str]:
 
 
 def _is_plain(name: str, columns: Collection[str]) -> bool:
+    """Whether a name is a column, an allowed function, or no function of Python's own."""
     if name in columns or name in _FUNCTIONS:
         return True
     return not name.startswith("__") and not hasattr(builtins, name)

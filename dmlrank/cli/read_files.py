@@ -11,7 +11,7 @@ import sys
 import zlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, TypeAlias
+from typing import IO, TYPE_CHECKING, TypeAlias
 
 import pandas as pd
 
@@ -42,7 +42,7 @@ _ARROW_MARKS = {b"PAR1": "parquet", b"ARROW1": "Arrow IPC"}
 
 
 def read_frames(paths: Mapping[str, str], roles: Mapping[str, ColumnRoles]) -> dict[str, Frame]:
-    """Frames of several files that share names, each with its roles.
+    """Read several files that share names, each with the roles of its columns.
 
     Cells of csv have no type. Where one of the files is csv, names that are whole numbers in the others become text.
 
@@ -54,23 +54,23 @@ def read_frames(paths: Mapping[str, str], roles: Mapping[str, ColumnRoles]) -> d
         If standard input is named twice.
     """
     if list(paths.values()).count(STANDARD_INPUT) > 1:
-        raise OptionError("'-', standard input, stands for one file; name the others")
-    read = {key: _read(path, roles[key]) for key, path in paths.items()}
-    if len({typed for _, typed in read.values()}) < 2:
-        return {key: frame for key, (frame, _) in read.items()}
-    return {key: _with_text_names(frame, roles[key].names) for key, (frame, _) in read.items()}
+        raise OptionError("'-', standard input, stands for one file, but was given several times; name the other files")
+    frames = {key: _read(path, roles[key]) for key, path in paths.items()}
+    if len({typed for _, typed in frames.values()}) < 2:
+        return {key: frame for key, (frame, _) in frames.items()}
+    return {key: _with_text_names(frame, roles[key].names) for key, (frame, _) in frames.items()}
 
 
 def read_frame(path: str, roles: ColumnRoles | None = None) -> Frame:
-    """A frame from a file: pandas for csv and JSON, a pyarrow Table for parquet and Arrow IPC (feather).
+    """Read a frame from a file: pandas for csv and JSON, a pyarrow Table for parquet and Arrow IPC (feather).
 
     Parameters
     ----------
     path : str
-        Its ending names the kind, before it perhaps ``.gz``, ``.bz2`` or ``.xz``; ``-`` is standard input, whose kind
-        its first bytes tell.
+        The ending names the kind of the file; ``.gz``, ``.bz2`` or ``.xz`` may follow. ``-`` is standard input, whose
+        kind is recognised by its first bytes.
     roles : ColumnRoles, optional
-        What the columns of a csv file hold.
+        Roles of the columns of a csv file.
 
     Raises
     ------
@@ -88,15 +88,15 @@ def known_file(path: str) -> bool:
 
 
 def _read(path: str, roles: ColumnRoles) -> tuple[Frame, bool]:
-    """The frame, and whether its cells have types of their own."""
+    """Return the frame, and whether its cells have types of their own."""
     kind, compression = _endings(path)
-    shown = "standard input" if path == STANDARD_INPUT else repr(path)
+    name = "standard input" if path == STANDARD_INPUT else repr(path)
     if path != STANDARD_INPUT:
         if Path(path).is_dir():
-            raise DataError(f"{path!r} is a folder; needed is a file: {', '.join(FORMATS)}")
+            raise DataError(f"{path!r} is a folder; give a file that ends with {', '.join(FORMATS)}")
         if kind not in FORMATS:
             raise DataError(
-                f"{path!r} is of an unknown kind; readable are {', '.join(FORMATS)}{nearest(kind, FORMATS)}"
+                f"{path!r} has an unknown ending; readable files end with {', '.join(FORMATS)}{nearest(kind, FORMATS)}"
             )
         if not Path(path).exists():
             raise DataError(f"there is no file {path!r}")
@@ -113,11 +113,11 @@ def _read(path: str, roles: ColumnRoles) -> tuple[Frame, bool]:
     except (DataError, ImportError):
         raise
     except (ValueError, OSError, EOFError, RecursionError, zlib.error, lzma.LZMAError) as error:
-        raise DataError(f"{shown} cannot be read as {file_format}: {error}") from None
+        raise DataError(f"{name} cannot be read as {file_format}: {error}") from None
 
 
 def _endings(path: str) -> tuple[str, str]:
-    """The ending that names the kind, and that of a compression, or nothing.
+    """Return the ending that names the kind of a file, and the ending of a compression or an empty one.
 
     Examples
     --------
@@ -131,13 +131,13 @@ def _endings(path: str) -> tuple[str, str]:
 
 
 def _format_of(content: bytes) -> str:
-    """What standard input holds, by its beginning."""
+    """Return the format of standard input, recognised by its beginning."""
     for mark, kind in _ARROW_MARKS.items():
         if content.startswith(mark):
             return kind
     start = content[:4096].removeprefix(b"\xef\xbb\xbf").lstrip()
     if not start:
-        raise DataError("standard input is empty; needed is csv, JSON, parquet or Arrow IPC")
+        raise DataError("standard input is empty; give csv, JSON, parquet or Arrow IPC")
     if start[:1] in (b"{", b"["):
         return "JSON"
     head = start.split(b"\n", 1)[0]
@@ -145,6 +145,7 @@ def _format_of(content: bytes) -> str:
 
 
 def _parsed(content: bytes, file_format: str, roles: ColumnRoles) -> Frame:
+    """Return the frame of a file's bytes."""
     if file_format.startswith("csv"):
         return roles.typed(_cells(io.BytesIO(content), "\t" if "tabs" in file_format else ","))
     if file_format == "JSON":
@@ -157,7 +158,7 @@ def _parsed(content: bytes, file_format: str, roles: ColumnRoles) -> Frame:
 
 
 def _cells(file: IO[bytes], separator: str) -> pd.DataFrame:
-    """The cells of a csv file as they stand, empty ones missing, and its first row as names of the columns."""
+    """Return the cells of a csv file as text, missing where empty; the first row names the columns."""
     table = pd.read_csv(
         file, sep=separator, header=None, dtype=str, keep_default_na=False, na_values=[""], encoding="utf-8-sig"
     )
@@ -169,7 +170,7 @@ def _cells(file: IO[bytes], separator: str) -> pd.DataFrame:
 
 
 def _records(text: str) -> pd.DataFrame:
-    """The objects of a JSON array, or of lines of JSON, as rows; nothing is turned into another type."""
+    """Return the objects of a JSON array, or of lines of JSON, as rows; values keep their types."""
     if text.lstrip().startswith("["):
         records = json.loads(text)
     else:
@@ -177,14 +178,15 @@ def _records(text: str) -> pd.DataFrame:
         records = [_line(line, number) for number, line in enumerate(text.split("\n"), start=1) if line.strip()]
     odd = next((record for record in records if not isinstance(record, dict)), None)
     if not records or odd is not None:
-        found = "nothing" if not records else f"a {type(odd).__name__}"
-        raise ValueError(f"needed are objects, a row each, in an array or one per line; it holds {found}")
+        content = "nothing" if not records else f"a {type(odd).__name__}"
+        raise ValueError(f"it holds {content}; it must hold objects, one per row, in an array or one per line")
     if len(records) == 1 and all(isinstance(entry, dict) for entry in records[0].values()):
-        raise ValueError("it holds one object of columns; needed is an object per row (pandas: orient='records')")
+        raise ValueError("it holds one object of columns; it must hold one object per row (pandas: orient='records')")
     return pd.DataFrame(records, dtype=object)
 
 
-def _line(line: str, number: int) -> Any:
+def _line(line: str, number: int) -> object:
+    """Return the value of one line of JSON."""
     try:
         return json.loads(line)
     except ValueError as error:
@@ -192,7 +194,7 @@ def _line(line: str, number: int) -> Any:
 
 
 def _with_text_names(frame: Frame, names: Sequence[str]) -> Frame:
-    """A frame in which names that are whole numbers are text, as they are in csv."""
+    """Return a frame in which names that are whole numbers are text, as they are in csv."""
     if isinstance(frame, pd.DataFrame):
         return frame.assign(**{name: whole_numbers_as_text(frame[name]) for name in names if name in frame.columns})
     pa = arrow_module("an Arrow table")

@@ -23,7 +23,9 @@ _PLANS = (".csv", ".json")
 class Plottable(Protocol):
     """Anything with a figure: a result, a comparison, a plan."""
 
-    def plot(self) -> Axes: ...
+    def plot(self) -> Axes:
+        """Draw the figure."""
+        ...
 
 
 def check_outputs(outputs: Mapping[str, str | None], inputs: Iterable[str]) -> None:
@@ -45,18 +47,20 @@ def check_outputs(outputs: Mapping[str, str | None], inputs: Iterable[str]) -> N
     MissingExtraError
         If a figure needs matplotlib, which is not installed.
     """
-    given = {option: path for option, path in outputs.items() if path is not None}
-    for option, path in given.items():
+    paths = {option: path for option, path in outputs.items() if path is not None}
+    for option, path in paths.items():
         if option == "plot":
             _check_figure(path)
         if option == "out" and Path(path).suffix.lower() not in _PLANS:
-            raise OptionError(f"--out {path!r}: a plan is written as .csv or .json")
+            raise OptionError(f"--out {path!r} has another ending; a plan is written as .csv or .json")
         with suppress(OSError):
-            if any(os.path.samefile(path, read) for read in inputs if os.path.exists(read)):
-                raise OptionError(f"--{option} {path!r} is a file that is read; it would be overwritten")
-        twice = [other for other, same in given.items() if other != option and _same_file(same, path)]
+            if any(os.path.samefile(path, source) for source in inputs if os.path.exists(source)):
+                raise OptionError(
+                    f"--{option} {path!r} is a file that is read; it would be overwritten: give another name"
+                )
+        twice = [other for other, same in paths.items() if other != option and _same_file(same, path)]
         if twice:
-            raise OptionError(f"--{option} and --{twice[0]} name one file, {path!r}; needed are two")
+            raise OptionError(f"--{option} and --{twice[0]} name one file, {path!r}; give two different names")
         try:
             check_writable(path)
         except FileWriteError as error:
@@ -64,7 +68,7 @@ def check_outputs(outputs: Mapping[str, str | None], inputs: Iterable[str]) -> N
 
 
 def write_outputs(writers: Iterable[tuple[str | None, Callable[[str], object]]]) -> list[str]:
-    """Write to every path that is given; what went wrong, so that what was computed is still shown."""
+    """Write to every path that is given, and return the errors, so that results are printed in any case."""
     failed = []
     for path, write in writers:
         if path is not None:
@@ -80,34 +84,35 @@ def write_table(path: str, table: pd.DataFrame, index_label: str | None = None) 
     write_file(path, table.to_csv(index=index_label is not None, index_label=index_label))
 
 
-def write_figure(path: str, shown: Plottable) -> None:
-    """Write the figure of ``shown.plot()``, in the format that the path's ending names."""
+def write_figure(path: str, plottable: Plottable) -> None:
+    """Write the figure of ``plottable.plot()``, in the format that the path's ending names."""
     # Not get_figure(root=True), which matplotlib has since 3.10: these axes are in a figure of their own.
-    figure = cast("Figure", shown.plot().figure)
+    figure = cast("Figure", plottable.plot().figure)
     with replacement_file(path) as beside, write_errors(path):
         figure.savefig(beside)
 
 
 def names_of_files(paths: list[str]) -> list[str]:
-    """Names of stored results: those of their files, or their whole paths where these repeat."""
+    """Return names of stored results: those of their files, or their whole paths where file names repeat."""
     stems = [Path(path).stem for path in paths]
     return stems if len(set(stems)) == len(stems) else list(paths)
 
 
 def _check_figure(path: str) -> None:
+    """Raise where matplotlib is not installed, or has no format for the ending of a path."""
     try:
         from matplotlib.backend_bases import FigureCanvasBase
     except ImportError:
         raise MissingExtraError("plots need matplotlib: pip install 'dmlrank[plot]'") from None
-    known = [f".{ending}" for ending in FigureCanvasBase.get_supported_filetypes()]
+    endings = [f".{ending}" for ending in FigureCanvasBase.get_supported_filetypes()]
     ending = Path(path).suffix.lower()
-    if ending not in known and not Path(path).is_dir():
+    if ending not in endings and not Path(path).is_dir():
         raise OptionError(
-            f"--plot {path!r}: the ending names the format, one of {' '.join(known)}{nearest(ending, known)}"
+            f"--plot {path!r}: the ending names the format, one of {' '.join(endings)}{nearest(ending, endings)}"
         )
 
 
-def _same_file(one: str, other: str) -> bool:
-    # What is no file, such as /dev/null, may be written to twice.
-    paths = os.path.realpath(one), os.path.realpath(other)
+def _same_file(first: str, other: str) -> bool:
+    """Whether two paths name the same file; a device such as /dev/null may be written to twice."""
+    paths = os.path.realpath(first), os.path.realpath(other)
     return paths[0] == paths[1] and (os.path.isfile(paths[0]) or not os.path.exists(paths[0]))
