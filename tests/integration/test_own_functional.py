@@ -170,7 +170,7 @@ def test_json_keeps_names_and_not_the_function(rank, battles, known, tmp_path):
     res.save(tmp_path / "numbers")
     pd.testing.assert_series_equal(dr.load(tmp_path / "numbers").params, res.params)
     text = res.to_json().replace('"m0 over m2"', '"gap"')
-    with pytest.raises(StorageError, match="outputs are 'gap', 'gap'; needed are different names"):
+    with pytest.raises(StorageError, match="outputs are 'gap', 'gap'; the names must be different"):
         dr.read_json(text)
     lambda_fit = rank(battles.frame, functional=lambda mu: mu[:, 0, 1, 0], **known)
     with pytest.raises(StorageError, match="the option functional cannot be stored"):
