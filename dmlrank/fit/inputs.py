@@ -75,7 +75,7 @@ class Inputs:
     n_folds: int
 
 
-class Reading(NamedTuple):
+class ReadingOptions(NamedTuple):
     """The options that the reading of the data depends on.
 
     Attributes
@@ -98,7 +98,7 @@ class Reading(NamedTuple):
     weights: str | None
 
     @classmethod
-    def of(cls, options: Options) -> Reading:
+    def of(cls, options: Options) -> ReadingOptions:
         """Return those among the options of a fit."""
         return cls(
             options.context,
@@ -112,7 +112,9 @@ class Reading(NamedTuple):
         )
 
 
-def read_source(source: Source, reading: Reading, *, columns_along: tuple[str, ...] | None = ()) -> PreferenceData:
+def read_source(
+    source: Source, reading: ReadingOptions, *, columns_along: tuple[str, ...] | None = ()
+) -> PreferenceData:
     """Read the user's frame.
 
     An update that asks for other ``columns_along`` keeps the data that were read before; the steps that need further
@@ -121,7 +123,7 @@ def read_source(source: Source, reading: Reading, *, columns_along: tuple[str, .
     Parameters
     ----------
     source : Source
-    reading : Reading
+    reading : ReadingOptions
     columns_along : tuple of str or None
         Further columns, which later steps of the fit need; None for every column of the frame.
     """

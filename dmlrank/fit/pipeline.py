@@ -30,7 +30,7 @@ from .estimand import Setup
 from .estimates import score_limits
 from .estimators import estimator_named
 from .fit_covariance import make_covariance
-from .inputs import Inputs, Reading, columns_of_later_steps, prepare_inputs, read_source
+from .inputs import Inputs, ReadingOptions, columns_of_later_steps, prepare_inputs, read_source
 from .label_errors import one_step_uniform_pairs, warn_of_uniform_pairs
 from .position_test import warn_of_uneven_orders
 from .repetition import make_repetition
@@ -72,7 +72,7 @@ def run(options: Options, source: Source, previous: FitSteps | None = None) -> F
     check_propensity(options.propensity)
     check_learner(options.learner, options.tune, options.propensity)
     columns = columns_of_later_steps(options)
-    data_as_read = cache.call(read_source, source, Reading.of(options), columns_along=columns)
+    data_as_read = cache.call(read_source, source, ReadingOptions.of(options), columns_along=columns)
     if estimator_named(options.estimator).has_first_stages:
         return _run_with_first_stages(data_as_read, options, source=source, cache=cache)
     return run_maximum_likelihood(data_as_read, options, source=source, cache=cache)

@@ -30,7 +30,7 @@ from ..data.formula.parse import names_in, parse_formula
 from ..data.frames import column_names, take_columns
 from ..data.read_votes import check_same_rows
 from ..exceptions import DataError, DmlrankError, StorageError
-from ..fit.inputs import Reading, read_source
+from ..fit.inputs import ReadingOptions, read_source
 from ..fit.state import FitSteps, Source
 from ..options import Options
 
@@ -166,7 +166,7 @@ def revive(version: int, reading: bytes, steps: bytes) -> FitSteps:
     with collected_warnings():
         # The warnings of reading were given when the fit was made, and are stored with the fit.
         try:
-            data = read_source(source, Reading.of(options))
+            data = read_source(source, ReadingOptions.of(options))
         except DmlrankError as error:
             raise StorageError(f"the data cannot be read as they were when the result was saved: {error}") from error
     loaded = _Unpickler(small, {_SOURCE: source, _FEATURES: data.feature_map, **arrays}).load()

@@ -27,8 +27,8 @@ _GRID = 200
 _TINY = 1e-8
 
 
-class _Columns(Protocol):
-    """Columns that are computed from one feature."""
+class _FeatureColumns(Protocol):
+    """A transform of one feature into columns of the basis: a straight line or a spline."""
 
     @property
     def width(self) -> int:
@@ -117,7 +117,7 @@ class SmoothBasis:
     Demmler and Reinsch (1975), Oscillation matrices with spline smoothing; Wood (2017), Generalized Additive Models.
     """
 
-    columns: tuple[tuple[int, _Columns], ...]
+    columns: tuple[tuple[int, _FeatureColumns], ...]
     centre: FloatArray
     missing: tuple[int, ...]
     loadings: FloatArray | None = None
@@ -170,7 +170,7 @@ class SmoothBasis:
         between = ((imputed > low) & (imputed < high)).any(axis=0)
         curved = [f for f in varying if between[f]]
         smooth = len(varying) + CURVES * len(curved) <= MOST_SPLINE_COLUMNS
-        columns: list[tuple[int, _Columns]] = []
+        columns: list[tuple[int, _FeatureColumns]] = []
         for f in varying:
             spline = _fit_spline(imputed[:, f]) if smooth and f in curved else None
             columns.append((int(used[f]), spline or _Linear(float(centre[f]), float(scale[f]))))
