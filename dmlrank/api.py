@@ -87,28 +87,29 @@ def dml_rank(
     data : frame
         One row per vote: a pandas or polars DataFrame, a pyarrow Table or a DuckDB relation. Only the columns that the
         fit uses are read. A row with a missing winner is a prompt without a label, which belongs to the sample of
-        prompts. The frame is neither changed nor copied. :meth:`RankResults.update` reads it again where a change needs
-        other columns or rows, so do not change the frame before. Joins and aggregations of DuckDB have no order of
-        rows: give them an ``.order()``, unless ``context=`` identifies the prompts.
+        prompts. The frame is neither changed nor copied. :meth:`RankResults.update` reads the frame again where a
+        change needs other columns or rows, so do not change the frame as long as you update the result. Joins and
+        aggregations of DuckDB have no order of rows: give them an ``.order()``, unless ``context=`` identifies the
+        prompts.
     functional : {"borda", "bt", "rank_centrality", "dominance", "softmin"}, Functional or callable
         "borda" is the mean win share. "bt" projects log-odds on differences of scores, which are Bradley-Terry scores
         where that model holds; the model is not assumed. "rank_centrality" is the stationary distribution of a random
         walk to preferred models. "dominance" is the share of opponents that a model clearly beats. "softmin" is the
         preference against the worst opponent. Objects such as ``RankCentrality(walk="rate")`` or ``Dominance(tau=0.7)``
-        have other settings. A function ``mu -> (n, d)`` of probabilities (n, K, K, C) defines another functional, with
-        one score per model (d = K) or d numbers with names; its derivative is taken numerically, by two more calls. See
-        :class:`dmlrank.functionals.Custom`.
+        have other settings. A function that maps probabilities mu (n, K, K, C) to an array (n, d) defines another
+        functional. Its d = K outputs are the scores of the models; :class:`dmlrank.functionals.Custom` names other
+        outputs and has further settings. Its derivative is taken numerically.
     context : str or sequence of str, optional
         Columns that identify a prompt. Repeated votes on a prompt and pair are averaged. With None, every row is a
         prompt of its own.
     propensity : {"estimate", "marginal"}, str, array, callable or plan
-        Propensity P(the pair is labelled | x). "estimate" estimates it, with LightGBM and, where prompts have one
-        labelled pair, smooth effects of the models on the choice of the pair. "marginal" uses the frequencies of the
-        pairs, for pairs that were drawn without regard to the prompt. Known propensities are used unchanged: the name
-        of a column with the propensity of each row's ordered pair; an array (n, K, K); a function of (contexts, models)
-        that returns such an array, where contexts is a DataFrame with all columns of the data and one row per context;
-        or an object with an array ``propensity``, such as a labelling plan, whose ``contexts`` and ``models`` are
-        matched by name.
+        Propensity P(the pair is labelled | x). "estimate" estimates it with LightGBM. Where no prompt has more than one
+        labelled pair, LightGBM starts from a model in which smooth functions of the features describe how often each
+        model is chosen. "marginal" uses the frequencies of the pairs, for pairs that were drawn without regard to the
+        prompt. Known propensities are used unchanged: the name of a column with the propensity of each row's ordered
+        pair; an array (n, K, K); a function of (contexts, models) that returns such an array, where contexts is a
+        DataFrame with all columns of the data and one row per context; or an object with an array ``propensity``, such
+        as a labelling plan, whose ``contexts`` and ``models`` are matched by name.
     propensity_formula : str, optional
         Features of an estimated propensity, ``"~ features"``, where pairs were chosen by other features than those of
         the formula, such as a judge's score of the prompt.
@@ -118,39 +119,43 @@ def dml_rank(
         all pairs, not a column, and ``restriction_test`` tests the model. "bt_mle" is the parametric Bradley-Terry
         model by maximum likelihood on the votes, as leaderboards use it: display order is ignored, a tie is half a win
         for both, and standard errors are sandwich estimates. It has no first stages: options about first stages are
-        refused, and ``functional`` is bt. Its covariances are those of statsmodels' GLM on one row per vote: HC0 where
-        every prompt has one vote, by prompt otherwise, and by cluster with the factor G / (G - 1), without the factor
-        (v - 1) / (v - K + 1) for v votes and K models that statsmodels adds.
+        refused, and ``functional`` is bt. The covariance is that of statsmodels' GLM on one row per vote. It is HC0
+        where every prompt has one vote, and clustered by prompt where prompts have several votes. With
+        ``cov_type="cluster"`` it is clustered by the G clusters and multiplied by G / (G - 1). statsmodels also
+        multiplies a clustered covariance by (v - 1) / (v - K + 1), for v votes and K models; dmlrank does not.
     judge : str, sequence of str, frame, array, callable or mapping, optional
         Verdicts of an automatic judge on pairs, with and without a human label. They are a column of the data with the
         judge's labels of the pair that was shown (also on rows with a missing winner); columns of probabilities named
         by category; several columns, one per judge; a long frame with the ``context=`` columns, the two item columns
-        and a label or probabilities; an array (n, K, K, q) of probabilities in the order of the categories, or of any
-        numbers, NaN where there is no verdict; a function of (contexts, models) that returns such an array; or a
-        mapping of names to these. Verdicts make the estimate more precise as far as they predict human labels, and
-        never replace these: the errors of a judge, or its preference for the first answer, do not bias the scores.
-        Verdicts on exactly the labelled pairs are refused, because they add nothing. With ``position_bias=False`` one
-        order of a pair is enough. ``res.judge`` reports agreement and gain.
+        and a label or probabilities; an array (n, K, K, q) with NaN where there is no verdict, which holds
+        probabilities in the order of the categories, or q numbers of any other meaning; a function of (contexts,
+        models) that returns such an array; or a mapping of names to these. Verdicts make the estimate more precise as
+        far as they predict human labels, and never replace these: the errors of a judge, or its preference for the
+        first answer, do not bias the scores. Verdicts on exactly the labelled pairs are refused, because they add
+        nothing. With ``position_bias=False`` it is enough that the judge has seen each pair in one of its two orders.
+        ``res.judge`` reports how often the judge agrees with the human labels and how much the verdicts reduce the
+        standard errors.
     judge_as : {"two-stage", "features"}
-        How verdicts are used. "two-stage" fits P(label | x, verdict) and its regression on x. "features", the way of
-        the paper, makes verdicts features of mu; it needs verdicts on every pair, and it changes the target of ``bt``
-        and ``rank_centrality``.
+        How verdicts are used. "two-stage" fits P(label | x, verdict) and its regression on x. "features", the method of
+        Frauen et al., adds the verdicts to the features of mu. It needs verdicts on every pair. It also changes what
+        ``bt`` and ``rank_centrality`` estimate, because mu is then conditional on the verdicts.
     mu : array, shape (n, K, K, C), optional
         Out-of-fold probabilities that replace a learner: contexts in order of first appearance, items sorted by name
         (or in the order of a Categorical), categories in the order first wins, second wins, both good, both bad, tie.
     learner : {"auto", "lightgbm"}, classifier or callable
         Learner of mu. "auto" first fits smooth main effects, a contextual Bradley-Terry model with ties: the strength
-        of every model and its tendency to tie, as curves of the features. LightGBM then starts from these scores, where
-        it lowers the held-out log-loss; the summary says whether it did. "lightgbm" is LightGBM alone. Without features
-        no learner is used: mu is then the frequencies of the pairs, shrunk to main effects. In a fold with one category
-        mu is constant.
+        of every model and its tendency to tie, as curves of the features. LightGBM then continues from the fitted
+        log-odds, but only where boosting lowers the held-out log-loss; the summary says whether mu is boosted.
+        "lightgbm" is LightGBM alone. Without features no learner is used: mu is then the frequencies of the pairs,
+        shrunk to main effects. In a fold with one category mu is constant.
 
         A classifier is an instance with ``fit`` and ``predict_proba``, such as ``LogisticRegression()`` or a pipeline.
-        A copy of it is fitted in every fold; the caller's object is not changed. Its features are the p columns of the
-        formula, K indicators of the item shown first and K indicators of the item shown second, items in the order of
-        the results. A random state that is None is seeded by ``rng``. Votes are weights where ``fit`` (or that of a
-        pipeline's last step) takes ``sample_weight``; otherwise rows are repeated. The classifier has to find by itself
-        how items differ between prompts: a logistic regression without products of these columns cannot.
+        A copy of it is fitted in every fold; the caller's object is not changed. The classifier gets the p columns of
+        the formula, K indicators of the item shown first and K indicators of the item shown second, items in the order
+        of the results. A random state that is None is seeded by ``rng``. Where ``fit`` of the classifier (or of a
+        pipeline's last step) takes ``sample_weight``, the numbers of votes are weights; otherwise rows are repeated.
+        The classifier has to find by itself how items differ between prompts: a logistic regression without products of
+        these columns cannot.
 
         A callable is ``learner(features, labels, weights, rng) -> predict``, with ``predict(features)`` returning
         probabilities (rows, C). Features are [x, code of the first item, code of the second] (p + 2 columns), codes
@@ -164,21 +169,23 @@ def dml_rank(
         repetitions is added to the covariance.
     tune : {"cv", "random"}, RandomSearch, mapping or None
         How the boosters of mu and of estimated propensities are tuned. "cv" tries a few configurations with early
-        stopping on inner folds. "random" is the paper's random search (30 draws from its grid for real data, 3 folds;
-        many times slower), and a :class:`RandomSearch` another one. A mapping holds LightGBM parameters that are used
-        unchanged. None stands for LightGBM's defaults with 100 rounds. With ``learner="auto"``, and for propensities of
-        prompts with one labelled pair, "cv" selects the penalty of the main effects, rounds and configuration by the
-        log-loss of the held-out folds, once for all folds; any other value makes mu LightGBM alone. With the caller's
-        own learner, ``tune`` concerns the propensities only, and is refused where these are not estimated.
+        stopping on inner folds. "random" is the random search of Frauen et al. (30 draws from their grid for real data,
+        3 folds; many times slower). A :class:`RandomSearch` sets the grid, the number of draws and the number of folds.
+        A mapping holds LightGBM parameters that are used unchanged. None stands for LightGBM's defaults with 100
+        rounds. With ``learner="auto"``, and for propensities of prompts with one labelled pair, "cv" selects the
+        penalty of the main effects, rounds and configuration by the log-loss of the held-out folds, once for all folds;
+        with any other value of ``tune``, mu is fitted by LightGBM alone, without main effects. With the caller's own
+        learner, ``tune`` concerns the propensities only, and is refused where these are not estimated.
     position_bias : bool or "auto"
         Whether display order matters, so that the two orders of a pair are two pairs. With False, both orders are one
-        pair: category weights have to mirror, mu is learnt from both orders, ``min_labels`` is about the labels of both
-        orders together, and a supplied propensity is the *expected number of labelled orders* of the pair (it may
-        exceed 1). False is more precise where orders are unbalanced; ``diagnostics.position_z`` tests it. "auto"
-        chooses by the numbers of labels, never by the outcomes: order matters where every pair with ``min_labels``
-        labels in all has as many in each order; otherwise it does not, so that pairs with few labels are not lost.
-        Order always matters where category weights do not mirror, and where ``mu=`` or propensities of ordered pairs
-        are supplied. The summary says what was chosen and why.
+        pair: the two items have to have the same category weights with first and second exchanged, mu is learnt from
+        both orders, ``min_labels`` is about the labels of both orders together, and a supplied propensity is the
+        *expected number of labelled orders* of the pair (it may exceed 1). False is more precise where orders are
+        unbalanced; ``diagnostics.position_z`` tests it. "auto" chooses by the numbers of labels, never by the outcomes:
+        order matters if every pair with at least ``min_labels`` labels in total also has at least ``min_labels`` labels
+        in each of its two orders. Otherwise order does not matter, so that pairs with few labels are not lost. Order
+        always matters where category weights treat the first and the second item differently, and where ``mu=`` or
+        propensities of ordered pairs are supplied. The summary says what was chosen and why.
     graph : {"observed", "complete"}, Graph or boolean array, shape (K, K)
         Pairs that the scores use: "observed" for pairs with at least ``min_labels`` labelled prompts (in each order,
         where order matters), "complete" for all pairs. A result with pairs that were never compared is an estimate
@@ -190,7 +197,8 @@ def dml_rank(
     min_comparisons : int
         Models with fewer labelled prompts are dropped.
     edge_weights : {"equal", "counts"}, array or DataFrame, shape (K, K)
-        Weights of the pairs in bt's projection and Borda's mean, held fixed.
+        Weights of the pairs in bt's projection and Borda's mean. Standard errors treat the weights as constants, also
+        where they are counts.
     weights : str or array, shape (n,), optional
         Weights of the prompts in the target population: a column with one value for all rows of a prompt, or one number
         per prompt in order of first appearance; a Series is matched by its labels, the prompts' identifiers. The scores
@@ -204,16 +212,18 @@ def dml_rank(
         items. With "paper", "both good" is a win for both items and "both bad" for neither.
     prompts : {"random", "fixed"}
         Whether the intervals are about new prompts like these ("random") or about these prompts alone ("fixed"). With
-        fixed prompts only the labels are random, and the covariance is that of the correction.
+        fixed prompts only the labels are random. The covariance then has the variance of the estimator's bias
+        correction (the term with the residuals of the labels) alone, without the variance of F(mu) between prompts.
     floor : float or "auto"
         Smallest probability of a category in mu, for functionals with a logit or a division; 0 for no floor. "auto"
         selects one of ten values, from 0.001 to 0.1, by the out-of-fold log-loss, because predictions that are more
         extreme than the truth bias such a functional most. The summary shows the floor and the number of probabilities
         that were raised to it.
     subsample : int, optional
-        Number of prompts, drawn at random, over which F(mu) is averaged; the correction is averaged over all prompts.
-        For borda and bt the correction needs mu at the labelled pairs only, so that the time of a fit depends on the
-        sample and hardly on the number of prompts. The summary shows by how much the standard errors grow.
+        Number of prompts, drawn at random, over which F(mu) is averaged; the estimator's bias correction is averaged
+        over all prompts. For borda and bt the bias correction needs mu at the labelled pairs only, so that the time of
+        a fit depends on the sample and hardly on the number of prompts. The summary shows by how much the standard
+        errors grow.
     cov_type : {"robust", "cluster"}
         Whether prompts ("robust") or clusters of prompts ("cluster") are independent.
     cov_kwds : mapping, optional
@@ -238,9 +248,9 @@ def dml_rank(
     rng : int, Generator or None
         Seed of folds, tuning and boosters; with None a seed is drawn, which the summary prints.
     n_jobs : int, optional
-        Number of threads; one per core for None. Boosters on small training sets always use one thread. A process that
-        was forked after a fit hangs in its own fits, for any ``n_jobs``: start processes by spawn or forkserver, or set
-        ``OMP_NUM_THREADS=1`` before Python starts.
+        Number of threads; one per core for None. Boosters on small training sets always use one thread. If a process
+        has fitted and is then forked, fits in the forked process hang, whatever ``n_jobs`` is: start processes by spawn
+        or forkserver, or set ``OMP_NUM_THREADS=1`` before Python starts.
     progress : bool or callable
         True shows a bar on standard error (in a log file, lines); a function is called with (step, total, what).
     env : int, mapping or patsy EvalEnvironment, optional
@@ -277,7 +287,7 @@ def dml_rank(
     >>> res.params.idxmax()
     'gpt-4'
     """
-    # The first statement, so that the locals are the arguments by name.
+    # This has to be the first statement: here the local variables are exactly the arguments.
     call = locals()
     options = options_of_fit(for_derived_pairs(call))
     source = Source(formula, data, caller_environment(env, depth=1))
@@ -317,9 +327,9 @@ votes, env
     Returns
     -------
     Check
-        Prints as a page. The frames ``labels``, ``models``, ``pairs``, ``settings``, ``clusters`` and ``missing`` hold
-        the numbers, ``problems`` the findings with advice. ``settings`` compares the choices of ``position_bias``,
-        ``min_labels`` and ``edge_weights``.
+        Printing it shows a page. The frames ``labels``, ``models``, ``pairs``, ``settings``, ``clusters`` and
+        ``missing`` hold the numbers; ``problems`` holds the problems that were found, each with advice. ``settings``
+        compares the choices of ``position_bias``, ``min_labels`` and ``edge_weights``.
 
     Raises
     ------
@@ -336,8 +346,8 @@ votes, env
     """
     if isinstance(data, DerivedPairs):
         raise FrameTypeError(
-            "check looks at a frame with a row per vote; pairs that are derived from scores or rankings were checked "
-            "when they were made: pass them to dml_rank"
+            "check was called with pairs that are derived from scores or rankings; it reads frames with one row per "
+            "vote, and derived pairs were already checked when they were derived; pass the pairs to dml_rank"
         )
     return inspect_data(
         formula,

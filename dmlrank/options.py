@@ -45,8 +45,8 @@ _WITH_JUDGES = ("debiased", "plugin")
 class Options:
     """The options of a fit, normalised: what :func:`dmlrank.dml_rank` takes beside formula and data.
 
-    Where the form of a value differs from what the caller may give, it is described here; :func:`dmlrank.dml_rank`
-    documents what each option means.
+    :func:`dmlrank.dml_rank` documents what each option means and which values the caller may pass. Below stands the
+    form in which the checked value is stored, with a sentence where this form is not the caller's.
 
     Attributes
     ----------
@@ -135,17 +135,17 @@ class Options:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Argument:
-    """The form of an option on the command line.
+class CommandLineForm:
+    """How an option is written and explained on the command line.
 
     Attributes
     ----------
     help : str or None
-        Its line in the help.
+        The text that ``--help`` prints for the option.
     metavar : str or None
-        What stands for the value in the help.
+        The placeholder that ``--help`` prints for the option's value, such as ``COLUMN``.
     parse : callable, optional
-        Makes the value of its text; None for the text itself.
+        Converts the text that follows the option into its value; None where the text is the value.
     several : bool
         Whether the option takes one or more values.
     is_switch : bool
@@ -168,23 +168,27 @@ class Option:
     name : str
     default : object
     words : tuple of str
-        Words that are allowed; empty where they are no fixed set.
+        The allowed words; empty where the option has no fixed set of words.
     only_words : bool
         Whether these words are the only values allowed.
     normaliser : callable, optional
-        Makes the value that :class:`Options` holds of the caller's; None where these are the same.
+        Converts the caller's value into the value that :class:`Options` stores; None where the caller's value is
+        stored.
     checker : callable, optional
-        Called with the name and a normalised value; raises where the value is wrong whatever the data are.
+        Called with the name and a normalised value; raises where the value can be seen to be wrong without the data.
     field : str or None
-        Field of :class:`Options`: the name where empty, None where the option is about the call and not the fit.
+        Field of :class:`Options` that stores the value. An empty text stands for the field with the option's name. None
+        stands for no field: the option concerns how the fit is run (``progress``, ``env``) and not what is fitted.
     used_by : tuple of str
         The estimators that use the option.
     changes_reading : bool
-        Whether the data are read in another way where the option changes.
+        Whether :meth:`RankResults.update` has to read the data again when the option changes.
     described_as : str
-        The field of a stored result's description that holds the value unchanged; empty where none does.
-    argument : Argument or None
-        Its form on the command line; None where the command line lacks the option or spells it in another way.
+        The field of :class:`dmlrank.fit.estimates.FitDescription` that holds the value unchanged; empty where there is
+        no such field.
+    argument : CommandLineForm or None
+        How the option is written on the command line; None where the command line lacks the option or spells it in
+        another way.
     """
 
     name: str
@@ -197,14 +201,14 @@ class Option:
     used_by: tuple[str, ...] = ESTIMATORS
     changes_reading: bool = False
     described_as: str = ""
-    argument: Argument | None = None
+    argument: CommandLineForm | None = None
 
     def normalise(self, value: object) -> object:
         """Return the value as :class:`Options` holds it, not yet checked."""
         return value if self.normaliser is None else self.normaliser(value)
 
     def check(self, value: object) -> None:
-        """Raise where a normalised value is wrong whatever the data are."""
+        """Raise where a normalised value can be seen to be wrong without the data."""
         if self.words and (self.only_words or isinstance(value, str)):
             check_choice(value, self.words, self.name)
         if self.checker is not None:
@@ -221,20 +225,20 @@ def read_options(call: Mapping[str, object]) -> Options:
     Parameters
     ----------
     call : mapping
-        Arguments by name; others than options of a fit are ignored.
+        Arguments by name. Arguments that are not options of a fit, such as ``formula``, are ignored.
 
     Raises
     ------
     OptionError, OptionTypeError
-        If a value is wrong whatever the data are, or two options contradict each other.
+        If a value can be seen to be wrong without the data, or two options contradict each other.
     """
-    options = Options(**_normalised({name: call[name] for name in FIT_OPTIONS}))
+    options = Options(**_normalise_by_field({name: call[name] for name in FIT_OPTIONS}))
     check_options(options)
     return options
 
 
 def change_options(options: Options, changes: Mapping[str, object]) -> Options:
-    """Return the options with some of them replaced, checked.
+    """Return a checked copy of the options in which some values are replaced.
 
     Parameters
     ----------
@@ -245,14 +249,15 @@ def change_options(options: Options, changes: Mapping[str, object]) -> Options:
     Raises
     ------
     OptionError, OptionTypeError
-        If there is no option of a name, or as for :func:`read_options`.
+        If a name in ``changes`` is not an option, or in the cases in which :func:`read_options` raises.
     """
     for name in changes:
         if name not in FIT_OPTIONS:
             raise OptionError(
                 f"update has no option {name!r}{nearest(name, FIT_OPTIONS)}; allowed: {listed(FIT_OPTIONS, 30)}"
             )
-    changed = replace(options, **_normalised(changes))
+    changed = replace(options, **_normalise_by_field(changes))
+    # The earlier clusters belong to cov_type="cluster"; a change to "robust" alone drops them.
     if changes.get("cov_type") == "robust" and "cov_kwds" not in changes:
         changed = replace(changed, groups=())
     check_options(changed)
@@ -274,13 +279,14 @@ def read_option(name: str, value: object) -> Any:
 
 
 def check_options(options: Options) -> None:
-    """Raise where an option is wrong whatever the data are, or contradicts another one."""
+    """Raise where an option can be seen to be wrong without the data, or contradicts another option."""
     for option in FIT_OPTIONS.values():
         option.check(getattr(options, option.field or option.name))
     if options.subsample is not None and options.prompts == "fixed":
         raise OptionError(
-            f"subsample={options.subsample} was given with prompts='fixed': subsample averages over a sample of the "
-            f"prompts, and fixed prompts are about all of them; leave subsample out, or use prompts='random'"
+            f"subsample={options.subsample} was given with prompts='fixed': with subsample, the scores are "
+            f"averaged over a random sample of the prompts, and with fixed prompts they are averages over all prompts; "
+            f"leave subsample out, or use prompts='random'"
         )
     _check_judge(options)
     is_estimated = isinstance(options.propensity, str) and options.propensity == "estimate"
@@ -301,13 +307,13 @@ def check_options(options: Options) -> None:
         )
 
 
-def _normalised(values: Mapping[str, object]) -> dict[str, Any]:
-    """Return the caller's values by the fields of :class:`Options`."""
+def _normalise_by_field(values: Mapping[str, object]) -> dict[str, Any]:
+    """Return a dictionary from fields of :class:`Options` to normalised values, from the caller's values by option."""
     return {OPTIONS[name].field or name: OPTIONS[name].normalise(value) for name, value in values.items()}
 
 
 def _check_judge(options: Options) -> None:
-    """Raise where ``judge_as`` does not go with the other options."""
+    """Raise where ``judge_as`` contradicts ``judge``, ``mu`` or ``learner``."""
     is_used = options.estimator in OPTIONS["judge_as"].used_by
     if options.judge is None and options.judge_as != "two-stage" and is_used:
         raise OptionError(
@@ -326,7 +332,9 @@ def _check_judge(options: Options) -> None:
 
 OPTION_TABLE: tuple[Option, ...] = (
     Option(
-        "functional", "borda", argument=Argument("borda, bt, rank_centrality, dominance or softmin (default borda)")
+        "functional",
+        "borda",
+        argument=CommandLineForm("borda, bt, rank_centrality, dominance or softmin (default borda)"),
     ),
     Option(
         "context",
@@ -334,29 +342,31 @@ OPTION_TABLE: tuple[Option, ...] = (
         normaliser=context_columns,
         changes_reading=True,
         described_as="context",
-        argument=Argument("columns that identify a prompt", "COLUMN", several=True),
+        argument=CommandLineForm("columns that identify a prompt", "COLUMN", several=True),
     ),
     Option(
         "propensity",
         "estimate",
         used_by=_WITH_FIRST_STAGES,
         changes_reading=True,
-        argument=Argument("estimate, marginal or the name of a column (default estimate)"),
+        argument=CommandLineForm("estimate, marginal or the name of a column (default estimate)"),
     ),
     Option(
         "propensity_formula",
         None,
         checker=check_formula,
         used_by=_WITH_FIRST_STAGES,
-        argument=Argument("features of the estimated propensity (default: the formula's)", "'~ FEATURES'"),
+        argument=CommandLineForm("features of the estimated propensity (default: the formula's)", "'~ FEATURES'"),
     ),
-    Option("estimator", "debiased", ESTIMATORS, argument=Argument("how scores are estimated (default debiased)")),
+    Option(
+        "estimator", "debiased", ESTIMATORS, argument=CommandLineForm("how scores are estimated (default debiased)")
+    ),
     Option(
         "judge",
         None,
         normaliser=as_judges,
         used_by=_WITH_JUDGES,
-        argument=Argument(
+        argument=CommandLineForm(
             "columns of verdicts: one per judge, or one judge's probabilities p_a p_b p_tie", "COLUMN", several=True
         ),
     ),
@@ -365,7 +375,7 @@ OPTION_TABLE: tuple[Option, ...] = (
         "two-stage",
         ("two-stage", "features"),
         used_by=_WITH_FIRST_STAGES,
-        argument=Argument("how verdicts are used (default two-stage)"),
+        argument=CommandLineForm("how verdicts are used (default two-stage)"),
     ),
     Option("mu", None, used_by=_WITH_FIRST_STAGES),
     Option(
@@ -373,17 +383,17 @@ OPTION_TABLE: tuple[Option, ...] = (
         "auto",
         ("auto", "lightgbm"),
         only_words=False,
-        # What the caller does to a classifier later must not change what an update of this fit means.
+        # A copy, because the caller may change the classifier later, and an update of this fit has to use it as it was.
         normaliser=unfitted_copy,
         used_by=_WITH_FIRST_STAGES,
-        argument=Argument("smooth main effects, then LightGBM (auto, the default), or LightGBM alone"),
+        argument=CommandLineForm("smooth main effects, then LightGBM (auto, the default), or LightGBM alone"),
     ),
     Option(
         "n_folds",
         5,
         checker=at_least(2),
         used_by=_WITH_FIRST_STAGES,
-        argument=Argument("folds of the cross-fitting (default 5)", "N", int),
+        argument=CommandLineForm("folds of the cross-fitting (default 5)", "N", int),
     ),
     Option(
         "n_rep",
@@ -391,7 +401,7 @@ OPTION_TABLE: tuple[Option, ...] = (
         checker=at_least(1),
         used_by=_WITH_FIRST_STAGES,
         described_as="n_rep",
-        argument=Argument("repetitions with other folds (default 1)", "N", int),
+        argument=CommandLineForm("repetitions with other folds (default 1)", "N", int),
     ),
     Option("tune", "cv", used_by=_WITH_FIRST_STAGES),
     Option(
@@ -399,21 +409,21 @@ OPTION_TABLE: tuple[Option, ...] = (
         "auto",
         checker=check_position_bias,
         used_by=_WITH_FIRST_STAGES,
-        argument=Argument("whether display order matters (default auto)", "auto|yes|no", yes_no_or_word),
+        argument=CommandLineForm("whether display order matters (default auto)", "auto|yes|no", yes_no_or_word),
     ),
     Option(
         "graph",
         "observed",
         ("observed", "complete"),
         only_words=False,
-        argument=Argument("pairs that the scores use (default observed)"),
+        argument=CommandLineForm("pairs that the scores use (default observed)"),
     ),
     Option(
         "min_labels",
         10,
         checker=at_least(1),
         used_by=_WITH_FIRST_STAGES,
-        argument=Argument(
+        argument=CommandLineForm(
             "labels that a compared pair needs, in each order where order matters (default 10)", "N", int
         ),
     ),
@@ -421,13 +431,13 @@ OPTION_TABLE: tuple[Option, ...] = (
         "component",
         "all",
         ("all", "largest"),
-        argument=Argument("rank all models (default), or the largest connected part of the graph"),
+        argument=CommandLineForm("rank all models (default), or the largest connected part of the graph"),
     ),
     Option(
         "min_comparisons",
         0,
         checker=at_least(0),
-        argument=Argument("drop models with fewer labelled prompts (default 0)", "N", int),
+        argument=CommandLineForm("drop models with fewer labelled prompts (default 0)", "N", int),
     ),
     Option(
         "edge_weights",
@@ -435,7 +445,7 @@ OPTION_TABLE: tuple[Option, ...] = (
         ("equal", "counts"),
         only_words=False,
         used_by=_WITH_FIRST_STAGES,
-        argument=Argument("how pairs are weighted (default equal)"),
+        argument=CommandLineForm("how pairs are weighted (default equal)"),
     ),
     Option(
         "weights",
@@ -443,7 +453,7 @@ OPTION_TABLE: tuple[Option, ...] = (
         checker=check_weights,
         used_by=_WITH_FIRST_STAGES,
         changes_reading=True,
-        argument=Argument("weights of prompts in the target population", "COLUMN"),
+        argument=CommandLineForm("weights of prompts in the target population", "COLUMN"),
     ),
     Option("categories", None, checker=check_categories, changes_reading=True),
     Option(
@@ -451,7 +461,7 @@ OPTION_TABLE: tuple[Option, ...] = (
         "half",
         ("half", "paper"),
         only_words=False,
-        argument=Argument("how much ties count (default half)"),
+        argument=CommandLineForm("how much ties count (default half)"),
     ),
     Option(
         "prompts",
@@ -459,14 +469,16 @@ OPTION_TABLE: tuple[Option, ...] = (
         PROMPTS,
         used_by=_WITH_FIRST_STAGES,
         described_as="prompts",
-        argument=Argument("whether intervals are about new prompts (random, the default) or these prompts alone"),
+        argument=CommandLineForm(
+            "whether intervals are about new prompts (random, the default) or these prompts alone"
+        ),
     ),
     Option(
         "floor",
         "auto",
         checker=check_floor,
         used_by=_WITH_FIRST_STAGES,
-        argument=Argument(
+        argument=CommandLineForm(
             "smallest probability of a category in mu (default auto: selected by log-loss)", "P", number_or_word
         ),
     ),
@@ -475,7 +487,9 @@ OPTION_TABLE: tuple[Option, ...] = (
         None,
         checker=at_least(2, or_none=True),
         used_by=_WITH_FIRST_STAGES,
-        argument=Argument("number of sampled prompts over which the scores are averaged (default all)", "M", int),
+        argument=CommandLineForm(
+            "number of sampled prompts over which the scores are averaged (default all)", "M", int
+        ),
     ),
     Option(
         "cov_type",
@@ -483,7 +497,7 @@ OPTION_TABLE: tuple[Option, ...] = (
         COV_TYPES,
         normaliser=cov_type_of,
         described_as="cov_type",
-        argument=Argument("whether clusters of prompts are independent (default: prompts are)"),
+        argument=CommandLineForm("whether clusters of prompts are independent (default: prompts are)"),
     ),
     Option("cov_kwds", None, normaliser=cluster_groups, field="groups", changes_reading=True),
     Option(
@@ -491,21 +505,21 @@ OPTION_TABLE: tuple[Option, ...] = (
         "raise",
         get_args(Missing),
         changes_reading=True,
-        argument=Argument("what happens to rows with missing values"),
+        argument=CommandLineForm("what happens to rows with missing values"),
     ),
     Option(
         "votes",
         "mean",
         get_args(Votes),
         changes_reading=True,
-        argument=Argument("what repeated votes on a prompt and pair count: their mean (default), or the first"),
+        argument=CommandLineForm("what repeated votes on a prompt and pair count: their mean (default), or the first"),
     ),
     Option("unlabelled", None, changes_reading=True),
     Option(
         "alpha",
         0.05,
         checker=check_alpha_option,
-        argument=Argument("one minus the confidence level (default 0.05)", "A", float),
+        argument=CommandLineForm("one minus the confidence level (default 0.05)", "A", float),
     ),
     Option(
         "rng",
@@ -513,15 +527,18 @@ OPTION_TABLE: tuple[Option, ...] = (
         normaliser=resolve_seed,
         field="seed",
         described_as="seed",
-        argument=Argument("seed of all draws (default: drawn and printed)", "SEED", int),
+        argument=CommandLineForm("seed of all draws (default: drawn and printed)", "SEED", int),
     ),
     Option(
-        "n_jobs", None, checker=at_least(1, or_none=True), argument=Argument("threads (default: all cores)", "N", int)
+        "n_jobs",
+        None,
+        checker=at_least(1, or_none=True),
+        argument=CommandLineForm("threads (default: all cores)", "N", int),
     ),
-    Option("progress", False, field=None, argument=Argument("show progress on standard error", is_switch=True)),
+    Option("progress", False, field=None, argument=CommandLineForm("show progress on standard error", is_switch=True)),
     Option("env", None, field=None),
 )
 
-# The same by name: every option, and the options that a fit depends on.
+# The options of the table by name: first all of them, then those that are stored in Options.
 OPTIONS: dict[str, Option] = {option.name: option for option in OPTION_TABLE}
 FIT_OPTIONS: dict[str, Option] = {name: option for name, option in OPTIONS.items() if option.field is not None}

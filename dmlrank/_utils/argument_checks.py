@@ -1,4 +1,4 @@
-"""Checks of single arguments, and the forms in which the package holds them: names, numbers, seeds, classifiers."""
+"""Checks of single arguments, and their conversion to the forms that the package stores: names, numbers, seeds."""
 
 from __future__ import annotations
 
@@ -16,14 +16,18 @@ from ..exceptions import OptionError, OptionTypeError, listed, nearest
 
 T = TypeVar("T")
 
-# An array of at most so many strings may be a list of column names; a longer one holds values.
-_MOST_NAMES = 10
-# Whole numbers from here on are refused: no option of the package has a use for them.
+# Largest length at which an array of strings is read as a list of column names; longer arrays are taken for the values
+# of a column.
+_MAX_NAMES_IN_ARRAY = 10
+# Whole numbers of this size and larger are refused: no option of the package has a use for them.
 _TOO_LARGE = 2**31
-# Covariances of statsmodels that this package does not have, each with the reason and the nearest one that it has.
-_NO_CORRECTION = "'robust' is HC0 with prompts as units, and has no correction for small samples"
-_NO_TIME = "prompts have no order in time, and 'cluster' allows for prompts that depend on one another"
-_OTHER_COV_TYPES = dict.fromkeys(("HC1", "HC2", "HC3"), _NO_CORRECTION) | dict.fromkeys(("HAC", "hac-panel"), _NO_TIME)
+# Names of covariances in statsmodels that this package does not have, each with the reason, which is a part of the
+# error.
+_REASON_SMALL_SAMPLE = "'robust' is HC0 with prompts as units, and has no correction for small samples"
+_REASON_TIME = "prompts have no order in time, and 'cluster' allows for prompts that depend on one another"
+_OTHER_COV_TYPES = dict.fromkeys(("HC1", "HC2", "HC3"), _REASON_SMALL_SAMPLE) | dict.fromkeys(
+    ("HAC", "hac-panel"), _REASON_TIME
+)
 _OTHER_COV_TYPES["nonrobust"] = "such a covariance needs a model of the errors, and none is assumed here"
 
 
@@ -33,7 +37,7 @@ def check_alpha(alpha: object) -> float:
     Raises
     ------
     OptionError
-        If it is no number strictly between 0 and 1.
+        If ``alpha`` is not a number strictly between 0 and 1.
 
     Examples
     --------
@@ -85,7 +89,7 @@ def check_whole(name: str, value: object, least: int) -> None:
 
 
 def as_names(value: object, option: str) -> tuple[str, ...]:
-    """Return one or several column names as a tuple; an empty one for None.
+    """Return one or several column names as a tuple, which is empty for None.
 
     Parameters
     ----------
@@ -96,7 +100,8 @@ def as_names(value: object, option: str) -> tuple[str, ...]:
     Raises
     ------
     OptionTypeError
-        If the value is no string and no sequence of strings, or an array that holds a column itself.
+        If the value is neither a string nor a sequence of strings, or is an array with the values of a column instead
+        of its name.
     OptionError
         If a name is empty or stands twice.
 
@@ -107,13 +112,15 @@ def as_names(value: object, option: str) -> tuple[str, ...]:
     """
     kind = type(value).__name__
     if isinstance(value, Mapping | set | frozenset):
-        raise OptionTypeError(f"{option} names columns in an order; {value!r} is a {kind}; pass a list of names")
+        raise OptionTypeError(
+            f"{option}={value!r} is a {kind}; {option} takes names of columns in a fixed order; pass a list of names"
+        )
     if isinstance(value, np.ndarray | pd.Series | pd.Index | pd.DataFrame) and not _is_list_of_names(value):
         column = getattr(value, "name", None)
-        example = repr(column) if isinstance(column, str) else "'its column'"
+        example = repr(column) if isinstance(column, str) else "'name_of_the_column'"
         raise OptionTypeError(
-            f"{option} names columns, and was given a {kind} of {len(value):,} values; put these into a column of the "
-            f"data and give its name, such as {example}"
+            f"{option} names columns, and was given a {kind} of {len(value):,} values; put the values into a column of "
+            f"the data and pass the name of the column, such as {example}"
         )
     if value is not None and not isinstance(value, Iterable):
         raise OptionTypeError(f"{option} names columns; {value!r} is a {kind}, not a string; pass the name of a column")
@@ -133,11 +140,11 @@ def as_names(value: object, option: str) -> tuple[str, ...]:
 def _is_list_of_names(value: NDArray[Any] | pd.Series | pd.Index | pd.DataFrame) -> bool:
     """Whether an array may be a list of columns: a few strings in one dimension."""
     one_dimensional = isinstance(value, np.ndarray | pd.Index) and value.ndim == 1
-    return one_dimensional and len(value) <= _MOST_NAMES and all(isinstance(name, str) for name in value)
+    return one_dimensional and len(value) <= _MAX_NAMES_IN_ARRAY and all(isinstance(name, str) for name in value)
 
 
 def resolve_seed(rng: int | np.random.Generator | None) -> int:
-    """Return the seed of a fit: the number given, one drawn from a Generator, or a fresh one for None (SPEC 7).
+    """Return the seed of a fit: ``rng`` itself if it is a number, a draw from a Generator, or a fresh seed for None.
 
     Raises
     ------
@@ -173,10 +180,10 @@ def is_classifier(learner: object) -> bool:
 
 
 def unfitted_copy(learner: T) -> T:
-    """Return a copy of a classifier that has its parameters and is not fitted; anything else as it is.
+    """Return a copy of a classifier, which is not fitted if it can be cloned; any other learner is returned as it is.
 
-    A classifier that has parameters is copied by ``sklearn.base.clone`` where scikit-learn is installed, any other one
-    by ``copy.deepcopy``.
+    A classifier with ``get_params`` is copied by ``sklearn.base.clone`` where scikit-learn is installed. Any other
+    classifier is copied by ``copy.deepcopy``, which also copies what it has learnt.
     """
     if not is_classifier(learner):
         return learner
@@ -210,12 +217,12 @@ def array_of_numbers(value: object, ndim: int) -> NDArray[np.float64] | None:
 
 
 def cov_type_of(value: object) -> object:
-    """Return ``cov_type`` in the package's own words: "robust" for statsmodels' "HC0", anything else as it is.
+    """Return "robust" for statsmodels' name "HC0", and any other ``cov_type`` as it is.
 
     Raises
     ------
     OptionError
-        For other covariances of statsmodels.
+        If the value is statsmodels' name of a covariance that this package does not have.
 
     Examples
     --------
@@ -237,7 +244,7 @@ def cluster_groups(cov_kwds: object) -> tuple[str, ...]:
     Raises
     ------
     OptionError, OptionTypeError
-        If it is no mapping, has other keys than "groups" or names more than two columns.
+        If ``cov_kwds`` is no mapping, has other keys than "groups" or names more than two columns.
 
     Examples
     --------
@@ -261,7 +268,9 @@ def cluster_groups(cov_kwds: object) -> tuple[str, ...]:
 
 
 def as_judges(judge: object) -> object:
-    """Return judges in a form that can be compared: a mapping as pairs of name and judge, a list of columns as a tuple.
+    """Return judges as tuples: a mapping as pairs of name and judge, a list of columns as a tuple of names.
+
+    An update of a fit compares the tuples with those of the fit. A list could have been changed by the caller since.
 
     Raises
     ------
@@ -353,12 +362,12 @@ def check_weights(name: str, value: object) -> None:
 
 
 def yes_no_or_word(text: str) -> bool | str:
-    """Return True for "yes", False for "no"; any other word as it is, for the check of its option."""
+    """Return True for "yes" and False for "no". Any other word is returned as it is; the option's check comes later."""
     return {"yes": True, "true": True, "no": False, "false": False}.get(text.lower(), text)
 
 
 def number_or_word(text: str) -> float | str:
-    """Return the number that a text holds; any other word as it is, for the check of its option."""
+    """Return the number that a text holds. Any other word is returned as it is; the option's check comes later."""
     try:
         return float(text)
     except ValueError:

@@ -34,10 +34,10 @@ def write_file(path: str | os.PathLike[str], content: str | bytes) -> None:
 
 @contextmanager
 def replacement_file(path: str | os.PathLike[str]) -> Iterator[Path]:
-    """Give a new file, in the folder of ``path`` and with its ending, that replaces ``path`` at the end of the block.
+    """Yield a new file, in the folder of ``path`` and with its ending, that replaces ``path`` after the ``with`` block.
 
-    Where the block raises an error, the new file is removed and ``path`` is unchanged. A device or a pipe, such as
-    ``/dev/stdout``, is written to directly. A symbolic link stays, and the file that it points to is replaced.
+    If the ``with`` block raises an error, the new file is removed and ``path`` is unchanged. A device or a pipe, such
+    as ``/dev/stdout``, is written to directly. A symbolic link stays, and the file that the link points to is replaced.
 
     Raises
     ------
@@ -45,7 +45,7 @@ def replacement_file(path: str | os.PathLike[str]) -> Iterator[Path]:
         If no file can be made in the folder, or the new file cannot replace the old one.
     """
     with write_errors(path):
-        # The status of the path itself: the target of a pipe, such as /dev/stdout, has no path.
+        # The status is that of ``path`` and not of ``target``: /dev/stdout may point to a pipe, which has no path.
         old, target = _status(path), Path(os.path.realpath(path))
         if old is not None and stat.S_ISDIR(old.st_mode):
             raise FileWriteError(f"{os.fsdecode(path)!r} is a folder; give the name of a file")
@@ -67,14 +67,17 @@ def replacement_file(path: str | os.PathLike[str]) -> Iterator[Path]:
 
 
 def check_writable(path: str | os.PathLike[str]) -> None:
-    """Raise :class:`FileWriteError` where a file could not be written; nothing is written or changed."""
+    """Raise :class:`FileWriteError` where ``path`` cannot be written; the file at ``path`` is not changed.
+
+    An empty new file is made in the folder and removed.
+    """
     with suppress(_TrialEnded), replacement_file(path):
         raise _TrialEnded
 
 
 @contextmanager
 def write_errors(path: str | os.PathLike[str]) -> Iterator[None]:
-    """Turn the operating system's errors within the block into :class:`FileWriteError`, which names ``path``."""
+    """Turn errors of the operating system in the ``with`` block into :class:`FileWriteError`, which names ``path``."""
     try:
         yield
     except FileWriteError:
@@ -87,7 +90,7 @@ def write_errors(path: str | os.PathLike[str]) -> Iterator[None]:
 
 
 class _TrialEnded(Exception):
-    """The end of a trial before anything is written."""
+    """Ends the block of :func:`replacement_file` in :func:`check_writable`, so that the new file is removed."""
 
 
 def _status(path: str | os.PathLike[str]) -> os.stat_result | None:
@@ -99,9 +102,9 @@ def _status(path: str | os.PathLike[str]) -> os.stat_result | None:
 
 
 def _new_file(target: Path, mode: int | None) -> Path:
-    """Make an empty file in the folder of ``target``, with permissions ``mode``; those of any new file for None."""
+    """Make an empty file in the folder of ``target``, with permissions ``mode``; the user's default for None."""
     new_file = target.with_name(f".{secrets.token_hex(8)}{target.suffix}")
-    # Not by tempfile, whose files only their owner may read, whatever the user's mask of permissions allows.
+    # tempfile is not used: only the owner may read its files, even where the user's umask lets others read new files.
     os.close(os.open(new_file, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666))
     if mode is not None:
         with suppress(OSError):

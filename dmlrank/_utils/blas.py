@@ -1,7 +1,7 @@
 """Matrix products on one thread: in blocks too small for the linear algebra library to divide among its threads.
 
-The library's threads wait for one another by spinning. Beside the package's own threads, or on a busy machine, this
-costs more than several threads gain on products of this size.
+The library's threads wait for one another by spinning. For products of this size, the waiting costs more time than the
+threads save, if the package's own threads run at the same time or the machine is busy.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ from numpy.typing import NDArray
 
 FloatArray = NDArray[np.float64]
 
-# Multiplications in a matrix product from which OpenBLAS may use its own threads (SMP_THRESHOLD_MIN times
+# OpenBLAS computes a matrix product with at most so many multiplications on one thread (SMP_THRESHOLD_MIN times
 # GEMM_MULTITHREAD_THRESHOLD in its sources).
-PRODUCT = 65_536 * 4
+SINGLE_THREAD_MULTIPLICATIONS = 65_536 * 4
 
 
-def product(a: FloatArray, b: FloatArray, limit: int = PRODUCT) -> FloatArray:
+def product(a: FloatArray, b: FloatArray, limit: int = SINGLE_THREAD_MULTIPLICATIONS) -> FloatArray:
     """Return a @ b for tall a, (n, q), and small b, (q, m), in blocks of at most ``limit`` multiplications.
 
     Examples
@@ -31,7 +31,7 @@ def product(a: FloatArray, b: FloatArray, limit: int = PRODUCT) -> FloatArray:
     return rows
 
 
-def transposed_product(a: FloatArray, b: FloatArray, limit: int = PRODUCT) -> FloatArray:
+def transposed_product(a: FloatArray, b: FloatArray, limit: int = SINGLE_THREAD_MULTIPLICATIONS) -> FloatArray:
     """Return a.T @ b for tall a, (n, q), and b, (n, m), in blocks of at most ``limit`` multiplications.
 
     Examples

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-_SMALLEST = 0.0005
+# Smaller p-values are shown as "below 0.001".
+_SMALLEST_P_VALUE = 0.0005
 
 
 def p_value_text(p: float) -> str:
@@ -16,11 +17,17 @@ def p_value_text(p: float) -> str:
     >>> p_value_text(0.04321), p_value_text(1e-5), p_value_text(float("nan"))
     ('0.043', '<.001', 'n/a')
     """
-    return "n/a" if np.isnan(p) else f"{p:.3f}" if p >= _SMALLEST else "<.001"
+    return "n/a" if np.isnan(p) else f"{p:.3f}" if p >= _SMALLEST_P_VALUE else "<.001"
 
 
 def p_value_clause(p: float, figures: int | None = None) -> str:
-    """Return a p-value as text after "P" or "p": with three decimals, or with ``figures`` significant figures.
+    """Return a p-value as text after "P" or "p", with three decimals.
+
+    Parameters
+    ----------
+    p : float
+    figures : int, optional
+        Number of decimals of a p-value of at least 0.1, and of significant figures of a smaller one.
 
     Examples
     --------
@@ -29,13 +36,19 @@ def p_value_clause(p: float, figures: int | None = None) -> str:
     >>> p_value_clause(0.97, figures=2), p_value_clause(0.0123, figures=2)
     ('= 0.97', '= 0.012')
     """
-    if p < _SMALLEST:
+    if p < _SMALLEST_P_VALUE:
         return "< 0.001"
     return f"= {p:.{figures or 3}f}" if figures is None or p >= 0.1 else f"= {p:.{figures}g}"
 
 
 def decimals(std_errors: NDArray[np.float64], fewest: int = 3) -> int:
-    """Return the number of decimals that shows two figures of the smallest standard error, at most six.
+    """Return the number of decimals that shows two significant figures of the smallest standard error.
+
+    Parameters
+    ----------
+    std_errors : ndarray
+    fewest : int
+        Smallest number that is returned; the largest is six.
 
     Examples
     --------

@@ -12,7 +12,7 @@ from typing import TypeVar
 import lightgbm as lgb
 import numpy as np
 
-from .warning_collection import with_callers_collection
+from .warning_collection import with_callers_warnings
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -22,7 +22,7 @@ class Workers:
     """Threads that carry out tasks; with one worker, the calling thread carries them out.
 
     NumPy and LightGBM do not hold Python's lock while they compute. On small data, folds in parallel are faster than
-    LightGBM's own threads, because these wait for one another after every node.
+    LightGBM's own threads, because LightGBM's threads wait for one another after every split of a tree.
 
     Parameters
     ----------
@@ -54,9 +54,8 @@ class Workers:
     ) -> Iterator[R]:
         """Yield the results of the tasks in their order.
 
-        At most one task more than there are workers is begun ahead of the result that the caller waits for, because
-        results may be large. An error of a task is raised in the place of its result, and tasks that have not begun
-        are dropped.
+        With n workers, at most n + 1 tasks are begun before the caller has taken their results, because results may be
+        large. An error of a task is raised in the place of its result, and tasks that have not begun are dropped.
 
         Parameters
         ----------
@@ -64,14 +63,14 @@ class Workers:
             Carries out a task and returns its result.
         tasks : iterable
         is_concurrent : callable, optional
-            Whether a task may run at the same time as others; one that may not runs alone, in the calling thread.
+            Whether a task may run at the same time as others; any other task runs alone, in the calling thread.
         """
         waiting: deque[Future[R]] = deque()
         inline = self.n == 1 or (isinstance(tasks, Collection) and len(tasks) < 2)
         try:
             for task in tasks:
                 if not inline and (is_concurrent is None or is_concurrent(task)):
-                    waiting.append(self._threads().submit(with_callers_collection(work), task))
+                    waiting.append(self._threads().submit(with_callers_warnings(work), task))
                     if len(waiting) > self.n:
                         yield waiting.popleft().result()
                 else:
@@ -85,7 +84,7 @@ class Workers:
                 future.cancel()
 
     def _threads(self) -> ThreadPoolExecutor:
-        """Return the pool of threads, made when it is needed first."""
+        """Return the pool of threads; the first call makes it."""
         if self._pool is None:
             self._pool = self._stack.enter_context(ThreadPoolExecutor(self.n, initializer=_silence_lightgbm))
         return self._pool
@@ -127,5 +126,5 @@ def core_count(n_jobs: int | None) -> int:
 
 
 def _silence_lightgbm() -> None:
-    """Set LightGBM's level of messages in this thread: each thread has its own, and starts with one that warns."""
+    """Silence LightGBM in this thread: every thread has its own level of messages, and begins with one that warns."""
     lgb.Dataset(np.array([[0.0], [1.0]]), params={"verbosity": -1}).construct()

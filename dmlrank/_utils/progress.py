@@ -22,7 +22,7 @@ _current: ContextVar[Report | None] = ContextVar("dmlrank_progress", default=Non
 
 @contextmanager
 def reporting(progress: bool | Report) -> Iterator[None]:
-    """Send all reports within the block to ``progress``: True for a bar, False for nothing, or a function.
+    """Send all reports within the ``with`` block to ``progress``: True for a bar, False for nothing, or a function.
 
     Raises
     ------
@@ -61,7 +61,7 @@ def report(step: int, total: int, what: str, minor: bool = False) -> None:
     mu, folds: 1 of 5
     """
     receiver = _current.get()
-    if receiver is not None and not (minor and isinstance(receiver, Bar) and not receiver.live):
+    if receiver is not None and not (minor and isinstance(receiver, Bar) and not receiver.is_terminal):
         receiver(step, total, what)
 
 
@@ -71,14 +71,14 @@ class Bar:
     def __init__(self, stream: TextIO, clock: Callable[[], float] = time.monotonic) -> None:
         self._stream = stream
         self._clock = clock
-        self.live = stream.isatty()
+        self.is_terminal = stream.isatty()
         self._last = clock()
         self._open = False
 
     def __call__(self, step: int, total: int, what: str) -> None:
         """Show one report."""
         done = step >= total
-        if self.live:
+        if self.is_terminal:
             n_done = _WIDTH * step // max(total, 1)
             bar = "#" * n_done + "." * (_WIDTH - n_done)
             self._stream.write(f"\r\x1b[K{what} [{bar}] {step}/{total}" + "\n" * done)

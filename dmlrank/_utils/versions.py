@@ -35,26 +35,26 @@ def versions_text(extras: Mapping[str, tuple[str, ...]] = EXTRAS) -> str:
     Parameters
     ----------
     extras : mapping of str to tuple of str
-        Optional distributions by extra.
+        Names of the optional dependencies, by the extra of the package that installs them.
     """
     lines = [
-        ("dmlrank", installed("dmlrank")),
+        ("dmlrank", installed_version("dmlrank")),
         ("python", f"{sys.version.split()[0]} ({platform.python_implementation()})"),
         ("platform", platform.platform()),
-        *((name, installed(name)) for name in REQUIRED),
+        *((name, installed_version(name)) for name in REQUIRED),
     ]
     for extra, names in extras.items():
-        lines += [(name, f"{installed(name)} (extra: {extra})") for name in names]
+        lines += [(name, f"{installed_version(name)} (extra: {extra})") for name in names]
     width = max(len(name) for name, _ in lines)
     return "\n".join(f"{name:<{width}} {text}" for name, text in lines)
 
 
-def installed(name: str) -> str:
+def installed_version(name: str) -> str:
     """Return the installed version of a distribution, or ``absent``.
 
     Examples
     --------
-    >>> installed("no-such-distribution")
+    >>> installed_version("no-such-distribution")
     'absent'
     """
     try:

@@ -21,16 +21,16 @@ _collected: ContextVar[list[DmlrankWarning] | None] = ContextVar("dmlrank_warnin
 
 
 def warn(message: str | DmlrankWarning, stacklevel: int = 1, kind: type[DmlrankWarning] = DmlrankWarning) -> None:
-    """Give a :class:`DmlrankWarning` to the collection of this thread, or to Python's warnings where there is none.
+    """Add a :class:`DmlrankWarning` to this thread's collection, or call ``warnings.warn`` if there is no collection.
 
     Parameters
     ----------
     message : str or DmlrankWarning
-        A sentence, or a warning that was collected before and is given again.
+        A sentence, or a warning that was collected earlier and is shown now.
     stacklevel : int
         The line that Python's warning names: 1 for the line that calls this function, 2 for its caller's line.
     kind : type
-        Class of the warning that is made of a sentence.
+        Class of the warning if ``message`` is a sentence.
     """
     warning = message if isinstance(message, DmlrankWarning) else kind(message)
     collected = _collected.get()
@@ -42,7 +42,7 @@ def warn(message: str | DmlrankWarning, stacklevel: int = 1, kind: type[DmlrankW
 
 @contextmanager
 def collected_warnings() -> Iterator[list[DmlrankWarning]]:
-    """Collect the package's own warnings within the block; Python's warnings do not get them.
+    """Collect the package's own warnings within the ``with`` block, instead of calling ``warnings.warn``.
 
     Examples
     --------
@@ -59,16 +59,16 @@ def collected_warnings() -> Iterator[list[DmlrankWarning]]:
         _collected.reset(token)
 
 
-def with_callers_collection(work: Callable[[T], R]) -> Callable[[T], R]:
-    """Return ``work`` for another thread, with its warnings given to the collection of the calling thread.
+def with_callers_warnings(work: Callable[[T], R]) -> Callable[[T], R]:
+    """Return ``work`` for another thread, with its warnings added to the collection of the calling thread.
 
-    A new thread has no collection.
+    Without this, warnings of ``work`` would be lost to the collection: a new thread begins without one.
 
     Examples
     --------
     >>> from threading import Thread
     >>> with collected_warnings() as collected:
-    ...     thread = Thread(target=with_callers_collection(warn), args=["few clusters"])
+    ...     thread = Thread(target=with_callers_warnings(warn), args=["few clusters"])
     ...     thread.start()
     ...     thread.join()
     >>> collected

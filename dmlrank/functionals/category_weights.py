@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from .._utils.blas import PRODUCT
+from .._utils.blas import SINGLE_THREAD_MULTIPLICATIONS
 from ..data.preferences import FloatArray
 from ..exceptions import NuisanceError, OptionError, check_choice, listed
 
@@ -190,7 +190,7 @@ class CategoryWeights:
         # One product over all pairs of all contexts keeps every result contiguous and reads mu once.
         matrix, flat = np.asarray(rows, dtype=np.float64), mu.reshape(-1, self.n_categories)
         sums = np.empty((len(matrix), len(flat)))
-        step = PRODUCT // matrix.size
+        step = SINGLE_THREAD_MULTIPLICATIONS // matrix.size
         for start in range(0, len(flat), step):
             np.matmul(matrix, flat[start : start + step].T, out=sums[:, start : start + step])
         return sums.reshape(len(matrix), *mu.shape[:3])

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from ..._utils.blas import PRODUCT
+from ..._utils.blas import SINGLE_THREAD_MULTIPLICATIONS
 from ...data.preferences import FloatArray, IntArray
 from .context_splits import Leaves
 
@@ -140,7 +140,7 @@ def _smaller_sets(sets: NDArray[np.bool_]) -> tuple[NDArray[np.bool_], NDArray[n
 
 
 def scores_by_first(
-    sums: tuple[RectangleSum, ...], branch_bits: NDArray[np.uint8], *, limit: int = PRODUCT
+    sums: tuple[RectangleSum, ...], branch_bits: NDArray[np.uint8], *, limit: int = SINGLE_THREAD_MULTIPLICATIONS
 ) -> Iterator[FloatArray]:
     """Yield the scores of all second items, for one first item after the other.
 

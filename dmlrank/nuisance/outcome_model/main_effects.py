@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import logsumexp
 
-from ..._utils.blas import PRODUCT, product
+from ..._utils.blas import SINGLE_THREAD_MULTIPLICATIONS, product
 from ...data.preferences import FloatArray, IntArray
 from ..smooth.minimise import MULTINOMIAL_CURVATURE, PenalisedSearch
 from ..training_rows import LabelledRows
@@ -130,7 +130,7 @@ class _ByItem:
             Number of columns that the matrix will be multiplied with.
         """
         bounds = np.searchsorted(items, np.arange(n_items + 1)).tolist()
-        step = max(1, PRODUCT // (design.shape[1] * width))
+        step = max(1, SINGLE_THREAD_MULTIPLICATIONS // (design.shape[1] * width))
         blocks = [
             (j, at, min(at + step, end))
             for j, (begin, end) in enumerate(pairwise(bounds))
