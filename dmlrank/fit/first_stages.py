@@ -28,8 +28,8 @@ from ..nuisance.propensity_model.estimate import (
 from ..nuisance.propensity_model.supplied import (
     column_propensity,
     propensity_columns,
+    propensity_features,
     propensity_table,
-    selection_features,
     supplied_propensity,
 )
 from ..nuisance.training_rows import Folds
@@ -309,6 +309,6 @@ def _propensities(
     if model.word == "marginal":
         return marginal_propensity(data)
     if model.formula is not None:
-        x = selection_features(model.with_columns(data), model.formula, model.source.environment)
+        x = propensity_features(model.with_columns(data), model.formula, model.source.environment)
         data = replace(data, x=x)
     return estimate_propensity(data, folds, seed.spawn(folds.n_folds), tune=model.tune, n_jobs=n_jobs)

@@ -85,7 +85,7 @@ def test_groups_of_a_feature_are_those_of_the_fit(battles, restless):
     np.testing.assert_allclose(found.params, expected.params, rtol=1e-6)
 
 
-def test_selection_features_stay_with_their_rows(battles, restless):
+def test_propensity_features_stay_with_their_rows(battles, restless):
     def selection(data):
         result = dr.dml_rank(
             "winner ~ 1 | model_a + model_b", data, propensity_formula="~ length", learner=constant_shares, **OPTIONS

@@ -1,4 +1,7 @@
-"""Propensities of all pairs of a context, for estimators whose information depends on them."""
+"""Propensities of all pairs of a context, labelled or not.
+
+The variance correction and plans need them: the precision of an estimate depends on how likely each pair is labelled.
+"""
 
 from __future__ import annotations
 
@@ -51,9 +54,10 @@ class AnyLabelModel:
     Attributes
     ----------
     share : float
-        Share of contexts that have a label. This is the prediction where there is no booster.
+        Share of contexts that have a label. Without a booster, this share is the prediction for every context.
     booster : lightgbm.Booster or None
-        Predicts the probability from the features; None where every context has a label.
+        Predicts the probability from the features. None if every context has a label, or if the training contexts of
+        the fold all have a label or all have none, so that there is nothing to learn.
     """
 
     share: float
@@ -99,6 +103,7 @@ class PairChoicePropensity:
     shares : PairShares
         P(the pair is the labelled one | x, some pair is labelled).
     any_label : AnyLabelModel
+        P(some pair is labelled | x).
     ordered : bool
         Whether display order matters.
     """
@@ -122,7 +127,7 @@ class PairChoicePropensity:
         first, second : ndarray of int, shape (b,)
             Codes of the two items of each context's pair.
         n_items : int
-            K; not used, the shares know the items.
+            K. This model does not use it, because its shares already know the number of items.
         n_jobs : int or None
             Number of threads; None means all cores.
         """
@@ -137,11 +142,12 @@ class BoostedPropensity:
     Attributes
     ----------
     booster : Booster, PairTrees or None
-        P(the pair is labelled | x, pair), with or without its trees prepared for all pairs. None where the training
-        contexts have labels on all pairs or on none; every estimate is then one.
+        P(the pair is labelled | x, pair). A :class:`.PairTrees` predicts the same as its booster, but all pairs
+        faster. None if the training contexts have labels on all pairs or on none, so that there is nothing to learn:
+        every estimate is then the same number, one, which floor and scale turn into the pair's labelling rate.
     any_label : AnyLabelModel or None
-        Given for data with at most one labelled pair per context: the booster's estimates are then normalised to sum
-        to this model's probability in every context.
+        P(some pair is labelled | x), for data with at most one labelled pair per context. The booster's estimates are
+        then normalised to sum to this probability in every context. None for other data.
     ordered : bool
         Whether display order matters.
     """

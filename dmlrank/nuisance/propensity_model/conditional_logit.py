@@ -1,4 +1,9 @@
-"""Conditional logit for the pair that a context shows, with effects of the items that are smooth in the features."""
+"""Conditional logit for the pair that a context shows, with effects of the items that are smooth in the features.
+
+Every item has an effect u(x) on being shown at all, and an effect w(x) on being shown first instead of second. Both are
+linear combinations of a constant and of smooth columns: spline basis functions of the features, see
+:class:`dmlrank.nuisance.smooth.basis.SmoothBasis`.
+"""
 
 from __future__ import annotations
 
@@ -14,14 +19,15 @@ from ..all_pairs.predict import distinct_rows
 from ..smooth.minimise import PenalisedSearch
 from ..training_rows import LabelledRows
 
-# Prior precision of the place effects w relative to that of the item effects u: whether an item is shown first or
-# second hardly varies with the context unless the data say so.
+# Prior precision of the effects w relative to the prior precision of the effects u: unless the data say otherwise,
+# features hardly influence whether an item is shown first or second.
 _PLACE_PRECISION = 10.0
-# Prior precision of the constants relative to that of the curves: how often an item is shown on average is nearly free.
+# Prior precision of the constants relative to the prior precision of the curves: the prior hardly restricts how often
+# an item is shown on average.
 _CONSTANT_PRECISION = 0.1
-# Numbers in an array of rows x items that is computed at a time.
+# Largest number of entries of an array (rows, 2 K): the rows are processed in chunks of this size.
 _CHUNK_SIZE = 250_000
-# Multiplications in a product over all rows from which more than one thread pays.
+# A likelihood is computed on several threads if a product over all rows takes at least this many multiplications.
 _PARALLEL_FROM = 100_000_000
 
 
@@ -75,7 +81,7 @@ class PairChoiceEffects:
         return np.asarray(score - log_total[row])
 
     def table(self, columns: FloatArray) -> FloatArray:
-        """Return unnormalised shares of all pairs, (n, K, K): each context has a factor of its own."""
+        """Return shares of all pairs that are not normalised, (n, K, K): within a context, only their ratios matter."""
         a, b, _ = _exponentials(*self._item_effects(columns))
         return np.asarray(a[:, :, None] * b[:, None, :] * self.share)
 
@@ -85,13 +91,13 @@ class PairChoiceEffects:
 
 
 def _exponentials(a: FloatArray, b: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Return exp(a - max a) and exp(b - max b) by row, and max a + max b, (n,)."""
+    """Return exp(a - max a) and exp(b - max b) by row, (n, K) each, and max a + max b, (n,)."""
     max_a, max_b = a.max(axis=1), b.max(axis=1)
     return np.exp(a - max_a[:, None]), np.exp(b - max_b[:, None]), max_a + max_b
 
 
 def pair_shares(first: IntArray, second: IntArray, n_items: int, prior: float) -> FloatArray:
-    """Estimate the overall shares of the ordered pairs, (K, K), shrunk to products of their items' shares.
+    """Estimate the overall shares of the ordered pairs, (K, K), shrunk towards products of their items' shares.
 
     Parameters
     ----------
@@ -111,7 +117,8 @@ def pair_shares(first: IntArray, second: IntArray, n_items: int, prior: float) -
     """
     count = np.zeros((n_items, n_items))
     np.add.at(count, (first, second), 1.0)
-    # Half an observation is added for every item and place, so that a pair that was never shown has a positive share.
+    # Half an observation is added to how often each item is shown first, and to how often it is shown second. A pair
+    # that was never shown has a positive share therefore.
     independent = np.outer(count.sum(axis=1) + 0.5, count.sum(axis=0) + 0.5)
     np.fill_diagonal(independent, 0.0)
     count += prior * n_items * (n_items - 1) * independent / independent.sum()
@@ -120,11 +127,12 @@ def pair_shares(first: IntArray, second: IntArray, n_items: int, prior: float) -
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PairChoiceLikelihood:
-    """The log-likelihood of the pairs shown, as a function of item effects u and place effects w.
+    """The log-likelihood of the pairs shown, as a function of the effects u and w of the items.
 
-    The effects of the two places are a = u + w and b = u - w. The search works on a flat vector of the coefficients
-    (1 + q, 2 K), those of u before those of w. The overall shares already say how often items are shown. The
-    constants are still needed, because a mean of shares over contexts is not the share in a mean context.
+    The effect of an item is a = u + w where the item is shown first and b = u - w where it is shown second. The search
+    works on a flat vector of the coefficients (1 + q, 2 K), in which the K columns of u stand before the K columns of
+    w. The effects contain constants although the overall shares already describe how often items are shown: shares are
+    not linear in the effects, so that effects with mean zero would change the mean shares.
 
     Attributes
     ----------
@@ -140,15 +148,15 @@ class PairChoiceLikelihood:
     share : ndarray, shape (K, K)
         Overall shares, which hold where all effects are zero.
     penalty : ndarray, shape (2 K (1 + q),)
-        Prior precision of every coefficient, relative to the ridge.
+        Prior precision of every coefficient, as a multiple of the ridge that :meth:`search` gets.
     precision : ndarray, shape (2 K (1 + q),)
-        Approximate information of the rows about every coefficient, which scales the steps of the search.
+        Approximate Fisher information of the rows about every coefficient, which scales the steps of the search.
     n_threads : int
         Number of threads for a large likelihood.
     chunk_size : int
-        Numbers in an array of rows x 2 K items that is computed at a time.
+        Largest number of entries of an array (rows, 2 K): the rows are processed in chunks of this size.
     parallel_from : int
-        Multiplications in a product over all rows from which more than one thread is used.
+        Several threads are used if a product over all rows takes at least this many multiplications.
 
     References
     ----------
@@ -189,9 +197,9 @@ class PairChoiceLikelihood:
         n_threads : int
             Number of threads for a large likelihood.
         chunk_size : int
-            Numbers in an array of rows x 2 K items that is computed at a time.
+            Largest number of entries of an array (rows, 2 K): the rows are processed in chunks of this size.
         parallel_from : int
-            Multiplications in a product over all rows from which more than one thread is used.
+            Several threads are used if a product over all rows takes at least this many multiplications.
         """
         columns, n_items = np.hstack([np.ones((len(rows), 1)), rows.columns]), len(share)
         penalty = np.ones((columns.shape[1], 2 * n_items))
@@ -226,8 +234,8 @@ class PairChoiceLikelihood:
         start : ndarray, shape (2 K (1 + q),), optional
             Coefficients to start from; zeros by default.
         tolerance : float, optional
-            Decrease of the penalised loss that a further step has to promise; by default that of
-            :class:`.PenalisedSearch`.
+            The search ends when the expected decrease of the penalised loss is below this number; by default the
+            tolerance of :class:`.PenalisedSearch`.
         """
         penalty = ridge * self.penalty
         unit = 1 / np.sqrt(self.precision + penalty)
@@ -271,7 +279,7 @@ class PairChoiceLikelihood:
 
 
 def _sums_by_item(columns: FloatArray, items: IntArray, n_items: int) -> FloatArray:
-    """Return the sums of ``columns``, (r, q), over the rows of each item, (q, K)."""
+    """Return the sums of ``columns``, (r, q), over the rows of each item, (q, K); row i belongs to ``items[i]``."""
     by_item = np.argsort(items, kind="stable")
     bounds = np.searchsorted(items[by_item], np.arange(n_items + 1))
     sums = [columns[by_item[start:stop]].sum(axis=0) for start, stop in pairwise(bounds)]

@@ -39,8 +39,8 @@ from .pair_choice import fit_pair_shares
 # Unlabelled pairs drawn for every labelled cell of a context.
 NEGATIVES_PER_POSITIVE = 10
 
-# Trains a booster on rows with a specification, a generator and, where they are selected already, settings:
-# see `train_booster`.
+# Trains a booster as `train_booster` does: takes rows, a specification, a generator and the settings to use; where the
+# settings are None, the trainer selects them.
 BoosterTrainer: TypeAlias = Callable[[BinnedRows, BoosterSpec, np.random.Generator, Settings | None], lgb.Booster]
 
 
@@ -53,7 +53,8 @@ class Propensity:
     cells : ndarray, shape (m,)
         Propensity of each labelled cell.
     how : str
-        Where the propensities come from: ``"estimated"``, ``"marginal"`` or ``"given"``.
+        Where the propensities come from: ``"estimated"`` by models of the features, ``"marginal"`` (labelling rates of
+        the pairs) or ``"given"`` by the user.
     n_floored : int
         Number of cells whose estimate was raised to the floor.
     pairs : PairPropensity or None
@@ -85,12 +86,19 @@ def estimate_propensity(
 ) -> Propensity:
     """Estimate the propensities by cross-fitting, then clip them at the floor and scale them.
 
-    Where no context has more than one labelled pair, the propensity is P(any label | x) times the pair's share among
-    the pairs shown. Smooth effects of the items and boosted trees learn the shares
-    (:func:`.pair_choice.fit_pair_shares`). Elsewhere, and with a ``tune`` of the user's own, one binary booster per
-    fold tells labelled cells from a sample of unlabelled pairs [P app:nuisances]; where no context has more than one
-    labelled pair, its estimates are normalised over the pairs. :class:`.floor_and_scale.FloorAndScale` describes floor
-    and scale. Where display order does not matter, the sum over both orders is the expected number of labelled orders.
+    Which model is fitted depends on the data and on ``tune``:
+
+    - If every context has at most one labelled pair and ``tune`` is ``"cv"``, the propensity is P(some pair is labelled
+      | x) times the pair's share among the labelled pairs of contexts with these features. Smooth effects of the items
+      and boosted trees estimate the shares (:func:`.pair_choice.fit_pair_shares`).
+    - If every context has at most one labelled pair and ``tune`` is anything else, a binary booster per fold learns to
+      distinguish labelled cells from a sample of unlabelled pairs [P app:nuisances]. Its estimates are normalised
+      to sum to P(some pair is labelled | x) over the pairs.
+    - If some context has several labelled pairs, the same booster is used without normalising its estimates.
+
+    Without features, or if all propensities are one, :func:`marginal_propensity` is returned.
+    :class:`.floor_and_scale.FloorAndScale` describes floor and scale. Where display order does not matter, the
+    propensity of a pair is the sum over both orders, which is the expected number of labelled orders.
 
     Parameters
     ----------
@@ -127,7 +135,7 @@ def _labelled_everywhere(data: PreferenceData) -> bool:
 
 
 def floored_and_scaled(estimates: FloatArray, data: PreferenceData, rule: FloorAndScale | None = None) -> Propensity:
-    """Apply floor and scale to estimates at the labelled cells, (m,); the estimates determine the rule by default."""
+    """Apply floor and scale to estimates at the labelled cells, (m,); by default these estimates determine the rule."""
     rule = rule or FloorAndScale.of(estimates, data)
     cells, n_floored = rule.at_cells(estimates, data.cells)
     return Propensity(cells, "estimated", n_floored)
@@ -195,7 +203,7 @@ def pair_boosters(
     list of Booster or None
         None where the training contexts have labels on all pairs or on none.
     """
-    rows = BinnedRows.of_pairs(selection_rows(data, rngs[0]), data.x, spec.tune)
+    rows = BinnedRows.of_pairs(labelled_and_sampled_pairs(data, rngs[0]), data.x, spec.tune)
     return boosters_by_fold(rows, folds, spec, rngs, train)
 
 
@@ -206,7 +214,7 @@ def _any_label_models(
     spec: BoosterSpec,
     train: BoosterTrainer,
 ) -> list[AnyLabelModel]:
-    """Fit P(any label | x) for each fold; the constant one where every context has a label.
+    """Fit P(any label | x) for each fold; where every context has a label, the models predict the probability 1.
 
     Parameters
     ----------
@@ -215,7 +223,7 @@ def _any_label_models(
     rngs : list of Generator
         One generator per fold.
     spec : BoosterSpec
-        Specification of a booster for pairs, whose items do not take part here.
+        Specification of a booster for pairs. It is used without the two item columns, because the rows are contexts.
     train : callable
         Trains one booster.
     """
@@ -240,8 +248,8 @@ def boosters_by_fold(
 ) -> list[lgb.Booster | None]:
     """Train a booster for each fold on the rows of the contexts outside it.
 
-    All folds share the bins of the rows. The package's own configurations are compared once for all folds, on the rows
-    outside the first fold that can be trained. With many rows, so are the configurations of a random search.
+    All folds share the bins of the rows. With ``tune="cv"``, and with ``tune="random"`` on many rows, the settings
+    are selected once for all folds: on the rows outside the first fold whose training rows have both labels.
 
     Parameters
     ----------
@@ -263,7 +271,8 @@ def boosters_by_fold(
     binned = replace(rows, unit=folds.unit[rows.unit])
     can_train = [len(np.unique(rows.label[fold != held_out])) > 1 for held_out in range(len(rngs))]
     settings: Settings | None = None
-    # Gathering the training rows of a fold takes time: those that select the settings are used again for training.
+    # Gathering the training rows of a fold takes time. The training rows on which the settings are selected are
+    # therefore kept until the booster of this fold is trained.
     training_rows = dict[int, BinnedRows]()
     if any(can_train):
         first = can_train.index(True)
@@ -291,7 +300,7 @@ def _one_pair_per_context(cells: Cells) -> bool:
     return len(np.unique(cells.context)) == len(cells)
 
 
-def selection_rows(data: PreferenceData, rng: np.random.Generator) -> PairRows:
+def labelled_and_sampled_pairs(data: PreferenceData, rng: np.random.Generator) -> PairRows:
     """Return the labelled cells (label 1) and a sample of the unlabelled pairs (label 0), context by context.
 
     The sampled pairs of a context are weighted to stand for all its unlabelled pairs.
@@ -329,7 +338,7 @@ def _draw_pairs(
     contexts : ndarray of int, shape (n,)
         The contexts, in the order in which pairs are drawn for them.
     n_labelled : ndarray of int, shape (n,)
-        Number of labelled cells of each context, by its number.
+        Number of labelled cells of each context: entry i belongs to context i, not to the i-th of ``contexts``.
     n_pairs : int
         Number of ordered pairs, K (K - 1).
     rng : Generator
@@ -337,7 +346,8 @@ def _draw_pairs(
     Returns
     -------
     ndarray of int, ndarray of int
-        Context and pair code of every draw; some of the pairs may be labelled.
+        Context and pair code of every draw. A labelled pair of the context may be among the draws; the caller leaves
+        it out.
     """
     n_draws = NEGATIVES_PER_POSITIVE * np.maximum(1, n_labelled[contexts])
     if n_draws.mean() >= n_pairs:

@@ -1,4 +1,8 @@
-"""Floor and scale of estimated propensities: they limit a label's weight and make the mean weight of a pair one."""
+"""Floor and scale of estimated propensities pi.
+
+The floor limits the weight 1 / pi of a label. The scale makes the mean of S / pi over contexts one for every pair. S is
+1 if the pair is labelled in the context and 0 otherwise.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +12,8 @@ import numpy as np
 
 from ...data.preferences import Cells, FloatArray, PreferenceData
 
-# The floor of a pair relative to its labelling rate: no label weighs more than ten labels of its pair do on average.
+# The floor of a pair as a multiple of the pair's labelling rate. A label's weight 1 / pi is therefore at most ten times
+# the weight that it would have if the pair were labelled equally often in all contexts.
 _RELATIVE_FLOOR = 0.1
 
 
@@ -17,7 +22,7 @@ class FloorAndScale:
     """A rule that raises estimated propensities to a floor and then multiplies them by a scale, pair by pair.
 
     The floor is a tenth of the pair's labelling rate, which is the share of contexts in which the pair is labelled.
-    The scale makes the mean of S / pi over all contexts one.
+    The scale makes the mean of S / pi over all contexts one, where S says whether the pair is labelled.
 
     Attributes
     ----------
@@ -50,7 +55,10 @@ class FloorAndScale:
         return scaled, int((estimates < floor).sum())
 
     def of_pairs(self, ordered: bool) -> tuple[FloatArray, FloatArray]:
-        """Return floor and scale of all pairs, (K, K) each; unless order matters, for sums over both orders."""
+        """Return floor and scale of all pairs, (K, K) each.
+
+        Where display order is ignored, they apply to a propensity that is the sum over both orders.
+        """
         if ordered:
             return self.floor, self.scale
         return self.floor + self.floor.T, self.scale + self.scale.T

@@ -1,4 +1,8 @@
-"""Check of supplied propensities: where they are right, the mean of S / pi over contexts is one for every pair."""
+"""Check of supplied propensities pi: where they are right, the mean of S / pi over contexts is one for every pair.
+
+S is 1 in a context where the pair is labelled, and 0 in all other contexts. The mean of S / pi of a pair is called its
+factor. A factor of 2 means that the supplied propensities of the pair are half as large as they should be.
+"""
 
 from __future__ import annotations
 
@@ -17,14 +21,17 @@ from .estimate import Propensity
 
 # Level of the test over all pairs, and of the tests of single pairs together (Bonferroni).
 _LEVEL = 1e-4
-# Overall factors between these numbers are no cause for concern, nor is a factor of a pair within 1 / 2 to 2.
-_SMALLEST_FACTOR, _LARGEST_FACTOR, _PAIR_FACTOR = 0.67, 1.25, 2.0
-# Numbers in the table of propensities that are summed at a time.
+# An overall factor between these two numbers is not reported, even if it differs from one significantly.
+_SMALLEST_FACTOR, _LARGEST_FACTOR = 0.67, 1.25
+# A factor of a single pair between 1 / 2 and 2 is not reported either.
+_PAIR_FACTOR = 2.0
+# Largest number of entries of the table of propensities that are summed at a time.
 _CHUNK_SIZE = 20_000_000
-# Fewest labels of a pair from which its expected number of labels is reliable, where propensities are known at the
-# labels only.
+# Where propensities are known at the labels only, a pair's expected number of labels is estimated from its labels. The
+# estimate counts as reliable if the pair has at least this many labels.
 _RELIABLE_LABELS = 20
-# Fewest effective labels for a test where propensities are known at the labels only: for factors above one and below.
+# Where propensities are known at the labels only, fewest effective labels for a test: the first number applies if the
+# overall factor is above one, the second if it is below one.
 _FEWEST_EFFECTIVE_LABELS = 30, 100
 
 
@@ -38,15 +45,17 @@ class MeanWeights:
         Pairs with labels.
     observed, expected : ndarray, shape (q,)
         Number of labels of each pair, and the number expected from the propensities. Where propensities are known at
-        the labels only, both are effective numbers: as many labels of equal weight as give the same precision.
+        the labels only, both are effective numbers: numbers of labels of equal weight that would give the same
+        precision.
     factor : float
-        Weighted mean over pairs, with the expected numbers of labels as weights.
+        Overall factor: the mean of the pairs' factors, weighted with the expected numbers of labels.
     std_error : float
         Standard error of the factor, over contexts or clusters of contexts.
     z : float
         Distance of the factor from one, in standard errors.
-    overlap : float
-        Variance over contexts or clusters relative to the variance of independent labels, at least 1.
+    overdispersion : float
+        Variance of the number of labels over contexts or clusters, divided by the variance of as many independent
+        labels; at least 1. It exceeds 1 if labels come in clusters.
     is_reliable : ndarray of bool, shape (q,)
         Whether ``expected`` is precise enough to conclude that a pair has too few labels.
     """
@@ -58,7 +67,7 @@ class MeanWeights:
     factor: float
     std_error: float
     z: float
-    overlap: float
+    overdispersion: float
     is_reliable: NDArray[np.bool_]
 
     @property
@@ -68,40 +77,43 @@ class MeanWeights:
 
     @property
     def p_values(self) -> FloatArray:
-        """Two-sided p-values of the hypothesis that the mean of a pair is one, (q,).
+        """Two-sided p-values of the hypothesis that the expected factor of a pair is one, (q,).
 
         Only pairs with at least one label are tested. Their number of labels is therefore compared with a Poisson
-        distribution that is truncated at zero, which is wider than the distribution of independent draws with the
-        propensities.
+        distribution that is truncated at zero. The test is conservative: a sum of independent labels, drawn with the
+        propensities, varies less than a Poisson number with the same mean.
         """
-        n_labels, rate = self.observed / self.overlap, self.expected / self.overlap
+        n_labels, rate = self.observed / self.overdispersion, self.expected / self.overdispersion
         any_label = -np.expm1(-rate)
         below = np.clip((gammaincc(n_labels + 1, rate) - np.exp(-rate)) / any_label, 0.0, 1.0)
         above = np.clip(gammainc(np.maximum(n_labels, 1e-12), rate) / any_label, 0.0, 1.0)
         return np.minimum(1.0, 2 * np.minimum(np.where(self.is_reliable, below, 1.0), above))
 
     @property
-    def is_off(self) -> bool:
+    def is_implausible(self) -> bool:
         """Whether the overall factor is far from one and differs from one significantly."""
         is_far = not _SMALLEST_FACTOR <= self.factor <= _LARGEST_FACTOR
         return is_far and abs(self.z) > norm.isf(_LEVEL / 2)
 
     @property
-    def pairs_off(self) -> IntArray:
-        """Places of the pairs whose factor is far from one and differs from one significantly, the farthest first."""
+    def implausible_pairs(self) -> IntArray:
+        """Pairs whose factor is far from one and differs from one significantly, the farthest first.
+
+        A pair is given by its position in ``first`` and ``second``.
+        """
         distance = np.abs(np.log(self.factors))
-        off = (distance > np.log(_PAIR_FACTOR)) & (self.p_values < _LEVEL / len(self.factors))
+        is_far = (distance > np.log(_PAIR_FACTOR)) & (self.p_values < _LEVEL / len(self.factors))
         farthest_first = np.argsort(-distance, kind="stable")
-        return farthest_first[off[farthest_first]]
+        return farthest_first[is_far[farthest_first]]
 
 
 def mean_weights(data: PreferenceData, propensity: Propensity, unit: IntArray) -> MeanWeights:
     """Compute the mean of S / pi by pair and over all pairs.
 
-    Where the propensities of all pairs are known, the expected number of labels of a pair is their sum. Where they
-    stand in a column, they are known at the labels only. The expected number is then estimated as n divided by the mean
-    of 1 / pi over the pair's labels. This estimate is too large where 1 / pi varies and its largest values were not
-    drawn.
+    Where the propensities of all pairs are known, the expected number of labels of a pair is the sum of its
+    propensities over contexts. Where the propensities stand in a column of the data, they are known at the labels only.
+    The expected number is then estimated as n divided by the mean of 1 / pi over the pair's labels. This estimate is
+    too large if 1 / pi varies between contexts and no label happened to fall on contexts with a large 1 / pi.
 
     Parameters
     ----------
@@ -132,7 +144,7 @@ def mean_weights(data: PreferenceData, propensity: Propensity, unit: IntArray) -
     rate[labelled] = observed / total[labelled]
     by_unit = np.bincount(codes[cells.context], weights=weight * rate[pair], minlength=codes.max() + 1)
     variance_of_sum = float(by_unit.var() * len(by_unit))
-    overlap = max(1.0, variance_of_sum / float(observed.sum()))
+    overdispersion = max(1.0, variance_of_sum / float(observed.sum()))
     if is_reliable.all() and isinstance(propensity.pairs, TabulatedPairPropensity):
         mean, variance = _truncated_poisson(expected)
         error = np.sqrt(max(variance_of_sum, float(variance.sum())))
@@ -141,7 +153,7 @@ def mean_weights(data: PreferenceData, propensity: Propensity, unit: IntArray) -
     else:
         factor, error, z = _factor_by_halves(pair, weight, codes, cells.context)
     first, second = labelled // n_items, labelled % n_items
-    return MeanWeights(first, second, observed, expected, factor, float(error), z, overlap, is_reliable)
+    return MeanWeights(first, second, observed, expected, factor, float(error), z, overdispersion, is_reliable)
 
 
 def _factor_by_halves(
@@ -149,8 +161,10 @@ def _factor_by_halves(
 ) -> tuple[float, float, float]:
     """Return the overall factor, its standard error and z, where propensities are known at the labels only.
 
-    The weights of the pairs come from one half of the contexts (or clusters) and the means from the other half, so that
-    the expectation of the factor is one for right propensities, whichever labels were drawn.
+    The overall factor is a weighted mean of the pairs' factors. The weights are estimated from one half of the contexts
+    (or clusters) and the pairs' factors from the other half; then the halves change roles. The labels of one half
+    therefore do not influence their own weights, and the expectation of the overall factor is one for right
+    propensities.
 
     Parameters
     ----------
@@ -182,7 +196,8 @@ def _factor_by_halves(
         sums_by_unit.append(by_unit)
     sums = np.concatenate(sums_by_unit)
     effective = sums.sum() ** 2 / max(np.square(sums).sum(), 1e-300)
-    # Where 1 / pi varies, a mean below one can be due to rare large values that were not drawn: more labels are needed.
+    # Where 1 / pi varies, a factor below one may only mean that no label fell on the rare contexts with a large 1 / pi.
+    # The test for factors below one therefore needs more labels.
     if not expected > 0 or effective < _FEWEST_EFFECTIVE_LABELS[int(observed < expected)]:
         return float("nan"), float("nan"), 0.0
     factor = observed / expected
@@ -211,7 +226,8 @@ def _truncated_poisson(rate: FloatArray) -> tuple[FloatArray, FloatArray]:
 def check_mean_weights(data: PreferenceData, propensity: Propensity, unit: IntArray) -> float | None:
     """Return the overall factor of supplied propensities, and warn where they do not fit the labels.
 
-    The result is None where the propensities are not supplied: estimated ones are scaled so that the factors are one.
+    The result is None where the propensities are not supplied, because estimated propensities are scaled so that the
+    factors are one, and where there are too few labels to estimate the factor.
 
     Warns
     -----
@@ -222,16 +238,16 @@ def check_mean_weights(data: PreferenceData, propensity: Propensity, unit: IntAr
         return None
     weights = mean_weights(data, propensity, unit)
     message = ""
-    if weights.is_off:
+    if weights.is_implausible:
         message = (
             f"the given propensities do not fit the labels: the mean of S / pi over prompts and pairs, which is 1 for "
             f"right propensities, is {weights.factor:.3g} (standard error {weights.std_error:.2g}); "
             f"{_likely_cause(weights.factor, data.ordered)}"
         )
-    elif len(weights.pairs_off):
+    elif len(weights.implausible_pairs):
         message = (
-            f"the given propensities of {_pairs_off_text(weights, data.items, data.ordered)} do not fit the labels: "
-            f"the mean of S / pi over prompts, in brackets, is 1 for right propensities; check how the propensities of "
+            f"the given propensities of {_implausible_pairs_text(weights, data.items, data.ordered)} do not fit the "
+            f"labels: the mean of S / pi over prompts, in brackets, is 1 for right propensities; check how the propensities of "
             f"these pairs were computed"
         )
     if message:
@@ -264,7 +280,7 @@ def _likely_cause(factor: float, ordered: bool) -> str:
     )
 
 
-def _pairs_off_text(weights: MeanWeights, items: Sequence[str], ordered: bool, limit: int = 3) -> str:
+def _implausible_pairs_text(weights: MeanWeights, items: Sequence[str], ordered: bool, limit: int = 3) -> str:
     """Name the pairs whose factors are far from one, with the factors in brackets.
 
     Parameters
@@ -280,7 +296,7 @@ def _pairs_off_text(weights: MeanWeights, items: Sequence[str], ordered: bool, l
     between = " before " if ordered else " and "
     names = [
         f"{items[weights.first[q]]!r}{between}{items[weights.second[q]]!r} ({weights.factors[q]:.3g})"
-        for q in weights.pairs_off[:limit]
+        for q in weights.implausible_pairs[:limit]
     ]
-    n_others = len(weights.pairs_off) - limit
+    n_others = len(weights.implausible_pairs) - limit
     return ", ".join(names) + (f" and {n_others} more pairs" if n_others > 0 else "")

@@ -1,4 +1,8 @@
-"""Shares of the pairs among those that contexts show: a smooth conditional logit, refined by boosted trees."""
+"""Probability of each ordered pair to be the one that a context shows: a conditional logit, refined by boosted trees.
+
+These probabilities are called shares, because they are the pairs' shares among the pairs shown. They need data with at
+most one labelled pair per context.
+"""
 
 from __future__ import annotations
 
@@ -28,25 +32,26 @@ from ..smooth.penalty import SELECTION_SAMPLE, FoldEffects, SmoothEffectsModel, 
 from ..training_rows import FoldCells, labelled_cells, ordered_cells
 from .conditional_logit import PairChoiceEffects, PairChoiceLikelihood, pair_shares
 
-# Values of `prior`, the weight of the products of item shares in the pair shares, that are tried.
+# Candidates for `prior`: how strongly the overall shares of pairs are shrunk towards products of their items' shares.
 _PRIORS = (1.0, 3.0, 10.0, 30.0, 100.0, 300.0)
-# Prior precisions of the curves that are tried, from stiff to free.
+# Candidates for the prior precision of the curves, from nearly constant curves to nearly unrestricted ones.
 _RIDGES = (1000.0, 300.0, 100.0, 30.0, 10.0, 3.0, 1.0)
-# Pairs drawn at random as a contrast to every pair shown.
+# Number of pairs that are drawn at random for each pair shown; the trees learn to distinguish the two.
 DRAWN_PER_SHOWN = 5
-# Numbers in the tables of all pairs that are computed at a time.
+# Largest number of entries of the tables of all pairs that are computed at a time.
 _CHUNK_SIZE = 2_000_000
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PairShares:
-    """Model of one fold for the shares of the ordered pairs among those that one context shows.
+    """Model of one fold for the share of each ordered pair: its probability to be the one that a context shows.
 
     Attributes
     ----------
     basis : SmoothBasis
         Computes the smooth columns of the effects from the features.
     effects : PairChoiceEffects
+        Conditional logit with smooth effects of the items.
     trees : PairTrees or None
         Boosted trees whose score is added to the log share of every pair; None where trees did not help.
     """
@@ -138,10 +143,11 @@ def fit_pair_shares(
 ) -> tuple[PairShares, ...]:
     """Fit one model per fold on the labelled contexts outside the fold, each of which shows one pair.
 
-    The held-out folds select, as for mu, how strongly pair shares are shrunk to products of item shares, the penalty
-    of the curves, whether trees are used and how many. The trees learn to tell the pairs shown from pairs that are
-    drawn by their overall shares. They start from the log-odds that the effects imply, so that they learn the log of
-    a ratio of densities, and all rows have the same weight [Gutmann and Hyvarinen].
+    The log-loss on the held-out folds selects how strongly pair shares are shrunk towards products of item shares, the
+    penalty of the curves, whether trees are used and how many. The trees learn to distinguish the pairs shown from
+    pairs that are drawn with the overall shares as probabilities (noise-contrastive estimation). Boosting starts from
+    the log-odds that the smooth effects imply. The trees therefore learn only the log of the ratio between the true
+    share and the share that the effects imply.
 
     Parameters
     ----------
@@ -205,7 +211,11 @@ def smooth_effects_model(prior: float, n_jobs: int | None) -> SmoothEffectsModel
 def _select_effects(
     cells: FoldCells, trials: range, n_jobs: int | None
 ) -> tuple[float, TunedEffects[PairChoiceEffects]]:
-    """Select the prior of the pair shares, and fit effects on the trial folds; all zero where curves do not help."""
+    """Select the prior of the pair shares and fit the effects of each trial fold.
+
+    A trial fold is a fold that is held out while hyperparameters are compared. If curves do not reduce the held-out
+    log-loss, all effects are zero.
+    """
     losses = {prior: _loss_without_effects(cells, trials, prior) for prior in _PRIORS}
     prior = min(_PRIORS, key=losses.__getitem__)
     smooth = smooth_effects_model(prior, n_jobs).select(cells, trials)
@@ -264,18 +274,19 @@ def _overall_shares(cells: FoldCells, prior: float) -> FloatArray:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class NoiseContrast:
-    """Rows for boosters that tell pairs shown from pairs drawn at random in the same contexts.
+    """Rows for boosters that learn to distinguish pairs shown from pairs drawn at random for the same contexts.
 
     Attributes
     ----------
     dataset : lightgbm.Dataset
         The rows [x, first, second] in bins.
     cell : ndarray of int, shape (r,)
-        Number of the labelled cell whose context a row has.
+        Number of the labelled cell to which a row belongs: the row has the context of this cell, and either its pair
+        or one that was drawn for the cell.
     first, second : ndarray of int, shape (r,)
         The pair of each row.
     is_shown : ndarray of int, shape (r,)
-        One for a pair shown, zero for a pair drawn by the overall shares.
+        One for a pair shown, zero for a pair drawn with the overall shares as probabilities.
     log_drawn : ndarray, shape (K, K)
         Logs of the expected number of draws of each pair per context.
     width : int
@@ -321,12 +332,12 @@ class NoiseContrast:
             dataset, cell[row_order], first[row_order], second[row_order], is_shown, log_drawn, cells.x.shape[1] + 2
         )
 
-    def size(self, cells: FoldCells) -> int:
-        """Return how many numbers the matrix of the rows of some cells has."""
+    def matrix_size(self, cells: FoldCells) -> int:
+        """Return the number of entries of the matrix with the rows of these cells."""
         return len(cells.rows) * (1 + DRAWN_PER_SHOWN) * self.width
 
-    def part(self, fold_effects: FoldEffects[PairChoiceEffects], cells: FoldCells, n_threads: int) -> lgb.Dataset:
-        """Return the rows of some cells, with the log-odds that the effects imply as initial scores."""
+    def dataset_of(self, fold_effects: FoldEffects[PairChoiceEffects], cells: FoldCells, n_threads: int) -> lgb.Dataset:
+        """Return a data set of the rows of these cells; its initial scores are the log-odds that the effects imply."""
         rows, scores = self._scores(fold_effects, cells)
         dataset = subset_rows(self.dataset, rows, n_threads)
         dataset.set_init_score(scores)
@@ -335,7 +346,7 @@ class NoiseContrast:
     def trial_fold(
         self, fold_effects: FoldEffects[PairChoiceEffects], trees: Mapping[str, Parameter], seed: int, n_threads: int
     ) -> TrialFold:
-        """Begin to boost on the training cells of a fold, stopped by the fold's held-out cells.
+        """Begin to boost on the training cells of a fold; the loss on the held-out cells decides when to stop.
 
         Parameters
         ----------
@@ -349,9 +360,9 @@ class NoiseContrast:
             Number of threads of the booster and of its data sets, which have to agree: LightGBM has one number for the
             whole process, and warns where it changes.
         """
-        training = self.part(fold_effects, fold_effects.training, n_threads)
+        training = self.dataset_of(fold_effects, fold_effects.training, n_threads)
         n_held_out = len(fold_effects.held_out.rows)
-        held_out = self.part(fold_effects, fold_effects.held_out, n_threads) if n_held_out else None
+        held_out = self.dataset_of(fold_effects, fold_effects.held_out, n_threads) if n_held_out else None
         parameters = booster_parameters(None, trees, seed, n_threads)
         return TrialFold.of(parameters, training, held_out, float(n_held_out * (1 + DRAWN_PER_SHOWN)))
 
@@ -361,7 +372,7 @@ class NoiseContrast:
         return float(np.logaddexp(0, np.where(self.is_shown[rows] == 1, -scores, scores)).sum())
 
     def _scores(self, fold_effects: FoldEffects[PairChoiceEffects], cells: FoldCells) -> tuple[IntArray, FloatArray]:
-        """Return the rows of some cells, and the log-odds that a row's pair was shown and not drawn."""
+        """Return the rows of these cells, and for each row the log-odds that its pair was shown and not drawn."""
         place = np.full(self.cell.max(initial=-1) + 1, -1)
         place[cells.number] = np.arange(len(cells.number))
         rows = np.flatnonzero(place[self.cell] >= 0)
@@ -391,8 +402,8 @@ def _train(
     n_jobs : int or None
         Number of threads; None means all cores.
     """
-    n_threads = thread_count(n_jobs, contrast.size(fold_effects.training))
-    training = contrast.part(fold_effects, fold_effects.training, n_threads)
+    n_threads = thread_count(n_jobs, contrast.matrix_size(fold_effects.training))
+    training = contrast.dataset_of(fold_effects, fold_effects.training, n_threads)
     parameters = booster_parameters(None, settings.parameters, seed, n_threads)
     return lgb.train(parameters, training, num_boost_round=settings.rounds)
 
@@ -400,7 +411,7 @@ def _train(
 def _select_trees(
     contrast: NoiseContrast, fits: list[FoldEffects[PairChoiceEffects]], seeds: list[int], n_jobs: int | None
 ) -> tuple[Settings, BoostingPath]:
-    """Select parameters and number of rounds of the trees; zero rounds where trees do not help.
+    """Select the trees' parameters and the number of rounds, which is zero if trees do not reduce the held-out loss.
 
     Parameters
     ----------
@@ -420,7 +431,7 @@ def _select_trees(
     unboosted = sum(contrast.loss(fold_effects) for fold_effects in fits)
     if not all(len(fold_effects.training.rows) for fold_effects in fits):
         return Settings(RANDOM_THRESHOLDS, 0), BoostingPath([], [unboosted], [()])
-    size = contrast.size(fits[0].training)
+    size = contrast.matrix_size(fits[0].training)
     workers, jobs_per_fold = workers_at(size, len(fits), n_jobs)
     n_threads = thread_count(jobs_per_fold, size)
     selected, best = RANDOM_THRESHOLDS, None
@@ -433,7 +444,8 @@ def _select_trees(
         if best is None or path.loss < best.loss:
             selected, best = candidate, path
         if not best.rounds:
-            # Trees with random thresholds notice jumps, too: where they do not help, exhaustive thresholds do not.
+            # Trees with random thresholds can also approximate jumps. Where they do not reduce the loss, trees with
+            # exhaustive thresholds are not expected to reduce it either.
             break
     assert best is not None
     best.keep_best_rounds()

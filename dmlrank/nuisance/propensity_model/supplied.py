@@ -48,7 +48,7 @@ def propensity_columns(propensity: object, formula: str | None) -> tuple[str, ..
     return None if callable(propensity) and not is_plan(propensity) else ()
 
 
-def selection_features(data: PreferenceData, formula: str, environment: EvalEnvironment) -> FloatArray:
+def propensity_features(data: PreferenceData, formula: str, environment: EvalEnvironment) -> FloatArray:
     """Evaluate the features of ``propensity_formula``, (n, q), one row per context.
 
     Parameters
@@ -130,14 +130,14 @@ def is_plan(value: object) -> TypeGuard[PropensityPlan]:
 
 
 def check_propensity(propensity: object) -> None:
-    """Check that ``propensity`` is a word, a function, a plan or an array (n, K, K).
+    """Check that ``propensity`` is a string, a function, a plan or an array (n, K, K).
 
     Raises
     ------
     OptionError
-        If it is an empty word.
+        If it is an empty string.
     OptionTypeError
-        If it is none of these.
+        If it is no string, function, plan or array with three axes.
     """
     if isinstance(propensity, str) and not propensity:
         raise OptionError("propensity='' names no column; allowed: 'estimate', 'marginal', the name of a column")
@@ -249,7 +249,7 @@ def column_propensity(data: PreferenceData, column: str) -> Propensity:
 
 
 def _number_pairs(cells: Cells) -> IntArray:
-    """Return a number for the context and ordered pair of each cell, (m,): the same where these are the same."""
+    """Number the cells by context and ordered pair, (m,): cells get one number if they agree in context and pair."""
     rows = np.stack([cells.context, cells.first, cells.second], axis=1)
     return np.unique(rows, axis=0, return_inverse=True)[1].reshape(-1)
 
@@ -274,7 +274,20 @@ def _table_of_plan(plan: PropensityPlan, data: PreferenceData) -> FloatArray:
 
 
 def _places_in_plan(what: str, plan_names: Sequence[Hashable], data_names: Sequence[Hashable]) -> list[int]:
-    """Return the place of each of the data's names among the plan's; ``what`` the names are is for the error."""
+    """Return the position of each of ``data_names`` in ``plan_names``.
+
+    Parameters
+    ----------
+    what : str
+        "models" or "contexts": what the names denote, for the error.
+    plan_names, data_names : sequence of hashable
+        Names along an axis of the plan's array, and names in the data.
+
+    Raises
+    ------
+    NuisanceError
+        If the plan lacks a name of the data.
+    """
     place = {name: position for position, name in enumerate(plan_names)}
     missing = [name for name in data_names if name not in place]
     if missing:

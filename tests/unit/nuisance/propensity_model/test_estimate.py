@@ -13,8 +13,8 @@ from dmlrank.nuisance.boosting.train import BinnedRows, BoosterSpec, train_boost
 from dmlrank.nuisance.propensity_model.estimate import (
     boosters_by_fold,
     estimate_propensity,
+    labelled_and_sampled_pairs,
     marginal_propensity,
-    selection_rows,
 )
 from dmlrank.nuisance.training_rows import Folds, stack_rows
 
@@ -186,7 +186,7 @@ def test_the_training_rows_of_a_fold_are_gathered_once(draw):
             return super().only(inside)
 
     data = draw(n_pairs=3)
-    binned = BinnedRows.of_pairs(selection_rows(data, np.random.default_rng(6)), data.x, "cv")
+    binned = BinnedRows.of_pairs(labelled_and_sampled_pairs(data, np.random.default_rng(6)), data.x, "cv")
     rows = CountingRows(binned.dataset, binned.label, binned.unit, binned.n_features)
     folds = Folds(np.arange(data.n_contexts) % N_FOLDS, data.seed_order, N_FOLDS)
     rngs = [np.random.default_rng(seed) for seed in range(N_FOLDS)]
@@ -197,7 +197,7 @@ def test_the_training_rows_of_a_fold_are_gathered_once(draw):
 
 def test_binned_contexts_give_what_stacked_rows_in_the_same_bins_give(draw):
     data = draw(n_pairs=3, seed=4)
-    rows = selection_rows(data, np.random.default_rng(5))
+    rows = labelled_and_sampled_pairs(data, np.random.default_rng(5))
     binned = BinnedRows.of_pairs(rows, data.x, "cv")
     order = np.argsort(rows.context, kind="stable")
     features = stack_rows(data.x, rows.context, rows.first, rows.second)[order]
@@ -235,14 +235,14 @@ def test_without_features_the_rates_are_used(draw, make_data):
         assert result.how == "marginal"
 
 
-def test_selection_rows_stand_for_all_pairs_of_all_contexts(make_data):
+def test_labelled_and_sampled_pairs_stand_for_all_pairs_of_all_contexts(make_data):
     rng = np.random.default_rng(2)
     n, n_items = 400, 9
     first = rng.integers(n_items, size=n)
     second = (first + rng.integers(1, n_items, size=n)) % n_items
     x = np.arange(n + 50, dtype=float)[:, None]
     data = make_data(np.arange(n), first, second, np.zeros(n, dtype=int), n_items=n_items, n_categories=2, x=x)
-    rows = selection_rows(data, rng)
+    rows = labelled_and_sampled_pairs(data, rng)
     context, j, k = rows.context, rows.first, rows.second
     labelled = set(zip(range(n), first, second, strict=True))
     pairs = list(zip(context, j, k, strict=True))
@@ -260,7 +260,7 @@ def test_selection_rows_stand_for_all_pairs_of_all_contexts(make_data):
 
 def test_few_pairs_are_all_used_as_negatives(draw):
     data = draw(n_pairs=3)
-    rows = selection_rows(data, np.random.default_rng(0))
+    rows = labelled_and_sampled_pairs(data, np.random.default_rng(0))
     assert len(rows.label) == 150 * 12
     np.testing.assert_array_equal(rows.weight, 1)
 

@@ -50,7 +50,7 @@ def test_factors_are_labels_by_what_is_expected():
 def test_right_propensities_give_no_alarm(table, one_pair):
     rng = np.random.default_rng(1)
     samples = [weigh(*draw(rng, one_pair=one_pair), table=table) for _ in range(150)]
-    assert not any(weights.is_off or len(weights.pairs_off) for weights in samples)
+    assert not any(weights.is_implausible or len(weights.implausible_pairs) for weights in samples)
     z = np.array([weights.z for weights in samples])
     assert abs(z.mean()) < 0.5
     assert 0.3 < z.std() < 1.3
@@ -61,7 +61,7 @@ def test_right_propensities_give_no_alarm(table, one_pair):
 def test_wrong_propensities_are_found_with_their_factor(table, factor):
     pi, shown = draw(np.random.default_rng(2), n=1500)
     weights = weigh(pi / factor, shown, table)
-    assert weights.is_off
+    assert weights.is_implausible
     assert weights.factor == pytest.approx(factor, rel=0.15)
 
 
@@ -71,7 +71,7 @@ def test_one_pair_with_wrong_propensities_is_found(table):
     supplied = pi.copy()
     supplied[:, 1, 3] /= 6
     weights = weigh(supplied, shown, table)
-    assert [(weights.first[q], weights.second[q]) for q in weights.pairs_off] == [(1, 3)]
+    assert [(weights.first[q], weights.second[q]) for q in weights.implausible_pairs] == [(1, 3)]
 
 
 def test_prompts_that_come_in_clusters_give_larger_standard_errors():
@@ -81,4 +81,4 @@ def test_prompts_that_come_in_clusters_give_larger_standard_errors():
     for table in (True, False):
         alone, clustered = weigh(*again, table), weigh(*again, table, unit)
         assert clustered.std_error > 1.5 * alone.std_error
-        assert clustered.overlap > 2
+        assert clustered.overdispersion > 2

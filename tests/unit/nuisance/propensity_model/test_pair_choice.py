@@ -189,7 +189,7 @@ def test_trees_start_from_the_log_odds_of_being_shown(draw):
     cells = shown_pairs(data, random_folds(data))
     fold_effects = smooth_effects_model(3.0, 1).select(cells, range(FOLDS)).fits[1]
     contrast = NoiseContrast.of(cells, 3.0, np.random.default_rng(0), 1)
-    held_out = contrast.part(fold_effects, fold_effects.held_out, 1)
+    held_out = contrast.dataset_of(fold_effects, fold_effects.held_out, 1)
     rows = np.flatnonzero(np.isin(contrast.cell, fold_effects.held_out.number))
     assert held_out.num_data() == len(rows) == len(fold_effects.held_out.rows) * (1 + DRAWN_PER_SHOWN)
     first, second = contrast.first[rows], contrast.second[rows]

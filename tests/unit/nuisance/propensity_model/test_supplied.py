@@ -141,7 +141,7 @@ def test_columns_that_vary_within_a_prompt_or_have_missing_values_are_refused(ra
         rank(frame, FORMULA, propensity_formula="~ score")
 
 
-def test_further_prompts_have_their_own_selection_features(rank):
+def test_further_prompts_have_their_own_propensity_features(rank):
     frame, _ = selected_on(400, seed=6)
     further = frame.loc[:99, ["x0", "score"]].assign(prompt=[f"new{i}" for i in range(100)])
     frame["prompt"] = frame["prompt"].astype(str)
