@@ -1,4 +1,4 @@
-"""Example data: the paper's simulators, a simulated arena, and readers of public preference files."""
+"""Example data: two simulators of Frauen et al. (2026), a simulated arena, and readers of public preference files."""
 
 from __future__ import annotations
 

@@ -29,10 +29,11 @@ _STRENGTHS = {
     "vicuna-13b": 0.00,
 }
 _LABELS = np.array(["model_a", "model_b", "tie", "tie (bothbad)"], dtype=object)
-# Length of a prompt in characters at which length has no effect, about the median.
+# The length of a prompt in characters at which the length has no effect on strengths. About half of all prompts are
+# longer.
 _TYPICAL_LENGTH = 150.0
-# Log-odds of "both good" and "both bad" for equally strong average models, how much both fall per unit of advantage,
-# and how much they depend on the mean strength of the two models.
+# Log-odds of "both good" and of "both bad" for two equally strong average models. The two other numbers say how much
+# these log-odds fall per unit of advantage, and how much they change with the mean strength of the two models.
 _GOOD_LEVEL, _BAD_LEVEL, _TIE_DECAY, _LEVEL_WEIGHT = -0.8, -0.45, 0.5, 0.4
 
 
@@ -70,11 +71,11 @@ class Arena:
     .. math:: d_{jk} = \theta_j - \theta_k + M_{g,jk} + \text{position\_effect}, \qquad
               \mu_{jk} = \mathrm{softmax}(d_{jk}/2, -d_{jk}/2, t^{good}_{jk}, t^{bad}_{jk})
 
-    where both kinds of tie are likelier for close models. "Both good" is likelier for strong models, "both bad" for
-    weak models and for hard prompts. The matchups M are cyclic, so that no Bradley-Terry model holds. Outcomes depend
-    on nothing but category and length, and the pair that is shown depends on nothing but the category. Therefore
-    ``C(category) + length`` is all that has to be adjusted for. Annotators differ in how often they vote, not in how
-    they vote.
+    Both kinds of tie have log-odds :math:`t^{good}` and :math:`t^{bad}` that are larger for models of similar
+    strength. "Both good" is likelier for strong models, "both bad" for weak models and for hard prompts. The matchups M
+    are cyclic, so that no Bradley-Terry model holds. Outcomes depend on nothing but category and length, and the pair
+    that is shown depends on nothing but the category. Therefore ``C(category) + length`` is all that has to be adjusted
+    for. Annotators differ in how often they vote, not in how they vote.
 
     Parameters
     ----------
@@ -134,7 +135,13 @@ class Arena:
         return CATEGORIES
 
     def draw(self) -> ArenaCoefficients:
-        """Return the coefficients for the seed ``coefficients``, always drawn in the same order."""
+        """Return the coefficients for the seed ``coefficients``, always drawn in the same order.
+
+        Returns
+        -------
+        ArenaCoefficients
+            Strengths, matchups and probabilities of pairs by category.
+        """
         rng = np.random.default_rng(self.coefficients)
         n_groups, n_models = len(CATEGORIES), len(_STRENGTHS)
         base = np.array(list(_STRENGTHS.values()))
@@ -152,7 +159,7 @@ class Arena:
         )
 
     def contexts(self, n: int, rng: Rng = None) -> pd.DataFrame:
-        """Draw prompts: ``question_id``, ``prompt``, ``category`` and ``length`` in characters.
+        """Draw prompts with their category and length.
 
         Parameters
         ----------
@@ -160,6 +167,11 @@ class Arena:
             Number of prompts.
         rng : int, numpy.random.Generator or None
             Seed, generator to advance, or None for fresh entropy.
+
+        Returns
+        -------
+        pandas.DataFrame
+            A row per prompt: ``question_id``, ``prompt``, ``category`` and ``length`` in characters.
         """
         groups, prompts = draw_prompts(check_count(n, "n"), generator(rng))
         return pd.DataFrame(
@@ -172,7 +184,7 @@ class Arena:
         )
 
     def mu(self, contexts: pd.DataFrame) -> FloatArray:
-        """Return mu, the probabilities of the outcome categories, (n, K, K, 4), with a zero diagonal.
+        """Return mu, the probabilities of the outcome categories for every ordered pair and prompt.
 
         The categories are: first wins, second wins, both good, both bad.
 
@@ -180,6 +192,11 @@ class Arena:
         ----------
         contexts : pandas.DataFrame
             A row per prompt with columns ``category`` and ``length``; other columns are not used.
+
+        Returns
+        -------
+        numpy.ndarray, shape (n, K, K, 4)
+            Probabilities, which sum to one over the categories. They are zero for a model against itself.
 
         Raises
         ------
@@ -197,14 +214,17 @@ class Arena:
         return self._probabilities(_category_places(contexts), lengths)
 
     def propensity(self, contexts: pd.DataFrame) -> FloatArray:
-        """Return the probability that exactly this ordered pair is shown and voted on, (n, K, K).
-
-        The diagonal is zero, and the probabilities of a context sum to 1 - ``no_vote``.
+        """Return the probability that an ordered pair is shown and voted on, for every ordered pair and prompt.
 
         Parameters
         ----------
         contexts : pandas.DataFrame
             A row per prompt with a column ``category``; other columns are not used.
+
+        Returns
+        -------
+        numpy.ndarray, shape (n, K, K)
+            Propensities. Those of a prompt sum to 1 - ``no_vote``. They are zero for a model against itself.
 
         Raises
         ------
@@ -220,8 +240,10 @@ class Arena:
 
         Parameters
         ----------
-        n, rng
-            As in :meth:`contexts`.
+        n : int
+            Number of battles.
+        rng : int, numpy.random.Generator or None
+            Seed, generator to advance, or None for fresh entropy.
 
         Returns
         -------
@@ -307,15 +329,30 @@ def simulate_arena(
 
     Parameters
     ----------
-    n, rng
-        As in :meth:`Arena.sample`.
-    coefficients, position_effect, interaction, no_vote, n_judges
-        As in :class:`Arena`.
+    n : int
+        Number of prompts.
+    coefficients : int
+        Seed of the coefficients of the arena. The sample drawn with these coefficients has its own seed, ``rng``.
+    position_effect : float
+        What being shown first adds to the log-odds of winning.
+    interaction : float
+        Scale of all effects that depend on the prompt or on the pair. With 0, strengths are the same for every prompt.
+    no_vote : float
+        Probability that nobody votes on the pair that is shown, the same for every prompt.
+    n_judges : int
+        Number of annotators.
+    rng : int, numpy.random.Generator or None
+        Seed of the sample, generator to advance, or None for fresh entropy.
 
     Returns
     -------
     pandas.DataFrame
         As :meth:`Arena.sample`.
+
+    Raises
+    ------
+    OptionError, OptionTypeError
+        If an option is out of its range or of the wrong kind.
 
     Examples
     --------
@@ -334,7 +371,10 @@ def simulate_arena(
 
 
 def _cyclic_part(preference: FloatArray) -> FloatArray:
-    """Return the antisymmetric part of (G, K, K) without each model's mean: the part that no strengths explain."""
+    """Return the part of pairwise preferences, (G, K, K), that no strengths of single models explain.
+
+    This is the antisymmetric part minus the differences of the models' means.
+    """
     matchup = preference - np.swapaxes(preference, 1, 2)
     mean = matchup.mean(axis=2)
     matchup += mean[:, None, :] - mean[:, :, None]

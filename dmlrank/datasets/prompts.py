@@ -265,7 +265,7 @@ class Template:
         return cls((*literals, literal), tuple(slots))
 
     def fill(self, uniforms: FloatArray) -> str:
-        """Return the sentence that uniform random numbers, at least one per slot, select."""
+        """Return the sentence with a word in each slot, selected by uniform random numbers, at least one per slot."""
         parts = [self.literals[0]]
         for words, literal, uniform in zip(self.slots, self.literals[1:], uniforms, strict=False):
             parts += [words[int(uniform * len(words))], literal]
@@ -296,7 +296,7 @@ class Sentence:
 
     @property
     def n_uniforms(self) -> int:
-        """Number of uniform random numbers that one draw needs: for presence, template and slots."""
+        """Number of uniform random numbers for one draw: one for presence, one for the template, and one per slot."""
         return 2 + max(len(template.slots) for template in self.templates)
 
     def fill(self, uniforms: FloatArray) -> str:

@@ -13,7 +13,7 @@ Rng = int | np.random.Generator | None
 
 
 def generator(rng: Rng) -> np.random.Generator:
-    """Return the generator that ``rng`` stands for, as in SPEC 7. It is never numpy's global generator.
+    """Return the random generator that the option ``rng`` stands for; numpy's global generator is never used.
 
     Parameters
     ----------
@@ -73,7 +73,7 @@ def check_between(value: object, option: str, lower: float = -np.inf, upper: flo
 
 
 def draw_categories(probabilities: FloatArray, rng: np.random.Generator) -> IntArray:
-    """Draw a category for each row, (m,), of a matrix of probabilities, (m, C), whose rows sum to one.
+    """Draw one category per row of a matrix of probabilities, (m, C), whose rows sum to one; return their places, (m,).
 
     Examples
     --------

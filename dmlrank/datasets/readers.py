@@ -26,9 +26,9 @@ def read_mt_bench(path: str | os.PathLike[str], questions: str | os.PathLike[str
     Parameters
     ----------
     path : str or path
-        A judgment file in JSON lines, or a folder with ``human.jsonl`` and perhaps ``question.jsonl``. Published votes
-        (``model_a``, ``model_b``, ``winner``) and files of judges (``model_1``, ``model_2``, ``g1_winner``,
-        ``g2_winner``) can be read.
+        A judgment file in JSON lines, or a folder with ``human.jsonl`` and perhaps ``question.jsonl``. Two kinds of
+        judgment files can be read: published votes (columns ``model_a``, ``model_b``, ``winner``), and verdicts of a
+        judge who saw each pair in both orders (columns ``model_1``, ``model_2``, ``g1_winner``, ``g2_winner``).
     questions : str or path, optional
         The questions file. By default it is ``question.jsonl`` in the same folder, if this file exists.
 
@@ -40,9 +40,9 @@ def read_mt_bench(path: str | os.PathLike[str], questions: str | os.PathLike[str
         names of several judges are joined by a comma.
 
         The label ``tie (inconsistent)`` means that a verdict changed with the order of the answers; ``dml_rank`` reads
-        it as a tie unless ``categories=`` gives it another meaning. In files of judges, each vote has two verdicts, one
-        for each order. Two verdicts that differ get this label, and a verdict that could not be read makes the vote
-        missing. The order of the two models in such a file has no meaning, because both orders were judged.
+        it as a tie unless ``categories=`` gives it another meaning. In a file of verdicts, each vote has two verdicts,
+        one for each order. A vote whose verdicts differ gets this label. A vote is missing if one of its verdicts could
+        not be read. The order of the two models in such a file has no meaning, because both orders were judged.
 
     Raises
     ------
@@ -87,8 +87,8 @@ def read_chatbot_arena(path: str | os.PathLike[str]) -> pd.DataFrame:
     Parameters
     ----------
     path : str or path
-        A file of JSON lines or of one JSON array: the 33,000 conversations, the ``clean_battle`` files, or verdicts
-        about either of them.
+        A file of JSON lines or of one JSON array: the 33,000 conversations, a ``clean_battle`` file, or a file of
+        judges' verdicts about the battles in one of these.
 
     Returns
     -------
@@ -147,7 +147,7 @@ def _read_records(file: Path) -> pd.DataFrame:
     if not records:
         raise DataError(f"{str(file)!r} holds no records; it must hold one JSON object for each vote")
     if not all(isinstance(record, dict) for record in records):
-        raise DataError(f"{str(file)!r} holds something else than JSON objects; it must hold one for each vote")
+        raise DataError(f"{str(file)!r} holds entries that are not JSON objects; it must hold one JSON object per vote")
     return pd.DataFrame(records)
 
 
@@ -156,7 +156,9 @@ def _parse_array(text: str, file: Path) -> list[object]:
     try:
         records: list[object] = json.loads(text)
     except json.JSONDecodeError as error:
-        raise DataError(f"{str(file)!r} begins like a JSON array but is none: {error}") from error
+        raise DataError(
+            f"{str(file)!r} begins with '[' but is not a JSON array: {error}; it must be a JSON array or JSON lines"
+        ) from error
     return records
 
 

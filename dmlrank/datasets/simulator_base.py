@@ -1,4 +1,4 @@
-"""The base class of the paper's simulators: utilities, selection of pairs, sampling and true scores."""
+"""The base class of the simulators of Frauen et al.: utilities, selection of pairs, sampling and true scores."""
 
 from __future__ import annotations
 
@@ -68,11 +68,13 @@ class Simulator(ABC):
     min_mass : float
         Smallest probability of a category.
     propensity_rate : float
-        Probability that a pair is labelled, apart from selection.
+        Probability that a pair is labelled if the selection depends on neither context nor items.
     selection_strength : float
-        How far context and items can move a propensity from that rate, from 0 (not at all) to 1.
+        Weight of the part of a propensity that depends on context and items: from 0, where every propensity is
+        ``propensity_rate``, to 1.
     selection_decay, selection_tilt : float
-        How much the log-odds of a label fall with the distance of the items, and rise with the first feature.
+        How much the log-odds of a label fall with the difference of the items' utilities, and rise with the first
+        feature.
     selection_scale : float
         Standard deviation of the items' selection effects.
     propensity_min, propensity_max : float
@@ -120,12 +122,18 @@ class Simulator(ABC):
 
     @property
     def models(self) -> tuple[str, ...]:
-        """Names of the items. Their numbers are padded with zeros, so that sorting by name keeps their order."""
+        """Names of the K items. Their numbers are padded with zeros, so that sorting by name keeps their order."""
         width = len(str(self.n_items - 1))
         return tuple(f"model_{item:0{width}d}" for item in range(self.n_items))
 
     def draw(self) -> Coefficients:
-        """Return the coefficients for the seed ``coefficients``, always drawn in the same order."""
+        """Return the coefficients for the seed ``coefficients``, always drawn in the same order.
+
+        Returns
+        -------
+        Coefficients
+            Coefficients of the utilities and of the selection of pairs.
+        """
         rng = np.random.default_rng(self.coefficients)
         n_items, n_squares = self.n_items, min(2, self.n_features)
         return Coefficients(
@@ -137,18 +145,57 @@ class Simulator(ABC):
         )
 
     def features(self, n: int, rng: Rng = None) -> FloatArray:
-        """Draw the features of ``n`` contexts, (n, p), uniformly from the unit cube."""
+        """Draw the features of contexts, uniformly from the unit cube.
+
+        Parameters
+        ----------
+        n : int
+            Number of contexts.
+        rng : int, numpy.random.Generator or None
+            Seed, generator to advance, or None for fresh entropy.
+
+        Returns
+        -------
+        numpy.ndarray, shape (n, p)
+            Features, each between 0 and 1.
+        """
         return generator(rng).random((check_count(n, "n"), self.n_features))
 
     def utilities(self, X: ArrayLike) -> FloatArray:
-        """Return the utility of each item, (n, K), in the contexts ``X``, (n, p)."""
+        """Return the utility of each item in each context.
+
+        Parameters
+        ----------
+        X : array_like, shape (n, p)
+            Features of the contexts.
+
+        Returns
+        -------
+        numpy.ndarray, shape (n, K)
+            Utilities u, before the division by ``temperature``.
+
+        Raises
+        ------
+        DataError
+            If ``X`` is not a finite (n, p) array.
+        """
         features, c = self._checked_features(X), self.draw()
         squares = features[:, : c.quadratic.shape[1]] ** 2
         wave = np.sin(2 * np.pi * features[:, :1] + c.phase)
         return features @ c.linear.T + c.offset + squares @ c.quadratic.T + self.wave_scale * wave
 
     def mu(self, X: ArrayLike) -> FloatArray:
-        """Return mu, the category probabilities, (n, K, K, C) with a zero diagonal, in the contexts ``X``, (n, p).
+        """Return mu, the probabilities of the categories for every ordered pair in each context.
+
+        Parameters
+        ----------
+        X : array_like, shape (n, p)
+            Features of the contexts.
+
+        Returns
+        -------
+        numpy.ndarray, shape (n, K, K, C)
+            Probabilities of the C categories, which sum to one. They are zero for an item against itself.
 
         Raises
         ------
@@ -160,7 +207,17 @@ class Simulator(ABC):
         return _without_diagonal(mu)
 
     def propensity(self, X: ArrayLike) -> FloatArray:
-        """Return the probability that an ordered pair is labelled, (n, K, K) with a zero diagonal, in ``X``, (n, p).
+        """Return the probability that a pair is labelled, for every ordered pair in each context.
+
+        Parameters
+        ----------
+        X : array_like, shape (n, p)
+            Features of the contexts.
+
+        Returns
+        -------
+        numpy.ndarray, shape (n, K, K)
+            Propensities. They are zero for an item against itself.
 
         Raises
         ------
@@ -227,14 +284,25 @@ class Simulator(ABC):
         return true_scores(functional, chunks, n_categories=self.n_categories, models=self.models)
 
     def _weighted_mu(self, n: int, rng: np.random.Generator) -> Iterator[tuple[FloatArray, FloatArray]]:
-        """Yield mu of some new contexts at a time, (m, K, K, C), and their weights, all one, (m,)."""
+        """Yield mu, (m, K, K, C), of ``n`` new contexts in chunks of m contexts, with weights of one, (m,)."""
         size = max(1, _CHUNK_ENTRIES // (self.n_items**2 * self.n_categories))
         for start in range(0, n, size):
             mu = self.mu(self.features(min(size, n - start), rng))
             yield mu, np.ones(len(mu))
 
     def advantage(self, X: FloatArray) -> FloatArray:
-        """Return the advantage d of the item shown first over the item shown second, (n, K, K)."""
+        """Return the advantage d of the item shown first over the item shown second, in each context.
+
+        Parameters
+        ----------
+        X : numpy.ndarray, shape (n, p)
+            Features of the contexts.
+
+        Returns
+        -------
+        numpy.ndarray, shape (n, K, K)
+            Differences of the utilities divided by ``temperature``, plus the position effect.
+        """
         utilities = self.utilities(X) / self.temperature
         position_effect = self.position_effect * (X[:, 0] - 0.5)
         return utilities[:, :, None] - utilities[:, None, :] + position_effect[:, None, None]
@@ -255,7 +323,7 @@ def _real_options(kind: type[Simulator]) -> list[str]:
 
 
 def _without_diagonal(values: FloatArray) -> FloatArray:
-    """Set the entries of each item against itself to zero, in place, and return the array."""
+    """Set the entries of each item against itself to zero in ``values``, and return the changed array."""
     items = np.arange(values.shape[1])
     values[:, items, items] = 0.0
     return values
@@ -282,11 +350,11 @@ def _long_frame(
     context, first, second = cells
     unlabelled = np.setdiff1d(np.arange(len(X)), context)
     rows = np.concatenate([context, unlabelled])
-    order = np.argsort(rows, kind="stable")
-    rows, names = rows[order], np.array(models, dtype=object)
+    by_context = np.argsort(rows, kind="stable")
+    rows, names = rows[by_context], np.array(models, dtype=object)
 
     def column(values: AnyArray, missing: object) -> AnyArray:
-        return np.concatenate([values, np.full(len(unlabelled), missing, dtype=values.dtype)])[order]
+        return np.concatenate([values, np.full(len(unlabelled), missing, dtype=values.dtype)])[by_context]
 
     return pd.DataFrame(
         {"question_id": rows}

@@ -1,4 +1,4 @@
-"""The paper's two simulators: nonlinear utilities with ties, and Bradley-Terry with a cyclic deviation."""
+"""The two simulators of Frauen et al. (2026): nonlinear utilities with ties, and Bradley-Terry plus cycles."""
 
 from __future__ import annotations
 
@@ -26,32 +26,43 @@ class Ties(Simulator):
 
     .. math:: \mu_{jk} = \mathrm{softmax}(d_{jk}, -d_{jk}, \tau_0 - \tau_1 |d_{jk}| + \tau_c \cos(2 \pi x_1))
 
-    Probabilities below ``min_mass`` are raised to it, then they are renormalised. The defaults are those of the paper's
-    experiment on debiasing; ``Ties(n_features=5)`` is its experiment with external judges.
+    Probabilities below ``min_mass`` are raised to ``min_mass``, and then all are renormalised. The defaults are those
+    of the experiment of Frauen et al. on debiasing. Their experiment with external judges is ``Ties(n_features=5)``.
 
     Parameters
     ----------
     coefficients : int
         Seed of the coefficients. With 0 the models differ little, with 5 very much.
     n_items, n_features : int
-        Number of items, K, and of features, p. With a single feature the tie term uses this feature too.
-    linear_scale, quadratic_scale, wave_scale, offset_scale : float
-        Standard deviation of W (sigma_l), standard deviation of W_q (sigma_q), amplitude of the wave (s), and standard
-        deviation of b.
-    temperature, position_effect : float
-        T and beta.
-    tie_level, tie_decay, tie_wave : float
-        tau_0, tau_1 and tau_c.
+        Number of items, K, and of features, p. With a single feature, the tie term uses it in place of x_1.
+    linear_scale, quadratic_scale : float
+        Standard deviation of the coefficients W (sigma_l) and of the coefficients W_q of the squares (sigma_q).
+    wave_scale : float
+        Amplitude of the wave, s.
+    offset_scale : float
+        Standard deviation of the constants b.
+    temperature : float
+        Number by which differences of utilities are divided, T.
+    position_effect : float
+        How much the first feature changes the advantage of the item shown first, beta.
     min_mass : float
         Smallest probability of a category, epsilon_mu.
-    propensity_rate, selection_strength : float
-        Probability that a pair is labelled apart from selection (pi_p), and how far context and items can move a
-        propensity from that rate (lambda_pi).
-    selection_decay, selection_tilt, selection_scale : float
-        How much more often close pairs are labelled (kappa_pi), how much the first feature changes a propensity
-        (eta_pi), and the standard deviation of the items' selection effects b_pi.
+    propensity_rate : float
+        Probability that a pair is labelled if the selection depends on neither context nor items, pi_p.
+    selection_strength : float
+        Weight of the part of a propensity that depends on context and items, lambda_pi: from 0, where every propensity
+        is ``propensity_rate``, to 1.
+    selection_decay : float
+        How much more often pairs with similar utilities are labelled, kappa_pi.
+    selection_tilt : float
+        How much the first feature changes a propensity, eta_pi.
+    selection_scale : float
+        Standard deviation of the items' selection effects b_pi.
     propensity_min, propensity_max : float
         Bounds to which propensities are clipped, pi_min and pi_max.
+    tie_level, tie_decay, tie_wave : float
+        Log-odds of a tie: their level (tau_0), how much they fall with the advantage (tau_1), and the amplitude of
+        their dependence on the second feature (tau_c).
 
     Raises
     ------
@@ -60,7 +71,7 @@ class Ties(Simulator):
 
     References
     ----------
-    Frauen et al., arXiv 2601.21816, app:sim, "Nonlinear ties simulator" and tab:sim_data_cfg.
+    Frauen et al. (2026), arXiv 2601.21816, appendix on simulations, "Nonlinear ties simulator".
 
     Examples
     --------
@@ -94,22 +105,52 @@ class Bt(Simulator):
 
     .. math:: \mu_{jk1}(x) = \sigma(d_{jk}(x) + \gamma C_{jk}), \qquad C_{j, j+1 \bmod K} = 1 = -C_{j+1 \bmod K, j}
 
-    with the utilities and the advantage d of :class:`Ties`. The defaults are those of the paper's experiment on
-    misspecified Bradley-Terry models, in which gamma goes from 0 to 4; ``Bt(n_items=3, n_features=2, gamma=1)`` is its
-    experiment on optimal data collection. Two items have no cycle: C is zero.
+    with the utilities and the advantage d of :class:`Ties`. The defaults are those of the experiment of Frauen et al.
+    on misspecified Bradley-Terry models, in which gamma goes from 0 to 4. Their experiment on optimal data collection
+    is ``Bt(n_items=3, n_features=2, gamma=1)``. With two items there is no cycle, and C is zero.
 
     Parameters
     ----------
+    coefficients : int
+        Seed of the coefficients.
     n_items, n_features : int
         Number of items, K, and of features, p.
+    linear_scale, quadratic_scale : float
+        Standard deviation of the coefficients W (sigma_l) and of the coefficients W_q of the squares (sigma_q).
+    wave_scale : float
+        Amplitude of the wave, s.
+    offset_scale : float
+        Standard deviation of the constants b.
+    temperature : float
+        Number by which differences of utilities are divided, T.
+    position_effect : float
+        How much the first feature changes the advantage of the item shown first, beta.
+    min_mass : float
+        Smallest probability of a category, epsilon_mu.
+    propensity_rate : float
+        Probability that a pair is labelled if the selection depends on neither context nor items, pi_p.
+    selection_strength : float
+        Weight of the part of a propensity that depends on context and items, lambda_pi: from 0, where every propensity
+        is ``propensity_rate``, to 1.
+    selection_decay : float
+        How much more often pairs with similar utilities are labelled, kappa_pi.
+    selection_tilt : float
+        How much the first feature changes a propensity, eta_pi.
+    selection_scale : float
+        Standard deviation of the items' selection effects b_pi.
+    propensity_min, propensity_max : float
+        Bounds to which propensities are clipped, pi_min and pi_max.
     gamma : float
-        Strength of the cycle, the distance from Bradley-Terry.
-    **others
-        As in :class:`Ties`, but with the defaults epsilon_mu = 0 and pi_min = 0.01.
+        Strength of the cycle: how far the preferences are from a Bradley-Terry model.
+
+    Raises
+    ------
+    OptionError, OptionTypeError
+        If a parameter is out of its range or of the wrong kind.
 
     References
     ----------
-    Frauen et al., arXiv 2601.21816, app:sim, "BT misspecification simulator" and tab:sim_data_cfg.
+    Frauen et al. (2026), arXiv 2601.21816, appendix on simulations, "BT misspecification simulator".
 
     Examples
     --------
@@ -141,10 +182,10 @@ def simulate_ties(n: int = 2000, *, coefficients: int = 0, rng: Rng = None, **pa
     n : int
         Number of contexts.
     coefficients : int
-        Seed of the coefficients. The sample has a seed of its own, ``rng``.
+        Seed of the coefficients of the simulator. The sample drawn with these coefficients has its own seed, ``rng``.
     rng : int, numpy.random.Generator or None
-        Seed of the sample.
-    **parameters
+        Seed of the sample, generator to advance, or None for fresh entropy.
+    **parameters : float
         Any other parameter of :class:`Ties`.
 
     Returns
@@ -171,15 +212,24 @@ def simulate_bt(n: int = 2000, *, coefficients: int = 0, rng: Rng = None, **para
 
     Parameters
     ----------
-    n, coefficients, rng
-        As in :func:`simulate_ties`, which raises the same errors.
-    **parameters
+    n : int
+        Number of contexts.
+    coefficients : int
+        Seed of the coefficients of the simulator. The sample drawn with these coefficients has its own seed, ``rng``.
+    rng : int, numpy.random.Generator or None
+        Seed of the sample, generator to advance, or None for fresh entropy.
+    **parameters : float
         Any other parameter of :class:`Bt`, such as ``gamma``.
 
     Returns
     -------
     pandas.DataFrame
         As :meth:`Bt.sample`; there are no ties.
+
+    Raises
+    ------
+    OptionError, OptionTypeError
+        If a parameter does not exist, is out of its range or of the wrong kind.
 
     Examples
     --------

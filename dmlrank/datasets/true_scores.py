@@ -44,8 +44,8 @@ def true_scores(
     Returns
     -------
     pandas.Series
-        Scores, (K,), by model. Scores of a functional that has not one for each model, (d,), have their places as
-        index.
+        Scores, (K,), by model. A functional may return another number of scores than there are models. Then the index
+        is 0, 1, 2, ...
 
     Raises
     ------
