@@ -1,4 +1,9 @@
-"""Labelled cells as rows that models are trained on, and the folds that hold these rows out."""
+"""Labelled cells as rows that models are trained on, and the folds that hold these rows out.
+
+There are three kinds of rows. :class:`LabelledRows` are for smooth effects: one row per cell, with smooth columns.
+:class:`TrainingRows` are for classifiers: one row per cell and category, with the features in a matrix.
+:class:`PairRows` are for LightGBM where that matrix would be large: they refer to the contexts that hold the features.
+"""
 
 from __future__ import annotations
 
@@ -25,8 +30,8 @@ class Folds:
     fold : ndarray of int, shape (n,)
         Fold of each context.
     unit : ndarray of int, shape (n,)
-        Unit of each context: a prompt, or a cluster of prompts. Contexts of one unit always share a fold, and inner
-        folds within a training set keep them together as well.
+        Unit of each context: a prompt, or a cluster of prompts. Contexts of one unit always share a fold, also in the
+        cross-validation within a training set.
     n_folds : int
         Number of folds.
     """
@@ -38,7 +43,7 @@ class Folds:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LabelledRows:
-    """Labelled cells as rows of a training set, r of them.
+    """Labelled cells as rows for smooth effects, one row per cell, r of them.
 
     Attributes
     ----------
@@ -47,7 +52,7 @@ class LabelledRows:
     first, second : ndarray of int, shape (r,)
         Codes of the items shown first and second.
     y : ndarray, shape (r, C)
-        Mean labels.
+        Shares of the categories among the votes of each cell.
     weight : ndarray, shape (r,)
         Number of votes.
     """
@@ -86,14 +91,14 @@ class FoldCells:
     context, fold : ndarray of int, shape (m,)
         Context and fold of each cell.
     number : ndarray of int, shape (m,)
-        Number of each cell among all cells of the fit, those with soft labels included.
+        Index of each cell among all cells of the fit, those with soft labels included.
     n_items : int
         Number of items, K.
     ordered : bool
         Whether display order matters.
     soft : tuple of FoldCells
-        Cells with soft labels, by fold: the model of a fold is trained on them, and no loss is computed on them. Empty
-        where there are no soft labels.
+        Cells with soft labels (predicted probabilities instead of votes), by fold. The model of a fold is trained on
+        them, and no loss is computed on them. Empty where there are no soft labels.
     """
 
     rows: LabelledRows
@@ -174,18 +179,19 @@ def with_soft_labels(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TrainingRows:
-    """Rows of a classification problem.
+    """Rows for a classifier, each with one category as its label; a cell with votes for two categories gives two rows.
 
     Attributes
     ----------
     features : ndarray, shape (r, p + 2)
-        Context features, then the codes of the first and of the second item; (r, p) where no items take part.
+        Context features, then the codes of the first and of the second item. The shape is (r, p), without items, for
+        the probability that a context has any label.
     label : ndarray of int, shape (r,)
         Category of each row.
     weight : ndarray, shape (r,)
         Votes that the row stands for.
     unit : ndarray of int, shape (r,)
-        Unit of each row's context; inner folds never split a unit.
+        Unit of each row's context. Cross-validation within the rows keeps the rows of a unit in one fold.
     """
 
     features: FloatArray
@@ -196,7 +202,7 @@ class TrainingRows:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PairRows:
-    """Rows [x, first, second] that are described by their contexts and items and need not be stacked.
+    """Rows for a classifier, without the matrix of their features: each row names its context and its items.
 
     Attributes
     ----------
@@ -246,7 +252,7 @@ def _in_both_orders(rows: TrainingRows, flip: IntArray) -> TrainingRows:
     rows : TrainingRows
         With the codes of the items in the last two features.
     flip : ndarray of int, shape (C,)
-        What each category is called in the other order.
+        Code of each category in the other display order: the codes of first and second wins are exchanged.
     """
     swapped = rows.features.copy()
     swapped[:, [-2, -1]] = swapped[:, [-1, -2]]

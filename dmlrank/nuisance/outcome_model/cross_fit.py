@@ -1,4 +1,4 @@
-"""Cross-fitting of the outcome model mu: a learner is chosen and fitted once for every fold."""
+"""Cross-fitting of the outcome model mu: for every fold, a model is fitted to the labels of the other folds."""
 
 from __future__ import annotations
 
@@ -22,7 +22,11 @@ from .without_features import shrunken_frequencies
 
 
 class MuModel(Protocol):
-    """A fitted outcome model."""
+    """A fitted outcome model.
+
+    A model may have an attribute ``concurrent``. Where it is true, several threads may predict with the model at the
+    same time; where it is false or missing, one thread predicts at a time.
+    """
 
     def predict(self, x: FloatArray) -> FloatArray:
         """Return the category probabilities of every ordered pair, (n, K, K, C), in contexts with features ``x``."""
@@ -40,7 +44,7 @@ class BoosterMu:
     Attributes
     ----------
     trees : PairTrees
-        The booster, prepared once for all chunks of contexts.
+        The booster, with its trees already in the form from which the scores of all pairs are computed fast.
     n_jobs : int or None
         Number of threads; None means all cores.
     """
@@ -95,7 +99,7 @@ class MirroredMu:
     model : MuModel
         The other model.
     flip : ndarray of int, shape (C,)
-        What each category is called in the other order.
+        Code of each category in the other display order: the codes of first and second wins are exchanged.
     """
 
     model: MuModel
@@ -117,7 +121,7 @@ class MirroredMu:
 
 
 def on_one_thread(model: MuModel) -> MuModel:
-    """Return the same model without threads of its own, for callers that predict in several threads."""
+    """Return the model set to predict in one thread, for callers that run several predictions at the same time."""
     if isinstance(model, MirroredMu):
         return replace(model, model=on_one_thread(model.model))
     return replace(model, n_jobs=1) if isinstance(model, BoosterMu | SmoothBoostedMu) else model
@@ -153,10 +157,11 @@ def fit_all(
         :func:`dmlrank.nuisance.outcome_model.main_effects_boosting.fit_smooth_boosted`; with any other ``tune`` it
         means LightGBM alone.
     soft : sequence of Cells, optional
-        Cells with soft labels, by fold, on which the model of the fold is trained as well. They were predicted from
-        labels outside the fold.
+        Cells with soft labels, by fold. A soft label is a vector of category probabilities, predicted for a cell
+        without a label by a model that never saw the labels of this fold. The model of the fold is trained on these
+        cells as well.
     like : MuModel, optional
-        A model of the same labels, whose configuration is used again and not selected.
+        A model that was fitted to the same labels; its configuration is used again, so that none is selected.
     """
     fold = folds.fold
     if learner == "auto" and tune == "cv" and data.x.shape[1] and _several_categories(data, fold, len(seeds)):
@@ -166,11 +171,11 @@ def fit_all(
     counts = _vote_counts(data, fold, len(seeds)) if soft is None else None
     for held_out, seed in enumerate(seeds):
         rng = np.random.default_rng(seed)
-        labels = data if soft is None else replace(data, cells=data.cells.joined(soft[held_out]))
+        with_soft = data if soft is None else replace(data, cells=data.cells.joined(soft[held_out]))
         training_counts = None if counts is None else np.delete(counts, held_out, axis=0).sum(axis=0)
         in_training = fold != held_out
         model = fit_mu(
-            labels, in_training, folds.unit, rng, tune=tune, n_jobs=n_jobs, learner=learner, counts=training_counts
+            with_soft, in_training, folds.unit, rng, tune=tune, n_jobs=n_jobs, learner=learner, counts=training_counts
         )
         models.append(model)
         report(held_out + 1, len(seeds), "mu, folds")
@@ -179,8 +184,9 @@ def fit_all(
 
 def _several_categories(data: PreferenceData, fold: IntArray, n_folds: int) -> bool:
     """Return whether the labels outside every fold have more than one category."""
-    chosen = np.stack([data.cells.y[fold[data.cells.context] == f].sum(axis=0) for f in range(n_folds)])
-    return bool((((chosen.sum(axis=0) - chosen) > 0).sum(axis=1) > 1).all())
+    in_fold = np.stack([data.cells.y[fold[data.cells.context] == f].sum(axis=0) for f in range(n_folds)])
+    outside_fold = in_fold.sum(axis=0) - in_fold
+    return bool(((outside_fold > 0).sum(axis=1) > 1).all())
 
 
 def fit_mu(
@@ -194,10 +200,10 @@ def fit_mu(
     learner: object = "auto",
     counts: FloatArray | None = None,
 ) -> MuModel:
-    """Fit mu on the labelled cells of the training contexts.
+    """Fit mu on the labelled cells of the training contexts with LightGBM or with the user's learner.
 
-    Without features the probabilities are estimated from counts of votes. Where all labels have one category, this
-    category has probability one.
+    Neither is needed in two cases. Without features, the probabilities are estimated from counts of votes. Where all
+    labels have the same category, this category gets probability one.
 
     Parameters
     ----------
@@ -206,18 +212,18 @@ def fit_mu(
     in_training : ndarray of bool, shape (n,)
         Whether a context belongs to the training set.
     unit : ndarray of int, shape (n,)
-        Unit of each context; inner folds never split a unit.
+        Unit of each context. Cross-validation within the training set keeps the contexts of a unit in one fold.
     rng : Generator
-        Draws inner folds and seeds.
+        Draws the folds of the cross-validation within the training set, and seeds.
     tune : {"cv", "random"}, RandomSearch, mapping or None
         How LightGBM's hyperparameters are selected, see :class:`dmlrank.nuisance.boosting.train.BoosterSpec`.
     n_jobs : int or None
         Number of threads; None means all cores.
     learner : str, classifier or callable
-        A learner of the user, see :func:`dmlrank.nuisance.outcome_model.user_learners.fit_learner`. A text means
-        LightGBM.
+        A learner of the user, see :func:`dmlrank.nuisance.outcome_model.user_learners.fit_learner`. Any text means
+        LightGBM here; smooth main effects with boosting are fitted by :func:`fit_all`.
     counts : ndarray, shape (K, K, C), optional
-        Votes of the training contexts by ordered pair and category, if the caller has counted them.
+        Votes of the training contexts by ordered pair and category; counted here when None.
     """
     if counts is None:
         counts = _vote_counts(data, in_training.astype(np.intp), 2)[1]
@@ -239,7 +245,7 @@ def fit_mu(
 
 
 def _shares(counts: FloatArray) -> FloatArray:
-    """Return the same shares of the categories for every pair, (K, K, C); equal shares where there is no label."""
+    """Return the overall shares of the categories, repeated for every pair, (K, K, C); equal shares without labels."""
     total = counts.sum(axis=(0, 1))
     share = total / total.sum() if total.sum() else np.full(len(total), 1 / len(total))
     return np.where(np.eye(len(counts), dtype=bool)[:, :, None], 0.0, share)

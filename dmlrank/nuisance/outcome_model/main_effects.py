@@ -16,12 +16,12 @@ from ...data.preferences import FloatArray, IntArray
 from ..smooth.minimise import MULTINOMIAL_CURVATURE, PenalisedSearch
 from ..training_rows import LabelledRows
 
-# Penalties relative to the ridge of the curves of an item's strength. The constant of the strength and the effect of
-# the distance on ties are penalised little. Inclinations of single items to ties are penalised strongly, so that they
-# differ between items only where the labels show a clear difference.
-_LEVEL = 0.1
-_CLOSENESS = 0.1
-_TIE_ITEM = 10.0
+# Every effect of MainEffects has a penalty, as a multiple of the ridge. For the curves of the strength it is the ridge
+# itself. It is small for the constant of the strength and for gamma, the effect of the distance between two items on
+# ties. It is large for the items' inclinations to ties, which therefore differ only where the labels show it clearly.
+_CONSTANT_PENALTY = 0.1
+_DISTANCE_PENALTY = 0.1
+_ITEM_TIE_PENALTY = 10.0
 
 # Number of an item, and the first row and the end of a block of its rows.
 _Block: TypeAlias = tuple[int, int, int]
@@ -31,9 +31,11 @@ _Block: TypeAlias = tuple[int, int, int]
 class MainEffects:
     r"""Scores of the categories from curves of every item's strength and inclination to ties.
 
-    The advantage of item j, shown first, over item k is :math:`a = u_j(x) - u_k(x) + c_{jk} + \beta`. The scores are
-    :math:`a/2` (first wins), :math:`-a/2` (second wins) and, for every kind of tie,
-    :math:`s(x) + v_j(x) + v_k(x) + \gamma (\sqrt{1 + a^2} - 1)`.
+    The advantage of item j, shown first, over item k is :math:`a = u_j(x) - u_k(x) + c_{jk} + \beta`, where
+    :math:`u_j(x)` is the strength of item j in a context with features x. The scores are :math:`a/2` (first wins),
+    :math:`-a/2` (second wins) and, for every kind of tie, :math:`s(x) + v_j(x) + v_k(x) + \gamma (\sqrt{1 + a^2} - 1)`.
+    There :math:`s(x)` is common to all items, :math:`v_j(x)` is the inclination of item j to this kind of tie, and
+    :math:`\sqrt{1 + a^2} - 1` is the distance between the two items.
 
     Attributes
     ----------
@@ -43,7 +45,7 @@ class MainEffects:
         beta, the position effect: the advantage of being shown first.
     pair : ndarray, shape (K, K)
         c, antisymmetric: by how much the advantage in a pair differs from the difference of the strengths.
-    closeness : ndarray, shape (C - 2,)
+    distance_effect : ndarray, shape (C - 2,)
         gamma, by kind of tie: how the score of the tie changes with the distance between the two items.
     tie : ndarray, shape (C - 2, 1 + K, 1 + q)
         Coefficients by kind of tie: of s, then of v of every item.
@@ -52,7 +54,7 @@ class MainEffects:
     strength: FloatArray
     position: float
     pair: FloatArray
-    closeness: FloatArray
+    distance_effect: FloatArray
     tie: FloatArray
 
     @property
@@ -71,13 +73,13 @@ class MainEffects:
         design = _with_constant(columns)
         strength = product(design, self.strength.T)
         advantage = strength[:, :, None] - strength[:, None, :] + self.pair + self.position
-        scores = np.empty((*advantage.shape, 2 + len(self.closeness)))
+        scores = np.empty((*advantage.shape, 2 + len(self.distance_effect)))
         scores[..., 0], scores[..., 1] = advantage / 2, -advantage / 2
         distance = np.sqrt(1 + advantage**2) - 1
-        for c, (closeness, tie) in enumerate(zip(self.closeness, self.tie, strict=True), start=2):
+        for c, (gamma, tie) in enumerate(zip(self.distance_effect, self.tie, strict=True), start=2):
             common, item = np.split(product(design, tie.T), [1], axis=1)
-            level = common[:, :, None] + (item[:, :, None] + item[:, None, :])
-            scores[..., c] = level + closeness * distance
+            at_distance_zero = common[:, :, None] + (item[:, :, None] + item[:, None, :])
+            scores[..., c] = at_distance_zero + gamma * distance
         return scores
 
     def at(self, columns: FloatArray, first: IntArray, second: IntArray) -> FloatArray:
@@ -85,14 +87,14 @@ class MainEffects:
         return self.of_design(_with_constant(columns), first, second)
 
     def of_design(self, design: FloatArray, first: IntArray, second: IntArray) -> FloatArray:
-        """Return the same scores for columns with a constant in front, (r, 1 + q)."""
+        """Return the scores as :meth:`at` does, for smooth columns with a constant in front, (r, 1 + q)."""
         advantage = _row_products(design, self.strength[first] - self.strength[second])
         advantage += self.pair[first, second] + self.position
-        scores = np.empty((len(first), 2 + len(self.closeness)))
+        scores = np.empty((len(first), 2 + len(self.distance_effect)))
         scores[:, 0], scores[:, 1] = advantage / 2, -advantage / 2
         distance = np.sqrt(1 + advantage**2) - 1
-        for c, (closeness, tie) in enumerate(zip(self.closeness, self.tie, strict=True), start=2):
-            scores[:, c] = _row_products(design, tie[0] + (tie[1 + first] + tie[1 + second])) + closeness * distance
+        for c, (gamma, tie) in enumerate(zip(self.distance_effect, self.tie, strict=True), start=2):
+            scores[:, c] = _row_products(design, tie[0] + (tie[1 + first] + tie[1 + second])) + gamma * distance
         return scores
 
 
@@ -127,7 +129,7 @@ class _ByItem:
         n_items : int
             Number of items, K.
         width : int
-            Number of columns that the matrix will be multiplied with.
+            Number of columns, m, of the arrays that the blocks will be multiplied with.
         """
         bounds = np.searchsorted(items, np.arange(n_items + 1)).tolist()
         step = max(1, SINGLE_THREAD_MULTIPLICATIONS // (design.shape[1] * width))
@@ -139,14 +141,14 @@ class _ByItem:
         return cls(design, blocks, n_items)
 
     def times(self, coefficients: FloatArray) -> FloatArray:
-        """Return the products of each row with the coefficients of its item, (r, m); these are (K, q, m)."""
+        """Return each row times the coefficients of its item, (r, m); ``coefficients`` has the shape (K, q, m)."""
         products = np.empty((len(self.design), coefficients.shape[2]))
         for j, begin, end in self.blocks:
             np.matmul(self.design[begin:end], coefficients[j], out=products[begin:end])
         return products
 
     def sums(self, amount: FloatArray) -> FloatArray:
-        """Return the sums of each item's rows, weighted by ``amount``, (r, m): (K, q, m)."""
+        """Return the sum of each item's rows times their amounts, (K, q, m); ``amount`` has the shape (r, m)."""
         sums = np.zeros((self.n_items, self.design.shape[1], amount.shape[1]))
         for j, begin, end in self.blocks:
             sums[j] += self.design[begin:end].T @ amount[begin:end]
@@ -157,16 +159,19 @@ class _ByItem:
 class MainEffectsLikelihood:
     """The multinomial log-likelihood of labelled rows as a function of all main effects in one flat vector.
 
+    The flat vector, (d,), holds the arrays of :class:`MainEffects` in the order of its attributes. Of ``pair`` all
+    K x K entries are in the vector, but only those above the diagonal are fitted.
+
     Attributes
     ----------
     rows : LabelledRows
         The rows, r of them, sorted by the item shown first.
     shown_first, shown_second : _ByItem
         The smooth columns, with a constant in front, sorted by the item shown first and by the item shown second.
-    second_order : ndarray of int, shape (r,)
-        The row that stands at each place of ``shown_second``.
-    second_place : ndarray of int, shape (r,)
-        The place of each row in ``shown_second``.
+    order_by_second : ndarray of int, shape (r,)
+        Numbers of the rows in the order that ``shown_second`` has them in.
+    place_by_second : ndarray of int, shape (r,)
+        Place of each row in ``shown_second``; the inverse of ``order_by_second``.
     n_items : int
         Number of items, K.
     pair : ndarray of int, shape (r,)
@@ -174,11 +179,11 @@ class MainEffectsLikelihood:
     sign : ndarray, shape (r,)
         1 where the item with the smaller code is shown first, otherwise -1.
     penalty : ndarray, shape (d,)
-        Penalty of every effect relative to the ridge.
+        Penalty of every effect, as a multiple of the ridge.
     precision : ndarray, shape (d,)
-        About the information of the labels on every effect.
+        Approximate Fisher information of the labels about every effect. It only scales the steps of the search.
     is_free : ndarray of bool, shape (d,)
-        Whether an effect is fitted; the others are zero.
+        Whether an effect is fitted; an effect that is not fitted is zero.
 
     References
     ----------
@@ -188,8 +193,8 @@ class MainEffectsLikelihood:
     rows: LabelledRows
     shown_first: _ByItem
     shown_second: _ByItem
-    second_order: IntArray
-    second_place: IntArray
+    order_by_second: IntArray
+    place_by_second: IntArray
     n_items: int
     pair: IntArray
     sign: FloatArray
@@ -202,22 +207,22 @@ class MainEffectsLikelihood:
         """Prepare labelled rows of K items; ``ordered`` says whether display order matters."""
         rows = rows.only(np.argsort(rows.first, kind="stable"))
         design = _with_constant(rows.columns)
-        second_order = np.argsort(rows.second, kind="stable")
+        order_by_second = np.argsort(rows.second, kind="stable")
         q, n_ties = design.shape[1], rows.y.shape[1] - 2
         sides = (
             _ByItem.of(design, rows.first, n_items, 1 + n_ties),
-            _ByItem.of(design[second_order], rows.second[second_order], n_items, 1 + n_ties),
+            _ByItem.of(design[order_by_second], rows.second[order_by_second], n_items, 1 + n_ties),
         )
         low, high = np.minimum(rows.first, rows.second), np.maximum(rows.first, rows.second)
         pair, sign = low * n_items + high, np.where(rows.first < rows.second, 1.0, -1.0)
         total, per_item = _information(rows, np.square(design), n_items)
         curves = np.ones((n_items, q))
-        curves[:, 0] = _LEVEL
+        curves[:, 0] = _CONSTANT_PENALTY
         ties = np.ones((n_ties, 1 + n_items, q))
-        ties[:, 1:] = _TIE_ITEM
-        ties[:, 0, 0] = 0.0
+        ties[:, 1:] = _ITEM_TIE_PENALTY
+        ties[:, 0, 0] = 0.0  # how frequent each kind of tie is overall is not penalised
         pairs = np.bincount(pair, weights=rows.weight, minlength=n_items**2)
-        penalty = [curves, np.zeros(1), np.ones(n_items**2), np.full(n_ties, _CLOSENESS), ties]
+        penalty = [curves, np.zeros(1), np.ones(n_items**2), np.full(n_ties, _DISTANCE_PENALTY), ties]
         tie_precision = np.concatenate([total[None], per_item])
         votes = rows.weight.sum(keepdims=True)
         precision = [per_item, votes, pairs, np.full(n_ties, total[0]), *[tie_precision] * n_ties]
@@ -226,13 +231,13 @@ class MainEffectsLikelihood:
         return cls(
             rows,
             *sides,
-            second_order,
-            np.argsort(second_order),
+            order_by_second,
+            np.argsort(order_by_second),
             n_items,
             pair,
             sign,
             _flat(penalty),
-            MULTINOMIAL_CURVATURE * _flat(precision) + 1e-3,
+            MULTINOMIAL_CURVATURE * _flat(precision) + 1e-3,  # positive also for effects without labels
             _flat(free) > 0,
         )
 
@@ -244,7 +249,7 @@ class MainEffectsLikelihood:
         Parameters
         ----------
         ridge : float
-            Prior precision of the coefficients, in votes.
+            Prior precision of the coefficients of the curves.
         start : ndarray, shape (d,), optional
             Where the search begins; zero when None.
         tolerance : float, optional
@@ -260,13 +265,13 @@ class MainEffectsLikelihood:
         """Return the effects whose coefficients stand in a flat vector."""
         n_items, q, n_ties = self.n_items, self.shown_first.design.shape[1], self.rows.y.shape[1] - 2
         sizes = np.cumsum([n_items * q, 1, n_items**2, n_ties])
-        strength, position, pair, closeness, tie = np.split(flat, sizes)
+        strength, position, pair, gamma, tie = np.split(flat, sizes)
         upper = np.triu(pair.reshape(n_items, n_items), 1)
         return MainEffects(
             strength.reshape(n_items, q),
             float(position[0]),
             upper - upper.T,
-            closeness,
+            gamma,
             tie.reshape(n_ties, 1 + n_items, q),
         )
 
@@ -282,9 +287,9 @@ class MainEffectsLikelihood:
         slope = rows.weight[:, None] * (share / total[:, None] - rows.y)
         advantage = scores[:, 0] - scores[:, 1]
         root = np.sqrt(1 + advantage**2)
-        by_advantage = (slope[:, 0] - slope[:, 1]) / 2 + (slope[:, 2:] @ effects.closeness) * advantage / root
+        by_advantage = (slope[:, 0] - slope[:, 1]) / 2 + (slope[:, 2:] @ effects.distance_effect) * advantage / root
         amount = np.column_stack([by_advantage, slope[:, 2:]])
-        first, second = self.shown_first.sums(amount), self.shown_second.sums(amount[self.second_order])
+        first, second = self.shown_first.sums(amount), self.shown_second.sums(amount[self.order_by_second])
         ties = [
             np.concatenate([first[..., c].sum(axis=0)[None], first[..., c] + second[..., c]])
             for c in range(1, amount.shape[1])
@@ -305,14 +310,26 @@ class MainEffectsLikelihood:
         rows, common, by_item = self.rows, effects.tie[:, 0], effects.tie[:, 1:]
         first = np.stack([effects.strength, *(common[:, None] + by_item)], axis=2)
         second = np.stack([-effects.strength, *by_item], axis=2)
-        linear = self.shown_first.times(first) + self.shown_second.times(second)[self.second_place]
+        linear = self.shown_first.times(first) + self.shown_second.times(second)[self.place_by_second]
         advantage = linear[:, 0] + effects.pair[rows.first, rows.second] + effects.position
         distance = np.sqrt(1 + advantage**2) - 1
-        return np.column_stack([advantage / 2, -advantage / 2, linear[:, 1:] + distance[:, None] * effects.closeness])
+        return np.column_stack(
+            [advantage / 2, -advantage / 2, linear[:, 1:] + distance[:, None] * effects.distance_effect]
+        )
 
 
 def _information(rows: LabelledRows, square: FloatArray, n_items: int) -> tuple[FloatArray, FloatArray]:
-    """Return the votes times squared columns, (r, q), summed over all rows, (q,), and by item, (K, q)."""
+    """Return the sums of votes times squared columns over all rows, (q,), and over the rows of each item, (K, q).
+
+    Parameters
+    ----------
+    rows : LabelledRows
+        The rows, r of them.
+    square : ndarray, shape (r, q)
+        Squares of the rows' columns.
+    n_items : int
+        Number of items, K.
+    """
     per_item = np.zeros((n_items, square.shape[1]))
     for items in (rows.first, rows.second):
         order = np.argsort(items, kind="stable")

@@ -42,14 +42,14 @@ MAIN_EFFECTS_MODEL: SmoothEffectsModel[MainEffects] = SmoothEffectsModel(_likeli
 
 @dataclass(frozen=True, slots=True, eq=False)
 class BoostingStage:
-    """How a booster is trained.
+    """How the booster is trained, which is the second stage of the model after the main effects.
 
     Attributes
     ----------
     parameters : mapping
         The parameters of LightGBM that were selected.
     mirrored : bool
-        Whether every vote is used in both display orders, or in its own order alone.
+        True if the booster is trained on every vote in both display orders, False if in the recorded order alone.
     rounds : int
         Number of rounds; zero where trees do not lower the held-out log-loss.
     """
@@ -95,6 +95,7 @@ class SmoothBoostedMu:
         if self.trees is not None:
             tree_scores = predict_all_pairs(self.trees, x, self.n_items, raw_score=True, n_jobs=self.n_jobs)
             if self.stage.mirrored:
+                # The mean of the scores in both display orders; first and second wins are exchanged in the other one.
                 tree_scores /= 2
                 other_order = np.swapaxes(tree_scores, 1, 2)
                 for category, flipped in enumerate(exchanged_wins(tree_scores.shape[-1])):
@@ -129,10 +130,10 @@ class SmoothBoostedMu:
             rows = stack_rows(x, np.arange(len(x)), j, k)
             return np.asarray(booster.predict(rows, raw_score=True, num_threads=self.n_jobs or 0))
 
-        own_order = scores(first, second)
+        in_this_order = scores(first, second)
         if not self.stage.mirrored:
-            return own_order
-        return (own_order + scores(second, first)[:, exchanged_wins(own_order.shape[-1])]) / 2
+            return in_this_order
+        return (in_this_order + scores(second, first)[:, exchanged_wins(in_this_order.shape[-1])]) / 2
 
 
 def fit_smooth_boosted(
@@ -147,10 +148,12 @@ def fit_smooth_boosted(
 ) -> tuple[SmoothBoostedMu, ...]:
     """Fit one model per fold, each trained on the other folds.
 
-    The log-loss on the held-out folds selects three things, once for all folds: the ridge; whether and how long to
-    boost; and whether the booster is trained on both display orders of a pair. This is a choice among a handful of
-    candidates, so that held-out predictions remain nearly independent of the held-out labels. Where labels are many,
-    one fold and a sample of the labels select.
+    Three settings are selected once for all folds, by the log-loss on held-out folds: the ridge penalty of the main
+    effects; whether and how long to boost; and whether the booster is trained on both display orders of a pair. There
+    are only a handful of candidates, so that held-out predictions remain nearly independent of the held-out labels.
+
+    The folds whose held-out log-loss is compared are called trial folds. They are all folds. Where labelled cells are
+    many, the only trial fold is the first one, and the candidates are fitted to a random sample of the cells.
 
     Parameters
     ----------
@@ -163,12 +166,13 @@ def fit_smooth_boosted(
     n_jobs : int, optional
         Number of threads; None means all cores.
     soft : sequence of Cells, optional
-        Cells with soft labels, by fold, on which the model of the fold is trained as well. The selection uses labels
-        alone for its losses.
+        Cells with soft labels, by fold, on which the model of the fold is trained as well, see
+        :func:`dmlrank.nuisance.outcome_model.cross_fit.fit_all`. The log-losses that are compared are those of labelled
+        cells alone.
     like : BoostingStage, optional
         How to boost, as selected in another fit to the same labels; only the number of rounds is selected again.
     selection_sample : int
-        With more labelled cells than these, one fold and a sample of this size select.
+        Where there are more labelled cells than this number, the settings are selected on a sample of this size.
 
     References
     ----------
@@ -177,14 +181,14 @@ def fit_smooth_boosted(
     basis = SmoothBasis.learn(data.x[np.argsort(data.seed_order)])
     cells = with_soft_labels(labelled_cells(data, basis, fold), data, fold, soft or ())
     generators = [np.random.default_rng(seed) for seed in seeds]
-    selecting, trials = selection_cells(cells, len(seeds), generators[0], sample_size=selection_sample)
-    tuned = MAIN_EFFECTS_MODEL.select(selecting, trials)
+    compared_cells, trial_folds = selection_cells(cells, len(seeds), generators[0], sample_size=selection_sample)
+    tuned = MAIN_EFFECTS_MODEL.select(compared_cells, trial_folds)
     lgb_seeds = [int(rng.integers(2**31 - 1)) for rng in generators]
     binned = _bin_cells(cells, n_jobs)
     stage, trial_boosters = _select_stage(binned, tuned, lgb_seeds, n_jobs, like)
     models = []
     for f in range(len(seeds)):
-        if selecting is cells:
+        if compared_cells is cells:
             fitted, booster = tuned.fits[f], trial_boosters[f] if trial_boosters else None
         else:
             start = tuned.fits[0].flat
@@ -267,7 +271,7 @@ def _boost_trials(
     n_jobs : int or None
         Number of threads; None means all cores.
     best : BoostingPath or None
-        The best candidate so far.
+        The best candidate so far; boosting ends early where the losses of this candidate are larger.
     """
     size = _matrix_size(tuned.fits[0].training, stage)
     workers, jobs_per_fold = workers_at(size, len(tuned.fits), n_jobs)
@@ -317,18 +321,18 @@ def _matrix_size(cells: FoldCells, stage: BoostingStage) -> int:
 def _dataset(
     binned: BinnedCells, fitted: FoldEffects[MainEffects], cells: FoldCells, mirrored: bool, n_threads: int
 ) -> lgb.Dataset:
-    """Return some cells in bins, with the scores of the main effects as initial scores.
+    """Return training or held-out cells in bins, with the scores of the main effects as initial scores.
 
     Parameters
     ----------
     binned : BinnedCells
         All cells in bins.
     fitted : FoldEffects
-        Gives the scores.
+        The main effects of the fold.
     cells : FoldCells
         The cells to return.
     mirrored : bool
-        Whether the cells are returned in both display orders.
+        True for the cells in both display orders, False for the recorded order alone.
     n_threads : int
         Threads of the booster.
     """

@@ -9,7 +9,8 @@ from ...data.outcomes import in_other_order
 from ...data.preferences import FloatArray, PreferenceData
 from ...exceptions import NuisanceError, OptionTypeError
 
-# How far the probabilities of a pair may be from a sum of one, and from those of the other order.
+# Largest accepted error of the sum of a pair's probabilities, which should be one. Where display order does not matter,
+# also the largest accepted difference between the probabilities of a pair and those of the other display order.
 _TOLERANCE = 1e-6
 
 

@@ -17,7 +17,8 @@ from ..training_rows import TrainingRows
 
 # Largest number of entries of the matrix in one call to the user's predictor.
 _MAX_ENTRIES = 4_000_000
-# Probabilities in single precision may miss the sum of one by so much; they are divided by their sum.
+# Largest accepted error of the sum of predicted probabilities, which should be one: learners may compute in single
+# precision. The probabilities are divided by their sum.
 _SUM_TOLERANCE = 1e-4
 
 Predictor: TypeAlias = Callable[[FloatArray], ArrayLike]
@@ -35,7 +36,7 @@ class RowsMu:
     n_items, n_categories : int
         Number of items, K, and of categories, C.
     one_hot : bool
-        Whether the rows have an indicator for each item, or the codes of the items.
+        True if items are given to the predictor as indicators, one per item and position; False if as integer codes.
     name : str
         What errors call the learner.
     max_entries : int
@@ -139,9 +140,9 @@ def check_learner(learner: object, tune: object, propensity: object) -> None:
     estimated = isinstance(propensity, str) and propensity == "estimate"
     if not (isinstance(tune, str) and tune == "cv") and not estimated:
         raise OptionError(
-            f"tune= was passed, but this fit does not use LightGBM, which it is about: the learner is {name}, and the "
-            f"propensities are not estimated; leave tune= out and tune {name} itself, for example by passing "
-            f"scikit-learn's GridSearchCV as learner="
+            f"tune= was passed, which sets how LightGBM is tuned, but LightGBM is not used in this fit: the learner is "
+            f"{name}, and the propensities are not estimated; leave tune= out and tune {name} itself, for example by "
+            f"passing scikit-learn's GridSearchCV as learner="
         )
 
 
@@ -335,7 +336,7 @@ def _fit_weighted(model: Any, features: FloatArray, label: IntArray, weight: Flo
 
 
 def _repetitions(weight: FloatArray, name: str) -> NDArray[np.int64]:
-    """Return how often to repeat each row: its weight, or twice its weight where votes count half in each order."""
+    """Return how often to repeat each row: its weight, or twice its weight where rows hold halves of votes."""
     for scale in (1, 2):
         times = np.rint(weight * scale)
         if np.allclose(times, weight * scale, atol=1e-9) and (times > 0).all():
@@ -347,7 +348,10 @@ def _repetitions(weight: FloatArray, name: str) -> NDArray[np.int64]:
 
 
 def _weight_keyword(model: Any) -> str | None:
-    """Return the keyword of ``fit`` for weights of a classifier or of the last step of a pipeline; None without one."""
+    """Return the keyword by which a model's ``fit`` takes weights, such as ``sample_weight``; None if it takes none.
+
+    A pipeline passes weights to its last step, for example as ``logisticregression__sample_weight``.
+    """
     if "sample_weight" in inspect.signature(model.fit).parameters:
         return "sample_weight"
     routed = _routes_weights(model)

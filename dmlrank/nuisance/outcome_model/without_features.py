@@ -73,7 +73,7 @@ class PairVotes:
         return cls(first, second, counts[first, second], len(counts))
 
     def sum_by(self, items: IntArray, amounts: FloatArray) -> FloatArray:
-        """Return sums by item, (K,), of one amount per pair, (m,); ``items`` are the first or the second ones, (m,)."""
+        """Return the sums by item, (K,), of amounts, (m,); ``items`` is ``first`` or ``second``."""
         return np.asarray(np.bincount(items, amounts, self.n_items))
 
 
@@ -199,19 +199,20 @@ def likelihood_derivatives(
     slopes = residual @ combinations.T
     by_item = [sum_by_item(slopes[:, kind], kind) for kind in range(n_kinds)]
     gradient = np.concatenate([residual.sum(axis=0), *by_item]) - penalty * effects
-    # Covariances of a pair's votes: of the categories with the combinations, (m, C, kinds), and of the combinations.
-    cross = expected[..., None] * (combinations.T - (p @ combinations.T)[:, None, :])
-    among = np.einsum("fc,mcg->fgm", combinations, cross)
+    # The votes of a pair are multinomial. These are their covariances with the linear combinations, (m, C, kinds), and
+    # the covariances of the combinations among themselves, (kinds, kinds, m).
+    with_votes = expected[..., None] * (combinations.T - (p @ combinations.T)[:, None, :])
+    among_combinations = np.einsum("fc,mcg->fgm", combinations, with_votes)
     hessian = np.diag(penalty)
     hessian[:n_categories, :n_categories] += np.diag(expected.sum(axis=0)) - expected.T @ p
     pair = first * n_items + second
     for g in range(n_kinds):
         columns = slice(n_categories + g * n_items, n_categories + (g + 1) * n_items)
-        with_intercepts = np.stack([sum_by_item(cross[:, c, g], g) for c in range(n_categories)])
+        with_intercepts = np.stack([sum_by_item(with_votes[:, c, g], g) for c in range(n_categories)])
         hessian[:n_categories, columns] += with_intercepts
         hessian[columns, :n_categories] += with_intercepts.T
         for f in range(n_kinds):
-            by_pair = np.bincount(pair, among[f, g], n_items**2).reshape(n_items, n_items)
+            by_pair = np.bincount(pair, among_combinations[f, g], n_items**2).reshape(n_items, n_items)
             block = sign[g] * by_pair + sign[f] * by_pair.T
             block[np.diag_indices(n_items)] += by_pair.sum(axis=1) + sign[f] * sign[g] * by_pair.sum(axis=0)
             hessian[n_categories + f * n_items : n_categories + (f + 1) * n_items, columns] += block

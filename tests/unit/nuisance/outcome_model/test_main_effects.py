@@ -63,7 +63,7 @@ def scores_by_loops(effects, columns, j, k):
     a = design @ effects.strength[j] - design @ effects.strength[k] + effects.pair[j, k] + effects.position
     ties = [
         design @ tie[0] + design @ tie[1 + j] + design @ tie[1 + k] + gamma * (np.sqrt(1 + a**2) - 1)
-        for gamma, tie in zip(effects.closeness, effects.tie, strict=True)
+        for gamma, tie in zip(effects.distance_effect, effects.tie, strict=True)
     ]
     return np.array([a / 2, -a / 2, *ties])
 
@@ -113,7 +113,7 @@ def test_the_fit_equals_scipys_of_the_same_penalised_likelihood():
         at = np.arange(300)
         advantage = u[at, rows.first] - u[at, rows.second] + effects.pair[rows.first, rows.second] + effects.position
         scores = [advantage / 2, -advantage / 2]
-        for gamma, tie in zip(effects.closeness, effects.tie, strict=True):
+        for gamma, tie in zip(effects.distance_effect, effects.tie, strict=True):
             v = (a * tie).sum(axis=2)
             level = v[:, 0] + v[at, 1 + rows.first] + v[at, 1 + rows.second]
             scores.append(level + gamma * (np.sqrt(1 + advantage**2) - 1))
@@ -121,7 +121,7 @@ def test_the_fit_equals_scipys_of_the_same_penalised_likelihood():
         likelihood = rows.weight @ ((rows.y * scores).sum(axis=1) - logsumexp(scores, axis=1))
         square = np.square
         penalty = 0.1 * square(effects.strength[:, 0]).sum() + square(effects.strength[:, 1]).sum()
-        penalty += square(z[7:10]).sum() + 0.1 * square(effects.closeness).sum()
+        penalty += square(z[7:10]).sum() + 0.1 * square(effects.distance_effect).sum()
         penalty += square(effects.tie[:, 0, 1]).sum() + 10 * square(effects.tie[:, 1:]).sum()
         return -likelihood + ridge * penalty / 2
 
@@ -154,7 +154,7 @@ def test_showing_every_pair_the_other_way_round_negates_the_position_alone(n_cat
     one, two = (fit_main_effects(r, K, True, 1.0)[0] for r in (rows, mirrored(rows)))
     assert one.position != 0
     assert two.position == pytest.approx(-one.position, abs=1e-8)
-    for name in ("strength", "pair", "closeness", "tie"):
+    for name in ("strength", "pair", "distance_effect", "tie"):
         np.testing.assert_allclose(getattr(two, name), getattr(one, name), atol=1e-7)
 
 
