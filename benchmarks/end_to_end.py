@@ -38,7 +38,7 @@ N_CATEGORIES = 3
 LABELS = np.array(["model_a", "model_b", "tie"])
 N_FOLDS, FLOOR = 2, 0.005
 _DRAWS, _INNER_FOLDS, _NEGATIVES = 2, 3, 10
-_ROWS = 200_000
+ROWS_AT_ONCE = 200_000
 # The paper's grid for real data.
 _GRID = GRIDS["real"]
 
@@ -136,11 +136,13 @@ def described_pipeline(battles: Battles, rng: np.random.Generator, threads: int,
     return Described(mu, propensity, influence.mean(axis=0), influence.std(axis=0) / np.sqrt(n), log_loss)
 
 
-def stacked_probabilities(booster: lgb.Booster, x: FloatArray, n_items: int, threads: int) -> FloatArray:
+def stacked_probabilities(
+    booster: lgb.Booster, x: FloatArray, n_items: int, threads: int, rows_at_once: int = ROWS_AT_ONCE
+) -> FloatArray:
     """Probabilities of every ordered pair, (n, K, K, C), in batches of stacked rows."""
     first, second = np.nonzero(~np.eye(n_items, dtype=bool))
     table = np.zeros((len(x), n_items, n_items, N_CATEGORIES))
-    step = max(1, _ROWS // len(first))
+    step = max(1, rows_at_once // len(first))
     for at in range(0, len(x), step):
         part = x[at : at + step]
         rows = _rows(np.repeat(part, len(first), axis=0), np.tile(first, len(part)), np.tile(second, len(part)))

@@ -33,7 +33,7 @@ from .variance_correction import (
 # Influence values in memory at a time. A fifth of this number takes about as long, four times the number longer.
 _CHUNK = 1_000_000
 # Influence values of one score that may be stored for all contexts: 160 MB, of which a fit needs a few.
-_MAX_STORED = 20_000_000
+MAX_STORED = 20_000_000
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -261,6 +261,8 @@ def groups_suffice(
     nuisances: NuisanceEstimates,
     blocks: InfluenceBlocks,
     population: TargetPopulation,
+    *,
+    max_stored: int = MAX_STORED,
 ) -> bool:
     """Whether groups of identical contexts give the same estimates as all contexts, at a lower cost.
 
@@ -276,6 +278,8 @@ def groups_suffice(
     nuisances : NuisanceEstimates
     blocks : InfluenceBlocks
     population : TargetPopulation
+    max_stored : int
+        Influence values of a score that may be stored for all contexts.
     """
     constant = nuisances.mu.by_fold()
     if constant is None or nuisances.judge is not None or population.sample is not None or not blocks.one_per_context:
@@ -283,7 +287,7 @@ def groups_suffice(
     if not all(isinstance(score, PairLocalScore | PairDerivativeScore) for score in estimands.scores().values()):
         return False
     groups = constant.identical_contexts(data)
-    is_cheaper = 2 * len(groups) <= data.n_contexts or data.n_contexts * data.n_items > _MAX_STORED
+    is_cheaper = 2 * len(groups) <= data.n_contexts or data.n_contexts * data.n_items > max_stored
     return is_cheaper and groups.is_constant_within_groups(nuisances.propensity)
 
 

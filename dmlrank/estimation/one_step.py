@@ -5,7 +5,7 @@ from __future__ import annotations
 from ..data.preferences import PreferenceData
 from .influence_blocks import InfluenceBlocks
 from .influence_by_context import CHUNK, evaluate_contexts
-from .influence_by_group import evaluate_groups, groups_suffice
+from .influence_by_group import MAX_STORED, evaluate_groups, groups_suffice
 from .nuisance_estimates import NuisanceEstimates, TargetPopulation
 from .one_step_result import Estimands, OneStepResult
 
@@ -21,6 +21,7 @@ def one_step(
     *,
     n_jobs: int | None = 1,
     chunk: int = CHUNK,
+    max_stored: int = MAX_STORED,
 ) -> OneStepResult:
     """Estimate functionals of mu by one step from the first stages [P eq:debiased_estimator].
 
@@ -43,6 +44,9 @@ def one_step(
         Number of threads; None for all cores. The estimates do not depend on it.
     chunk : int
         Number of entries of mu in memory at a time, in every thread.
+    max_stored : int
+        Influence values of a score that may be stored for all contexts; with more, groups of identical contexts are
+        used where they give the same estimates.
 
     Notes
     -----
@@ -51,6 +55,6 @@ def one_step(
     up, and the sum stands at both orders, with the wins exchanged at the other one; pi is then the expected number of
     labelled orders of the pair.
     """
-    if groups_suffice(estimands, data, nuisances, blocks, population):
+    if groups_suffice(estimands, data, nuisances, blocks, population, max_stored=max_stored):
         return evaluate_groups(estimands, data, nuisances, blocks, population)
     return evaluate_contexts(estimands, data, nuisances, blocks, population, n_jobs=n_jobs, chunk=chunk)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import warnings
 
 import lightgbm as lgb
 import numpy as np
@@ -11,8 +10,6 @@ import pandas as pd
 import pytest
 
 import dmlrank as dr
-from dmlrank.estimation import influence_by_group
-from dmlrank.estimation.influence import Influence
 from dmlrank.nuisance.all_pairs.predict import predict_all_pairs
 from dmlrank.nuisance.boosting.train import BoosterSpec, train_booster
 
@@ -35,13 +32,12 @@ def battles(end_to_end):
 SMALL = {"num_iterations": (5, 10), "num_leaves": (4, 7), "learning_rate": (0.1,), "min_data_in_leaf": (5,)}
 
 
-def test_stacked_probabilities_are_the_packages(end_to_end, battles, monkeypatch):
-    monkeypatch.setattr(end_to_end, "_ROWS", 100)
+def test_stacked_probabilities_are_the_packages(end_to_end, battles):
     rows = np.column_stack([battles.x, battles.first, battles.second])
     data = lgb.Dataset(rows, battles.label, categorical_feature=[5, 6])
     parameters = {"objective": "multiclass", "num_class": 3, "verbosity": -1, "num_threads": 1, "num_leaves": 6}
     booster = lgb.train(parameters, data, 12)
-    stacked = end_to_end.stacked_probabilities(booster, battles.x, 4, 1)
+    stacked = end_to_end.stacked_probabilities(booster, battles.x, 4, 1, rows_at_once=100)
     np.testing.assert_allclose(predict_all_pairs(booster, battles.x, 4, n_jobs=1), stacked, atol=1e-10)
     assert stacked[:, 0, 1].std() > 0.01
 
@@ -183,19 +179,3 @@ def test_plans_of_distinct_prompts_are_timed(load_benchmark):
     assert table["work"].tolist() == ["design", "for_power"]
     assert (table["kkt"] < 1e-5).all()
     assert (table["cpu seconds"] > 0).all()
-
-
-@pytest.mark.parametrize("functional", ["borda", "bt"])
-def test_few_votes_on_many_models_hold_no_value_of_every_context_and_model(load_benchmark, monkeypatch, functional):
-    """Where hardly two contexts are alike they are still groups, with the same numbers, when there are many of them."""
-    battles = load_benchmark("large").draw_battles(1500, 30, 29, seed=0)
-    options = {"functional": functional, "graph": "complete", "position_bias": False, "n_folds": 2, "rng": 0}
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", dr.DmlrankWarning)
-        each = dr.dml_rank("winner ~ 1 | model_a + model_b", battles, **options)
-        monkeypatch.setattr(influence_by_group, "_MOST_BY_CONTEXT", 1000)
-        grouped = dr.dml_rank("winner ~ 1 | model_a + model_b", battles, **options)
-    assert isinstance(each.steps.influence, Influence)
-    assert isinstance(grouped.steps.influence, influence_by_group.GroupedInfluence)
-    np.testing.assert_allclose(grouped.params, each.params, rtol=0, atol=1e-12)
-    np.testing.assert_allclose(grouped.cov_params(), each.cov_params(), rtol=0, atol=1e-12)

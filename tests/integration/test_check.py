@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 
+import lightgbm
 import numpy as np
 import pandas as pd
 import pytest
@@ -12,7 +13,6 @@ from scipy.stats import binomtest, chisquare
 import dmlrank as dr
 from dmlrank.exceptions import ColumnError, FormulaError, OptionError, OptionTypeError, OutcomeError
 from dmlrank.inspection.counts import order_test, position_effect
-from dmlrank.nuisance.boosting import train as lightgbm
 
 FORMULA = "winner ~ x0 + x1 | model_a + model_b"
 
@@ -183,7 +183,11 @@ def test_rare_and_odd_labels():
 
 
 def test_nothing_is_trained_on_the_data(frame, monkeypatch):
-    monkeypatch.setattr(lightgbm, "train_booster", None)
+    def refuse(*_, **__):
+        pytest.fail("a model was trained")
+
+    for name in ("train", "cv"):
+        monkeypatch.setattr(lightgbm, name, refuse)
     assert dr.check(FORMULA, frame, context="prompt").cost.training_rows > 0
 
 

@@ -78,7 +78,9 @@ def test_hc0_is_robust(arena_result):
 
 @pytest.mark.parametrize("kind", [lambda c: c, lambda c: c.to_numpy(), lambda c: c.to_frame()])
 def test_values_in_place_of_a_column_are_refused_with_what_to_do(battles, kind):
-    with pytest.raises(OptionTypeError, match="put the values into a column of the data and pass the name of the column"):
+    with pytest.raises(
+        OptionTypeError, match="put the values into a column of the data and pass the name of the column"
+    ):
         dr.dml_rank(LEAD.format("1"), battles, cov_type="cluster", cov_kwds={"groups": kind(battles["category"])})
     with pytest.raises(OptionTypeError, match="context names columns, and was given"):
         dr.check(LEAD.format("1"), battles, context=kind(battles["question_id"]))

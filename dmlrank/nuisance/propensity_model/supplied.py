@@ -249,7 +249,7 @@ def column_propensity(data: PreferenceData, column: str) -> Propensity:
 
 
 def _number_pairs(cells: Cells) -> IntArray:
-    """Number the cells by context and ordered pair, (m,): cells get one number if they agree in context and pair."""
+    """Give each cell a number, (m,), which two cells share if they agree in context and ordered pair."""
     rows = np.stack([cells.context, cells.first, cells.second], axis=1)
     return np.unique(rows, axis=0, return_inverse=True)[1].reshape(-1)
 

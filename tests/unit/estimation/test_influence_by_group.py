@@ -253,6 +253,30 @@ def test_the_one_step_estimator_groups_contexts_by_itself_where_groups_suffice(m
     np.testing.assert_allclose(made.target.by_context().centred, by_hand.centred, rtol=1e-11, atol=1e-12)
 
 
+@pytest.mark.parametrize("score", SCORES)
+def test_contexts_that_hardly_repeat_are_grouped_where_their_values_would_not_fit(make_data, draw_mu, score):
+    rng = np.random.default_rng(9)
+    n = 400
+    first = rng.integers(K, size=3 * n)
+    second = (first + rng.integers(1, K, size=3 * n)) % K
+    votes = np.repeat(np.arange(n), 3), first, second, rng.integers(C, size=3 * n)
+    data = make_data(*votes, n_items=K, n_categories=C, n_contexts=n)
+    folds = Folds(np.arange(n) % N_FOLDS, np.arange(n), N_FOLDS)
+    mu = CrossFittedMu(tuple(ConstantMu(table) for table in draw_mu(rng, N_FOLDS, K, C, floor=0.2)), folds, data.x)
+    rates = rng.uniform(0.2, 0.9, size=(K, K))
+    propensity = rates[data.cells.first, data.cells.second]
+    estimands = Estimands(SCORES[score](CategoryWeights.half(C), Graph(~np.eye(K, dtype=bool))))
+    case = estimands, data, NuisanceEstimates(mu, propensity, 0.05), blocks_by_context(data)
+    every_context = one_step(*case)
+    grouped = one_step(*case, max_stored=1000)
+    assert isinstance(every_context.target, Influence)
+    assert isinstance(grouped.target, GroupedInfluence)
+    np.testing.assert_allclose(grouped.target.estimate, every_context.target.estimate, rtol=0, atol=1e-12)
+    gauge = np.full((1, K), 0.5)
+    covariances = [robust(result.target, gauge).matrix for result in (grouped, every_context)]
+    np.testing.assert_allclose(*covariances, rtol=0, atol=1e-12)
+
+
 def test_a_walk_knows_its_derivative_along_single_pairs(draw_mu):
     rng = np.random.default_rng(4)
     first = np.repeat(np.arange(K), K - 1)
