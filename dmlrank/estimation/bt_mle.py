@@ -17,7 +17,7 @@ from .influence import Influence
 from .influence_blocks import InfluenceBlocks
 
 _MAX_STEPS = 200
-# Groups of models, and models of a group, that an error names.
+# Largest number of groups of models that an error lists, and of models that it names in each group.
 _MAX_NAMED = 5
 
 
@@ -65,16 +65,19 @@ class BradleyTerryFit:
         first, second : ndarray of int, shape (r,)
             The ordered pair of each vote.
         """
-        share = directions @ np.asarray(first_weights)
-        return np.asarray(share[:, None] * (self.inverse[first] - self.inverse[second]))
+        win_change = directions @ np.asarray(first_weights)
+        return np.asarray(win_change[:, None] * (self.inverse[first] - self.inverse[second]))
 
-    def share_influence(self, influence: Influence, item: int, opponent: int) -> Influence:
-        """Return the influence on P(item beats opponent), (n, 1), from that on the scores (delta method)."""
+    def win_probability_influence(self, influence: Influence, item: int, opponent: int) -> Influence:
+        """Return the influence values of P(item beats opponent), (n, 1), by the delta method.
+
+        ``influence`` has the influence values of the scores.
+        """
         p = self.table[item, opponent]
         change = p * (1 - p) * (influence.correction[:, item] - influence.correction[:, opponent])
         return replace(influence, value=np.full((len(influence.value), 1), p), correction=change[:, None])
 
-    def share_gradient(self, item: int, opponent: int) -> FloatArray:
+    def win_probability_gradient(self, item: int, opponent: int) -> FloatArray:
         """Return the derivative of P(item beats opponent) with respect to the scores, (K,)."""
         p, gradient = self.table[item, opponent], np.zeros(len(self.scores))
         gradient[item], gradient[opponent] = p * (1 - p), -p * (1 - p)
@@ -93,14 +96,17 @@ def won_votes(data: PreferenceData, first_weights: Sequence[float], edges: NDArr
         Pairs whose votes count.
     """
     cells, n_items = data.cells, data.n_items
-    won = cells.n_votes * (cells.y @ np.asarray(first_weights))
+    won_as_first = cells.n_votes * (cells.y @ np.asarray(first_weights))
     pair = cells.first * n_items + cells.second
-    first, all_votes = (np.bincount(pair, weights=w, minlength=n_items**2) for w in (won, cells.n_votes))
-    first, all_votes = (table.reshape(n_items, n_items) for table in (first, all_votes))
-    # Remainders of rounding count as zero, because whether the scores exist depends on which wins are zero.
-    lost = np.maximum(all_votes - first, 0.0)
+    # Tables by ordered pair (j, k): the votes that j won and lost when j was shown first.
+    won, all_votes = (
+        np.bincount(pair, weights=weights, minlength=n_items**2).reshape(n_items, n_items)
+        for weights in (won_as_first, cells.n_votes)
+    )
+    lost = np.maximum(all_votes - won, 0.0)
+    # Whether the scores exist depends on which numbers of wins are zero, so that rounding errors are set to zero.
     lost[lost < 1e-9] = 0.0
-    return np.where(edges, first + lost.T, 0.0)
+    return np.where(edges, won + lost.T, 0.0)
 
 
 def fit_bradley_terry(won: FloatArray, items: Sequence[str]) -> BradleyTerryFit:
@@ -133,19 +139,19 @@ def fit_bradley_terry(won: FloatArray, items: Sequence[str]) -> BradleyTerryFit:
     _check_exists(won, items)
     n_items, total = len(won), won + won.T
     scores = np.zeros(n_items)
-    value = _log_likelihood(scores, won)
-    polishing = 2
+    log_likelihood = _log_likelihood(scores, won)
+    n_final_steps = 2
     for _ in range(_MAX_STEPS):
         p = expit(np.subtract.outer(scores, scores))
         step = laplacian_inverse(total * p * p.T) @ (won - total * p).sum(axis=1)
-        size, new = 1.0, _log_likelihood(scores + step, won)
-        while new < value - 1e-12 * abs(value) and size > 1e-8:
-            size /= 2
-            new = _log_likelihood(scores + size * step, won)
-        scores, value = scores + size * step, new
-        # Newton steps converge quadratically: after the first tiny one, two more reach the last digit.
-        polishing -= np.abs(step).max() < 1e-6
-        if polishing < 0:
+        step_size, candidate = 1.0, _log_likelihood(scores + step, won)
+        while candidate < log_likelihood - 1e-12 * abs(log_likelihood) and step_size > 1e-8:
+            step_size /= 2
+            candidate = _log_likelihood(scores + step_size * step, won)
+        scores, log_likelihood = scores + step_size * step, candidate
+        # Newton steps converge quadratically: after the first tiny step, two more steps reach machine precision.
+        n_final_steps -= np.abs(step).max() < 1e-6
+        if n_final_steps < 0:
             break
     else:
         raise NuisanceError(
@@ -166,7 +172,10 @@ def likelihood_influence(
     edges: NDArray[np.bool_],
     blocks: InfluenceBlocks,
 ) -> Influence:
-    """Return the influence values phi_i = n H^-1 s_i, by block; s_i sums the likelihood's scores (y - p)(e_j - e_k).
+    """Return the influence values of the scores, by block: phi_i = n H^-1 s_i.
+
+    H is the information of all votes, and s_i is the gradient of the log-likelihood of the votes of block i: the sum of
+    (y - p)(e_j - e_k) over these votes.
 
     Parameters
     ----------
@@ -180,19 +189,20 @@ def likelihood_influence(
 
     Notes
     -----
-    The mean of phi phi' / n is the sandwich covariance H^-1 (sum s s') H^-1. F(mu) of every context is the vector of
-    scores: under the model it does not depend on the prompt.
+    The mean of phi phi' / n is the sandwich covariance H^-1 (sum s s') H^-1. Under the Bradley-Terry model the scores
+    are the same for all prompts. The part of the influence that does not come from labels, ``Influence.value``, is
+    therefore the vector of scores in every context.
     """
     cell = blocks.entry_cell
     first, second = data.cells.first[cell], data.cells.second[cell]
     votes = blocks.entry_share * data.cells.n_votes[cell] * edges[first, second]
     residual = votes * (blocks.entry_y @ np.asarray(first_weights) - fitted.table[first, second])
-    score = np.zeros((len(blocks.context), data.n_items))
-    np.add.at(score, (blocks.entry_block, first), residual)
-    np.add.at(score, (blocks.entry_block, second), -residual)
-    value = np.tile(fitted.scores, (data.n_contexts, 1))
-    correction = data.n_contexts * score @ fitted.inverse
-    return Influence(value, correction, blocks.context, blocks.weight, np.ones(data.n_contexts))
+    gradient = np.zeros((len(blocks.context), data.n_items))
+    np.add.at(gradient, (blocks.entry_block, first), residual)
+    np.add.at(gradient, (blocks.entry_block, second), -residual)
+    scores_by_context = np.tile(fitted.scores, (data.n_contexts, 1))
+    correction = data.n_contexts * gradient @ fitted.inverse
+    return Influence(scores_by_context, correction, blocks.context, blocks.weight, np.ones(data.n_contexts))
 
 
 def _log_likelihood(scores: FloatArray, won: FloatArray) -> float:
@@ -201,7 +211,7 @@ def _log_likelihood(scores: FloatArray, won: FloatArray) -> float:
 
 
 def _check_exists(won: FloatArray, items: Sequence[str]) -> None:
-    """Raise :class:`GraphError` where the likelihood has no maximum; the arguments are those of the fit."""
+    """Raise :class:`GraphError` where the likelihood has no maximum; see :func:`fit_bradley_terry`."""
     n_parts, part = connected_components(won > 0, directed=True, connection="strong")
     if n_parts == 1:
         return
@@ -218,6 +228,6 @@ def _check_exists(won: FloatArray, items: Sequence[str]) -> None:
     reason_text = "; ".join(reasons[:_MAX_NAMED]) + (f"; and {n_more} more" if n_more > 0 else "")
     raise GraphError(
         f"the maximum-likelihood scores do not exist, because the likelihood grows as some scores go to infinity: "
-        f"{reason_text}. Every group of models needs a win and a loss against the other models: drop the rows of the "
-        f"models named, collect more labels, or use estimator='debiased'"
+        f"{reason_text}. Every group of models needs a win and a loss against the other models: drop the rows of these "
+        f"models, collect more labels, or use estimator='debiased'"
     )

@@ -21,8 +21,8 @@ from .influence_by_context import contexts_at_a_time
 from .nuisance_estimates import NuisanceEstimates
 from .outcome_floor import clip_and_renormalise
 
-# Number of label samples for the test of the model; their smallest number, where there are many labels and models; and
-# the number of multiplications that all samples together may take.
+# Number of samples of labels for the test of the model. Where there are many labels and models, fewer samples are
+# drawn, so that all samples together take at most _MAX_MULTIPLICATIONS, but never fewer than _FEWEST_SAMPLES.
 _N_SAMPLES, _FEWEST_SAMPLES, _MAX_MULTIPLICATIONS = 1999, 199, 2e10
 
 
@@ -37,8 +37,12 @@ class RestrictedBradleyTerry:
 
     .. math:: r(x) - \theta + [I(x)^+ \sum S_{jk} z_{jk} (Y_{jk1} - \tilde\mu_{jk})]_r .
 
-    The sums are over the edges of the graph in both orders. Without position effect, z has no last coordinate, each
-    pair counts once, and :math:`\pi` is the expected number of labelled orders of the pair.
+    Here :math:`Y_{jk1}` is 1 where the first model of the ordered pair (j, k) wins, :math:`S_{jk}` is 1 where the pair
+    is labelled, :math:`A^+` is a pseudo-inverse, and :math:`[v]_r` are the first K entries of v, which belong to r. The
+    sums are over the edges of the graph in both orders.
+
+    Without position effect, z has no last coordinate and the sums are over unordered pairs. A pair may then be labelled
+    in either order, and its :math:`\pi` is the sum of the probabilities of the two orders.
 
     Attributes
     ----------
@@ -50,6 +54,10 @@ class RestrictedBradleyTerry:
         pi of all pairs.
     position : bool
         Whether the model has a position effect b.
+    interior : bool
+        mu has to be clipped at a floor, because the estimator takes its log-odds.
+    linear : bool
+        The estimator is not linear in mu.
 
     References
     ----------
@@ -96,7 +104,7 @@ class RestrictedBradleyTerry:
             return scores, np.zeros(len(mu))
         edges = self.graph.edges
         odds = logit(np.where(edges, mu[..., 0], 0.5))
-        # The differences of scores add up to zero over both orders of a pair.
+        # b is the mean of the log-odds themselves: over both orders of a pair, the differences of scores cancel.
         return scores, np.asarray(odds.sum(axis=(1, 2)) / edges.sum())
 
     def probabilities(self, mu: FloatArray) -> FloatArray:
@@ -104,7 +112,7 @@ class RestrictedBradleyTerry:
         return _win_probabilities(*self.project(mu))
 
     def _summed_pairs(self) -> NDArray[np.bool_]:
-        """Return which ordered pairs count, (K, K): both orders of each edge, or one where order does not matter."""
+        """Return the ordered pairs of the sums, (K, K): both orders of each edge, or one without position effect."""
         return np.asarray(self.graph.edges if self.position else np.triu(self.graph.edges), dtype=bool)
 
 
@@ -113,27 +121,27 @@ def _win_probabilities(scores: FloatArray, effect: FloatArray) -> FloatArray:
     return np.asarray(expit(scores[:, :, None] - scores[:, None, :] + effect[:, None, None]))
 
 
-def information_inverse(amount: FloatArray, position: bool) -> FloatArray:
+def information_inverse(pair_information: FloatArray, position: bool) -> FloatArray:
     """Invert the information, the sum of pi w z z' over ordered pairs, on scores that sum to zero: (b, D, D).
 
     D is K + 1 with a position effect, else K.
 
     Parameters
     ----------
-    amount : ndarray, shape (b, K, K)
+    pair_information : ndarray, shape (b, K, K)
         pi w of every ordered pair.
     position : bool
         Whether z_jk is (e_j - e_k, 1), with a position effect, or e_j - e_k.
     """
-    n_items = amount.shape[1]
-    won, lost = amount.sum(axis=2), amount.sum(axis=1)
-    total = np.zeros((len(amount), n_items + position, n_items + position))
+    n_items = pair_information.shape[1]
+    as_first, as_second = pair_information.sum(axis=2), pair_information.sum(axis=1)
+    total = np.zeros((len(pair_information), n_items + position, n_items + position))
     items = np.arange(n_items)
-    total[:, :n_items, :n_items] = -amount - np.swapaxes(amount, 1, 2)
-    total[:, items, items] += won + lost
+    total[:, :n_items, :n_items] = -pair_information - np.swapaxes(pair_information, 1, 2)
+    total[:, items, items] += as_first + as_second
     if position:
-        total[:, :n_items, n_items] = total[:, n_items, :n_items] = won - lost
-        total[:, n_items, n_items] = won.sum(axis=1)
+        total[:, :n_items, n_items] = total[:, n_items, :n_items] = as_first - as_second
+        total[:, n_items, n_items] = as_first.sum(axis=1)
     return inverse_on_differences(total, n_items)
 
 
@@ -166,10 +174,10 @@ def check_identified(has_propensity: NDArray[np.bool_], position: bool) -> None:
             z[np.arange(len(j)), j], z[np.arange(len(j)), k], z[:, -1] = 1.0, -1.0, 1.0
             if np.linalg.matrix_rank(z) < n_items:
                 raise GraphError(
-                    "position effect not separable from scores: in some context each pair has a positive propensity in "
-                    "orders that differences of scores explain as well as a position effect (for example each pair in "
-                    "one order only). Give propensities of both orders, or use position_bias=False, which assumes that "
-                    "there is no position effect"
+                    "the position effect cannot be told apart from the scores: in some context no pair has a positive "
+                    "propensity in both display orders, so that differences of scores can explain the labels as "
+                    "well as a position effect. Give propensities of both orders, or use position_bias=False, which "
+                    "assumes that there is no position effect"
                 )
 
 
@@ -184,8 +192,8 @@ def require_pair_propensities(propensity: Propensity) -> PairPropensity:
     if propensity.pairs is None:
         raise NuisanceError(
             "estimator='bt_restricted' needs the propensities of all pairs of a context, because its information I(x) "
-            "sums over them, and a column knows those of the shown pairs only; give an array (contexts, models, "
-            "models), a function, a plan, or 'marginal' or 'estimate'"
+            "is a sum over all pairs, and a column has the propensities of the shown pairs only; give an array "
+            "(contexts, models, models), a function, a plan, or 'marginal' or 'estimate'"
         )
     return propensity.pairs
 
@@ -208,7 +216,10 @@ def check_restricted_categories(weights: CategoryWeights, categories: Sequence[s
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RestrictedResampling:
-    """Samples of labels from the Bradley-Terry model: the distribution of a Wald statistic where the model holds.
+    """A sampler of labels from the fitted Bradley-Terry model, for the distribution of a statistic under the model.
+
+    The statistic is the Wald statistic of the difference between two estimates: the projection on the model (the
+    debiased estimate), and the restricted estimate.
 
     The labelled cells are in an order that does not depend on the order of the data's rows.
 
@@ -219,7 +230,8 @@ class RestrictedResampling:
     share : ndarray, shape (m,)
         P(first wins) in the model.
     difference_change : ndarray, shape (m, K)
-        Change of phi(projection) - phi(restricted) of the context when the first wins instead of the second.
+        What a win of the model shown first instead of the model shown second adds to the difference between the
+        influence values of the two estimates in the cell's context.
     n_votes : ndarray of int, shape (m,)
         Number of votes of each cell.
     n_contexts : int
@@ -233,7 +245,7 @@ class RestrictedResampling:
     n_contexts: int
 
     def statistics(self, along: FloatArray, rng: np.random.Generator) -> FloatArray:
-        """Return Wald statistics of the difference in samples of labels, each with the covariance of its own sample.
+        """Return the Wald statistic in each sample of labels, with the covariance that the sample itself shows.
 
         Parameters
         ----------
@@ -264,10 +276,10 @@ def resampling_under_restriction(
     nuisances: NuisanceEstimates,
     weight: FloatArray | None = None,
 ) -> RestrictedResampling:
-    """Compute, for every label, its probability in the model and the change of the difference that it makes.
+    """Compute the probability of every label in the model, and what the label adds to the difference of the estimates.
 
-    The influence values of the projection and of the restricted estimator have the same F(mu). Their difference is
-    therefore a sum over labels, linear in each Y.
+    The two estimates are the projection and the restricted estimate. Their influence values have the same part F(mu),
+    so that the difference of the influence values is a sum over labels, linear in each label.
 
     Parameters
     ----------
@@ -287,9 +299,9 @@ def resampling_under_restriction(
         pairs = place[cells.context[in_part]], cells.first[in_part], cells.second[in_part]
         share[in_part] = score.probabilities(table)[pairs]
         win = np.tile([1.0, 0.0], (len(in_part), 1))
-        of_win, of_loss = (score.by_label(table, part.contexts, LabelRows(*pairs, y))[1] for y in (win, win[:, ::-1]))
-        of_projection = _projection_changes(score, table[pairs], nuisances.propensity[in_part], *pairs[1:])
-        change[in_part] = of_projection - (of_win - of_loss)
+        if_won, if_lost = (score.by_label(table, part.contexts, LabelRows(*pairs, y))[1] for y in (win, win[:, ::-1]))
+        projection_change = _projection_changes(score, table[pairs], nuisances.propensity[in_part], *pairs[1:])
+        change[in_part] = projection_change - (if_won - if_lost)
     if weight is not None:
         change *= weight[cells.context][:, None]
     by_cell = np.lexsort((cells.second, cells.first, data.seed_order[cells.context]))
@@ -305,7 +317,7 @@ def resampling_under_restriction(
 def _projection_changes(
     score: RestrictedBradleyTerry, mu: FloatArray, propensity: FloatArray, first: IntArray, second: IntArray
 ) -> FloatArray:
-    """Return the change of the projection's influence when the first wins instead of the second, (e, K).
+    """Return what a win of the first instead of the second model adds to the projection's influence, (e, K).
 
     Parameters
     ----------

@@ -17,7 +17,7 @@ from ..nuisance.outcome_model.cross_fit import MuModel, on_one_thread
 from ..nuisance.training_rows import Folds
 from .identical_contexts import IdenticalContexts, find_identical_contexts
 
-# Rows that are inspected to decide whether contexts repeat often enough for a search of equal ones.
+# Number of contexts whose features are inspected to decide whether a search for contexts with equal features pays.
 _ROWS_INSPECTED = 2000
 # Number of sets of cells whose probabilities are cached: labels, verdicts, and labels by group of contexts.
 _MAX_CACHED = 4
@@ -131,7 +131,7 @@ class CrossFittedMu:
                 yield contexts, model.predict(self.x[contexts])
 
     def parts(self, size: int, selected: NDArray[np.bool_] | None = None) -> Iterator[ContextPart]:
-        """Yield parts of equal size, fold by fold; contexts with equal features are predicted once per fold."""
+        """Yield parts fold by fold; contexts with equal features are predicted once per fold."""
         for held_out, model in enumerate(self.models):
             single_threaded, in_fold = on_one_thread(model), self.folds.fold == held_out
             contexts = np.flatnonzero(in_fold if selected is None else in_fold & selected)
@@ -270,7 +270,8 @@ def _predict_rows(model: MuModel, x: FloatArray, rows: IntArray) -> FloatArray:
 def distinct_rows(x: FloatArray, rows: IntArray) -> tuple[IntArray, IntArray]:
     """Find equal rows of the features.
 
-    Where one column alone shows that few rows are equal, every row counts as different.
+    Where a column has different values in most of the rows inspected, the search is skipped and every row counts as
+    different.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Diagnostics of the intervals: extreme influence values, a curved functional at a noisy mu, miscalibration."""
+"""Diagnostics of the intervals: extreme influence values, bias from errors of mu, and miscalibration of mu."""
 
 from __future__ import annotations
 
@@ -30,7 +30,8 @@ _SMALLEST_SHIFT = 0.3
 _MAX_CONTEXTS = 500
 _MAX_CELLS = 200_000
 _TINY = 1e-12
-# Floor of mirrored probabilities where the user set none: a functional with a logit has to stay finite.
+# Smallest floor in :func:`second_order` of the probabilities that deviate from the mean in the opposite direction. It
+# keeps a functional with a logit finite where the user set no floor.
 _SMALLEST_FLOOR = 1e-4
 
 
@@ -44,13 +45,14 @@ class Validity:
         Effective number of contexts behind each standard error, (sum phi^2)^2 / sum phi^4: n where the influence
         values of all contexts have the same size.
     second_order : ndarray, shape (d,)
-        Estimated bias from the curvature of the functional at a noisy mu, in units of the scores; NaN where no estimate
-        is available.
+        Estimated bias that comes from the error of mu where the functional is curved, in units of the scores; NaN where
+        no estimate is available.
     calibration : float
         Slope of the labels' log-odds on the log-odds of out-of-fold mu: below 1 where mu is too extreme, above 1 where
         mu is too close to even.
     log_mu_std : float
-        Standard deviation of the log of mu within a category, after subtracting the mean over categories in each cell.
+        Root mean square, over the categories, of the standard deviation of log mu over the cells. From log mu the mean
+        over the categories of the cell is subtracted first.
     """
 
     effective_contexts: FloatArray
@@ -60,7 +62,7 @@ class Validity:
 
     @property
     def recalibration_shift(self) -> float:
-        """Standard deviation of the change of log mu by a recalibration; negative slopes count as zero."""
+        """Standard deviation of the change of log mu that a recalibration makes; negative slopes count as zero."""
         return abs(1 - max(self.calibration, 0.0)) * self.log_mu_std
 
 
@@ -111,7 +113,9 @@ def calibration_slope(mu: FloatArray, cells: Cells, count: IntArray | None = Non
 
 
 def log_spread(mu: FloatArray, count: IntArray | None = None) -> float:
-    """Return the standard deviation of the log of mu within a category, centred over the categories of each cell.
+    """Return the root mean square, over the categories, of the standard deviation of centred log mu over the cells.
+
+    Centred means that the mean over the categories of the cell is subtracted.
 
     Parameters
     ----------
@@ -125,8 +129,8 @@ def log_spread(mu: FloatArray, count: IntArray | None = None) -> float:
     0.549
     """
     log_mu = _centred_log(mu)
-    middle = np.average(log_mu, axis=0, weights=count)
-    return float(np.sqrt(np.average(np.square(log_mu - middle), axis=0, weights=count).mean()))
+    mean = np.average(log_mu, axis=0, weights=count)
+    return float(np.sqrt(np.average(np.square(log_mu - mean), axis=0, weights=count).mean()))
 
 
 def _centred_log(mu: FloatArray) -> FloatArray:
@@ -136,11 +140,12 @@ def _centred_log(mu: FloatArray) -> FloatArray:
 
 
 def second_order(functional: Score, models: Sequence[MuModel], x: FloatArray, floor: float) -> FloatArray:
-    """Estimate the bias from the curvature of F at a noisy mu, (d,).
+    """Estimate the bias of the one-step estimator that comes from the error of mu where F is curved, (d,).
 
-    The one-step estimator has the remainder -1/2 E D2F(mu)[error, error], where error is the error of mu. The sampling
-    variance of mu is estimated by the grouped jackknife: the model of each fold is the fit without this fold. The bias
-    that the models of all folds share does not show in their differences.
+    The bias is -1/2 E D2F(mu)[error, error], where error is the error of mu. The sampling variance of mu is estimated
+    by the grouped jackknife, because the model of each fold is the fit without this fold. An error that the models of
+    all folds share does not show in their differences. The second derivative is the second difference F(mean mu +
+    deviation) + F(mean mu - deviation) - 2 F(mean mu), with the deviation of each fold's mu from the mean over folds.
 
     Parameters
     ----------
@@ -153,16 +158,16 @@ def second_order(functional: Score, models: Sequence[MuModel], x: FloatArray, fl
         Smallest probability of mu.
     """
     tables = [clip_and_renormalise(model.predict(x), floor) for model in models]
-    middle = sum(tables[1:], tables[0]) / len(tables)
-    centre = functional.value(middle)
-    mirrored = (
-        clip_and_renormalise(np.maximum(2 * middle - table, 0.0), max(floor, _SMALLEST_FLOOR)) for table in tables
+    mean_mu = sum(tables[1:], tables[0]) / len(tables)
+    at_mean = functional.value(mean_mu)
+    opposites = (
+        clip_and_renormalise(np.maximum(2 * mean_mu - table, 0.0), max(floor, _SMALLEST_FLOOR)) for table in tables
     )
-    curvature = [
-        (functional.value(table) + functional.value(mirror) - 2 * centre).mean(axis=0)
-        for table, mirror in zip(tables, mirrored, strict=True)
+    second_differences = [
+        (functional.value(table) + functional.value(opposite) - 2 * at_mean).mean(axis=0)
+        for table, opposite in zip(tables, opposites, strict=True)
     ]
-    return np.asarray(-0.5 * (len(tables) - 1) / len(tables) * np.sum(curvature, axis=0))
+    return np.asarray(-0.5 * (len(tables) - 1) / len(tables) * np.sum(second_differences, axis=0))
 
 
 def remaining_bias(
@@ -179,7 +184,7 @@ def remaining_bias(
     n_scores : int
         Number of scores, d.
     floor : float
-        Smallest probability of mu for functionals that need a floor.
+        Smallest probability of mu; used only where the functional needs a floor (``functional.interior``).
     n_items : int
         Number of models, K.
     """
@@ -240,9 +245,9 @@ def warn_about_intervals(
     n_contexts : int
         Number of contexts, n.
     interior : bool
-        Whether the functional has a logit or a division.
+        Whether the functional has a logit or a division, so that mu is clipped at a floor.
     remedies : sequence of str
-        Clauses that name options with which such a functional depends less on pairs with few labels.
+        Clauses for the warning: options with which the functional depends less on pairs with few labels.
     """
     remedy_text = "".join(f"; {remedy}" for remedy in remedies)
     fewest = int(np.argmin(validity.effective_contexts))

@@ -12,12 +12,12 @@ from ..nuisance.training_rows import Folds
 def assign_folds(unit: IntArray, n_folds: int, rng: np.random.Generator, unit_name: str = "contexts") -> Folds:
     """Assign contexts to folds at random, so that all contexts of a unit share a fold.
 
-    The folds have equal numbers of units, up to one.
+    The numbers of units in two folds differ by at most one.
 
     Parameters
     ----------
     unit : ndarray of int, shape (n,)
-        Unit of each context, numbered from 0; numbers may be missing.
+        Unit of each context, numbered from 0; some numbers may not occur.
     n_folds : int
         Number of folds.
     rng : Generator
@@ -40,8 +40,8 @@ def assign_folds(unit: IntArray, n_folds: int, rng: np.random.Generator, unit_na
     n_units, position = int(present.sum()), (np.cumsum(present) - 1)[unit]
     if n_units < n_folds:
         raise DataError(
-            f"{n_units} {unit_name} cannot be dealt into n_folds={n_folds} folds: every fold needs at least one of "
-            f"them; use fewer folds"
+            f"{n_units} {unit_name} cannot be divided into n_folds={n_folds} folds, because every fold needs at least "
+            f"one of them; use fewer folds"
         )
     fold_of_unit = rng.permutation(np.arange(n_units) % n_folds)
     return Folds(fold_of_unit[position], unit, n_folds)

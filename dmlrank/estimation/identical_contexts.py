@@ -35,9 +35,9 @@ class IdenticalContexts:
     cell_group : ndarray of int, shape (r,)
         Group of each of these r cells, never decreasing.
     representative : ndarray of int, shape (r,)
-        Index of each of the r cells among the data's m labelled cells.
+        For each of the r cells, its index among the m labelled cells of the data.
     row : ndarray of int, shape (m,)
-        Index of each of the data's labelled cells among the r cells.
+        For each labelled cell of the data, the index of the cell among the r that represents it.
     """
 
     group: IntArray
@@ -115,6 +115,8 @@ def find_identical_contexts(data: PreferenceData, fold: IntArray) -> IdenticalCo
     first_row = np.cumsum(n_group_cells) - n_group_cells
     cell = np.arange(len(cell_group)) + (first_cell[context_of_group] - first_row)[cell_group]
     row = first_row[group[cells.context]]
+    # A context with several cells is a group of its own, whose cells have consecutive rows. With one
+    # cell in every context, the number to add is zero, and the addition is skipped.
     if len(row) > len(context_of_group) or n_group_cells.max(initial=0) > 1:
         row += np.arange(len(row)) - first_cell[cells.context]
     votes = np.bincount(row, weights=cells.n_votes, minlength=len(cell)).astype(np.intp)
@@ -125,19 +127,20 @@ def find_identical_contexts(data: PreferenceData, fold: IntArray) -> IdenticalCo
 
 
 def _label_codes(data: PreferenceData, n_cells: IntArray) -> tuple[IntArray, int]:
-    """Return an integer code for the labels of each context, (n,), and a number that all codes are below.
+    """Return an integer code for the labels of each context, (n,), and an upper limit: all codes are smaller.
 
     ``n_cells``, (n,), is the number of labelled cells of each context.
     """
     cells, n_items, n_categories = data.cells, data.n_items, data.n_categories
-    label, is_shared = _one_hot_labels(cells.y)
+    label, can_share = _one_hot_labels(cells.y)
     cell_code = (cells.first * n_items + cells.second) * n_categories + label
     n_cell_codes = n_items**2 * n_categories
-    if is_shared.all() and (n_cells == 1).all():
+    if can_share.all() and (n_cells == 1).all():
         return cell_code, n_cell_codes
     code = np.full(data.n_contexts, n_cell_codes)
-    is_shared &= n_cells[cells.context] == 1
-    code[cells.context[is_shared]] = cell_code[is_shared]
+    # Contexts with several labelled cells, or a label that is not one-hot, get a code that no other context has.
+    can_share &= n_cells[cells.context] == 1
+    code[cells.context[can_share]] = cell_code[can_share]
     ungrouped = np.flatnonzero((n_cells > 0) & (code == n_cell_codes))
     code[ungrouped] += 1 + np.arange(len(ungrouped))
     return code, n_cell_codes + 1 + len(ungrouped)

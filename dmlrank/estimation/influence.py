@@ -1,4 +1,9 @@
-"""Influence values of debiased estimates: F(mu) by context, and its correction by context or annotator."""
+"""Influence values of debiased estimates: F(mu) by context, and its correction by context or annotator.
+
+F is the functional and DF its derivative, mu(x) is the outcome model and pi the propensity model, S is 1 where a pair is
+labelled, and Y is its label. An influence block is all votes on one context or, where the votes of an annotator may
+depend on each other, the votes of one annotator on one context (:mod:`dmlrank.estimation.influence_blocks`).
+"""
 
 from __future__ import annotations
 
@@ -136,11 +141,12 @@ class Influence(CentredValues):
     value : ndarray, shape (n, d)
         F(mu(x_i)).
     correction : ndarray, shape (q, d)
-        DF(mu(x_i))[S / pi (Y - mu)], by block.
+        Correction that each influence block contributes: the derivative DF(mu(x_i)) along S / pi (Y - mu).
     block_context : ndarray of int, shape (q,)
         Context of each block.
     block_weight : ndarray, shape (q,)
-        Number of labelled cells in each block; cells that blocks share count in proportion to the votes.
+        Number of labelled cells in each block. A cell with votes in several blocks counts in each of them by the share
+        of its votes there.
     weight : ndarray, shape (n,)
         Weight of each context in the target population, with mean one.
     variance_correction : ndarray, shape (d, d), or None
@@ -249,7 +255,9 @@ def mean_influence(influences: Sequence[Influence]) -> Influence:
     """Average the influence over repetitions with other folds, context by context and block by block."""
     value = np.mean([_value_of_all_contexts(influence) for influence in influences], axis=0)
     correction = np.mean([influence.correction for influence in influences], axis=0)
-    available = [one.variance_correction for one in influences if one.variance_correction is not None]
+    available = [
+        influence.variance_correction for influence in influences if influence.variance_correction is not None
+    ]
     variance_correction = np.mean(available, axis=0) if len(available) == len(influences) else None
     return replace(
         influences[0], value=value, correction=correction, variance_correction=variance_correction, sample_weight=None
@@ -257,7 +265,7 @@ def mean_influence(influences: Sequence[Influence]) -> Influence:
 
 
 def _value_of_all_contexts(influence: Influence) -> FloatArray:
-    """Return values for all contexts, (n, d), with the mean and the variance of the mean of F(mu) in the sample."""
+    """Return values for all contexts, (n, d), whose mean and variance of the mean are those of F(mu) in the sample."""
     if influence.sample_weight is None:
         return influence.value
     return influence.plugin + influence.sample_weight[:, None] * (influence.value - influence.plugin)

@@ -1,4 +1,7 @@
-"""Influence blocks: the units for which corrections are stored, contexts or annotators on contexts."""
+"""Influence blocks: the sets of votes for which corrections are stored.
+
+A block is all votes on one context, or all votes of one group, such as an annotator, on one context.
+"""
 
 from __future__ import annotations
 
@@ -11,9 +14,9 @@ from ..data.preferences import FloatArray, IntArray, PreferenceData
 
 @dataclass(frozen=True, slots=True, eq=False)
 class InfluenceBlocks:
-    """The votes of each block: all votes on one context, or the votes of one annotator on one context.
+    """The votes of each block: all votes on one context, or the votes of one group on one context.
 
-    An entry is the votes of one block on one labelled cell.
+    A group is the votes of an annotator, for example. An entry is the votes of one block on one labelled cell.
 
     Attributes
     ----------
@@ -26,7 +29,7 @@ class InfluenceBlocks:
     entry_y : ndarray, shape (e, C)
         Mean label of the entry's votes.
     context_block : ndarray of int, shape (n,)
-        The block of each context that belongs to no annotator; -1 for contexts without such a block.
+        For each context, its block that belongs to no group; -1 where the context has no such block.
     """
 
     context: IntArray
@@ -43,7 +46,10 @@ class InfluenceBlocks:
 
     @property
     def weight(self) -> FloatArray:
-        """Number of labelled cells in each block, (q,); cells that blocks share count in proportion to the votes."""
+        """Number of labelled cells in each block, (q,).
+
+        A cell with votes in several blocks counts in each of them by the share of its votes there.
+        """
         total: FloatArray = np.zeros(len(self.context))
         np.add.at(total, self.entry_block, self.entry_share)
         return total
@@ -66,7 +72,8 @@ def blocks_by_group(
     vote_group : ndarray of int, shape (v,)
         Group of each vote, such as its annotator, numbered from 0.
     judged : ndarray of int, optional
-        Contexts with verdicts: these, and the contexts without labels, have one block more, which belongs to no group.
+        Contexts with verdicts. Each of them, and each context without labels, gets one additional block, which
+        belongs to no group.
 
     Returns
     -------

@@ -1,4 +1,8 @@
-"""mu with a judge: verdicts as soft labels and in the correction (two-stage), or as features of gradient boosting."""
+"""The outcome model mu with a judge, in two ways.
+
+Two-stage: verdicts give soft labels, on which mu is trained as well, and enter the correction. Features: verdicts are
+features of gradient boosting.
+"""
 
 from __future__ import annotations
 
@@ -24,12 +28,12 @@ from .nuisance_estimates import JudgeCorrection
 
 @dataclass(frozen=True, slots=True, eq=False)
 class JudgedMu:
-    """mu and m = P(Y | x, verdict) with a judge.
+    """The probabilities mu(x) of the labels without the verdict, and m = P(Y | x, verdict), with a judge.
 
     Attributes
     ----------
     mu : MuSource
-        mu(x) = E[m | x], fitted with soft labels where these lower the log-loss of the labels, else without judge.
+        mu(x) = E[m | x], fitted with soft labels where these lower the log-loss of the labels, else without a judge.
     m : ndarray, shape (r, C)
         Out-of-fold P(Y | x, verdict) at the judged cells.
     """
@@ -49,10 +53,14 @@ def cross_fit_judged(
 ) -> JudgedMu:
     """Fit m and mu with a judge, starting from mu without a judge.
 
-    First, m is the mu without judge, recalibrated by the verdicts. The recalibration of a fold uses no label of this
-    fold. Its m therefore gives soft labels to judged pairs without a label outside the fold, and mu is fitted again to
-    labels and soft labels together: the second regression. The new mu is used if it predicts the held-out labels
-    better. Last, m is the chosen mu, recalibrated by the verdicts.
+    The steps are:
+
+    1. A recalibration gives m from mu without a judge and the verdict. The recalibration of a fold uses no label of
+       this fold.
+    2. This m gives soft labels to judged pairs without a label.
+    3. mu is fitted again to the labels and the soft labels outside each fold. The new mu is used if it predicts the
+       held-out labels better than mu without a judge.
+    4. A recalibration gives the final m from the chosen mu and the verdict.
 
     Parameters
     ----------
@@ -117,8 +125,8 @@ def _soft_labels_by_fold(
 def judge_correction(verdicts: Verdicts, rho: FloatArray, m: FloatArray) -> JudgeCorrection:
     """Return the part of the correction that comes from the verdicts.
 
-    Each label has the weight 1 / pi whether its pair was judged or not. The part of the verdicts therefore stands for
-    the labelled pairs that were judged, and is multiplied by their share among all labelled pairs.
+    Each label has the weight 1 / pi whether its pair was judged or not. The verdicts correct only the labels of judged
+    pairs. The weight of the verdicts is therefore multiplied by the share of judged pairs among the labelled pairs.
 
     Parameters
     ----------
@@ -128,8 +136,9 @@ def judge_correction(verdicts: Verdicts, rho: FloatArray, m: FloatArray) -> Judg
     m : ndarray, shape (r, C)
         P(Y | x, verdict) at the judged cells.
     """
-    share = float((verdicts.label >= 0).mean())
-    return JudgeCorrection(verdicts.cells, share / rho, m, verdicts.label)
+    # verdicts.label is -1 for labelled cells without a verdict.
+    judged_share = float((verdicts.label >= 0).mean())
+    return JudgeCorrection(verdicts.cells, judged_share / rho, m, verdicts.label)
 
 
 def _log_loss(mu: MuSource, cells: Cells) -> float:
@@ -167,7 +176,7 @@ class FeatureMu:
             yield part.contexts, part.probabilities()
 
     def parts(self, size: int, selected: NDArray[np.bool_] | None = None) -> Iterator[ContextPart]:
-        """Yield parts of equal size, fold by fold; no two contexts share their probabilities."""
+        """Yield parts fold by fold; no two contexts share their probabilities."""
         for held_out, booster in enumerate(self.boosters):
             in_fold = self.folds.fold == held_out
             fold_contexts = np.flatnonzero(in_fold if selected is None else in_fold & selected)

@@ -33,9 +33,9 @@ def pair_share(steps: FitSteps, item: int, opponent: int) -> tuple[float, Covari
         The share, and its variance as a covariance of shape (1, 1).
     """
     if steps.likelihood:
-        share = steps.likelihood.share_influence(steps.influence.by_context(), item, opponent)
+        share = steps.likelihood.win_probability_influence(steps.influence.by_context(), item, opponent)
         hidden = hidden_scores_covariance(steps.setup, steps.likelihood, steps.uniform)
-        gradient = steps.likelihood.share_gradient(item, opponent)
+        gradient = steps.likelihood.win_probability_gradient(item, opponent)
         share_hidden = None if hidden is None else (gradient @ hidden @ gradient).reshape(1, 1)
         return float(share.estimate[0]), covariance_of(steps, share, np.empty((0, 1)), hidden=share_hidden)
     score = PairWinProbability(steps.setup.weights, item, opponent)

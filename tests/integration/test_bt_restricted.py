@@ -267,7 +267,7 @@ def test_two_models_have_no_restriction_to_test(rank):
 
 @pytest.mark.usefixtures("ignore_warnings")
 def test_what_is_refused(rank, battles, known, result, draw_battles):
-    with pytest.raises(NuisanceError, match=r"needs the propensities of all pairs.*a column knows"):
+    with pytest.raises(NuisanceError, match=r"needs the propensities of all pairs.*a column has"):
         rank(battles, FORMULA, estimator="bt_restricted", **known | {"propensity": "propensity"})
     with pytest.raises(OptionError, match=r"is for two outcomes.*these data have 3: first, second, tie"):
         rank(draw_battles(np.random.default_rng(0), 60).frame, estimator="bt_restricted")

@@ -139,9 +139,9 @@ def test_identification():
     check_identified(ring, True)
     check_identified(offered((0, 1), (1, 0), (1, 2)), True)
     check_identified(offered((0, 1), (1, 2)), False)
-    with pytest.raises(GraphError, match="position effect not separable from scores"):
+    with pytest.raises(GraphError, match="the position effect cannot be told apart from the scores"):
         check_identified(offered((0, 1), (1, 2)), True)
-    with pytest.raises(GraphError, match="not separable"):
+    with pytest.raises(GraphError, match="cannot be told apart"):
         check_identified(np.concatenate([ring, offered((0, 1), (2, 1))]), True)
     for position in (True, False):
         with pytest.raises(GraphError, match=r"do not connect all models.*needs in every context"):
@@ -149,5 +149,5 @@ def test_identification():
 
 
 def test_propensities_of_all_pairs_are_asked_for():
-    with pytest.raises(NuisanceError, match=r"a column knows those of the shown pairs only.*'marginal' or 'estimate'"):
+    with pytest.raises(NuisanceError, match=r"a column has the propensities of the shown pairs only.*'marginal' or 'estimate'"):
         require_pair_propensities(Propensity(np.ones(3), "given"))

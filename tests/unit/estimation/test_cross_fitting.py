@@ -61,7 +61,7 @@ def test_units_may_have_gaps_between_their_numbers():
 
 
 def test_fewer_units_than_folds():
-    with pytest.raises(DataError, match="3 clusters of 'topic' cannot be dealt into n_folds=5"):
+    with pytest.raises(DataError, match="3 clusters of 'topic' cannot be divided into n_folds=5"):
         assign_folds(np.array([0, 0, 1, 2]), 5, np.random.default_rng(0), "clusters of 'topic'")
 
 
