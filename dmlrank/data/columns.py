@@ -1,4 +1,4 @@
-"""Named columns of the user's frame, taken in one reading, and columns of names as numbers."""
+"""Named columns of the user's frame, all read at once, and columns of names coded as integers."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from .frames import column_names, is_vector_column, name_of, take_columns, too_l
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CodedColumn:
-    """A column of names, labels or identifiers as numbers.
+    """A column of names, labels or identifiers, coded as integers.
 
     Attributes
     ----------
     codes : ndarray of int, shape (rows,)
-        Place of the value of each cell among the levels, -1 where the cell is missing.
+        Position of the value of each cell in ``levels``, -1 where the cell is missing.
     levels : ndarray of object
         The values that occur, in the order of their first appearance.
     """
@@ -32,7 +32,7 @@ class CodedColumn:
 
     @classmethod
     def of(cls, column: pd.Series) -> CodedColumn:
-        """Return the cells of a column as numbers; raise ``TypeError`` where a cell, such as a list, has no hash."""
+        """Return a column, coded as integers; raise ``TypeError`` where a cell, such as a list, has no hash."""
         codes, levels = pd.factorize(column)
         return cls(codes, np.asarray(levels, dtype=object))
 
@@ -42,7 +42,7 @@ class CodedColumn:
         return self.codes >= 0
 
     def only(self, rows: NDArray[np.bool_] | IntArray) -> CodedColumn:
-        """Return the cells of some rows, with the levels that occur there."""
+        """Return the cells of some rows; levels that do not occur in these rows are left out."""
         codes, used_levels = pd.factorize(np.where(self.codes[rows] < 0, np.nan, self.codes[rows]))
         return CodedColumn(codes, self.levels[used_levels.astype(np.intp)])
 
@@ -51,13 +51,13 @@ class CodedColumn:
         return CodedColumn(np.concatenate([self.codes, np.full(n_rows - len(self.codes), -1)]), self.levels)
 
     def places(self, place_of: Mapping[str, int]) -> IntArray:
-        """Return the place of each cell's name, (rows,); -1 where the cell is missing or its name has no place."""
+        """Return the integer that ``place_of`` gives to each cell's name, (rows,); -1 for a missing cell or name."""
         return np.array([*(place_of.get(name_of(level), -1) for level in self.levels), -1], dtype=np.intp)[self.codes]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Columns:
-    """Columns of the user's frame, all from one reading and in the order of its rows.
+    """Columns of the user's frame, all read at once, with rows in the order of the frame.
 
     A frame need not return its rows in the same order a second time (a query without ``ORDER BY`` does not). Therefore
     all columns of a fit are taken at once.
@@ -65,7 +65,7 @@ class Columns:
     Attributes
     ----------
     available : tuple of str
-        Names of all columns of the frame, in its order, whether they were taken or not.
+        Names of all columns of the frame, in its order. Not all of them need to be in ``_table``.
     _table : DataFrame
         The columns that were taken.
 
@@ -81,7 +81,7 @@ class Columns:
 
     @classmethod
     def of(cls, columns: Mapping[str, ArrayLike], n_rows: int | None = None) -> Columns:
-        """Return columns made of arrays; ``n_rows`` is needed where there is no column."""
+        """Return columns made of arrays; ``n_rows`` must be given where ``columns`` is empty."""
         series = {name: pd.Series(column) for name, column in columns.items()}
         index = pd.RangeIndex(n_rows if n_rows is not None else len(next(iter(series.values()))))
         return cls(tuple(series), pd.DataFrame(series, index=index))
@@ -114,7 +114,7 @@ class Columns:
         return self._table[name].isna().to_numpy()
 
     def coded(self, name: str) -> CodedColumn:
-        """Return a column of names, labels or identifiers as numbers; raise :class:`DataError` for other columns."""
+        """Return a column of names or labels, coded as integers; raise :class:`DataError` for other columns."""
         return code_columns(self._table, [name])[name]
 
     def value_codes(self, name: str) -> IntArray:
@@ -122,9 +122,9 @@ class Columns:
         return value_codes(self._table[name])
 
     def sorted_codes(self, name: str) -> IntArray:
-        """Return the place of each cell's text among all texts in sorted order, (rows,).
+        """Return the position of each cell's text among all different texts in sorted order, (rows,).
 
-        The codes do not depend on the order of the rows.
+        Unlike :meth:`value_codes`, these codes do not depend on the order of the rows.
         """
         return pd.factorize(identity_texts(self._table[name]), sort=True)[0]
 
@@ -146,9 +146,14 @@ class Columns:
         return list(self._table[list(names)].itertuples(index=False, name=None))
 
     def table(self, names: Sequence[str] | None = None, rows: IntArray | None = None) -> pd.DataFrame:
-        """Return columns as a DataFrame, or some of its ``rows``, whose numbers are then its index.
+        """Return columns as a DataFrame.
 
-        Without ``names``, all columns that were taken are returned, in the order of the frame.
+        Parameters
+        ----------
+        names : sequence of str, optional
+            The columns. By default, all columns that were taken, in the order of the frame.
+        rows : ndarray of int, optional
+            Positions of the rows that are returned; they become the index. By default, all rows.
         """
         chosen = [name for name in self.available if name in self] if names is None else list(names)
         table = self._table[chosen]
@@ -158,19 +163,22 @@ class Columns:
         """Return the columns for some of the rows."""
         return Columns(self.available, self._table.iloc[rows].reset_index(drop=True))
 
-    def joined(self, others: Columns) -> Columns:
-        """Return these columns and other columns of the same rows."""
-        new = [name for name in others if name not in self]
-        return Columns(self.available, pd.concat([self._table, others._table[new]], axis=1))
+    def joined(self, further: Columns) -> Columns:
+        """Return these columns and further columns of the same rows."""
+        new = [name for name in further if name not in self]
+        return Columns(self.available, pd.concat([self._table, further._table[new]], axis=1))
 
-    def differing(self, others: Columns) -> list[str]:
-        """Return the names of columns in ``self`` and ``others`` that differ in some row; vectors are not compared."""
-        shared = [name for name in self if name in others and not is_vector_column(self._table[name])]
-        return [name for name in shared if not self._table[name].equals(others._table[name])]
+    def differing(self, later: Columns) -> list[str]:
+        """Return the names of the columns that differ in some row from the column of the same name in ``later``.
+
+        Columns of vectors are skipped.
+        """
+        shared = [name for name in self if name in later and not is_vector_column(self._table[name])]
+        return [name for name in shared if not self._table[name].equals(later._table[name])]
 
 
 def identity_texts(column: pd.Series) -> pd.Series:
-    """Return the values of a column of names or identifiers as texts, (rows,), in which no two values become one.
+    """Return a column of names or identifiers as texts, (rows,); different values always get different texts.
 
     Raises
     ------
@@ -231,7 +239,7 @@ def _has_several_types(column: pd.Series) -> bool:
 
 
 def code_columns(table: pd.DataFrame, names: Iterable[str]) -> dict[str, CodedColumn]:
-    """Return columns that hold labels, names or identifiers as numbers.
+    """Return columns of labels, names or identifiers, coded as integers.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""The rows that a fit reads, and which of them belong to one context."""
+"""The rows of the user's frames that a fit uses, and the grouping of these rows into contexts."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Rows:
     table : DataFrame
         The columns, with a fresh index.
     roles : dict of CodedColumn
-        The columns of the outcome and of the items as numbers.
+        The columns of the outcome and of the items, coded as integers.
     arrays : dict of ndarray
         The caller's arrays, one entry per row of the table.
     index : ndarray of int, shape (rows,)
@@ -53,8 +53,8 @@ class Rows:
     n_later_votes : int
         Number of votes that were left out because the same context and pair has an earlier vote.
     derived : DerivedPairs or None
-        The comparisons, where they follow from one number per row and item. Each row then is a record, and no column
-        holds an outcome or an item.
+        The comparisons, where the user's data are benchmark scores or rankings in place of votes. Then each row holds
+        the numbers of all items on one prompt, and no column holds an outcome or an item.
     """
 
     formula: Formula
@@ -93,10 +93,17 @@ class Rows:
 
 
 def find_contexts(rows: Rows) -> tuple[IntArray, IntArray, IntArray]:
-    """Return the context of each row, the first row of each context, and each context's place by its identifier.
+    """Group the rows into contexts, numbered in order of first appearance.
 
-    Contexts are numbered in order of first appearance. Places are those in the sorted identifiers, so that they do not
-    depend on the order of the rows.
+    Returns
+    -------
+    row_context : ndarray of int, shape (rows,)
+        The context of each row.
+    first_row : ndarray of int, shape (n,)
+        The first row of each context.
+    seed_order : ndarray of int, shape (n,)
+        The position of each context among the sorted identifiers. Random steps go through the contexts in this order,
+        so that their results do not depend on the order of the rows.
     """
     n = len(rows.table)
     if not rows.context:
@@ -110,7 +117,7 @@ def find_contexts(rows: Rows) -> tuple[IntArray, IntArray, IntArray]:
     return row_context, first_row, seed_order
 
 
-def check_constant(rows: Rows, row_context: IntArray, first_row: IntArray) -> None:
+def check_constant_features(rows: Rows, row_context: IntArray, first_row: IntArray) -> None:
     """Check that all rows of a context have the same features; raise :class:`DataError` where two differ."""
     if len(first_row) == len(row_context):
         return
@@ -141,8 +148,8 @@ def _cell_text(column: Variable, row: int) -> str:
 def identifiers(rows: Rows, first_row: IntArray) -> NDArray[np.object_]:
     """Return the identifier of each context, (n,).
 
-    It is the cell of the column of ``context=``, a tuple of cells where several columns are named, or the position of
-    the row where no column is named.
+    The identifier is the cell of the column that ``context=`` names, or a tuple of cells if ``context=`` names several
+    columns. Without ``context=``, the identifier is the position of the row.
     """
     ids = np.empty(len(first_row), dtype=object)
     if not rows.context:
@@ -162,9 +169,9 @@ def warn_of_repeats(rows: Rows) -> bool:
     for name, count in repeated_values(rows.table[list(rows.names.columns)]).items():
         if count:
             warn(
-                f"{count} rows repeat a value of {name!r}: are these the same prompt? Without context= every row is "
-                f"taken as another prompt, and standard errors are too small where it is not; pass context= with the "
-                f"column that identifies prompts",
+                f"{count} rows repeat a value of {name!r}: are these the same prompt? Without context= every row "
+                f"counts as another prompt, and standard errors are too small if several rows have the same prompt; pass "
+                f"context= with the column that identifies prompts",
                 stacklevel=5,
             )
             return True
@@ -172,9 +179,9 @@ def warn_of_repeats(rows: Rows) -> bool:
 
 
 def repeated_values(table: pd.DataFrame) -> dict[str, int]:
-    """Return the number of rows that repeat a value, for every column that tells prompts apart.
+    """Return the number of rows that repeat a value, for every column whose values identify prompts.
 
-    Columns of texts, vectors or fractions tell prompts apart if more than half of their values are different.
+    A column of texts, of vectors or of floats identifies prompts if more than half of its values are different.
     """
     repeats = {}
     for name in table.columns:

@@ -10,10 +10,11 @@ from numpy.typing import NDArray
 
 from .arrays import FloatArray, IntArray
 
-# Relative excess over the margin that is rounding: 0.8 - 0.7 is a little more than 0.1.
+# A difference that exceeds the margin by at most this share of the margin still is a tie, because rounding can cause
+# the excess: in floating point, 0.8 - 0.7 is a little more than 0.1.
 _ROUNDING = 1e-9
 
-# Pairs of models that are compared in one step.
+# Number of comparisons that are computed at a time, to limit memory.
 _COMPARED_AT_ONCE = 1_000_000
 
 
@@ -22,7 +23,7 @@ class DerivedPairs:
     """Records of numbers by item; every two items with a number in one record are compared.
 
     A record is what one source says about one prompt: the scores of a benchmark on it, or one annotator's ranking.
-    The records take the place of a data frame with a row per vote, whose K (K - 1) / 2 rows a record never become.
+    A record of K items implies K (K - 1) / 2 comparisons. Storing records saves the memory of a row per comparison.
     :func:`dmlrank.pairs_from_scores` and :func:`dmlrank.pairs_from_rankings` make them.
 
     Attributes
@@ -34,9 +35,10 @@ class DerivedPairs:
     models : tuple of str
         Names of the K models, sorted.
     values : ndarray, shape (records, K)
-        Numbers of which the larger one wins; NaN where a model has none.
+        The number of each model in each record; NaN where a model has none. Of two models, the one with the larger
+        number wins.
     margin : float
-        Largest difference that is a tie.
+        Two models whose numbers differ by at most this much tie.
 
     Examples
     --------

@@ -15,8 +15,8 @@ from .frames import Variable, is_vector_column, row_slices, vector_blocks
 def value_codes(column: Variable) -> IntArray:
     """Return a code for each value, (rows,): equal values, or equal rows of an array, have equal codes.
 
-    Codes count up from 0 in order of first appearance. A missing cell has the code -1; a missing vector is a vector of
-    NaN, and has a code as others have.
+    Codes count up from 0 in order of first appearance. A missing cell has the code -1. A missing vector counts as a
+    vector of NaN, so that all missing vectors have the same code, which is not -1.
 
     Examples
     --------
@@ -51,8 +51,8 @@ def joint_codes(columns: Sequence[NDArray[np.floating]]) -> IntArray:
 def row_codes(blocks: Iterable[AnyArray]) -> IntArray:
     """Return a code for each row of a matrix of numbers, (rows,): equal rows have equal codes.
 
-    Rows are compared by hashes of 128 bits, so that no number is compared with another one. NaN equals NaN, and -0.0
-    equals 0.0.
+    Two rows are equal if their hashes of 128 bits are equal; this is faster than sorting or comparing the rows. NaN
+    equals NaN, and -0.0 equals 0.0.
 
     Parameters
     ----------
@@ -61,7 +61,7 @@ def row_codes(blocks: Iterable[AnyArray]) -> IntArray:
     """
     hashes = np.concatenate([np.empty((0, 2), np.uint64), *_row_hashes(blocks)])
     codes = pd.factorize(hashes[:, 0])[0]
-    # Rows whose first hashes agree have the second hash of the first such row as well, unless they differ.
+    # If rows with equal first hashes always have equal second hashes, the first hash is enough.
     first = np.unique(codes, return_index=True)[1]
     if (hashes[:, 1] == hashes[first, 1][codes]).all():
         return codes

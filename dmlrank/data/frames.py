@@ -25,16 +25,17 @@ if TYPE_CHECKING:
 # vector are the second axis.
 Variable: TypeAlias = pd.Series | AnyArray
 
-# The names that pandas gives to object columns which hold nothing but numbers.
+# The kinds that ``pandas.api.types.infer_dtype`` returns for columns of numbers only.
 _NUMERIC_KINDS = ("integer", "floating", "mixed-integer-float", "decimal", "boolean")
 # Floats hold every whole number up to this one exactly.
 _LARGEST_EXACT = 2**53
-# Number of cells that are compared to find out whether the values of a column recur.
+# Number of cells, from the top of a column, that are searched for values that occur more than once.
 _COMPARED_CELLS = 1000
 # Numbers that are copied at a time: few enough for a processor's cache.
 _BLOCK_NUMBERS = 2**15
 
-# Types of columns that patsy would code as a category for each value.
+# Kinds of dates and times, by pandas' name for them, with their names in errors. They are refused as features, because
+# patsy would code every single date or time as a category.
 _TIMES = {
     "datetime64": "timestamp",
     "datetime": "timestamp",
@@ -94,9 +95,9 @@ def column_names(data: object) -> list[str]:
 def take_columns(data: object, names: Sequence[str]) -> pd.DataFrame:
     """Return the named columns as a pandas frame with a fresh index and plain types, rows in the frame's order.
 
-    The same values give the same columns, whatever the kind of frame. Numbers become int64 or float64, and NaN where
-    they are missing; booleans beside missing ones become numbers too. Strings become objects, and None where they are
-    missing. Vectors stay objects. Categories keep their order and lose the levels that do not occur. The caller's frame
+    The same values give the same columns, whatever the kind of frame. Numbers become int64 or float64, with NaN for
+    missing numbers. Booleans become numbers if some of them are missing. Strings become objects, with None for missing
+    strings. Vectors stay objects. Categories keep their order and lose the levels that do not occur. The caller's frame
     is not changed.
 
     Raises
@@ -241,7 +242,7 @@ def is_vector_column(column: pd.Series) -> bool:
 
 
 def vector_layout(column: pd.Series) -> tuple[int, np.dtype[np.floating]]:
-    """Return length and type of the vectors in a column: float32 where all vectors have this type, else float64.
+    """Return the length and the type of the vectors in a column: float32 if all vectors are float32, else float64.
 
     Raises
     ------
@@ -250,10 +251,10 @@ def vector_layout(column: pd.Series) -> tuple[int, np.dtype[np.floating]]:
     """
     cells = column.dropna()
     if set(map(type, cells)) == {np.ndarray} and {cell.ndim for cell in cells} == {1}:
-        lengths, is_single = set(map(len, cells)), {cell.dtype for cell in cells} == {np.dtype(np.float32)}
+        lengths, are_float32 = set(map(len, cells)), {cell.dtype for cell in cells} == {np.dtype(np.float32)}
     else:
         lengths = {len(cell if isinstance(cell, list | tuple) else _as_vector(cell, column.name)) for cell in cells}
-        is_single = all(getattr(cell, "dtype", None) == np.float32 for cell in cells)
+        are_float32 = all(getattr(cell, "dtype", None) == np.float32 for cell in cells)
     if len(lengths) != 1 or 0 in lengths:
         for cell in cells:
             _as_vector(cell, column.name)
@@ -261,11 +262,11 @@ def vector_layout(column: pd.Series) -> tuple[int, np.dtype[np.floating]]:
             f"column {column.name!r} holds vectors of length {', '.join(map(str, sorted(lengths)))}; the vectors of a "
             f"column must have one length, at least 1, in all rows"
         )
-    return lengths.pop(), np.dtype(np.float32 if is_single else np.float64)
+    return lengths.pop(), np.dtype(np.float32 if are_float32 else np.float64)
 
 
 def stack_vectors(column: pd.Series, out: NDArray[np.floating] | None = None) -> NDArray[np.floating]:
-    """Return a column of equally long vectors as a matrix (rows, length); it is written into ``out`` where given."""
+    """Return a column of equally long vectors as a matrix, (rows, length): ``out`` if given, else a new array."""
     length, dtype = vector_layout(column)
     matrix = np.empty((len(column), length), dtype) if out is None else out
     start = 0
@@ -276,7 +277,7 @@ def stack_vectors(column: pd.Series, out: NDArray[np.floating] | None = None) ->
 
 
 def vector_blocks(column: pd.Series, block_numbers: int = _BLOCK_NUMBERS) -> Iterator[NDArray[np.floating]]:
-    """Yield the vectors of a column as matrices of some rows; a missing cell becomes a row of NaN.
+    """Yield the vectors of a column as matrices of consecutive rows; a missing cell becomes a row of NaN.
 
     Parameters
     ----------
@@ -296,7 +297,7 @@ def vector_blocks(column: pd.Series, block_numbers: int = _BLOCK_NUMBERS) -> Ite
 
 
 def row_slices(n_rows: int, width: int, block_numbers: int = _BLOCK_NUMBERS) -> Iterator[slice]:
-    """Yield slices of consecutive rows of a matrix (n_rows, width) that have at most so many numbers.
+    """Yield slices that divide the rows of a matrix, (n_rows, width), into blocks of at most ``block_numbers`` numbers.
 
     Examples
     --------
@@ -309,26 +310,29 @@ def row_slices(n_rows: int, width: int, block_numbers: int = _BLOCK_NUMBERS) -> 
 
 
 def _stack_block(cells: list[object], dtype: np.dtype[np.floating], name: object) -> NDArray[np.floating]:
-    """Stack some vectors, all of one length, of the column ``name``."""
+    """Return vectors of equal length, which are cells of the column ``name``, as a matrix."""
     try:
         matrix = np.array(cells, dtype)
     except (TypeError, ValueError, OverflowError):
         matrix = np.empty(0, dtype)
-    # Row by row, the error names the cell that is no vector.
+    # If the cells cannot be stacked, they are converted one by one, so that the error shows the cell that is no vector.
     return matrix if matrix.ndim == 2 else np.array([_as_vector(cell, name) for cell in cells], dtype)
 
 
 def _as_vector(cell: object, name: object) -> NDArray[np.floating]:
-    """Return a cell of the column ``name`` as a vector; raise :class:`DataError` where the cell is none."""
-    is_single = getattr(cell, "dtype", None) == np.float32
+    """Return a cell of the column ``name`` as a vector; raise :class:`DataError` where the cell is no vector."""
+    is_float32 = getattr(cell, "dtype", None) == np.float32
     vector: NDArray[np.floating]
     try:
-        vector = np.asarray(cell, dtype=np.float32 if is_single else np.float64)
+        vector = np.asarray(cell, dtype=np.float32 if is_float32 else np.float64)
     except (TypeError, ValueError, OverflowError):
         vector = np.empty((0, 0))
     if vector.ndim != 1:
         text = repr(cell) if len(repr(cell)) <= 60 else repr(cell)[:57] + "..."
-        raise DataError(f"column {name!r} holds vectors, and {text}, which is not a vector of numbers")
+        raise DataError(
+            f"column {name!r} holds vectors, and also {text}, which is not a vector of numbers; correct this cell or "
+            f"make it missing"
+        )
     return vector
 
 
@@ -344,15 +348,15 @@ def _repeated_names_error(names: pd.Index) -> DataError:
     """Return the error for a frame in which several columns have one name."""
     repeated = names[names.duplicated()].unique()
     return DataError(
-        f"the frame has several columns named {listed(repeated)}; every column needs a name of its own: rename or drop "
-        f"the others"
+        f"the frame has several columns named {listed(repeated)}; every column must have a different name: rename or "
+        f"drop all but one of them"
     )
 
 
 def _read_eagerly(data: object) -> nw.DataFrame[Any]:
-    """Wrap a frame that holds its rows; raise :class:`FrameTypeError` for anything else.
+    """Return a narwhals frame of a frame that holds its rows; raise :class:`FrameTypeError` for anything else.
 
-    Derived pairs stand for a frame with a row per record.
+    Of :class:`DerivedPairs`, the frame is their table.
     """
     data = data.table if isinstance(data, DerivedPairs) else data
     try:
@@ -401,7 +405,7 @@ def _has_whole_type(number: object) -> bool:
 def _string_objects(column: pd.Series) -> NDArray[np.object_]:
     """Return strings as objects, None where they are missing.
 
-    Where values recur, equal strings become one object, so that comparing them takes no time.
+    Where values occur more than once, equal strings become one object, which makes later comparisons fast.
     """
     if column.iloc[:_COMPARED_CELLS].nunique() > _COMPARED_CELLS / 2:
         values = column.astype(object)
@@ -431,8 +435,8 @@ def _plain_numbers(column: pd.Series) -> AnyArray:
 def _arrow_columns(frame: nw.DataFrame[Any], places: Sequence[int]) -> list[pd.Series]:
     """Return the columns at these places of an eager polars or pyarrow frame as pandas Series.
 
-    A polars Categorical becomes strings, because its levels are in the order in which the process has met them. An Enum
-    and an Arrow dictionary become categories in the order in which they were declared.
+    A polars Categorical becomes strings, because the order of its levels depends on what the Python process has read
+    before. An Enum and an Arrow dictionary become categories in the order in which they were declared.
     """
     arrow_module(f"a {frame.implementation.value} frame")
     columns = [frame[:, place] for place in places]
@@ -482,7 +486,7 @@ def _arrow_to_series(column: pa.Array | pa.ChunkedArray) -> pd.Series:
 
 def _check_row_order(relation: Relation) -> None:
     """Raise where the connection of a relation does not keep the order of rows."""
-    # The setting is read beside an empty selection, so that no row is computed.
+    # The setting is read by a query on an empty selection of rows, so that DuckDB computes no row of the relation.
     ((_, keeps_order),) = (
         relation.limit(0).aggregate("count(*), current_setting('preserve_insertion_order')").fetchall()
     )

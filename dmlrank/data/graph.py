@@ -58,7 +58,7 @@ class Graph:
 
         In a bipartite graph no two items of one side are compared.
         """
-        # Number of edges between each item and the first one, found by breadth-first search.
+        # Number of edges between each item and the first item, by breadth-first search.
         distance = np.full(self.n_items, -1)
         distance[0], frontier = 0, [0]
         while frontier:
@@ -91,9 +91,10 @@ class Graph:
         labelled : ndarray of int, shape (K, K)
             Number of labelled contexts of every ordered pair.
         min_labels : int
-            Number of labelled contexts that a compared pair has at least.
+            Smallest number of labelled contexts for a pair to be compared.
         ordered : bool
-            Whether both ordered pairs need so many, or the unordered pair in total.
+            If true, each of the two ordered pairs needs ``min_labels`` labelled contexts. If false, the two ordered
+            pairs need ``min_labels`` labelled contexts in total.
         """
         count = np.minimum(labelled, labelled.T) if ordered else labelled + labelled.T
         edges = count >= max(min_labels, 1)
@@ -116,9 +117,10 @@ def laplacian_inverse(weights: NDArray[np.float64]) -> NDArray[np.float64]:
 def inverse_on_differences(information: NDArray[np.float64], n_items: int) -> NDArray[np.float64]:
     """Return the inverse of information about K scores of which only differences are identified.
 
-    The scores are those that sum to zero. Constant vectors are the null space of the scores' block of the information.
-    Therefore they are shifted away before the inversion and projected out after it. A pseudo-inverse by numerical rank
-    would misjudge the null space where weights differ by orders of magnitude.
+    The inverse is that for scores that sum to zero. The scores' block of the information is singular: its null space
+    holds the constant vectors. Adding a multiple of the matrix of ones makes the block invertible. After the inversion,
+    the means over the scores are subtracted. A pseudo-inverse, which finds the null space by small eigenvalues, would
+    find a wrong null space where weights differ by orders of magnitude.
 
     Parameters
     ----------

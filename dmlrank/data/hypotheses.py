@@ -1,4 +1,4 @@
-"""Hypotheses about scores, in words or numbers, as linear restrictions R theta = q on the scores theta."""
+"""Hypotheses about scores, as expressions or numbers, become linear restrictions R theta = q on the scores theta."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class LinearHypothesis:
     value : ndarray, shape (J,)
         Value of each restriction, q.
     labels : tuple of str, length J
-        Each row of the matrix in words, such as ``a - b``.
+        Each row of the matrix as an expression, such as ``a - b``.
     """
 
     matrix: FloatArray
@@ -49,20 +49,26 @@ class LinearHypothesis:
 
 
 def read_hypothesis(hypothesis: HypothesisLike, models: Sequence[str]) -> LinearHypothesis:
-    """Read a hypothesis about the scores of ``models``, (K,) names, as restrictions ``matrix @ scores = value``.
+    """Read a hypothesis about the scores of K models as restrictions ``matrix @ scores = value``.
 
     Parameters
     ----------
     hypothesis : str, list, tuple, mapping, Series, DataFrame or array
-        Words: linear expressions in model names, such as ``"a - b"`` (= 0), ``"(a + b)/2 = c"``, ``"a - b = 0.1"`` or
-        the chain ``"a = b = c"``; a comma, a semicolon or a new line joins several, and so does a list. ``("a", "b")``
-        is the difference of two models. Coefficients: ``{model: coefficient}`` as a mapping or Series, a DataFrame
-        with models as columns (the coefficient of other models is 0), a vector (K,), a matrix (J, K), or a pair
-        ``(R, q)``. Names are matched as a whole, the longest first. A minus directly after a name or number is a minus
-        only before a space, a known name, a quote or ``number*``; otherwise it belongs to a name. Names that are
-        numbers, begin with an operator, or begin or end with a space need quotes: ``'...'``, ``"..."`` or backticks.
+        Either expressions or coefficients.
+
+        Expressions are texts, linear in the names of models, such as ``"a - b"`` (which means ``"a - b = 0"``),
+        ``"(a + b)/2 = c"``, ``"a - b = 0.1"`` or the chain ``"a = b = c"``. Several expressions are joined by a comma,
+        a semicolon or a new line, or given as a list. ``("a", "b")`` is the difference of two models.
+
+        Coefficients are ``{model: coefficient}`` as a mapping or Series, a DataFrame with models as columns (the
+        coefficient of other models is 0), a vector (K,), a matrix (J, K), or a pair ``(R, q)``.
+
+        In an expression, a name is matched as a whole, and longer names before shorter ones. The sign ``-`` directly
+        after a name or number means minus if a space, the name of a model, a quote or ``number*`` follows. Otherwise
+        it is read as a part of a name. Names that are numbers, begin with an operator, or begin or end with a space
+        need quotes: ``'...'``, ``"..."`` or backticks.
     models : sequence of str
-        Names in the order of the scores.
+        Names of the K models, in the order of the scores.
 
     Raises
     ------
@@ -107,7 +113,8 @@ def _from_tuple(pair: tuple[object, ...], place_of: ModelPlaces) -> LinearHypoth
     names = [entry for entry in pair if isinstance(entry, str)]
     if len(pair) != 2 or len(names) == 1:
         raise HypothesisError(
-            f"a tuple must be two names or the arrays (R, q), not {pair!r}; put hypotheses into a list"
+            f"a tuple must be two names or the arrays (R, q), not {pair!r}; to test several hypotheses, put them into "
+            f"a list"
         )
     if names:
         return _restrictions(names, [[1, -1]], 0, place_of, "; a tuple holds two names, a list several hypotheses")
@@ -185,7 +192,7 @@ def _numbers(values: object, what: str) -> FloatArray:
 
 
 def _label(names: list[str], row: list[float]) -> str:
-    """Return a row of coefficients in words, such as ``a - 0.5*b``."""
+    """Return a row of coefficients as an expression, such as ``a - 0.5*b``."""
     present = [(name, value) for name, value in zip(names, row, strict=True) if value]
     # A model with a positive coefficient comes first: "b - a" is easier to read than "-a + b".
     present.insert(0, present.pop(next((i for i, (_, value) in enumerate(present) if value > 0), 0)))
@@ -217,8 +224,8 @@ def _pattern(place_of: ModelPlaces) -> re.Pattern[str]:
     symbol, quoted = f"==|[{re.escape(_SYMBOLS)}]", r"'[^']*'|\"[^\"]*\"|`[^`]*`"
     unquoted = [name for name in place_of if name == name.strip() and re.match(rf"\(.|(?!{symbol}).", name)]
     name = "|".join(map(re.escape, sorted(unquoted, key=len, reverse=True))) or "(?!)"
-    # 'gpt-4' does not end before '-0314' or '/0314', where it is part of another name; it does before '-b', '-2*b',
-    # '/2' and '- 0314'.
+    # In 'gpt-4-0314' and 'gpt-4/0314', 'gpt-4' is only the beginning of another name. In 'gpt-4-b', 'gpt-4-2*b',
+    # 'gpt-4/2' and 'gpt-4 - 0314', the name 'gpt-4' ends at the operator.
     minus, last = f"[{_MINUS}]", r"(?:[\s=,;)*+]|/(?!0[0-9])|\Z)"
     term = rf"(?:\(\s*)*(?:['\"`]|{_NUMBER}\s*\*|(?:{name})(?:{minus}|{last}))"
     end = rf"(?={minus}?{last}|{minus}{term})"
@@ -227,7 +234,7 @@ def _pattern(place_of: ModelPlaces) -> re.Pattern[str]:
 
 
 def _tokens(text: str, place_of: ModelPlaces) -> list[_HypothesisToken]:
-    """Return the tokens of a hypothesis in words."""
+    """Return the tokens of a hypothesis that is given as a text."""
     pattern, tokens, at, depth = _pattern(place_of), list[_HypothesisToken](), 0, 0
     while at < len(text):
         if text[at].isspace() and (text[at] != "\n" or depth > 0 or not tokens or tokens[-1].kind in tuple("\n,;")):
@@ -253,13 +260,13 @@ def _tokens(text: str, place_of: ModelPlaces) -> list[_HypothesisToken]:
 
 
 class _Parser:
-    """Recursive descent: lists of chains (=) of sums (+ -) of products (* /) of signed numbers, names and groups."""
+    """Recursive-descent parser of chains (=) of sums (+ -) of products (* /) of signed numbers, names and groups."""
 
     def __init__(self, text: str, tokens: Sequence[_HypothesisToken]) -> None:
         self.text, self.tokens, self.at = text, tokens, 0
 
     def take(self, kinds: str) -> str | None:
-        """Pass the next token if it is of one of these kinds, and return its kind; else return None."""
+        """Consume the next token and return its kind if it is of one of these kinds; else return None."""
         kind = self.tokens[self.at].kind
         self.at += kind in tuple(kinds)
         return kind if kind in tuple(kinds) else None
@@ -274,7 +281,7 @@ class _Parser:
             sides.append(self._sum())
         token = self.tokens[self.at]
         if token.kind not in ("end", ",", ";", "\n"):
-            missing = "'(' that it closes" if token.kind == ")" else "operator"
+            missing = "'('" if token.kind == ")" else "operator"
             self._fail(self.at, f"there is no {missing} before {token.text!r}; allowed: {_WORDS}")
         rows = [_plus(form, other, -1) for form, other in zip(sides, sides[1:] or [LinearForm()], strict=False)]
         for row in rows:

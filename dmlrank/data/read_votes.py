@@ -14,7 +14,7 @@ from patsy import EvalEnvironment
 from ..exceptions import ColumnError, DataError, MissingDataError, listed, nearest
 from .arrays import AnyArray, FloatArray, IntArray
 from .columns import Columns, check_identity, code_columns
-from .contexts import Rows, check_constant, find_contexts, identifiers, warn_of_repeats
+from .contexts import Rows, check_constant_features, find_contexts, identifiers, warn_of_repeats
 from .derived_pairs import DerivedPairs
 from .formula.features import FeatureMap, check_features, fit_features, locate_names
 from .formula.parse import names_in, parse_formula
@@ -322,7 +322,7 @@ def _complete_features(
     while True:
         contexts = find_contexts(rows)
         row_context, first_row, _ = contexts
-        check_constant(rows, row_context, first_row)
+        check_constant_features(rows, row_context, first_row)
         x, feature_map = _features(rows, first_row, environment)
         incomplete = check_features(x, feature_map.names, keep_missing=missing != "raise")
         _check_features_not_empty(x, feature_map.names, incomplete, missing)
