@@ -179,12 +179,12 @@ def test_check_says_what_settings_cost(rare):
     votes = draw_votes(rare)
     found = dr.check(PLAIN, votes)
     assert not found.position_bias
-    assert "display order ignored" in " ".join(found.as_text().split())
+    assert "display order is ignored" in " ".join(found.as_text().split())
     row = found.settings.set_index(["position_bias", "min_labels", "edge_weights"]).loc[(True, 10, "equal")]
     assert row["votes"] == len(votes) - 37
     ordered = dr.check(PLAIN, votes, position_bias=True)
     assert ordered.position_bias
-    assert any("position_bias=False would use 98.7 %" in problem for problem in ordered.problems)
+    assert any("With position_bias=False it would use 98.7 % of" in problem for problem in ordered.problems)
 
 
 @pytest.mark.parametrize("value", ["yes", 1, None])
