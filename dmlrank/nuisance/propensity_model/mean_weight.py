@@ -247,8 +247,8 @@ def check_mean_weights(data: PreferenceData, propensity: Propensity, unit: IntAr
     elif len(weights.implausible_pairs):
         message = (
             f"the given propensities of {_implausible_pairs_text(weights, data.items, data.ordered)} do not fit the "
-            f"labels: the mean of S / pi over prompts, in brackets, is 1 for right propensities; check how the propensities of "
-            f"these pairs were computed"
+            f"labels: the mean of S / pi over prompts, in brackets, is 1 for right propensities; check how the "
+            f"propensities of these pairs were computed"
         )
     if message:
         warn(message, stacklevel=2)
