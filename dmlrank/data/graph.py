@@ -12,12 +12,18 @@ from scipy.sparse.csgraph import connected_components
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Graph:
-    """The pairs of items that are compared.
+    """The comparison graph: which pairs of items are compared.
 
-    Attributes
+    Parameters
     ----------
     edges : ndarray of bool, shape (K, K)
         Whether a pair is compared: a symmetric matrix that is false on its diagonal.
+
+    Examples
+    --------
+    >>> graph = Graph.of([(0, 1), (1, 2)], n_items=3)
+    >>> graph.n_edges, graph.degrees, graph.connected
+    (2, array([1, 2, 1]), True)
     """
 
     edges: NDArray[np.bool_]
@@ -48,15 +54,26 @@ class Graph:
         return len(self.components()) == 1
 
     def components(self) -> list[NDArray[np.intp]]:
-        """Return the items of each connected component, the largest component first."""
+        """Return the items of each connected component, the largest component first.
+
+        Returns
+        -------
+        list of ndarray of int
+            Codes of the items of each component.
+        """
         count, label = connected_components(self.edges, directed=False)
         parts = [np.flatnonzero(label == part) for part in range(count)]
         return sorted(parts, key=lambda part: (-len(part), int(part[0])))
 
     def sides(self) -> NDArray[np.bool_] | None:
-        """Return the side of each item, (K,), if a connected graph is bipartite, else None.
+        """Return the side of each item if a connected graph is bipartite, else None.
 
         In a bipartite graph no two items of one side are compared.
+
+        Returns
+        -------
+        ndarray of bool, shape (K,), or None
+            Side of each item.
         """
         # Number of edges between each item and the first item, by breadth-first search.
         distance = np.full(self.n_items, -1)
@@ -71,12 +88,36 @@ class Graph:
 
     @classmethod
     def all_pairs(cls, n_items: int) -> Graph:
-        """Return the graph in which every pair is compared."""
+        """Return the graph in which every pair is compared.
+
+        Parameters
+        ----------
+        n_items : int
+            Number of items, K.
+
+        Returns
+        -------
+        Graph
+            The graph.
+        """
         return cls(~np.eye(n_items, dtype=bool))
 
     @classmethod
     def of(cls, pairs: Iterable[tuple[int, int]], n_items: int) -> Graph:
-        """Return the graph with these unordered pairs as edges."""
+        """Return the graph with given pairs as edges.
+
+        Parameters
+        ----------
+        pairs : iterable of (int, int)
+            Codes of the two items of each compared pair, in any order.
+        n_items : int
+            Number of items, K.
+
+        Returns
+        -------
+        Graph
+            The graph.
+        """
         edges = np.zeros((n_items, n_items), dtype=bool)
         for j, k in pairs:
             edges[j, k] = edges[k, j] = True
@@ -95,6 +136,11 @@ class Graph:
         ordered : bool
             If true, each of the two ordered pairs needs ``min_labels`` labelled contexts. If false, the two ordered
             pairs need ``min_labels`` labelled contexts in total.
+
+        Returns
+        -------
+        Graph
+            The graph.
         """
         count = np.minimum(labelled, labelled.T) if ordered else labelled + labelled.T
         edges = count >= max(min_labels, 1)

@@ -27,12 +27,24 @@ __all__ = [
     "named",
 ]
 
-# Names that a user may try for functionals without a derivative, and the name of a smooth alternative.
+# Names of functionals without a derivative that a user may try, each with the smooth functional to use instead.
 _SMOOTH_ALTERNATIVE = {"min": "softmin", "minimum": "softmin", "worst_case": "softmin", "threshold": "dominance"}
 
 
 def named(name: str) -> Functional:
-    """Return the functional of a given name, with category weights and graph still to be bound.
+    """Return the functional of a given name, with default settings.
+
+    Category weights and comparison graph are not set yet; the functional's method ``bind`` sets them.
+
+    Parameters
+    ----------
+    name : {"borda", "bt", "rank_centrality", "dominance", "softmin"}
+        Name of the functional.
+
+    Returns
+    -------
+    Functional
+        The functional.
 
     Raises
     ------

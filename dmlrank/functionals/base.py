@@ -19,13 +19,24 @@ from .category_weights import CategoryWeights
 class Gauge:
     """Linear combinations of scores that are constant whatever the data say, and the reason.
 
+    The gauge of a functional fixes the level of the scores, for example by a sum of zero.
+
     Parameters
     ----------
-    basis : array, (g, K)
-        Coefficients of the combinations: orthonormal rows, none where every score is identified by itself.
+    basis : ndarray, shape (g, K)
+        Coefficients of the g combinations as orthonormal rows. There are no rows where every score is identified by
+        itself.
     reason : str
-        The reason for the reader of a summary, such as "scores sum to 0, so only differences between models are
-        identified".
+        Sentence that explains the combinations in a summary, such as "scores sum to 0, so only differences between
+        models are identified".
+
+    Examples
+    --------
+    >>> gauge = Gauge.spanned_by([[1.0, 1.0]], "scores sum to 0")
+    >>> gauge.basis.round(3)
+    array([[0.707, 0.707]])
+    >>> gauge.fixed
+    array([False, False])
     """
 
     basis: FloatArray
@@ -33,7 +44,19 @@ class Gauge:
 
     @classmethod
     def spanned_by(cls, directions: ArrayLike, reason: str) -> Gauge:
-        """Return the gauge of linearly independent directions, (g, K), after making them orthonormal.
+        """Return the gauge of g linearly independent combinations of scores, after making them orthonormal.
+
+        Parameters
+        ----------
+        directions : array_like, shape (g, K)
+            Coefficients of each combination.
+        reason : str
+            Sentence that explains the combinations in a summary.
+
+        Returns
+        -------
+        Gauge
+            The gauge, whose basis spans the same combinations.
 
         Examples
         --------
@@ -46,7 +69,18 @@ class Gauge:
 
     @classmethod
     def none(cls, n_items: int) -> Gauge:
-        """Return the gauge of a functional that fixes no combination: every score is identified by itself."""
+        """Return the gauge of a functional that fixes no combination: every score is identified by itself.
+
+        Parameters
+        ----------
+        n_items : int
+            Number of items, K.
+
+        Returns
+        -------
+        Gauge
+            The gauge, whose basis has no rows.
+        """
         return cls(np.empty((0, n_items)), "the functional fixes no combination of the scores")
 
     @property
@@ -56,10 +90,25 @@ class Gauge:
 
 
 class Functional(Protocol):
-    """A ranking functional F(mu), with its directional derivative and the information in labels.
+    """A ranking functional F(mu), with its directional derivative and the variance that labels contribute.
 
-    Arrays hold n contexts. ``mu`` and ``delta`` are (n, K, K, C), where ``[:, j, k]`` is about item j shown first and
+    ``mu`` holds category probabilities in n contexts, (n, K, K, C), where ``[:, j, k]`` is about item j shown first and
     item k shown second. Scores are (n, K).
+
+    Methods that describe the contribution of a label use two matrices for every context and ordered pair: J, the
+    Jacobian of the scores in the category probabilities of the pair, (K, C), and V, the covariance of a label, (C, C).
+
+    Parameters
+    ----------
+    *args, **kwargs : object
+        Not used: a protocol is not instantiated.
+
+    Examples
+    --------
+    >>> from dmlrank.functionals import Borda, CategoryWeights
+    >>> functional = Borda().bind(weights=CategoryWeights.half(2))
+    >>> functional.name, functional.neutral(n_items=3)
+    ('borda', 0.5)
     """
 
     @property
@@ -74,7 +123,7 @@ class Functional(Protocol):
 
     @property
     def interior(self) -> bool:
-        """Whether ``mu`` has to be clipped at a floor, because the functional has a logit or a division."""
+        """Whether ``mu`` has to be clipped at a floor above 0, because the functional has a logit or a division."""
         ...
 
     def bind(
@@ -83,44 +132,166 @@ class Functional(Protocol):
         graph: Graph | None = None,
         edge_weights: FloatArray | None = None,
     ) -> Functional:
-        """Return a copy in which the arguments fill in what has not been set yet."""
+        """Return a copy of the functional in which the arguments replace settings that are None.
+
+        Parameters
+        ----------
+        weights : CategoryWeights, optional
+            Used if the functional has no category weights yet.
+        graph : Graph, optional
+            Used if the functional has no graph yet.
+        edge_weights : ndarray, shape (K, K), optional
+            Used if the functional has no edge weights yet.
+
+        Returns
+        -------
+        Functional
+            The copy.
+        """
         ...
 
     def neutral(self, n_items: int) -> float | None:
-        """Return the score of an item that is as good as the others; None where this score is not a fixed number."""
+        """Return the score of an item that is as good as the other items.
+
+        Parameters
+        ----------
+        n_items : int
+            Number of items, K.
+
+        Returns
+        -------
+        float or None
+            The score; None where it depends on the data.
+        """
         ...
 
     def value(self, mu: FloatArray) -> FloatArray:
-        """Return the scores, (n, K)."""
+        """Return the scores of the items.
+
+        Parameters
+        ----------
+        mu : ndarray, shape (n, K, K, C)
+            Category probabilities in n contexts; ``[:, j, k]`` with item j shown first and item k shown second.
+
+        Returns
+        -------
+        ndarray, shape (n, K)
+            Scores of the items in each context.
+        """
         ...
 
     def derivative(self, mu: FloatArray, delta: FloatArray) -> FloatArray:
-        """Return the directional derivative of the scores at ``mu`` along ``delta``, (n, K)."""
+        """Return the directional derivative of the scores at ``mu`` along ``delta``.
+
+        Parameters
+        ----------
+        mu : ndarray, shape (n, K, K, C)
+            Category probabilities in n contexts; ``[:, j, k]`` with item j shown first and item k shown second.
+        delta : ndarray, shape (n, K, K, C)
+            Direction in which ``mu`` changes.
+
+        Returns
+        -------
+        ndarray, shape (n, K)
+            Directional derivative of the scores in each context.
+        """
         ...
 
     def value_and_derivative(self, mu: FloatArray, delta: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return scores and directional derivative, (n, K) each, with shared computations."""
+        """Return the scores and their directional derivative at ``mu`` along ``delta``.
+
+        Computations that :meth:`value` and :meth:`derivative` have in common are made once.
+
+        Parameters
+        ----------
+        mu : ndarray, shape (n, K, K, C)
+            Category probabilities in n contexts; ``[:, j, k]`` with item j shown first and item k shown second.
+        delta : ndarray, shape (n, K, K, C)
+            Direction in which ``mu`` changes.
+
+        Returns
+        -------
+        scores : ndarray, shape (n, K)
+            Scores of the items in each context.
+        derivative : ndarray, shape (n, K)
+            Directional derivative of the scores in each context.
+        """
         ...
 
     def information(self, mu: FloatArray, metric: FloatArray | None = None) -> FloatArray:
-        """Return the trace of metric J V J' for every ordered pair, (n, K, K): the variance that one label adds."""
+        """Return the variance that one label of each ordered pair contributes to the scores.
+
+        This is the trace of M J V J'. J is the Jacobian of the scores in the category probabilities of the pair, V the
+        covariance of a label with probabilities ``mu``, and M the metric.
+
+        Parameters
+        ----------
+        mu : ndarray, shape (n, K, K, C)
+            Category probabilities in n contexts; ``[:, j, k]`` with item j shown first and item k shown second.
+        metric : ndarray, shape (K, K), optional
+            Positive semidefinite matrix M; the identity by default.
+
+        Returns
+        -------
+        ndarray, shape (n, K, K)
+            The trace for each context and ordered pair; zero for pairs off the graph.
+        """
         ...
 
     def accumulate(self, mu: FloatArray, amount: FloatArray, labels: FloatArray | None = None) -> FloatArray:
-        """Return the sum of amount J V J' over contexts and ordered pairs, (K, K), for amounts (n, K, K).
+        """Return the sum of amount J V J' over contexts and ordered pairs.
 
-        J is the Jacobian at ``mu``. V is the covariance of a label whose probabilities are ``labels``, by default
-        ``mu``.
+        J is the Jacobian of the scores in the category probabilities of the pair at ``mu``, and V the covariance of a
+        label. With the inverse propensities as amounts, the sum is the contribution of the labels to the covariance of
+        the scores.
+
+        Parameters
+        ----------
+        mu : ndarray, shape (n, K, K, C)
+            Category probabilities in n contexts; ``[:, j, k]`` with item j shown first and item k shown second.
+        amount : ndarray, shape (n, K, K)
+            Factor of each context and ordered pair, for example the inverse propensity.
+        labels : ndarray, shape (n, K, K, C), optional
+            Category probabilities of the labels, from which V is computed; ``mu`` by default.
+
+        Returns
+        -------
+        ndarray, shape (K, K)
+            The sum, a symmetric matrix.
         """
         ...
 
     def gauge(self, n_items: int) -> Gauge:
-        """Return the combinations of scores that the functional fixes."""
+        """Return the combinations of scores that the functional fixes.
+
+        Parameters
+        ----------
+        n_items : int
+            Number of items, K.
+
+        Returns
+        -------
+        Gauge
+            The combinations of scores that are constant, and the reason.
+        """
         ...
 
 
 def is_linear(functional: object) -> bool:
-    """Whether a functional is linear in mu; without an attribute ``linear``, whether it needs no floor.
+    """Return whether a functional is linear in ``mu``.
+
+    The attribute ``linear`` of the functional says so. A functional without this attribute is taken as linear if ``mu``
+    need not be clipped at a floor (``interior`` is false).
+
+    Parameters
+    ----------
+    functional : object
+        A functional or another score.
+
+    Returns
+    -------
+    bool
+        Whether the functional is linear.
 
     Examples
     --------

@@ -26,7 +26,8 @@ class Borda:
     Parameters
     ----------
     weights : CategoryWeights or None
-        How much each category counts for the first and for the second item. :meth:`bind` fills in None.
+        How much each category counts for the first and for the second item. None if
+        :meth:`bind` sets them later.
     graph : Graph or None
         Pairs over which the functional averages. None means every pair.
     edge_weights : array, (K, K), or None
@@ -67,7 +68,22 @@ class Borda:
         graph: Graph | None = None,
         edge_weights: FloatArray | None = None,
     ) -> Borda:
-        """Return a copy in which the arguments fill in what has not been set yet."""
+        """Return a copy of the functional in which the arguments replace settings that are None.
+
+        Parameters
+        ----------
+        weights : CategoryWeights, optional
+            Used if the functional has no category weights yet.
+        graph : Graph, optional
+            Used if the functional has no graph yet.
+        edge_weights : ndarray, shape (K, K), optional
+            Used if the functional has no edge weights yet.
+
+        Returns
+        -------
+        Borda
+            The copy.
+        """
         return Borda(
             weights if self.weights is None else self.weights,
             graph if self.graph is None else self.graph,
@@ -75,10 +91,21 @@ class Borda:
         )
 
     def neutral(self, n_items: int) -> float | None:
-        """Return 1/2, the score of an item that is as good as the others; None where this score is not fixed.
+        """Return 1/2, the score of an item that is as good as the other items.
 
-        The score is not fixed where the counts of a category for the two items do not always sum to 1, and where items
-        face different opponents because pairs are missing from the graph or edge weights are unequal.
+        The score of such an item is not a fixed number in two cases: if the category weights of the two items do not
+        sum to 1 in every category, or if items face different opponents because pairs are missing from the graph or
+        edge weights are unequal.
+
+        Parameters
+        ----------
+        n_items : int
+            Number of items, K.
+
+        Returns
+        -------
+        float or None
+            1/2; None where the score is not a fixed number.
         """
         edges = self._edges(n_items)
         has_equal_edges = bool(np.allclose(edges, 1 - np.eye(n_items), rtol=0, atol=1e-12))
@@ -86,25 +113,41 @@ class Borda:
         return 0.5 if has_equal_edges and total is not None and abs(total - 1) < 1e-12 else None
 
     def value(self, mu: FloatArray) -> FloatArray:
-        """Return the scores, (n, K), from category probabilities ``mu``, (n, K, K, C)."""
+        """Return the scores of the items.
+
+        Parameters
+        ----------
+        mu : ndarray, shape (n, K, K, C)
+            Category probabilities in n contexts; ``[:, j, k]`` with item j shown first and item k shown second.
+
+        Returns
+        -------
+        ndarray, shape (n, K)
+            Scores of the items in each context.
+        """
         preference = require_weights(self.weights, self.name).symmetric(mu)
         return np.einsum("jk,njk->nj", self._shares(mu.shape[1]), preference)
 
     def derivative_at(
         self, mu: FloatArray, delta: FloatArray, first: IntArray, second: IntArray, n_items: int
     ) -> FloatArray:
-        """Return the derivative, (r, K), along directions that are zero except at one ordered pair each.
+        """Return the derivative of the scores along directions that change one ordered pair each.
 
         Parameters
         ----------
         mu : ndarray, shape (r, C)
-            Category probabilities of the pairs.
+            Category probabilities of r ordered pairs.
         delta : ndarray, shape (r, C)
-            Directions.
+            Directions: the change of the probabilities of each pair.
         first, second : ndarray of int, shape (r,)
-            The ordered pair of each direction.
+            Codes of the two items of each direction's ordered pair.
         n_items : int
-            K.
+            Number of items, K.
+
+        Returns
+        -------
+        ndarray, shape (r, K)
+            Derivative of the scores along each direction.
         """
         shares, weights = self._shares(n_items), require_weights(self.weights, self.name)
         rows, change = np.arange(len(first)), np.zeros((len(first), n_items))
@@ -113,18 +156,58 @@ class Borda:
         return change
 
     def derivative(self, mu: FloatArray, delta: FloatArray) -> FloatArray:
-        """Return the directional derivative, (n, K), at ``mu`` along ``delta``, both (n, K, K, C)."""
+        """Return the directional derivative of the scores at ``mu`` along ``delta``.
+
+        Parameters
+        ----------
+        mu : ndarray, shape (n, K, K, C)
+            Category probabilities in n contexts; ``[:, j, k]`` with item j shown first and item k shown second.
+        delta : ndarray, shape (n, K, K, C)
+            Direction in which ``mu`` changes.
+
+        Returns
+        -------
+        ndarray, shape (n, K)
+            Directional derivative of the scores in each context.
+        """
         return self.value(delta)
 
     def value_and_derivative(self, mu: FloatArray, delta: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return the scores and their derivative along ``delta``, (n, K) each."""
+        """Return the scores and their directional derivative at ``mu`` along ``delta``.
+
+        Parameters
+        ----------
+        mu : ndarray, shape (n, K, K, C)
+            Category probabilities in n contexts; ``[:, j, k]`` with item j shown first and item k shown second.
+        delta : ndarray, shape (n, K, K, C)
+            Direction in which ``mu`` changes.
+
+        Returns
+        -------
+        scores : ndarray, shape (n, K)
+            Scores of the items in each context.
+        derivative : ndarray, shape (n, K)
+            Directional derivative of the scores in each context.
+        """
         return self.value(mu), self.value(delta)
 
     def information(self, mu: FloatArray, metric: FloatArray | None = None) -> FloatArray:
-        """Return the trace of metric J V J' for every ordered pair, (n, K, K): the variance that one label adds.
+        """Return the variance that one label of each ordered pair contributes to the scores.
 
-        J is the Jacobian of the scores in the pair's probabilities, V the covariance of a label at ``mu``. ``metric``
-        is (K, K) and positive semidefinite, by default the identity. The result is zero off the graph.
+        This is the trace of M J V J'. J is the Jacobian of the scores in the category probabilities of the pair, V the
+        covariance of a label with probabilities ``mu``, and M the metric.
+
+        Parameters
+        ----------
+        mu : ndarray, shape (n, K, K, C)
+            Category probabilities in n contexts; ``[:, j, k]`` with item j shown first and item k shown second.
+        metric : ndarray, shape (K, K), optional
+            Positive semidefinite matrix M; the identity by default.
+
+        Returns
+        -------
+        ndarray, shape (n, K, K)
+            The trace for each context and ordered pair; zero for pairs off the graph.
         """
         first, second, covariance = require_weights(self.weights, self.name).covariances(mu)
         shares, scale = self._shares(mu.shape[1]), symmetric_metric(metric, mu.shape[1])
@@ -138,10 +221,25 @@ class Borda:
         return np.maximum(first, 0, out=first)
 
     def accumulate(self, mu: FloatArray, amount: FloatArray, labels: FloatArray | None = None) -> FloatArray:
-        """Return the sum of amount J V J' over contexts and ordered pairs, (K, K), for amounts (n, K, K).
+        """Return the sum of amount J V J' over contexts and ordered pairs.
 
-        With the inverse propensities as amounts, the sum is the contribution of the labels to the covariance of the
-        scores. V is the covariance of a label whose probabilities are ``labels``, by default ``mu``.
+        J is the Jacobian of the scores in the category probabilities of the pair at ``mu``, and V the covariance of a
+        label. With the inverse propensities as amounts, the sum is the contribution of the labels to the covariance of
+        the scores.
+
+        Parameters
+        ----------
+        mu : ndarray, shape (n, K, K, C)
+            Category probabilities in n contexts; ``[:, j, k]`` with item j shown first and item k shown second.
+        amount : ndarray, shape (n, K, K)
+            Factor of each context and ordered pair, for example the inverse propensity.
+        labels : ndarray, shape (n, K, K, C), optional
+            Category probabilities of the labels, from which V is computed; ``mu`` by default.
+
+        Returns
+        -------
+        ndarray, shape (K, K)
+            The sum, a symmetric matrix.
         """
         first, second, covariance = (
             np.einsum("njk,njk->jk", amount, part)
@@ -153,10 +251,23 @@ class Borda:
         return np.asarray((np.diag(variance) + cross + cross.T) / 4, dtype=np.float64)
 
     def label_directions(self, n_items: int) -> FloatArray | None:
-        """Return the direction d in which a label of each ordered pair moves the scores, (K, K, K).
+        """Return the direction d in which a label of each ordered pair moves the scores.
 
-        With the variance v of :meth:`label_variances`, J V J' = v d d', and d does not depend on mu. The result is None
-        where the scores of a pair have no fixed sum: a label can then move their difference and their sum.
+        With the variance v of :meth:`label_variances`, J V J' = v d d'. Here J is the Jacobian of the scores in the
+        category probabilities of the pair, and V the covariance of a label. The direction d does not depend on ``mu``.
+
+        The result is None where the category weights of the two items have no fixed sum (``CategoryWeights.total`` is
+        None): a label can then move both the difference and the sum of the two items' scores.
+
+        Parameters
+        ----------
+        n_items : int
+            Number of items, K.
+
+        Returns
+        -------
+        ndarray, shape (K, K, K), or None
+            The direction d of ordered pair (j, k) in ``[j, k]``.
         """
         if require_weights(self.weights, self.name).total is None:
             return None
@@ -164,11 +275,36 @@ class Borda:
         return np.asarray(shares[:, :, None] * unit[:, None, :] - shares.T[:, :, None] * unit[None, :, :]) / 2
 
     def label_variances(self, mu: FloatArray) -> FloatArray:
-        """Return the variance v of a label along its direction, (n, K, K), see :meth:`label_directions`."""
+        """Return the variance v of a label along its direction, see :meth:`label_directions`.
+
+        Parameters
+        ----------
+        mu : ndarray, shape (n, K, K, C)
+            Category probabilities in n contexts; ``[:, j, k]`` with item j shown first and item k shown second.
+
+        Returns
+        -------
+        ndarray, shape (n, K, K)
+            Variance for each context and ordered pair.
+        """
         return np.maximum(require_weights(self.weights, self.name).covariances(mu)[0], 0)
 
     def gauge(self, n_items: int) -> Gauge:
-        """Return the gauge: scores weighted by degree have a fixed sum where the two scores of a pair have one."""
+        """Return the gauge: the sum of the scores, weighted by degree, is constant.
+
+        The degree of an item is its total edge weight. The sum is constant where the category weights of the two items
+        have the same sum in every category; elsewhere every score is identified by itself.
+
+        Parameters
+        ----------
+        n_items : int
+            Number of items, K.
+
+        Returns
+        -------
+        Gauge
+            The combinations of scores that are constant, and the reason.
+        """
         total = require_weights(self.weights, self.name).total
         degrees = self._edges(n_items).sum(axis=1)
         if total is None:

@@ -31,7 +31,8 @@ class BradleyTerry:
     Parameters
     ----------
     weights : CategoryWeights or None
-        How much each category counts for the first and for the second item. :meth:`bind` fills in None.
+        How much each category counts for the first and for the second item. None if
+        :meth:`bind` sets them later.
     graph : Graph or None
         Pairs whose log-odds are projected. None means every pair.
     edge_weights : array, (K, K), or None
@@ -81,7 +82,22 @@ class BradleyTerry:
         graph: Graph | None = None,
         edge_weights: FloatArray | None = None,
     ) -> BradleyTerry:
-        """Return a copy in which the arguments fill in what has not been set yet."""
+        """Return a copy of the functional in which the arguments replace settings that are None.
+
+        Parameters
+        ----------
+        weights : CategoryWeights, optional
+            Used if the functional has no category weights yet.
+        graph : Graph, optional
+            Used if the functional has no graph yet.
+        edge_weights : ndarray, shape (K, K), optional
+            Used if the functional has no edge weights yet.
+
+        Returns
+        -------
+        BradleyTerry
+            The copy.
+        """
         return BradleyTerry(
             weights if self.weights is None else self.weights,
             graph if self.graph is None else self.graph,
@@ -89,29 +105,56 @@ class BradleyTerry:
         )
 
     def neutral(self, n_items: int) -> float | None:
-        """Return 0, the mean of all scores."""
+        """Return 0, the mean of all scores.
+
+        Parameters
+        ----------
+        n_items : int
+            Number of items, K.
+
+        Returns
+        -------
+        float
+            Always 0.
+        """
         return 0.0
 
     def value(self, mu: FloatArray) -> FloatArray:
-        """Return the scores, (n, K), from category probabilities ``mu``, (n, K, K, C)."""
+        """Return the scores of the items.
+
+        Parameters
+        ----------
+        mu : ndarray, shape (n, K, K, C)
+            Category probabilities in n contexts; ``[:, j, k]`` with item j shown first and item k shown second.
+
+        Returns
+        -------
+        ndarray, shape (n, K)
+            Scores of the items in each context.
+        """
         edges = self._edges(mu.shape[1])
         return _project(_log_odds(*self._preferences(mu, edges)), edges)
 
     def derivative_at(
         self, mu: FloatArray, delta: FloatArray, first: IntArray, second: IntArray, n_items: int
     ) -> FloatArray:
-        """Return the derivative, (r, K), along directions that are zero except at one ordered pair each.
+        """Return the derivative of the scores along directions that change one ordered pair each.
 
         Parameters
         ----------
         mu : ndarray, shape (r, C)
-            Category probabilities of the pairs.
+            Category probabilities of r ordered pairs.
         delta : ndarray, shape (r, C)
-            Directions.
+            Directions: the change of the probabilities of each pair.
         first, second : ndarray of int, shape (r,)
-            The ordered pair of each direction.
+            Codes of the two items of each direction's ordered pair.
         n_items : int
-            K.
+            Number of items, K.
+
+        Returns
+        -------
+        ndarray, shape (r, K)
+            Derivative of the scores along each direction.
         """
         edges, weights = self._edges(n_items), require_weights(self.weights, self.name)
         steep_first, steep_second = self._steepness_at(mu, edges[first, second])
@@ -121,17 +164,25 @@ class BradleyTerry:
         return np.asarray(change[:, None] * (inverse[first] - inverse[second]))
 
     def accumulate_at(self, mu: FloatArray, amount: FloatArray, labels: FloatArray, pairs: OrderedPairs) -> FloatArray:
-        """Return the sum of amount J V J' over ordered pairs, (K, K).
+        """Return the sum of amount J V J' over ordered pairs.
+
+        J is the Jacobian of the scores in the category probabilities of the pair, and V the covariance of a label.
 
         Parameters
         ----------
         mu : ndarray, shape (r, C)
-            Category probabilities of the pairs, at which J is taken.
+            Category probabilities of the pairs, at which J is computed.
         amount : ndarray, shape (r,)
+            Factor of each pair, for example the inverse propensity.
         labels : ndarray, shape (r, C)
-            Probabilities of a label of each pair, from which V is computed.
+            Category probabilities of a label of each pair, from which V is computed.
         pairs : OrderedPairs
             The r pairs.
+
+        Returns
+        -------
+        ndarray, shape (K, K)
+            The sum, a symmetric matrix.
         """
         first, second, n_items = pairs.first, pairs.second, pairs.n_items
         edges, weights = self._edges(n_items), require_weights(self.weights, self.name)
@@ -160,21 +211,61 @@ class BradleyTerry:
         return first, second
 
     def derivative(self, mu: FloatArray, delta: FloatArray) -> FloatArray:
-        """Return the directional derivative, (n, K), at ``mu`` along ``delta``, both (n, K, K, C)."""
+        """Return the directional derivative of the scores at ``mu`` along ``delta``.
+
+        Parameters
+        ----------
+        mu : ndarray, shape (n, K, K, C)
+            Category probabilities in n contexts; ``[:, j, k]`` with item j shown first and item k shown second.
+        delta : ndarray, shape (n, K, K, C)
+            Direction in which ``mu`` changes.
+
+        Returns
+        -------
+        ndarray, shape (n, K)
+            Directional derivative of the scores in each context.
+        """
         edges = self._edges(mu.shape[1])
         return _project(self._change(*self._preferences(mu, edges), delta), edges)
 
     def value_and_derivative(self, mu: FloatArray, delta: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return the scores and their derivative along ``delta``, (n, K) each, from one pass over ``mu``."""
+        """Return the scores and their directional derivative at ``mu`` along ``delta``.
+
+        Parameters
+        ----------
+        mu : ndarray, shape (n, K, K, C)
+            Category probabilities in n contexts; ``[:, j, k]`` with item j shown first and item k shown second.
+        delta : ndarray, shape (n, K, K, C)
+            Direction in which ``mu`` changes.
+
+        Returns
+        -------
+        scores : ndarray, shape (n, K)
+            Scores of the items in each context.
+        derivative : ndarray, shape (n, K)
+            Directional derivative of the scores in each context.
+        """
         edges = self._edges(mu.shape[1])
         first, second = self._preferences(mu, edges)
         return _project(_log_odds(first, second), edges), _project(self._change(first, second, delta), edges)
 
     def information(self, mu: FloatArray, metric: FloatArray | None = None) -> FloatArray:
-        """Return the trace of metric J V J' for every ordered pair, (n, K, K): the variance that one label adds.
+        """Return the variance that one label of each ordered pair contributes to the scores.
 
-        J is the Jacobian of the scores in the pair's probabilities, V the covariance of a label at ``mu``. ``metric``
-        is (K, K) and positive semidefinite, by default the identity. The result is zero off the graph.
+        This is the trace of M J V J'. J is the Jacobian of the scores in the category probabilities of the pair, V the
+        covariance of a label with probabilities ``mu``, and M the metric.
+
+        Parameters
+        ----------
+        mu : ndarray, shape (n, K, K, C)
+            Category probabilities in n contexts; ``[:, j, k]`` with item j shown first and item k shown second.
+        metric : ndarray, shape (K, K), optional
+            Positive semidefinite matrix M; the identity by default.
+
+        Returns
+        -------
+        ndarray, shape (n, K, K)
+            The trace for each context and ordered pair; zero for pairs off the graph.
         """
         edges = self._edges(mu.shape[1])
         inverse = _laplacian_inverse(edges)
@@ -183,10 +274,25 @@ class BradleyTerry:
         return self._edge_variance(mu, edges) * np.maximum(length, 0)
 
     def accumulate(self, mu: FloatArray, amount: FloatArray, labels: FloatArray | None = None) -> FloatArray:
-        """Return the sum of amount J V J' over contexts and ordered pairs, (K, K), for amounts (n, K, K).
+        """Return the sum of amount J V J' over contexts and ordered pairs.
 
-        With the inverse propensities as amounts, the sum is the contribution of the labels to the covariance of the
-        scores. V is the covariance of a label whose probabilities are ``labels``, by default ``mu``.
+        J is the Jacobian of the scores in the category probabilities of the pair at ``mu``, and V the covariance of a
+        label. With the inverse propensities as amounts, the sum is the contribution of the labels to the covariance of
+        the scores.
+
+        Parameters
+        ----------
+        mu : ndarray, shape (n, K, K, C)
+            Category probabilities in n contexts; ``[:, j, k]`` with item j shown first and item k shown second.
+        amount : ndarray, shape (n, K, K)
+            Factor of each context and ordered pair, for example the inverse propensity.
+        labels : ndarray, shape (n, K, K, C), optional
+            Category probabilities of the labels, from which V is computed; ``mu`` by default.
+
+        Returns
+        -------
+        ndarray, shape (K, K)
+            The sum, a symmetric matrix.
         """
         edges = self._edges(mu.shape[1])
         flow = np.einsum("njk,njk->jk", amount, self._edge_variance(mu, edges, labels))
@@ -196,19 +302,52 @@ class BradleyTerry:
         return np.asarray((total + total.T) / 2, dtype=np.float64)
 
     def label_directions(self, n_items: int) -> FloatArray | None:
-        """Return the direction d in which a label of each ordered pair moves the scores, (K, K, K).
+        """Return the direction d in which a label of each ordered pair moves the scores.
 
-        With the variance v of :meth:`label_variances`, J V J' = v d d', and d does not depend on mu.
+        With the variance v of :meth:`label_variances`, J V J' = v d d'. Here J is the Jacobian of the scores in the
+        category probabilities of the pair, and V the covariance of a label. The direction d does not depend on ``mu``.
+
+        Parameters
+        ----------
+        n_items : int
+            Number of items, K.
+
+        Returns
+        -------
+        ndarray, shape (K, K, K)
+            The direction d of ordered pair (j, k) in ``[j, k]``.
         """
         inverse = _laplacian_inverse(self._edges(n_items))
         return np.asarray(inverse[:, None, :] - inverse[None, :, :])
 
     def label_variances(self, mu: FloatArray) -> FloatArray:
-        """Return the variance v of a label along its direction, (n, K, K), see :meth:`label_directions`."""
+        """Return the variance v of a label along its direction, see :meth:`label_directions`.
+
+        Parameters
+        ----------
+        mu : ndarray, shape (n, K, K, C)
+            Category probabilities in n contexts; ``[:, j, k]`` with item j shown first and item k shown second.
+
+        Returns
+        -------
+        ndarray, shape (n, K, K)
+            Variance for each context and ordered pair.
+        """
         return self._edge_variance(mu, self._edges(mu.shape[1]))
 
     def gauge(self, n_items: int) -> Gauge:
-        """Return the gauge: only differences of scores are identified, so that the scores are made to sum to zero."""
+        """Return the gauge: only differences of scores are identified, and scores sum to zero.
+
+        Parameters
+        ----------
+        n_items : int
+            Number of items, K.
+
+        Returns
+        -------
+        Gauge
+            The combinations of scores that are constant, and the reason.
+        """
         self._edges(n_items)
         return Gauge.spanned_by(np.ones(n_items), "scores sum to 0, so only differences between models are identified")
 
@@ -233,7 +372,8 @@ class BradleyTerry:
         weights = require_weights(self.weights, self.name)
         first, second = (1 / (s * (1 - s)) for s in self._preferences(mu, edges))
         var_first, var_second, covariance = weights.covariances(mu if labels is None else labels)
-        # A label of (j, k) moves one edge only: J_jk = P_jk (w1' / q1 - w2' / q2) / 4, P_jk a column of L^+ B'W.
+        # A label of (j, k) moves the log-odds of one edge only. With P_jk a column of L^+ B'W, the Jacobian is
+        # J_jk = P_jk (w1' / (s1 (1 - s1)) - w2' / (s2 (1 - s2))) / 4.
         covariance *= -2 * first * second
         covariance += np.square(first, out=first) * var_first
         covariance += np.square(second, out=second) * var_second
@@ -263,7 +403,7 @@ def _project(odds: FloatArray, edges: FloatArray) -> FloatArray:
 
 
 def _laplacian_inverse(edges: FloatArray) -> FloatArray:
-    """Return the pseudo-inverse L^+ of the graph's Laplacian, (K, K); the last ones are cached."""
+    """Return the pseudo-inverse L^+ of the graph's Laplacian, (K, K), from a cache that holds the last two results."""
     return _cached_laplacian_inverse(np.ascontiguousarray(edges, dtype=np.float64).tobytes(), len(edges))
 
 

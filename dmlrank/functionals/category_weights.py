@@ -76,7 +76,23 @@ class CategoryWeights:
 
     @classmethod
     def paper(cls, n_categories: int) -> CategoryWeights:
-        """Return the paper's weights for 2 to 5 categories [P app:weighted_gars]: both good is a win for both items."""
+        """Return the paper's weights, in which both good is a win for both items [P app:weighted_gars].
+
+        Parameters
+        ----------
+        n_categories : {2, 3, 4, 5}
+            Number of categories, C.
+
+        Returns
+        -------
+        CategoryWeights
+            The weights.
+
+        Raises
+        ------
+        OptionError
+            If the paper has no weights for this number of categories.
+        """
         if n_categories not in _PAPER_SCHEMES:
             raise OptionError(
                 f"the paper has no weights for {n_categories} categories; allowed: 2, 3, 4 and 5 categories"
@@ -85,7 +101,23 @@ class CategoryWeights:
 
     @classmethod
     def half(cls, n_categories: int) -> CategoryWeights:
-        """Return weights that count every tie as half a win for both items, as Bradley-Terry leaderboards do."""
+        """Return weights that count every tie as half a win for both items, as Bradley-Terry leaderboards do.
+
+        Parameters
+        ----------
+        n_categories : int
+            Number of categories, C.
+
+        Returns
+        -------
+        CategoryWeights
+            The weights.
+
+        Raises
+        ------
+        OptionError
+            If there are fewer than two categories.
+        """
         if n_categories < 2:
             raise OptionError(f"n_categories is {n_categories}; allowed: at least 2, the categories win and loss")
         ties = (0.5,) * (n_categories - 2)
@@ -102,6 +134,11 @@ class CategoryWeights:
         kind : {"half", "paper"}
             "half" counts every kind of tie one half for both items; "paper" counts both good as (1, 1), both bad as
             (0, 0) and a tie as (1/2, 1/2).
+
+        Returns
+        -------
+        CategoryWeights
+            The weights.
 
         Raises
         ------
@@ -139,12 +176,27 @@ class CategoryWeights:
 
     @property
     def mirrored(self) -> bool:
-        """Whether the weights treat both places alike (after exchanging the two wins), so that order can be ignored."""
+        """Whether the weights treat the item shown first and the item shown second alike, so that order can be ignored.
+
+        This is so if exchanging the two items and the two categories of wins gives the same weights.
+        """
         swapped = (self.first[1], self.first[0], *self.first[2:])
         return bool(np.allclose(swapped, self.second, rtol=0, atol=_ROUNDING))
 
     def scores(self, mu: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return the weighted preference for the item shown first and for the item shown second, (n, K, K) each.
+        """Return the weighted preferences for the item shown first and for the item shown second.
+
+        Parameters
+        ----------
+        mu : ndarray, shape (n, K, K, C)
+            Category probabilities in n contexts; ``[:, j, k]`` with item j shown first and item k shown second.
+
+        Returns
+        -------
+        first : ndarray, shape (n, K, K)
+            Expected weight of a label for the item shown first.
+        second : ndarray, shape (n, K, K)
+            Expected weight of a label for the item shown second.
 
         Raises
         ------
@@ -155,29 +207,80 @@ class CategoryWeights:
         return first, second
 
     def symmetric(self, mu: FloatArray) -> FloatArray:
-        """Return the symmetrised preference for j over k, (n, K, K): the mean over both orders [P eq:s_sym_def]."""
+        """Return the symmetrised preference for j over k: the mean over both orders [P eq:s_sym_def].
+
+        Parameters
+        ----------
+        mu : ndarray, shape (n, K, K, C)
+            Category probabilities in n contexts; ``[:, j, k]`` with item j shown first and item k shown second.
+
+        Returns
+        -------
+        ndarray, shape (n, K, K)
+            Preference for item j over item k in ``[:, j, k]``.
+        """
         first, second = self.scores(mu)
         first += np.swapaxes(second, 1, 2)
         first /= 2
         return first
 
     def variances(self, mu: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return the variance of one label's weight for its first and for its second item, (n, K, K) each."""
+        """Return the variance of one label's weight for the item shown first and for the item shown second.
+
+        Parameters
+        ----------
+        mu : ndarray, shape (n, K, K, C)
+            Category probabilities in n contexts; ``[:, j, k]`` with item j shown first and item k shown second.
+
+        Returns
+        -------
+        first : ndarray, shape (n, K, K)
+            Variance of a label's weight for the item shown first.
+        second : ndarray, shape (n, K, K)
+            Variance of a label's weight for the item shown second.
+        """
         first, second, _ = self.covariances(mu)
         return first, second
 
     def covariance(self, mu: FloatArray) -> FloatArray:
-        """Return the covariance of one label's weights for its first and for its second item, (n, K, K)."""
+        """Return the covariance of one label's two weights, for the item shown first and the item shown second.
+
+        Parameters
+        ----------
+        mu : ndarray, shape (n, K, K, C)
+            Category probabilities in n contexts; ``[:, j, k]`` with item j shown first and item k shown second.
+
+        Returns
+        -------
+        ndarray, shape (n, K, K)
+            The covariance.
+        """
         return self.covariances(mu)[2]
 
     def covariances(self, mu: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Return the two variances and the covariance of one label's weights, (n, K, K) each, from one pass."""
+        """Return the variances and the covariance of one label's two weights, computed in one pass.
+
+        Parameters
+        ----------
+        mu : ndarray, shape (n, K, K, C)
+            Category probabilities in n contexts; ``[:, j, k]`` with item j shown first and item k shown second.
+
+        Returns
+        -------
+        first : ndarray, shape (n, K, K)
+            Variance of a label's weight for the item shown first.
+        second : ndarray, shape (n, K, K)
+            Variance of a label's weight for the item shown second.
+        covariance : ndarray, shape (n, K, K)
+            Covariance of the two weights.
+        """
         a, b = np.array(self.first), np.array(self.second)
         first, second, square_first, square_second, product = self._weighted(mu, [a, b, a * a, b * b, a * b])
         product -= first * second
         square_first -= np.square(first, out=first)
         square_second -= np.square(second, out=second)
-        # Rounding must not make the zero variance of a certain label negative: plans take square roots of variances.
+        # Where one category has probability 1, the variance is zero. Rounding must not make it negative, because plans
+        # take its square root.
         return np.maximum(square_first, 0, out=square_first), np.maximum(square_second, 0, out=square_second), product
 
     def _weighted(self, mu: FloatArray, rows: ArrayLike) -> FloatArray:

@@ -19,21 +19,20 @@ from .graph_weights import checked_graph
 
 # Largest change of a probability in a finite-difference step, as a share of the smallest probability.
 _STEP = 1e-4
-# Largest number of probabilities that the calls of the function may get in all, for optional computations that need
-# the derivatives along all pairs.
+# Largest number of probabilities that all calls of the function for the variance correction may get together.
 _CHEAP = 4e8
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Custom:
-    """A functional from a function ``mu -> (n, d)`` of arrays; d scores of models, or d named numbers.
+    """A functional from a user's function of ``mu``, which gives d scores of models or d named numbers per context.
 
     The derivative along a direction is a central difference and takes two calls of the function, however many models
     there are. The step of context i is h_i = 1e-4 min(mu_i) / max|delta_i|, so that no probability changes by more than
     a ten-thousandth of the smallest one. Two computations need the derivatives along all pairs, which take
-    2 K (K - 1) (C - 1) calls: plans (``design``), and the variance correction of standard errors for a shrunken mu. A
-    fit makes this correction only where these calls get at most 4e8 numbers in all, for example up to 330 prompts for
-    K = 20 and C = 2, or up to 2,300 prompts for K = 8 and C = 4.
+    2 K (K - 1) (C - 1) calls: plans (``design``), and the variance correction of standard errors for a shrunken mu,
+    which takes the derivatives twice. A fit makes this correction only where all calls together get at most 4e8
+    probabilities, for example up to 330 prompts for K = 20 and C = 2, or up to 2,300 prompts for K = 8 and C = 4.
 
     Parameters
     ----------
@@ -58,10 +57,12 @@ class Custom:
         has to be defined for numbers slightly outside of [0, 1].
     linear : bool
         Whether the function is linear in mu; corrections for curvature are then left out.
-    weights, graph
-        :meth:`bind` fills them in.
+    weights : CategoryWeights, optional
+        Category weights, of which only the number of categories is used; a fit sets them with :meth:`bind`.
+    graph : Graph, optional
+        The compared pairs; a fit sets them with :meth:`bind`.
     mirrored : bool
-        Whether display order is ignored: the function then gets the mean of mu and its flip, see
+        Whether display order is ignored: the function then gets the mean of ``mu`` over both orders of a pair, see
         :meth:`without_order`.
 
     Raises
@@ -124,7 +125,27 @@ class Custom:
         graph: Graph | None = None,
         edge_weights: FloatArray | None = None,
     ) -> Custom:
-        """Return a copy in which the arguments fill in what has not been set yet; edge weights are refused."""
+        """Return a copy of the functional in which the arguments replace settings that are None.
+
+        Parameters
+        ----------
+        weights : CategoryWeights, optional
+            Used if the functional has no category weights yet.
+        graph : Graph, optional
+            Used if the functional has no graph yet.
+        edge_weights : None
+            Refused, because this functional has no edge weights.
+
+        Returns
+        -------
+        Custom
+            The copy.
+
+        Raises
+        ------
+        OptionError
+            If there are edge weights.
+        """
         if edge_weights is not None:
             raise OptionError(
                 "a custom functional has no edge weights: edge_weights apply to borda and bt; weight the pairs in the "
@@ -137,14 +158,33 @@ class Custom:
         )
 
     def without_order(self) -> Custom:
-        """Return the functional that ignores display order: the same function of the mean of ``mu`` and its flip."""
+        """Return the functional that ignores display order.
+
+        It applies the same function to the mean of two probabilities: those of the order (j, k) in ``mu``, and those of
+        the order (k, j) with the categories exchanged accordingly.
+
+        Returns
+        -------
+        Custom
+            The functional.
+        """
         return replace(self, mirrored=True)
 
     def names(self, items: Sequence[str]) -> tuple[str, ...]:
         """Return the names of the outputs.
 
-        These are ``outputs`` where it is given, else the items where there are as many outputs, else the name of the
-        function with numbers.
+        These are ``outputs`` if the user gave names. Otherwise, they are the names of the items if there are as many
+        outputs as items, and else the name of the function, numbered if there are several outputs.
+
+        Parameters
+        ----------
+        items : sequence of str
+            Names of the K items.
+
+        Returns
+        -------
+        tuple of str
+            One name for each of the d outputs.
         """
         n_outputs = self.n_outputs(len(items))
         if self.outputs is not None:
@@ -154,13 +194,29 @@ class Custom:
         return (self.title,) if n_outputs == 1 else tuple(f"{self.title}_{place + 1}" for place in range(n_outputs))
 
     def n_outputs(self, n_items: int) -> int:
-        """Return the number of outputs, d."""
+        """Return the number of outputs, d.
+
+        Parameters
+        ----------
+        n_items : int
+            Number of items, K.
+
+        Returns
+        -------
+        int
+            Number of columns that the function returns.
+        """
         return self.value(Probe.of(n_items, self._n_categories()).even).shape[1]
 
     def examine(self, n_items: int) -> None:
         """Try the function at random probabilities, and raise an error where it cannot be a functional.
 
         Jumps and kinks are searched for along a few paths only, so that some of them may not be discovered.
+
+        Parameters
+        ----------
+        n_items : int
+            Number of items, K.
 
         Raises
         ------
@@ -184,18 +240,58 @@ class Custom:
         self.gauge(n_items)
 
     def uses(self, pairs: NDArray[np.bool_]) -> bool:
-        """Whether the outputs depend on the probabilities of these pairs, (K, K)."""
+        """Return whether the outputs depend on the probabilities of some ordered pairs.
+
+        Parameters
+        ----------
+        pairs : ndarray of bool, shape (K, K)
+            The ordered pairs in question.
+
+        Returns
+        -------
+        bool
+            Whether an output changes when the probabilities of these pairs change.
+        """
         return uses_pairs(self.value, Probe.of(len(pairs), self._n_categories()), pairs)
 
     def neutral(self, n_items: int) -> float | None:
-        """Return ``reference``; by default None, the mean score, for models and 0 for other outputs."""
+        """Return the number with which z tests compare an output.
+
+        This is ``reference`` if the user gave it. Otherwise, it is 0 for outputs that are not scores of models.
+
+        Parameters
+        ----------
+        n_items : int
+            Number of items, K.
+
+        Returns
+        -------
+        float or None
+            The number; None stands for the mean score of the models.
+        """
         if self.reference is not None:
             return float(self.reference)
         models = self.outputs is None and self.n_outputs(n_items) == n_items
         return None if models else 0.0
 
     def value(self, mu: FloatArray) -> FloatArray:
-        """Return the function's outputs, (n, d)."""
+        """Return the function's outputs.
+
+        Parameters
+        ----------
+        mu : ndarray, shape (n, K, K, C)
+            Category probabilities in n contexts; ``[:, j, k]`` with item j shown first and item k shown second.
+
+        Returns
+        -------
+        ndarray, shape (n, d)
+            The d outputs in each context.
+
+        Raises
+        ------
+        OptionError
+            If the function fails, or does not return one row of numbers per context.
+        """
         table = self._argument(mu)
         try:
             values = np.asarray(self.function(table), dtype=np.float64)
@@ -212,22 +308,62 @@ class Custom:
         return values
 
     def derivative(self, mu: FloatArray, delta: FloatArray) -> FloatArray:
-        """Return the directional derivative, (n, d), at ``mu`` along ``delta``, both (n, K, K, C)."""
+        """Return the directional derivative of the outputs at ``mu`` along ``delta``.
+
+        Parameters
+        ----------
+        mu : ndarray, shape (n, K, K, C)
+            Category probabilities in n contexts; ``[:, j, k]`` with item j shown first and item k shown second.
+        delta : ndarray, shape (n, K, K, C)
+            Direction in which ``mu`` changes.
+
+        Returns
+        -------
+        ndarray, shape (n, d)
+            Directional derivative of the outputs in each context.
+        """
         if self.directional is None:
             return self._differences(mu, delta)
         change = np.asarray(self.directional(self._argument(mu), self._argument(delta)), dtype=np.float64)
         return change[:, None] if change.ndim == 1 else change
 
     def value_and_derivative(self, mu: FloatArray, delta: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return the outputs and their derivative along ``delta``, (n, d) each."""
+        """Return the outputs and their directional derivative at ``mu`` along ``delta``.
+
+        Parameters
+        ----------
+        mu : ndarray, shape (n, K, K, C)
+            Category probabilities in n contexts; ``[:, j, k]`` with item j shown first and item k shown second.
+        delta : ndarray, shape (n, K, K, C)
+            Direction in which ``mu`` changes.
+
+        Returns
+        -------
+        outputs : ndarray, shape (n, d)
+            The d outputs in each context.
+        derivative : ndarray, shape (n, d)
+            Directional derivative of the outputs in each context.
+        """
         return self.value(mu), self.derivative(mu, delta)
 
     def information(self, mu: FloatArray, metric: FloatArray | None = None) -> FloatArray:
-        """Return the trace of metric J V J' for every ordered pair, (n, K, K): the variance that one label adds.
+        """Return the variance that one label of each ordered pair contributes to the outputs.
 
-        J is the Jacobian of the outputs in the pair's probabilities, V the covariance of a label at ``mu``. ``metric``
-        is (d, d), by default the identity. The computation takes 2 K (K - 1) (C - 1) calls of the function, two for
-        every ordered pair and every category but one.
+        This is the trace of M J V J'. J is the Jacobian of the outputs in the category probabilities of the pair, V the
+        covariance of a label with probabilities ``mu``, and M the metric. The computation calls the function 2 K (K -
+        1) (C - 1) times: twice for every ordered pair and each of C - 1 categories.
+
+        Parameters
+        ----------
+        mu : ndarray, shape (n, K, K, C)
+            Category probabilities in n contexts; ``[:, j, k]`` with item j shown first and item k shown second.
+        metric : ndarray, shape (d, d), optional
+            Positive semidefinite matrix M; the identity by default.
+
+        Returns
+        -------
+        ndarray, shape (n, K, K)
+            The trace for each context and ordered pair; zero for pairs off the graph.
         """
         n_scores, total = self.value(mu[:1]).shape[1], np.zeros(mu.shape[:3])
         scale = np.eye(n_scores) if metric is None else (metric + metric.T) / 2
@@ -237,10 +373,24 @@ class Custom:
         return np.maximum(total, 0.0)
 
     def accumulate(self, mu: FloatArray, amount: FloatArray, labels: FloatArray | None = None) -> FloatArray:
-        """Return the sum of amount J V J' over contexts and ordered pairs, (d, d), for amounts (n, K, K).
+        """Return the sum of amount J V J' over contexts and ordered pairs.
 
-        V is the covariance of a label whose probabilities are ``labels``, by default ``mu``. The computation takes as
-        many calls of the function as :meth:`information`.
+        J is the Jacobian of the outputs in the category probabilities of the pair at ``mu``, and V the covariance of a
+        label. The computation calls the function as often as :meth:`information` does.
+
+        Parameters
+        ----------
+        mu : ndarray, shape (n, K, K, C)
+            Category probabilities in n contexts; ``[:, j, k]`` with item j shown first and item k shown second.
+        amount : ndarray, shape (n, K, K)
+            Factor of each context and ordered pair, for example the inverse propensity.
+        labels : ndarray, shape (n, K, K, C), optional
+            Category probabilities of the labels, from which V is computed; ``mu`` by default.
+
+        Returns
+        -------
+        ndarray, shape (d, d)
+            The sum, a symmetric matrix.
         """
         n_scores = self.value(mu[:1]).shape[1]
         total = np.zeros((n_scores, n_scores))
@@ -251,12 +401,43 @@ class Custom:
         return np.asarray((total + total.T) / 2, dtype=np.float64)
 
     def cheap(self, n_contexts: int, n_items: int) -> bool:
-        """Whether the derivatives along all pairs are cheap enough to be computed in a fit."""
+        """Return whether a fit can afford the variance correction, which needs the derivatives along all pairs.
+
+        The correction takes these derivatives at two different ``mu``.
+
+        Parameters
+        ----------
+        n_contexts : int
+            Number of contexts, n.
+        n_items : int
+            Number of items, K.
+
+        Returns
+        -------
+        bool
+            Whether all calls of the function together get at most 4e8 probabilities.
+        """
         calls = 2 * n_items * (n_items - 1) * (self._n_categories() - 1)
         return 2.0 * calls * n_contexts * n_items**2 * self._n_categories() <= _CHEAP
 
     def gauge(self, n_items: int) -> Gauge:
-        """Return the gauge that ``fixed`` spans; an empty one by default."""
+        """Return the gauge that ``fixed`` spans; by default a gauge without combinations.
+
+        Parameters
+        ----------
+        n_items : int
+            Number of items, K.
+
+        Returns
+        -------
+        Gauge
+            The combinations of scores that are constant, and the reason.
+
+        Raises
+        ------
+        OptionError
+            If ``fixed`` does not hold independent rows with one number per output.
+        """
         n_outputs = self.n_outputs(n_items)
         if self.fixed is None:
             return Gauge(np.empty((0, n_outputs)), "the functional is assumed to fix no combination of the outputs")
@@ -287,7 +468,11 @@ class Custom:
         return (self.value(mu + shift) - self.value(mu - shift)) / (2 * step[:, None])
 
     def _pair_jacobian(self, mu: FloatArray, j: int, k: int) -> FloatArray:
-        """Return the derivatives of one ordered pair for each category up and the last one down, (n, C - 1, d)."""
+        """Return the derivatives in the probabilities of one ordered pair, (n, C - 1, d).
+
+        Entry c is the derivative along the direction that raises the probability of category c and lowers the
+        probability of the last category by the same amount.
+        """
         columns = []
         for category in range(mu.shape[-1] - 1):
             unit = np.zeros_like(mu)

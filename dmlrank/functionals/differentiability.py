@@ -1,4 +1,4 @@
-"""Checks that a user's function of mu is finite, treats contexts separately, uses compared pairs and is smooth."""
+"""Checks that a user's function of mu is finite, treats contexts separately, uses only compared pairs and is smooth."""
 
 from __future__ import annotations
 
@@ -128,10 +128,11 @@ def check_off_graph(function: Function, probe: Probe, graph: Graph, title: str) 
 
 
 def check_smooth(function: Function, probe: Probe, title: str) -> None:
-    """Search for jumps and kinks along three paths between probabilities, one of which passes the tie of all items.
+    """Search for jumps and kinks along three straight paths from one array of probabilities to another.
 
-    Each path is refined around its sharpest bend. As the steps get smaller, the slopes on both sides of a point
-    approach each other on a smooth path. At a kink their difference stays; at a jump it grows.
+    The first path passes through the point where all items tie, because many functions have their kink there. Each path
+    is refined around its sharpest bend. As the steps get smaller, the slopes on both sides of a point approach each
+    other on a smooth path. At a kink their difference stays; at a jump it grows.
 
     Raises
     ------

@@ -25,7 +25,8 @@ class PreferenceAggregate:
     Parameters
     ----------
     weights : CategoryWeights or None
-        How much each category counts for the first and for the second item. :meth:`bind` fills in None.
+        How much each category counts for the first and for the second item. None if
+        :meth:`bind` sets them later.
     graph : Graph or None
         Pairs of opponents. None means every pair.
     """
@@ -42,7 +43,27 @@ class PreferenceAggregate:
         graph: Graph | None = None,
         edge_weights: FloatArray | None = None,
     ) -> Self:
-        """Return a copy in which the arguments fill in what has not been set yet; edge weights are refused."""
+        """Return a copy of the functional in which the arguments replace settings that are None.
+
+        Parameters
+        ----------
+        weights : CategoryWeights, optional
+            Used if the functional has no category weights yet.
+        graph : Graph, optional
+            Used if the functional has no graph yet.
+        edge_weights : None
+            Refused, because this functional has no edge weights.
+
+        Returns
+        -------
+        PreferenceAggregate
+            The copy.
+
+        Raises
+        ------
+        OptionError
+            If there are edge weights.
+        """
         if edge_weights is not None:
             raise OptionError(
                 f"{self.name} has no edge weights: edge_weights apply to borda and bt; leave edge_weights out"
@@ -52,23 +73,74 @@ class PreferenceAggregate:
         )
 
     def value(self, mu: FloatArray) -> FloatArray:
-        """Return the scores, (n, K), from category probabilities ``mu``, (n, K, K, C)."""
+        """Return the scores of the items.
+
+        Parameters
+        ----------
+        mu : ndarray, shape (n, K, K, C)
+            Category probabilities in n contexts; ``[:, j, k]`` with item j shown first and item k shown second.
+
+        Returns
+        -------
+        ndarray, shape (n, K)
+            Scores of the items in each context.
+        """
         return self._scores(self._preferences(mu), self._edges(mu.shape[1]))
 
     def derivative(self, mu: FloatArray, delta: FloatArray) -> FloatArray:
-        """Return the directional derivative, (n, K), at ``mu`` along ``delta``, both (n, K, K, C)."""
+        """Return the directional derivative of the scores at ``mu`` along ``delta``.
+
+        Parameters
+        ----------
+        mu : ndarray, shape (n, K, K, C)
+            Category probabilities in n contexts; ``[:, j, k]`` with item j shown first and item k shown second.
+        delta : ndarray, shape (n, K, K, C)
+            Direction in which ``mu`` changes.
+
+        Returns
+        -------
+        ndarray, shape (n, K)
+            Directional derivative of the scores in each context.
+        """
         return self._along(self._gradient(self._preferences(mu), self._edges(mu.shape[1])), delta)
 
     def value_and_derivative(self, mu: FloatArray, delta: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return the scores and their derivative along ``delta``, (n, K) each."""
+        """Return the scores and their directional derivative at ``mu`` along ``delta``.
+
+        Parameters
+        ----------
+        mu : ndarray, shape (n, K, K, C)
+            Category probabilities in n contexts; ``[:, j, k]`` with item j shown first and item k shown second.
+        delta : ndarray, shape (n, K, K, C)
+            Direction in which ``mu`` changes.
+
+        Returns
+        -------
+        scores : ndarray, shape (n, K)
+            Scores of the items in each context.
+        derivative : ndarray, shape (n, K)
+            Directional derivative of the scores in each context.
+        """
         preference, edges = self._preferences(mu), self._edges(mu.shape[1])
         return self._scores(preference, edges), self._along(self._gradient(preference, edges), delta)
 
     def information(self, mu: FloatArray, metric: FloatArray | None = None) -> FloatArray:
-        """Return the trace of metric J V J' for every ordered pair, (n, K, K): the variance that one label adds.
+        """Return the variance that one label of each ordered pair contributes to the scores.
 
-        J is the Jacobian of the scores in the pair's probabilities, V the covariance of a label at ``mu``. ``metric``
-        is (K, K) and positive semidefinite, by default the identity. The result is zero off the graph.
+        This is the trace of M J V J'. J is the Jacobian of the scores in the category probabilities of the pair, V the
+        covariance of a label with probabilities ``mu``, and M the metric.
+
+        Parameters
+        ----------
+        mu : ndarray, shape (n, K, K, C)
+            Category probabilities in n contexts; ``[:, j, k]`` with item j shown first and item k shown second.
+        metric : ndarray, shape (K, K), optional
+            Positive semidefinite matrix M; the identity by default.
+
+        Returns
+        -------
+        ndarray, shape (n, K, K)
+            The trace for each context and ordered pair; zero for pairs off the graph.
         """
         gradient = self._gradient(self._preferences(mu), self._edges(mu.shape[1]))
         first, second, covariance = require_weights(self.weights, self.name).covariances(mu)
@@ -80,10 +152,25 @@ class PreferenceAggregate:
         return np.asarray(np.maximum(first / 4, 0.0))
 
     def accumulate(self, mu: FloatArray, amount: FloatArray, labels: FloatArray | None = None) -> FloatArray:
-        """Return the sum of amount J V J' over contexts and ordered pairs, (K, K), for amounts (n, K, K).
+        """Return the sum of amount J V J' over contexts and ordered pairs.
 
-        With the inverse propensities as amounts, the sum is the contribution of the labels to the covariance of the
-        scores. V is the covariance of a label whose probabilities are ``labels``, by default ``mu``.
+        J is the Jacobian of the scores in the category probabilities of the pair at ``mu``, and V the covariance of a
+        label. With the inverse propensities as amounts, the sum is the contribution of the labels to the covariance of
+        the scores.
+
+        Parameters
+        ----------
+        mu : ndarray, shape (n, K, K, C)
+            Category probabilities in n contexts; ``[:, j, k]`` with item j shown first and item k shown second.
+        amount : ndarray, shape (n, K, K)
+            Factor of each context and ordered pair, for example the inverse propensity.
+        labels : ndarray, shape (n, K, K, C), optional
+            Category probabilities of the labels, from which V is computed; ``mu`` by default.
+
+        Returns
+        -------
+        ndarray, shape (K, K)
+            The sum, a symmetric matrix.
         """
         edges = self._edges(mu.shape[1])
         gradient = self._gradient(self._preferences(mu), edges)
@@ -96,7 +183,21 @@ class PreferenceAggregate:
         return np.asarray((np.diag(variance) + cross + cross.T) / 4, dtype=np.float64)
 
     def gauge(self, n_items: int) -> Gauge:
-        """Return the gauge of Borda scores where the terms of a pair have a fixed sum, and an empty one elsewhere."""
+        """Return the gauge: the sum of the scores, weighted by the number of opponents, may be constant.
+
+        A pair of items contributes one term to the score of each of its two items. The sum is constant where these two
+        terms have a fixed sum; elsewhere every score is identified by itself.
+
+        Parameters
+        ----------
+        n_items : int
+            Number of items, K.
+
+        Returns
+        -------
+        Gauge
+            The combinations of scores that are constant, and the reason.
+        """
         graph = checked_graph(self.graph, n_items)
         total = self._pair_total(n_items)
         if total is None:
@@ -110,12 +211,25 @@ class PreferenceAggregate:
         return Gauge.spanned_by(graph.degrees, reason)
 
     def neutral(self, n_items: int) -> float | None:
-        """Return half the sum of a pair's two terms; None where it varies or items face different opponents."""
+        """Return the score of an item that is as good as the other items: half the sum of a pair's two terms.
+
+        A pair of items contributes one term to the score of each of its two items.
+
+        Parameters
+        ----------
+        n_items : int
+            Number of items, K.
+
+        Returns
+        -------
+        float or None
+            The score; None where the sum of the two terms is not a constant, or where items face different opponents.
+        """
         total = self._pair_total(n_items)
         return None if total is None or not checked_graph(self.graph, n_items).complete else total / 2
 
     def _pair_total(self, n_items: int) -> float | None:
-        """Return the sum of a pair's terms in the scores of its two items; None where the sum is not a constant."""
+        """Return the sum of the terms that a pair contributes to its two items' scores; None where it varies."""
         raise NotImplementedError
 
     def _with(self, weights: CategoryWeights | None, graph: Graph | None) -> Self:
@@ -144,7 +258,23 @@ class PreferenceAggregate:
 
 
 def checked_sharpness(sharpness: float, name: str, hard: str) -> float:
-    """Return the sharpness of functional ``name`` as a float; its ``hard`` limit at infinity has no derivative.
+    """Return the sharpness of a functional as a float.
+
+    At infinite sharpness the functional would not be differentiable.
+
+    Parameters
+    ----------
+    sharpness : float
+        Sharpness that the user passed.
+    name : str
+        Name of the functional, for the error.
+    hard : str
+        Name of the limit for infinite sharpness, such as "minimum", for the error.
+
+    Returns
+    -------
+    float
+        The sharpness.
 
     Raises
     ------

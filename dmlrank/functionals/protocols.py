@@ -1,4 +1,4 @@
-"""Protocols of scores, which the one-step estimator asks of a functional, and records of pairs and labels."""
+"""Protocols with the methods that the one-step estimator calls on a score, and records of pairs and labels."""
 
 from __future__ import annotations
 

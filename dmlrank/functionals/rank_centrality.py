@@ -53,7 +53,8 @@ class RankCentrality:
     Parameters
     ----------
     weights : CategoryWeights or None
-        How much each category counts for the first and for the second item. :meth:`bind` fills in None.
+        How much each category counts for the first and for the second item. None if
+        :meth:`bind` sets them later.
     graph : Graph or None
         Pairs between which the walk can move. None means every pair.
     walk : {"transition", "rate"}
@@ -100,7 +101,27 @@ class RankCentrality:
         graph: Graph | None = None,
         edge_weights: FloatArray | None = None,
     ) -> RankCentrality:
-        """Return a copy in which the arguments fill in what has not been set yet; edge weights are refused."""
+        """Return a copy of the functional in which the arguments replace settings that are None.
+
+        Parameters
+        ----------
+        weights : CategoryWeights, optional
+            Used if the functional has no category weights yet.
+        graph : Graph, optional
+            Used if the functional has no graph yet.
+        edge_weights : None
+            Refused, because this functional has no edge weights.
+
+        Returns
+        -------
+        RankCentrality
+            The copy.
+
+        Raises
+        ------
+        OptionError
+            If there are edge weights.
+        """
         if edge_weights is not None:
             raise OptionError(
                 "rank_centrality has no edge weights: edge_weights apply to borda and bt; leave edge_weights out"
@@ -112,22 +133,74 @@ class RankCentrality:
         )
 
     def neutral(self, n_items: int) -> float | None:
-        """Return 1/K; None where the category weights of the two items do not have a fixed sum."""
+        """Return 1/K, the score of an item that is as good as the other items.
+
+        Parameters
+        ----------
+        n_items : int
+            Number of items, K.
+
+        Returns
+        -------
+        float or None
+            1/K; None where the category weights of the two items do not have a fixed sum.
+        """
         return 1 / n_items if require_weights(self.weights, self.name).shared else None
 
     def value(self, mu: FloatArray) -> FloatArray:
-        """Return the scores, (n, K), from category probabilities ``mu``, (n, K, K, C)."""
+        """Return the scores of the items.
+
+        Parameters
+        ----------
+        mu : ndarray, shape (n, K, K, C)
+            Category probabilities in n contexts; ``[:, j, k]`` with item j shown first and item k shown second.
+
+        Returns
+        -------
+        ndarray, shape (n, K)
+            Scores of the items in each context.
+        """
         rates, graph = self._rates(mu)
         matrix = 1 - np.swapaxes(self._generator(rates, graph), 1, 2)
         scores = np.linalg.solve(matrix, np.ones((len(mu), graph.n_items, 1)))[:, :, 0]
         return np.asarray(scores, dtype=np.float64)
 
     def derivative(self, mu: FloatArray, delta: FloatArray) -> FloatArray:
-        """Return the directional derivative, (n, K), at ``mu`` along ``delta``, both (n, K, K, C)."""
+        """Return the directional derivative of the scores at ``mu`` along ``delta``.
+
+        Parameters
+        ----------
+        mu : ndarray, shape (n, K, K, C)
+            Category probabilities in n contexts; ``[:, j, k]`` with item j shown first and item k shown second.
+        delta : ndarray, shape (n, K, K, C)
+            Direction in which ``mu`` changes.
+
+        Returns
+        -------
+        ndarray, shape (n, K)
+            Directional derivative of the scores in each context.
+        """
         return self.value_and_derivative(mu, delta)[1]
 
     def value_and_derivative(self, mu: FloatArray, delta: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return the scores and their derivative along ``delta``, (n, K) each, from one inversion per context."""
+        """Return the scores and their directional derivative at ``mu`` along ``delta``.
+
+        Both need one inversion of a K x K matrix per context.
+
+        Parameters
+        ----------
+        mu : ndarray, shape (n, K, K, C)
+            Category probabilities in n contexts; ``[:, j, k]`` with item j shown first and item k shown second.
+        delta : ndarray, shape (n, K, K, C)
+            Direction in which ``mu`` changes.
+
+        Returns
+        -------
+        scores : ndarray, shape (n, K)
+            Scores of the items in each context.
+        derivative : ndarray, shape (n, K)
+            Directional derivative of the scores in each context.
+        """
         walk = self._solve(mu)
         change = self._symmetric(delta, self._graph(mu.shape[1]))
         flow = np.einsum("ni,nij->nj", walk.gain, change)
@@ -135,7 +208,7 @@ class RankCentrality:
         return walk.scores, np.einsum("nij,nj->ni", walk.inverse, flow)
 
     def derivative_along(self, mu: FloatArray, delta: FloatArray, first: IntArray, second: IntArray) -> FloatArray:
-        """Return the derivative, (r, K), along directions that are zero except at one ordered pair each.
+        """Return the derivative of the scores along directions that change one ordered pair each.
 
         A label of (j, k) changes two rates: R_kj by half its weight for j, and R_jk by half its weight for k.
 
@@ -144,9 +217,14 @@ class RankCentrality:
         mu : ndarray, shape (K, K, C)
             Category probabilities of all pairs in one context.
         delta : ndarray, shape (r, C)
-            Directions.
+            Directions: the change of the probabilities of each pair.
         first, second : ndarray of int, shape (r,)
-            The ordered pair of each direction.
+            Codes of the two items of each direction's ordered pair.
+
+        Returns
+        -------
+        ndarray, shape (r, K)
+            Derivative of the scores along each direction.
         """
         graph, weights = self._graph(len(mu)), require_weights(self.weights, self.name)
         walk = self._solve(mu[None])
@@ -160,18 +238,30 @@ class RankCentrality:
         return np.asarray(change, dtype=np.float64)
 
     def information(self, mu: FloatArray, metric: FloatArray | None = None) -> FloatArray:
-        """Return the trace of metric J V J' for every ordered pair, (n, K, K): the variance that one label adds.
+        """Return the variance that one label of each ordered pair contributes to the scores.
 
-        J is the Jacobian of the scores in the pair's probabilities, V the covariance of a label at ``mu``. ``metric``
-        is (K, K) and positive semidefinite, by default the identity. The result is zero off the graph. With
-        u_jk = inverse (e_k - origin_j), the Jacobian of a pair is (gain_j u_jk w2' + gain_k u_kj w1') / 2. One Gram
-        matrix of the inverse gives all products of the u.
+        This is the trace of M J V J'. J is the Jacobian of the scores in the category probabilities of the pair, V the
+        covariance of a label with probabilities ``mu``, and M the metric.
+
+        Parameters
+        ----------
+        mu : ndarray, shape (n, K, K, C)
+            Category probabilities in n contexts; ``[:, j, k]`` with item j shown first and item k shown second.
+        metric : ndarray, shape (K, K), optional
+            Positive semidefinite matrix M; the identity by default.
+
+        Returns
+        -------
+        ndarray, shape (n, K, K)
+            The trace for each context and ordered pair; zero for pairs off the graph.
         """
         weights, walk, edges = (
             require_weights(self.weights, self.name),
             self._solve(mu),
             self._graph(mu.shape[1]).edges,
         )
+        # With u_jk = inverse (e_k - origin_j), the Jacobian of a pair is (gain_j u_jk w2' + gain_k u_kj w1') / 2. The
+        # trace needs the products u_jk'u_jk and u_jk'u_kj in the metric; one Gram matrix of the inverse gives them.
         gram = np.swapaxes(walk.inverse, 1, 2) @ symmetric_metric(metric, len(edges)) @ walk.inverse
         squares, cross = _products(gram, walk.origin)
         squares *= np.square(walk.gain)[:, :, None]
@@ -184,10 +274,25 @@ class RankCentrality:
         return np.maximum(first, 0, out=first)
 
     def accumulate(self, mu: FloatArray, amount: FloatArray, labels: FloatArray | None = None) -> FloatArray:
-        """Return the sum of amount J V J' over contexts and ordered pairs, (K, K), for amounts (n, K, K).
+        """Return the sum of amount J V J' over contexts and ordered pairs.
 
-        With the inverse propensities as amounts, the sum is the contribution of the labels to the covariance of the
-        scores. V is the covariance of a label whose probabilities are ``labels``, by default ``mu``.
+        J is the Jacobian of the scores in the category probabilities of the pair at ``mu``, and V the covariance of a
+        label. With the inverse propensities as amounts, the sum is the contribution of the labels to the covariance of
+        the scores.
+
+        Parameters
+        ----------
+        mu : ndarray, shape (n, K, K, C)
+            Category probabilities in n contexts; ``[:, j, k]`` with item j shown first and item k shown second.
+        amount : ndarray, shape (n, K, K)
+            Factor of each context and ordered pair, for example the inverse propensity.
+        labels : ndarray, shape (n, K, K, C), optional
+            Category probabilities of the labels, from which V is computed; ``mu`` by default.
+
+        Returns
+        -------
+        ndarray, shape (K, K)
+            The sum, a symmetric matrix.
         """
         walk, edges = self._solve(mu), self._graph(mu.shape[1]).edges
         weights, label_mean = require_weights(self.weights, self.name), mu if labels is None else labels
@@ -207,6 +312,16 @@ class RankCentrality:
         moves in both directions. Scores times number of opponents therefore have the same sum on both sides. No other
         combination is fixed: where all preferences are 1/2, the derivative reaches every direction that keeps these
         sums.
+
+        Parameters
+        ----------
+        n_items : int
+            Number of items, K.
+
+        Returns
+        -------
+        Gauge
+            The combinations of scores that are constant, and the reason.
         """
         graph = self._graph(n_items)
         sides = graph.sides() if self.walk == "transition" else None
