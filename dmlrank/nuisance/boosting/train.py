@@ -16,12 +16,32 @@ from .binning import bin_parameters, bin_rows
 from .parameters import Parameter, Settings, as_settings, fixed_parameters
 from .tuning import Tune, tuned_settings
 
-# Entries of a training matrix from which several threads within one booster are faster than one.
-_LARGE = 2_000_000
-# Folds are trained at the same time where their training matrices have a number of entries between these two.
-_SIDE_BY_SIDE = (200_000, 20_000_000)
 # With more rows than these, a sample of about as many rows selects the hyperparameters.
 SELECTION_ROWS = 40_000
+
+
+@dataclass(frozen=True, slots=True)
+class ThreadSizes:
+    """The sizes of a training matrix, in entries, on which the use of threads depends.
+
+    LightGBM's threads wait for each other after every node. On a small matrix the waiting takes as long as the threads
+    save, and up to a hundred times as long on a busy machine. Boosters of several folds that are trained at the same
+    time, each in one thread, do not wait for each other. On a tiny matrix, handing a booster to a thread takes as long
+    as training it. On a large matrix LightGBM's own threads are as fast, and only one training needs memory at a time.
+
+    Attributes
+    ----------
+    own_threads : int
+        From this size on, a booster uses several threads.
+    several_boosters : tuple of int
+        From the first size on, and below the second one, boosters of several folds are trained at the same time.
+    """
+
+    own_threads: int = 2_000_000
+    several_boosters: tuple[int, int] = (200_000, 20_000_000)
+
+
+THREAD_SIZES = ThreadSizes()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -77,34 +97,42 @@ class BinnedRows:
         return BinnedRows(subset, self.label[selected], self.unit[selected], self.n_features)
 
 
-def thread_count(n_jobs: int | None, size: int) -> int:
-    """Return the number of threads for a training matrix with ``size`` entries; 0 means all cores.
-
-    LightGBM's threads wait for each other after every node. On a small matrix the waiting takes as long as the threads
-    save, and up to a hundred times as long on a busy machine.
+def thread_count(n_jobs: int | None, size: int, sizes: ThreadSizes = THREAD_SIZES) -> int:
+    """Return the number of threads of a booster whose training matrix has ``size`` entries; 0 means all cores.
 
     Examples
     --------
     >>> thread_count(None, 10_000), thread_count(4, 10_000_000)
     (1, 4)
     """
-    return (n_jobs or 0) if size >= _LARGE else 1
+    return (n_jobs or 0) if size >= sizes.own_threads else 1
 
 
-def workers_at(size: int, count: int, n_jobs: int | None) -> tuple[int, int | None]:
-    """Return how many of ``count`` boosters to train at once, and ``n_jobs`` of each booster.
+def split_jobs(
+    n_jobs: int | None, size: int, n_boosters: int, sizes: ThreadSizes = THREAD_SIZES
+) -> tuple[int, int | None]:
+    """Return how many of several boosters to train at the same time, and ``n_jobs`` of each of them.
 
-    On large matrices LightGBM's own threads are as fast and need the memory of one training only. On tiny matrices
-    handing a task to a thread takes as long as the task. ``size`` is the number of entries of one training matrix.
+    Parameters
+    ----------
+    n_jobs : int or None
+        Number of threads for all boosters together; None means all cores.
+    size : int
+        Number of entries of the training matrix of one booster.
+    n_boosters : int
+        Number of boosters.
+    sizes : ThreadSizes
+        Sizes between which boosters are trained at the same time.
 
     Examples
     --------
-    >>> workers_at(10_000, 5, 2), workers_at(500_000, 5, 2), workers_at(50_000_000, 5, 2)
+    >>> split_jobs(2, 10_000, 5), split_jobs(2, 500_000, 5), split_jobs(2, 50_000_000, 5)
     ((1, 2), (2, 1), (1, 2))
     """
     cores = core_count(n_jobs)
-    workers = min(count, cores)
-    if workers < 2 or not _SIDE_BY_SIDE[0] <= size < _SIDE_BY_SIDE[1]:
+    workers = min(n_boosters, cores)
+    smallest, too_large = sizes.several_boosters
+    if workers < 2 or not smallest <= size < too_large:
         return 1, n_jobs
     return workers, cores // workers
 

@@ -23,7 +23,7 @@ from ..boosting.early_stopping import (
     booster_parameters,
 )
 from ..boosting.parameters import Parameter
-from ..boosting.train import thread_count, workers_at
+from ..boosting.train import THREAD_SIZES, ThreadSizes, split_jobs, thread_count
 from ..smooth.basis import SmoothBasis
 from ..smooth.penalty import SELECTION_SAMPLE, FoldEffects, SmoothEffectsModel, TunedEffects, selection_cells
 from ..training_rows import FoldCells, labelled_cells, stack_rows, with_soft_labels
@@ -145,6 +145,7 @@ def fit_smooth_boosted(
     soft: Sequence[Cells] | None = None,
     like: BoostingStage | None = None,
     selection_sample: int = SELECTION_SAMPLE,
+    thread_sizes: ThreadSizes = THREAD_SIZES,
 ) -> tuple[SmoothBoostedMu, ...]:
     """Fit one model per fold, each trained on the other folds.
 
@@ -173,6 +174,8 @@ def fit_smooth_boosted(
         How to boost, as selected in another fit to the same labels; only the number of rounds is selected again.
     selection_sample : int
         Where there are more labelled cells than this number, the settings are selected on a sample of this size.
+    thread_sizes : ThreadSizes
+        Sizes of training matrices on which the use of threads depends.
 
     References
     ----------
@@ -185,7 +188,7 @@ def fit_smooth_boosted(
     tuned = MAIN_EFFECTS_MODEL.select(compared_cells, trial_folds)
     lgb_seeds = [int(rng.integers(2**31 - 1)) for rng in generators]
     binned = _bin_cells(cells, n_jobs)
-    stage, trial_boosters = _select_stage(binned, tuned, lgb_seeds, n_jobs, like)
+    stage, trial_boosters = _select_stage(binned, tuned, lgb_seeds, n_jobs, like, thread_sizes)
     models = []
     for f in range(len(seeds)):
         if compared_cells is cells:
@@ -193,7 +196,7 @@ def fit_smooth_boosted(
         else:
             start = tuned.fits[0].flat
             fitted = MAIN_EFFECTS_MODEL.fit(cells, f, tuned.ridge, screened=tuned.screened, start=start)
-            booster = _train(binned, fitted, stage, lgb_seeds[f], n_jobs) if stage.rounds else None
+            booster = _train(binned, fitted, stage, lgb_seeds[f], n_jobs, thread_sizes) if stage.rounds else None
         trees = PairTrees.of(booster, data.n_items) if booster else None
         models.append(SmoothBoostedMu(fitted.basis, fitted.effects, trees, stage, data.n_items, n_jobs))
         report(f + 1, len(seeds), "mu, folds")
@@ -214,6 +217,7 @@ def _select_stage(
     seeds: list[int],
     n_jobs: int | None,
     like: BoostingStage | None,
+    thread_sizes: ThreadSizes,
 ) -> tuple[BoostingStage, list[lgb.Booster]]:
     """Return how to boost, and the boosters of the trial folds; no boosters where trees do not lower the loss.
 
@@ -229,6 +233,8 @@ def _select_stage(
         Number of threads; None means all cores.
     like : BoostingStage or None
         The only candidate, if there is one; otherwise two or three candidates are compared.
+    thread_sizes : ThreadSizes
+        Sizes of training matrices on which the use of threads depends.
     """
     if like is not None:
         candidates = [like]
@@ -238,7 +244,7 @@ def _select_stage(
             candidates.append(BoostingStage(RANDOM_THRESHOLDS, False))
     stage, best = candidates[0], None
     for n_tried, candidate in enumerate(candidates, start=1):
-        path = _boost_trials(binned, tuned, candidate, seeds=seeds, n_jobs=n_jobs, best=best)
+        path = _boost_trials(binned, tuned, candidate, seeds=seeds, n_jobs=n_jobs, best=best, thread_sizes=thread_sizes)
         if best is None or path.loss < best.loss:
             stage, best = candidate, path
         report(n_tried, len(candidates), "boosting, configurations", minor=True)
@@ -255,6 +261,7 @@ def _boost_trials(
     seeds: list[int],
     n_jobs: int | None,
     best: BoostingPath | None,
+    thread_sizes: ThreadSizes,
 ) -> BoostingPath:
     """Boost on all trial folds with one candidate.
 
@@ -272,10 +279,12 @@ def _boost_trials(
         Number of threads; None means all cores.
     best : BoostingPath or None
         The best candidate so far; boosting ends early where the losses of this candidate are larger.
+    thread_sizes : ThreadSizes
+        Sizes of training matrices on which the use of threads depends.
     """
     size = _matrix_size(tuned.fits[0].training, stage)
-    workers, jobs_per_fold = workers_at(size, len(tuned.fits), n_jobs)
-    n_threads = thread_count(jobs_per_fold, size)
+    workers, jobs_per_fold = split_jobs(n_jobs, size, len(tuned.fits), thread_sizes)
+    n_threads = thread_count(jobs_per_fold, size, thread_sizes)
 
     def trial_fold(fitted: FoldEffects[MainEffects], seed: int) -> TrialFold:
         training, held_out = fitted.training, fitted.held_out
@@ -290,7 +299,12 @@ def _boost_trials(
 
 
 def _train(
-    binned: BinnedCells, fitted: FoldEffects[MainEffects], stage: BoostingStage, seed: int, n_jobs: int | None
+    binned: BinnedCells,
+    fitted: FoldEffects[MainEffects],
+    stage: BoostingStage,
+    seed: int,
+    n_jobs: int | None,
+    thread_sizes: ThreadSizes,
 ) -> lgb.Booster:
     """Train the booster of one fold with the selected stage.
 
@@ -306,8 +320,10 @@ def _train(
         Seed of LightGBM.
     n_jobs : int or None
         Number of threads; None means all cores.
+    thread_sizes : ThreadSizes
+        Sizes of training matrices on which the use of threads depends.
     """
-    n_threads = thread_count(n_jobs, _matrix_size(fitted.training, stage))
+    n_threads = thread_count(n_jobs, _matrix_size(fitted.training, stage), thread_sizes)
     parameters = booster_parameters(fitted.training.rows.y.shape[1], stage.parameters, seed, n_threads)
     training_set = _dataset(binned, fitted, fitted.training, stage.mirrored, n_threads)
     return lgb.train(parameters, training_set, num_boost_round=stage.rounds)

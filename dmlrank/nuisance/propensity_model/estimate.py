@@ -19,8 +19,8 @@ from ..boosting.train import (
     BoosterSpec,
     a_sample_is_enough,
     select_settings,
+    split_jobs,
     train_booster,
-    workers_at,
 )
 from ..boosting.tuning import Tune
 from ..training_rows import Folds, PairRows, TrainingRows, ordered_cells
@@ -279,7 +279,7 @@ def boosters_by_fold(
         training_rows[first] = binned.only(fold != first)
         if spec.tune == "cv" or a_sample_is_enough(training_rows[first], spec.tune):
             settings = select_settings(training_rows[first], spec, rngs[first])
-    workers, jobs_per_fold = workers_at(len(rows.label) * rows.n_features, len(rngs), spec.n_jobs)
+    workers, jobs_per_fold = split_jobs(spec.n_jobs, len(rows.label) * rows.n_features, len(rngs))
     fold_spec = replace(spec, n_jobs=jobs_per_fold)
 
     def train_fold(held_out: int) -> lgb.Booster | None:

@@ -26,7 +26,7 @@ from ..boosting.early_stopping import (
     booster_parameters,
 )
 from ..boosting.parameters import Parameter, Settings
-from ..boosting.train import thread_count, workers_at
+from ..boosting.train import THREAD_SIZES, ThreadSizes, split_jobs, thread_count
 from ..smooth.basis import SmoothBasis
 from ..smooth.penalty import SELECTION_SAMPLE, FoldEffects, SmoothEffectsModel, TunedEffects, selection_cells, split
 from ..training_rows import FoldCells, labelled_cells, ordered_cells
@@ -140,6 +140,7 @@ def fit_pair_shares(
     n_jobs: int | None = None,
     *,
     selection_sample: int = SELECTION_SAMPLE,
+    thread_sizes: ThreadSizes = THREAD_SIZES,
 ) -> tuple[PairShares, ...]:
     """Fit one model per fold on the labelled contexts outside the fold, each of which shows one pair.
 
@@ -162,6 +163,8 @@ def fit_pair_shares(
     selection_sample : int, optional
         With more labelled cells than this number, a sample of this size selects the hyperparameters for all folds,
         with the first fold held out.
+    thread_sizes : ThreadSizes, optional
+        Sizes of training matrices on which the use of threads depends.
 
     Returns
     -------
@@ -176,14 +179,16 @@ def fit_pair_shares(
     prior, smooth = _select_effects(sample, trials, n_jobs)
     lgb_seeds = [int(rng.integers(2**31 - 1)) for rng in rngs]
     contrast = NoiseContrast.of(cells, prior, rngs[0], n_jobs)
-    settings, path = _select_trees(contrast, smooth.fits, lgb_seeds, n_jobs)
+    settings, path = _select_trees(contrast, smooth.fits, lgb_seeds, n_jobs, thread_sizes)
     models = []
     for f in range(len(rngs)):
         if sample is cells:
             fold_effects, booster = smooth.fits[f], path.boosters[f] if settings.rounds else None
         else:
             fold_effects = _fit_effects(cells, f, prior, smooth, n_jobs)
-            booster = _train(contrast, fold_effects, settings, lgb_seeds[f], n_jobs) if settings.rounds else None
+            booster = None
+            if settings.rounds:
+                booster = _train(contrast, fold_effects, settings, lgb_seeds[f], n_jobs, thread_sizes)
         trees = PairTrees.of(booster, data.n_items) if booster else None
         models.append(PairShares(fold_effects.basis, fold_effects.effects, trees))
         report(f + 1, len(rngs), "propensity, folds")
@@ -387,6 +392,7 @@ def _train(
     settings: Settings,
     seed: int,
     n_jobs: int | None,
+    thread_sizes: ThreadSizes,
 ) -> lgb.Booster:
     """Train the booster of one fold with settings that a sample has selected.
 
@@ -401,15 +407,21 @@ def _train(
         Seed of LightGBM.
     n_jobs : int or None
         Number of threads; None means all cores.
+    thread_sizes : ThreadSizes
+        Sizes of training matrices on which the use of threads depends.
     """
-    n_threads = thread_count(n_jobs, contrast.matrix_size(fold_effects.training))
+    n_threads = thread_count(n_jobs, contrast.matrix_size(fold_effects.training), thread_sizes)
     training = contrast.dataset_of(fold_effects, fold_effects.training, n_threads)
     parameters = booster_parameters(None, settings.parameters, seed, n_threads)
     return lgb.train(parameters, training, num_boost_round=settings.rounds)
 
 
 def _select_trees(
-    contrast: NoiseContrast, fits: list[FoldEffects[PairChoiceEffects]], seeds: list[int], n_jobs: int | None
+    contrast: NoiseContrast,
+    fits: list[FoldEffects[PairChoiceEffects]],
+    seeds: list[int],
+    n_jobs: int | None,
+    thread_sizes: ThreadSizes,
 ) -> tuple[Settings, BoostingPath]:
     """Select the trees' parameters and the number of rounds, which is zero if trees do not reduce the held-out loss.
 
@@ -422,6 +434,8 @@ def _select_trees(
         Seed of LightGBM for each fold.
     n_jobs : int or None
         Number of threads; None means all cores.
+    thread_sizes : ThreadSizes
+        Sizes of training matrices on which the use of threads depends.
 
     Returns
     -------
@@ -432,8 +446,8 @@ def _select_trees(
     if not all(len(fold_effects.training.rows) for fold_effects in fits):
         return Settings(RANDOM_THRESHOLDS, 0), BoostingPath([], [unboosted], [()])
     size = contrast.matrix_size(fits[0].training)
-    workers, jobs_per_fold = workers_at(size, len(fits), n_jobs)
-    n_threads = thread_count(jobs_per_fold, size)
+    workers, jobs_per_fold = split_jobs(n_jobs, size, len(fits), thread_sizes)
+    n_threads = thread_count(jobs_per_fold, size, thread_sizes)
     selected, best = RANDOM_THRESHOLDS, None
     for candidate in (RANDOM_THRESHOLDS, EXHAUSTIVE_THRESHOLDS):
         trials = [

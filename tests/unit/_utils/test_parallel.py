@@ -11,8 +11,7 @@ import pytest
 
 from dmlrank._utils import parallel
 from dmlrank._utils.parallel import Workers, in_order
-from dmlrank.nuisance.boosting import train as lightgbm
-from dmlrank.nuisance.boosting.train import workers_at
+from dmlrank.nuisance.boosting.train import ThreadSizes, split_jobs
 from dmlrank.nuisance.outcome_model.main_effects_boosting import fit_smooth_boosted
 from dmlrank.nuisance.propensity_model.pair_choice import fit_pair_shares
 
@@ -82,14 +81,19 @@ def test_the_package_has_one_home_of_thread_pools():
 
 
 def test_folds_are_trained_at_once_where_that_pays():
-    assert [workers_at(500_000, *rest) for rest in ((5, 2), (2, 8), (3, 1))] == [(2, 1), (2, 4), (1, 1)]
-    assert workers_at(500_000, 1, None) == (1, None)
+    cases = [(2, 5), (8, 2), (1, 3), (None, 1)]
+    jobs = [split_jobs(n_jobs, 500_000, n_boosters) for n_jobs, n_boosters in cases]
+    assert jobs == [(2, 1), (2, 4), (1, 1), (1, None)]
 
 
-def test_folds_at_once_give_the_numbers_of_folds_in_turn(rank, draw_battles, monkeypatch):
-    monkeypatch.setattr(lightgbm, "_SIDE_BY_SIDE", (0, 20_000_000))
-    frame = draw_battles(np.random.default_rng(0), 500, 4).frame
-    formula = "winner ~ x0 + x1 | model_a + model_b"
+def test_folds_at_once_give_the_numbers_of_folds_in_turn(rank, draw_battles):
+    rng = np.random.default_rng(0)
+    frame = draw_battles(rng, 3000, 4).frame
+    noise = {f"z{number}": rng.integers(2, size=len(frame)) for number in range(80)}
+    frame = frame.assign(**noise)
+    # Many features make the training matrices so large that boosters of several folds are trained at once.
+    assert split_jobs(2, len(frame) // 2 * 2 * (len(noise) + 4), 2) == (2, 1)
+    formula = f"winner ~ x0 + x1 + {' + '.join(noise)} | model_a + model_b"
     results = [rank(frame, formula, functional="bt", n_jobs=n_jobs) for n_jobs in (1, 2)]
     np.testing.assert_array_equal(results[0].params, results[1].params)
     np.testing.assert_array_equal(results[0].cov_params(), results[1].cov_params())
@@ -106,18 +110,18 @@ def votes_with_jumps(make_data, n):
     return make_data(np.arange(n), first, second, label, n_items=4, n_categories=2, x=x)
 
 
-def fit_first_stages(data, n_jobs, selection_sample):
-    """Models of mu and of the pair that is shown, of three folds."""
+def fit_first_stages(data, n_jobs, selection_sample, own_threads=10**9):
+    """Return models of mu and of the pair that is shown, of three folds; small boosters are trained at once, too."""
     fold, seeds = np.arange(data.n_contexts) % 3, np.random.SeedSequence(1).spawn(3)
-    options = {"n_jobs": n_jobs, "selection_sample": selection_sample}
+    sizes = ThreadSizes(own_threads, several_boosters=(0, 20_000_000))
+    options = {"n_jobs": n_jobs, "selection_sample": selection_sample, "thread_sizes": sizes}
     mu = fit_smooth_boosted(data, fold, seeds, **options)
     shares = fit_pair_shares(data, fold, [np.random.default_rng(seed) for seed in seeds], **options)
     return mu, shares
 
 
 @pytest.mark.parametrize("selection_sample", [20_000, 300])
-def test_first_stages_do_not_depend_on_the_number_of_folds_at_once(make_data, monkeypatch, selection_sample):
-    monkeypatch.setattr(lightgbm, "_SIDE_BY_SIDE", (0, 20_000_000))
+def test_first_stages_do_not_depend_on_the_number_of_folds_at_once(make_data, selection_sample):
     data = votes_with_jumps(make_data, 500)
     in_turn, at_once = (fit_first_stages(data, n_jobs, selection_sample) for n_jobs in (1, 2))
     for (mu, shares), (other_mu, other_shares) in zip(
@@ -137,14 +141,27 @@ def test_lightgbm_is_as_quiet_in_our_threads_as_elsewhere(capfd):
     assert capfd.readouterr().out == ""
 
 
-def test_boosters_and_their_data_ask_for_as_many_threads(make_data, monkeypatch, capfd):
-    """Whatever is large enough for threads of LightGBM's own, and whether a sample or all cells select."""
-    monkeypatch.setattr(lightgbm, "_SIDE_BY_SIDE", (0, 20_000_000))
-    # Else our threads keep the complaint to themselves.
-    monkeypatch.setattr(parallel, "_silence_lightgbm", lambda: None)
+def test_boosters_and_their_data_ask_for_as_many_threads(make_data, monkeypatch):
+    """LightGBM warns where they differ. Small and large boosters are trained, on a sample and on all cells."""
+    counts: list[tuple[int, int]] = []
+
+    class RecordingBooster(lgb.Booster):
+        def __init__(self, params=None, train_set=None, *args, **kwargs):
+            super().__init__(params, train_set, *args, **kwargs)
+            if train_set is not None:
+                self.n_threads = params["num_threads"]
+                counts.append((self.n_threads, train_set.params["num_threads"]))
+
+        def add_valid(self, data, name):
+            counts.append((self.n_threads, data.params["num_threads"]))
+            return super().add_valid(data, name)
+
+    monkeypatch.setattr(lgb, "Booster", RecordingBooster)
+    monkeypatch.setattr(lgb.engine, "Booster", RecordingBooster)
     data = votes_with_jumps(make_data, 400)
     for selection_sample in (20_000, 200):
-        for large in (0, 1500, 3000, 10**9):
-            monkeypatch.setattr(lightgbm, "_LARGE", large)
-            fit_first_stages(data, 2, selection_sample)
-    assert "num_threads" not in capfd.readouterr().out
+        for own_threads in (0, 1500, 3000, 10**9):
+            fit_first_stages(data, 2, selection_sample, own_threads)
+    assert len(counts) > 50
+    assert all(of_booster == of_data for of_booster, of_data in counts)
+    assert {of_booster for of_booster, _ in counts} == {1, 2}
