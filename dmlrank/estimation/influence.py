@@ -255,9 +255,7 @@ def mean_influence(influences: Sequence[Influence]) -> Influence:
     """Average the influence over repetitions with other folds, context by context and block by block."""
     value = np.mean([_value_of_all_contexts(influence) for influence in influences], axis=0)
     correction = np.mean([influence.correction for influence in influences], axis=0)
-    available = [
-        influence.variance_correction for influence in influences if influence.variance_correction is not None
-    ]
+    available = [influence.variance_correction for influence in influences if influence.variance_correction is not None]
     variance_correction = np.mean(available, axis=0) if len(available) == len(influences) else None
     return replace(
         influences[0], value=value, correction=correction, variance_correction=variance_correction, sample_weight=None

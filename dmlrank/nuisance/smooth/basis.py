@@ -17,13 +17,15 @@ _KNOTS = 6
 _DEGREE = 3
 # Columns of a spline besides its straight line.
 CURVES = _KNOTS + _DEGREE - 3
-# Continuous features get splines if all columns together are at most so many; otherwise they get straight lines.
+# Continuous features get splines if all columns together do not exceed this number; otherwise they get straight lines.
 MOST_SPLINE_COLUMNS = 128
-# More features than these are replaced by so many principal components.
+# With more features than the first number, their leading principal components replace them; the second number says how
+# many.
 _MAX_FEATURES = 256
 _N_COMPONENTS = 64
 # Number of points at which the curvature is integrated.
 _GRID = 200
+# Relative size below which a standard deviation or an eigenvalue counts as zero.
 _TINY = 1e-8
 
 
@@ -98,8 +100,9 @@ class SmoothBasis:
     A feature with two values gives one standardised column. A continuous feature gives the columns of a cubic spline in
     Demmler-Reinsch coordinates: the columns are orthogonal over the contexts, the straight line comes first, and each
     curve is divided by the root of its curvature. Therefore a ridge penalty on these columns is the roughness penalty
-    of a smoothing spline. Where features are many, all of them give one standardised column. Where they are very many,
-    their leading principal components replace them. A missing value is read as the mean, and a further column flags it.
+    of a smoothing spline. Where splines would give too many columns, every feature gives one standardised column
+    instead. Where features are very many, their leading principal components replace them. A missing value counts as
+    the mean of its feature, and a feature with missing values has a further column that indicates them.
 
     Attributes
     ----------
@@ -108,7 +111,7 @@ class SmoothBasis:
     centre : ndarray, shape (p,)
         Means of the features, which replace missing values.
     missing : tuple of int
-        Features that have missing values, and therefore a column of flags.
+        Numbers of the features that have missing values, and therefore a column that indicates these values.
     loadings : ndarray, shape (p, c), or None
         Principal components of the standardised features where features are very many, otherwise None.
 
@@ -140,7 +143,7 @@ class SmoothBasis:
         features : ndarray of int, optional
             Numbers of the features that get columns; all when None.
         max_features : int
-            With more varying features than these, principal components replace them.
+            With more varying features than this number, principal components replace them.
         n_components : int
             Number of these principal components.
 
@@ -167,18 +170,18 @@ class SmoothBasis:
             loadings[used[varying]] = axes / scale[varying, None] / deviation
             return cls((), centres, missing, loadings)
         low, high = imputed.min(axis=0), imputed.max(axis=0)
-        between = ((imputed > low) & (imputed < high)).any(axis=0)
-        curved = [f for f in varying if between[f]]
-        smooth = len(varying) + CURVES * len(curved) <= MOST_SPLINE_COLUMNS
+        has_middle_values = ((imputed > low) & (imputed < high)).any(axis=0)
+        continuous = [f for f in varying if has_middle_values[f]]
+        use_splines = len(varying) + CURVES * len(continuous) <= MOST_SPLINE_COLUMNS
         columns: list[tuple[int, _FeatureColumns]] = []
         for f in varying:
-            spline = _fit_spline(imputed[:, f]) if smooth and f in curved else None
+            spline = _fit_spline(imputed[:, f]) if use_splines and f in continuous else None
             columns.append((int(used[f]), spline or _Linear(float(centre[f]), float(scale[f]))))
         return cls(tuple(columns), centres, missing)
 
     @classmethod
     def joined(cls, parts: Sequence[SmoothBasis]) -> SmoothBasis:
-        """Return the basis with the columns of several bases, each of which has other features."""
+        """Return the basis with the columns of several bases, no two of which describe the same feature."""
         return cls(
             tuple(columns for part in parts for columns in part.columns),
             np.sum([part.centre for part in parts], axis=0),
@@ -193,7 +196,10 @@ class SmoothBasis:
 
     @property
     def straight(self) -> IntArray:
-        """Numbers of the features that have a straight line only because curves of all would be too many columns."""
+        """Numbers of the features with a straight line, if splines of all these features would be too many columns.
+
+        Empty where a straight line is all that the features need, because they have two values.
+        """
         lines = [f for f, columns in self.columns if isinstance(columns, _Linear)]
         return np.array(lines if len(lines) * (1 + CURVES) > MOST_SPLINE_COLUMNS else [], dtype=np.intp)
 
@@ -203,7 +209,7 @@ class SmoothBasis:
         return np.hstack([np.empty((len(x), 0)), *self._main(x), flags])
 
     def _main(self, x: FloatArray) -> list[FloatArray]:
-        """Return all columns except the flags of missing values."""
+        """Return all columns except those that indicate missing values."""
         if self.loadings is not None:
             return [product(np.where(np.isfinite(x), x, self.centre) - self.centre, self.loadings)]
         tables = []
@@ -248,7 +254,7 @@ def _principal_axes(standardised: FloatArray, n_components: int) -> tuple[FloatA
     standardised : ndarray, shape (n, p)
         Features with mean zero and standard deviation one.
     n_components : int
-        Number of axes, c, if there are so many features.
+        Number of axes, c; with fewer features than this number, all axes are returned.
     """
     values, axes = np.linalg.eigh(standardised.T @ standardised / len(standardised))
     return axes[:, : -n_components - 1 : -1], float(np.sqrt(values[-1]))

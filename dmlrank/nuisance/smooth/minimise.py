@@ -9,13 +9,15 @@ import numpy as np
 
 from ...data.preferences import FloatArray
 
-# Pairs of a step and a change of the gradient that the inverse Hessian is estimated from.
+# Number of last steps, with the changes of the gradient along them, from which the inverse Hessian is estimated.
 _MEMORY = 12
 _MAX_STEPS = 200
-# A step has to bring this share of the decrease that the slope promises (Armijo condition), unless it is this short.
+# The slope promises a decrease of the function along a step. A step is halved until the function decreases by at least
+# this share of the promise (Armijo condition) ...
 _SUFFICIENT_SHARE = 1e-4
+# ... or until the step has become shorter than this multiple of the first try.
 _SHORTEST = 1e-10
-# Average curvature of a multinomial log-likelihood in a score, for scaling the steps.
+# Typical second derivative of one vote's multinomial log-likelihood with respect to a score; it scales the steps.
 MULTINOMIAL_CURVATURE = 0.15
 # The search for the largest penalised log-likelihood ends where a further step promises a smaller increase than this.
 _TOLERANCE = 1e-3
@@ -26,11 +28,12 @@ Objective: TypeAlias = Callable[[FloatArray], tuple[float, FloatArray]]
 class LBFGS:
     """A search for the minimum of a function by the limited-memory BFGS method, which can pause and go on.
 
-    SciPy's L-BFGS-B cannot pause, and a ridge can be given up early only by pausing. SciPy's also waits for the threads
-    of BLAS, whereas this search computes nothing but sums of products of vectors. For the main effects of the simulated
-    arena (20 fits each of 405 and of 769 coefficients) SciPy 1.17 needed as many values of the function. SciPy took
-    0.99 and 1.06 times as long as this search with one BLAS thread, and 1.8 and 4.2 times as long with two threads,
-    which most users have.
+    There are two reasons not to use SciPy's L-BFGS-B. First, SciPy's search cannot pause. The selection of a ridge
+    penalty pauses after a few steps to see whether the ridge is worth further steps. Second, SciPy's search waits for
+    the threads of BLAS, whereas this search computes nothing but sums of products of vectors. Both were compared on the
+    main effects of the simulated arena (20 fits each of 405 and of 769 coefficients). Both evaluated the function
+    equally often. SciPy 1.17 took 0.99 and 1.06 times as long as this search with one BLAS thread, and 1.8 and 4.2
+    times as long with two BLAS threads.
 
     Parameters
     ----------
@@ -111,7 +114,7 @@ class PenalisedSearch:
     penalty : ndarray, shape (d,)
         Prior precision of every coefficient.
     unit : ndarray, shape (d,)
-        About the standard error of every coefficient; zero for coefficients that do not change.
+        Approximate standard error of every coefficient; zero for coefficients that stay where the search begins.
     start : ndarray, shape (d,), optional
         Where the search begins; zero when None.
     tolerance : float, optional

@@ -14,16 +14,17 @@ from ..training_rows import FoldCells, LabelledRows
 from .basis import SmoothBasis
 from .minimise import PenalisedSearch
 
-# With more labelled cells than these, one fold and a sample of this size select the hyperparameters for all folds.
+# With more labelled cells than this number, hyperparameters are selected on a sample of this size with one trial fold.
 SELECTION_SAMPLE = 20_000
 # Number of features that get curves where there are too many features for all of them to have curves.
 SCREENED = 8
-# Steps after which a ridge is given up if its held-out loss is not below that of the best ridge so far.
-_PEEK = 8
+# After this number of steps, the search with a new ridge stops for good if its held-out loss is not below that of the
+# best ridge so far.
+_STEPS_BEFORE_CHECK = 8
 
 
 class Effects(Protocol):
-    """Effects of items on labels or on the pair that is shown, as curves in the smooth columns."""
+    """Effects of items, as curves of the context features, on labels or on the choice of the pair that is shown."""
 
     @property
     def importance(self) -> FloatArray:
@@ -83,7 +84,9 @@ class FoldEffects(Generic[E]):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TunedEffects(Generic[E]):
-    """Effects of the trial folds with the selected ridge.
+    """Effects that were fitted for each trial fold with the selected ridge.
+
+    A trial fold is a fold whose held-out log-loss is compared between the candidates, here the ridges.
 
     Attributes
     ----------
@@ -121,7 +124,7 @@ class SmoothEffectsModel(Generic[E]):
     ridges: Sequence[float]
     name: str
 
-    def select(self, cells: FoldCells, trials: range) -> TunedEffects[E]:
+    def select(self, cells: FoldCells, trial_folds: range) -> TunedEffects[E]:
         """Return the effects with the smallest held-out log-loss.
 
         Where there are too many features for all of them to have curves, two models are compared. The first has a
@@ -131,11 +134,11 @@ class SmoothEffectsModel(Generic[E]):
         Parameters
         ----------
         cells : FoldCells
-            The cells that select.
-        trials : range
+            The cells that the candidates are fitted to and compared on.
+        trial_folds : range
             Folds that are held out, one after the other.
         """
-        best = self.select_ridge([split(cells, f) for f in trials], screened=False)
+        best = self.select_ridge([split(cells, f) for f in trial_folds], screened=False)
         if not len(cells.basis.straight):
             return best
         curves = _Curves(cells.x)
@@ -145,24 +148,24 @@ class SmoothEffectsModel(Generic[E]):
     def select_ridge(self, splits: Sequence[tuple[FoldCells, FoldCells]], *, screened: bool) -> TunedEffects[E]:
         """Return the effects with the ridge that has the smallest held-out log-loss.
 
-        The ridges are tried in decreasing order, and each search begins at the effects of the previous ridge, so that
-        the effective degrees of freedom grow along a search. If the held-out loss after the first steps is not below
-        that of the best ridge so far, further steps would only increase it, and the ridge is given up: fits with too
-        little penalty take most steps.
+        The ridges are tried in decreasing order, and each search begins at the effects of the previous ridge. Along
+        such a search the effects become rougher. If the held-out loss after the first steps is not below that of the
+        best ridge so far, rougher effects would only increase it, and neither this ridge nor a smaller one is tried
+        further. This saves much time, because the searches with too small a ridge take the most steps.
 
         Parameters
         ----------
         splits : sequence of (training cells, held-out cells)
             One per trial fold.
         screened : bool
-            Whether the cells have curves of selected features; the result says so.
+            Whether the cells have curves of selected features; copied to the result.
         """
         best: TunedEffects[E] | None = None
         likelihoods = [self.likelihood(training) for training, _ in splits]
         starts: list[FloatArray | None] = [None] * len(splits)
         for n_tried, ridge in enumerate(self.ridges, start=1):
             searches = [likelihood.search(ridge, start) for likelihood, start in zip(likelihoods, starts, strict=True)]
-            for n_steps in [_PEEK, None] if best else [None]:
+            for n_steps in [_STEPS_BEFORE_CHECK, None] if best else [None]:
                 for search in searches:
                     search.advance(n_steps)
                 fits = [
@@ -232,9 +235,10 @@ def split(cells: FoldCells, f: int) -> tuple[FoldCells, FoldCells]:
 def selection_cells(
     cells: FoldCells, n_folds: int, rng: np.random.Generator, *, sample_size: int = SELECTION_SAMPLE
 ) -> tuple[FoldCells, range]:
-    """Return the cells that select the hyperparameters, and the trial folds that hold cells out.
+    """Return the cells on which hyperparameters are selected, and the trial folds, which are held out in turn.
 
-    These are all cells and all folds, or a random sample of the cells and the first fold where the cells are many.
+    These are all cells and all folds. Where the cells are many, they are a random sample of the cells and the first
+    fold.
 
     Parameters
     ----------
@@ -245,7 +249,7 @@ def selection_cells(
     rng : Generator
         Draws the sample.
     sample_size : int
-        Number of labelled cells from which a sample of this size is taken.
+        With more labelled cells than this number, a sample of this size is drawn.
     """
     if len(cells.rows) <= sample_size:
         return cells, range(n_folds)
@@ -253,7 +257,7 @@ def selection_cells(
 
 
 def _sample_cells(cells: FoldCells, size: int, rng: np.random.Generator) -> FoldCells:
-    """Return a random sample of the labelled cells, and as large a share of the soft-label cells of each fold."""
+    """Return a random sample of the labelled cells, with the same share of the soft-label cells of each fold."""
     share = size / len(cells.rows)
     soft = tuple(
         fold_cells.only(np.sort(rng.choice(len(fold_cells.rows), int(share * len(fold_cells.rows)), replace=False)))
@@ -276,13 +280,13 @@ class _Curves:
         self._by_feature: dict[int, tuple[SmoothBasis, FloatArray]] = {}
 
     def of(self, features: IntArray) -> tuple[SmoothBasis, FloatArray]:
-        """Return the basis of some features, and its columns in all contexts, (n, q)."""
+        """Return the basis of these features, and its columns in all contexts, (n, q)."""
         for f in features.tolist():
             if f not in self._by_feature:
                 basis = SmoothBasis.learn(self._x, np.array([f]))
                 self._by_feature[f] = basis, basis.of(self._x)
         bases, columns = zip(*(self._by_feature[f] for f in features.tolist()), strict=True)
-        # The flags of missing values stand behind the columns of all features.
+        # The columns that indicate missing values come after the columns of all features.
         n_main = [table.shape[1] - len(basis.missing) for basis, table in zip(bases, columns, strict=True)]
         main = [table[:, :n] for table, n in zip(columns, n_main, strict=True)]
         flags = [table[:, n:] for table, n in zip(columns, n_main, strict=True)]

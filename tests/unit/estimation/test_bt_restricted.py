@@ -149,5 +149,7 @@ def test_identification():
 
 
 def test_propensities_of_all_pairs_are_asked_for():
-    with pytest.raises(NuisanceError, match=r"a column has the propensities of the shown pairs only.*'marginal' or 'estimate'"):
+    with pytest.raises(
+        NuisanceError, match=r"a column has the propensities of the shown pairs only.*'marginal' or 'estimate'"
+    ):
         require_pair_propensities(Propensity(np.ones(3), "given"))
