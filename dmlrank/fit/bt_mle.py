@@ -27,17 +27,19 @@ from .votes_used import warn_of_votes_left_out
 def run_maximum_likelihood(data_as_read: PreferenceData, options: Options, *, source: Source, cache: Cache) -> FitSteps:
     """Carry out the steps of a fit by maximum likelihood.
 
-    The steps of an earlier fit with first stages stay in the cache, for an update back to its estimator.
+    If an earlier fit had first stages, the results of its steps stay in the cache: an update that changes the estimator
+    back uses them again.
 
     Parameters
     ----------
     data_as_read : PreferenceData
-        All items, with both orders of a pair apart.
+        Votes on all items, with the two orders of a pair as two pairs.
     options : Options
     source : Source
     cache : Cache
     """
     slot = cache.slot("bt_mle")
+    # The votes alone decide which pairs are compared: min_labels= is an option of first stages.
     graph_option = "votes" if isinstance(options.graph, str) else options.graph
     data = slot.call(
         restrict_items,
@@ -56,9 +58,11 @@ def run_maximum_likelihood(data_as_read: PreferenceData, options: Options, *, so
     likelihood = slot.call(maximise, data, setup)
     influence = slot.call(scores_influence, data, setup, likelihood, blocks=blocks)
     uniform = slot.call(likelihood_uniform_pairs, data, setup, likelihood, clusters=clusters)
-    hidden = slot.call(hidden_scores_covariance, setup, likelihood, uniform)
-    covariance = slot.call(sandwich_covariance, setup, influence, clusters, annotator=annotator, hidden=hidden)
-    slot.call(warn_of_uniform_pairs, data, setup, uniform, hidden=hidden, covariance=covariance)
+    uniform_covariance = slot.call(likelihood_uniform_covariance, setup, likelihood, uniform)
+    covariance = slot.call(
+        sandwich_covariance, setup, influence, clusters, annotator=annotator, uniform_covariance=uniform_covariance
+    )
+    slot.call(warn_of_uniform_pairs, data, setup, uniform, uniform_covariance=uniform_covariance, covariance=covariance)
     slot.call(warn_of_orders_in_likelihood, data, setup, likelihood, clusters)
     return FitSteps(
         options=options,
@@ -120,10 +124,19 @@ def scores_influence(
     return likelihood_influence(likelihood, data, setup.weights.first, setup.graph.edges, blocks)
 
 
-def hidden_scores_covariance(
+def likelihood_uniform_covariance(
     setup: Setup, likelihood: BradleyTerryFit, uniform: UniformPairs | None
 ) -> FloatArray | None:
-    """Return the part of the scores' covariance, (K, K), that labels without variation hide; None for no part."""
+    """Return the covariance of the scores, (K, K), that is added for uniform pairs; None where there are no such pairs.
+
+    All labels of a uniform pair agree, so that the sandwich covariance contains no variance of these labels.
+
+    Parameters
+    ----------
+    setup : Setup
+    likelihood : BradleyTerryFit
+    uniform : UniformPairs or None
+    """
     if uniform is None:
         return None
     return uniform.covariance_along(partial(likelihood.score_changes, setup.weights.first))
@@ -135,25 +148,28 @@ def sandwich_covariance(
     clusters: Clusters | None,
     *,
     annotator: IntArray | None,
-    hidden: FloatArray | None,
+    uniform_covariance: FloatArray | None,
 ) -> Covariance:
-    """Return the sandwich covariance H^-1 (sum s s') H^-1, with the part that labels without variation hide.
+    """Return the sandwich covariance of the scores, H^-1 (sum of s s') H^-1, plus the covariance for uniform pairs.
+
+    H is the Hessian of the negative log-likelihood. Each s is the gradient of the log-likelihood, summed over the votes
+    of a context or cluster.
 
     Parameters
     ----------
     setup : Setup
     influence : Influence
-        Of the scores.
+        Influence values of the scores.
     clusters : Clusters or None
-        Units over which the scores s of the likelihood are summed; None for contexts.
+        The units over which the gradients are summed; None for contexts.
     annotator : ndarray of int, shape (q,), or None
         The annotator of each block where annotators are clusters.
-    hidden : ndarray, shape (K, K), or None
-        The part that labels without variation hide.
+    uniform_covariance : ndarray, shape (K, K), or None
+        As :func:`likelihood_uniform_covariance` returns it.
     """
     gauge = setup.functional.gauge(influence.n_scores).basis
     covariance = clustered_covariance(influence, gauge, clusters, annotator)
-    return covariance if hidden is None else covariance.plus(hidden)
+    return covariance if uniform_covariance is None else covariance.plus(uniform_covariance)
 
 
 def win_share(data: PreferenceData, setup: Setup, likelihood: BradleyTerryFit) -> FloatArray:

@@ -13,10 +13,10 @@ from ..nuisance.boosting.random_search import RandomSearch
 P = ParamSpec("P")
 T = TypeVar("T")
 
-# Arguments that change no number, so that a function is not called again where they change: the number of threads, and
-# the columns that are read along for later steps (which read missing columns themselves).
+# Arguments that do not change the result, so that a change of them does not call a function again: the number of
+# threads, and the columns that are read in advance for later steps (a later step reads a column that is missing).
 _NOT_COMPARED = ("n_jobs", "columns_along")
-# Types whose values are compared by equality; all other objects are the same only where they are one object.
+# Types whose values are compared by equality; values of other types are compared by identity.
 _COMPARED_BY_VALUE = (str, int, float, bool, dict, RandomSearch, type(None))
 
 
@@ -50,7 +50,7 @@ class Cache:
     Attributes
     ----------
     results : dict of str to CachedStep
-        The results that this cache was asked for.
+        The results of the calls through this cache.
 
     Examples
     --------
@@ -67,11 +67,13 @@ class Cache:
 
     @property
     def all_results(self) -> dict[str, CachedStep]:
-        """The results that this cache was asked for, and those of the earlier fit that it was not asked for."""
+        """The results of the calls through this cache, and those of the earlier fit for all other functions."""
         return {**self._previous, **self.results}
 
     def slot(self, name: str) -> Cache:
-        """Return this cache with separate results for functions that a fit calls several times.
+        """Return a view of this cache that stores the results of its calls under a name of their own.
+
+        A fit uses slots for functions that it calls several times.
 
         Parameters
         ----------
@@ -82,40 +84,43 @@ class Cache:
         slot.results, slot._slot = self.results, name
         return slot
 
-    def call(self, function: Callable[P, T], *arguments: P.args, **named: P.kwargs) -> T:
-        """Return the result of a function: the earlier one where all arguments are the same, else that of a new call.
+    def call(self, function: Callable[P, T], *arguments: P.args, **keywords: P.kwargs) -> T:
+        """Return a function's result: the earlier one where all arguments are the same, else that of a new call.
 
-        The function sees nothing but its arguments, so that no source of its result can be overlooked. Numbers, texts,
-        mappings and None are the same where they are equal, tuples (named tuples, too) where all their entries are the
-        same, and other objects, such as arrays, where they are one object. ``n_jobs`` and ``columns_along`` are passed
-        on and not compared. The package's warnings of an earlier call are given again.
+        The result must depend on the arguments alone, because only these are compared. Numbers, texts, mappings and
+        None are the same where they are equal; tuples (named tuples, too) where all their entries are the same; other
+        objects, such as arrays, where they are identical (``is``). ``n_jobs`` and ``columns_along`` are passed
+        on and not compared. Warnings of the package from the earlier call are shown again.
 
         Parameters
         ----------
         function : callable
             A function of a module, or a class.
-        arguments, named
-            Arguments of the function.
+        arguments, keywords
+            Arguments of the function, by position and by name.
 
         Raises
         ------
         TypeError
-            If the function is a lambda or defined within another function: it sees more than its arguments.
+            If the function is a lambda or defined within another function: its result may depend on more than its
+            arguments.
         """
         if "<" in function.__qualname__:
             raise TypeError(
-                f"{function.__qualname__} sees more than its arguments; the cache calls functions of a module"
+                f"{function.__qualname__} may depend on more than its arguments; pass a function of a module"
             )
         key = f"{function.__module__}.{function.__qualname__}" + (f" ({self._slot})" if self._slot else "")
-        compared = tuple(sorted((name, value) for name, value in named.items() if name not in _NOT_COMPARED))
-        sources = (*arguments, *compared)
+        compared_keywords = tuple(
+            sorted((name, value) for name, value in keywords.items() if name not in _NOT_COMPARED)
+        )
+        compared_arguments = (*arguments, *compared_keywords)
         earlier = self._previous.get(key)
-        if earlier is not None and _all_same(earlier.arguments, sources):
+        if earlier is not None and _all_same(earlier.arguments, compared_arguments):
             step = earlier
         else:
             with collected_warnings() as call_warnings:
-                result = function(*arguments, **named)
-            step = CachedStep(sources, result, tuple(call_warnings))
+                result = function(*arguments, **keywords)
+            step = CachedStep(compared_arguments, result, tuple(call_warnings))
         self.results[key] = step
         for message in step.warnings:
             warn(message, stacklevel=2)

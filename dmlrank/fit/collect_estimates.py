@@ -182,10 +182,10 @@ def position_test(steps: FitSteps) -> tuple[float, float]:
     if steps.data.ordered:
         influence = steps.influence_of("position_effect")
         score = PositionEffect(steps.setup.weights, steps.setup.graph)
-        hidden = steps.hidden_covariance(score)
+        uniform_covariance = steps.uniform_covariance(score)
         with collected_warnings():
             # The covariance of the scores has warned of few clusters.
-            covariance = covariance_of(steps, influence, np.empty((0, 1)), hidden=hidden)
+            covariance = covariance_of(steps, influence, np.empty((0, 1)), uniform_covariance=uniform_covariance)
         effect, error = float(influence.estimate[0]), float(covariance.std_errors[0])
         return effect, effect / error if error > 0 else float("nan")
     gap = np.subtract(steps.setup.weights.first, steps.setup.weights.second)

@@ -7,53 +7,54 @@ from collections.abc import Mapping
 from ..data.derived_pairs import DerivedPairs
 from ..exceptions import OptionError
 
-# Options about votes that somebody cast, with the only value that pairs derived from scores or rankings allow.
-_ABOUT_VOTES = {
-    "categories": (None, "labels follow from the numbers"),
-    "votes": ("mean", "the records of a prompt are averaged"),
-    "judge": (None, "a judge's verdicts stand beside votes"),
-    "unlabelled": (None, "a prompt without scores is a row whose score is missing"),
+# Options that concern votes by people: the only value that is allowed for pairs derived from scores or rankings, and
+# why.
+_VOTE_OPTIONS = {
+    "categories": (None, "the label of such a pair follows from two scores or ranks"),
+    "votes": ("mean", "several scores or rankings of a prompt are averaged"),
+    "judge": (None, "verdicts of a judge are combined with labels by people, and these pairs have none"),
+    "unlabelled": (None, "a prompt without scores is passed as a row of the scores, with the score missing"),
 }
 
 
-def for_derived_pairs(given: Mapping[str, object]) -> dict[str, object]:
-    """Return the arguments of a fit with what derived pairs imply: their prompts are contexts, order has no meaning.
+def for_derived_pairs(arguments: Mapping[str, object]) -> dict[str, object]:
+    """Return the arguments of a fit; for derived pairs, their prompts are the contexts and display order is ignored.
 
     Parameters
     ----------
-    given : mapping
+    arguments : mapping
         Arguments of :func:`dmlrank.dml_rank` by name; ``data`` is among them.
 
     Raises
     ------
     OptionError
-        If an option says otherwise, or is about votes.
+        If the data are derived pairs, and an option concerns votes by people, contexts other than the prompts of the
+        pairs, or display order.
 
     Examples
     --------
     >>> for_derived_pairs({"data": "a frame", "context": "prompt"})["context"]
     'prompt'
     """
-    data = given["data"]
+    data = arguments["data"]
     if not isinstance(data, DerivedPairs):
-        return dict(given)
-    for name, (only, reason) in _ABOUT_VOTES.items():
-        if name in given and given[name] is not only and given[name] != only:
+        return dict(arguments)
+    for name, (allowed, reason) in _VOTE_OPTIONS.items():
+        if name in arguments and arguments[name] is not allowed and arguments[name] != allowed:
             raise OptionError(
-                f"{name}={given[name]!r} has no meaning for pairs that are derived from scores or rankings: {reason}; "
-                f"leave it out"
+                f"{name}={arguments[name]!r} has no meaning for pairs that are derived from scores or rankings: "
+                f"{reason}; leave {name} out"
             )
-    context = given.get("context")
+    context = arguments.get("context")
     names = (context,) if isinstance(context, str) else () if context is None else tuple(context)  # type: ignore[arg-type]
     if names and set(names) != set(data.prompt):
         raise OptionError(
             f"context={context!r} differs from the prompts that the pairs were derived for ({', '.join(data.prompt)}); "
             f"leave context= out"
         )
-    order = given.get("position_bias", "auto")
-    if order is True:
+    if arguments.get("position_bias") is True:
         raise OptionError(
             "position_bias=True is not possible: pairs that are derived from scores or rankings have no display order; "
             "leave it out"
         )
-    return {**given, "context": list(data.prompt), "position_bias": False}
+    return {**arguments, "context": list(data.prompt), "position_bias": False}

@@ -32,9 +32,10 @@ class Estimator:
     why_no_intervals : str
         Why the estimates have no confidence intervals, and which update has intervals; empty where they have intervals.
     is_debiased : bool
-        Whether F(mu) is corrected.
+        Whether the bias of the mean of F(mu) is corrected by the residuals of the labels.
     assumes_bradley_terry : bool
-        Whether the estimator assumes a Bradley-Terry model, and estimates its scores and no other functional.
+        Whether the estimator assumes a Bradley-Terry model. It then estimates Bradley-Terry scores and no other
+        functional.
     needs_all_propensities : bool
         Whether the estimator needs the propensities of all pairs of a context, not those of the labelled pairs alone.
     label_suffix : str
@@ -44,7 +45,8 @@ class Estimator:
     plan_estimator : str
         The estimator for which further labels are planned.
     why_bradley_terry : str
-        Subject and verb of the error about another functional: "... Bradley-Terry scores".
+        Beginning of the sentence "... Bradley-Terry scores only", in the error about any other functional: its subject
+        and verb.
     why_unused : str
         The error about an option that the estimator does not use, with ``{option}`` for the name of the option and
         ``{value}`` for its value.
@@ -69,7 +71,7 @@ class Estimator:
 
     @property
     def has_restriction_test(self) -> bool:
-        """Whether the Bradley-Terry model can be tested against an estimate from the same first stages without it."""
+        """Whether the same first stages give an estimate without the Bradley-Terry model, which can test the model."""
         return self.assumes_bradley_terry and self.has_first_stages
 
     @property
@@ -125,10 +127,10 @@ class Estimator:
         return f"bt ({self.label_suffix})" if self.label_suffix else label
 
     def functional(self, option: T) -> T | str:
-        """Return the functional that is estimated where ``option`` is the option of the fit.
+        """Return the functional that is estimated in a fit with ``functional=option``.
 
         An estimator that assumes Bradley-Terry estimates the scores of this model, whatever the option is: an update
-        keeps the option of an earlier fit.
+        that changes the estimator keeps the option of the earlier fit.
 
         Examples
         --------
@@ -147,7 +149,7 @@ class Estimator:
         return influence.estimate if self.is_debiased else influence.plugin
 
     def average(self, influences: Sequence[InfluenceFunction]) -> InfluenceFunction:
-        """Return the mean influence over repetitions, without the correction where the estimator has none."""
+        """Return the mean influence over repetitions; the bias correction is left out if the estimator has none."""
         if len(influences) == 1:
             influence = influences[0]
         else:
@@ -208,7 +210,7 @@ def estimator_named(name: str) -> Estimator:
 
 
 def options_of_fit(call: Mapping[str, object]) -> Options:
-    """Return the options of a call of :func:`dmlrank.dml_rank`, which its estimator can use.
+    """Return the options of a call of :func:`dmlrank.dml_rank`, after a check that its estimator uses all of them.
 
     Parameters
     ----------
@@ -218,7 +220,7 @@ def options_of_fit(call: Mapping[str, object]) -> Options:
     Raises
     ------
     OptionError, OptionTypeError
-        If an option cannot be used.
+        If an option is wrong, or the estimator does not use it and it differs from its default.
     """
     options = read_options(call)
     estimator_named(options.estimator).check_options(call)
@@ -226,7 +228,7 @@ def options_of_fit(call: Mapping[str, object]) -> Options:
 
 
 def options_of_update(options: Options, changes: Mapping[str, object]) -> Options:
-    """Return the options of an earlier fit with some of them replaced, which the estimator can use.
+    """Return the options of an earlier fit with changes, after a check that the estimator uses the changed options.
 
     Options of the earlier fit that the new estimator does not use may stay: they are used again when a later update
     changes the estimator back.
@@ -234,7 +236,7 @@ def options_of_update(options: Options, changes: Mapping[str, object]) -> Option
     Raises
     ------
     OptionError, OptionTypeError
-        If there is no such option, or it cannot be used.
+        If a change is not an option, has a wrong value, or is not used by the estimator.
     """
     changed = change_options(options, changes)
     estimator_named(changed.estimator).check_options(changes)

@@ -1,4 +1,4 @@
-"""Extrapolation: pairs without labels that the scores use, and options with which they use compared pairs only."""
+"""Extrapolation: pairs without labels that the scores use, and the options with which no such pair is used."""
 
 from __future__ import annotations
 
@@ -32,14 +32,17 @@ class Extrapolation(NamedTuple):
 
 
 def unlabelled_pairs(data: PreferenceData) -> NDArray[np.bool_]:
-    """Return the pairs without a label, (K, K); where order matters, pairs that lack labels in one order, too."""
+    """Return the pairs without a label, (K, K).
+
+    Where display order matters, pairs that have labels in one order only are among them.
+    """
     counts = data.pair_counts()
     labelled = np.minimum(counts, counts.T) if data.ordered else counts + counts.T
     return np.asarray(labelled == 0)
 
 
 def uncompared_pairs(data: PreferenceData, functional: Functional, graph: Graph) -> NDArray[np.bool_]:
-    """Return the pairs without a label that the functional uses, (K, K), as :func:`unlabelled_pairs` has them.
+    """Return those of the :func:`unlabelled_pairs` that the functional uses, (K, K).
 
     The learner's prediction for such a pair enters the scores. No label corrects the prediction, and no standard error
     includes its error.
@@ -59,13 +62,13 @@ def find_extrapolation(
     """Count the extrapolated pairs, with a warning where there are any.
 
     With supplied propensities of all pairs (an array, a function, a plan) no pair is extrapolated: a pair without a
-    label might have had one, so that the correction is right on average.
+    label might have had one, so that the bias correction is right on average.
 
     Parameters
     ----------
     data : PreferenceData
     functional : Functional
-        Bound to weights and graph.
+        The functional, with category weights and graph.
     graph : Graph
     min_labels : int
     propensity : str, array, callable or plan
@@ -76,11 +79,11 @@ def find_extrapolation(
     if not n_pairs:
         return Extrapolation()
     counts = data.pair_counts()
-    one_order = int(np.triu(pairs & (counts + counts.T > 0)).sum())
-    never = n_pairs - one_order
-    clauses = [f"{never:,} of {graph.n_edges:,} pairs were never compared"] if never else []
-    if one_order:
-        clauses.append(f"{one_order:,} of {graph.n_edges:,} pairs were compared in one display order only")
+    n_one_order = int(np.triu(pairs & (counts + counts.T > 0)).sum())
+    n_never_compared = n_pairs - n_one_order
+    clauses = [f"{n_never_compared:,} of {graph.n_edges:,} pairs were never compared"] if n_never_compared else []
+    if n_one_order:
+        clauses.append(f"{n_one_order:,} of {graph.n_edges:,} pairs were compared in one display order only")
     reason = (
         f"{' and '.join(clauses)}, so that no label corrects what the learner predicts for them; "
         f"{_update_with_intervals(data, min_labels)} has intervals"
@@ -90,16 +93,16 @@ def find_extrapolation(
 
 
 def connecting_options(data: PreferenceData, min_labels: int) -> dict[str, object] | None:
-    """Return changes of options with which the pairs that have labels connect the models; None where no change does.
+    """Return changes of options that make a connected graph of the pairs with labels; None where no change does.
 
-    Somewhat fewer labels per pair are tried first, then both display orders counted together, then fewer labels down to
-    one.
+    The changes are tried in this order: a smaller ``min_labels`` (5), the labels of both display orders together, and
+    both orders together with ever smaller ``min_labels`` down to 1.
     """
-    counts, fewer = data.pair_counts(), tuple(least for least in _FEWER_LABELS if least < min_labels)
-    tries = [(least, True) for least in (min_labels, *fewer[:1])] if data.ordered else []
-    for least, ordered in tries + [(least, False) for least in (min_labels, *fewer)]:
-        if Graph.observed(counts, least, ordered).connected:
-            changes: dict[str, object] = {} if least == min_labels else {"min_labels": least}
+    counts, fewer = data.pair_counts(), tuple(n_labels for n_labels in _FEWER_LABELS if n_labels < min_labels)
+    candidates = [(n_labels, True) for n_labels in (min_labels, *fewer[:1])] if data.ordered else []
+    for n_labels, ordered in candidates + [(n_labels, False) for n_labels in (min_labels, *fewer)]:
+        if Graph.observed(counts, n_labels, ordered).connected:
+            changes: dict[str, object] = {} if n_labels == min_labels else {"min_labels": n_labels}
             return changes if ordered == data.ordered else changes | {"position_bias": False}
     return None
 

@@ -26,7 +26,7 @@ def covariance_of(
     gauge: FloatArray,
     estimates: FloatArray | None = None,
     *,
-    hidden: FloatArray | None = None,
+    uniform_covariance: FloatArray | None = None,
 ) -> Covariance:
     """Estimate the covariance of another score's estimate, with the covariance type and clusters of the fit.
 
@@ -39,7 +39,7 @@ def covariance_of(
         Directions in which the estimate does not vary.
     estimates : ndarray, shape (R, d), optional
         The estimates of the repetitions, whose variance between repetitions is added.
-    hidden : ndarray, shape (d, d), optional
+    uniform_covariance : ndarray, shape (d, d), optional
         See :func:`make_covariance`.
     """
     return make_covariance(
@@ -49,7 +49,7 @@ def covariance_of(
         annotator=steps.annotator,
         fixed_prompts=steps.options.prompts == "fixed",
         estimates=estimates,
-        hidden=hidden,
+        uniform_covariance=uniform_covariance,
     )
 
 
@@ -61,7 +61,7 @@ def make_covariance(
     annotator: IntArray | None,
     fixed_prompts: bool,
     estimates: FloatArray | None = None,
-    hidden: FloatArray | None = None,
+    uniform_covariance: FloatArray | None = None,
 ) -> Covariance:
     """Estimate the covariance of an estimate from its influence values.
 
@@ -78,7 +78,7 @@ def make_covariance(
         Whether the labels alone are random; see Notes.
     estimates : ndarray, shape (R, d), optional
         The estimates of several repetitions, whose variance between repetitions is added.
-    hidden : ndarray, shape (d, d), optional
+    uniform_covariance : ndarray, shape (d, d), optional
         The part of the covariance that labels without variation hide, see
         :class:`dmlrank.estimation.uniform_pairs.UniformPairs`.
 
@@ -91,22 +91,26 @@ def make_covariance(
     may happen out of fold on a few dozen prompts. Therefore the smaller of the two covariances is used, direction by
     direction.
     """
-    covariance = _corrected(clustered_covariance(influence, gauge, clusters, annotator), influence, hidden)
+    covariance = _corrected(clustered_covariance(influence, gauge, clusters, annotator), influence, uniform_covariance)
     if fixed_prompts:
         influence = influence.given_prompts()
         with collected_warnings():
             # The covariance for new prompts has warned of few clusters.
-            of_labels = _corrected(clustered_covariance(influence, gauge, clusters, annotator), influence, hidden)
+            of_labels = _corrected(
+                clustered_covariance(influence, gauge, clusters, annotator), influence, uniform_covariance
+            )
         covariance = of_labels.at_most(covariance.matrix)
     if estimates is not None and len(estimates) > 1:
         covariance = covariance.with_repetition_variance(estimates)
     return covariance.without_rounding(influence.estimate)
 
 
-def _corrected(covariance: Covariance, influence: InfluenceFunction, hidden: FloatArray | None) -> Covariance:
+def _corrected(
+    covariance: Covariance, influence: InfluenceFunction, uniform_covariance: FloatArray | None
+) -> Covariance:
     """Return the covariance with the part that labels hide and with the variance correction, where there are such."""
-    if hidden is not None:
-        covariance = covariance.plus(hidden)
+    if uniform_covariance is not None:
+        covariance = covariance.plus(uniform_covariance)
     if influence.variance_correction is None:
         return covariance
     return covariance.at_least(influence.variance_correction / influence.n_contexts)

@@ -127,8 +127,8 @@ def estimate_without_judge(steps: FitSteps) -> tuple[Influence, Covariance]:
         result = one_step(Estimands(functional), steps.data, nuisances, steps.blocks, population, n_jobs=n_jobs)
         targets.append(result.target)
     influence, estimates = steps.estimator.average(targets).by_context(), steps.estimator.estimates(targets)
-    gauge, hidden = functional.gauge(steps.data.n_items).basis, steps.hidden_covariance(functional)
-    return influence, covariance_of(steps, influence, gauge, estimates, hidden=hidden)
+    gauge, uniform_covariance = functional.gauge(steps.data.n_items).basis, steps.uniform_covariance(functional)
+    return influence, covariance_of(steps, influence, gauge, estimates, uniform_covariance=uniform_covariance)
 
 
 def _floor_without_judge(r: Repetition, steps: FitSteps) -> float:
@@ -178,11 +178,11 @@ def estimate_from_verdicts(steps: FitSteps, verdicts: Verdicts) -> tuple[Influen
         context_weight=steps.context_weight,
     )
     uniform = find_uniform_pairs(errors, data, steps.setup.weights, steps.setup.graph.edges)
-    hidden = None if uniform is None else uniform.covariance(functional, floors[0])
+    uniform_covariance = None if uniform is None else uniform.covariance(functional, floors[0])
     without_annotators = replace(steps, clusters=clusters, annotator=None)
     gauge = functional.gauge(data.n_items).basis
     return influence, covariance_of(
-        without_annotators, influence, gauge, steps.estimator.estimates(targets), hidden=hidden
+        without_annotators, influence, gauge, steps.estimator.estimates(targets), uniform_covariance=uniform_covariance
     )
 
 

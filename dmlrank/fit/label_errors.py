@@ -1,4 +1,4 @@
-"""Errors of labels in a fit's estimates, and the uniform pairs: compared pairs whose labels all say the same."""
+"""Errors of labels in a fit's estimates, and uniform pairs: compared pairs whose labels all agree."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from ..nuisance.propensity_model.estimate import Propensity
 from .estimand import Setup
 from .state import FitSteps
 
-# Share of a variance from which a warning says that labels without variation decide the variance.
+# A fit warns where more than this share of a score's variance was added for uniform pairs.
 _LARGE_SHARE = 0.5
 # Names that a warning lists at most.
 _MOST_NAMED = 5
-# Numerical tolerance for "all labels say the same".
+# Numerical tolerance for "all labels agree".
 _TOLERANCE = 1e-9
 _WON, _LOST, _TIED = "won all their votes", "lost all their votes", "tied in all their votes"
 
@@ -111,7 +111,7 @@ def one_step_label_errors(
 def _crossed_cluster(data: PreferenceData, clusters: Clusters | None) -> IntArray | None:
     """Return the cluster of each labelled cell, (m,), in the second of two crossed groupings; None without one.
 
-    A cell on which several annotators voted has the first of them.
+    If several annotators voted on a cell, the cell belongs to the one with the smallest code.
     """
     if clusters is None or len(clusters.names) < 2:
         return None
@@ -151,12 +151,13 @@ def likelihood_uniform_pairs(
     return find_uniform_pairs(errors, data, setup.weights, setup.graph.edges)
 
 
-def hidden_covariance_by_column(steps: FitSteps, design: FloatArray) -> FloatArray | None:
-    """Return the part of the covariance of a projection's coefficients that labels without variation hide.
+def uniform_covariance_by_column(steps: FitSteps, design: FloatArray) -> FloatArray | None:
+    """Return the covariance of a projection's coefficients that is added for uniform pairs.
 
-    The scores of contexts are projected on a design. If its columns are indicators of groups, each group has uniform
-    pairs of its own. For any other design the uniform pairs are those of the fit, whose labels are assumed to be
-    distributed over the space of the design as all labels are.
+    The scores of contexts are regressed on the columns of a design, which gives K coefficients for each column. If the
+    columns are indicators of groups, the uniform pairs are found in each group. For any other design the uniform pairs
+    of the fit are used, and it is assumed that the contexts of their labels have the same distribution of the design's
+    columns as the contexts of all labels.
 
     Parameters
     ----------
@@ -180,20 +181,20 @@ def hidden_covariance_by_column(steps: FitSteps, design: FloatArray) -> FloatArr
     )
     weight = np.ones(len(design)) if steps.context_weight is None else steps.context_weight
     gram = design.T @ (weight[:, None] * design) / len(design)
-    load = np.asarray(np.linalg.solve(gram, design.T).T, dtype=np.float64)
+    factor = np.asarray(np.linalg.solve(gram, design.T).T, dtype=np.float64)
     if bool(np.isin(design, (0.0, 1.0)).all() and (design.sum(axis=1) == 1).all()):
-        return _hidden_covariance_by_group(steps, errors, in_group=design.T > 0, load=load)
+        return _uniform_covariance_by_group(steps, errors, in_group=design.T > 0, factor=factor)
     if steps.uniform is None:
         return None
-    cell_load = load[errors.cells.context] * errors.weight[:, None]
-    cell_gram = cell_load.T @ cell_load / np.square(errors.weight).sum()
-    return np.kron(cell_gram, steps.uniform.covariance(steps.setup.functional, steps.first.floor))
+    cell_factor = factor[errors.cells.context] * errors.weight[:, None]
+    cell_moment = cell_factor.T @ cell_factor / np.square(errors.weight).sum()
+    return np.kron(cell_moment, steps.uniform.covariance(steps.setup.functional, steps.first.floor))
 
 
-def _hidden_covariance_by_group(
-    steps: FitSteps, errors: LabelErrors, *, in_group: NDArray[np.bool_], load: FloatArray
+def _uniform_covariance_by_group(
+    steps: FitSteps, errors: LabelErrors, *, in_group: NDArray[np.bool_], factor: FloatArray
 ) -> FloatArray | None:
-    """Return the hidden part of the covariance of the scores by group, (P K, P K), one block per group.
+    """Return the covariance of the scores by group, (P K, P K), that is added for uniform pairs: one block per group.
 
     Parameters
     ----------
@@ -201,13 +202,13 @@ def _hidden_covariance_by_group(
     errors : LabelErrors
     in_group : ndarray of bool, shape (P, n)
         The contexts of each group.
-    load : ndarray, shape (n, P)
+    factor : ndarray, shape (n, P)
         Factor of each context in the mean of each group.
     """
     n_groups, size = len(in_group), len(steps.influence.estimate)
     total, any_uniform = np.zeros((n_groups, size, n_groups, size)), False
     for g, inside in enumerate(in_group):
-        group_errors = errors.only(inside[errors.cells.context], float(load[inside, g].max()))
+        group_errors = errors.only(inside[errors.cells.context], float(factor[inside, g].max()))
         group_errors = replace(group_errors, n_units=errors.n_units * inside.mean())
         pairs = find_uniform_pairs(group_errors, steps.data, steps.setup.weights, steps.setup.graph.edges)
         if pairs is not None:
@@ -221,31 +222,31 @@ def warn_of_uniform_pairs(
     setup: Setup,
     uniform: UniformPairs | None,
     *,
-    hidden: FloatArray | None,
+    uniform_covariance: FloatArray | None,
     covariance: Covariance,
 ) -> None:
-    """Warn where models won or lost all their votes, or labels without variation decide a standard error.
+    """Warn where a model won or lost all its votes, or most of a variance was added for uniform pairs.
 
     Parameters
     ----------
     data : PreferenceData
     setup : Setup
     uniform : UniformPairs or None
-    hidden : ndarray, shape (d, d), or None
-        The part of the covariance that labels without variation hide.
+    uniform_covariance : ndarray, shape (d, d), or None
+        Covariance of the scores that is added for uniform pairs.
     covariance : Covariance
-        Of the scores, this part included.
+        Covariance of the scores, ``uniform_covariance`` included.
     """
-    if uniform is None or hidden is None:
+    if uniform is None or uniform_covariance is None:
         return
     variances = np.square(covariance.std_errors)
-    is_decided = np.diag(hidden) > _LARGE_SHARE * np.where(variances > 0, variances, np.inf)
+    is_mostly_added = np.diag(uniform_covariance) > _LARGE_SHARE * np.where(variances > 0, variances, np.inf)
     models = one_sided_models(data, setup)
-    if not is_decided.any() and not any(models.values()):
+    if not is_mostly_added.any() and not any(models.values()):
         return
     names = listed((f"{data.items[j]} - {data.items[k]}" for j, k in uniform.pairs), _MOST_NAMED)
     clauses = [f"{listed(names_of, _MOST_NAMED)} {outcome}" for outcome, names_of in models.items() if names_of]
-    clauses.append(f"on {len(uniform.pairs)} of {setup.graph.n_edges} compared pairs all labels say the same ({names})")
+    clauses.append(f"on {len(uniform.pairs)} of {setup.graph.n_edges} compared pairs all labels agree ({names})")
     limit = ""
     if not is_linear(setup.functional) and (models[_WON] or models[_LOST]):
         limit = (
@@ -253,15 +254,15 @@ def warn_of_uniform_pairs(
             "decides how far its score lies from the others; functional='borda' has bounded scores"
         )
     warn(
-        f"labels without variation: {'; '.join(clauses)}. Such labels show no variance, so that standard errors "
-        f"allow for as many other labels as the rule of three does (up to 3 in n){limit}. More votes on these pairs "
-        f"make the standard errors smaller",
+        f"labels without variation: {'; '.join(clauses)}. The variance of such labels cannot be estimated from "
+        f"them. Standard errors therefore assume that up to 3 of n labels could have been different (the rule of three)"
+        f"{limit}. Collect more votes on these pairs for smaller standard errors",
         stacklevel=2,
     )
 
 
 def one_sided_models(data: PreferenceData, setup: Setup) -> dict[str, list[str]]:
-    """Return the models that won, lost or tied all their votes on compared pairs, by a clause that says which."""
+    """Return the models that won, lost or tied all their votes on compared pairs, by the clause of the warning."""
     cells = data.cells.only(setup.graph.edges[data.cells.first, data.cells.second])
     gap = cells.y @ np.subtract(setup.weights.first, setup.weights.second)
     lowest, highest = np.full(data.n_items, np.inf), np.full(data.n_items, -np.inf)

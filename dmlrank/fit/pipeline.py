@@ -1,4 +1,4 @@
-"""The steps of a fit in order; an update runs a step again only where one of its sources has changed."""
+"""The steps of a fit in order; an update runs a step again only where an argument of the step has changed."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class ScoreEstimate(NamedTuple):
     influence : InfluenceFunction
     covariance : Covariance
     uniform : UniformPairs or None
-        Compared pairs whose labels all say the same; None where there are no such pairs.
+        Compared pairs whose labels all agree; None where there are no such pairs.
     """
 
     influence: InfluenceFunction
@@ -57,12 +57,12 @@ class ScoreEstimate(NamedTuple):
 
 
 def run(options: Options, source: Source, previous: FitSteps | None = None) -> FitSteps:
-    """Carry out a fit; the steps of a previous fit are used again where their sources have not changed.
+    """Carry out a fit; results of a previous fit are used for the steps whose arguments have not changed.
 
     Parameters
     ----------
     options : Options
-        Checked.
+        Checked options.
     source : Source
     previous : FitSteps, optional
         The steps of an earlier fit.
@@ -84,7 +84,7 @@ def _run_with_first_stages(data_as_read: PreferenceData, options: Options, *, so
     Parameters
     ----------
     data_as_read : PreferenceData
-        All items, with both orders of a pair apart.
+        Votes on all items, with the two orders of a pair as two pairs.
     options : Options
     source : Source
     cache : Cache
@@ -149,8 +149,8 @@ def _estimate_scores(
         clusters=inputs.clusters,
         context_weight=inputs.context_weight,
     )
-    hidden = cache.call(
-        hidden_scores_covariance, setup, uniform, floor=repetitions[0].floor, estimator=options.estimator
+    uniform_covariance = cache.call(
+        scores_uniform_covariance, setup, uniform, floor=repetitions[0].floor, estimator=options.estimator
     )
     covariance = cache.call(
         scores_covariance,
@@ -162,10 +162,12 @@ def _estimate_scores(
         annotator=inputs.annotator,
         prompts=options.prompts,
         n_items=data.n_items,
-        hidden=hidden,
+        uniform_covariance=uniform_covariance,
     )
     cache.call(warn_of_scores_outside, setup, influence, data.items)
-    cache.call(warn_of_uniform_pairs, data, setup, uniform, hidden=hidden, covariance=covariance)
+    cache.call(
+        warn_of_uniform_pairs, data, setup, uniform, uniform_covariance=uniform_covariance, covariance=covariance
+    )
     cache.call(check_rank, setup, covariance, data.items)
     return ScoreEstimate(influence, covariance, uniform)
 
@@ -203,19 +205,20 @@ def average_influence(influences: Sequence[InfluenceFunction], estimator: str) -
     return estimator_named(estimator).average(influences)
 
 
-def hidden_scores_covariance(
+def scores_uniform_covariance(
     setup: Setup, uniform: UniformPairs | None, *, floor: float, estimator: str
 ) -> FloatArray | None:
-    """Return the part of the scores' covariance, (d, d), that labels without variation hide; None for no part.
+    """Return the covariance of the scores, (d, d), that is added for uniform pairs; None where nothing is added.
 
-    The part of the Bradley-Terry projection is used for the restricted Bradley-Terry estimate, too: it is not smaller,
-    because the projection weights the labels less well.
+    All labels of a uniform pair agree, so that the influence values contain no variance of these labels. For
+    ``bt_restricted`` the covariance is that of the unrestricted Bradley-Terry projection, which is not smaller: the
+    restricted estimator weights the labels more efficiently.
 
     Parameters
     ----------
     setup : Setup
     uniform : UniformPairs or None
-        Compared pairs whose labels all say the same.
+        Compared pairs whose labels all agree.
     floor : float
         Smallest probability of a category in mu.
     estimator : str
@@ -228,14 +231,14 @@ def hidden_scores_covariance(
 def scores_covariance(
     setup: Setup,
     influence: InfluenceFunction,
-    repeated: Sequence[InfluenceFunction],
+    by_repetition: Sequence[InfluenceFunction],
     *,
     estimator: str,
     clusters: Clusters | None,
     annotator: IntArray | None,
     prompts: str,
     n_items: int,
-    hidden: FloatArray | None,
+    uniform_covariance: FloatArray | None,
 ) -> Covariance:
     """Estimate the covariance of the scores.
 
@@ -243,17 +246,17 @@ def scores_covariance(
     ----------
     setup : Setup
     influence : InfluenceFunction
-        Averaged over repetitions.
-    repeated : sequence of InfluenceFunction
-        Of each repetition.
+        Influence values of the scores, averaged over repetitions.
+    by_repetition : sequence of InfluenceFunction
+        Influence values of the scores in each repetition.
     estimator : str
     clusters : Clusters or None
     annotator : ndarray of int, shape (q,), or None
         The annotator of each block where annotators are clusters.
     prompts : {"random", "fixed"}
     n_items : int
-    hidden : ndarray, shape (d, d), or None
-        The part of the covariance that labels without variation hide.
+    uniform_covariance : ndarray, shape (d, d), or None
+        As :func:`scores_uniform_covariance` returns it.
     """
     return make_covariance(
         influence,
@@ -261,13 +264,15 @@ def scores_covariance(
         clusters,
         annotator=annotator,
         fixed_prompts=prompts == "fixed",
-        estimates=estimator_named(estimator).estimates(repeated) if len(repeated) > 1 else None,
-        hidden=hidden,
+        estimates=estimator_named(estimator).estimates(by_repetition) if len(by_repetition) > 1 else None,
+        uniform_covariance=uniform_covariance,
     )
 
 
 def second_order_bias(data: PreferenceData, setup: Setup, mu: MuSource, *, floor: float) -> FloatArray:
-    """Estimate the bias, (d,), that the functional's curvature leaves, from the differences between the folds' models.
+    """Estimate the bias, (d,), that remains because the functional is not linear in mu.
+
+    The estimate comes from the differences between the fitted mu of different folds.
 
     Parameters
     ----------
@@ -301,7 +306,7 @@ def assess_validity(
     data : PreferenceData
     setup : Setup
     influence : InfluenceFunction
-        Averaged over repetitions.
+        Influence values of the scores, averaged over repetitions.
     covariance : Covariance
     bias : ndarray, shape (d,)
         As :func:`second_order_bias` returns it.
@@ -313,7 +318,7 @@ def assess_validity(
     """
     validity, fit_estimator = measure_validity(influence, bias, labels), estimator_named(estimator)
     if fit_estimator.assumes_bradley_terry:
-        # The bias is that of the projection; the restricted estimate has another one.
+        # The bias was estimated for the unrestricted projection, and does not hold for the restricted estimate.
         validity = replace(validity, second_order=np.full_like(validity.second_order, np.nan))
     if fit_estimator.valid_intervals and not is_extrapolated:
         names = output_names(setup.functional, data.items)
@@ -329,22 +334,22 @@ def assess_validity(
 
 
 def warn_of_scores_outside(setup: Setup, influence: InfluenceFunction, items: tuple[str, ...]) -> None:
-    """Warn where the correction moved a win share below 0 or above 1, as it may with few labels."""
+    """Warn where the bias correction has moved a win share below 0 or above 1, which happens with few labels."""
     low, high = score_limits(setup.functional.name)
     outside = np.flatnonzero((influence.estimate < low) | (influence.estimate > high))
     if len(outside):
         shares = listed((f"{items[j]} {influence.estimate[j]:.3g}" for j in outside), _MOST_NAMED)
         warn(
-            f"estimated win shares lie outside of {low:g} to {high:g}: {shares}. These labels are too few, or their "
-            f"propensities too small, to say much; the shares are set to the limit, and their standard errors include "
-            f"the distance. More labels of these models are needed",
+            f"estimated win shares lie outside of {low:g} to {high:g}: {shares}. The labels of these models "
+            f"are too few, or their propensities too small, for a precise estimate. The shares are shown as {low:g} or "
+            f"{high:g}, and their standard errors are enlarged by the change. Collect more labels of these models",
             stacklevel=2,
             kind=IntervalWarning,
         )
 
 
 def _remedies(setup: Setup, data: PreferenceData) -> list[str]:
-    """Return the options, not yet set, with which the functional depends less on pairs with few labels."""
+    """Return advice: the options that are not set and make the scores depend less on pairs with few labels."""
     remedies = []
     if setup.functional.name == "bt" and setup.edge_weights == "equal":
         remedies.append("edge_weights='counts' gives pairs with few labels less weight")
@@ -356,7 +361,7 @@ def _remedies(setup: Setup, data: PreferenceData) -> list[str]:
 def check_rank(setup: Setup, covariance: Covariance, items: tuple[str, ...]) -> None:
     """Warn where the covariance has a smaller rank than the functional's gauge implies.
 
-    Functionals whose gauge is known from theory are not checked.
+    Borda, Bradley-Terry and rank centrality are not checked: their gauge is known from theory.
     """
     if not isinstance(setup.functional, Custom | Dominance | SoftMin):
         return

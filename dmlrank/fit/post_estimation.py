@@ -15,7 +15,7 @@ from ..estimation.outcome_floor import clip_and_renormalise
 from ..functionals.win_probability import PairWinProbability
 from ..inference.covariance import Covariance
 from ..inference.hausman import DifferenceTest, wald_test_of_difference
-from .bt_mle import hidden_scores_covariance
+from .bt_mle import likelihood_uniform_covariance
 from .fit_covariance import covariance_of
 from .repetition import restricted_score
 from .state import FitSteps
@@ -33,11 +33,12 @@ def pair_share(steps: FitSteps, item: int, opponent: int) -> tuple[float, Covari
         The share, and its variance as a covariance of shape (1, 1).
     """
     if steps.likelihood:
-        share = steps.likelihood.win_probability_influence(steps.influence.by_context(), item, opponent)
-        hidden = hidden_scores_covariance(steps.setup, steps.likelihood, steps.uniform)
+        win_probability = steps.likelihood.win_probability_influence(steps.influence.by_context(), item, opponent)
+        of_scores = likelihood_uniform_covariance(steps.setup, steps.likelihood, steps.uniform)
         gradient = steps.likelihood.win_probability_gradient(item, opponent)
-        share_hidden = None if hidden is None else (gradient @ hidden @ gradient).reshape(1, 1)
-        return float(share.estimate[0]), covariance_of(steps, share, np.empty((0, 1)), hidden=share_hidden)
+        uniform_variance = None if of_scores is None else (gradient @ of_scores @ gradient).reshape(1, 1)
+        variance = covariance_of(steps, win_probability, np.empty((0, 1)), uniform_covariance=uniform_variance)
+        return float(win_probability.estimate[0]), variance
     score = PairWinProbability(steps.setup.weights, item, opponent)
     jobs = steps.options.n_jobs
     influences = [
@@ -46,8 +47,10 @@ def pair_share(steps: FitSteps, item: int, opponent: int) -> tuple[float, Covari
     ]
     influence = steps.estimator.average(influences)
     estimates = steps.estimator.estimates(influences)
-    hidden = steps.hidden_covariance(score, pooled=False)
-    return float(influence.estimate[0]), covariance_of(steps, influence, np.empty((0, 1)), estimates, hidden=hidden)
+    uniform_covariance = steps.uniform_covariance(score, pooled=False)
+    return float(influence.estimate[0]), covariance_of(
+        steps, influence, np.empty((0, 1)), estimates, uniform_covariance=uniform_covariance
+    )
 
 
 def restricted_against_projection(steps: FitSteps) -> DifferenceTest:
@@ -69,7 +72,7 @@ def restricted_against_projection(steps: FitSteps) -> DifferenceTest:
         null=restriction_null(steps) if steps.clusters is None else None,
         rng=np.random.default_rng(np.random.SeedSequence([steps.options.seed, _NULL_SEED])),
         # Labels without variation hide no larger part of the difference than of the projection.
-        hidden=steps.hidden_covariance(steps.setup.functional),
+        uniform_covariance=steps.uniform_covariance(steps.setup.functional),
     )
 
 

@@ -56,11 +56,11 @@ class Repetition:
     ----------
     folds : Folds
     mu : MuSource
-        Outcome probabilities; with a judge where there is one.
+        Outcome probabilities, estimated with the judge's verdicts where there is a judge.
     propensity : Propensity
         P(the pair is labelled | x) at the labelled cells.
     one_step_result : OneStepResult
-        Of the scores, the win shares and the position effect.
+        The one-step estimates of the scores, the win shares and the position effect.
     floor : float
         Smallest probability of a category in mu; 0 where the functional needs none.
     sample : ndarray of int, shape (s,), or None
@@ -68,7 +68,7 @@ class Repetition:
     mu_without_judge : MuSource
         mu from human labels alone; ``mu`` itself where there is no judge.
     judge_correction : JudgeCorrection or None
-        The part of verdicts in the correction; None without a two-stage judge.
+        The part of the bias correction that comes from verdicts; None without a two-stage judge.
     judge_propensity : ndarray, shape (r,), or None
         P(the pair is judged | x) at the judged cells; None without a judge.
     """
@@ -93,8 +93,8 @@ class Repetition:
 class FitSteps:
     """The results of a fit's steps, from the data to the covariance of the scores.
 
-    An estimator with first stages has at least one of ``repetitions``, and ``validity``; maximum likelihood has
-    ``likelihood`` instead.
+    A fit with first stages has ``validity`` and at least one entry in ``repetitions``. A fit by maximum likelihood has
+    neither; it has ``likelihood``.
 
     Attributes
     ----------
@@ -110,16 +110,17 @@ class FitSteps:
     context_weight : ndarray, shape (n,), or None
         Weights of the contexts in the target population; None where these are equal.
     blocks : InfluenceBlocks
+        The sets of votes over which influence values are summed.
     annotator : ndarray of int, shape (q,), or None
         The annotator of each block where annotators are clusters.
     influence : InfluenceFunction
-        Of the scores, averaged over repetitions.
+        Influence values of the scores, averaged over repetitions.
     win_share : ndarray, shape (K,)
         The share of comparisons that each model wins against its opponents.
     covariance : Covariance
-        Of the scores.
+        Covariance of the scores.
     cache : dict of str to CachedStep
-        Results of functions, for an update.
+        Results of the steps' functions, which an update uses again.
     repetitions : tuple of Repetition
     likelihood : BradleyTerryFit or None
     validity : Validity or None
@@ -127,13 +128,14 @@ class FitSteps:
     order : OrderChoice or None
         Whether display order matters, and why; None for maximum likelihood.
     propensity_factor : float or None
-        Mean of S / pi over prompts and pairs where propensities are supplied; None elsewhere.
+        For supplied propensities pi, the mean of S / pi over prompts and pairs, where S is 1 for a labelled pair and 0
+        otherwise; it is near 1 if pi is right. None where propensities are not supplied.
     verdicts : Verdicts or None
         Verdicts of judges.
     extrapolation : Extrapolation
         Pairs that the scores use although they have no label.
     uniform : UniformPairs or None
-        Compared pairs whose labels all say the same; None where there are no such pairs.
+        Compared pairs whose labels all agree; None where there are no such pairs.
     """
 
     options: Options
@@ -202,20 +204,21 @@ class FitSteps:
         """Return the target population of a repetition: weights and sample of the contexts."""
         return TargetPopulation(self.context_weight, repetition.sample)
 
-    def hidden_covariance(self, score: Score, *, pooled: bool = True) -> FloatArray | None:
-        """Return the part of a debiased estimate's covariance that labels without variation hide; None for no part.
+    def uniform_covariance(self, score: Score, *, pooled: bool = True) -> FloatArray | None:
+        """Return the covariance of an estimate, (d, d), that is added for uniform pairs; None where nothing is added.
 
         Parameters
         ----------
         score : Score
             The functional that is estimated.
         pooled : bool
-            See :meth:`dmlrank.estimation.uniform_pairs.UniformPairs.covariance`.
+            Whether the labels of other uniform pairs of the same models make the added covariance smaller; see
+            :meth:`dmlrank.estimation.uniform_pairs.UniformPairs.covariance`.
         """
         if self.uniform is None or not self.estimator.is_debiased:
             return None
         return self.uniform.covariance(score, self.first.floor, pooled=pooled)
 
     def influence_of(self, estimand: EstimandName) -> InfluenceFunction:
-        """Return the influence of an estimand, averaged over repetitions; without correction for the plug-in."""
+        """Return influence values of an estimand, averaged over repetitions as the estimator prescribes."""
         return self.estimator.average([r.one_step_result.influence(estimand) for r in self.repetitions])

@@ -111,9 +111,9 @@ class Covariance:
         """
         return replace(self, matrix=self.matrix + covariance_of_mean(estimates))
 
-    def plus(self, hidden: FloatArray) -> Covariance:
+    def plus(self, addition: FloatArray) -> Covariance:
         """Return this covariance plus another one, (d, d), that the influence values do not contain."""
-        return replace(self, matrix=_in_free(self.matrix + hidden, self.basis))
+        return replace(self, matrix=_in_free(self.matrix + addition, self.basis))
 
     def without_rounding(self, estimate: FloatArray) -> Covariance:
         """Return this covariance with zeros for scores whose variance is only rounding of the estimate, (d,)."""

@@ -73,7 +73,7 @@ def wald_test_of_difference(
     difference: Covariance,
     null: NullDistribution | None,
     rng: np.random.Generator,
-    hidden: FloatArray | None = None,
+    uniform_covariance: FloatArray | None = None,
 ) -> DifferenceTest:
     """Test whether the unrestricted scores differ from the restricted ones by more than noise.
 
@@ -95,10 +95,11 @@ def wald_test_of_difference(
         that of chi-squared.
     rng : Generator
         For the draws from ``null``.
-    hidden : ndarray, shape (d, d), optional
-        Covariance that the influence values do not show, because labels have no variation. The standard errors of the
-        single differences include ``hidden``, and so does the chi-squared statistic. Samples from the restricted model
-        lack the same variation in their own statistics, so that a statistic held against ``null`` is left as it is.
+    uniform_covariance : ndarray, shape (d, d), optional
+        Covariance that is added for uniform pairs (compared pairs whose labels all agree and show no variance). The
+        standard errors of the single differences include it, and so does a statistic that is compared with chi-squared.
+        A statistic that is compared with ``null`` does not: samples from the restricted model have uniform pairs, too,
+        and their statistics have no such addition.
 
     Raises
     ------
@@ -116,11 +117,11 @@ def wald_test_of_difference(
         )
     along = difference.basis @ axes[:, differs]
     variance = np.diag(spectrum[differs])
-    if hidden is not None and null is None:
-        variance = variance + along.T @ hidden @ along
+    if uniform_covariance is not None and null is None:
+        variance = variance + along.T @ uniform_covariance @ along
     coordinates = along.T @ gap
     statistic, df = float(coordinates @ np.linalg.solve(variance, coordinates)), int(differs.sum())
-    std_errors = (difference if hidden is None else difference.plus(hidden)).std_errors
+    std_errors = (difference if uniform_covariance is None else difference.plus(uniform_covariance)).std_errors
     if null is None:
         pvalue, n_draws = float(chi2.sf(statistic, df)), 0
     else:

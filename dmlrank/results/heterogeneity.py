@@ -14,7 +14,7 @@ from ..estimation.linear_projection import ProjectedInfluence, project_influence
 from ..exceptions import OptionError
 from ..fit.estimates import Estimates, Scale
 from ..fit.fit_covariance import clustered_covariance
-from ..fit.label_errors import hidden_covariance_by_column
+from ..fit.label_errors import uniform_covariance_by_column
 from ..fit.state import FitSteps
 from ..inference.covariance import Covariance
 from ..inference.joint_covariance import transport_map
@@ -88,7 +88,7 @@ def _project(steps: FitSteps, design: FloatArray, scale: Scale, what: str) -> tu
     influence = _in_unit(steps.influence.by_context(), scale)
     gauge = steps.setup.functional.gauge(influence.value.shape[1]).basis
     columns = np.eye(design.shape[1])
-    hidden = hidden_covariance_by_column(steps, design)
+    uniform_covariance = uniform_covariance_by_column(steps, design)
 
     def covariance(fixed: bool) -> tuple[ProjectedInfluence, Covariance]:
         projected = project_influence(influence, design, fixed, with_blocks=steps.annotator is not None)
@@ -99,8 +99,8 @@ def _project(steps: FitSteps, design: FloatArray, scale: Scale, what: str) -> tu
                 projected, np.asarray(np.kron(columns, gauge), dtype=np.float64), steps.clusters, steps.annotator
             )
             of_scores = clustered_covariance(overall, gauge, steps.clusters, steps.annotator)
-        if hidden is not None:
-            joint = joint.plus(hidden * scale.factor**2)
+        if uniform_covariance is not None:
+            joint = joint.plus(uniform_covariance * scale.factor**2)
         if influence.variance_correction is not None:
             corrected = of_scores.at_least(influence.variance_correction / len(design))
             inflation = np.kron(columns, transport_map(of_scores.matrix, corrected))

@@ -182,9 +182,9 @@ def test_tables_that_cannot_be_compared(change, options, error, words):
     [
         ({"position_bias": True}, "no display order"),
         ({"context": "topic"}, "differs from the prompts"),
-        ({"categories": {"x": "tie"}}, "labels follow from the numbers"),
-        ({"votes": "first"}, "records of a prompt are averaged"),
-        ({"judge": "topic"}, "verdicts stand beside votes"),
+        ({"categories": {"x": "tie"}}, "follows from two scores or ranks"),
+        ({"votes": "first"}, "several scores or rankings of a prompt are averaged"),
+        ({"judge": "topic"}, "verdicts of a judge are combined with labels by people"),
     ],
 )
 def test_options_about_votes_are_refused(options, words):
@@ -195,7 +195,7 @@ def test_options_about_votes_are_refused(options, words):
 
 def test_check_says_that_it_is_for_votes():
     pairs = dr.pairs_from_scores(table_of(benchmark(20, 3)), **COLUMNS)
-    with pytest.raises(FrameTypeError, match="a row per vote"):
+    with pytest.raises(FrameTypeError, match="one row per vote"):
         dr.check(FORMULA, pairs)
     with pytest.raises(OptionTypeError, match="pairs already"):
         dr.pairs_from_scores(pairs, **COLUMNS)

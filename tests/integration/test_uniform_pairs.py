@@ -223,7 +223,7 @@ def test_the_warning_names_models_and_pairs_and_says_what_to_do():
         "'a - z'",
         "rule of three",
         "no finite limit",
-        "More votes",
+        "Collect more votes",
     ):
         assert part in text
     assert result.diagnostics.pairs_without_variation == 3

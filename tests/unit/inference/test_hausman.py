@@ -12,7 +12,7 @@ RESTRICTED = np.array([0.7, 0.3, -1.0])
 GAP = FREE - RESTRICTED
 BASIS = np.linalg.qr(np.array([[1.0, 1.0], [-1.0, 1.0], [0.0, -2.0]]))[0]
 SMALL = Covariance(1e-4 * BASIS @ BASIS.T, BASIS)
-HIDDEN = 0.25 * BASIS @ BASIS.T
+UNIFORM_COVARIANCE = 0.25 * BASIS @ BASIS.T
 
 
 class Samples:
@@ -22,7 +22,7 @@ class Samples:
         return np.array([1.0, 1e6])
 
 
-def difference_test(hidden, null=None):
+def difference_test(uniform_covariance, null=None):
     return wald_test_of_difference(
         RESTRICTED,
         FREE,
@@ -30,31 +30,37 @@ def difference_test(hidden, null=None):
         difference=SMALL,
         null=null,
         rng=np.random.default_rng(0),
-        hidden=hidden,
+        uniform_covariance=uniform_covariance,
     )
 
 
-def test_hidden_variance_counts_in_chi_squared_and_in_the_standard_errors():
-    without, tested = difference_test(None), difference_test(HIDDEN)
+def test_variance_added_for_uniform_pairs_counts_in_chi_squared_and_in_the_standard_errors():
+    without, tested = difference_test(None), difference_test(UNIFORM_COVARIANCE)
     assert without.statistic == pytest.approx(GAP @ GAP / 1e-4)
     assert tested.statistic == pytest.approx(GAP @ GAP / 0.2501)
     assert tested.pvalue == pytest.approx(chi2.sf(tested.statistic, 2))
-    np.testing.assert_allclose(tested.std_errors**2, without.std_errors**2 + np.diag(HIDDEN))
+    np.testing.assert_allclose(tested.std_errors**2, without.std_errors**2 + np.diag(UNIFORM_COVARIANCE))
     np.testing.assert_allclose(tested.z, GAP / tested.std_errors)
 
 
 def test_samples_from_the_model_lack_the_same_variance():
-    without, tested = difference_test(None, Samples()), difference_test(HIDDEN, Samples())
+    without, tested = difference_test(None, Samples()), difference_test(UNIFORM_COVARIANCE, Samples())
     assert tested.statistic == without.statistic
     assert tested.pvalue == without.pvalue == 2 / 3
     assert (tested.std_errors > 10 * without.std_errors).all()
 
 
-def test_hidden_variance_adds_no_direction():
+def test_variance_added_for_uniform_pairs_adds_no_direction():
     one = BASIS[:, :1]
     narrow = Covariance(1e-4 * one @ one.T, BASIS)
     tested = wald_test_of_difference(
-        RESTRICTED, FREE, covariance=SMALL, difference=narrow, null=None, rng=np.random.default_rng(0), hidden=HIDDEN
+        RESTRICTED,
+        FREE,
+        covariance=SMALL,
+        difference=narrow,
+        null=None,
+        rng=np.random.default_rng(0),
+        uniform_covariance=UNIFORM_COVARIANCE,
     )
     assert tested.df == 1
     assert tested.statistic == pytest.approx((one[:, 0] @ GAP) ** 2 / 0.2501)
