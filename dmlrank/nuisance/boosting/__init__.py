@@ -1,1 +1,1 @@
-"""LightGBM: trained, stopped early, tuned."""
+"""LightGBM boosters: bins, parameters, early stopping, tuning and training."""

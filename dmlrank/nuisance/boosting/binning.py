@@ -14,7 +14,8 @@ from ...data.preferences import FloatArray, IntArray
 from ..training_rows import LabelledRows
 from .parameters import Parameter
 
-# Bins of a feature. Finer thresholds left the held-out log-loss as it was and took up to half of the time.
+# Bins of a feature. More bins did not lower the held-out log-loss, and finding splits among them took up to half of the
+# training time.
 BINS = 63
 # Items are categorical values; LightGBM would merge all items beyond the number of bins.
 _ITEM_BINS = 255
@@ -35,9 +36,10 @@ def bin_parameters(n_features: int, n_item_columns: int) -> dict[str, Parameter]
 def bin_rows(
     x: FloatArray, context: IntArray, first: IntArray, second: IntArray, parameters: Mapping[str, Parameter]
 ) -> tuple[lgb.Dataset, IntArray]:
-    """Return rows [x, first, second] in bins, and the order in which the rows stand there: by context.
+    """Return rows [x, first, second] in bins, and the order of the rows in the data set, which sorts them by context.
 
-    The rows are never stacked. The features of every context are binned once, and the bins are copied for its rows.
+    No matrix with the features of all rows is built. The features of every context are binned once, and the bins are
+    copied for its rows. The order holds, for each row of the data set, its place among the arguments.
 
     Parameters
     ----------
@@ -48,16 +50,17 @@ def bin_rows(
     parameters : mapping
         Parameters of LightGBM; those of the bins are added.
     """
-    _, begin, place = np.unique(context, return_index=True, return_inverse=True)
-    appearance = np.argsort(np.argsort(begin))[place]
-    order = np.argsort(appearance, kind="stable")
+    # Contexts in order of first appearance: they are numbered so, and the rows are sorted by this number.
+    _, first_row, place = np.unique(context, return_index=True, return_inverse=True)
+    number = np.argsort(np.argsort(first_row))[place]
+    order = np.argsort(number, kind="stable")
     shared = {**parameters, "feature_pre_filter": False}
-    contexts = context[np.sort(begin)]
+    contexts = context[np.sort(first_row)]
     names = [f"x{f}" for f in range(x.shape[1])]
     features = lgb.Dataset(
         x[contexts], np.zeros(len(contexts)), params={**shared, **bin_parameters(x.shape[1], 0)}, feature_name=names
     )
-    rows = features.construct().subset(appearance[order].tolist()).construct()
+    rows = features.construct().subset(number[order].tolist()).construct()
     items = lgb.Dataset(
         np.column_stack([first, second])[order].astype(float),
         categorical_feature=[0, 1],
@@ -95,7 +98,7 @@ def subset_rows(dataset: lgb.Dataset, rows: IntArray, n_threads: int) -> lgb.Dat
     """Return some rows of a data set.
 
     LightGBM has one number of threads for the whole process, which the object constructed last determines, and a
-    booster complains of data with another number. Therefore the subset asks for as many threads as its booster.
+    booster warns if its data ask for another number. Therefore the subset asks for as many threads as its booster.
 
     Parameters
     ----------
@@ -111,7 +114,7 @@ def subset_rows(dataset: lgb.Dataset, rows: IntArray, n_threads: int) -> lgb.Dat
 
 @dataclass(frozen=True, slots=True, eq=False)
 class BinnedCells:
-    """Labelled cells in bins: one row for every category chosen in a cell, in the cell's order and in the other order.
+    """Labelled cells in bins: for every category with votes in a cell, one row in each of the two display orders.
 
     Attributes
     ----------
@@ -120,7 +123,7 @@ class BinnedCells:
     cell : ndarray of int, shape (r,)
         Cell of each row.
     is_swapped : ndarray of bool, shape (r,)
-        Whether the row has the other display order.
+        Whether the row has the display order that is not the one of its cell.
     weight : ndarray, shape (r,)
         Votes of the cell for the row's category.
     """
@@ -151,14 +154,14 @@ class BinnedCells:
         parameters : mapping
             Parameters of LightGBM; those of the bins are added.
         """
-        chosen, label = np.nonzero(cells.y)
+        voted_cell, label = np.nonzero(cells.y)
         flip = exchanged_wins(cells.y.shape[1])
-        cell, swapped = np.tile(chosen, 2), np.repeat([False, True], len(chosen))
+        cell, swapped = np.tile(voted_cell, 2), np.repeat([False, True], len(voted_cell))
         first = np.where(swapped, cells.second[cell], cells.first[cell])
         second = np.where(swapped, cells.first[cell], cells.second[cell])
         dataset, order = bin_rows(x, context[cell], first, second, parameters)
         dataset.set_label(np.concatenate([label, flip[label]])[order])
-        weight = np.tile(cells.weight[chosen] * cells.y[chosen, label], 2)
+        weight = np.tile(cells.weight[voted_cell] * cells.y[voted_cell, label], 2)
         return cls(dataset, cell[order], swapped[order], weight[order])
 
     def subset(self, cells: IntArray, scores: FloatArray, mirrored: bool, n_threads: int) -> lgb.Dataset:
@@ -171,7 +174,8 @@ class BinnedCells:
         scores : ndarray, shape (c, C)
             Scores of the cells that the booster starts from.
         mirrored : bool
-            Whether every row is used in both orders, each with half of its weight, or in its cell's order alone.
+            True for the rows in both display orders, each with half of its weight; False for the rows in the order of
+            their cells alone.
         n_threads : int
             Threads of the booster that is trained on the rows.
         """

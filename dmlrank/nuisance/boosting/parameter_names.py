@@ -84,8 +84,8 @@ SETTABLE: Mapping[str, tuple[str, ...]] = {
     "histogram_pool_size": ("histogram_pool_size", "hist_pool_size"),
     "verbosity": ("verbosity", "verbose"),
 }
-# Vectors with an entry for each column, files, and numbers of columns. A vector of the wrong length would make LightGBM
-# end the process.
+# Parameters that refer to columns of the data: by a vector with an entry for each column, by the number of a column, or
+# by a file. A vector of the wrong length would make LightGBM end the process.
 _ABOUT_COLUMNS: Mapping[str, tuple[str, ...]] = {
     "monotone_constraints": ("monotone_constraints", "mc", "monotone_constraint", "monotonic_cst"),
     "monotone_constraints_method": ("monotone_constraints_method", "mc_method", "monotone_constraining_method"),
@@ -167,7 +167,7 @@ def names_of(*parameters: str) -> tuple[str, ...]:
 ROUND_NAMES = names_of("num_iterations")
 BAGGING_NAMES = names_of("bagging_fraction")
 BAGGING_FREQUENCY_NAMES = names_of("bagging_freq")
-# Parameters of the bins, which all draws of a search share.
+# Parameters of the bins. A random search bins the data once, so that these parameters cannot be searched.
 BIN_NAMES = names_of(
     "max_bin",
     "min_data_in_bin",
@@ -195,7 +195,9 @@ def parameter_of(name: str) -> str:
 
 
 def check_names(names: Iterable[object], option: str, lightgbm_names: Iterable[str] = ()) -> None:
-    """Check that all parameters can be set; LightGBM itself would ignore some of the others or end the process.
+    """Check that all parameters can be set by a user.
+
+    A parameter that cannot be set would be ignored by LightGBM without a warning, or would make it end the process.
 
     Parameters
     ----------

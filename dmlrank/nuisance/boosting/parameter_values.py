@@ -73,7 +73,7 @@ class _Interval:
 
 @dataclass(frozen=True, slots=True)
 class _Words:
-    """One of some words.
+    """A list of words, one of which is the value.
 
     Attributes
     ----------
@@ -171,7 +171,7 @@ _ALLOWED: Mapping[str, _Interval | _Words | _TrueOrFalse] = {
 
 
 def check_values(parameters: Mapping[str, object], option: str) -> None:
-    """Check that every parameter has a value that LightGBM accepts, and that the values go together.
+    """Check that LightGBM accepts the value of every parameter, and the combination of these values.
 
     Parameters
     ----------
@@ -197,7 +197,10 @@ def check_values(parameters: Mapping[str, object], option: str) -> None:
 
 
 def _check_sampling(parameters: Mapping[str, object], option: str) -> None:
-    """Check the parameters, by LightGBM's own names, that say which rows and features a tree is grown on."""
+    """Check that the parameters that sample rows and features for each tree can be combined.
+
+    The parameters have LightGBM's main names, not their aliases.
+    """
 
     def number(name: str, default: float) -> float:
         return float(str(parameters.get(name, default)))

@@ -1,4 +1,4 @@
-"""LightGBM's parameters: those of every booster, and checks of those that a user passes."""
+"""LightGBM's parameters: the parameters that every booster has, and checks of the parameters that a user passes."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Settings:
     Attributes
     ----------
     parameters : mapping
-        LightGBM's parameters, the number of rounds aside.
+        LightGBM's parameters, without the number of rounds.
     rounds : int
         Number of rounds.
     """
@@ -95,7 +95,7 @@ def check_parameters(parameters: Mapping[str, Parameter], option: str) -> None:
         _grow_two_trees(tuple(sorted(parameters.items())), option, n_classes)
 
 
-# An update of a fit has the same parameters; those that LightGBM has accepted before are not tried again.
+# The parameters are checked again whenever a fit is updated. The cache avoids growing the same trees again.
 @lru_cache(maxsize=1000)
 def _grow_two_trees(parameters: tuple[tuple[str, Parameter], ...], option: str, n_classes: int | None) -> None:
     """Check that LightGBM grows two trees with these parameters on a few rows.
@@ -124,7 +124,7 @@ def _grow_two_trees(parameters: tuple[tuple[str, Parameter], ...], option: str, 
 
 
 def lightgbm_names() -> set[str]:
-    """Return all names that the installed LightGBM accepts; none where its release has no table of them."""
+    """Return all names that the installed LightGBM accepts; none if this release of LightGBM has no table of names."""
     table: dict[str, list[str]] = getattr(getattr(lgb.basic, "_ConfigAliases", None), "_get_all_param_aliases", dict)()
     return {name for names in table.values() for name in names}
 

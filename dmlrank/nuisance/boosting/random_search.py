@@ -17,15 +17,15 @@ from ...exceptions import OptionError, OptionTypeError, check_choice, listed
 from .parameter_names import BAGGING_FREQUENCY_NAMES, BAGGING_NAMES, BIN_NAMES, ROUND_NAMES, check_names
 from .parameters import Parameter, Settings, as_settings, check_parameters, lightgbm_names
 
-# Training rows and held-out rows of each fold.
+# Training rows and held-out rows of each inner fold. Inner folds divide the training rows of one fold of the fit.
 InnerFolds: TypeAlias = list[tuple[IntArray, IntArray]]
 Grid: TypeAlias = Mapping[str, Sequence[Parameter]]
 # The function cv of LightGBM, which is not typed.
 CrossValidate: TypeAlias = Callable[..., Any]
 
-# The tables of the paper (tab:sim_hparam_grids, tab:real_hparam_grids), in LightGBM's own names. The paper calls the
-# parameters n_estimators, learning_rate, num_leaves, min_child_samples, subsample, colsample_bytree, reg_alpha,
-# reg_lambda and max_depth.
+# The grids of Frauen et al. (arXiv 2601.21816, appendix "Hyperparameter tuning details"), in LightGBM's own names. The
+# paper calls the parameters n_estimators, learning_rate, num_leaves, min_child_samples, subsample, colsample_bytree,
+# reg_alpha, reg_lambda and max_depth.
 _WIDE: Grid = {
     "num_iterations": (50, 100, 300, 600),
     "learning_rate": (0.03, 0.07, 0.1),
@@ -52,9 +52,10 @@ GRIDS: Mapping[str, Grid] = {"real": _WIDE, "debiasing": _WIDE, "collection": _N
 class RandomSearch:
     """A random search for the hyperparameters of LightGBM, for ``tune=``.
 
-    The search draws distinct configurations from a grid and selects the one with the smallest log-loss on inner folds,
-    which never split a prompt (or a cluster of prompts). The seed of the fit determines the draws, which differ between
-    the folds of the fit.
+    The search draws distinct configurations from a grid and selects the one with the smallest log-loss in a
+    cross-validation. This cross-validation divides the training votes of each fold of the fit into inner folds, which
+    never split a prompt (or a cluster of prompts). The seed of the fit determines the draws, which differ between the
+    folds of the fit.
 
     Parameters
     ----------
@@ -102,7 +103,7 @@ class RandomSearch:
 
     @property
     def values(self) -> Grid:
-        """The values of each parameter."""
+        """The values of each parameter, also where ``grid`` is the name of a grid."""
         return GRIDS[self.grid] if isinstance(self.grid, str) else self.grid
 
     @property

@@ -16,7 +16,7 @@ from .binning import bin_parameters, bin_rows
 from .parameters import Parameter, Settings, as_settings, fixed_parameters
 from .tuning import Tune, tuned_settings
 
-# With more rows than these, a sample of about as many rows selects the hyperparameters.
+# With more rows than this number, hyperparameters are selected on a sample of about this size.
 SELECTION_ROWS = 40_000
 
 
@@ -53,7 +53,7 @@ class BinnedRows:
     dataset : lightgbm.Dataset
         The rows in bins, with labels and weights.
     label, unit : ndarray of int, shape (r,)
-        Category and unit of each row; inner folds never split a unit.
+        Category and unit of each row. Cross-validation within the rows keeps the rows of a unit in one fold.
     n_features : int
         Number of columns, codes of items included.
     """
@@ -64,17 +64,17 @@ class BinnedRows:
     n_features: int
 
     @classmethod
-    def of(cls, rows: TrainingRows, n_items: int | None, tune: Tune) -> BinnedRows:
-        """Bin rows; the last two features are codes of items unless ``n_items`` is None."""
+    def of(cls, rows: TrainingRows, tune: Tune, *, has_items: bool) -> BinnedRows:
+        """Bin rows; ``has_items`` says whether the last two features are codes of items."""
         p = rows.features.shape[1]
-        items = [p - 2, p - 1] if n_items else "auto"
-        # LightGBM releases the rows when the bins are constructed. Otherwise it would copy them for every inner fold.
+        items = [p - 2, p - 1] if has_items else "auto"
+        # Once the bins are constructed, LightGBM no longer holds the rows, which it would copy for every inner fold.
         dataset = lgb.Dataset(
             rows.features,
             rows.label,
             weight=rows.weight,
             categorical_feature=items,
-            params={"verbosity": -1, "feature_pre_filter": False, **_bin_parameters(p, n_items, tune)},
+            params={"verbosity": -1, "feature_pre_filter": False, **_bin_parameters(p, tune, has_items=has_items)},
         )
         return cls(dataset.construct(), rows.label, rows.unit, p)
 
@@ -83,8 +83,9 @@ class BinnedRows:
         """Bin rows of pairs in contexts with features ``x``, (n, p); the contexts are the units."""
         p = x.shape[1] + 2
         if tune != "cv":
+            # Bins with the user's parameters or with LightGBM's defaults are constructed from stacked rows.
             stacked = stack_rows(x, rows.context, rows.first, rows.second)
-            return cls.of(TrainingRows(stacked, rows.label, rows.weight, rows.context), 2, tune)
+            return cls.of(TrainingRows(stacked, rows.label, rows.weight, rows.context), tune, has_items=True)
         dataset, order = bin_rows(x, rows.context, rows.first, rows.second, {"verbosity": -1})
         label = rows.label[order]
         dataset.set_label(label)
@@ -180,7 +181,9 @@ def train_booster(
         Hyperparameters that :func:`select_settings` has selected before.
     """
     seed = int(rng.integers(2**31 - 1))
-    binned = rows if isinstance(rows, BinnedRows) else BinnedRows.of(rows, spec.n_items, spec.tune)
+    binned = (
+        rows if isinstance(rows, BinnedRows) else BinnedRows.of(rows, spec.tune, has_items=spec.n_items is not None)
+    )
     fixed = spec.fixed(binned, seed)
     if settings is None and a_sample_is_enough(binned, spec.tune):
         settings = select_settings(binned, spec, rng)
@@ -190,14 +193,14 @@ def train_booster(
 
 
 def a_sample_is_enough(rows: BinnedRows, tune: Tune) -> bool:
-    """Return whether a sample of the rows selects the hyperparameters."""
+    """Return whether the rows are so many that hyperparameters are selected on a sample of them."""
     return len(rows.label) > SELECTION_ROWS and isinstance(tune, str)
 
 
 def select_settings(rows: BinnedRows, spec: BoosterSpec, rng: np.random.Generator) -> Settings:
-    """Return the selected hyperparameters of a booster.
+    """Select the hyperparameters of a booster.
 
-    Where the rows are many, a random sample of their units, with about ``SELECTION_ROWS`` rows, selects.
+    Where the rows are many, only the rows of randomly drawn units are used, about ``SELECTION_ROWS`` rows.
     """
     sample = rows
     if a_sample_is_enough(rows, spec.tune):
@@ -207,9 +210,9 @@ def select_settings(rows: BinnedRows, spec: BoosterSpec, rng: np.random.Generato
     return tuned_settings(spec.tune, sample.dataset, sample.unit, fixed, rng)
 
 
-def _bin_parameters(n_features: int, n_items: int | None, tune: Tune) -> dict[str, Parameter]:
-    """Return the parameters that bins are constructed with; those of the user may be about the bins."""
+def _bin_parameters(n_columns: int, tune: Tune, *, has_items: bool) -> dict[str, Parameter]:
+    """Return LightGBM's parameters for the construction of the bins: the user's, the package's or none."""
     if isinstance(tune, Mapping):
         return dict(as_settings(tune).parameters)
-    n_item_columns = 2 if n_items else 0
-    return bin_parameters(n_features - n_item_columns, n_item_columns) if tune == "cv" else {}
+    n_item_columns = 2 if has_items else 0
+    return bin_parameters(n_columns - n_item_columns, n_item_columns) if tune == "cv" else {}

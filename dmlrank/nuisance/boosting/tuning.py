@@ -1,4 +1,4 @@
-"""Selection of a booster's hyperparameters: configurations with early stopping, a random search, or given values."""
+"""Selection of a booster's hyperparameters: a few configurations with early stopping, or a random search."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from .random_search import CrossValidate, InnerFolds, RandomSearch, best_draw
 Tune: TypeAlias = str | Mapping[str, Parameter] | RandomSearch | None
 
 INNER_FOLDS = 3
-# With at least so many rows, one inner fold is enough to compare configurations.
+# With at least this number of rows, one inner fold is enough to compare configurations.
 _SINGLE_FOLD_ROWS = 10_000
 
 CONFIGURATIONS: tuple[Mapping[str, Parameter], ...] = (
@@ -79,10 +79,10 @@ def tuned_settings(
 ) -> Settings:
     """Return the hyperparameters that are selected for one training set.
 
-    ``"cv"`` compares a few configurations by their log-loss on inner folds, which never split a unit. Each
-    configuration stops early, and all use the bins of ``train``. ``"random"`` is ``RandomSearch()``. None means
-    LightGBM's own defaults with 100 rounds; so do ``"cv"`` and a search where there are fewer than two units for every
-    inner fold.
+    ``"cv"`` compares a few configurations by their log-loss on inner folds, which divide the training rows and never
+    split a unit. Each configuration stops early, and all use the bins of ``train``. ``"random"`` is ``RandomSearch()``.
+    None means LightGBM's own defaults with 100 rounds. These are also used instead of ``"cv"`` or a search where there
+    are too few units, fewer than two for every inner fold.
 
     Parameters
     ----------

@@ -234,7 +234,7 @@ def _any_label_models(
         return [AnyLabelModel(1.0)] * len(rngs)
     contexts = np.argsort(data.seed_order)
     rows = TrainingRows(data.x[contexts], is_labelled[contexts], np.ones(len(contexts)), contexts)
-    binned = BinnedRows.of(rows, None, spec.tune)
+    binned = BinnedRows.of(rows, spec.tune, has_items=False)
     boosters = boosters_by_fold(binned, folds, replace(spec, n_items=None), rngs, train)
     return [AnyLabelModel(share, booster) for booster in boosters]
 

@@ -30,7 +30,7 @@ def draw_rows():
 @pytest.mark.parametrize("tune", ["cv", RandomSearch(n_draws=2), {"num_leaves": 3}])
 def test_bins_do_not_keep_the_rows(draw_rows, tune):
     """LightGBM would copy the rows of a training set that keeps them, once for every inner fold."""
-    assert BinnedRows.of(draw_rows(8), 4, tune).dataset.data is None
+    assert BinnedRows.of(draw_rows(8), tune, has_items=True).dataset.data is None
 
 
 def test_the_same_whatever_the_threads(draw_rows):
