@@ -32,7 +32,27 @@ class Top:
     count: int
 
     def rows(self, models: list[str], scores: FloatArray) -> tuple[FloatArray, tuple[str, ...]]:
-        """Coefficients, (J, K), and labels."""
+        """Return the coefficients of the differences and their names.
+
+        Parameters
+        ----------
+        models : list of str
+            Names of the K models.
+        scores : ndarray, shape (K,)
+            Scores, by which the best models are chosen.
+
+        Returns
+        -------
+        coefficients : ndarray, shape (J, K)
+            One row for each of the J differences.
+        labels : tuple of str
+            Names of the differences, such as ``"a - b"``.
+
+        Raises
+        ------
+        OptionError
+            If ``count`` is not between 2 and the number of models.
+        """
         if not 2 <= self.count <= len(models):
             raise OptionError(
                 f"Top({self.count}) has no meaning for {len(models)} models; give a number from 2 to {len(models)}"
@@ -49,6 +69,7 @@ class Against:
     Parameters
     ----------
     model : str
+        Name of the model whose differences from all others matter.
 
     Examples
     --------
@@ -59,7 +80,27 @@ class Against:
     model: str
 
     def rows(self, models: list[str], scores: FloatArray) -> tuple[FloatArray, tuple[str, ...]]:
-        """Coefficients, (J, K), and labels."""
+        """Return the coefficients of the differences and their names.
+
+        Parameters
+        ----------
+        models : list of str
+            Names of the K models.
+        scores : ndarray, shape (K,)
+            Not used; an argument because ``Top`` needs the scores.
+
+        Returns
+        -------
+        coefficients : ndarray, shape (K - 1, K)
+            One row for each difference.
+        labels : tuple of str
+            Names of the differences, such as ``"a - b"``.
+
+        Raises
+        ------
+        UnknownModelError
+            If there is no such model.
+        """
         if self.model not in models:
             raise UnknownModelError(
                 f"unknown model {self.model!r}; the models are {listed(models)}{nearest(self.model, models)}"
@@ -75,25 +116,26 @@ ContrastsLike = HypothesisLike | Top | Against | None
 def make_criterion(
     kind: str, contrasts: ContrastsLike, models: list[str], scores: FloatArray, gauge: FloatArray
 ) -> tuple[Criterion, FloatArray, tuple[str, ...]]:
-    """Return the criterion and the target contrasts, (J, K), with labels; none where all scores are meant.
+    """Return the criterion, the coefficients of the J contrasts, (J, K), and their names; J is 0 for all scores.
 
     Parameters
     ----------
     kind : {"A", "D"}
     contrasts : optional
-        What :meth:`RankResults.t_test` reads, ``Top`` or ``Against``; None for all scores.
+        A hypothesis that :meth:`RankResults.t_test` reads, ``Top`` or ``Against``; None for all scores.
     models : list of str
         Names of the K scores.
     scores : ndarray, shape (K,)
-    gauge : ndarray, shape (g, K)
-        The combinations of scores that the functional fixes.
+        Scores, by which ``Top`` chooses the best models.
+    gauge : ndarray
+        Coefficients of the combinations of scores that the functional fixes, such as their sum; K columns.
 
     Raises
     ------
     OptionError
         If the criterion is not known.
     HypothesisError
-        If a combination has the same value whatever the data are.
+        If the functional fixes a combination, so that its value does not depend on the data.
     """
     check_choice(kind, ("A", "D"), "criterion")
     free = free_basis(gauge, len(models))
@@ -109,10 +151,13 @@ def make_criterion(
     constant = np.linalg.norm(moving, axis=1) <= 1e-9 * np.linalg.norm(targets, axis=1)
     if constant.any():
         label = labels[int(np.flatnonzero(constant)[0])]
-        raise HypothesisError(f"contrast {label!r} has the same value whatever the labels are; leave it out")
+        raise HypothesisError(
+            f"contrast {label!r} has a value that the functional fixes, which no label can change; leave it out"
+        )
     if kind == "A":
         return Criterion(kind, targets), targets, labels
-    # Redundant contrasts, such as all differences of three models, have the determinant of independent ones.
+    # Some contrasts may follow from others, as one of the three differences of three models follows from the other two.
+    # Their covariance has the determinant zero. The criterion takes a basis of the contrasts in their place.
     _, size, directions = np.linalg.svd(moving, full_matrices=False)
     return Criterion(kind, directions[size > 1e-9 * size[0]] @ free.T), targets, labels
 

@@ -1,4 +1,4 @@
-"""A plan from probabilities: its options, its specification and its solution."""
+"""``design``: a plan from probabilities. Options are read, and a specification of the plan is made from them."""
 
 from __future__ import annotations
 
@@ -71,10 +71,13 @@ def design(
     several pairs of a prompt, or x leaves out features on which the labels depend, standard errors may be larger than
     predicted.
 
-    The covariance of the debiased estimator is known before there is any label: n Cov = Cov F(mu(X)) + E sum_jk
-    M_jk / pi_jk with M_jk = J_jk V_jk J_jk', for any propensities pi of labelling a pair. This function minimises its
-    trace ("A"), its determinant ("D", in the directions that the functional leaves free) or the variances of
-    ``contrasts`` over all propensities that the budget can pay.
+    The covariance of the debiased estimator is known before there is any label, for any propensities pi of labelling a
+    pair: n Cov = Cov F(mu(X)) + E sum_jk M_jk / pi_jk. Here F is the functional, which turns the probabilities mu(X) of
+    a prompt X into scores; M_jk = J_jk V_jk J_jk', where J_jk is the derivative of F by the probabilities of the pair
+    (j, k), and V_jk is the covariance of a label of this pair. This function minimises the trace of the covariance
+    ("A"), its determinant ("D") or the variances of ``contrasts`` over all propensities that the budget can pay. A
+    functional that fixes combinations of scores, such as the sum of Bradley-Terry scores, has no variance in these
+    combinations; the determinant is that of the other ones.
 
     Parameters
     ----------
@@ -83,58 +86,64 @@ def design(
         earlier fit (:meth:`RankResults.design` does this), or from a judge where there is no human label yet. The plan
         keeps the array itself, not a copy.
     functional : {"borda", "bt", "rank_centrality"} or Functional
+        The scores that the labels are for, as for :func:`dml_rank`.
     budget : float
-        Largest expected cost of all labels together.
+        Largest expected cost of all labels together, in the unit of ``costs``.
     estimator : {"debiased", "bt_restricted"}
         The estimator that the labels are for. ``"bt_restricted"`` assumes the Bradley-Terry model (functional "bt",
         wins and losses), in which the information of a label depends on the other labels of its context. Propensities
         are then found by steps that each lower the objective.
     criterion : {"A", "D"}
-        Sum of variances (short intervals), or log determinant (small ellipsoid).
+        The sum of the variances ("A": short intervals), or the log determinant ("D": a small confidence ellipsoid).
     contrasts : optional
-        Combinations of scores that matter, in place of all scores: whatever :meth:`RankResults.t_test` reads, such as
-        ``["a - b", "a - c"]`` or a matrix (J, K); ``Top(5)`` for all differences among the five best, ``Against("a")``
-        for one model against each other.
+        The J combinations of scores that the plan is to estimate precisely, in place of all scores. Allowed are the
+        hypotheses that :meth:`RankResults.t_test` reads, such as ``["a - b", "a - c"]`` or a matrix (J, K); ``Top(5)``
+        for all differences among the five best models; and ``Against("a")`` for the differences between one model and
+        each of the others.
     costs : float or array
         Cost of a label: one number, (n,) by context, (K, K) by pair, or (n, K, K).
     min_propensity : float, optional
-        Smallest propensity of a pair of the graph; a tenth of the uniform plan's when None.
+        Smallest propensity of a pair of the graph. When None, a tenth of the propensity of the uniform plan, which
+        spends the budget on all pairs with the same probability.
     one_pair : bool
         Whether every context gets at most one label.
     explore : float
-        Share of a uniform plan that is mixed in, as a protection against wrong probabilities. The mixture meets floor
-        and budget, too.
+        Share of the uniform plan that is mixed into the optimal one, as a protection against wrong probabilities. The
+        mixture keeps to ``budget`` and ``min_propensity``, too.
     position_bias : bool
         Whether the two display orders of a pair have propensities of their own. False: a pair has one propensity, and
-        the model that is shown first is drawn at random; fit the labels with ``position_bias=False``, too.
+        the model that is shown first is drawn at random. Fit the labels with the same ``position_bias``.
     category_weights : {"half", "paper"}, CategoryWeights or two sequences
         How much each category counts for the first and for the second model.
     graph : Graph or array (K, K) of bool, optional
-        Pairs that the scores are made from; other pairs are not labelled. None: every pair.
+        The compared pairs, from which the scores are computed; other pairs are not labelled. None: every pair.
     edge_weights : array (K, K), optional
-        As for :func:`dml_rank`.
+        Weights of the pairs in the scores, as for :func:`dml_rank`.
     weights : array (n,), optional
         Weights of contexts in the target population.
     prompts : {"random", "fixed"}
-        Whether the scores are about prompts like these, or about these prompts alone.
+        Whether the scores are about the population that the prompts are a sample of ("random"), or about these prompts
+        alone ("fixed").
     floor : float
-        Smallest probability of a category for functionals with a logit or a division.
+        Smallest probability of a category for functionals with a logit or a division. Smaller values of ``mu`` are
+        clipped at the floor.
     models, contexts : sequences, optional
-        Names of the K models and identifiers of the n contexts, in the order of ``mu``.
+        Names of the K models and identifiers of the n contexts, in the order of ``mu``; numbered when None.
     n_jobs : int, optional
-        Threads; all cores when None.
+        Number of threads; all cores when None.
     progress : bool or callable
-        As for :func:`dml_rank`.
+        Whether progress is reported, as for :func:`dml_rank`.
 
     Returns
     -------
     Plan
+        The optimal propensities, their cost and the precision that they lead to.
 
     Raises
     ------
     OptionError, OptionTypeError
-        If an option cannot be used. Where the floors cost more than the budget, the message says the smallest budget
-        that is enough.
+        If an option cannot be used. Where ``min_propensity`` on every pair costs more than the budget, the message says
+        the smallest budget that is enough.
     NuisanceError
         If ``mu`` does not hold probabilities.
 
@@ -195,7 +204,7 @@ def design(
 def _read_plan_names(
     models: Sequence[str] | None, contexts: Sequence[Hashable] | None, shape: tuple[int, ...]
 ) -> PlanNames:
-    """Return the names of models and contexts, numbered ones where none are given, for mu of this shape."""
+    """Return the names of models and contexts for mu of this shape; they are numbered where the caller gave none."""
     n_contexts, n_items = shape[:2]
     width = len(str(n_items - 1))
     names = read_names(models, n_items, "models", [f"model_{j:0{width}d}" for j in range(n_items)])
@@ -211,11 +220,12 @@ class PlannedFit:
     Attributes
     ----------
     estimate : ndarray, shape (K,)
-        The fit's scores, in its unit.
+        The fit's scores, in the unit in which the fit reports them (such as Elo points).
     plugin : ndarray, shape (K,), or None
-        Means of F(mu) over the fit's prompts in its unit, minus its shift; None where the plan is for these prompts.
+        Means of F(mu) over the fit's prompts, times ``unit``. A constant that the fit adds to its scores (such as 1000
+        Elo points) is not added. None where the plan is for the fit's own prompts.
     unit : float
-        Factor from natural scores to the fit's unit.
+        Factor that turns the values of the functional into the fit's unit, such as Elo points per log-odds.
     earlier : EarlierLabels or None
         The fit's labels; None for a plan from scratch.
     alpha : float
@@ -223,7 +233,7 @@ class PlannedFit:
     seed : int
         Seed of the draws behind critical values.
     predict : callable
-        Probabilities of further contexts from a frame of them.
+        Takes a frame of further contexts and returns their probabilities, (n, K, K, C).
     """
 
     estimate: FloatArray
@@ -247,24 +257,26 @@ class PlannedFit:
 class PlanSource:
     """What a plan is made from: probabilities of contexts and the functional whose scores are wanted.
 
+    Contexts with equal probabilities share a row of ``mu``: g rows stand for n contexts.
+
     Attributes
     ----------
     functional : Functional
-        Bound to weights and graph.
+        Holds its category weights and its graph already.
     mu : Tables, shape (g, K, K, C)
         Checked probabilities.
     names : PlanNames
     position_bias : bool
+        As for :func:`design`, like the following five.
     weights : array (n,), optional
     prompts : {"random", "fixed"}
     floor : float
     n_jobs : int, optional
     estimator : {"debiased", "bt_restricted"}
-        These six as for :func:`design`.
     row : ndarray of int, shape (n,), optional
-        Which of the g tables each context has; every context its own when None.
+        The row of ``mu`` of each context; None where every context has a row of its own.
     fit : PlannedFit, optional
-        The fit that the plan is for; None where probabilities are all that is known.
+        The fit that the plan is for; None for a plan from probabilities alone.
 
     Raises
     ------
@@ -293,7 +305,9 @@ class PlanSource:
             )
         check_choice(self.prompts, PROMPTS, "prompts")
         if isinstance(floor, bool) or not isinstance(floor, Real):
-            raise OptionTypeError(f"floor={floor!r}; it must be a number of at least 0, the smallest probability in mu")
+            raise OptionTypeError(
+                f"floor={floor!r}; it is the smallest probability of a category and must be a number of at least 0"
+            )
         if not 0 <= floor * self.mu.shape[3] < 1:
             raise OptionError(
                 f"floor={floor} with {self.mu.shape[3]} categories; it must be at least 0 and below "
@@ -304,14 +318,14 @@ class PlanSource:
 
 
 def bound_graph(functional: Functional, n_items: int) -> Graph:
-    """Return the pairs that a bound functional uses: those of its graph with a positive edge weight."""
+    """Return the pairs that a functional uses: those of its graph with a positive edge weight."""
     graph = getattr(functional, "graph", None) or Graph.all_pairs(n_items)
     weights = getattr(functional, "edge_weights", None)
     return graph if weights is None else Graph(graph.edges & (weights > 0))
 
 
 def specify(source: PlanSource, options: PlanOptions) -> PlanSpecification:
-    """Return the specification of a plan: what it is for and what limits it, from one pass over the probabilities."""
+    """Return the specification of a plan (its purpose and its limits); this takes one pass over the probabilities."""
     fit, functional = source.fit, source.functional
     names = replace(source.names, outputs=output_names(functional, source.names.models))
     scores, between_covariance, problem = _design_problem(source, options).scanned()
@@ -328,6 +342,7 @@ def specify(source: PlanSource, options: PlanOptions) -> PlanSpecification:
         contrast_labels=labels,
         scores=scores,
         between_covariance=between_covariance,
+        # The covariance with a label on every pair of every context: all propensities are one.
         full_covariance=problem.labelling_covariance(np.ones((1, 1))),
         gauge=gauge,
         min_propensity=options.min_propensity,
@@ -341,7 +356,7 @@ def specify(source: PlanSource, options: PlanOptions) -> PlanSpecification:
 
 
 def _design_problem(source: PlanSource, options: PlanOptions) -> DesignProblem:
-    """Return the design problem, in which contexts with equal probabilities, weight and costs are one row."""
+    """Return the design problem, in which contexts with equal probabilities, weights and costs share a row."""
     mu, row = source.mu, source.row
     pairs = Pairs.of(bound_graph(source.functional, len(source.names.models)), source.position_bias)
     n_contexts = len(mu) if row is None else len(row)
@@ -371,11 +386,22 @@ def _design_problem(source: PlanSource, options: PlanOptions) -> DesignProblem:
 def _find_equal_contexts(
     row: IntArray, cost: FloatArray, weight: FloatArray | None
 ) -> tuple[IntArray, IntArray, IntArray]:
-    """Return sets of contexts with equal probabilities, weight and costs.
+    """Return groups of contexts with equal probabilities, weight and costs.
 
-    The result has the table and the first context of each set, (g,) each, and the set of each context, (n,).
+    Parameters
+    ----------
+    row : ndarray of int, shape (n,)
+        Row of mu of each context.
+    cost : ndarray, shape (n or 1, m or 1)
+    weight : ndarray, shape (n,), or None
+
+    Returns
+    -------
+    row_of_group, first_context, group : ndarray of int
+        Row of mu and first context of each of the g groups, (g,), and the group of each context, (n,).
     """
     if cost.shape[1] > 1 and len(cost) > 1:
+        # Costs by context and pair hardly ever agree in all pairs: every context is a group of its own.
         return row, np.arange(len(row)), np.arange(len(row))
     columns = [row.astype(float), *([cost[:, 0]] if len(cost) > 1 else []), *([] if weight is None else [weight])]
     _, example, equal = np.unique(np.stack(columns, axis=1), axis=0, return_index=True, return_inverse=True)

@@ -36,12 +36,22 @@ if TYPE_CHECKING:
 class Plan:
     """Which pairs are labelled on which contexts, with what probability; :func:`dmlrank.design` makes it.
 
-    Attributes
+    Parameters
     ----------
     specification : PlanSpecification
         The purpose of the plan and its limits, the budget aside.
     solution : PlanSolution
         The optimal propensities within the budget, and the covariance that they lead to.
+
+    Examples
+    --------
+    >>> import dmlrank as dr
+    >>> ties = dr.datasets.Ties()
+    >>> plan = dr.design(ties.mu(ties.features(500, rng=0)), "bt", budget=600)
+    >>> plan
+    <Plan: A-optimal, 500 contexts, 3 models, cost 600>
+    >>> plan.propensity.shape
+    (500, 3, 3)
     """
 
     specification: PlanSpecification
@@ -49,12 +59,38 @@ class Plan:
 
     @classmethod
     def within(cls, specification: PlanSpecification, budget: float) -> Plan:
-        """Solve a specification within a budget and return the plan."""
+        """Solve a specification within a budget and return the plan.
+
+        Parameters
+        ----------
+        specification : PlanSpecification
+            The purpose of the plan and its limits.
+        budget : float
+            Largest expected cost.
+
+        Returns
+        -------
+        Plan
+            The optimal plan.
+        """
         return cls.of(specification, solve(specification, budget))
 
     @classmethod
     def of(cls, specification: PlanSpecification, solution: PlanSolution) -> Plan:
-        """Return the plan of a specification and its solution."""
+        """Return the plan of a specification that is already solved.
+
+        Parameters
+        ----------
+        specification : PlanSpecification
+            The purpose of the plan and its limits.
+        solution : PlanSolution
+            Its solution within a budget.
+
+        Returns
+        -------
+        Plan
+            The plan, without any further computation.
+        """
         return cls(specification, solution)
 
     @property
@@ -99,12 +135,17 @@ class Plan:
 
     @property
     def slack(self) -> bool:
-        """Whether a larger budget would change nothing: every label with information is planned already."""
+        """Whether a larger budget would change nothing: every label with information is certain to be collected."""
         return self.solution.slack
 
     @property
     def objective(self) -> float:
-        """Trace of L Sigma L' ("A"), or log determinant of the reduced Sigma ("D"); Sigma is n times the covariance."""
+        """The number that the plan minimises: a sum of variances ("A") or a log determinant ("D").
+
+        Sigma is n times the predicted covariance of the scores, and the rows of L are the plan's contrasts, or all
+        scores. "A" is the trace of L Sigma L', "D" its log determinant; for "D" combinations that are fixed by the
+        functional or follow from others are left out of L.
+        """
         return self.specification.criterion.objective(self.solution.sigma)
 
     @property
@@ -120,15 +161,26 @@ class Plan:
     @property
     def std_errors(self) -> pd.Series:
         """Predicted standard errors of the scores by model."""
-        return self._errors(self.solution.sigma, "std_errors")
+        return self._std_errors(self.solution.sigma, "std_errors")
 
     @property
     def uniform_std_errors(self) -> pd.Series:
         """Predicted standard errors of the scores under the uniform plan of the same cost."""
-        return self._errors(self.solution.uniform_sigma, "uniform_std_errors")
+        return self._std_errors(self.solution.uniform_sigma, "uniform_std_errors")
 
     def cov_params(self, uniform: bool = False) -> pd.DataFrame:
-        """Return the predicted covariance of the scores, (K, K), for the plan or the uniform one of the same cost."""
+        """Return the predicted covariance of the scores, for the plan or the uniform one of the same cost.
+
+        Parameters
+        ----------
+        uniform : bool
+            Whether to return the covariance under the uniform plan.
+
+        Returns
+        -------
+        DataFrame, shape (K, K)
+            Covariance matrix with the names of the scores.
+        """
         sigma = self.solution.uniform_sigma if uniform else self.solution.sigma
         return pd.DataFrame(sigma / self.specification.problem.n_contexts, index=self.names, columns=self.names)
 
@@ -140,11 +192,13 @@ class Plan:
         Parameters
         ----------
         hypothesis : optional
-            Combinations of scores, as for :meth:`RankResults.t_test`. None: the plan's contrasts, or all scores.
+            Combinations of scores, as for :meth:`RankResults.t_test`. None: the plan's contrasts, or all scores where
+            the plan has no contrasts.
         alpha : float, optional
-            One minus the level of the intervals; the fit's where a fit made the plan, else 0.05.
+            One minus the level of the intervals. When None: the level of the fit, or 0.05 for a plan without a fit.
         method : {"max-t", "bonferroni", "none"}
-            Whether the intervals hold for all rows at once, or ("none") each for itself.
+            The first two give simultaneous intervals, which all cover together with the level 1 - alpha. With
+            ``"none"`` each single interval has this level.
 
         Returns
         -------
@@ -186,14 +240,30 @@ class Plan:
         Parameters
         ----------
         first, second : str
+            The two models.
         alpha : float, optional
-            Error of the test; the fit's where a fit made the plan, else 0.05.
+            Error probability of the test. When None: that of the fit, or 0.05 for a plan without a fit.
         difference : float, optional
-            Their true difference. When None: the fit's estimate, or the difference under the probabilities. The power
-            is as uncertain as this estimate; :meth:`smallest_gap` needs no estimate.
+            The true difference of the scores, first minus second. When None: the fit's estimate, or, for a plan without
+            a fit, the difference that follows from the probabilities. The power is as uncertain as this estimate;
+            :meth:`smallest_gap` needs no estimate.
         method : {"max-t", "bonferroni", "none"}
-            Whether the pair is tested as one of all pairs, with control of the family-wise error, as in the summary of
-            a fit and in :meth:`RankResults.t_test_pairwise`. ``"none"``: the pair was chosen before there were data.
+            The first two control the family-wise error over all pairs, as the summary of a fit and
+            :meth:`RankResults.t_test_pairwise` do. ``"none"`` tests this pair alone, which is right if the pair was
+            chosen before there were data.
+
+        Returns
+        -------
+        float
+            Probability that the test rejects equality, from 0 to 1.
+
+        Examples
+        --------
+        >>> import dmlrank as dr
+        >>> ties = dr.datasets.Ties()
+        >>> plan = dr.design(ties.mu(ties.features(500, rng=0)), budget=600)
+        >>> 0.05 < plan.power("model_0", "model_1", difference=0.1) < 1
+        True
         """
         gap, error = self._gap(first, second, difference)
         return power_of(gap, error, pair_critical_value(self.specification, self.solution, self._alpha(alpha), method))
@@ -205,10 +275,19 @@ class Plan:
 
         Parameters
         ----------
-        first, second, alpha, method
-            As for :meth:`power`.
+        first, second : str
+            The two models.
         power : float
             Between ``alpha`` and 1.
+        alpha : float, optional
+            As for :meth:`power`.
+        method : {"max-t", "bonferroni", "none"}
+            As for :meth:`power`.
+
+        Returns
+        -------
+        float
+            A positive difference, in the unit of the scores.
 
         Examples
         --------
@@ -222,7 +301,7 @@ class Plan:
         level = self._alpha(alpha)
         _check_power(power, level)
         critical = pair_critical_value(self.specification, self.solution, level, method)
-        return smallest_gap(self._error_of(self._row(first, second), self.solution), critical, power)
+        return smallest_gap(self._std_error_of(self._row(first, second), self.solution), critical, power)
 
     def for_width(self, width: float, alpha: float | None = None, method: str = "max-t") -> Plan:
         """Return the plan with the smallest budget whose widest interval is no wider than ``width``.
@@ -232,13 +311,21 @@ class Plan:
         width : float
             Full width, from the lower to the upper limit, of the widest interval of the scores, or of the contrasts
             where the plan is for contrasts.
-        alpha, method
+        alpha : float, optional
             As for :meth:`predicted`.
+        method : {"max-t", "bonferroni", "none"}
+            As for :meth:`predicted`.
+
+        Returns
+        -------
+        Plan
+            The plan with this budget.
 
         Raises
         ------
         OptionError
-            If labelling every pair is not enough, or if the labels that the fit has are enough.
+            If the interval is wider even with a label on every pair, or if the labels of the fit reach the width
+            already without a further label.
 
         Examples
         --------
@@ -277,15 +364,25 @@ class Plan:
 
         Parameters
         ----------
-        first, second, alpha, difference, method
-            As for :meth:`power`.
+        first, second : str
+            The two models.
         power : float
             Between ``alpha`` and 1.
+        alpha, difference : float, optional
+            As for :meth:`power`.
+        method : {"max-t", "bonferroni", "none"}
+            As for :meth:`power`.
+
+        Returns
+        -------
+        Plan
+            The plan with this budget.
 
         Raises
         ------
         OptionError
-            If labelling every pair is not enough, or if the labels that the fit has are enough.
+            If the power is smaller even with a label on every pair, or if the labels of the fit reach the power already
+            without a further label.
 
         Examples
         --------
@@ -300,18 +397,18 @@ class Plan:
         _check_power(power, level)
         if gap == 0:
             raise OptionError(
-                f"{first!r} and {second!r} have equal scores, which no number of labels separates; give the difference "
-                f"that is to be shown, difference="
+                f"{first!r} and {second!r} have equal scores, which no number of labels separates; pass the "
+                f"difference that the plan is to show as difference="
             )
         row = self._row(first, second)
 
         def excess(solution: PlanSolution) -> float:
             critical = pair_critical_value(self.specification, solution, level, method)
-            return smallest_gap(self._error_of(row, solution), critical, power) / abs(gap)
+            return smallest_gap(self._std_error_of(row, solution), critical, power) / abs(gap)
 
         def explain(solution: PlanSolution) -> str:
             critical = pair_critical_value(self.specification, solution, level, method)
-            largest_power = power_of(gap, self._error_of(row, solution), critical)
+            largest_power = power_of(gap, self._std_error_of(row, solution), critical)
             return self._explain_failure(
                 f"separates {first!r} and {second!r} (difference {gap:.3g}) with power {largest_power:.2f}, not "
                 f"{power:g}",
@@ -327,6 +424,11 @@ class Plan:
         ----------
         contexts : array (n, K, K, C) or frame
             Probabilities of the other contexts; or, for a plan made by :meth:`RankResults.design`, a frame of prompts.
+
+        Returns
+        -------
+        ndarray, shape (n, K, K)
+            Propensities in the form of :attr:`propensity`.
 
         Raises
         ------
@@ -358,10 +460,21 @@ class Plan:
         return problem.pairs.table(propensity)
 
     def regret(self, mu: ArrayLike) -> Regret:
-        """Return what the plan loses if the true probabilities are ``mu``, (n, K, K, C).
+        """Return what the plan loses if the probabilities that it was made from are wrong.
 
-        This says what a wrong judge could cost: give other probabilities that may be true, such as those of another
-        judge or of a refit, or the judge's own shrunken towards even ones.
+        A plan from a judge's probabilities is optimal only if the judge is right. Pass other probabilities that may be
+        true: those of another judge, those of a fit to new labels, or a mean of the judge's probabilities and equal
+        ones.
+
+        Parameters
+        ----------
+        mu : array, shape (n, K, K, C)
+            The true probabilities on the plan's contexts.
+
+        Returns
+        -------
+        Regret
+            How much larger the sum of variances is than under the best plan for ``mu``, and bounds on this loss.
 
         Examples
         --------
@@ -381,7 +494,8 @@ class Plan:
         Parameters
         ----------
         alpha : float, optional
-            One minus the joint level; that of the plan when None.
+            One minus the level of the simultaneous intervals. When None: the level of the fit, or 0.05 for a plan
+            without a fit.
         title : str, optional
             Stands above the table in place of the default title.
 
@@ -393,7 +507,18 @@ class Plan:
         return plan_summary(self.specification, self.solution, self._alpha(alpha)).with_title(title)
 
     def plot(self, ax: Axes | None = None) -> Axes:
-        """Draw a heat map of the expected number of labels by pair; needs matplotlib."""
+        """Draw a heat map of the expected number of labels by pair; needs matplotlib.
+
+        Parameters
+        ----------
+        ax : Axes, optional
+            Axes to draw into; a new figure when None.
+
+        Returns
+        -------
+        Axes
+            The axes with the heat map.
+        """
         label = "expected labels" + (", first model in rows" if self.position_bias else ", either order")
         return heat_map(self.models, expected_labels(self.specification, self.solution), label, ax)
 
@@ -474,7 +599,7 @@ class Plan:
             write_file(path, tasks_json(rows, self.specification.names, header))
         return rows
 
-    def _errors(self, sigma: FloatArray, name: str) -> pd.Series:
+    def _std_errors(self, sigma: FloatArray, name: str) -> pd.Series:
         """Return standard errors of the scores, from n times their covariance, (K, K)."""
         variances = np.maximum(np.diag(sigma), 0) / self.specification.problem.n_contexts
         return pd.Series(np.sqrt(variances), index=self.names, name=name)
@@ -489,37 +614,39 @@ class Plan:
         """Return the difference of two models' scores, and its predicted standard error."""
         row = self._row(first, second)
         gap = float(row @ self.specification.scores) if difference is None else float(difference)
-        return gap, self._error_of(row, self.solution)
+        return gap, self._std_error_of(row, self.solution)
 
-    def _error_of(self, row: FloatArray, solution: PlanSolution) -> float:
+    def _std_error_of(self, row: FloatArray, solution: PlanSolution) -> float:
         return float(np.sqrt(row @ solution.sigma @ row / self.specification.problem.n_contexts))
 
     def _explain_failure(self, result: str, excess: float) -> str:
-        """Return the message where labelling every pair is not enough.
+        """Return the message of the error where even a label on every pair is not precise enough.
 
         Parameters
         ----------
         result : str
             What labelling every pair leads to, beginning with a verb.
         excess : float
-            The width that it leads to, divided by the width that is asked for.
+            The width, or smallest difference, that labelling every pair leads to, divided by the one that the caller
+            asks for.
         """
         problem = self.specification.problem
         n, labelled = problem.n_contexts, "one pair" if problem.one_pair else "every pair"
         failure = f"even labelling {labelled} of all {n:,} contexts {result}"
         if self.specification.earlier is not None:
             return f"{failure}; plan for more prompts (newdata=)"
-        return f"{failure}; about {int(np.ceil(n * excess**2)):,} contexts like these, labelled in this way, would do"
+        needed = int(np.ceil(n * excess**2))
+        return f"{failure}; about {needed:,} contexts like these, labelled in this way, would be enough"
 
     def __copy__(self) -> Plan:
         return Plan(self.specification, self.solution)
 
     def __deepcopy__(self, memo: dict[int, object]) -> Plan:
-        # A plan never changes, and the function that predicts in further contexts holds a whole fit.
+        # A plan never changes. A copy would also copy the fit behind the function that predicts further contexts.
         return Plan(self.specification, self.solution)
 
     def __reduce__(self) -> tuple[type[Plan], tuple[PlanSpecification, PlanSolution]]:
-        # Functions that predict hold a fit's data and learners: they are not stored.
+        # Functions that predict hold the data and the learners of a fit, which a stored plan leaves out.
         problem = self.specification.problem
         tables = problem.mu if isinstance(problem.mu, np.ndarray) else TablesNotStored(problem.mu.shape)
         return Plan, (replace(self.specification, predict=None, problem=replace(problem, mu=tables)), self.solution)

@@ -1,4 +1,10 @@
-"""A plan's specification (its purpose and its limits) and its solution (the optimal propensities)."""
+"""A plan's specification (its purpose and its limits) and its solution (the optimal propensities).
+
+Sigma is n times the covariance of the scores. It is the sum of the covariance of the scores between contexts, which no
+plan changes, and of the *labelling covariance* E sum_jk M_jk / pi_jk, which becomes smaller when the propensities pi
+become larger; see :func:`dmlrank.design`. The labels of an earlier fit make Sigma smaller; see
+:mod:`dmlrank.planning.earlier_labels`.
+"""
 
 from __future__ import annotations
 
@@ -63,24 +69,27 @@ class PlanSpecification:
     problem : DesignProblem
     criterion : Criterion
     contrasts : ndarray, shape (J, K)
-        The target contrasts; J is 0 for a plan for all scores.
+        Coefficients of the contrasts that the plan is for; J is 0 for a plan for all scores.
     contrast_labels : tuple of str, length J
+        Names of the contrasts.
     scores : ndarray, shape (K,)
         The fit's estimates where a fit made the plan, else the mean of F(mu).
     between_covariance : ndarray, shape (K, K)
         Covariance of the scores between contexts.
     full_covariance : ndarray, shape (K, K)
-        What labelling adds to the covariance where every pair is labelled.
-    gauge : ndarray, shape (g, K)
+        Labelling covariance with a label on every pair of every context.
+    gauge : ndarray
+        Coefficients of the combinations of scores that the functional fixes; K columns.
     min_propensity : float or None
     explore : float
+        Share of the uniform plan that is mixed in.
     names : PlanNames
     predict : callable, optional
-        Probabilities, (n, K, K, C), of further contexts from a frame of them, where a fit made the plan.
+        Takes a frame of further contexts and returns their probabilities, (n, K, K, C); None for a plan without a fit.
     earlier : EarlierLabels or None
-        Labels that are there already, to which those of the plan are added.
+        The labels of the fit, to which those of the plan are added.
     alpha : float
-        One minus the level of intervals and tests where a method is not given another one.
+        One minus the level of intervals and tests where the caller of a method gives none.
     seed : int
         Seed of the draws behind critical values.
     """
@@ -103,12 +112,12 @@ class PlanSpecification:
 
     @property
     def precision(self) -> Precision:
-        """How precise the scores become by labelling."""
+        """How precise the scores become, as a function of the labelling covariance."""
         return Precision(self.criterion, self.between_covariance, self.earlier)
 
     @property
     def max_uniform(self) -> float:
-        """The largest propensity that all pairs can have together."""
+        """The largest propensity that all pairs can have at the same time."""
         return 1 / len(self.problem.pairs) if self.problem.one_pair else 1.0
 
     def uniform(self, cost: float) -> float:
@@ -116,13 +125,13 @@ class PlanSpecification:
         return min(self.max_uniform, cost / self.problem.total_cost)
 
     def floor(self, budget: float) -> float:
-        """Return the smallest propensity of a plan.
+        """Return the smallest propensity of a plan within a budget.
 
         Raises
         ------
         OptionError
-            If the floors cost more than the budget, or if those of a context add up to more than one although
-            ``one_pair`` is true.
+            If ``min_propensity`` on every pair costs more than the budget, or if it adds up to more than one label per
+            context although ``one_pair`` is true.
         """
         if self.min_propensity is None:
             return _FLOOR_SHARE * self.uniform(budget)
@@ -134,8 +143,8 @@ class PlanSpecification:
         least = self.min_propensity * self.problem.total_cost
         if least > budget * (1 + 1e-12):
             raise OptionError(
-                f"budget={budget:g} is less than what min_propensity={self.min_propensity:g} costs; the smallest "
-                f"feasible budget is {least:.8g}, or lower min_propensity to {budget / self.problem.total_cost:.6g}"
+                f"budget={budget:g} is too small for min_propensity={self.min_propensity:g} on every pair; raise the "
+                f"budget to {least:.8g}, or lower min_propensity to {budget / self.problem.total_cost:.6g}"
             )
         return self.min_propensity
 
@@ -150,20 +159,21 @@ class PlanSolution:
     floor : float
         The smallest propensity.
     propensities : Propensities, shape (g, m)
-        By row of the problem: contexts that are alike share one. They are computed for the rows that are asked for.
+        Propensities of the m pairs by row of the problem. Contexts with equal probabilities, weights and costs share a
+        row.
     sigma, unmixed_sigma, uniform_sigma : ndarray, shape (K, K)
-        n times the covariance of the estimates: for the plan, for the plan before exploration is mixed in, and for the
-        uniform one of the same cost.
+        n times the covariance of the scores: for the plan, for the plan before the uniform plan is mixed in, and for
+        the uniform plan of the same cost.
     kkt_residual : float
-        Largest relative violation of the Karush-Kuhn-Tucker conditions, before exploration is mixed in; NaN where the
-        solution is a step of a search and was not certified.
+        Largest relative violation of the Karush-Kuhn-Tucker conditions, before the uniform plan is mixed in; NaN where
+        the violation was not computed, which saves time in a search over budgets.
     multiplier : float
-        Decrease of the objective by one more unit of budget, times n; zero where the budget is slack.
+        n times the amount by which one more unit of budget lowers the objective; zero where the budget is slack.
     n_steps : int
     metric : ndarray, shape (K, K)
-        Derivative of the objective by what labelling adds to ``unmixed_sigma``.
+        Derivative of the objective by the labelling covariance, before the uniform plan is mixed in.
     start : SearchStart
-        Where the search for the optimum of a similar budget begins.
+        Where the search for the solution of a similar budget begins.
     """
 
     budget: float
@@ -198,7 +208,7 @@ def solve(
     start: SearchStart | None = None,
     options: SearchOptions | None = None,
 ) -> PlanSolution:
-    """Find the optimal plan within a budget, mixed with the uniform one where exploration is asked for.
+    """Find the optimal propensities within a budget, mixed with the uniform plan where ``explore`` is positive.
 
     Parameters
     ----------
@@ -212,13 +222,14 @@ def solve(
     best = optimise(problem, precision, lower=lower, budget=budget, rates=rates, start=start, options=options)
     if best.kkt_residual > _LARGEST_RESIDUAL:
         warn(
-            f"the plan violates the optimality conditions by {best.kkt_residual:.1e} (relative; kkt_residual): it "
-            f"meets budget and floors, but is not certified as optimal",
+            f"the plan violates the optimality conditions by {best.kkt_residual:.1e} (relative; kkt_residual), more "
+            f"than {_LARGEST_RESIDUAL:g}; the plan keeps to the budget and to the smallest propensity, but it may not "
+            f"be optimal",
             stacklevel=2,
         )
     propensities, sigma, explore = best.allocation.propensities, best.sigma, specification.explore
     if explore:
-        # Both plans meet floor and budget, so that their mixture does.
+        # Both plans keep to the smallest propensity and the budget. So does their mixture.
         propensities = MixedPropensities(propensities, explore, specification.uniform(budget))
         sigma = precision.sigma(problem.labelling_covariance(propensities))
     cost = problem.expected_cost(propensities)
