@@ -1,7 +1,7 @@
 """Influence values of debiased estimates: F(mu) by context, and its correction by context or annotator.
 
-F is the functional and DF its derivative, mu(x) is the outcome model and pi the propensity model, S is 1 where a pair is
-labelled, and Y is its label. An influence block is all votes on one context or, where the votes of an annotator may
+F is the functional and DF its derivative, mu(x) is the outcome model and pi the propensity model, S is 1 where a pair
+is labelled, and Y is its label. An influence block is all votes on one context or, where the votes of an annotator may
 depend on each other, the votes of one annotator on one context (:mod:`dmlrank.estimation.influence_blocks`).
 """
 

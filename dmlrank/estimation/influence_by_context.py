@@ -24,7 +24,7 @@ from .residuals import Residuals, variance_scale_by_pair
 from .variance_correction import (
     CorrectionCovariance,
     LocalCorrectionCovariance,
-    knows_correction_covariance,
+    has_cheap_correction_covariance,
     local_variance_correction,
     variance_correction,
 )
@@ -101,7 +101,11 @@ def contexts_at_a_time(data: PreferenceData, chunk: int = CHUNK) -> int:
 
 
 def _contexts_needed(task: _Task, sample: IntArray | None) -> NDArray[np.bool_] | None:
-    """Return which contexts have to be predicted, (n,): the sample, and labelled ones if a score is not local."""
+    """Return which contexts need mu at all pairs, (n,); None for all.
+
+    These are the contexts of the sample. If a score is not a :class:`PairLocalScore`, they are also the contexts with
+    labels or verdicts.
+    """
     if sample is None:
         return None
     is_needed = np.zeros(task.data.n_contexts, dtype=bool)
@@ -120,7 +124,8 @@ class _ScorePart:
     value : ndarray, shape (b, d)
         F(mu) by context.
     block : ndarray of int, shape (p,), or None
-        The blocks of these contexts; None for local scores, whose corrections are computed apart.
+        The blocks of these contexts; None for a :class:`PairLocalScore`, whose corrections
+        :meth:`_Task.local_correction` computes for all contexts together.
     correction : ndarray, shape (p, d), or None
         Corrections by block.
     variance_correction : ndarray, shape (d, d), or None
@@ -151,7 +156,7 @@ class _EvaluatedPart:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Task:
-    """The evaluation of several scores in all contexts: everything that does not depend on mu at all pairs.
+    """The evaluation of several scores in parts of the contexts, with the inputs that all parts share.
 
     Attributes
     ----------
@@ -159,7 +164,7 @@ class _Task:
     data : PreferenceData
     blocks : InfluenceBlocks
     floor : float
-        Smallest probability for scores that need a floor.
+        Smallest probability of mu for scores that need a floor.
     weight : ndarray, shape (n,)
         Weights of the contexts in the target population.
     cell_mu : ndarray, shape (m, C)
@@ -233,7 +238,7 @@ class _Task:
         return any(score.interior for score in self.scores)
 
     def evaluate(self, part: ContextPart) -> _EvaluatedPart:
-        """Compute values in a part of the contexts, and the corrections of scores that are not local."""
+        """Compute values in a part of the contexts, and corrections except those of a :class:`PairLocalScore`."""
         unclipped = part.probabilities()
         clipped = clip_and_renormalise(unclipped, self.floor) if self.interior else unclipped
         n_floored = 0
@@ -286,7 +291,7 @@ class _Task:
         value, correction = score.value_and_derivative(block_mu, delta)
         first_block = np.searchsorted(block_place, np.arange(len(contexts)))
         added_variance = None
-        if isinstance(score, CorrectionCovariance) and knows_correction_covariance(
+        if isinstance(score, CorrectionCovariance) and has_cheap_correction_covariance(
             score, self.data.n_contexts, self.data.n_items
         ):
             context_delta = delta if one_block_each else _sum_by_context(delta, block_place, len(contexts))
@@ -330,8 +335,8 @@ class _Task:
 def _add_to_rows(total: FloatArray, rows: IntArray, amounts: FloatArray) -> None:
     """Add amounts, (r, d), to rows of a table in place; a row may occur several times.
 
-    Where rows increase strictly each occurs once, and plain indexing is much faster than ``np.add.at``; where they do
-    not decrease, so are sums of stretches.
+    ``np.add.at`` is slow and used for unsorted rows only. Strictly increasing rows occur once each, so that plain
+    indexing is correct. In sorted rows, equal rows are neighbours and are added up first.
     """
     steps = np.diff(rows)
     if (steps > 0).all():
@@ -369,7 +374,7 @@ class _Collector:
             self._correction[score_part.block] = score_part.correction
 
     def set_correction(self, correction: FloatArray) -> None:
-        """Store the corrections of a local score, (q, d)."""
+        """Store the corrections of all blocks, (q, d)."""
         self._correction = correction
 
     def add_variance_correction(self, amount: FloatArray) -> None:

@@ -1,4 +1,7 @@
-"""Influence values by group of identical contexts: where mu is the same in a whole fold, one context of each group."""
+"""Influence values by group of identical contexts.
+
+Where mu is the same in all contexts of a fold, one context of each group is evaluated instead of all contexts.
+"""
 
 from __future__ import annotations
 
@@ -24,13 +27,13 @@ from .outcome_floor import clip_and_renormalise, count_below
 from .variance_correction import (
     CorrectionCovariance,
     LocalCorrectionCovariance,
-    knows_correction_covariance,
+    has_cheap_correction_covariance,
     local_variance_correction,
     pair_variance_scale,
     variance_correction,
 )
 
-# Influence values in memory at a time. A fifth of this number takes about as long, four times the number longer.
+# Number of influence values in memory at a time. A fifth of it takes as long, and four times as many take longer.
 _CHUNK = 1_000_000
 # Influence values of one score that may be stored for all contexts: 160 MB, of which a fit needs a few.
 MAX_STORED = 20_000_000
@@ -84,7 +87,10 @@ class GroupedResiduals:
         return total
 
     def direction(self, power: int) -> FloatArray:
-        """Add up the residuals of each fold's contexts, times a power of the contexts' weights, (F, K, K, C)."""
+        """Return the weighted sum of the residuals in each fold, at the pair of each residual, (F, K, K, C).
+
+        The weights of the residuals are a power of the weights of their contexts.
+        """
         groups, shape = self.groups, self.mu.shape
         n_items, n_categories = shape[1], shape[3]
         code = (groups.fold[groups.cell_group] * n_items + groups.cells.first) * n_items + groups.cells.second
@@ -161,7 +167,7 @@ class GroupedInfluence:
         roots, fourths = np.sqrt(self.residuals.weight_sums(2)), self.residuals.weight_sums(4)
         second, fourth = np.zeros((self.n_scores, self.n_scores)), np.zeros(self.n_scores)
         for part in self._parts():
-            phi = self._unweighted(part)
+            phi = self._phi_before_weighting(part)
             square = np.square(phi)
             fourth += fourths[part] @ np.square(square, out=square)
             # The product of a matrix and its own transpose takes half as long as another product.
@@ -176,7 +182,7 @@ class GroupedInfluence:
         counts = sparse.csc_array(sparse.coo_array((self.residuals.weight, (unit, groups.group)), shape=shape))
         total = np.zeros((n_units, self.n_scores))
         for part in self._parts():
-            total += counts[:, part] @ self._unweighted(part)
+            total += counts[:, part] @ self._phi_before_weighting(part)
         return total
 
     def by_context(self) -> Influence:
@@ -213,7 +219,7 @@ class GroupedInfluence:
             for start in range(fold_start, fold_end, size):
                 yield slice(start, min(start + size, fold_end))
 
-    def _unweighted(self, part: slice) -> FloatArray:
+    def _phi_before_weighting(self, part: slice) -> FloatArray:
         """Return F(mu) plus correction less the estimate, (b, d), for b groups of one fold."""
         phi = self._corrections(part)
         phi += self.by_fold[self.residuals.groups.fold[part.start]] - self.estimate
@@ -230,8 +236,7 @@ class GroupedInfluence:
             change += self._derivative(mu, delta[:, residuals.flip], second, first)
         place = groups.cell_group[start:end] - part.start
         n_groups = part.stop - part.start
-        one_cell_each = len(place) == n_groups == (place[-1] + 1 if len(place) else 0) and (np.diff(place) > 0).all()
-        if one_cell_each:
+        if np.array_equal(place, np.arange(n_groups)):
             return change
         total = np.zeros((n_groups, self.n_scores))
         np.add.at(total, place, change)
@@ -267,9 +272,9 @@ def groups_suffice(
     """Whether groups of identical contexts give the same estimates as all contexts, at a lower cost.
 
     The estimates are the same where mu and the propensities are the same within each group, every context is one
-    influence block, there are no verdicts and no sample of the contexts, and every score knows its derivative along
-    single pairs. The cost is lower where the groups are at most half as many as the contexts, or where the influence
-    values of all contexts would need too much memory.
+    influence block, there are no verdicts and no sample of the contexts, and every score has a derivative along a
+    direction at a single pair (``derivative_at`` or ``derivative_along``). The cost is lower where the groups are at
+    most half as many as the contexts, or where the influence values of all contexts would need too much memory.
 
     Parameters
     ----------
@@ -311,8 +316,9 @@ def evaluate_groups(
 
     Notes
     -----
-    F(mu) and its derivative are the same in all contexts of a fold. The correction is linear in delta, so that the sum
-    of the corrections in a fold is the derivative along the sum of the deltas.
+    F(mu) and its derivative are the same in all contexts of a fold. The correction of a context is the derivative along
+    its residuals, and therefore linear in them. The sum of the corrections in a fold is the derivative along the sum of
+    the residuals.
     """
     constant = nuisances.mu.by_fold()
     assert constant is not None
@@ -369,8 +375,8 @@ def _variance_correction_of_score(
 ) -> FloatArray | None:
     """Compute the variance correction of one score, (d, d); None where no formula is available.
 
-    The correction is a derivative along delta, summed over contexts. For a score that needs mu at all pairs, the
-    derivative is taken along the sum of the deltas of each fold.
+    The variance correction is a derivative along the residuals of a context, summed over contexts. For a score that
+    needs mu at all pairs, the derivative is taken along the sum of the residuals of each fold.
 
     Parameters
     ----------
@@ -389,7 +395,7 @@ def _variance_correction_of_score(
         mu = residuals.mu[groups.fold[groups.cell_group], cells.first, cells.second]
         pairs = OrderedPairs(cells.first, cells.second, data.n_items)
         return local_variance_correction(score, mu, residuals.residual, weight, pairs) / n
-    if isinstance(score, CorrectionCovariance) and knows_correction_covariance(score, n, data.n_items):
+    if isinstance(score, CorrectionCovariance) and has_cheap_correction_covariance(score, n, data.n_items):
         fold_weight = np.ones(len(residuals.mu))
         return variance_correction(score, residuals.mu, residuals.direction(2), scale, fold_weight) / n
     return None

@@ -38,7 +38,9 @@ class ProjectedInfluence(CentredValues):
 def project_influence(
     influence: Influence, design: FloatArray, fixed_prompts: bool = False, with_blocks: bool = True
 ) -> ProjectedInfluence:
-    """Regress phi_raw = F(mu(x)) + correction on functions v of the context, by weighted least squares.
+    """Regress the values F(mu(x)) + correction of the contexts, phi_raw, on functions v of the context.
+
+    The regression is by weighted least squares.
 
     The coefficients are beta = E[w v v']^-1 E[w v phi_raw'], and their influence is E[w v v']^-1 w v (phi_raw -
     beta'v)'. With indicators of groups G in v, the coefficients are the scores theta_g of each group, with influence
@@ -47,7 +49,7 @@ def project_influence(
     Parameters
     ----------
     influence : Influence
-        Of K scores, not centred.
+        Influence of the K scores.
     design : ndarray, shape (n, P)
         v of each context, of full rank where weights are positive.
     fixed_prompts : bool
@@ -61,26 +63,31 @@ def project_influence(
     Where F(mu) is averaged over a sample of the contexts, F(mu) is regressed on v in the sample, and the correction in
     all contexts.
 
-    Corrections by block are centred as for the scores themselves: the projection of the corrections on v estimates
-    minus the bias of F(mu). This bias is subtracted from the blocks in proportion to their labelled cells.
+    Corrections by block are centred as for the scores themselves (:attr:`Influence.centred_correction`). The projection
+    of the corrections on v is minus the estimated bias of F(mu). This bias is subtracted from the blocks in proportion
+    to their labelled cells.
     """
     weight, value_weight, n = influence.weight, influence.value_weight, len(design)
     correction = influence.correction_by_context
-    load: FloatArray = np.asarray(np.linalg.solve(_gram(design, weight) / n, design.T).T, float)
-    of_value = np.linalg.solve(_gram(design, value_weight), design.T @ (value_weight[:, None] * influence.value))
-    of_correction = load.T @ (weight[:, None] * correction) / n
-    residual = weight[:, None] * (correction - design @ of_correction)
+    # Rows E[w v v']^-1 v of the contexts.
+    scaled_design: FloatArray = np.asarray(np.linalg.solve(_gram(design, weight) / n, design.T).T, float)
+    value_coefficients = np.linalg.solve(
+        _gram(design, value_weight), design.T @ (value_weight[:, None] * influence.value)
+    )
+    correction_coefficients = scaled_design.T @ (weight[:, None] * correction) / n
+    residual = weight[:, None] * (correction - design @ correction_coefficients)
     if not fixed_prompts:
-        residual = residual + value_weight[:, None] * (influence.value - design @ of_value)
-    centred = _row_products(load, residual)
-    estimate, plugin = (np.asarray(part, dtype=float).ravel() for part in (of_value + of_correction, of_value))
+        residual = residual + value_weight[:, None] * (influence.value - design @ value_coefficients)
+    centred = _row_products(scaled_design, residual)
+    estimate = np.asarray(value_coefficients + correction_coefficients, dtype=float).ravel()
+    plugin = np.asarray(value_coefficients, dtype=float).ravel()
     if not with_blocks:
         no_blocks = np.empty((0, centred.shape[1]))
         return ProjectedInfluence(estimate, plugin, centred, no_blocks, np.empty(0, dtype=np.intp))
     context, n_cells = influence.block_context, influence.block_weight[:, None]
     weighted = weight[context, None] * influence.correction
     bias = np.linalg.lstsq(_gram(design[context], n_cells[:, 0]), design[context].T @ weighted, rcond=None)[0]
-    blocks = _row_products(load[context], weighted - n_cells * (design[context] @ bias))
+    blocks = _row_products(scaled_design[context], weighted - n_cells * (design[context] @ bias))
     return ProjectedInfluence(estimate, plugin, centred, blocks, context)
 
 
@@ -89,6 +96,6 @@ def _gram(design: FloatArray, weight: FloatArray) -> FloatArray:
     return np.asarray(design.T @ (weight[:, None] * design), dtype=float)
 
 
-def _row_products(load: FloatArray, rows: FloatArray) -> FloatArray:
-    """Return the products of all entries of ``load``, (n, P), and ``rows``, (n, K), row by row: (n, P K)."""
-    return (load[:, :, None] * rows[:, None, :]).reshape(len(rows), -1)
+def _row_products(left: FloatArray, right: FloatArray) -> FloatArray:
+    """Return the products of all entries of ``left``, (n, P), and ``right``, (n, K), row by row: (n, P K)."""
+    return (left[:, :, None] * right[:, None, :]).reshape(len(right), -1)

@@ -23,7 +23,11 @@ def one_step(
     chunk: int = CHUNK,
     max_stored: int = MAX_STORED,
 ) -> OneStepResult:
-    """Estimate functionals of mu by one step from the first stages [P eq:debiased_estimator].
+    """Estimate functionals of mu by one step from the first stages.
+
+    The estimate is the mean over contexts of F(mu) plus the correction sum_jk S / pi J_jk (Y - mu_jk). F is the
+    functional and J_jk its derivative in mu_jk. S is 1 where the ordered pair (j, k) is labelled, pi is the probability
+    of a label, and Y is the label.
 
     Where all contexts of a group of identical contexts have the same influence value, one context of each group is
     evaluated (:mod:`dmlrank.estimation.influence_by_group`); otherwise every context is
@@ -50,10 +54,16 @@ def one_step(
 
     Notes
     -----
-    The correction sum_jk S/pi J_jk (Y - mu_jk) is the directional derivative of F along delta_jk = S/pi (Y - mu_jk), so
-    that no Jacobian is computed. Where display order does not matter, the residuals of both orders of a pair are added
-    up, and the sum stands at both orders, with the wins exchanged at the other one; pi is then the expected number of
-    labelled orders of the pair.
+    The correction is the directional derivative of F along delta_jk = S / pi (Y - mu_jk), so that no Jacobian is
+    computed.
+
+    Where display order does not matter, the residuals of both orders of a pair are added up in terms of one order. Both
+    orders of delta have this sum, with the wins exchanged in the other order. pi is then the sum of the probabilities
+    that the one and the other order are labelled.
+
+    References
+    ----------
+    Frauen et al., arXiv 2601.21816, [P eq:debiased_estimator].
     """
     if groups_suffice(estimands, data, nuisances, blocks, population, max_stored=max_stored):
         return evaluate_groups(estimands, data, nuisances, blocks, population)

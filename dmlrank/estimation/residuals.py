@@ -1,4 +1,7 @@
-"""Residuals of votes and verdicts, weighted by inverse propensities, along which F is differentiated."""
+"""Residuals of votes and verdicts, weighted by inverse propensities.
+
+The correction of the one-step estimator is the derivative of the functional along these residuals.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,7 @@ from .cross_fitting import HeldOutLabels
 from .influence_blocks import InfluenceBlocks
 from .nuisance_estimates import JudgeCorrection, NuisanceEstimates
 from .outcome_floor import clip_and_renormalise
-from .variance_correction import label_spread, pair_variance_scale
+from .variance_correction import pair_variance_scale, relative_label_variance
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -28,7 +31,7 @@ class Residuals:
     weight : ndarray, shape (e,)
         1 / pi times the block's share of the cell's votes, or the weight of the verdict.
     target, target_clipped : ndarray, shape (e, C)
-        Target, as it is and for scores that need a floor.
+        Target, and target for scores that need a floor.
     mu, mu_clipped : ndarray, shape (e, C)
         mu, as it is and clipped at the floor.
     m, m_clipped : ndarray, shape (e, C), or None
@@ -90,7 +93,7 @@ class Residuals:
         vote_cell : ndarray of int, shape (e,)
             Labelled cell of each of these residuals.
         context_block : ndarray of int, shape (n,)
-            Block of each context that its verdicts belong to.
+            For each context, the block to which its verdicts belong.
         """
         m, m_clipped, verdicts = judge.m, clip_and_renormalise(judge.m, nuisances.floor), judge.cells
         judged_cell = judge.label[vote_cell]
@@ -111,7 +114,7 @@ class Residuals:
             second=join_indices(self.second, verdicts.second),
             weight=join(self.weight, judge.weight),
             target=join(self.target, m),
-            # A verdict without information about the label is m = mu, clipped or not: its residual is zero.
+            # m is clipped like mu: if a verdict says nothing about the label, m = mu, and its residual must be zero.
             target_clipped=join(self.target, m_clipped),
             mu=mu,
             mu_clipped=clip_and_renormalise(mu, nuisances.floor),
@@ -136,10 +139,11 @@ class Residuals:
 def variance_scale_by_pair(
     mu: FloatArray, data: PreferenceData, propensity: FloatArray, judge: JudgeCorrection | None
 ) -> FloatArray:
-    """Return the factor of a label's variance in the second moment of the correction, for each ordered pair, (K, K).
+    """Return, for each ordered pair, (K, K), the factor of J V J' in the second moment of the correction.
 
-    Without a judge this is :func:`pair_variance_scale`. With a judge the residuals of the labels are taken around m,
-    and the variance of m around mu is added with the weights of the verdicts.
+    V is the covariance of a one-hot label with probabilities mu, and J the derivative of the functional. Without a
+    judge the factor is :func:`pair_variance_scale`. With a judge the residuals of the labels are taken around m, and
+    the variance of m around mu is added with the weights of the verdicts.
 
     Parameters
     ----------
@@ -156,10 +160,11 @@ def variance_scale_by_pair(
     expected = mu.copy()
     has_verdict = judge.label >= 0
     expected[has_verdict] = judge.m[judge.label[has_verdict]]
-    spread_around_m = label_spread(labels, expected)
-    explained = max(label_spread(labels) - spread_around_m, 0.0)
-    from_verdicts = explained * _mean_square_weight(judge.cells, judge.weight, data) * (1 if data.ordered else 4)
-    return pair_variance_scale(labels, propensity, data, spread=spread_around_m) + from_verdicts
+    variance_around_m = relative_label_variance(labels, expected)
+    variance_of_m = max(relative_label_variance(labels) - variance_around_m, 0.0)
+    # Where display order does not matter, a residual acts on both orders of the pair: twice, and 4 times in the square.
+    from_verdicts = variance_of_m * _mean_square_weight(judge.cells, judge.weight, data) * (1 if data.ordered else 4)
+    return pair_variance_scale(labels, propensity, data, relative_variance=variance_around_m) + from_verdicts
 
 
 def _mean_square_weight(cells: Cells, weight: FloatArray, data: PreferenceData) -> FloatArray:

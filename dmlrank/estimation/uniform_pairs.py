@@ -1,4 +1,7 @@
-"""Uniform pairs, all of whose labels are equal: the variance that these labels do not show, by the rule of three."""
+"""Uniform pairs, all of whose labels are equal: the variance that these labels do not show, by the rule of three.
+
+J is the derivative of a score in the probabilities of a pair, and V the covariance of a label of the pair.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +36,7 @@ Derivative: TypeAlias = Callable[[FloatArray, IntArray, IntArray], FloatArray]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LabelErrors:
-    """Contribution of each label to the error of an estimate: weight times J times residual.
+    """Contribution of each label to the error of an estimate: its weight times J times its residual.
 
     Attributes
     ----------
@@ -76,7 +79,7 @@ class LabelErrors:
     def units_by_pair(self, pair: IntArray, size: int) -> tuple[IntArray, FloatArray]:
         """Count each pair's units, (size,), and sum the squares of the units' weights, (size,).
 
-        Of two crossed groupings each pair has the counts of the coarser one: the fewer units, the larger sum.
+        With two crossed groupings, a pair gets the smaller of the two counts and the larger of the two sums.
 
         Parameters
         ----------
@@ -106,17 +109,18 @@ class UniformPairs:
     label : ndarray, shape (q, C)
         Mean label of each pair.
     n_labels : ndarray of int, shape (q,)
-        Number of labels of each pair, or of clusters of labels.
+        Number of labels of each pair; where labels of a cluster depend on each other, number of clusters.
     n_pooled : ndarray of int, shape (q,)
-        Number of labels of all uniform pairs in which the winner of this pair won, or in which the loser of this pair
-        lost, whichever number is larger. For ties: in which one of the two models tied.
+        Number of labels of several uniform pairs: of the pairs that the winner of this pair won, or of the pairs that
+        the loser of this pair lost, whichever number is larger. For a pair of ties: of the pairs of ties with one of
+        the two models, whichever number is larger.
     n_both_orders : ndarray of int, shape (q,)
         Number of labels of this pair with the same winner, in both orders together.
-    amount : ndarray, shape (q,)
+    squared_weight : ndarray, shape (q,)
         Sum of the squared weights of the pair's units.
     residual_moment : ndarray, shape (q, C, C)
-        Second moment of the residuals, as far as the covariance of the influence values contains it: centring the
-        influence values removes the mean that the uniform pairs share.
+        The part of the second moment of the residuals that the covariance of the influence values contains. Centring
+        the influence values removes the other part, which is the mean that the uniform pairs share.
     table : ndarray, shape (K, K, C)
         Mean fitted probabilities of all pairs.
     weights : CategoryWeights
@@ -130,7 +134,7 @@ class UniformPairs:
     n_labels: IntArray
     n_pooled: IntArray
     n_both_orders: IntArray
-    amount: FloatArray
+    squared_weight: FloatArray
     residual_moment: FloatArray
     table: FloatArray
     weights: CategoryWeights
@@ -148,11 +152,13 @@ class UniformPairs:
     def covariance(self, score: Score, floor: float, *, pooled: bool = True) -> FloatArray:
         """Return the covariance of a score's estimate that the labels of uniform pairs do not show, (d, d).
 
-        V is the covariance of labels of which a share as large as the rule of three allows has another outcome. For
-        each pair, direction by direction, the result is the part of J V J' that exceeds the second moment of the
-        residuals, which the covariance of the influence values contains already. J is the derivative at the
-        probabilities of such labels where the fitted probabilities are more extreme, because the slope of a logit has
-        no bound.
+        The labels of a uniform pair show one category only. V is the covariance of a label that has another category
+        with a probability as large as the rule of three allows. The covariance of the influence values contains the
+        second moment of the residuals already. The result is, for each pair, the positive part of J V J' minus this
+        second moment.
+
+        Where the fitted probabilities of a pair are more extreme than the rule of three allows, J is the derivative at
+        the limits of the rule, because the slope of a logit has no bound.
 
         Parameters
         ----------
@@ -164,18 +170,18 @@ class UniformPairs:
             win share of a single pair.
         """
         table = clip_and_renormalise(self.table[None], floor)[0] if score.interior else self.table
-        unseen, share = self._unseen_labels(pooled)
-        lifted = self._raise_probabilities(table, share) if score.interior else table
+        unseen, limit = self._unseen_labels(pooled)
+        raised_table = self._raise_probabilities(table, limit) if score.interior else table
         return self._excess_covariance(
-            unseen, partial(self._derivative, score, lifted), partial(self._derivative, score, table)
+            unseen, partial(self._derivative, score, raised_table), partial(self._derivative, score, table)
         )
 
     def covariance_along(self, derivative: Derivative) -> FloatArray:
-        """Return the same covariance, (d, d), of an estimate given by its derivatives along single pairs."""
+        """Return this covariance, (d, d), for an estimate that a function differentiates along directions at pairs."""
         return self._excess_covariance(self._unseen_labels(True)[0], derivative, derivative)
 
     def _excess_covariance(self, unseen: FloatArray, at_unseen: Derivative, at_fitted: Derivative) -> FloatArray:
-        """Add up the parts of J V J' that exceed the second moment of the residuals, (d, d).
+        """Add up over pairs the positive part of J V J' minus the second moment of the residuals, (d, d).
 
         Parameters
         ----------
@@ -190,9 +196,9 @@ class UniformPairs:
         step = max(1, _CHUNK // self.table.size)
         for start in range(0, len(self), step):
             part = slice(start, start + step)
-            of_unseen = self._derivative_rows(at_unseen, unseen[part], part)
-            of_observed = self._derivative_rows(at_fitted, observed[part], part)
-            rows = np.sqrt(self.amount[part])[:, None, None] * positive_difference(of_unseen, of_observed)
+            unseen_rows = self._derivative_rows(at_unseen, unseen[part], part)
+            observed_rows = self._derivative_rows(at_fitted, observed[part], part)
+            rows = np.sqrt(self.squared_weight[part])[:, None, None] * positive_difference(unseen_rows, observed_rows)
             rows = rows.reshape(-1, rows.shape[2])
             total = rows.T @ rows if total is None else total + rows.T @ rows
         assert total is not None
@@ -204,12 +210,12 @@ class UniformPairs:
         rows = [derivative(directions[:, :, column], first, second) for column in range(directions.shape[2])]
         return np.stack(rows, axis=1)
 
-    def _raise_probabilities(self, table: FloatArray, share: FloatArray) -> FloatArray:
-        """Raise probabilities of the table, (K, K, C), of categories without labels to at least ``share``, (q, C)."""
+    def _raise_probabilities(self, table: FloatArray, limit: FloatArray) -> FloatArray:
+        """Raise probabilities of the table, (K, K, C), of categories without labels to at least ``limit``, (q, C)."""
         fitted = table[self.first, self.second]
-        raised = np.maximum(fitted, np.minimum(share, 0.5))
+        raised = np.maximum(fitted, np.minimum(limit, 0.5))
         raised /= raised.sum(axis=1, keepdims=True)
-        result, is_raised = table.copy(), (share > fitted).any(axis=1)
+        result, is_raised = table.copy(), (limit > fitted).any(axis=1)
         first, second = self.first[is_raised], self.second[is_raised]
         result[first, second] = raised[is_raised]
         if not self.ordered:
@@ -222,21 +228,27 @@ class UniformPairs:
         return exchanged_wins(self.label.shape[1])
 
     def _unseen_labels(self, pooled: bool) -> tuple[FloatArray, FloatArray]:
-        """Return directions, (q, C, C), whose products add up to V, and the share of each unseen category, (q, C)."""
-        number = self.n_pooled if pooled else self.n_both_orders
+        """Return directions, (q, C, C), whose products add up to V, and limits for unseen categories, (q, C).
+
+        The limit of a category is the largest probability that the rule of three allows; zero for categories that count
+        the same as the observed label.
+        """
+        n_equal = self.n_pooled if pooled else self.n_both_orders
         n_categories, weights = self.label.shape[1], np.array([self.weights.first, self.weights.second])
         # Changes of the two models' shares if a label had another category, (q, C, 2).
         change = weights.T[None] - (self.label @ weights.T)[:, None, :]
         differs = np.abs(change).max(axis=2) > _ROUNDING
-        share = np.zeros(self.label.shape)
+        limit = np.zeros(self.label.shape)
+        # Wins come first, then ties. The unseen categories of each kind share the probability that the rule allows. The
+        # variance of a model's share stays below the largest that is possible.
         for is_kind in (np.arange(n_categories) < 2, np.arange(n_categories) >= 2):
-            unseen = differs & is_kind
-            count = unseen.sum(axis=1)
-            square = np.where(unseen, np.square(change).max(axis=2), 0.0).sum(axis=1) / np.maximum(count, 1)
-            largest = np.minimum(RULE_OF_THREE / number, _LARGEST_VARIANCE / np.where(count > 0, square, 1.0))
-            share += np.where(unseen, (largest / np.maximum(count, 1))[:, None], 0.0)
+            is_unseen = differs & is_kind
+            count = is_unseen.sum(axis=1)
+            mean_square = np.where(is_unseen, np.square(change).max(axis=2), 0.0).sum(axis=1) / np.maximum(count, 1)
+            allowed = np.minimum(RULE_OF_THREE / n_equal, _LARGEST_VARIANCE / np.where(count > 0, mean_square, 1.0))
+            limit += np.where(is_unseen, (allowed / np.maximum(count, 1))[:, None], 0.0)
         directions = np.eye(n_categories)[None] - self.label[:, :, None]
-        return directions * np.sqrt(share)[:, None, :], share
+        return directions * np.sqrt(limit)[:, None, :], limit
 
     def _derivative(
         self, score: Score, table: FloatArray, directions: FloatArray, first: IntArray, second: IntArray
@@ -285,13 +297,12 @@ def _derivative_at_pairs(
 
 
 def positive_difference(minuend: FloatArray, subtrahend: FloatArray) -> FloatArray:
-    """Return rows, (b, s, d), whose sums of products are the positive part of a difference of two covariances.
-
-    The difference is that between the sums of products of the two arguments.
+    """Return rows R, (b, s, d), such that R'R is the positive part of M'M - S'S, for each of b pairs of M and S.
 
     Parameters
     ----------
     minuend, subtrahend : ndarray, shape (b, r, d)
+        M and S.
 
     Examples
     --------
@@ -304,7 +315,7 @@ def positive_difference(minuend: FloatArray, subtrahend: FloatArray) -> FloatArr
     across, upper = np.linalg.qr(np.swapaxes(stacked, 1, 2))
     sign = np.repeat([1.0, -1.0], [minuend.shape[1], subtrahend.shape[1]])
     values, axes = np.linalg.eigh((upper * sign) @ np.swapaxes(upper, 1, 2))
-    # Rounding of the subtraction counts as zero.
+    # Eigenvalues of the size of rounding errors count as zero.
     largest = np.square(upper).sum(axis=(1, 2))[:, None]
     positive = np.where(values > 1e-12 * largest, values, 0.0)
     return np.swapaxes(across @ (axes * np.sqrt(positive)[:, None, :]), 1, 2)
@@ -337,7 +348,7 @@ def find_uniform_pairs(
     place = np.searchsorted(codes, pair[in_uniform])
     uniform_errors = errors.only(in_uniform)
     label = _means(uniform_errors.cells.y, place, n_pairs)
-    n_labels, amount = uniform_errors.units_by_pair(place, n_pairs)
+    n_labels, squared_weight = uniform_errors.units_by_pair(place, n_pairs)
     first, second = np.divmod(codes, n_items)
     n_pooled, n_both_orders = _count_same_results(
         first, second, _winner_sign(label, weights), n_labels=n_labels, n_items=n_items
@@ -349,8 +360,8 @@ def find_uniform_pairs(
         n_labels=n_labels,
         n_pooled=n_pooled,
         n_both_orders=n_both_orders,
-        amount=amount,
-        residual_moment=_residual_moment(uniform_errors, place, amount),
+        squared_weight=squared_weight,
+        residual_moment=_residual_moment(uniform_errors, place, squared_weight),
         table=_mean_table(errors, data),
         weights=weights,
         ordered=data.ordered,
@@ -379,16 +390,16 @@ def _is_uniform(y: FloatArray, pair: IntArray, weights: CategoryWeights, n_codes
     return is_uniform
 
 
-def _residual_moment(errors: LabelErrors, place: IntArray, amount: FloatArray) -> FloatArray:
+def _residual_moment(errors: LabelErrors, place: IntArray, squared_weight: FloatArray) -> FloatArray:
     """Return the second moment of each pair's residuals in the covariance of the influence values, (q, C, C).
 
-    ``place``, (m,), is the pair of each label, and ``amount``, (q,), the sum of squared weights of the pair's units.
+    ``place``, (m,), is the pair of each label, and ``squared_weight``, (q,), is that of :class:`UniformPairs`.
     """
-    n_pairs, n_categories = len(amount), errors.residual.shape[1]
+    n_pairs, n_categories = len(squared_weight), errors.residual.shape[1]
     product = errors.residual[:, :, None] * errors.residual[:, None, :]
     moment = _means(product.reshape(len(place), -1), place, n_pairs, np.square(errors.weight))
     total = np.bincount(place, errors.weight, n_pairs)
-    moment *= np.maximum(1 - total * total.sum() / (errors.n_units * amount), 0.0)[:, None]
+    moment *= np.maximum(1 - total * total.sum() / (errors.n_units * squared_weight), 0.0)[:, None]
     return moment.reshape(n_pairs, n_categories, n_categories)
 
 

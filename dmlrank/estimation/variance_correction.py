@@ -1,4 +1,7 @@
-"""The variance correction: how much too small a shrunken mu makes the second moment of the correction."""
+"""The variance correction: an increase of the second moment of the correction, which is too small at a shrunken mu.
+
+J is the derivative of the functional, and V the covariance of a label.
+"""
 
 from __future__ import annotations
 
@@ -32,13 +35,14 @@ class CorrectionCovariance(Protocol):
         mu : ndarray, shape (b, K, K, C)
             Probabilities at which the derivative J is taken.
         amount : ndarray, shape (b, K, K)
+            Factor of each term.
         labels : ndarray, shape (b, K, K, C), optional
             Probabilities of the labels, whose covariance is V; ``mu`` when None.
         """
         ...
 
 
-def knows_correction_covariance(score: object, n_contexts: int, n_items: int) -> bool:
+def has_cheap_correction_covariance(score: object, n_contexts: int, n_items: int) -> bool:
     """Whether the covariance of a score's correction depends on mu and has a closed form that is cheap to compute."""
     cheap = getattr(score, "cheap", None)
     return (
@@ -60,6 +64,7 @@ class LocalCorrectionCovariance(Protocol):
         mu : ndarray, shape (m, C)
             Probabilities at which the derivative J is taken.
         amount : ndarray, shape (m,)
+            Factor of each term.
         labels : ndarray, shape (m, C)
             Probabilities of the labels, whose covariance is V.
         pairs : OrderedPairs
@@ -67,10 +72,11 @@ class LocalCorrectionCovariance(Protocol):
         ...
 
 
-def label_spread(labels: HeldOutLabels, around: FloatArray | None = None) -> float:
-    """Return the squared residuals of labels relative to those of one-hot labels with probabilities mu; at most one.
+def relative_label_variance(labels: HeldOutLabels, around: FloatArray | None = None) -> float:
+    """Return the variance of the labels divided by the variance of one-hot labels with probabilities mu; at most one.
 
-    Residuals are taken around mu, or around other probabilities, ``around``, (m, C).
+    The variance is the sum of the squared residuals. Residuals are taken around mu, or around other probabilities,
+    ``around``, (m, C).
     """
     residual = labels.cells.y - (labels.mu if around is None else around)
     squares = float((labels.count[:, None] * np.square(residual)).sum())
@@ -79,15 +85,16 @@ def label_spread(labels: HeldOutLabels, around: FloatArray | None = None) -> flo
 
 
 def pair_variance_scale(
-    labels: HeldOutLabels, propensity: FloatArray, data: PreferenceData, *, spread: float | None = None
+    labels: HeldOutLabels, propensity: FloatArray, data: PreferenceData, *, relative_variance: float | None = None
 ) -> FloatArray:
     """Return the mean of 1 / pi over contexts by ordered pair, (K, K), times the relative variance of a label.
 
     The mean of 1 / pi is estimated by the mean of S / pi^2, which needs the propensities of labelled pairs only. Labels
     that are means of several votes, or soft, have a smaller variance than one-hot labels with the same probabilities.
-    With a judge their variance around the probabilities given the verdict is smaller still; ``spread`` then says how
-    small. Where display order does not matter, a pair has one entry, above the diagonal, and a label acts on both
-    orders.
+    With a judge, the variance of the labels around m = P(Y | x, verdict) is smaller still and has to be passed.
+
+    Where display order does not matter, a pair has one entry, above the diagonal. A label then moves the probabilities
+    of both orders, which doubles the correction and multiplies its second moment by 4.
 
     Parameters
     ----------
@@ -96,18 +103,18 @@ def pair_variance_scale(
     propensity : ndarray, shape (m,)
         pi at these cells.
     data : PreferenceData
-    spread : float, optional
-        Relative variance of a label, see :func:`label_spread`; around mu when None.
+    relative_variance : float, optional
+        See :func:`relative_label_variance`; computed around mu when None.
     """
     cells, n_items = labels.cells, data.n_items
-    spread = label_spread(labels) if spread is None else spread
+    relative_variance = relative_label_variance(labels) if relative_variance is None else relative_variance
     pair = cells.first * n_items + cells.second
     mean = np.bincount(pair, weights=labels.count / propensity**2, minlength=n_items**2) / data.n_contexts
-    return mean.reshape(n_items, n_items) * spread * (1 if data.ordered else 4)
+    return mean.reshape(n_items, n_items) * relative_variance * (1 if data.ordered else 4)
 
 
 def variance_correction(
-    score: CorrectionCovariance, mu: FloatArray, delta: FloatArray, scale: FloatArray, population: FloatArray
+    score: CorrectionCovariance, mu: FloatArray, delta: FloatArray, scale: FloatArray, context_weight: FloatArray
 ) -> FloatArray:
     """Estimate the first-order change of the correction's second moment if J were taken at the true mu, (d, d).
 
@@ -126,7 +133,7 @@ def variance_correction(
         Weighted residuals.
     scale : ndarray, shape (K, K)
         See :func:`pair_variance_scale`.
-    population : ndarray, shape (b,)
+    context_weight : ndarray, shape (b,)
         Weights of the contexts, with mean one over all of them.
 
     Returns
@@ -136,12 +143,13 @@ def variance_correction(
     """
     largest = np.abs(delta).max(axis=(1, 2, 3))
     nonzero = np.flatnonzero(largest > 0)
-    labels, along = mu[nonzero], delta[nonzero]
-    smallest = np.where(labels > 0, labels, 1.0).min(axis=(1, 2, 3))
+    fitted, direction = mu[nonzero], delta[nonzero]
+    smallest = np.where(fitted > 0, fitted, 1.0).min(axis=(1, 2, 3))
     step = _STEP * smallest / largest[nonzero]
-    amount = (population[nonzero] ** 2 / (2 * step))[:, None, None] * scale
-    change = step[:, None, None, None] * along
-    return score.accumulate(labels + change, amount, labels) - score.accumulate(labels - change, amount, labels)
+    amount = (context_weight[nonzero] ** 2 / (2 * step))[:, None, None] * scale
+    change = step[:, None, None, None] * direction
+    # V stays at the fitted mu: the residuals contain the true covariance of the labels already.
+    return score.accumulate(fitted + change, amount, fitted) - score.accumulate(fitted - change, amount, fitted)
 
 
 def local_variance_correction(
@@ -165,8 +173,9 @@ def local_variance_correction(
     """
     largest = np.abs(delta).max(axis=1)
     nonzero = np.flatnonzero(largest > 0)
-    labels, at = mu[nonzero], OrderedPairs(pairs.first[nonzero], pairs.second[nonzero], pairs.n_items)
-    step = _STEP * np.where(labels > 0, labels, 1.0).min(axis=1) / largest[nonzero]
+    fitted = mu[nonzero]
+    nonzero_pairs = OrderedPairs(pairs.first[nonzero], pairs.second[nonzero], pairs.n_items)
+    step = _STEP * np.where(fitted > 0, fitted, 1.0).min(axis=1) / largest[nonzero]
     amount, change = weight[nonzero] / (2 * step), step[:, None] * delta[nonzero]
-    above = score.accumulate_at(labels + change, amount, labels, at)
-    return above - score.accumulate_at(labels - change, amount, labels, at)
+    above = score.accumulate_at(fitted + change, amount, fitted, nonzero_pairs)
+    return above - score.accumulate_at(fitted - change, amount, fitted, nonzero_pairs)

@@ -107,7 +107,7 @@ def test_of_two_crossed_groupings_the_coarser_one_counts():
     alone, both = (find_uniform_pairs(given, DATA, WEIGHTS, EDGES) for given in (prompts, crossed))
     by_annotator = find_uniform_pairs(replace(prompts, unit=annotator), DATA, WEIGHTS, EDGES)
     assert both.n_labels.tolist() == [2, 2, 2, 2]
-    np.testing.assert_allclose(both.amount, by_annotator.amount)
-    assert (both.amount > 10 * alone.amount).all()
+    np.testing.assert_allclose(both.squared_weight, by_annotator.squared_weight)
+    assert (both.squared_weight > 10 * alone.squared_weight).all()
     finer = replace(prompts, unit=annotator, other_unit=prompts.unit)
     assert find_uniform_pairs(finer, DATA, WEIGHTS, EDGES).n_labels.tolist() == [2, 2, 2, 2]
