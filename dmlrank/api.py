@@ -259,6 +259,7 @@ def dml_rank(
     Returns
     -------
     RankResults
+        The scores with their covariance, and methods for intervals, tests, ranks, groups, plans and figures.
 
     Raises
     ------
@@ -319,10 +320,33 @@ def check(
 
     Parameters
     ----------
-    formula, data, context, categories, min_labels, missing, cov_kwds, n_folds, position_bias, graph, edge_weights, \
-votes, env
-        As for :func:`dml_rank`. Rows with missing values are left out and counted, unless ``missing="keep"``, and so
-        are rows that a fit refuses.
+    formula : str
+        Outcome, features and the columns of the two models, as for :func:`dml_rank`.
+    data : frame
+        A frame with one row per vote. Rows that a fit refuses are left out and counted.
+    context : str or sequence of str, optional
+        Columns that identify a prompt; every row is a prompt of its own when None.
+    categories : mapping, optional
+        Meanings of labels that are not recognised, as for :func:`dml_rank`.
+    min_labels : int
+        Smallest number of labels of a compared pair.
+    missing : {"raise", "drop", "keep"}
+        With "raise" and "drop", rows with missing values are left out and counted. With "keep", rows stay in which only
+        features are missing.
+    cov_kwds : mapping, optional
+        ``{"groups": column}``: the clusters of prompts that are counted.
+    n_folds : int
+        Number of folds, by which the size of the data is judged.
+    position_bias : bool or "auto"
+        Whether display order matters, as for :func:`dml_rank`.
+    graph : {"observed", "complete"}, Graph or array (K, K)
+        The compared pairs, as for :func:`dml_rank`.
+    edge_weights : {"equal", "counts"} or array (K, K)
+        Weights of the pairs, as for :func:`dml_rank`.
+    votes : {"mean", "first"}
+        How repeated votes on a prompt and pair are counted.
+    env : int, mapping or patsy EvalEnvironment, optional
+        Namespace in which functions and arrays of the formula are looked up; by default that of the caller.
 
     Returns
     -------
@@ -374,11 +398,27 @@ def load(path: str | os.PathLike[str]) -> RankResults:
     Parameters
     ----------
     path : path-like
+        The file.
+
+    Returns
+    -------
+    RankResults
+        The stored result.
 
     Raises
     ------
-    DataError
+    StorageError
         If the file does not hold a stored result.
+
+    Examples
+    --------
+    >>> import tempfile, pathlib
+    >>> import dmlrank as dr
+    >>> res = dr.dml_rank("winner ~ 1 | model_a + model_b", dr.datasets.simulate_arena(n=2000, rng=0), rng=0)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     res.save(pathlib.Path(folder) / "fit.dml")
+    ...     dr.load(pathlib.Path(folder) / "fit.dml").params.equals(res.params)
+    True
     """
     return RankResults.load(path)
 
@@ -391,10 +431,22 @@ def read_json(path_or_text: str | os.PathLike[str]) -> RankResults:
     path_or_text : str or path-like
         A file, or the JSON itself (a string that begins with a brace).
 
+    Returns
+    -------
+    RankResults
+        The stored result, without data.
+
     Raises
     ------
     StorageError
         If there is no such file, or it does not hold a result of this format.
+
+    Examples
+    --------
+    >>> import dmlrank as dr
+    >>> res = dr.dml_rank("winner ~ 1 | model_a + model_b", dr.datasets.simulate_arena(n=2000, rng=0), rng=0)
+    >>> dr.read_json(res.to_json()).params.equals(res.params)
+    True
     """
     text, origin = read_text(path_or_text)
     return RankResults(from_text(text, origin))

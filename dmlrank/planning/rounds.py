@@ -69,6 +69,7 @@ def repeated_propensity(propensities: Sequence[ArrayLike], position_bias: bool =
     Returns
     -------
     ndarray, shape (n, K, K)
+        For ``dml_rank(..., propensity=...)``.
 
     Notes
     -----

@@ -196,6 +196,7 @@ class RankResults:
         Returns
         -------
         DataFrame, shape (K, K)
+            Covariance matrix with the names of the scores.
         """
         return pd.DataFrame(self.estimates.covariance.matrix.copy(), index=self.names, columns=self.names)
 
@@ -330,6 +331,7 @@ class RankResults:
         Returns
         -------
         WinProbability
+            The share with its standard error and interval.
 
         Raises
         ------
@@ -806,8 +808,20 @@ class RankResults:
 
         Parameters
         ----------
-        budget, criterion, contrasts, costs, min_propensity, one_pair, explore
-            As for :func:`dmlrank.design`.
+        budget : float
+            Largest expected cost of all planned labels together, in the unit of ``costs``.
+        criterion : {"A", "D"}
+            The sum of the variances, or the log determinant of the covariance, as for :func:`dmlrank.design`.
+        contrasts : optional
+            Combinations of scores that the plan is to estimate precisely, as for :func:`dmlrank.design`.
+        costs : float or array
+            Cost of a label, as for :func:`dmlrank.design`.
+        min_propensity : float, optional
+            Smallest propensity of a compared pair; a tenth of the propensity of the uniform plan when None.
+        one_pair : bool
+            Whether every prompt gets at most one label.
+        explore : float
+            Share of the uniform plan that is mixed in.
         newdata : frame, optional
             The prompts to plan for, a row each, with the formula's feature columns and, where the fit has it, the
             column that identifies a prompt. None means the prompts of the fit, with out-of-fold probabilities.
@@ -991,6 +1005,7 @@ class RankResults:
         Returns
         -------
         matplotlib Axes
+            The axes with the forest plot.
 
         Raises
         ------
@@ -1020,6 +1035,7 @@ class RankResults:
         Parameters
         ----------
         path : path-like
+            The file to write.
         with_data : bool
             Whether to store the data and the learners, too, so that every method works after loading. The whole frame
             is stored, because an update may use another column. Otherwise the numbers alone are stored.
@@ -1048,10 +1064,12 @@ class RankResults:
         Parameters
         ----------
         path : path-like
+            The file.
 
         Returns
         -------
         RankResults
+            The stored result.
 
         Raises
         ------

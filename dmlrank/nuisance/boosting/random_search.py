@@ -114,6 +114,16 @@ class RandomSearch:
     def draws(self, rng: np.random.Generator) -> list[dict[str, Parameter]]:
         """Draw distinct configurations, each with one value of every parameter of the grid.
 
+        Parameters
+        ----------
+        rng : Generator
+            Source of the draws.
+
+        Returns
+        -------
+        list of dict
+            ``n_draws`` configurations, or all of a smaller grid.
+
         Examples
         --------
         >>> search = RandomSearch(n_draws=2, grid={"num_leaves": [4, 8], "max_depth": [3, -1]})
