@@ -18,7 +18,8 @@ T = TypeVar("T", np.float64, np.intp)
 _ZERO_THRESHOLD = float(np.float32(1e-35))
 # Bits of a split's decision type.
 _CATEGORICAL, _DEFAULT_LEFT = 1, 2
-# Values that a split sends in its default direction, in the decision type: zeros and NaN, or NaN alone.
+# LightGBM's codes for the values that a split treats as missing and sends in its default direction: zeros and NaN, or
+# NaN alone.
 ZEROS, NANS = 1, 2
 # Bits in a word of the sets of categories.
 _WORD_BITS = 32
@@ -35,10 +36,11 @@ class Link:
     Attributes
     ----------
     n_outputs : int
-        C, or 1 for the probability of the positive class.
+        Number of categories of a multiclass booster, C; 1 for a binary booster, which predicts the probability of the
+        positive class.
     scale : float
-        Factor of the sums: the steepness of a binary objective's sigmoid, divided by the number of rounds where trees
-        are averaged, as in random forests.
+        Factor by which the sums are multiplied: the steepness of a binary objective's sigmoid. In a random forest,
+        whose trees are averaged, this steepness is divided by the number of rounds.
     """
 
     n_outputs: int
@@ -58,6 +60,9 @@ class Link:
 class Trees:
     """All trees of a booster, with s splits and l leaves that are numbered across the trees.
 
+    Where a node can be a split or a leaf, a split is given by its number, and leaf i by the negative number ``~i`` =
+    -1 - i.
+
     Attributes
     ----------
     root : ndarray of int, shape (t,)
@@ -71,7 +76,7 @@ class Trees:
     default_left : ndarray of bool, shape (s,)
         Whether the default direction of the split is left.
     missing : ndarray of int, shape (s,)
-        Values that go in the default direction: none (0), zeros and NaN (1) or NaN (2).
+        Values that are treated as missing and go in the default direction: none (0), zeros and NaN (1) or NaN (2).
     left, right : ndarray of int, shape (s,)
         Children of each split: a split, or ``~leaf``.
     words, word_start, word_count : ndarray of int
@@ -79,7 +84,9 @@ class Trees:
     value : ndarray, shape (l,)
         Value of each leaf.
     n_features : int
+        Number of features, the codes of the two items included.
     link : Link
+        Converts the sums over trees to probabilities.
     """
 
     root: IntArray
@@ -209,7 +216,7 @@ def _in_category_set(trees: Trees, split: IntArray, values: FloatArray) -> NDArr
     with np.errstate(invalid="ignore"):
         is_code = (values > -1) & (values < end)
     code = np.where(is_code, values, 0).astype(np.intp)
-    # The minimum matters for values that are no codes only: where a value is a code, the set has a word for it.
+    # The minimum only keeps the index valid for values that are no codes; `is_code` sends these values right.
     word = np.minimum(trees.word_start[split, None] + code // _WORD_BITS, len(trees.words) - 1)
     goes_left: NDArray[np.bool_] = is_code & (trees.words[word] >> (code % _WORD_BITS) & 1).astype(bool)
     return goes_left

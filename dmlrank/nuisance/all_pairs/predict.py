@@ -19,11 +19,13 @@ from .rectangles import RectangleSum, scores_by_first, sums_of_rectangles
 
 # Largest number of contexts that are scored at a time, so that the scores stay in cache.
 CONTEXTS_AT_ONCE = 256
-# Contexts for a second thread have to be at least so many, for the calls to pay.
+# Contexts are divided into two chunks, for two threads, only if each chunk has at least this many contexts: with fewer,
+# the additional calls take longer than the second thread saves.
 _FEWEST_CONTEXTS = 32
-# Rows that are stacked for one call of Booster.predict: enough to keep the threads busy, few enough to stay in cache.
+# Largest number of rows [x, first, second] in one call of Booster.predict: enough rows to keep the threads busy, and
+# few enough to stay in cache.
 _ROWS_AT_ONCE = 200_000
-# Largest number of entries in such a stack.
+# Largest number of entries of the matrix of these rows.
 ENTRIES_AT_ONCE = 8_000_000
 
 
@@ -36,16 +38,18 @@ class RowPredictor(Protocol):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Prepared:
+class SeparatedTrees:
     """A booster's trees, separated into splits on the context and splits on the items.
 
     Attributes
     ----------
     trees : Trees
+        The trees before they are separated.
     branches : Branches
         The branches to which splits on context features lead.
     sums : tuple of RectangleSum
-        The scores of every output as a function of the branches that a context takes.
+        For each output of the booster (a category, or the positive class), the scores of all pairs as a function of the
+        branches that a context takes.
     """
 
     trees: Trees
@@ -67,20 +71,22 @@ class PairTrees:
         The booster, or an object that predicts like one.
     n_items : int
         K.
-    prepared : Prepared or None
-        None where the trees cannot be separated, so that rows have to be stacked for the booster.
+    separated : SeparatedTrees or None
+        The trees; None where they cannot be separated, so that ``booster`` has to predict a row for every pair.
     """
 
     booster: RowPredictor
     n_items: int
-    prepared: Prepared | None
+    separated: SeparatedTrees | None
 
     @classmethod
     def of(cls, booster: RowPredictor, n_items: int) -> PairTrees:
         """Prepare a booster whose last two features are the codes of the first and of the second item.
 
-        Boosters with linear models in their leaves, boosters with objectives other than the multiclass and the binary
-        one, and other objects that predict like a booster are left as they are: they predict stacked rows.
+        Some boosters cannot be separated into sums of rectangles: boosters with linear models in their leaves, boosters
+        with objectives other than the multiclass and the binary one, and objects that are no LightGBM boosters but
+        predict like one. Such a booster will be called with stacked rows: one row [x, first, second] for every context
+        and ordered pair.
 
         Warns
         -----
@@ -99,7 +105,7 @@ class PairTrees:
             return cls(booster, n_items, None)
         branches, leaves = evaluate_items(trees, n_items)
         sums = sums_of_rectangles(leaves, trees.value * trees.link.scale, trees.link.n_outputs)
-        return cls(booster, n_items, Prepared(trees, branches, sums))
+        return cls(booster, n_items, SeparatedTrees(trees, branches, sums))
 
     def __reduce__(self) -> tuple[Callable[[RowPredictor, int], PairTrees], tuple[RowPredictor, int]]:
         return PairTrees.of, (self.booster, self.n_items)
@@ -158,22 +164,27 @@ def predict_all_pairs(
     if pairs.n_items != n_items:
         raise ValueError(f"the booster was prepared for {pairs.n_items} items, not for {n_items}")
     request = _Request(x, n_items, raw_score, offset, n_jobs)
-    if pairs.prepared is None:
+    if pairs.separated is None:
         return _predict_from_stacked_rows(pairs.booster, request, entries_at_once)
-    return _predict_from_rectangles(pairs.prepared, request, contexts_at_once)
+    return _predict_from_rectangles(pairs.separated, request, contexts_at_once)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Request:
-    """What :func:`predict_all_pairs` is asked for.
+    """Arguments of :func:`predict_all_pairs` that both ways to predict need; see there.
 
     Attributes
     ----------
     x : ndarray, shape (n, p)
+        Context features.
     n_items : int
+        K.
     raw_score : bool
+        Whether to return scores instead of probabilities.
     offset : ndarray, shape (n, K, K, C), or None
+        Added to the scores.
     n_jobs : int or None
+        Number of threads; None means all cores.
     """
 
     x: FloatArray
@@ -183,9 +194,9 @@ class _Request:
     n_jobs: int | None
 
 
-def _predict_from_rectangles(prepared: Prepared, request: _Request, contexts_at_once: int) -> FloatArray:
+def _predict_from_rectangles(separated: SeparatedTrees, request: _Request, contexts_at_once: int) -> FloatArray:
     """Return the predictions for all pairs, (n, K, K, C), as sums of rectangles."""
-    x, n_items, trees, branches = request.x, request.n_items, prepared.trees, prepared.branches
+    x, n_items, trees, branches = request.x, request.n_items, separated.trees, separated.branches
     if x.shape[1] + 2 != trees.n_features:
         raise ValueError(f"x has {x.shape[1]} features, the booster {trees.n_features - 2} and the two items")
     features = as_lightgbm_reads(x[:, branches.features])
@@ -199,7 +210,7 @@ def _predict_from_rectangles(prepared: Prepared, request: _Request, contexts_at_
     def fill(start: int) -> None:
         stop = min(start + step, len(distinct))
         branch_bits = contexts_by_branch(trees, branches, features[distinct[start:stop]])
-        scores = scores_by_first(prepared.sums, branch_bits)
+        scores = scores_by_first(separated.sums, branch_bits)
         if is_repeated:
             rows = by_place[slice(*np.searchsorted(place[by_place], [start, stop]))]
             _write(table, rows, place[rows] - start, scores, link=link, offset=request.offset)
@@ -239,9 +250,9 @@ def _write(
     rows : ndarray of int or slice
         Contexts whose rows are filled.
     place : ndarray of int or slice
-        Place of each of these contexts among the distinct ones.
+        For each of these contexts, the position of its equal among the distinct contexts.
     by_first : iterator of ndarray, shape (C, d, K)
-        Scores of d distinct contexts for one first item after the other.
+        Scores of d distinct contexts and all second items, for one first item after the other.
     link : Link or None
         Converts scores to probabilities; None for scores.
     offset : ndarray, shape (n, K, K, C), or None
@@ -263,17 +274,18 @@ def distinct_rows(x: FloatArray, factors: NDArray[np.uint64] | None = None) -> t
     Parameters
     ----------
     x : ndarray, shape (n, p)
-        NaN equals NaN, and -0.0 equals 0.0.
+        The matrix; NaN equals NaN, and -0.0 equals 0.0.
     factors : ndarray of uint64, shape (p,), optional
-        Factors of the columns in the keys by which rows are compared first; random odd numbers by default. Rows with
-        equal keys are compared entry by entry, so that the result does not depend on the factors.
+        Factors of the columns in the hash of a row; random odd numbers by default. Rows are first grouped by their
+        hash. If unequal rows share a hash, they are grouped by their entries instead, so that the result does not
+        depend on the factors.
 
     Returns
     -------
     distinct : ndarray of int, shape (d,)
         The first of every group of equal rows, in the order of the rows.
     place : ndarray of int, shape (n,)
-        Place in ``distinct`` of the row that equals each row.
+        For each row, the position in ``distinct`` of the row that is equal to it.
 
     Examples
     --------
@@ -284,10 +296,11 @@ def distinct_rows(x: FloatArray, factors: NDArray[np.uint64] | None = None) -> t
     if factors is None:
         drawn = np.random.default_rng(0).integers(2**64, size=(bits.shape[1],), dtype=np.uint64)
         factors = np.asarray(drawn | np.uint64(1), dtype=np.uint64)
-    # Small whole numbers differ in their highest bits only, which a product of integers would lose.
-    key = ((bits ^ (bits >> np.uint64(32))) * factors).sum(axis=1, dtype=np.uint64)
-    _, distinct, place = np.unique(key, return_index=True, return_inverse=True)
-    if not np.array_equal(bits[distinct[place]], bits):  # two unequal rows share a key
+    # As floating-point numbers, small whole numbers differ in their highest bits only. A product of integers would lose
+    # these bits, so that they are first combined with the lower bits.
+    hashes = ((bits ^ (bits >> np.uint64(32))) * factors).sum(axis=1, dtype=np.uint64)
+    _, distinct, place = np.unique(hashes, return_index=True, return_inverse=True)
+    if not np.array_equal(bits[distinct[place]], bits):  # unequal rows share a hash
         _, distinct, place = np.unique(bits, axis=0, return_index=True, return_inverse=True)
     by_row = np.argsort(distinct)
     return distinct[by_row], np.argsort(by_row)[place.reshape(-1)]

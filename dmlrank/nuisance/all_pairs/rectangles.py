@@ -25,14 +25,14 @@ class RectangleSum:
     branches : ndarray of int, shape (u,)
         Branches on which leaves of this output hang.
     weights : csr_array, shape (r + q, u)
-        Maps the branches that a context takes to the weights of r rectangles, followed by q sets of second items that
-        hold for every first item.
+        The weight that each branch contributes to each rectangle, if a context takes the branch. The first r rows are
+        rectangles with some of the first items, and the last q rows are rectangles with all first items.
     second : ndarray, shape (r + q, K)
-        One for the second items of a rectangle or set, zero for the others.
+        One for the second items of a rectangle, zero for the other items.
     with_first : tuple of K ndarrays of int
-        The rectangles that contain each first item.
+        For each item, the rectangles among the first r that contain it as first item.
     n_rectangles : int
-        r.
+        Number of rectangles with some of the first items, r.
     """
 
     branches: IntArray
@@ -51,6 +51,7 @@ def sums_of_rectangles(leaves: Leaves, value: FloatArray, n_outputs: int) -> tup
     value : ndarray, shape (n_leaves,)
         Value of every leaf of the trees.
     n_outputs : int
+        Number of outputs of the booster: the categories, or 1 for a binary booster.
     """
     by_output = (np.flatnonzero(leaves.output == output) for output in range(n_outputs))
     return tuple(
@@ -74,7 +75,7 @@ def _sum_of_rectangles(
         Value of every leaf.
     """
     weight, first, second, branch = _without_large_sets(first, second, branch, value)
-    # The flag in the first column sorts sets that hold for every first item behind the rectangles.
+    # The flag in the first column sorts rectangles with all first items behind the other rectangles.
     key = np.packbits(np.column_stack([first.all(axis=1), first, second]), axis=1)
     _, example, rectangle = np.unique(key, axis=0, return_index=True, return_inverse=True)
     branches, column = np.unique(branch, return_inverse=True)
@@ -88,10 +89,11 @@ def _sum_of_rectangles(
 def _without_large_sets(
     first: NDArray[np.bool_], second: NDArray[np.bool_], branch: IntArray, value: FloatArray
 ) -> tuple[FloatArray, NDArray[np.bool_], NDArray[np.bool_], IntArray]:
-    """Rewrite the leaves with sets that hold all items or at most half of them.
+    """Rewrite the rectangle of each leaf as a sum of rectangles whose sets of items are small, or contain all items.
 
-    The rule is 1[A^c x B] = 1[B] - 1[A x B], and the same for B. The leaves on both sides of a split on items then
-    share rectangles, so that there are fewer rectangles, and few of them contain a given first item.
+    A set is small if it contains at most half of the items. For a set A with a small complement A^c, the indicator of
+    A x B is 1[all items x B] - 1[A^c x B]; the same rule applies to B. The leaves on the two sides of a split on items
+    then share rectangles. There are fewer different rectangles therefore, and few of them contain a given first item.
 
     Parameters
     ----------
