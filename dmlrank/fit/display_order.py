@@ -1,4 +1,4 @@
-"""Display order: whether a fit tells the two orders of a pair apart, decided by counts of labels."""
+"""Display order: whether a fit treats the two orders of a pair as two pairs, decided by counts of labels."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class OrderChoice:
     reason : str
         Reason of the choice; empty where the caller chose.
     may_be_ignored : bool
-        Whether ``position_bias=False`` is possible with the other options as they are.
+        Whether ``position_bias=False`` is possible without a change of the other options.
     """
 
     matters: bool
@@ -52,13 +52,13 @@ def choose_order(
     Parameters
     ----------
     data_as_read : PreferenceData
-        With both orders of a pair apart.
+        Votes on all items, with the two orders of a pair as two pairs.
     position_bias, graph, min_labels, min_comparisons, category_weights, propensity, mu
         As in :func:`dmlrank.dml_rank`.
     """
     obstacle = ""
-    if not _mirrored(category_weights):
-        obstacle = "the category weights do not mirror"
+    if not _is_mirrored(category_weights):
+        obstacle = "the category weights treat the two items differently"
     elif mu is not None:
         obstacle = "mu= has probabilities for both orders of a pair"
     elif _is_of_ordered_pairs(propensity):
@@ -72,7 +72,7 @@ def choose_order(
 
 
 def order_by_counts(counts: NDArray[np.int64], min_labels: int, edges: NDArray[np.bool_] | None = None) -> OrderChoice:
-    """Choose by counts: order matters where every pair with enough labels in all has enough labels in both orders.
+    """Choose by counts: order matters if every pair with enough labels in total has enough labels in each order.
 
     Parameters
     ----------
@@ -85,27 +85,31 @@ def order_by_counts(counts: NDArray[np.int64], min_labels: int, edges: NDArray[n
     Examples
     --------
     >>> order_by_counts(np.array([[0, 12], [15, 0]]), 10)
-    OrderChoice(matters=True, reason='every pair with 10 labels has them in both orders', may_be_ignored=True)
+    OrderChoice(matters=True, reason='every pair with 10 labels has 10 in each display order', may_be_ignored=True)
     >>> order_by_counts(np.array([[0, 12], [4, 0]]), 10).reason
-    '1 of 1 pairs with 10 labels in all have fewer in an order'
+    '1 of 1 pairs with 10 labels have fewer in one of the display orders'
     """
-    in_all, in_both = (np.triu(Graph.observed(counts, min_labels, ordered).edges) for ordered in (False, True))
+    in_total, in_each_order = (np.triu(Graph.observed(counts, min_labels, ordered).edges) for ordered in (False, True))
     if edges is not None:
-        in_all, in_both = in_all & edges, in_both & edges
-    enough, lacking = int(in_all.sum()), int((in_all & ~in_both).sum())
+        in_total, in_each_order = in_total & edges, in_each_order & edges
+    n_enough, n_lacking = int(in_total.sum()), int((in_total & ~in_each_order).sum())
     labels = f"{min_labels} label{'s' * (min_labels != 1)}"
-    if lacking:
-        return OrderChoice(False, f"{lacking:,} of {enough:,} pairs with {labels} in all have fewer in an order")
-    return OrderChoice(True, f"every pair with {labels} has them in both orders")
+    if n_lacking:
+        reason = f"{n_lacking:,} of {n_enough:,} pairs with {labels} have fewer in one of the display orders"
+        return OrderChoice(False, reason)
+    return OrderChoice(True, f"every pair with {labels} has {min_labels} in each display order")
 
 
 def in_chosen_order(data_as_read: PreferenceData, order: OrderChoice) -> PreferenceData:
-    """Return the data with both orders of a pair joined where order does not matter."""
+    """Return the data; where order does not matter, the two orders of a pair become one pair."""
     return data_as_read if order.matters else data_as_read.unordered()
 
 
-def _mirrored(weights: object) -> bool:
-    """Whether a win of the first model counts as a win of the second does; weights that a word names do mirror."""
+def _is_mirrored(weights: object) -> bool:
+    """Whether the two items have the same category weights, with first and second exchanged.
+
+    The weights that a word names are the same for both items.
+    """
     if isinstance(weights, str):
         return True
     if not isinstance(weights, CategoryWeights):
@@ -119,9 +123,9 @@ def _mirrored(weights: object) -> bool:
 
 
 def _is_of_ordered_pairs(propensity: object) -> bool:
-    """Whether propensities are supplied whose meaning depends on whether order matters.
+    """Whether propensities are supplied that have to be those of ordered pairs.
 
-    A plan says which pairs its propensities are of, so that they can be translated.
+    A plan records whether its propensities are of ordered or of unordered pairs, so that they can be converted.
     """
     if isinstance(propensity, str):
         return propensity not in ("estimate", "marginal")

@@ -272,8 +272,8 @@ def bind_functional(
     """
     if not ordered and not weights.mirrored:
         raise OptionError(
-            f"category weights {weights.first} and {weights.second} do not mirror: where display order does not "
-            f"matter, those of the second model are those of the first with the two wins exchanged; change "
+            f"category weights {weights.first} and {weights.second} treat the two items differently: where "
+            f"display order does not matter, both items need the same weights, with the two wins exchanged; change "
             f"category_weights, or use position_bias=True"
         )
     bound = unbound_functional(functional).bind(weights, graph, edge_weights)

@@ -28,13 +28,13 @@ def covariance_of(
     *,
     uniform_covariance: FloatArray | None = None,
 ) -> Covariance:
-    """Estimate the covariance of another score's estimate, with the covariance type and clusters of the fit.
+    """Estimate the covariance of any estimate from the fit's labels, with the covariance type and clusters of the fit.
 
     Parameters
     ----------
     steps : FitSteps
     influence : InfluenceFunction
-        Of d scores, averaged over repetitions.
+        Influence values of the d estimates, averaged over repetitions.
     gauge : ndarray, shape (d, g)
         Directions in which the estimate does not vary.
     estimates : ndarray, shape (R, d), optional
@@ -68,7 +68,7 @@ def make_covariance(
     Parameters
     ----------
     influence : InfluenceFunction
-        Of d scores, averaged over repetitions.
+        Influence values of the d estimates, averaged over repetitions.
     gauge : ndarray, shape (d, g)
         Directions in which the estimate does not vary.
     clusters : Clusters or None
@@ -79,23 +79,23 @@ def make_covariance(
     estimates : ndarray, shape (R, d), optional
         The estimates of several repetitions, whose variance between repetitions is added.
     uniform_covariance : ndarray, shape (d, d), optional
-        The part of the covariance that labels without variation hide, see
+        Covariance that is added for uniform pairs, see
         :class:`dmlrank.estimation.uniform_pairs.UniformPairs`.
 
     Notes
     -----
-    With fixed prompts only the labels are random, and the variance of an estimate is E Var(phi | x). For every function
-    g the variance of phi - g(x) is at least as large, because it adds the variance of E(phi | x) - g(x) over prompts.
-    With g = F(mu) at the fitted mu it is the covariance of the correction, which is hardly too large where mu is good.
-    With g constant it is the covariance for new prompts, which is smaller where mu predicts worse than a constant, as
-    may happen out of fold on a few dozen prompts. Therefore the smaller of the two covariances is used, direction by
-    direction.
+    With fixed prompts only the labels are random, and the variance of an estimate with influence values phi is
+    E Var(phi | x). For every function g, the variance of phi - g(x) is at least as large, because it also contains the
+    variance of E(phi | x) - g(x) over prompts. Two functions g are tried, and the smaller of the two covariances is
+    used, direction by direction. With g = F(mu) at the fitted mu, phi - g is the bias correction; its covariance is
+    hardly too large where mu is good. With a constant g, the result is the covariance for new prompts; it is the
+    smaller one where mu predicts worse than a constant, which may happen out of fold on a few dozen prompts.
     """
     covariance = _corrected(clustered_covariance(influence, gauge, clusters, annotator), influence, uniform_covariance)
     if fixed_prompts:
         influence = influence.given_prompts()
         with collected_warnings():
-            # The covariance for new prompts has warned of few clusters.
+            # Few clusters cause a warning, which the covariance for new prompts, above, has already given.
             of_labels = _corrected(
                 clustered_covariance(influence, gauge, clusters, annotator), influence, uniform_covariance
             )
@@ -108,7 +108,7 @@ def make_covariance(
 def _corrected(
     covariance: Covariance, influence: InfluenceFunction, uniform_covariance: FloatArray | None
 ) -> Covariance:
-    """Return the covariance with the part that labels hide and with the variance correction, where there are such."""
+    """Return the covariance with the addition for uniform pairs and with the variance correction, if there are such."""
     if uniform_covariance is not None:
         covariance = covariance.plus(uniform_covariance)
     if influence.variance_correction is None:
@@ -124,7 +124,7 @@ def clustered_covariance(
     Parameters
     ----------
     influence : CentredSums
-        Of d scores.
+        Influence values of the d estimates.
     gauge : ndarray, shape (d, g)
         Directions in which the estimate does not vary.
     clusters : Clusters or None
@@ -149,7 +149,7 @@ def multiplier_bootstrap(steps: FitSteps, kind: str, factor: float, seed: int) -
     kind : {"gaussian", "rademacher", "webb"}
         Distribution of the multipliers.
     factor : float
-        Factor of the scale on which scores are shown.
+        Factor by which scores are multiplied where they are shown.
     seed : int
 
     Raises
@@ -161,14 +161,15 @@ def multiplier_bootstrap(steps: FitSteps, kind: str, factor: float, seed: int) -
     check_choice(kind, MULTIPLIERS, "bootstrap")
     if clusters is not None and len(clusters.names) > 1:
         raise OptionError(
-            f"bootstrap={kind!r} is not available with clusters of {' and '.join(clusters.names)}: it multiplies "
-            f"independent units, and with two groupings there are none, because their covariance is a difference, "
-            f"V_1 + V_2 - V_12; use bootstrap=None, or update(cov_kwds={{'groups': {clusters.names[0]!r}}})"
+            f"bootstrap={kind!r} is not available with clusters of {' and '.join(clusters.names)}: the bootstrap "
+            f"multiplies influence values of independent units, and clusters in two ways have no independent units; "
+            f"use bootstrap=None, or update(cov_kwds={{'groups': {clusters.names[0]!r}}})"
         )
     if steps.options.prompts == "fixed":
         influence = influence.given_prompts()
     rows, small_sample = cluster_sums(influence.by_context(), clusters.prompt if clusters else None)
     rows = rows * factor
-    # The part of the covariance that does not come from the units: variance between repetitions, corrections.
+    # The part of the covariance that the influence values of the units do not contain: variance between repetitions,
+    # variance correction and uniform pairs.
     added = steps.covariance.matrix * factor**2 - small_sample * rows.T @ rows
     return MultiplierBootstrap(rows, small_sample, added, kind, seed)

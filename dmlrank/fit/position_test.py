@@ -10,24 +10,25 @@ from .estimand import Setup
 
 # The z statistic from which a position effect is taken to be real.
 _REAL_EFFECT = 3.0
-# A model is shown first too often, or too rarely, from this distance of its share from one half, if chance is excluded
-# by this number of standard errors.
+# A model is shown first too often or too rarely if the share of its labels in which it is shown first differs from one
+# half by more than _UNEVEN_SHARE and by more than _UNEVEN_Z standard errors.
 _UNEVEN_SHARE = 0.1
 _UNEVEN_Z = 4.0
-_NAMED = 5
+# Names that the warning lists at most.
+_MOST_NAMED = 5
 
 
 def residual_position_test(cells: Cells, gap: FloatArray, mu: FloatArray, unit: IntArray) -> tuple[float, float]:
-    """Return how much being shown first helps, and its z statistic, for labels of pairs without order.
+    """Return the position effect and its z statistic, from a fit that ignores display order.
 
-    The residuals of pairs shown one way round are compared with those of pairs shown the other way round.
+    The effect is the mean of the residuals, counted for the model that was shown first.
 
     Parameters
     ----------
     cells : Cells
-        The m labelled cells; ``flipped`` says which were shown the other way round.
+        The m labelled cells; ``flipped`` is True where the second model of the cell was shown first.
     gap : ndarray, shape (C,)
-        What each category contributes to the first model less what it contributes to the second.
+        Weight of each category for the first model minus its weight for the second.
     mu : ndarray, shape (m, C)
         Fitted probabilities.
     unit : ndarray of int, shape (n,)
@@ -35,15 +36,17 @@ def residual_position_test(cells: Cells, gap: FloatArray, mu: FloatArray, unit: 
     """
     sign = np.where(cells.flipped, -1.0, 1.0)
     residual = sign * ((cells.y - mu) @ gap)
-    spread = np.sqrt((np.bincount(unit[cells.context], weights=residual) ** 2).sum())
+    std_error_of_sum = np.sqrt((np.bincount(unit[cells.context], weights=residual) ** 2).sum())
     both_orders = cells.flipped.any() and not cells.flipped.all()
-    return float(residual.mean()), float(residual.sum() / spread) if both_orders and spread > 0 else float("nan")
+    z = float(residual.sum() / std_error_of_sum) if both_orders and std_error_of_sum > 0 else float("nan")
+    return float(residual.mean()), z
 
 
 def warn_of_uneven_orders(data: PreferenceData, setup: Setup, mu: FloatArray, *, unit: IntArray, remedy: str) -> None:
     """Warn where display order is ignored although it has an effect and some models are shown first more often.
 
-    Models that are shown first as often as second share the effect alike. Other models keep part of it in their scores.
+    The effect cancels in the scores of models that are shown first as often as second. The scores of other models
+    contain part of the effect.
 
     Parameters
     ----------
@@ -54,7 +57,7 @@ def warn_of_uneven_orders(data: PreferenceData, setup: Setup, mu: FloatArray, *,
     unit : ndarray of int, shape (n,)
         Independent unit of each context.
     remedy : str
-        What takes display order into account.
+        The options that take display order into account, as code.
     """
     if data.ordered:
         return
@@ -68,12 +71,12 @@ def warn_of_uneven_orders(data: PreferenceData, setup: Setup, mu: FloatArray, *,
     if not uneven.any():
         return
     furthest = [j for j in np.argsort(-distance, kind="stable") if uneven[j]]
-    names = ", ".join(f"{data.items[j]!r} in {100 * share[j]:.0f} %" for j in furthest[:_NAMED])
-    names += f" and {len(furthest) - _NAMED} more" if len(furthest) > _NAMED else ""
+    names = ", ".join(f"{data.items[j]!r} in {100 * share[j]:.0f} %" for j in furthest[:_MOST_NAMED])
+    names += f" and {len(furthest) - _MOST_NAMED} more" if len(furthest) > _MOST_NAMED else ""
     warn(
         f"display order is ignored, but the model shown first has {'an advantage' if z > 0 else 'a disadvantage'} "
         f"(z = {z:.1f}), and not every model is shown first in about half of its labels: {names}. The scores of these "
-        f"models contain part of that effect, and their intervals are those of the preferences as shown. {remedy} "
+        f"models contain part of the effect of display order, and their intervals do not allow for this. {remedy} "
         f"takes display order into account, for pairs with min_labels= labelled prompts in each order (a smaller "
         f"min_labels= keeps more pairs)",
         stacklevel=2,

@@ -1,4 +1,4 @@
-"""Post-estimation: further estimates and tests from the first stages of a fit."""
+"""Post-estimation: win probabilities of pairs, the restriction test and scores in new contexts, without a new fit."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ from .fit_covariance import covariance_of
 from .repetition import restricted_score
 from .state import FitSteps
 
-# Part of the seed for the draws of the restriction test, which are not those of the fit.
+# Added to the seed of the fit, so that the draws of the restriction test are independent of those of the fit.
 _NULL_SEED = 20
 
 
-def pair_share(steps: FitSteps, item: int, opponent: int) -> tuple[float, Covariance]:
-    """Estimate the share of comparisons that ``item`` wins against ``opponent``, as the scores are estimated.
+def pair_win_probability(steps: FitSteps, item: int, opponent: int) -> tuple[float, Covariance]:
+    """Estimate the win probability of ``item`` against ``opponent``, with the estimator of the fit.
 
     Returns
     -------
     tuple of float and Covariance
-        The share, and its variance as a covariance of shape (1, 1).
+        The win probability (a tie counts as category weights say), and its variance as a covariance of shape (1, 1).
     """
     if steps.likelihood:
         win_probability = steps.likelihood.win_probability_influence(steps.influence.by_context(), item, opponent)
@@ -54,10 +54,10 @@ def pair_share(steps: FitSteps, item: int, opponent: int) -> tuple[float, Covari
 
 
 def restricted_against_projection(steps: FitSteps) -> DifferenceTest:
-    """Test the restricted estimate against the projection of the same fit, with the covariance type of the fit.
+    """Test the restricted Bradley-Terry scores against the unrestricted projection, both of the same fit.
 
-    Where contexts are independent the p-value is that of the statistic's distribution in samples of labels from the
-    restricted model.
+    The covariance has the type of the fit. If contexts are independent, the p-value compares the statistic with its
+    distribution in samples of labels from the restricted model.
     """
     free, restricted = steps.influence_of("projection").by_context(), steps.influence.by_context()
     free = replace(free, variance_correction=None)
@@ -71,7 +71,7 @@ def restricted_against_projection(steps: FitSteps) -> DifferenceTest:
         difference=covariance_of(steps, gap, gauge, steps.estimator.estimates(gaps)),
         null=restriction_null(steps) if steps.clusters is None else None,
         rng=np.random.default_rng(np.random.SeedSequence([steps.options.seed, _NULL_SEED])),
-        # Labels without variation hide no larger part of the difference than of the projection.
+        # The covariance that uniform pairs add to the projection; they add no more than this to the difference.
         uniform_covariance=steps.uniform_covariance(steps.setup.functional),
     )
 
@@ -85,7 +85,8 @@ def _difference(free: InfluenceFunction, restricted: InfluenceFunction) -> Influ
 def restriction_null(steps: FitSteps) -> RestrictedResampling:
     """Return the distribution of the difference of the two estimates under the restriction.
 
-    Labels are drawn from the restricted model; their shares in the difference are averaged over repetitions.
+    Labels are drawn from the restricted model. Their probabilities, and the change that each label makes to the
+    difference, are averaged over repetitions.
     """
     resamplings = []
     for r in steps.repetitions:
@@ -93,8 +94,8 @@ def restriction_null(steps: FitSteps) -> RestrictedResampling:
         resamplings.append(resampling_under_restriction(score, steps.data, r.nuisances, steps.context_weight))
     return replace(
         resamplings[0],
-        share=np.mean([noise.share for noise in resamplings], axis=0),
-        difference_change=np.mean([noise.difference_change for noise in resamplings], axis=0),
+        share=np.mean([resampling.share for resampling in resamplings], axis=0),
+        difference_change=np.mean([resampling.difference_change for resampling in resamplings], axis=0),
     )
 
 

@@ -25,12 +25,13 @@ def warn_of_votes_left_out(
     compared : Graph
         The compared pairs.
     graph : str, Graph or array
-        The option of the fit.
+        The option ``graph`` of :func:`dmlrank.dml_rank`.
     min_labels : int
     order : OrderChoice
         Whether display order matters, and whether it may be ignored.
     """
     counts = count_votes(data, compared)
+    # uses_most: at least 95 % of all votes, and at least 80 % of the votes of every model.
     if counts.uses_most:
         return
     if isinstance(graph, str):
@@ -55,11 +56,11 @@ def _advice_on_few_labels(data: PreferenceData, rule: PairRule, order: OrderChoi
     if not counted:
         return reason, "collect more labels of these pairs"
     sufficient = [(looser, counts) for looser, counts in counted if counts.uses_most]
-    return reason, _advice(rule, *(sufficient[0] if sufficient else counted[-1]))
+    return reason, _votes_used_sentence(rule, *(sufficient[0] if sufficient else counted[-1]))
 
 
-def _advice(rule: PairRule, looser: PairRule, counts: VoteCounts) -> str:
-    """Return what a looser rule for compared pairs would use."""
+def _votes_used_sentence(rule: PairRule, looser: PairRule, counts: VoteCounts) -> str:
+    """Return the sentence about the votes that a looser rule for compared pairs would use."""
     advice = f"{looser.changed_from(rule)} would use {100 * counts.share_used:.3g} % of all votes"
     if not looser.position_bias and rule.position_bias:
         advice += " (display order then does not matter)"

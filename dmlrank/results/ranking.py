@@ -13,7 +13,7 @@ from ..data.preferences import IntArray
 from ..exceptions import GraphError, NoIntervalError, OptionError, check_choice, listed
 from ..fit.estimates import Estimates
 from ..fit.extrapolation import unlabelled_pairs
-from ..fit.post_estimation import pair_share
+from ..fit.post_estimation import pair_win_probability
 from ..fit.state import FitSteps
 from ..inference.alternatives import read_alternative
 from ..inference.compact_letters import letter_groups
@@ -160,7 +160,7 @@ def win_probability_of(
             f"win_probability: {first!r} and {second!r} were never compared{order}, so that no label corrects the "
             f"learner's prediction; collect votes on this pair for a share with an interval"
         )
-    share, covariance = pair_share(live, j, k)
+    share, covariance = pair_win_probability(live, j, k)
     return win_probability(first, second, share, covariance, alpha)
 
 

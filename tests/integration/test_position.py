@@ -152,7 +152,7 @@ def test_pairs_shown_in_one_order_only_are_compared(rank):
 
 def test_weights_that_do_not_mirror_are_refused(rank):
     votes = simulate(np.random.default_rng(6), np.full((60, 3, 3, 3), 1 / 3), np.full((60, 3, 3), 0.5))
-    with pytest.raises(dr.DmlrankError, match=r"do not mirror.*use position_bias=True"):
+    with pytest.raises(dr.DmlrankError, match=r"treat the two items differently.*use position_bias=True"):
         rank(votes, position_bias=False, category_weights=((1, 0, 0.2), (0, 1, 0.5)))
 
 

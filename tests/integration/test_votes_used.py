@@ -42,7 +42,9 @@ def test_order_is_ignored_where_it_would_lose_votes_and_matters_elsewhere(rare):
     res = rank(draw_votes(rare))
     text = " ".join(res.summary().as_text().split())
     assert not res.estimates.description.ordered
-    assert "Display order is ignored, because 2 of 5 pairs with 10 labels in all have fewer in an order" in text
+    assert (
+        "Display order is ignored, because 2 of 5 pairs with 10 labels have fewer in one of the display orders" in text
+    )
     other = rank(draw_votes(rare), position_bias=False)
     np.testing.assert_array_equal(res.params, other.params)
     np.testing.assert_array_equal(res.cov_params(), other.cov_params())
@@ -50,7 +52,7 @@ def test_order_is_ignored_where_it_would_lose_votes_and_matters_elsewhere(rare):
     even = draw_votes(np.full((4, 4), 30) * ~np.eye(4, dtype=bool))
     both = rank(even)
     assert both.estimates.description.ordered
-    assert "every pair with 10 labels has them in both orders" in both.summary().as_text().replace("\n    ", " ")
+    assert "every pair with 10 labels has 10 in each display order" in both.summary().as_text().replace("\n    ", " ")
     np.testing.assert_array_equal(both.params, rank(even, position_bias=True).params)
 
 
@@ -88,7 +90,7 @@ def test_what_needs_both_orders_keeps_them(rare, given):
         "propensities": {"propensity": np.broadcast_to(rare / n, (n, 4, 4))},
     }[given]
     words = {
-        "category weights": "do not mirror",
+        "category weights": "treat the two items differently",
         "mu": "mu= has probabilities for both orders",
         "propensities": "propensities of ordered pairs",
     }

@@ -560,7 +560,7 @@ def test_costs_by_order_are_refused_where_order_does_not_matter():
 
 
 def test_weights_that_do_not_mirror_are_refused(flat):
-    with pytest.raises(OptionError, match=r"do not mirror.*use position_bias=True"):
+    with pytest.raises(OptionError, match=r"treat the two items differently.*use position_bias=True"):
         dr.design(flat, budget=10, position_bias=False, category_weights=((1, 0, 0.3), (0, 1, 0.7)))
 
 
