@@ -19,7 +19,7 @@ from ..data.preferences import Cells, FloatArray, IntArray, PreferenceData
 from ..exceptions import DataError, JudgeError
 from ..nuisance.boosting.train import BoosterSpec, train_booster
 from ..nuisance.boosting.tuning import Tune
-from ..nuisance.judge.two_stage import Recalibration, chosen_for_soft_labels, human_given_verdict, soft_labels
+from ..nuisance.judge.two_stage import Recalibration, draw_soft_label_cells, human_given_verdict, soft_labels
 from ..nuisance.judge.verdicts import Verdicts
 from ..nuisance.training_rows import Folds, TrainingRows, ordered_cells
 from .cross_fitting import ContextPart, CrossFittedMu, HeldOutLabels, MuByFold, MuSource
@@ -113,7 +113,7 @@ def _soft_labels_by_fold(
     rng : Generator
         Chooses the cells that get soft labels.
     """
-    cells, chosen = verdicts.cells, chosen_for_soft_labels(data, verdicts, rng)
+    cells, chosen = verdicts.cells, draw_soft_label_cells(data, verdicts, rng)
     fold, soft = folds.fold[cells.context[chosen]], []
     for held_out, (model, recalibration) in enumerate(zip(without_judge.models, recalibrations, strict=True)):
         outside = chosen[fold != held_out]
@@ -257,7 +257,7 @@ def fit_with_features(
     JudgeError
         If a pair has no verdict.
     """
-    if not verdicts.everywhere:
+    if not verdicts.covers_all_pairs:
         n_pairs = data.n_contexts * data.n_items * (data.n_items - 1) // (1 if data.ordered else 2)
         raise JudgeError(
             f"judge_as='features' makes the verdict a feature of every pair, and {n_pairs - len(verdicts.cells):,} of "

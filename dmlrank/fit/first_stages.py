@@ -270,7 +270,7 @@ def label_and_judge_propensities(
     """
     if verdicts is None:
         return _propensities(data, folds, model, seed=seed.child(Draw.PROPENSITY), n_jobs=n_jobs), None
-    if verdicts.everywhere:
+    if verdicts.covers_all_pairs:
         of_labels = _propensities(data, folds, model, seed=seed.child(Draw.PROPENSITY), n_jobs=n_jobs)
         return of_labels, np.ones(len(verdicts.cells))
     judged = replace(data, cells=verdicts.cells)

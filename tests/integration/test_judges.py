@@ -132,7 +132,7 @@ def test_a_verdict_on_every_pair_of_every_prompt():
     formula = "winner ~ x0 + x1 | model_a + model_b"
     options = {"formula": formula, "position_bias": True, "propensity": "propensity"}
     result = fit(battles, judge=mu, **options)
-    assert result.steps.verdicts.everywhere
+    assert result.steps.verdicts.covers_all_pairs
     truth = simulator.truth("bt", n=50_000)
     assert ((result.params - truth).abs() < 4 * result.bse).all()
     # The judge is the truth: nothing is left of mu's error, and mu is close to it.

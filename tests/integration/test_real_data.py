@@ -179,7 +179,7 @@ def test_gpt4_beside_the_humans_of_mt_bench(folder):
     published = {"agreement": 0.672, "kappa": 0.505, "agreement_decided": 0.884, "kappa_decided": 0.767}
     assert row[list(published)].round(3).to_dict() == published
     assert (result.judge.figures.n_verdicts, result.judge.figures.n_unlabelled) == (2400, 586)
-    assert result.steps.verdicts.everywhere
+    assert result.steps.verdicts.covers_all_pairs
     # Three in four pairs have human votes, so that there is little left for a judge to tell.
     assert 0.9 < result.judge.variance_ratio.mean() < 1
     assert ((result.params - result.update(judge=None).params).abs() < result.bse).all()

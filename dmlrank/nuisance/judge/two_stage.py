@@ -1,7 +1,8 @@
-"""Two-stage use of verdicts.
+"""Use of judges' verdicts in two stages.
 
-The first stage is m = P(Y | x, verdict): the outcome model mu, recalibrated by the verdicts. In the second stage m
-gives soft labels, from which mu = E[m | x] is fitted again.
+The first stage is m = P(Y | x, verdict), the probabilities of a human label Y given the context features x and the
+verdict of a judge. It is the outcome model mu, recalibrated by the verdicts. In the second stage, mu = E[m | x] is
+fitted again, to human labels and to m at judged pairs without a label. These values of m are called soft labels.
 """
 
 from __future__ import annotations
@@ -20,21 +21,25 @@ from ..smooth.minimise import MULTINOMIAL_CURVATURE, PenalisedSearch
 from ..training_rows import Folds
 from .verdicts import Verdicts
 
-# Prior precisions, in votes, of the coefficients of the verdicts, in decreasing order. They are compared with no
-# recalibration at all.
+# Prior precisions of the coefficients of the verdicts, in decreasing order. The best of these ridges is used only if it
+# predicts labels better than mu without recalibration does.
 _RIDGES = (1000.0, 300.0, 100.0, 30.0, 10.0, 3.0, 1.0)
-# Penalties relative to the ridge: of the factor of the log-odds, and of the levels of the categories.
-_STRETCH, _LEVEL = 1.0, 0.1
+# Penalties of the stretch and of the levels of a Recalibration, as multiples of the ridge.
+_STRETCH_PENALTY, _LEVEL_PENALTY = 1.0, 0.1
+# Smaller probabilities are replaced by this one before logarithms are taken.
 _TINY = 1e-12
-# Largest number of soft labels that mu is fitted to: so many for each human label, but at least the second number.
+# Largest number of soft labels that mu is fitted to: 10 for each human label, or 20,000 if that is more.
 _SOFT_PER_LABEL, _SOFT_LEAST = 10, 20_000
+# The share of a pair's judged cells with a label is shrunk towards the overall share, as if the overall share had been
+# observed on this number of further judged cells of the pair.
+_PRIOR_CELLS = 20
 # Largest number of context features that may explain which judged pairs have a label.
 _MOST_FEATURES = 50
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CalibrationRows:
-    """Labels, with predictions to recalibrate and features that recalibrate them.
+    """Labels, the predictions to recalibrate, and the features that recalibrate the predictions.
 
     Attributes
     ----------
@@ -43,7 +48,7 @@ class CalibrationRows:
     features : ndarray, shape (r, q)
         Features of the recalibration.
     y : ndarray, shape (r, C)
-        Mean labels.
+        Shares of the categories among the votes of each row.
     weight : ndarray, shape (r,)
         Number of votes.
     """
@@ -103,7 +108,7 @@ def fit_recalibration(rows: CalibrationRows, ridge: float) -> Recalibration:
     rows : CalibrationRows
         Labels, base and features.
     ridge : float
-        Prior precision of the coefficients of standardised features, in votes.
+        Prior precision of the coefficients of standardised features.
 
     Examples
     --------
@@ -118,11 +123,13 @@ def fit_recalibration(rows: CalibrationRows, ridge: float) -> Recalibration:
     scale = np.where(scale > 1e-9, scale, 1.0)
     z = (features - centre) / scale
     n_categories, q = y.shape[1], z.shape[1]
-    penalty = ridge * np.concatenate([[_STRETCH], np.full(n_categories, _LEVEL), np.ones(q * n_categories)])
-    power = np.concatenate(
+    penalty = ridge * np.concatenate(
+        [[_STRETCH_PENALTY], np.full(n_categories, _LEVEL_PENALTY), np.ones(q * n_categories)]
+    )
+    mean_square = np.concatenate(
         [[np.square(logs - logs.mean(axis=1, keepdims=True)).sum(axis=1).mean()], np.ones(len(penalty) - 1)]
     )
-    unit = 1 / np.sqrt(MULTINOMIAL_CURVATURE * weight.sum() * power + penalty)
+    unit = 1 / np.sqrt(MULTINOMIAL_CURVATURE * weight.sum() * mean_square + penalty)
 
     y_total = y.sum(axis=1)
 
@@ -148,9 +155,9 @@ def fit_recalibration(rows: CalibrationRows, ridge: float) -> Recalibration:
 def select_recalibrations(rows: CalibrationRows, fold: IntArray, n_folds: int) -> tuple[Recalibration | None, ...]:
     """Fit one recalibration per fold on the other folds, with the ridge that has the smallest held-out log-loss.
 
-    The result is None for every fold if no ridge lowers the held-out log-loss of the base. As in the short-stacking of
-    Ahrens et al. (2025), a regression with few coefficients is fitted on out-of-fold predictions, so that no first
-    stage has to be trained within a first stage.
+    The result is None for every fold if no ridge lowers the held-out log-loss of the base. The regression has few
+    coefficients and is fitted on predictions that are already out of fold, as in the short-stacking of Ahrens et al.
+    (2025). Therefore mu is not fitted again within the training set of each fold.
 
     Parameters
     ----------
@@ -161,20 +168,20 @@ def select_recalibrations(rows: CalibrationRows, fold: IntArray, n_folds: int) -
     n_folds : int
         Number of folds.
     """
-    none: tuple[Recalibration | None, ...] = (None,) * n_folds
+    no_recalibration: tuple[Recalibration | None, ...] = (None,) * n_folds
     varying = rows.features.std(axis=0) > 1e-9 if len(rows.features) else np.zeros(0, dtype=bool)
     if not varying.any() or any(not (fold != f).any() for f in range(n_folds)):
-        return none
+        return no_recalibration
     best_loss = rows.loss(rows.base)
-    best, misses = none, 0
+    best, n_failures = no_recalibration, 0
     for ridge in _RIDGES:
         fitted = tuple(fit_recalibration(rows.only(fold != f), ridge) for f in range(n_folds))
         loss = rows.loss(recalibrated(fitted, rows.base, rows.features, fold))
         if loss < best_loss:
-            best_loss, best, misses = loss, fitted, 0
-        elif best is not none:
-            misses += 1
-            if misses > 1:
+            best_loss, best, n_failures = loss, fitted, 0
+        elif best is not no_recalibration:
+            n_failures += 1
+            if n_failures > 1:
                 break
     return best
 
@@ -212,7 +219,7 @@ class HumanGivenVerdict:
     recalibrations : tuple of Recalibration or None
         One per fold; None where the verdicts do not lower the held-out log-loss.
     m : ndarray, shape (r, C)
-        Out-of-fold m at the judged cells, in the orientation of the data.
+        Out-of-fold m at the judged cells, with wins of the cell's first item as the first category.
     """
 
     recalibrations: tuple[Recalibration | None, ...]
@@ -220,7 +227,9 @@ class HumanGivenVerdict:
 
 
 def human_given_verdict(data: PreferenceData, verdicts: Verdicts, base: FloatArray, folds: Folds) -> HumanGivenVerdict:
-    """Regress labels on out-of-fold mu and verdicts, both for the order in which the judges were shown the pair.
+    """Regress labels on out-of-fold mu and verdicts.
+
+    In the regression, labels, mu and verdicts refer to the order in which the judges were shown the pair.
 
     Parameters
     ----------
@@ -234,13 +243,14 @@ def human_given_verdict(data: PreferenceData, verdicts: Verdicts, base: FloatArr
         Folds of the contexts.
     """
     cells = verdicts.cells
-    labelled = np.flatnonzero(verdicts.label >= 0)
-    judged = verdicts.label[labelled]
+    # Cells that have votes and verdicts: their places among the cells of the votes, and among the judged cells.
+    in_votes = np.flatnonzero(verdicts.label >= 0)
+    in_verdicts = verdicts.label[in_votes]
     base_as_shown = exchange_wins(base, cells.flipped)
-    y = exchange_wins(data.cells.y[labelled], cells.flipped[judged])
-    n_votes = data.cells.n_votes[labelled].astype(float)
-    rows = CalibrationRows(base_as_shown[judged], verdicts.features[judged], y, n_votes)
-    fitted = select_recalibrations(rows, folds.fold[cells.context[judged]], folds.n_folds)
+    y = exchange_wins(data.cells.y[in_votes], cells.flipped[in_verdicts])
+    n_votes = data.cells.n_votes[in_votes].astype(float)
+    rows = CalibrationRows(base_as_shown[in_verdicts], verdicts.features[in_verdicts], y, n_votes)
+    fitted = select_recalibrations(rows, folds.fold[cells.context[in_verdicts]], folds.n_folds)
     m = recalibrated(fitted, base_as_shown, verdicts.features, folds.fold[cells.context])
     return HumanGivenVerdict(fitted, exchange_wins(m, cells.flipped))
 
@@ -248,10 +258,10 @@ def human_given_verdict(data: PreferenceData, verdicts: Verdicts, base: FloatArr
 def soft_labels(
     verdicts: Verdicts,
     recalibration: Recalibration,
-    chosen: IntArray,
+    places: IntArray,
     base: FloatArray,
 ) -> Cells:
-    """Return m at some judged cells without a label, as soft labels of one vote each.
+    """Return m at judged cells without a label, as soft labels that weigh as much as one vote each.
 
     Parameters
     ----------
@@ -259,20 +269,20 @@ def soft_labels(
         The verdicts.
     recalibration : Recalibration
         Turns mu into m.
-    chosen : ndarray of int, shape (s,)
-        The judged cells.
+    places : ndarray of int, shape (s,)
+        Places of the cells among the judged cells, see :func:`draw_soft_label_cells`.
     base : ndarray, shape (s, C)
-        mu at these cells, of the model that is recalibrated.
+        mu at these cells, which is recalibrated.
     """
     cells = verdicts.cells
-    flipped = cells.flipped[chosen]
-    m = exchange_wins(recalibration.of(exchange_wins(base, flipped), verdicts.features[chosen]), flipped)
-    context, first, second = cells.context[chosen], cells.first[chosen], cells.second[chosen]
-    return Cells(context, first, second, m, np.ones(len(chosen), dtype=np.intp), flipped)
+    flipped = cells.flipped[places]
+    m = exchange_wins(recalibration.of(exchange_wins(base, flipped), verdicts.features[places]), flipped)
+    context, first, second = cells.context[places], cells.first[places], cells.second[places]
+    return Cells(context, first, second, m, np.ones(len(places), dtype=np.intp), flipped)
 
 
-def chosen_for_soft_labels(data: PreferenceData, verdicts: Verdicts, rng: np.random.Generator) -> IntArray:
-    """Return the judged cells without a label, (s,), or a random sample of them where they are many."""
+def draw_soft_label_cells(data: PreferenceData, verdicts: Verdicts, rng: np.random.Generator) -> IntArray:
+    """Return the places of the judged cells without a label, (s,), or of a random sample where they are many."""
     unlabelled = np.flatnonzero(~verdicts.labelled)
     sample_size = max(_SOFT_LEAST, _SOFT_PER_LABEL * len(data.cells))
     if len(unlabelled) <= sample_size:
@@ -283,12 +293,12 @@ def chosen_for_soft_labels(data: PreferenceData, verdicts: Verdicts, rng: np.ran
 
 
 def labelled_share(data: PreferenceData, verdicts: Verdicts, folds: Folds) -> FloatArray:
-    """Return the probability that a judged cell has a human label, at the labelled cells, (m,).
+    """Return the estimated probability that a judged cell has a human label, at each labelled cell, (m,).
 
-    The share of judged cells of a pair that have a label is recalibrated by the verdicts and the features of the
-    context. If this does not lower the held-out log-loss, the labelled cells were apparently drawn without regard to
-    verdicts and features, and the probability is the share of the pair. All labelled cells have to be judged. Where
-    features are many, their leading principal components are used.
+    The estimate begins with the share of cells with a label among the judged cells of the pair. This share is
+    recalibrated by the verdicts and the features of the context. If this does not lower the held-out log-loss, the
+    labelled cells were apparently drawn without regard to verdicts and features, and the share is the estimate. All
+    labelled cells have to be judged. Where features are many, their leading principal components are used.
 
     Parameters
     ----------
@@ -303,8 +313,7 @@ def labelled_share(data: PreferenceData, verdicts: Verdicts, folds: Folds) -> Fl
     pair = cells.first * data.n_items + cells.second
     n_judged, n_labelled = (np.bincount(pair, weights=w, minlength=data.n_items**2) for w in (None, labelled))
     share = n_labelled.sum() / n_judged.sum()
-    # The share of the pair, shrunk towards the overall share.
-    pair_share = ((n_labelled + 20 * share) / (n_judged + 20))[pair]
+    pair_share = ((n_labelled + _PRIOR_CELLS * share) / (n_judged + _PRIOR_CELLS))[pair]
     pair_share = np.clip(pair_share, 1e-6, 1 - 1e-6)
     base = np.stack([pair_share, 1 - pair_share], axis=1)
     features = np.hstack([verdicts.features, leading_components(data.x)[cells.context]])
@@ -315,9 +324,9 @@ def labelled_share(data: PreferenceData, verdicts: Verdicts, folds: Folds) -> Fl
 
 
 def leading_components(x: FloatArray) -> FloatArray:
-    """Return standardised features, (n, p), or the 50 leading principal components of more features than that.
+    """Return standardised features, (n, p), or their 50 leading principal components if there are more than 50.
 
-    Missing values are read as the mean.
+    Missing values count as the mean of their feature.
 
     Examples
     --------

@@ -16,9 +16,9 @@ from ...data.outcomes import MEANINGS, ComparedItems, exchange_wins, is_category
 from ...data.preferences import Cells, FloatArray, IntArray, PreferenceData
 from ...exceptions import DataError, DmlrankError, JudgeError, OptionTypeError, listed
 
-# How far the sum of probabilities may be from one.
+# Largest accepted error of the sum of a judge's probabilities, which should be one.
 _SUM_TOLERANCE = 1e-4
-# Smaller probabilities count as this one in logarithms.
+# Smaller probabilities are replaced by this one before logarithms are taken.
 _SMALLEST = 1e-3
 
 # What ``judge=`` may hold for one judge: a tuple of columns, a frame, an array, or a function.
@@ -34,7 +34,8 @@ class JudgeRatings:
     context, first, second : ndarray of int, shape (r,)
         Context of each verdict, and the items in the order in which the judge was shown them.
     values : ndarray, shape (r, 5) or (r, q)
-        Probabilities of the five meanings of a label, or q other numbers.
+        Probabilities of the five meanings of a label, which are ``dmlrank.data.outcomes.MEANINGS`` (first wins, second
+        wins, and three kinds of ties), or q other numbers.
     is_probability : bool
         Whether ``values`` are probabilities.
     """
@@ -126,7 +127,7 @@ def _from_columns(columns: tuple[str, ...], source: VerdictSource) -> JudgeRatin
 
 
 def _from_frame(frame: Any, source: VerdictSource) -> JudgeRatings:
-    """Read verdicts in a long frame, which has a context, two items, and a label or probabilities in each row."""
+    """Read verdicts in a long frame; each row holds a context, two items, and a label or probabilities."""
     if not source.context:
         raise JudgeError(
             "the verdicts are in a frame, but no columns identify a prompt there and in the data; pass context= with "
@@ -239,7 +240,7 @@ class Verdicts:
         has no verdict, or where the judge's numbers are not probabilities.
     label : ndarray of int, shape (m,)
         Judged cell of every labelled cell; -1 for labelled cells that no judge judged.
-    everywhere : bool
+    covers_all_pairs : bool
         Whether every pair of every context was judged.
     both_orders : ndarray of int, shape (J, 2)
         By judge, the number of pairs judged in both display orders, and how many of these had the same winner in both.
@@ -250,7 +251,7 @@ class Verdicts:
     features: FloatArray
     shares: FloatArray
     label: IntArray
-    everywhere: bool
+    covers_all_pairs: bool
     both_orders: IntArray
 
     @property
@@ -274,6 +275,7 @@ class Verdicts:
                 "own; pass labels or probabilities to get this ranking"
             )
         votes = np.arange(len(self.cells))
+        # Verdicts belong to no row of the votes; their rows are not used.
         rows = np.zeros(len(votes), dtype=np.intp)
         return replace(data, cells=self.cells, vote_cell=votes, vote_y=self.cells.y, vote_row=rows)
 
@@ -305,7 +307,7 @@ def read_verdicts(
     Raises
     ------
     JudgeError
-        If a judge has no verdict, or if the verdicts can add nothing to the labels.
+        If a judge has no verdict; or if the judged pairs are not a mix of pairs with and pairs without a label.
     OptionTypeError, DataError
         If the verdicts cannot be read.
     """
@@ -329,7 +331,7 @@ class _JudgedCells(NamedTuple):
     Attributes
     ----------
     cells : Cells
-        The judged cells, r of them, in the orientation of the data.
+        The judged cells, r of them.
     values : ndarray, shape (r, 5) or (r, q)
         Mean verdicts, in the order in which the pair was shown.
     is_probability : bool
@@ -347,19 +349,21 @@ class _JudgedCells(NamedTuple):
 def _average_by_cell(ratings: JudgeRatings, data: PreferenceData) -> _JudgedCells:
     """Average the verdicts of one judge on the same cell.
 
-    Where display order does not matter and a pair was judged in both orders, the cell has the order with the smaller
-    item first. Verdicts in the other order are flipped if they are probabilities, and otherwise left out.
+    Where display order does not matter, a cell stands for both orders of its pair, and the item with the smaller code
+    is the first one. A verdict with the larger code first is called reversed here. If all verdicts on a cell are
+    reversed, the cell is flipped. If only some are reversed, their first and second wins are exchanged where verdicts
+    are probabilities; otherwise these verdicts are left out.
     """
     first, second = ratings.first, ratings.second
-    is_back = np.zeros(len(first), dtype=bool) if data.ordered else first > second
-    low, high = np.where(is_back, second, first), np.where(is_back, first, second)
+    is_reversed = np.zeros(len(first), dtype=bool) if data.ordered else first > second
+    low, high = np.where(is_reversed, second, first), np.where(is_reversed, first, second)
     keys, cell = np.unique(np.stack([ratings.context, low, high], axis=1), axis=0, return_inverse=True)
     cell = cell.reshape(-1)
     n_verdicts = np.bincount(cell, minlength=len(keys))
-    n_back = np.bincount(cell, weights=is_back, minlength=len(keys))
-    flipped = (n_back == n_verdicts) & (n_verdicts > 0)
+    n_reversed = np.bincount(cell, weights=is_reversed, minlength=len(keys))
+    flipped = (n_reversed == n_verdicts) & (n_verdicts > 0)
     values, is_used = ratings.values, np.ones(len(cell), dtype=bool)
-    differs = is_back & ~flipped[cell]
+    differs = is_reversed & ~flipped[cell]
     if ratings.is_probability:
         values = exchange_wins(values, differs)
     else:
@@ -378,12 +382,12 @@ def _count_both_orders(ratings: JudgeRatings) -> IntArray:
     if not ratings.is_probability or not len(ratings.first):
         return np.zeros(2, dtype=np.intp)
     low, high = np.minimum(ratings.first, ratings.second), np.maximum(ratings.first, ratings.second)
-    is_back = ratings.first > ratings.second
-    winner = np.sign(ratings.values[:, 0] - ratings.values[:, 1]) * np.where(is_back, -1, 1)
+    is_reversed = ratings.first > ratings.second
+    winner = np.sign(ratings.values[:, 0] - ratings.values[:, 1]) * np.where(is_reversed, -1, 1)
     pair = np.stack([ratings.context, low, high], axis=1)
     # Of several verdicts on a pair in one order, the first one counts.
     pairs, winners = [], []
-    for in_order in (~is_back, is_back):
+    for in_order in (~is_reversed, is_reversed):
         distinct, row = np.unique(pair[in_order], axis=0, return_index=True)
         pairs.append(distinct)
         winners.append(winner[in_order][row])
@@ -426,6 +430,7 @@ def _join_judges(names: tuple[str, ...], by_judge: Sequence[_JudgedCells], data:
             n_probabilities[place] += 1
             values = _as_features(values)
         else:
+            # One judge without probabilities leaves the mean of the cell undefined: it becomes NaN below.
             n_probabilities[place] = np.nan
         features.append(_on_all_cells(values, place, n))
     context, first, second = union.T.astype(np.intp)
@@ -514,7 +519,15 @@ def _as_categories(values: FloatArray, categories: tuple[str, ...]) -> FloatArra
 
 
 def _judged_cell_of_labels(judged: IntArray, data: PreferenceData) -> IntArray:
-    """Return the judged cell of every labelled cell, (m,), -1 without one; ``judged`` is (r, 3) and sorted."""
+    """Return for every labelled cell its place among the judged cells, (m,), or -1 if no judge judged it.
+
+    Parameters
+    ----------
+    judged : ndarray of int, shape (r, 3)
+        Context, first item and second item of the judged cells, sorted.
+    data : PreferenceData
+        The votes.
+    """
     cells, n_items = data.cells, data.n_items
     code = (judged[:, 0] * n_items + judged[:, 1]) * n_items + judged[:, 2]
     label_code = (cells.context * n_items + cells.first) * n_items + cells.second
@@ -523,7 +536,11 @@ def _judged_cell_of_labels(judged: IntArray, data: PreferenceData) -> IntArray:
 
 
 def _check_useful(verdicts: Verdicts, data: PreferenceData) -> None:
-    """Check that some judged cells have a label, and that some have none."""
+    """Check that some judged cells have a label, and that some have none.
+
+    With m for the probabilities of a label given the verdict, S for whether a pair is labelled, and pi for the
+    probability of S, the estimate contains S/pi (m - mu) + S/pi (Y - m) = S/pi (Y - mu) for a labelled pair: m cancels.
+    """
     if (verdicts.label < 0).all():
         raise JudgeError(
             f"none of the {len(verdicts.cells)} judged pairs is among the {len(data.cells)} pairs with a human label, "
@@ -532,7 +549,7 @@ def _check_useful(verdicts: Verdicts, data: PreferenceData) -> None:
         )
     if verdicts.labelled.all():
         raise JudgeError(
-            f"all {len(verdicts.cells)} judged pairs have a human label; a verdict helps only where there is no label, "
-            f"because a verdict on a labelled pair cancels out of the estimate, "
-            f"S/pi (m - mu) + S/pi (Y - m) = S/pi (Y - mu); pass verdicts on unlabelled battles or on other pairs"
+            f"all {len(verdicts.cells)} judged pairs have a human label, so that the verdicts cannot improve the "
+            f"estimate: on a labelled pair the label is used, and the verdict cancels out of the estimate; pass "
+            f"verdicts on battles without a label or on other pairs"
         )

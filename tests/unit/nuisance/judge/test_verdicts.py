@@ -69,7 +69,7 @@ def test_every_source_is_the_same_arrays(kind, position_bias):
     for name in ("features", "shares", "label"):
         np.testing.assert_array_equal(getattr(got, name), getattr(expected, name))
     assert got.names == (("gpt",) if kind == "named" else ("verdict",) if kind == "column" else ("judge",))
-    assert not got.everywhere
+    assert not got.covers_all_pairs
 
 
 def test_what_is_read_stands_where_it_was_said():
@@ -139,7 +139,7 @@ def test_numbers_that_are_no_probabilities_are_features_without_a_ranking():
     frame = battles()
     numbers = np.random.default_rng(1).normal(size=(60, 3, 3, 4))
     verdicts, data = read(numbers, frame)
-    assert verdicts.everywhere
+    assert verdicts.covers_all_pairs
     assert verdicts.features.shape == (360, 4)
     assert np.isnan(verdicts.shares).all()
     with pytest.raises(JudgeError, match="no ranking of its own"):
