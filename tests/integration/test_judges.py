@@ -302,7 +302,7 @@ def test_verdicts_in_a_file_of_their_own(battles, fitted, tmp_path, capsys):
     assert main([*call, "--judge-file", str(other), str(other)]) == 2
     assert "several as NAME=FILE" in capsys.readouterr().err
     assert main([*call, "--judge", "verdict", "--judge-file", str(other)]) == 2
-    assert "not in both" in capsys.readouterr().err
+    assert "--judge and --judge-file are both given" in capsys.readouterr().err
 
 
 def test_the_restricted_estimator_has_no_place_for_verdicts(battles):
