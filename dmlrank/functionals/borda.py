@@ -26,8 +26,7 @@ class Borda:
     Parameters
     ----------
     weights : CategoryWeights or None
-        How much each category counts for the first and for the second item. None if
-        :meth:`bind` sets them later.
+        How much each category counts for the first and for the second item. None if :meth:`bind` sets them later.
     graph : Graph or None
         Pairs over which the functional averages. None means every pair.
     edge_weights : array, (K, K), or None

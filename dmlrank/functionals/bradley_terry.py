@@ -31,8 +31,7 @@ class BradleyTerry:
     Parameters
     ----------
     weights : CategoryWeights or None
-        How much each category counts for the first and for the second item. None if
-        :meth:`bind` sets them later.
+        How much each category counts for the first and for the second item. None if :meth:`bind` sets them later.
     graph : Graph or None
         Pairs whose log-odds are projected. None means every pair.
     edge_weights : array, (K, K), or None

@@ -58,7 +58,7 @@ class Custom:
     linear : bool
         Whether the function is linear in mu; corrections for curvature are then left out.
     weights : CategoryWeights, optional
-        Category weights, of which only the number of categories is used; a fit sets them with :meth:`bind`.
+        Category weights, which say how many categories there are; a fit sets them with :meth:`bind`.
     graph : Graph, optional
         The compared pairs; a fit sets them with :meth:`bind`.
     mirrored : bool
@@ -350,8 +350,8 @@ class Custom:
         """Return the variance that one label of each ordered pair contributes to the outputs.
 
         This is the trace of M J V J'. J is the Jacobian of the outputs in the category probabilities of the pair, V the
-        covariance of a label with probabilities ``mu``, and M the metric. The computation calls the function 2 K (K -
-        1) (C - 1) times: twice for every ordered pair and each of C - 1 categories.
+        covariance of a label with probabilities ``mu``, and M the metric. The computation calls the function twice for
+        every ordered pair and each of C - 1 categories, 2 K (K - 1) (C - 1) times in all.
 
         Parameters
         ----------

@@ -26,8 +26,7 @@ class Dominance(PreferenceAggregate):
     Parameters
     ----------
     weights : CategoryWeights or None
-        How much each category counts for the first and for the second item. None if
-        :meth:`bind` sets them later.
+        How much each category counts for the first and for the second item. None if :meth:`bind` sets them later.
     graph : Graph or None
         Pairs of opponents. None means every pair.
     tau : float

@@ -53,8 +53,7 @@ class RankCentrality:
     Parameters
     ----------
     weights : CategoryWeights or None
-        How much each category counts for the first and for the second item. None if
-        :meth:`bind` sets them later.
+        How much each category counts for the first and for the second item. None if :meth:`bind` sets them later.
     graph : Graph or None
         Pairs between which the walk can move. None means every pair.
     walk : {"transition", "rate"}
