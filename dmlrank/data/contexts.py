@@ -170,8 +170,8 @@ def warn_of_repeats(rows: Rows) -> bool:
         if count:
             warn(
                 f"{count} rows repeat a value of {name!r}: are these the same prompt? Without context= every row "
-                f"counts as another prompt, and standard errors are too small if several rows have the same prompt; pass "
-                f"context= with the column that identifies prompts",
+                f"counts as another prompt, and standard errors are too small if several rows have the same prompt; "
+                f"pass context= with the column that identifies prompts",
                 stacklevel=5,
             )
             return True

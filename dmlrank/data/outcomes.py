@@ -1,4 +1,4 @@
-"""Labels and probabilities as outcome categories: their meanings, their canonical order, and the reverse order."""
+"""Outcome categories: reading labels and probabilities as categories, and exchanging the display order of a pair."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from .arrays import FloatArray, IntArray
 from .columns import CodedColumn, Columns, code_columns
 from .frames import name_of, too_large_error
 
-# Meanings of labels, as in the option ``categories=``. A mapping's type fixes the type of its keys, and users have keys
-# of any type.
+# Meanings of labels, as in the option ``categories=``. Labels may be of any type. The keys are Any, because a mapping
+# with keys of type object would refuse a mapping with keys of type str.
 Categories: TypeAlias = Mapping[Any, str]
 
 # Rounding may change a probability by this much.
 _ROUNDING = 1e-6
-# What may stand before the name of a category in the name of a column of probabilities.
+# Prefixes before the name of a category in the name of a column of probabilities.
 _PREFIXES = ("p_", "pr_", "prob_", "probability_", "winner_")
 # The meaning of a label that cannot be read.
 _UNKNOWN = "unknown"
@@ -51,7 +51,8 @@ class Outcomes:
     Attributes
     ----------
     categories : tuple of str
-        The C meanings that occur, in canonical order. The two wins are always among them.
+        The C meanings that occur, in the order of ``MEANINGS``. The first two are always ``first`` and ``second``: the
+        item shown first wins, and the item shown second wins.
     y : ndarray, shape (v, C)
         Labels as rows that sum to one: one-hot labels, or probabilities.
     labels : tuple of (str, str)
@@ -73,7 +74,7 @@ class ComparedItems:
     Attributes
     ----------
     first, second : ndarray of int, shape (v,)
-        Places in ``names`` of the item shown first and of the item shown second.
+        Positions in ``names`` of the item shown first and of the item shown second.
     names : sequence of str, length K
         Names of the items.
     """
@@ -88,7 +89,7 @@ class ComparedItems:
 
 
 def exchanged_wins(n_categories: int) -> IntArray:
-    """Return the places of the categories with the two wins exchanged, (C,).
+    """Return the positions of the categories with "first wins" and "second wins" exchanged, (C,).
 
     Examples
     --------
@@ -99,7 +100,7 @@ def exchanged_wins(n_categories: int) -> IntArray:
 
 
 def exchange_wins(y: FloatArray, is_reversed: NDArray[np.bool_]) -> FloatArray:
-    """Return labels, (v, C), with the two wins exchanged in the rows whose pair is reversed, (v,).
+    """Return labels, (v, C), with "first wins" and "second wins" exchanged where the pair is reversed, (v,).
 
     Examples
     --------
@@ -110,9 +111,9 @@ def exchange_wins(y: FloatArray, is_reversed: NDArray[np.bool_]) -> FloatArray:
 
 
 def in_other_order(table: FloatArray) -> FloatArray:
-    """Return for every ordered pair the values of the reverse pair, in the categories of the ordered pair.
+    """Return a table of values by ordered pair and category, (..., K, K, C), for pairs in the reverse display order.
 
-    The table has the shape (..., K, K, C). Entry (j, k, first wins) of the result is entry (k, j, second wins).
+    Entry (j, k, "first wins") of the result is entry (k, j, "second wins") of the table: in both, item j wins.
 
     Examples
     --------
@@ -141,7 +142,7 @@ def read_labels(
     column : callable
         Returns the labels as a Series whose index holds the numbers of the rows. It is called for preferences only.
     categories : mapping, optional
-        ``{label: meaning}`` for labels that are not known. The meanings are ``first``, ``second``, ``both_good``,
+        ``{label: meaning}`` for labels without a known spelling. The meanings are ``first``, ``second``, ``both_good``,
         ``both_bad`` and ``tie``.
 
     Raises
@@ -247,7 +248,9 @@ def read_outcome_columns(
 def unknown_labels(
     winner: CodedColumn, pairs: ComparedItems, categories: Categories | None = None
 ) -> NDArray[np.bool_]:
-    """Return which votes have a label that :func:`read_labels` cannot read, (v,); parameters as there.
+    """Return which votes have a label that :func:`read_labels` cannot read, (v,).
+
+    The parameters are those of :func:`read_labels`.
 
     Examples
     --------
@@ -272,7 +275,7 @@ def third_models(winner: CodedColumn, pairs: ComparedItems, categories: Categori
 def outside_preferences(
     winner: CodedColumn, pairs: ComparedItems, categories: Categories | None = None
 ) -> NDArray[np.bool_]:
-    """Return which votes are preferences outside [0, 1], (v,); none where the labels are not preferences.
+    """Return which votes are preferences outside [0, 1], (v,); all false if the labels are not preferences.
 
     The parameters are those of :func:`read_labels`.
 
@@ -291,7 +294,7 @@ def outside_preferences(
 
 
 def improper_probabilities(table: pd.DataFrame) -> NDArray[np.bool_]:
-    """Return which rows hold a negative probability or do not sum to one, (v,); none where a cell is no number.
+    """Return which rows hold a negative probability or do not sum to one, (v,); all false if a column holds no numbers.
 
     Examples
     --------
@@ -317,7 +320,7 @@ def _is_improper(probabilities: FloatArray) -> NDArray[np.bool_]:
 def _meanings_with_unknown(
     winner: CodedColumn, pairs: ComparedItems, categories: Categories | None
 ) -> list[str | None]:
-    """Return the meaning of every level as :func:`_level_meanings` does; preferences all have a known meaning."""
+    """Return the meaning of every level as :func:`_level_meanings` does; a preference is never unknown."""
     user_meanings, levels, items = _checked_categories(categories), list(winner.levels), pairs.present()
     if not any(level in user_meanings for level in levels) and _are_preferences(levels, items):
         return [MEANINGS[0]] * len(levels)
@@ -510,14 +513,18 @@ def _level_meanings(levels: list[Hashable], user_meanings: Categories, items: se
 
 
 def _ties_of_good_answers(levels: Iterable[Hashable], meanings: list[M], user_meanings: Categories) -> list[M]:
-    """Return the meanings with a tie beside "both bad" read as a tie of good answers, as on the buttons of arenas."""
+    """Return the meanings, with "tie" replaced by "both_good" if the labels also have "both_bad".
+
+    Arenas offer voters the buttons "tie" and "both bad", so that "tie" there means that both answers are good. Meanings
+    that the user gave by ``categories=`` are not changed.
+    """
     is_from_spelling = [level not in user_meanings for level in levels]
-    known_meanings = [meaning for meaning, by_spelling in zip(meanings, is_from_spelling, strict=True) if by_spelling]
-    if "both_bad" not in known_meanings or "both_good" in meanings:
+    spelt_meanings = [meaning for meaning, is_spelt in zip(meanings, is_from_spelling, strict=True) if is_spelt]
+    if "both_bad" not in spelt_meanings or "both_good" in meanings:
         return meanings
     return [
-        "both_good" if meaning == "tie" and by_spelling else meaning
-        for meaning, by_spelling in zip(meanings, is_from_spelling, strict=True)
+        "both_good" if meaning == "tie" and is_spelt else meaning
+        for meaning, is_spelt in zip(meanings, is_from_spelling, strict=True)
     ]
 
 
@@ -535,7 +542,7 @@ def _level_meaning(level: Hashable, spellings: Mapping[Hashable, str], items: se
 
 
 def _check_spelling(user_meanings: Categories, levels: list[Hashable], without_meaning: list[Hashable]) -> None:
-    """Raise where ``categories=`` misses a label by its case or type only, so that the label would get no meaning."""
+    """Raise where a key of ``categories=`` differs from a label of the data in nothing but upper case or type."""
     level_of_text = {name_of(level).strip().casefold(): level for level in without_meaning}
     for label in user_meanings:
         level = level_of_text.get(name_of(label).strip().casefold())
@@ -544,16 +551,21 @@ def _check_spelling(user_meanings: Categories, levels: list[Hashable], without_m
 
 
 def _winning_sides(winning_item: IntArray, pairs: ComparedItems, votes: NDArray[np.bool_]) -> IntArray:
-    """Return the place of "first" or "second" among the meanings, by which of the compared items won.
+    """Return 0 where the item shown first won, and 1 where the item shown second won, (w,): positions in ``MEANINGS``.
 
     Parameters
     ----------
     winning_item : ndarray of int, shape (w,)
-        Place of the item that won each of these votes.
+        Position of the winning item in ``pairs.names``, for the votes whose label is the name of a model.
     pairs : ComparedItems
         The items of all votes.
     votes : ndarray of bool, shape (v,)
-        Which votes these are.
+        Whether the label of each vote is the name of a model; w of them are.
+
+    Raises
+    ------
+    OutcomeError
+        If a winning item is not one of the two that the vote compares.
     """
     first, second = pairs.first[votes], pairs.second[votes]
     is_third = (winning_item != first) & (winning_item != second)

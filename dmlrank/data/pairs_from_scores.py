@@ -115,7 +115,7 @@ def pairs_from_rankings(
     rank : str
         The column with the rank, 1 for the best answer; equal numbers are ties.
     annotator : str, optional
-        The column with who ranked, where a prompt has several rankings. It may be a cluster:
+        The column that identifies the annotator, where a prompt has several rankings. It may also be a cluster:
         ``cov_type="cluster", cov_kwds={"groups": [prompt, annotator]}``.
 
     Returns
@@ -148,8 +148,8 @@ def pairs_from_rankings(
     if n_missing:
         raise MissingDataError(
             f"column {rank!r} has {n_missing} missing ranks; a ranking of which only the best places are known cannot "
-            f"be used, because which pairs it tells about depends on the answers. Leave out the rows of models that "
-            f"were not part of a ranking; give models that share the last place the same rank"
+            f"be used, because how good the answers are then decides which pairs are compared. Leave out the rows of "
+            f"models that were not part of a ranking; give models that share the last place the same rank"
         )
     derived = _derive(table, prompts, sources, model, rank, -ranks, 0.0)
     _refuse_best_of(derived.values, rank)
@@ -165,30 +165,31 @@ def _named(columns: str | Sequence[str], option: str) -> tuple[str, ...]:
 
 
 def _take(frame: object, names: Sequence[str]) -> pd.DataFrame:
-    """Return all columns of a frame that are not vectors, after a check that the named ones exist and differ."""
+    """Return all columns of a frame except vectors; check that the columns in ``names`` exist and are different."""
     if isinstance(frame, DerivedPairs):
-        raise OptionTypeError("these are pairs already; pass the table of scores or rankings")
+        raise OptionTypeError("the frame holds pairs already (DerivedPairs); pass the table of scores or rankings")
     available = column_names(frame)
     for name in names:
         if not isinstance(name, str):
-            raise OptionTypeError(f"{name!r} is not the name of a column; needed is a str")
+            raise OptionTypeError(f"{name!r} is not the name of a column; the name of a column is a str")
     require_columns(names, available, "the arguments")
     if len(set(names)) < len(names):
-        raise OptionError(f"the arguments name a column twice: {listed(names)}; each has a column of its own")
+        raise OptionError(f"the arguments name a column twice: {listed(names)}; give each argument another column")
     table = take_columns(frame, available)
     return table[[name for name in table.columns if name in names or not is_vector_column(table[name])]]
 
 
 def _numbers(column: pd.Series, name: str, kind: str) -> FloatArray:
-    """Return a column of finite numbers as floats, NaN where it has none, (rows,).
+    """Return a column of finite numbers as floats, with NaN for missing numbers, (rows,).
 
     Parameters
     ----------
     column : Series
+        The column.
     name : str
-        Its name.
+        Name of the column, for the error.
     kind : str
-        What its numbers are, for the error.
+        Whether the numbers are scores or ranks, as a word for the error.
 
     Raises
     ------
@@ -198,10 +199,10 @@ def _numbers(column: pd.Series, name: str, kind: str) -> FloatArray:
     if column.dtype.kind not in "iufb":
         is_text = [not isinstance(value, (int, float)) and value is not None for value in column]
         example = column[is_text].iloc[0] if any(is_text) else None
-        raise DataError(f"column {name!r} holds {example!r}; a {kind} is a number, or missing")
+        raise DataError(f"column {name!r} holds {example!r}; a {kind} must be a number, or missing")
     values = column.to_numpy(dtype=float)
     if np.isinf(values).any():
-        raise DataError(f"column {name!r} has {int(np.isinf(values).sum())} infinite values; a {kind} is finite")
+        raise DataError(f"column {name!r} has {int(np.isinf(values).sum())} infinite values; a {kind} must be finite")
     return values
 
 
@@ -214,20 +215,22 @@ def _derive(
     values: FloatArray,
     margin: float,
 ) -> DerivedPairs:
-    """Gather numbers into records.
+    """Return the records of a table that has one row per record and model.
 
     Parameters
     ----------
     table : DataFrame
         A row per record and model.
-    prompts, sources : tuple of str
-        Columns that identify a prompt, and a record among those of a prompt.
+    prompts : tuple of str
+        Columns that identify a prompt.
+    sources : tuple of str
+        Columns that identify, among the records of one prompt, the record: the annotator, if there are several.
     model, number : str
-        Columns of the models and of the numbers.
+        Columns of the models and of the numbers (scores or ranks).
     values : ndarray, shape (rows,)
-        The numbers, of which the larger one wins.
+        The numbers, with the sign at which the larger number wins.
     margin : float
-        Largest difference that is a tie.
+        Largest difference that counts as a tie.
     """
     keys = [*prompts, *sources]
     missing = {name: int(table[name].isna().sum()) for name in (*keys, model)}
@@ -266,7 +269,7 @@ def _derive(
 
 
 def _is_constant(column: pd.Series, record: IntArray, first_row: IntArray) -> bool:
-    """Whether a column does not differ within any record."""
+    """Return whether all rows of a record have the same value in a column, for every record."""
     codes = value_codes(column)
     return bool((codes == codes[first_row][record]).all())
 
@@ -289,9 +292,9 @@ def _refuse_repeats(table: pd.DataFrame, record: IntArray, item: IntArray, *, ke
     values, first, counts = np.unique(place, return_index=True, return_counts=True)
     if len(values) < len(place):
         row = table.iloc[int(first[np.argmax(counts > 1)])]
-        where = ", ".join(f"{name} {name_of(row[name])!r}" for name in keys)
+        record_name = ", ".join(f"{name} {name_of(row[name])!r}" for name in keys)
         raise DataError(
-            f"{where} has {int(counts[np.argmax(counts > 1)])} rows of {model} {name_of(row[model])!r}; one is "
+            f"{record_name} has {int(counts[np.argmax(counts > 1)])} rows of {model} {name_of(row[model])!r}; one is "
             f"allowed. Average repeated runs first (frame.groupby([...]).mean()), or name the column that tells them "
             f"apart, in prompt= or annotator="
         )
@@ -303,7 +306,7 @@ def _refuse_best_of(values: FloatArray, rank: str) -> None:
     Parameters
     ----------
     values : ndarray, shape (records, K)
-        The larger number is the better rank.
+        Ranks with a minus sign, so that the larger number is the better rank.
     rank : str
         Name of the column of ranks.
     """
@@ -312,15 +315,14 @@ def _refuse_best_of(values: FloatArray, rank: str) -> None:
     if not len(long):
         return
     best = np.nanmax(long, axis=1, keepdims=True)
-    others = np.where(long == best, np.nan, long)
-    one_winner = (long == best).sum(axis=1) == 1
-    with_tied_others = np.nanmax(np.where(one_winner[:, None], others, 0.0), axis=1) == np.nanmin(
-        np.where(one_winner[:, None], others, 0.0), axis=1
-    )
-    if (one_winner & with_tied_others).all():
+    has_one_winner = (long == best).sum(axis=1) == 1
+    # Rankings without a single winner get zeros, so that no row consists of NaN alone.
+    losers = np.where(has_one_winner[:, None], np.where(long == best, np.nan, long), 0.0)
+    has_tied_losers = np.nanmax(losers, axis=1) == np.nanmin(losers, axis=1)
+    if (has_one_winner & has_tied_losers).all():
         raise DataError(
             f"column {rank!r} ranks one answer first and ties all others, in each of {len(long)} rankings: this is "
-            f"'best of K'. Nobody compared the others with each other, and which pairs are known depends on which "
-            f"answer won, so that no comparison of two models can be derived. If annotators did find the others "
+            f"'best of K'. Nobody compared the other answers with each other, and which pairs are known depends on "
+            f"which answer won, so that no comparison of two models can be derived. If annotators did find the other answers "
             f"equal, pass pairs_from_scores(..., score={rank!r}, lower_is_better=True)"
         )

@@ -1,4 +1,4 @@
-"""Preference data as arrays: contexts, votes, and the cells (context, first, second) that votes are averaged in."""
+"""Preference data as arrays: contexts, votes, and cells, which average the votes on one context and ordered pair."""
 
 from __future__ import annotations
 
@@ -29,7 +29,8 @@ class Cells:
     n_votes : ndarray of int, shape (m,)
         Number of votes averaged.
     flipped : ndarray of bool, shape (m,)
-        Cells whose items were shown in the reverse order. None is where display order matters.
+        Cells whose items were shown in the reverse order. All are false where display order matters, because there each
+        order has its own cell.
     """
 
     context: IntArray
@@ -41,16 +42,16 @@ class Cells:
 
     @property
     def shown(self) -> tuple[IntArray, IntArray]:
-        """The items of each cell in the order in which they were shown, (m,) each."""
+        """The item shown first and the item shown second in each cell, (m,) each."""
         return np.where(self.flipped, self.second, self.first), np.where(self.flipped, self.first, self.second)
 
     def only(self, chosen: NDArray[np.bool_] | IntArray) -> Cells:
         """Return some of the cells."""
         return Cells(*(getattr(self, name)[chosen] for name in self.__slots__))
 
-    def joined(self, others: Cells) -> Cells:
-        """Return these cells and other cells, sorted."""
-        joint = Cells(*(np.concatenate([getattr(self, name), getattr(others, name)]) for name in self.__slots__))
+    def joined(self, further: Cells) -> Cells:
+        """Return these cells and further cells, sorted by context, first item and second item."""
+        joint = Cells(*(np.concatenate([getattr(self, name), getattr(further, name)]) for name in self.__slots__))
         return joint.only(np.lexsort((joint.second, joint.first, joint.context)))
 
     def __len__(self) -> int:
@@ -84,8 +85,8 @@ class PreferenceData:
     context_ids : ndarray of object, shape (n,)
         Identifiers in order of first appearance; tuples where several columns identify a context.
     seed_order : ndarray of int, shape (n,)
-        Place of each context among the sorted identifiers, which does not depend on the order of the rows. Without
-        identifiers, the place among the rows.
+        Position of each context among the sorted identifiers; without identifiers, its position among the rows. Folds
+        and other random steps go through the contexts in this order, so that shuffled rows give the same results.
     cells : Cells
         Labelled cells.
     vote_cell : ndarray of int, shape (v,)
@@ -144,7 +145,7 @@ class PreferenceData:
 
     @property
     def flip(self) -> IntArray:
-        """Places of the categories with the two wins exchanged, (C,)."""
+        """Positions of the categories with "first wins" and "second wins" exchanged, (C,)."""
         return exchanged_wins(self.n_categories)
 
     @property
@@ -181,7 +182,7 @@ class PreferenceData:
         return self.columns.table(names, self.first_row).reset_index(drop=True)
 
     def varying_context(self, values: AnyArray) -> object:
-        """Return the identifier of the first context whose rows differ in ``values``, (rows,); None if none does."""
+        """Return the identifier of the first context whose rows differ in ``values``, (rows,), or None."""
         varies = values != values[self.first_row][self.row_context]
         return self.context_ids[self.row_context[int(np.flatnonzero(varies)[0])]] if varies.any() else None
 
@@ -201,7 +202,7 @@ class PreferenceData:
     def unordered(self) -> PreferenceData:
         """Return the same data for pairs without order: the item with the smaller code is first in every cell.
 
-        Where that reverses a pair, the two wins of its labels are exchanged.
+        Where the items of a pair change places, "first wins" and "second wins" of its labels are exchanged.
         """
         cells = self.cells
         is_reversed = cells.first > cells.second
@@ -253,7 +254,7 @@ def gather_cells(context: IntArray, first: IntArray, second: IntArray, y: FloatA
     n_items = int(max(first.max(), second.max())) + 1
     place = (context.astype(np.int64) * n_items + first) * n_items + second
     if (np.diff(place) > 0).all():
-        # Every cell has one vote, and they are sorted already.
+        # Every cell has one vote, and the votes are sorted already.
         n_votes = np.ones(len(context), dtype=np.intp)
         return Cells(context, first, second, y, n_votes, np.zeros(len(context), dtype=bool)), np.arange(len(context))
     _, vote, vote_cell, n_votes = np.unique(place, return_index=True, return_inverse=True, return_counts=True)

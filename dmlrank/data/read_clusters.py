@@ -11,11 +11,11 @@ from ..exceptions import DataError, OptionError
 from .arrays import FloatArray, IntArray
 from .preferences import PreferenceData
 
-# Among the columns of clusters this word stands for the contexts themselves.
+# In ``cov_kwds["groups"]``, this word stands for the contexts themselves.
 _CONTEXTS = "context"
 # Smallest effective number of prompts, (sum w)^2 / sum w^2, for which a standard error can be computed.
 _FEWEST_PROMPTS = 2
-# Weights below this number, or above its inverse, have squares that are not finite and positive.
+# The square of a weight below this number, or above its inverse, can underflow to zero or overflow to infinity.
 _TINY = 1e-100
 
 
@@ -26,19 +26,19 @@ class Clusters:
     Attributes
     ----------
     names : tuple of str
-        Columns of the clusters, that of the first way of clustering contexts first.
-    prompt : ndarray of int, shape (n,)
-        Cluster of each context.
-    other : ndarray of int, shape (n,), or None
-        Cluster of each context by a second column that is constant within contexts.
-    annotator : ndarray of int, shape (v,), or None
-        Cluster of each vote by a second column that varies within contexts.
+        Columns of the clusters. The first column is constant within contexts.
+    of_context : ndarray of int, shape (n,)
+        Cluster of each context by the first column.
+    second_of_context : ndarray of int, shape (n,), or None
+        Cluster of each context by the second column, if it is constant within contexts.
+    of_vote : ndarray of int, shape (v,), or None
+        Cluster of each vote by the second column, if it varies within contexts.
     """
 
     names: tuple[str, ...]
-    prompt: IntArray
-    other: IntArray | None = None
-    annotator: IntArray | None = None
+    of_context: IntArray
+    second_of_context: IntArray | None = None
+    of_vote: IntArray | None = None
 
 
 def read_clusters(data: PreferenceData, groups: tuple[str, ...], context: tuple[str, ...]) -> Clusters | None:
@@ -71,13 +71,12 @@ def read_clusters(data: PreferenceData, groups: tuple[str, ...], context: tuple[
     if not by_context:
         raise OptionError(
             f"clusters {' and '.join(map(repr, by_vote))} vary within contexts, but votes on one prompt are correlated "
-            f"too; name the prompt beside the annotator: cov_kwds={{'groups': [{(context or ('context',))[0]!r}, "
+            f"too; name the columns of prompt and annotator: cov_kwds={{'groups': [{(context or ('context',))[0]!r}, "
             f"{next(iter(by_vote))!r}]}}"
         )
     names = (*by_context, *by_vote)
     coded = list(by_context.values())
-    annotator = next(iter(by_vote.values()), None)
-    return Clusters(names, coded[0], coded[1] if len(coded) > 1 else None, annotator)
+    return Clusters(names, coded[0], coded[1] if len(coded) > 1 else None, next(iter(by_vote.values()), None))
 
 
 def context_weights(data: PreferenceData, weights: object) -> FloatArray | None:
@@ -101,7 +100,8 @@ def context_weights(data: PreferenceData, weights: object) -> FloatArray | None:
     if isinstance(weights, str):
         rows = data.columns.numbers(weights)
         values = rows[data.first_row]
-        # A row without a number does not count as another value. As NaN differs from NaN, it is replaced by -1.
+        # A weight may be missing in some rows of a context, where it is filled from the context's first row. A weight
+        # that is missing there too becomes -1, because NaN would differ from itself in the comparison.
         filled_rows = np.where(np.isfinite(rows), rows, values[data.row_context])
         context = data.varying_context(np.where(np.isnan(filled_rows), -1.0, filled_rows))
         if context is not None:
@@ -132,7 +132,7 @@ def context_weights(data: PreferenceData, weights: object) -> FloatArray | None:
         raise DataError(
             f"weights: the largest is {values.max() / values.sum():.3g} of their sum, so that {len(values):,} prompts "
             f"count as {n_effective:.2g} of equal weight; a standard error needs at least {_FEWEST_PROMPTS}, and a "
-            f"reliable one about 30: check the largest weights, or cut them off"
+            f"reliable one about 30: check the largest weights, or replace them by an upper limit"
         )
     return values / values.mean()
 

@@ -1,4 +1,4 @@
-"""Reading votes: a frame and a formula become :class:`PreferenceData`."""
+"""Reading votes: the columns of a frame that a formula and options name become :class:`PreferenceData`."""
 
 from __future__ import annotations
 
@@ -78,7 +78,8 @@ def read_preferences(
         Further contexts, none of them labelled; see :func:`dmlrank.data.unlabelled.append_unlabelled`.
     optional : sequence of str, or None
         Columns that later steps may ask for, such as verdicts or features of the propensity. Their values may be
-        missing. A name that is no column is passed over, because the later step reports it. None means every column.
+        missing. A name that is no column is ignored here, because the later step raises the error. None means every
+        column.
 
     Raises
     ------
@@ -139,7 +140,8 @@ def take_rows(
     table = take_columns(data, list(dict.fromkeys([*required, *existing])))
     n_rows = len(table)
     names = locate_names(formula.features, available, environment, n_rows, roles)
-    # Columns of numbers hold nothing but numbers, and vectors are checked where they are stacked.
+    # Coding raises an error for cells such as lists. Columns of numbers need no such check; vectors get theirs when they
+    # are stacked.
     coded = code_columns(
         table, [name for name in required if name not in names.columns or _may_hold_other_objects(table[name])]
     )
@@ -171,7 +173,7 @@ def preferences_of(
     missing: str = "raise",
     votes: str = "mean",
 ) -> PreferenceData:
-    """Return the preference data in rows that were taken.
+    """Return the preference data that the rows hold.
 
     Parameters
     ----------
@@ -190,15 +192,16 @@ def preferences_of(
     row_context, first_row, seed_order = contexts
     shared = find_shared_texts(rows.formula.features, _feature_columns(rows, first_row))
     if warn_of_repeats(rows) and shared is not None:
-        shared = replace(shared, is_known=True)
+        shared = replace(shared, was_warned_of=True)
     if votes == "first":
         is_later = _later_votes(rows, row_context)
         rows, row_context = replace(rows.only(~is_later), n_later_votes=int(is_later.sum())), row_context[~is_later]
-        # The first row of a context is never a later vote, so that the features stay those of its first row.
+        # The first row of a context is never a later vote. It stays in the data, and x, which it determines, stays valid.
         first_row = first_rows(row_context)
-    ballots = _derived_ballots(rows) if rows.derived else _ballots(rows, categories)
-    cells, vote_cell = gather_cells(row_context[ballots.row], ballots.first, ballots.second, ballots.outcomes.y)
-    items, outcomes = ballots.items, ballots.outcomes
+    items, vote_row, first, second, outcomes = (
+        _derived_votes(rows) if rows.derived else _votes_of_rows(rows, categories)
+    )
+    cells, vote_cell = gather_cells(row_context[vote_row], first, second, outcomes.y)
     return PreferenceData(
         items=items,
         categories=outcomes.categories,
@@ -211,7 +214,7 @@ def preferences_of(
         cells=cells,
         vote_cell=vote_cell,
         vote_y=outcomes.y,
-        vote_row=ballots.row,
+        vote_row=vote_row,
         row_context=row_context,
         first_row=first_row,
         row_index=rows.index,
@@ -224,8 +227,8 @@ def preferences_of(
     )
 
 
-class Ballots(NamedTuple):
-    """The votes of all rows.
+class LabelledVotes(NamedTuple):
+    """The votes of all rows, as arrays.
 
     Attributes
     ----------
@@ -234,7 +237,7 @@ class Ballots(NamedTuple):
     row : ndarray of int, shape (v,)
         Row of each vote.
     first, second : ndarray of int, shape (v,)
-        Items of each vote, in the order in which they were shown.
+        The item shown first and the item shown second in each vote.
     outcomes : Outcomes
         The labels.
     """
@@ -246,7 +249,7 @@ class Ballots(NamedTuple):
     outcomes: Outcomes
 
 
-def _ballots(rows: Rows, categories: Categories | None) -> Ballots:
+def _votes_of_rows(rows: Rows, categories: Categories | None) -> LabelledVotes:
     """Return the votes of rows that hold at most one each; raise :class:`DataError` where there is none."""
     items = _items(rows)
     pairs = _compared_items(rows, items)
@@ -258,15 +261,15 @@ def _ballots(rows: Rows, categories: Categories | None) -> Ballots:
         )
     if len(vote_row) < len(pairs.first):
         pairs = ComparedItems(pairs.first[vote_row], pairs.second[vote_row], items)
-    return Ballots(items, vote_row, pairs.first, pairs.second, _outcomes(rows, vote_row, pairs, categories))
+    return LabelledVotes(items, vote_row, pairs.first, pairs.second, _outcomes(rows, vote_row, pairs, categories))
 
 
-def _derived_ballots(rows: Rows) -> Ballots:
+def _derived_votes(rows: Rows) -> LabelledVotes:
     """Return the votes that records of scores or ranks imply."""
     assert rows.derived is not None
     row, first, second, y = rows.derived.compare()
     categories = ("first", "second", "tie")[: y.shape[1]]
-    return Ballots(rows.derived.models, row, first, second, Outcomes(categories, y, (), "labels"))
+    return LabelledVotes(rows.derived.models, row, first, second, Outcomes(categories, y, (), "labels"))
 
 
 def _check_propensity_column(propensity: str | None, available: Sequence[str]) -> None:
@@ -405,19 +408,21 @@ def _columns_for_later_steps(rows: Rows) -> Columns:
 
 
 def _may_hold_other_objects(feature: pd.Series) -> bool:
-    """Return whether the cells of a column could hold something else than numbers, texts and vectors."""
+    """Return whether a column may hold cells that are neither numbers, texts nor vectors."""
     return feature.dtype.kind == "O" and not is_vector_column(feature)
 
 
 def _is_complete(rows: Rows, missing: str) -> NDArray[np.bool_]:
-    """Return which rows have all values that they need, (rows,); raise where rows without them must not be dropped."""
+    """Return which rows lack no value that a fit needs, (rows,); raise if some do and ``missing`` is not "drop"."""
     masks = {name: mask for name, mask in _missing_values(rows, missing).items() if mask.any()}
     if missing != "drop" and masks:
         raise MissingDataError(_missing_message(rows, masks))
     is_complete = ~np.logical_or.reduce([np.zeros(len(rows.table), dtype=bool), *masks.values()])
     if not is_complete.any():
         counts = ", ".join(f"{name!r} in {mask.sum()}" for name, mask in masks.items())
-        raise MissingDataError(f"every one of the {rows.n_rows} rows misses a needed value: {counts}")
+        raise MissingDataError(
+            f"a value that a fit needs is missing in each of the {rows.n_rows} rows: {counts}; check these columns"
+        )
     return is_complete
 
 
@@ -455,7 +460,7 @@ def _missing_message(rows: Rows, masks: dict[str, NDArray[np.bool_]]) -> str:
 
 
 def _features(rows: Rows, first_row: IntArray, environment: EvalEnvironment) -> tuple[FloatArray, FeatureMap]:
-    """Return the features of the contexts, (n, p), and what computes those of further contexts."""
+    """Return the features of the contexts, (n, p), and the fitted map that computes features of further contexts."""
     return fit_features(rows.formula.features, _feature_columns(rows, first_row), len(first_row), environment)
 
 

@@ -1,4 +1,4 @@
-"""Contexts that share a text: equal texts, embeddings or other features that are rich enough to identify a text."""
+"""Contexts that share a text: equal texts, equal embeddings, or other equal features that identify a text."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from .equal_values import joint_codes, value_codes
 from .formula.parse import function_arguments
 from .frames import Variable, is_vector_column, vector_blocks
 
-# A feature identifies texts if it has more different values than this, or than half as many as there are contexts.
+# A feature identifies texts if it has more different values than this, or more than half as many as there are contexts.
 _FEWEST_VALUES = 50
-# Number of columns of fractions that identify texts together, as the numbers of an embedding do.
+# Columns of numbers with decimals identify texts together if there are at least so many, as in an embedding.
 _FEWEST_COLUMNS = 5
-# Number of vectors that are searched for fractions.
+# Number of vectors, from the top of a column, that are searched for numbers with decimals.
 _SEARCHED_VECTORS = 50
 
 
@@ -36,15 +36,15 @@ class SharedTexts:
     column : str or None
         The column of texts, where one of the features is such a column.
     code : ndarray of int, shape (n,)
-        Number of the text of each context.
-    is_known : bool
-        Whether a warning about repeated values was given before.
+        Integer code of each context's text; equal texts have equal codes.
+    was_warned_of : bool
+        Whether the user already got a warning about repeated values in these features.
     """
 
     names: tuple[str, ...]
     column: str | None
     code: IntArray
-    is_known: bool = False
+    was_warned_of: bool = False
 
     @property
     def n_different(self) -> int:
@@ -56,8 +56,8 @@ class SharedTexts:
         """Number of contexts whose text an earlier context has."""
         return len(self.code) - self.n_different
 
-    def within(self, group: IntArray) -> bool:
-        """Return whether all contexts with one text are in one group; ``group`` is the group of each context, (n,)."""
+    def each_in_one_group(self, group: IntArray) -> bool:
+        """Return whether all contexts with the same text are in the same group, from each context's group, (n,)."""
         first = np.unique(self.code, return_index=True)[1]
         return bool((group == group[first][self.code]).all())
 
@@ -102,10 +102,10 @@ def find_shared_texts(features: str, columns: Mapping[str, Variable]) -> SharedT
 
 
 def join_shared(unit: IntArray, shared: SharedTexts | None, n_folds: int) -> IntArray:
-    """Return the unit of each context, (n,), with units joined that share a text, so that no text is in two folds.
+    """Join the units that share a text, so that no text is in two folds; return the new unit of each context, (n,).
 
-    A joined unit gets the smallest number among its parts. If a joined unit would be larger than a fold, all units stay
-    as they are.
+    A joined unit gets the smallest number among the units that it consists of. If a joined unit would be larger than a
+    fold, all units stay as they are.
 
     Parameters
     ----------
@@ -141,11 +141,11 @@ def warn_of_shared_texts(shared: SharedTexts | None, groups: Sequence[IntArray],
     shared : SharedTexts or None
         The contexts that share a text, if some do.
     groups : sequence of ndarray of int, shape (n,)
-        Cluster of each context, for each way of clustering them.
+        The cluster of each context, for each column of clusters.
     context : tuple of str
         Columns that identify a context.
     """
-    if shared is not None and not shared.is_known and not any(shared.within(group) for group in groups):
+    if shared is not None and not shared.was_warned_of and not any(shared.each_in_one_group(group) for group in groups):
         warn(explain_shared_texts(shared, context), stacklevel=2)
 
 
@@ -164,7 +164,7 @@ def explain_shared_texts(shared: SharedTexts, context: tuple[str, ...]) -> str:
 
 
 def _text_code(column: Variable, is_argument: bool) -> IntArray | None:
-    """Return the number of each context's text, (n,); None where the feature does not identify texts.
+    """Return an integer code of each context's text, (n,); None if the feature does not identify texts.
 
     Parameters
     ----------
@@ -194,7 +194,7 @@ def _is_text(column: Variable) -> bool:
 
 
 def _holds_fractions(column: Variable) -> bool:
-    """Return whether a column holds single numbers that are not all whole."""
+    """Return whether a column holds single numbers, some of them with decimals."""
     return column.ndim == 1 and column.dtype.kind == "f" and _has_fractions(np.asarray(column))
 
 
@@ -209,7 +209,7 @@ def _identifies_texts(code: IntArray) -> bool:
 
 
 def _number_missing(code: IntArray) -> IntArray:
-    """Return codes, (n,), in which every context without a code (-1) gets a new one."""
+    """Return codes, (n,), in which every -1 is replaced by a new code that no other context has."""
     is_missing = code < 0
     numbered = code.copy()
     numbered[is_missing] = code.max(initial=-1) + 1 + np.arange(is_missing.sum())

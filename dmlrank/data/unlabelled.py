@@ -70,7 +70,7 @@ def append_unlabelled(rows: Rows, unlabelled: object, groups: tuple[str, ...]) -
 
 
 def rows_below(data: pd.DataFrame, further: pd.DataFrame) -> pd.DataFrame:
-    """Return the columns of ``data`` with the rows of ``further`` below; columns that ``further`` lacks are missing."""
+    """Return the columns of ``data`` with the rows of ``further`` below, missing in columns that ``further`` lacks."""
     index = pd.RangeIndex(len(data) + len(further))
     columns = {
         name: _concatenated(data[name], further[name])
@@ -131,7 +131,7 @@ def _with_missing_below(column: pd.Series, n_rows: int) -> pd.Series:
 
 
 def _kind_of_values(column: pd.Series) -> str | None:
-    """Return what the present values of a column are, in words; None where there are none."""
+    """Return the kind of values of a column, as a word for errors; None if all values are missing."""
     values = pd.Series(column.cat.categories) if isinstance(column.dtype, pd.CategoricalDtype) else column.dropna()
     if not len(values):
         return None

@@ -1,4 +1,8 @@
-"""Rows that a fit refuses: a model against itself, labels and probabilities that cannot be read, third models."""
+"""Rows that a fit refuses, for :func:`dmlrank.check`, which names them and leaves them out.
+
+They are comparisons of a model with itself, labels and probabilities that cannot be read, and labels that name a model
+which the row does not compare.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +31,8 @@ _MOST_NAMED = 5
 def readable_rows(rows: Rows, categories: Categories | None) -> tuple[Rows, tuple[str, ...]]:
     """Return the rows that a fit can read, and a sentence about each kind of row that a fit refuses.
 
-    Where no vote would be left, all rows are returned and no sentence, because the error of a fit says why.
+    The sentences are for the report of :func:`dmlrank.check`. If a fit can read no vote at all, all rows are returned
+    without a sentence. Reading them raises the error of a fit, which says why.
 
     Parameters
     ----------
@@ -108,7 +113,7 @@ def _votes_where(
     rows: Rows,
     categories: Categories | None,
 ) -> NDArray[np.bool_]:
-    """Return which rows with a label and two models have an unreadable label, (rows,)."""
+    """Return which rows with a label and two models have a label that ``is_unreadable`` marks, (rows,)."""
     is_found = _is_complete_vote(rows)
     if is_found.any():
         first, second, names = _item_places(rows)

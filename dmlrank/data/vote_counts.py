@@ -1,4 +1,4 @@
-"""Votes by model: how many are on compared pairs, how many are left out, and the options that would use the latter."""
+"""Votes by model: how many a fit uses, how many it leaves out, and options with which it would use more of them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .graph import Graph
 # Largest shares of all votes, and of the votes of one model, that may be left out without a warning.
 MOST_OF_ALL = 0.05
 MOST_OF_A_MODEL = 0.2
-# Smaller values of min_labels that are suggested.
+# Values of min_labels that a warning may suggest in place of a larger one.
 _FEWER_LABELS = (5, 2, 1)
 
 
@@ -67,8 +67,8 @@ class VoteCounts:
         return self.n_used / max(self.n_total, 1)
 
     @property
-    def short(self) -> NDArray[np.intp]:
-        """Models that lose more than a fifth of their votes, those with the largest loss first."""
+    def models_losing_many(self) -> NDArray[np.intp]:
+        """Positions of the models that lose more than a fifth of their votes, the largest loss first."""
         share_lost = (self.total - self.used) / np.maximum(self.total, 1)
         models = np.argsort(-share_lost, kind="stable")
         return models[share_lost[models] > MOST_OF_A_MODEL]
@@ -76,7 +76,7 @@ class VoteCounts:
     @property
     def uses_most(self) -> bool:
         """Whether at most 5 % of all votes are left out, and at most 20 % of the votes of each model."""
-        return self.share_used >= 1 - MOST_OF_ALL and not len(self.short)
+        return self.share_used >= 1 - MOST_OF_ALL and not len(self.models_losing_many)
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,9 +86,10 @@ class PairRule:
     Attributes
     ----------
     position_bias : bool
-        Whether a pair needs enough labelled contexts in both orders, or in total.
+        If true, a pair needs enough labelled contexts in each display order. If false, a pair needs enough labelled
+        contexts in both display orders together.
     min_labels : int
-        Number of labelled contexts that are enough.
+        Smallest number of labelled contexts that is enough.
     """
 
     position_bias: bool
@@ -116,7 +117,7 @@ class PairRule:
         return [PairRule(False, self.min_labels), *fewer] if self.position_bias and not ordered else fewer
 
     def changed_from(self, other: PairRule) -> str:
-        """Return the options that turn another rule into this one.
+        """Return the options of a fit that turn another rule into this one, as text.
 
         Examples
         --------
@@ -151,7 +152,7 @@ def left_out_clause(counts: VoteCounts, models: Sequence[str], most_named: int =
     total = f"{counts.n_left_out:,} of {counts.n_total:,} votes ({100 * (1 - counts.share_used):.2g} %) are left out"
     named = [
         f"{counts.total[j] - counts.used[j]:,} of {counts.total[j]:,} of {models[j]!r}"
-        for j in counts.short[:most_named]
+        for j in counts.models_losing_many[:most_named]
     ]
-    further = len(counts.short) - most_named
-    return ", ".join([total, *named]) + (f" and many of {further} more models" if further > 0 else "")
+    further = len(counts.models_losing_many) - most_named
+    return ", ".join([total, *named]) + (f", and more than a fifth of the votes of {further} further models" if further > 0 else "")

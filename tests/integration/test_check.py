@@ -168,7 +168,7 @@ def test_clusters_have_numbers_and_sizes(frame):
     assert (row["clusters"], row["smallest"], row["largest"]) == (7, sizes.min(), sizes.max())
     assert found.clusters["of"].tolist() == ["contexts", "votes"]
     assert "Only 7 clusters in 'topic'" in words(found)
-    with pytest.raises(OptionError, match="name the prompt beside the annotator"):
+    with pytest.raises(OptionError, match="name the columns of prompt and annotator"):
         dr.check(FORMULA, frame, context="prompt", cov_kwds={"groups": "judge"})
 
 

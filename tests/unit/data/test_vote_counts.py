@@ -29,7 +29,7 @@ def test_counts_are_those_of_a_loop_over_votes():
 
 
 @pytest.mark.parametrize(
-    ("used", "total", "most", "short"),
+    ("used", "total", "most", "losing"),
     [
         ([95, 95], [100, 100], True, []),
         ([94, 94], [100, 100], False, []),
@@ -37,16 +37,19 @@ def test_counts_are_those_of_a_loop_over_votes():
         ([980, 980, 79, 81], [980, 1000, 100, 81], False, [2]),
     ],
 )
-def test_a_twentieth_of_all_and_a_fifth_of_a_model_may_be_left_out(used, total, most, short):
+def test_a_twentieth_of_all_and_a_fifth_of_a_model_may_be_left_out(used, total, most, losing):
     counts = VoteCounts(np.array(used), np.array(total))
     assert counts.uses_most == most
-    assert counts.short.tolist() == short
+    assert counts.models_losing_many.tolist() == losing
 
 
 def test_many_models_are_counted_and_not_all_named():
     counts = VoteCounts(np.full(8, 10), np.full(8, 20))
     text = left_out_clause(counts, list("abcdefgh"), most_named=2)
-    assert text == "40 of 80 votes (50 %) are left out, 10 of 20 of 'a', 10 of 20 of 'b' and many of 6 more models"
+    assert text == (
+        "40 of 80 votes (50 %) are left out, 10 of 20 of 'a', 10 of 20 of 'b', and more than a fifth of the votes of 6 "
+        "further models"
+    )
 
 
 @pytest.mark.parametrize("rule", [PairRule(True, 10), PairRule(False, 10), PairRule(True, 2), PairRule(False, 1)])
