@@ -108,7 +108,7 @@ def boosted(data: PreferenceData, folds: Folds, seeds: list[np.random.SeedSequen
     for f, booster in enumerate(pair_boosters(data, folds, rngs, BoosterSpec(None, data.n_items, "cv", 1))):
         here = folds.fold == f
         selection = BoostedPropensity(PairTrees.of(booster, data.n_items), AnyLabelModel(1.0), True)
-        first, second = (items[here] for items in data.cells.shown)
+        first, second = (items[here] for items in data.cells.in_display_order)
         made[here] = selection.at(data.x[here], first, second, data.n_items, 1)
     return floored_and_scaled(made, data).cells
 

@@ -323,6 +323,6 @@ def _refuse_best_of(values: FloatArray, rank: str) -> None:
         raise DataError(
             f"column {rank!r} ranks one answer first and ties all others, in each of {len(long)} rankings: this is "
             f"'best of K'. Nobody compared the other answers with each other, and which pairs are known depends on "
-            f"which answer won, so that no comparison of two models can be derived. If annotators did find the other answers "
-            f"equal, pass pairs_from_scores(..., score={rank!r}, lower_is_better=True)"
+            f"which answer won, so that no comparison of two models can be derived. If annotators did find the other "
+            f"answers equal, pass pairs_from_scores(..., score={rank!r}, lower_is_better=True)"
         )

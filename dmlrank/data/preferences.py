@@ -41,7 +41,7 @@ class Cells:
     flipped: NDArray[np.bool_]
 
     @property
-    def shown(self) -> tuple[IntArray, IntArray]:
+    def in_display_order(self) -> tuple[IntArray, IntArray]:
         """The item shown first and the item shown second in each cell, (m,) each."""
         return np.where(self.flipped, self.second, self.first), np.where(self.flipped, self.first, self.second)
 

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from patsy import EvalEnvironment
 
 from ..exceptions import ColumnError, DataError, MissingDataError, listed, nearest
+from .alignment import align_by_index, row_index
 from .arrays import AnyArray, FloatArray, IntArray
 from .columns import Columns, check_identity, code_columns
 from .contexts import Rows, check_constant_features, find_contexts, identifiers, warn_of_repeats
@@ -28,7 +29,6 @@ from .frames import (
     require_columns,
     take_columns,
 )
-from .labels import by_label, row_labels
 from .outcomes import Categories, ComparedItems, Outcomes, read_labels, read_probabilities
 from .preferences import PreferenceData, first_rows, gather_cells
 from .shared_texts import find_shared_texts
@@ -140,8 +140,8 @@ def take_rows(
     table = take_columns(data, list(dict.fromkeys([*required, *existing])))
     n_rows = len(table)
     names = locate_names(formula.features, available, environment, n_rows, roles)
-    # Coding raises an error for cells such as lists. Columns of numbers need no such check; vectors get theirs when they
-    # are stacked.
+    # Coding raises an error for cells such as lists. Columns of numbers need no such check, and vectors are checked
+    # when they are stacked.
     coded = code_columns(
         table, [name for name in required if name not in names.columns or _may_hold_other_objects(table[name])]
     )
@@ -196,7 +196,7 @@ def preferences_of(
     if votes == "first":
         is_later = _later_votes(rows, row_context)
         rows, row_context = replace(rows.only(~is_later), n_later_votes=int(is_later.sum())), row_context[~is_later]
-        # The first row of a context is never a later vote. It stays in the data, and x, which it determines, stays valid.
+        # The first row of a context is never a later vote. It stays in the data, so that its features x stay valid.
         first_row = first_rows(row_context)
     items, vote_row, first, second, outcomes = (
         _derived_votes(rows) if rows.derived else _votes_of_rows(rows, categories)
@@ -308,9 +308,10 @@ def _caller_arrays(
     n_rows : int
         Number of rows of the data.
     """
-    labels = row_labels(data, n_rows)
+    labels = row_index(data, n_rows)
     return {
-        name: as_array(by_label(environment.namespace[name], labels, name=name, of="the data's rows")) for name in names
+        name: as_array(align_by_index(environment.namespace[name], labels, name=name, of="the data's rows"))
+        for name in names
     }
 
 

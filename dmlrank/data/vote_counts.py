@@ -155,4 +155,6 @@ def left_out_clause(counts: VoteCounts, models: Sequence[str], most_named: int =
         for j in counts.models_losing_many[:most_named]
     ]
     further = len(counts.models_losing_many) - most_named
-    return ", ".join([total, *named]) + (f", and more than a fifth of the votes of {further} further models" if further > 0 else "")
+    return ", ".join([total, *named]) + (
+        f", and more than a fifth of the votes of {further} further models" if further > 0 else ""
+    )

@@ -99,7 +99,7 @@ def warn_of_orders_in_likelihood(
         return
     pairs = data.unordered()
     mu = likelihood.probabilities(data.n_categories)[pairs.cells.first, pairs.cells.second]
-    unit = data.seed_order if clusters is None else clusters.prompt
+    unit = data.seed_order if clusters is None else clusters.of_context
     remedy = "estimator='debiased' with position_bias=True"
     warn_of_uneven_orders(pairs, setup, mu, unit=unit, remedy=remedy)
 

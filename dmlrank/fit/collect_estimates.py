@@ -189,7 +189,7 @@ def position_test(steps: FitSteps) -> tuple[float, float]:
         effect, error = float(influence.estimate[0]), float(covariance.std_errors[0])
         return effect, effect / error if error > 0 else float("nan")
     gap = np.subtract(steps.setup.weights.first, steps.setup.weights.second)
-    unit = steps.data.seed_order if steps.clusters is None else steps.clusters.prompt
+    unit = steps.data.seed_order if steps.clusters is None else steps.clusters.of_context
     return residual_position_test(steps.data.cells, gap, steps.one_step_result.cell_mu, unit)
 
 

@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._utils.warning_collection import warn
+from ..data.alignment import align_pairs_by_name
 from ..data.graph import Graph
-from ..data.labels import square_by_name
 from ..data.preferences import FloatArray, PreferenceData
 from ..exceptions import DmlrankError, GraphError, IntervalWarning, OptionError, OptionTypeError, listed
 from ..functionals import BradleyTerry, CategoryWeights, Custom, Functional, named
@@ -159,7 +159,7 @@ def comparison_graph(data: PreferenceData, graph: object, min_labels: int) -> Gr
         return Graph.observed(data.pair_counts(), min_labels, data.ordered)
     else:
         try:
-            edges = np.asarray(square_by_name(graph, data.items, name="graph"))
+            edges = np.asarray(align_pairs_by_name(graph, data.items, name="graph"))
         except ValueError as error:
             if isinstance(error, DmlrankError):
                 raise
@@ -400,7 +400,7 @@ def check_edge_weights(edge_weights: object, data: PreferenceData, graph: Graph)
 def _edge_weights(edge_weights: object, data: PreferenceData, graph: Graph) -> FloatArray | None:
     """Return the weights of the pairs that the option asks for, (K, K); None for equal weights."""
     if not isinstance(edge_weights, str):
-        table = square_by_name(edge_weights, data.items, name="edge_weights")
+        table = align_pairs_by_name(edge_weights, data.items, name="edge_weights")
         try:
             return np.asarray(table, dtype=float)
         except (TypeError, ValueError, OverflowError):

@@ -134,10 +134,10 @@ def clustered_covariance(
     if clusters is None:
         return robust(influence, gauge)
     if annotator is not None:
-        return two_way(influence.by_context(), clusters.prompt, annotator, gauge)
-    if clusters.other is not None:
-        return two_way_contexts(influence.by_context(), clusters.prompt, clusters.other, gauge)
-    return one_way(influence, clusters.prompt, gauge)
+        return two_way(influence.by_context(), clusters.of_context, annotator, gauge)
+    if clusters.second_of_context is not None:
+        return two_way_contexts(influence.by_context(), clusters.of_context, clusters.second_of_context, gauge)
+    return one_way(influence, clusters.of_context, gauge)
 
 
 def multiplier_bootstrap(steps: FitSteps, kind: str, factor: float, seed: int) -> MultiplierBootstrap:
@@ -167,7 +167,7 @@ def multiplier_bootstrap(steps: FitSteps, kind: str, factor: float, seed: int) -
         )
     if steps.options.prompts == "fixed":
         influence = influence.given_prompts()
-    rows, small_sample = cluster_sums(influence.by_context(), clusters.prompt if clusters else None)
+    rows, small_sample = cluster_sums(influence.by_context(), clusters.of_context if clusters else None)
     rows = rows * factor
     # The part of the covariance that the influence values of the units do not contain: variance between repetitions,
     # variance correction and uniform pairs.

@@ -10,9 +10,9 @@ import numpy as np
 import pandas as pd
 
 from .._utils.warning_collection import warn
+from ..data.alignment import align_by_index, row_index
 from ..data.formula.parse import parse_formula
 from ..data.frames import column_names
-from ..data.labels import by_label, row_labels
 from ..data.preferences import FloatArray, IntArray, PreferenceData
 from ..data.read_clusters import Clusters, cluster_columns, context_weights, read_clusters
 from ..data.read_votes import read_preferences, with_columns
@@ -259,7 +259,11 @@ def _estimand(cache: Cache, data: PreferenceData, order: OrderChoice, options: O
 
 def warn_of_dependence(data: PreferenceData, clusters: Clusters | None, context: tuple[str, ...]) -> None:
     """Warn where contexts share a text and are not in the same cluster."""
-    groups = [] if clusters is None else [group for group in (clusters.prompt, clusters.other) if group is not None]
+    groups = (
+        []
+        if clusters is None
+        else [group for group in (clusters.of_context, clusters.second_of_context) if group is not None]
+    )
     warn_of_shared_texts(data.shared_texts, groups, context)
 
 
@@ -282,9 +286,9 @@ def weights_by_label(
         return context_weights(data, weights)
     labels = pd.Index(list(data.context_ids))
     if not context and not data.n_added:
-        labels = row_labels(source.data, data.n_rows)[data.context_ids.astype(np.intp)]
+        labels = row_index(source.data, data.n_rows)[data.context_ids.astype(np.intp)]
     contexts = f"the contexts ({listed(context)})" if context else "the rows"
-    return context_weights(data, by_label(weights, labels, name="weights", of=contexts).to_numpy())
+    return context_weights(data, align_by_index(weights, labels, name="weights", of=contexts).to_numpy())
 
 
 def dropped_items(data_as_read: PreferenceData, data: PreferenceData) -> tuple[str, ...]:
@@ -299,9 +303,9 @@ def influence_blocks(
 
     Verdicts of judges belong to no annotator.
     """
-    if clusters is None or clusters.annotator is None:
+    if clusters is None or clusters.of_vote is None:
         return blocks_by_context(data), None
-    return blocks_by_group(data, clusters.annotator, verdicts.cells.context if verdicts else None)
+    return blocks_by_group(data, clusters.of_vote, verdicts.cells.context if verdicts else None)
 
 
 def supplied_mu(data: PreferenceData, mu: object) -> SuppliedMu | None:
@@ -375,7 +379,7 @@ def number_of_folds(data: PreferenceData, clusters: Clusters | None, *, n_folds:
     DataError
         If folds are used and all contexts are in one cluster.
     """
-    unit = data.seed_order if clusters is None else clusters.prompt
+    unit = data.seed_order if clusters is None else clusters.of_context
     n_units = len(np.unique(unit))
     if not are_used:
         return min(n_folds, n_units)

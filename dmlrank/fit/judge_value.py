@@ -155,7 +155,7 @@ def estimate_from_verdicts(steps: FitSteps, verdicts: Verdicts) -> tuple[Influen
     """
     data, options, functional = verdicts.as_votes(steps.data), steps.options, steps.setup.functional
     blocks, results, propensities, floors = blocks_by_context(data), [], [], []
-    clusters = None if steps.clusters is None else replace(steps.clusters, annotator=None)
+    clusters = None if steps.clusters is None else replace(steps.clusters, of_vote=None)
     for number, r in enumerate(steps.repetitions):
         assert r.judge_propensity is not None, "a fit with a judge has propensities of its verdicts"
         seeds = np.random.SeedSequence([options.seed, number, 1]).spawn(r.folds.n_folds)

@@ -102,8 +102,8 @@ def one_step_label_errors(
         weight=weight,
         mu=np.mean([result.cell_mu for result in one_step_results], axis=0),
         residual=cells.y - np.mean(expected, axis=0),
-        unit=cells.context if clusters is None else clusters.prompt[cells.context],
-        n_units=data.n_contexts if clusters is None else len(np.unique(clusters.prompt)),
+        unit=cells.context if clusters is None else clusters.of_context[cells.context],
+        n_units=data.n_contexts if clusters is None else len(np.unique(clusters.of_context)),
         other_unit=_crossed_cluster(data, clusters),
     )
 
@@ -115,10 +115,10 @@ def _crossed_cluster(data: PreferenceData, clusters: Clusters | None) -> IntArra
     """
     if clusters is None or len(clusters.names) < 2:
         return None
-    if clusters.annotator is None:
-        return None if clusters.other is None else clusters.other[data.cells.context]
-    annotator = np.full(len(data.cells), clusters.annotator.max(), dtype=np.intp)
-    np.minimum.at(annotator, data.vote_cell, clusters.annotator)
+    if clusters.of_vote is None:
+        return None if clusters.second_of_context is None else clusters.second_of_context[data.cells.context]
+    annotator = np.full(len(data.cells), clusters.of_vote.max(), dtype=np.intp)
+    np.minimum.at(annotator, data.vote_cell, clusters.of_vote)
     return annotator
 
 
@@ -145,7 +145,7 @@ def likelihood_uniform_pairs(
         weight=cells.n_votes.astype(float),
         mu=mu,
         residual=cells.y - mu,
-        unit=cells.context if clusters is None else clusters.prompt[cells.context],
+        unit=cells.context if clusters is None else clusters.of_context[cells.context],
         other_unit=_crossed_cluster(data, clusters),
     )
     return find_uniform_pairs(errors, data, setup.weights, setup.graph.edges)

@@ -95,7 +95,7 @@ def _run_with_first_stages(data_as_read: PreferenceData, options: Options, *, so
     )
     scores = _estimate_scores(cache, inputs, repetitions, options)
     validity = _examine_intervals(cache, inputs, scores, first=repetitions[0], options=options)
-    unit = inputs.clusters.prompt if inputs.clusters else inputs.data.seed_order
+    unit = inputs.clusters.of_context if inputs.clusters else inputs.data.seed_order
     propensity_factor = cache.call(check_mean_weights, inputs.data, repetitions[0].propensity, unit)
     mu = repetitions[0].one_step_result.cell_mu
     cache.call(warn_of_uneven_orders, inputs.data, inputs.setup, mu, unit=unit, remedy="position_bias=True")

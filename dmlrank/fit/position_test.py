@@ -85,7 +85,7 @@ def warn_of_uneven_orders(data: PreferenceData, setup: Setup, mu: FloatArray, *,
 
 def shares_shown_first(cells: Cells, data: PreferenceData) -> tuple[FloatArray, IntArray]:
     """Return the share of each model's labels in which it was shown first, and its number of labels, (K,) each."""
-    shown_first, shown_second = cells.shown
+    shown_first, shown_second = cells.in_display_order
     first, second = (np.bincount(side, minlength=data.n_items) for side in (shown_first, shown_second))
     n_labels = first + second
     return first / np.maximum(n_labels, 1), n_labels

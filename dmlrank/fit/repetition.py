@@ -179,7 +179,7 @@ def make_folds(data: PreferenceData, clusters: Clusters | None, *, n_folds: int,
     DataError
         If there are fewer contexts than folds.
     """
-    unit = data.seed_order if clusters is None else clusters.prompt
+    unit = data.seed_order if clusters is None else clusters.of_context
     unit = join_shared(unit, data.shared_texts, n_folds)
     unit_name = "contexts" if clusters is None else f"clusters of {clusters.names[0]!r}"
     return assign_folds(unit, n_folds, np.random.default_rng(seed.child(Draw.FOLDS)), unit_name)

@@ -299,8 +299,8 @@ def _cluster_table(clusters: Clusters | None) -> pd.DataFrame:
     """Return the number and sizes of clusters by grouping column."""
     rows = {}
     if clusters is not None:
-        codes = [(clusters.prompt, "contexts")]
-        codes += [(clusters.other, "contexts")] if clusters.other is not None else []
-        codes += [(clusters.annotator, "votes")] if clusters.annotator is not None else []
+        codes = [(clusters.of_context, "contexts")]
+        codes += [(clusters.second_of_context, "contexts")] if clusters.second_of_context is not None else []
+        codes += [(clusters.of_vote, "votes")] if clusters.of_vote is not None else []
         rows = {name: (*cluster_sizes(code), of) for name, (code, of) in zip(clusters.names, codes, strict=True)}
     return pd.DataFrame.from_dict(rows, orient="index", columns=["clusters", "smallest", "median", "largest", "of"])

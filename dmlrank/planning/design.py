@@ -13,8 +13,8 @@ from numpy.typing import ArrayLike
 from .._utils.argument_checks import check_whole
 from .._utils.parallel import core_count
 from .._utils.progress import Report, reporting
+from ..data.alignment import align_by_index, align_pairs_by_name
 from ..data.graph import Graph
-from ..data.labels import by_label, square_by_name
 from ..data.preferences import FloatArray, IntArray
 from ..exceptions import OptionError, OptionTypeError, check_choice
 from ..fit.estimand import bind_functional
@@ -178,11 +178,11 @@ def design(
     if isinstance(functional, str) and functional == OPTIONS["functional"].default:
         functional = estimator_named(estimator).functional(functional)
     n_items, model_names = len(names.models), list(names.models)
-    edges = None if edge_weights is None else square_by_name(edge_weights, model_names, name="edge_weights")
+    edges = None if edge_weights is None else align_pairs_by_name(edge_weights, model_names, name="edge_weights")
     bound = bind_functional(
         functional,
         read_weights(category_weights, table.shape[3]),
-        read_graph(square_by_name(graph, model_names, name="graph"), n_items),
+        read_graph(align_pairs_by_name(graph, model_names, name="graph"), n_items),
         edge_weights=None if edges is None else read_edge_weights(edges, n_items),
         ordered=position_bias,
     )
@@ -191,7 +191,7 @@ def design(
         mu=table,
         names=names,
         position_bias=position_bias,
-        weights=by_label(weights, pd.Index(names.contexts), name="weights", of="the contexts"),
+        weights=align_by_index(weights, pd.Index(names.contexts), name="weights", of="the contexts"),
         prompts=prompts,
         floor=floor,
         n_jobs=n_jobs,

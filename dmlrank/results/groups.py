@@ -532,9 +532,9 @@ def _clusters_in(steps: FitSteps, inside: NDArray[np.bool_]) -> tuple[int, ...]:
     clusters = steps.clusters
     if clusters is None:
         return ()
-    counts = [len(np.unique(clusters.prompt[inside]))]
-    if clusters.other is not None:
-        counts.append(len(np.unique(clusters.other[inside])))
+    counts = [len(np.unique(clusters.of_context[inside]))]
+    if clusters.second_of_context is not None:
+        counts.append(len(np.unique(clusters.second_of_context[inside])))
     if steps.annotator is not None:
         annotators = steps.annotator[inside[steps.influence.by_context().block_context]]
         counts.append(len(np.unique(annotators[annotators >= 0])))

@@ -238,7 +238,7 @@ BAD_DATA = {
         lambda: changed(length=np.nan),
         {"missing": "drop"},
         MissingDataError,
-        ["every one of the 180 rows", "'length' in 180"],
+        ["each of the 180 rows", "'length' in 180"],
     ),
     "no prompt at all": (
         LEAD.format("text(topic, 2)"),

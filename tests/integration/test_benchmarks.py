@@ -112,7 +112,7 @@ def test_propensities_are_compared_with_the_true_ones(load_benchmark, monkeypatc
     small = propensities.Setting(800, 3, 5, propensities._steep, 2)
     data, truth = propensities.draw(small, 3)
     assert truth.shape == (800,)
-    first, second = data.cells.shown
+    first, second = data.cells.in_display_order
     assert (first != second).all()
     monkeypatch.setattr(propensities, "SETTINGS", {"small": small})
     error = {row["way"]: row["rmse"] for row in propensities.compare("small", 3)}

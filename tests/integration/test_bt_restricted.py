@@ -139,7 +139,7 @@ def test_what_a_label_moves_is_what_another_outcome_would_have_changed(rank, bat
         first, second = names.index(battles.loc[row, "model_a"]), names.index(battles.loc[row, "model_b"])
         cells = data.cells
         order = np.lexsort((cells.second, cells.first, data.seed_order[cells.context]))
-        shown = tuple(part[order] for part in cells.shown)
+        shown = tuple(part[order] for part in cells.in_display_order)
         cell = np.flatnonzero((noise.context == context) & (shown[0] == first) & (shown[1] == second))[0]
         # A cell holds the mean of its votes, in the order of the items of the cell.
         sign = 1 if cells.y[order][cell, 0] < 0.5 else -1

@@ -161,7 +161,7 @@ def test_best_of_k_and_truncated_rankings_are_refused():
     ("change", "options", "error", "words"),
     [
         (lambda t: pd.concat([t, t.iloc[:1]]), {}, DataError, "has 2 rows of model .*; one is allowed"),
-        (lambda t: t.assign(score="good"), {}, DataError, "holds 'good'; a score is a number"),
+        (lambda t: t.assign(score="good"), {}, DataError, "holds 'good'; a score must be a number"),
         (lambda t: t.assign(score=np.inf), {}, DataError, "infinite values"),
         (lambda t: t[t.model == "m000"], {}, DataError, "no two models have a 'score' on one prompt"),
         (lambda t: t.assign(model=None), {}, MissingDataError, "'model' in 20 rows"),

@@ -120,7 +120,7 @@ def estimate_propensity(
     estimates = np.empty(len(data.cells))
     for fold, model in enumerate(models):
         held_out = folds.fold[data.cells.context] == fold
-        first, second = (items[held_out] for items in data.cells.shown)
+        first, second = (items[held_out] for items in data.cells.in_display_order)
         estimates[held_out] = model.at(data.x[data.cells.context[held_out]], first, second, data.n_items, n_jobs)
     rule = FloorAndScale.of(estimates, data)
     floor, scale = rule.of_pairs(data.ordered)
@@ -314,7 +314,7 @@ def labelled_and_sampled_pairs(data: PreferenceData, rng: np.random.Generator) -
     first, second = pair // (n_items - 1), pair % (n_items - 1)
     second = second + (second >= first)
     key = (context * n_items + first) * n_items + second
-    shown_first, shown_second = cells.shown
+    shown_first, shown_second = cells.in_display_order
     is_unlabelled = ~np.isin(key, (cells.context * n_items + shown_first) * n_items + shown_second)
     context, first, second = context[is_unlabelled], first[is_unlabelled], second[is_unlabelled]
     n_unlabelled = n_items * (n_items - 1) - n_labelled

@@ -199,7 +199,7 @@ def shown_pairs(data: PreferenceData, fold: IntArray) -> FoldCells:
     """Return the labelled pairs, in the display order in which they were shown, as rows of one vote each."""
     cells = labelled_cells(data, SmoothBasis.learn(data.x[np.argsort(data.seed_order)]), fold)
     labelled = ordered_cells(data, np.ones(data.n_contexts, dtype=bool))
-    first, second = (items[labelled] for items in data.cells.shown)
+    first, second = (items[labelled] for items in data.cells.in_display_order)
     ones = np.ones(len(labelled))
     return replace(cells, rows=replace(cells.rows, first=first, second=second, y=ones[:, None], weight=ones))
 

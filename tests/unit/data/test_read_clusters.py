@@ -40,29 +40,29 @@ def test_without_groups_contexts_are_independent(data):
 def test_groups_of_contexts(data):
     clusters = read_clusters(data, ("topic",), ("question_id",))
     assert clusters.names == ("topic",)
-    assert clusters.prompt.tolist() == [1, 0, 0, 1, 1]
-    assert clusters.other is None
-    assert clusters.annotator is None
+    assert clusters.of_context.tolist() == [1, 0, 0, 1, 1]
+    assert clusters.second_of_context is None
+    assert clusters.of_vote is None
 
 
 def test_two_groupings_of_contexts(data):
     clusters = read_clusters(data, ("topic", "user"), ())
-    assert clusters.prompt.tolist() == [1, 0, 0, 1, 1]
-    assert clusters.other.tolist() == [1, 0, 0, 1, 0]
+    assert clusters.of_context.tolist() == [1, 0, 0, 1, 1]
+    assert clusters.second_of_context.tolist() == [1, 0, 0, 1, 0]
 
 
 @pytest.mark.parametrize("groups", [("topic", "judge"), ("judge", "topic")])
 def test_annotators_come_second_whatever_the_order(data, groups):
     clusters = read_clusters(data, groups, ())
     assert clusters.names == ("topic", "judge")
-    assert clusters.prompt.tolist() == [1, 0, 0, 1, 1]
-    assert clusters.annotator.tolist() == [2, 1, 1, 2, 1, 1]
+    assert clusters.of_context.tolist() == [1, 0, 0, 1, 1]
+    assert clusters.of_vote.tolist() == [2, 1, 1, 2, 1, 1]
 
 
 def test_the_contexts_themselves(data):
     clusters = read_clusters(data, ("context", "judge"), ())
-    assert clusters.prompt.tolist() == [0, 1, 2, 3, 4]
-    assert clusters.annotator.tolist() == [2, 1, 1, 2, 1, 1]
+    assert clusters.of_context.tolist() == [0, 1, 2, 3, 4]
+    assert clusters.of_vote.tolist() == [2, 1, 1, 2, 1, 1]
 
 
 @pytest.mark.parametrize("groups", [("judge",), ("judge", "site")])
@@ -74,10 +74,10 @@ def test_annotators_without_their_prompts_are_refused_with_the_column_to_add(dat
 
 
 def test_codes_do_not_depend_on_the_order_of_the_rows(data):
-    codes = read_clusters(data, ("topic",), ()).prompt
+    codes = read_clusters(data, ("topic",), ()).of_context
     back = np.arange(len(data.columns))[::-1]
     place = {context: at for at, context in enumerate(dict.fromkeys(data.row_context[back].tolist()))}
     row_context = np.array([place[context] for context in data.row_context[back].tolist()])
     turned = replace(data, columns=data.columns.only(back), row_context=row_context, first_row=first_rows(row_context))
-    assert read_clusters(turned, ("topic",), ()).prompt[[place[i] for i in range(5)]].tolist() == codes.tolist()
+    assert read_clusters(turned, ("topic",), ()).of_context[[place[i] for i in range(5)]].tolist() == codes.tolist()
     assert codes[data.by_context("topic") == "a"].tolist() == [0, 0]

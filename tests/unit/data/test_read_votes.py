@@ -217,7 +217,7 @@ def test_transforms_are_fitted_again_when_contexts_are_dropped(read, votes):
 @pytest.mark.parametrize("missing", ["drop", "keep"])
 @pytest.mark.parametrize("features", ["center(log(0 * length))", "log(0 * length)", "bs(nothing, 4)", "nothing"])
 def test_a_feature_without_any_value(read, votes, features, missing):
-    with pytest.raises(MissingDataError, match=r"NaN in every context|every one of the 9 rows"):
+    with pytest.raises(MissingDataError, match=r"NaN in every context|each of the 9 rows"):
         read(votes.assign(nothing=np.nan), features, env={"log": log}, context=["question"], missing=missing)
 
 
@@ -370,7 +370,7 @@ def test_repeated_prompts_without_context_are_warned_of(read, many_votes):
         ({"a": ["x"] * 9, "b": [None] * 9, "winner": [None] * 9}, {}, DataError, ["only one model in the data ('x')"]),
         ({"a": [None] * 9, "b": [None] * 9, "winner": [None] * 9}, {}, DataError, ["no model in the data"]),
         ({"winner": [None] * 9}, {}, DataError, ["no row has a label: 'winner' is missing in all 9 rows"]),
-        ({"a": [None] * 9}, {"missing": "drop"}, MissingDataError, ["every one of the 9 rows", "'a' in 9"]),
+        ({"a": [None] * 9}, {"missing": "drop"}, MissingDataError, ["each of the 9 rows", "'a' in 9"]),
         ({"winner": ["w"] * 9}, {}, OutcomeError, ["unknown winner label 'w'"]),
         ({"winner": ["z"] * 9}, {}, OutcomeError, ["votes name a winner that was not compared: 'z'"]),
         ({"a": [["x"]] * 9}, {}, DataError, ["column 'a' holds ['x'], a list"]),

@@ -72,7 +72,7 @@ def divergence(truth, estimate):
 def overall_shares(data):
     """Shares of the pairs outside each fold, the same in all contexts."""
     table, fold = np.empty((data.n_contexts, K, K)), random_folds(data)
-    first, second = data.cells.shown
+    first, second = data.cells.in_display_order
     for f in range(FOLDS):
         training = fold[data.cells.context] != f
         table[fold == f] = pair_shares(first[training], second[training], K, 10.0)

@@ -1,4 +1,4 @@
-"""Alignment of the caller's pandas objects by their labels, so that a value stays with its row, context or model."""
+"""Alignment of the user's pandas objects by their index, so that a value stays with its row, context or model."""
 
 from __future__ import annotations
 
@@ -14,50 +14,50 @@ from .frames import name_of
 T = TypeVar("T")
 
 
-def row_labels(data: object, n_rows: int) -> pd.Index:
-    """Return the labels of the rows of a frame: the index of a pandas frame, 0, 1, ... for any other frame."""
+def row_index(data: object, n_rows: int) -> pd.Index:
+    """Return the index of a pandas frame, and an index 0, 1, ... for a frame of any other kind."""
     return data.index if isinstance(data, pd.DataFrame) else pd.RangeIndex(n_rows)
 
 
-def by_label(value: T, labels: pd.Index, *, name: str, of: str) -> T | pd.Series | pd.DataFrame:
-    """Return a Series or frame in the order of the labels; return anything else as it is.
+def align_by_index(value: T, index: pd.Index, *, name: str, of: str) -> T | pd.Series | pd.DataFrame:
+    """Return a Series or DataFrame with its rows in the order of ``index``; return anything else as it is.
 
     Parameters
     ----------
     value : Series, DataFrame or anything else
         The value of an option or a variable of the formula.
-    labels : Index
-        Labels of the things that the value describes, in their order.
+    index : Index
+        The entries of the index in the order that is needed: one for each row, context or model.
     name : str
         Name of the value, for the error.
     of : str
-        What the labels belong to, such as "the data's rows"; for the error.
+        What the entries stand for, such as "the data's rows"; for the error.
 
     Raises
     ------
     DataError
-        If a label is not in the index, or if labels are repeated and in another order.
+        If the index of the value lacks an entry, or if entries are repeated, so that the order is not determined.
 
     Examples
     --------
-    >>> by_label(pd.Series([1, 2], ["b", "a"]), pd.Index(["a", "b"]), name="w", of="the prompts").tolist()
+    >>> align_by_index(pd.Series([1, 2], ["b", "a"]), pd.Index(["a", "b"]), name="w", of="the prompts").tolist()
     [2, 1]
     """
-    if not isinstance(value, pd.Series | pd.DataFrame) or value.index.equals(labels):
+    if not isinstance(value, pd.Series | pd.DataFrame) or value.index.equals(index):
         return value
-    if value.index.is_unique and labels.is_unique:
-        place = value.index.get_indexer(labels)
+    if value.index.is_unique and index.is_unique:
+        place = value.index.get_indexer(index)
         if (place >= 0).all():
             return value.iloc[place]
     raise DataError(
         f"{name} is a {type(value).__name__} whose index does not have the labels of {of}: the index has "
-        f"{listed(value.index, 3)}, {of} have {listed(labels, 3)}; set the index to these labels (each once), or pass "
+        f"{listed(value.index, 3)}, {of} have {listed(index, 3)}; set the index to these labels (each once), or pass "
         f"{name}.to_numpy() with the values in the order of {of}"
     )
 
 
-def square_by_name(value: T, items: Sequence[str], *, name: str) -> T | AnyArray:
-    """Return a frame about pairs of models as an array in the order of the models; return anything else as it is.
+def align_pairs_by_name(value: T, items: Sequence[str], *, name: str) -> T | AnyArray:
+    """Return a DataFrame about pairs of models as an array in the order of the models; return anything else as it is.
 
     Parameters
     ----------
@@ -75,7 +75,7 @@ def square_by_name(value: T, items: Sequence[str], *, name: str) -> T | AnyArray
 
     Examples
     --------
-    >>> square_by_name(pd.DataFrame([[0, 1], [2, 0]], ["b", "a"], ["b", "a"]), ["a", "b"], name="w").tolist()
+    >>> align_pairs_by_name(pd.DataFrame([[0, 1], [2, 0]], ["b", "a"], ["b", "a"]), ["a", "b"], name="w").tolist()
     [[0, 2], [1, 0]]
     """
     if not isinstance(value, pd.DataFrame):
