@@ -93,7 +93,7 @@ def _without_large_sets(
 
     A set is small if it contains at most half of the items. For a set A with a small complement A^c, the indicator of
     A x B is 1[all items x B] - 1[A^c x B]; the same rule applies to B. The leaves on the two sides of a split on items
-    then share rectangles. There are fewer different rectangles therefore, and few of them contain a given first item.
+    then share rectangles. Therefore there are fewer different rectangles, and few of them contain a given first item.
 
     Parameters
     ----------

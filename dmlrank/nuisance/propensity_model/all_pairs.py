@@ -1,6 +1,7 @@
 """Propensities of all pairs of a context, labelled or not.
 
-The variance correction and plans need them: the precision of an estimate depends on how likely each pair is labelled.
+The estimator of a restricted Bradley-Terry model needs them, because its Fisher information in a context is a sum over
+all pairs that may be labelled, weighted by their propensities.
 """
 
 from __future__ import annotations

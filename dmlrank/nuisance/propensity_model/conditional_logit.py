@@ -117,8 +117,8 @@ def pair_shares(first: IntArray, second: IntArray, n_items: int, prior: float) -
     """
     count = np.zeros((n_items, n_items))
     np.add.at(count, (first, second), 1.0)
-    # Half an observation is added to how often each item is shown first, and to how often it is shown second. A pair
-    # that was never shown has a positive share therefore.
+    # Half an observation is added to how often each item is shown first, and to how often it is shown second.
+    # Therefore, also a pair that was never shown has a positive share.
     independent = np.outer(count.sum(axis=1) + 0.5, count.sum(axis=0) + 0.5)
     np.fill_diagonal(independent, 0.0)
     count += prior * n_items * (n_items - 1) * independent / independent.sum()
