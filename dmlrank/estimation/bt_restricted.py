@@ -244,24 +244,24 @@ class RestrictedResampling:
     n_votes: IntArray
     n_contexts: int
 
-    def statistics(self, along: FloatArray, rng: np.random.Generator) -> FloatArray:
+    def statistics(self, directions: FloatArray, rng: np.random.Generator) -> FloatArray:
         """Return the Wald statistic in each sample of labels, with the covariance that the sample itself shows.
 
         Parameters
         ----------
-        along : ndarray, shape (K, r)
+        directions : ndarray, shape (K, r)
             Directions in which the two estimators differ.
         rng : Generator
             Draws the labels.
         """
-        return np.array(list(self._draw_statistics(along, rng)))
+        return np.array(list(self._draw_statistics(directions, rng)))
 
-    def _draw_statistics(self, along: FloatArray, rng: np.random.Generator) -> Iterator[float]:
+    def _draw_statistics(self, directions: FloatArray, rng: np.random.Generator) -> Iterator[float]:
         """Yield the Wald statistic of one sample after the other."""
-        change = self.difference_change @ along
+        change = self.difference_change @ directions
         n, m = self.n_contexts, len(self.share)
         sum_by_context = csr_array((np.ones(m), (self.context, np.arange(m))), shape=(n, m))
-        affordable = _MAX_MULTIPLICATIONS / max(change.size * along.shape[1], 1)
+        affordable = _MAX_MULTIPLICATIONS / max(change.size * directions.shape[1], 1)
         for _ in range(int(np.clip(affordable, _FEWEST_SAMPLES, _N_SAMPLES))):
             noise = rng.binomial(self.n_votes, self.share) / self.n_votes - self.share
             phi = sum_by_context @ (change * noise[:, None])

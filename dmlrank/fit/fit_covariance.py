@@ -113,7 +113,7 @@ def _corrected(
         covariance = covariance.plus(uniform_covariance)
     if influence.variance_correction is None:
         return covariance
-    return covariance.at_least(influence.variance_correction / influence.n_contexts)
+    return covariance.with_variance_correction(influence.variance_correction / influence.n_contexts)
 
 
 def clustered_covariance(

@@ -66,12 +66,12 @@ class Alternative:
         return alpha / 2 if self.side == "two-sided" else alpha
 
     @property
-    def words(self) -> str:
+    def clause(self) -> str:
         """The alternative as a clause about "the difference".
 
         Examples
         --------
-        >>> Alternative("noninferiority", 0.1).words
+        >>> Alternative("noninferiority", 0.1).clause
         'the difference is above -0.1'
         """
         delta = self.delta

@@ -25,9 +25,9 @@ def letter_groups(separated: NDArray[np.bool_], scores: FloatArray) -> tuple[str
     Returns
     -------
     tuple of str, length K
-        Each letter stands for a group, a largest set of models of which no two are separated. Groups whose pairs all
-        stand together in other groups are dropped. More than 52 groups have numbers instead of letters, separated by
-        commas.
+        Each letter stands for a group of models: no two models of a group are separated, and no model can be added to
+        the group. A group is dropped where each pair of its models is also in another group. More than 52 groups have
+        numbers instead of letters, separated by commas.
 
     References
     ----------
@@ -42,7 +42,7 @@ def letter_groups(separated: NDArray[np.bool_], scores: FloatArray) -> tuple[str
     best_first = np.argsort(-scores, kind="stable")
     not_separated = ~separated[np.ix_(best_first, best_first)]
     np.fill_diagonal(not_separated, True)
-    groups = sorted(_drop_redundant(_largest_groups(not_separated)))
+    groups = sorted(_drop_redundant(_maximal_groups(not_separated)))
     names = _ALPHABET if len(groups) <= len(_ALPHABET) else [str(number) for number in range(1, len(groups) + 1)]
     separator = "" if names is _ALPHABET else ","
     letters = [""] * len(best_first)
@@ -71,10 +71,12 @@ def abbreviate_letters(letters: str) -> str:
     return ("," if numbered else "").join(parts)
 
 
-def _largest_groups(not_separated: NDArray[np.bool_]) -> list[tuple[int, ...]]:
-    """Return all largest sets of models of which no two are separated, each sorted.
+def _maximal_groups(not_separated: NDArray[np.bool_]) -> list[tuple[int, ...]]:
+    """Return all groups, each sorted: sets of models of which no two are separated, to which no model can be added.
 
-    The sets grow model by model. Each set is stored as an integer whose bit j says whether model j is a member.
+    The groups of the first j models are known when model j comes in. The model joins the part of each group that it is
+    not separated from, and sets that are contained in larger sets are dropped. Each set is stored as an integer whose
+    bit j says whether model j is a member.
     """
     groups: list[int] = []
     for model in range(len(not_separated)):
@@ -90,7 +92,7 @@ def _largest_groups(not_separated: NDArray[np.bool_]) -> list[tuple[int, ...]]:
 
 
 def _drop_redundant(groups: list[tuple[int, ...]]) -> list[tuple[int, ...]]:
-    """Drop groups whose pairs all stand together in another group; the smallest groups are dropped first."""
+    """Drop groups of which each pair is also in another group; the smallest groups are dropped first."""
     n_models = 1 + max((max(group) for group in groups), default=-1)
     n_groups_of_pair = np.zeros((n_models, n_models), dtype=int)
     for group in groups:

@@ -1,4 +1,8 @@
-"""Covariance matrices of the estimate: one function for each type, and operations on a covariance."""
+"""Covariance matrices of estimates, from influence values.
+
+There is one function for each type of covariance: independent contexts, clusters in one grouping, and clusters in two
+crossed groupings.
+"""
 
 from __future__ import annotations
 
@@ -15,11 +19,12 @@ from ..exceptions import DataError, IntervalWarning
 
 # Fewest clusters without a warning.
 _FEW_CLUSTERS = 30
-# Differences below this share of the numbers subtracted are rounding.
+# Results of sums and differences below this share of the summed numbers count as rounding errors.
 _ROUNDING = 1e-10
-# Standard errors below this share of the largest estimate are rounding of the estimate.
+# Standard errors below this share of the largest estimate count as rounding errors of the estimate.
 _EXACT = 1e-13
-# Largest ratio of two variances whose covariance matrix is projected by plain matrix products.
+# Largest ratio of the variances of two scores at which a covariance is projected on the free directions by plain matrix
+# products. Beyond it, rounding errors of the largest variance would reach the size of the smallest one.
 _MAX_RATIO = 1e6
 
 
@@ -113,7 +118,7 @@ class Covariance:
 
     def plus(self, addition: FloatArray) -> Covariance:
         """Return this covariance plus another one, (d, d), that the influence values do not contain."""
-        return replace(self, matrix=_in_free(self.matrix + addition, self.basis))
+        return replace(self, matrix=_project_on_free(self.matrix + addition, self.basis))
 
     def without_rounding(self, estimate: FloatArray) -> Covariance:
         """Return this covariance with zeros for scores whose variance is only rounding of the estimate, (d,)."""
@@ -125,21 +130,24 @@ class Covariance:
         matrix[constant] = matrix[:, constant] = 0.0
         return replace(self, matrix=matrix)
 
-    def at_least(self, variance_correction: FloatArray) -> Covariance:
-        """Return, direction by direction, the larger of this covariance and its sum with the correction, (d, d).
+    def with_variance_correction(self, variance_correction: FloatArray) -> Covariance:
+        """Return this covariance plus the positive part of a variance correction, (d, d).
 
-        Both matrices estimate the same covariance. The sum corrects for a shrunken mu, but may be too large where mu is
-        extreme. Adding the positive part of the correction to this covariance keeps the dependence between votes on
-        the same prompt. The directions are those in which the two matrices are proportional.
+        This covariance and its sum with the correction estimate the same thing. The sum corrects for a shrunken mu. In
+        each direction in which the two matrices are proportional, the result has the larger of the two variances. It
+        keeps the dependence between votes on the same prompt, which this covariance contains.
         """
         root = _root(self.reduced)
         if root is None:
             return self
         inverse_root = np.linalg.inv(root)
         relative = inverse_root @ self.basis.T @ variance_correction @ self.basis @ inverse_root.T
-        gains, directions = np.linalg.eigh((relative + relative.T) / 2)
-        half = root @ (directions * np.sqrt(np.maximum(gains, 0.0)))
-        return replace(self, matrix=_in_free(self.matrix + self.basis @ (half @ half.T) @ self.basis.T, self.basis))
+        increases, directions = np.linalg.eigh((relative + relative.T) / 2)
+        half = root @ (directions * np.sqrt(np.maximum(increases, 0.0)))
+        return replace(
+            self,
+            matrix=_project_on_free(self.matrix + self.basis @ (half @ half.T) @ self.basis.T, self.basis),
+        )
 
     def at_most(self, other: FloatArray) -> Covariance:
         """Return, direction by direction, the smaller of this covariance and another one, (d, d), of the same estimate.
@@ -160,7 +168,7 @@ class Covariance:
         ratio = inverse_root @ self.basis.T @ other @ self.basis @ inverse_root.T
         ratios, directions = np.linalg.eigh((ratio + ratio.T) / 2)
         half = root @ (directions * np.sqrt(np.clip(ratios, 0.0, 1.0)))
-        return replace(self, matrix=_in_free(self.basis @ (half @ half.T) @ self.basis.T, self.basis))
+        return replace(self, matrix=_project_on_free(self.basis @ (half @ half.T) @ self.basis.T, self.basis))
 
 
 def clip_to_limits(
@@ -224,7 +232,9 @@ def free_basis(gauge: FloatArray, n_scores: int) -> FloatArray:
 
 
 def find_constant_combination(covariance: Covariance) -> FloatArray | None:
-    """Find a combination of scores, (d,), that does not vary although the functional leaves it free; None without one.
+    """Find a combination of scores, (d,), that does not vary although the functional leaves it free.
+
+    The result is None where there is no such combination.
 
     The numerical rank is that of the correlation matrix, in which an eigenvalue below 1e-10 times the number of scores
     counts as zero. Scores without variance are left out, because their standard errors of zero are visible.
@@ -249,7 +259,7 @@ def find_constant_combination(covariance: Covariance) -> FloatArray | None:
 
 def robust(influence: CentredSums, gauge: FloatArray) -> Covariance:
     """Return the covariance where contexts are independent: the mean of phi phi', divided by n [P app:cis]."""
-    return _structured(influence.second_moment() / influence.n_contexts**2, gauge)
+    return _with_free_directions(influence.second_moment() / influence.n_contexts**2, gauge)
 
 
 def one_way(influence: CentredSums, group: IntArray, gauge: FloatArray) -> Covariance:
@@ -265,19 +275,27 @@ def one_way(influence: CentredSums, group: IntArray, gauge: FloatArray) -> Covar
     n_groups = _count_clusters([group])[0]
     total = influence.sums_by(group)
     matrix = total.T @ total * n_groups / (n_groups - 1) / influence.n_contexts**2
-    return _structured(matrix, gauge, (n_groups,))
+    return _with_free_directions(matrix, gauge, (n_groups,))
 
 
 def cluster_sums(influence: CentredInfluence, group: IntArray | None) -> tuple[FloatArray, float]:
-    """Return the contribution of each independent unit to the error of the estimate, (g, d), and a factor.
+    """Return the contribution of each independent unit to the error of the estimate, and a small-sample factor.
 
-    The small-sample factor times ``rows.T @ rows`` is the covariance of :func:`robust`, or of :func:`one_way`.
+    The factor times the sum of the products of the contributions is the covariance of :func:`robust`, or of
+    :func:`one_way`.
 
     Parameters
     ----------
     influence : CentredInfluence
     group : ndarray of int, shape (n,), or None
         Group of each context; None where every context is a unit of its own.
+
+    Returns
+    -------
+    ndarray, shape (g, d)
+        Contribution of each of the g units.
+    float
+        Small-sample factor.
     """
     phi = influence.centred
     if group is None:
@@ -362,9 +380,12 @@ def _crossed(
     note = ""
     if spectrum[0] < -1e-10 * max(spectrum[-1], 0.0):
         matrix = total
-        note = "two-way covariance not positive semidefinite: the overlap is not subtracted (conservative)"
+        note = (
+            "the two-way covariance is not positive semidefinite, so that the covariance of the votes in the same two "
+            "clusters is not subtracted (conservative)"
+        )
     fewest = min(counts)
-    return _structured(matrix * fewest / (fewest - 1) / len(phi) ** 2, gauge, counts, note)
+    return _with_free_directions(matrix * fewest / (fewest - 1) / len(phi) ** 2, gauge, counts, note)
 
 
 def _group_products(rows: FloatArray, group: IntArray) -> FloatArray:
@@ -396,8 +417,10 @@ def _count_clusters(groups: list[NDArray[np.intp]]) -> tuple[int, ...]:
     return counts
 
 
-def _structured(matrix: FloatArray, gauge: FloatArray, n_clusters: tuple[int, ...] = (), note: str = "") -> Covariance:
-    """Return the covariance with its free directions.
+def _with_free_directions(
+    matrix: FloatArray, gauge: FloatArray, n_clusters: tuple[int, ...] = (), note: str = ""
+) -> Covariance:
+    """Return a covariance whose free directions are those orthogonal to the gauge.
 
     Parameters
     ----------
@@ -408,29 +431,30 @@ def _structured(matrix: FloatArray, gauge: FloatArray, n_clusters: tuple[int, ..
     note : str
     """
     basis = free_basis(gauge, len(matrix))
-    return Covariance(_in_free(matrix, basis), basis, n_clusters, note)
+    return Covariance(_project_on_free(matrix, basis), basis, n_clusters, note)
 
 
-def _in_free_by_parts(matrix: FloatArray, basis: FloatArray) -> FloatArray:
-    """Remove the part of a covariance in fixed directions, as far as it exceeds rounding.
+def _remove_fixed_part(matrix: FloatArray, basis: FloatArray) -> FloatArray:
+    """Subtract the part of a covariance, (d, d), in fixed directions where it exceeds rounding errors.
 
     This is for variances that differ by many orders of magnitude: the matrix products of the direct projection would
-    add the rounding of the largest variances to the smallest ones.
+    add the rounding errors of the largest variances to the smallest ones.
     """
     fixed = free_basis(basis.T, len(matrix)) if basis.shape[1] < len(matrix) else np.empty((len(matrix), 0))
-    leak, size = fixed.T @ matrix, np.abs(fixed).T @ np.abs(matrix)
-    leak = np.where(np.abs(leak) > _ROUNDING * size, leak, 0.0)
-    leak_in_fixed, size = leak @ fixed, size @ np.abs(fixed)
-    leak_in_fixed = np.where(np.abs(leak_in_fixed) > _ROUNDING * size, leak_in_fixed, 0.0)
-    crossed = fixed @ leak
-    return np.asarray(matrix - crossed - crossed.T + fixed @ leak_in_fixed @ fixed.T)
+    # Covariances of the fixed directions with the scores, and among each other; their size without cancellation.
+    with_scores, size = fixed.T @ matrix, np.abs(fixed).T @ np.abs(matrix)
+    with_scores = np.where(np.abs(with_scores) > _ROUNDING * size, with_scores, 0.0)
+    among_fixed, size = with_scores @ fixed, size @ np.abs(fixed)
+    among_fixed = np.where(np.abs(among_fixed) > _ROUNDING * size, among_fixed, 0.0)
+    crossed = fixed @ with_scores
+    return np.asarray(matrix - crossed - crossed.T + fixed @ among_fixed @ fixed.T)
 
 
-def _in_free(matrix: FloatArray, basis: FloatArray) -> FloatArray:
-    """Project a covariance, (d, d), on the free directions: rounding puts some variance into fixed directions."""
+def _project_on_free(matrix: FloatArray, basis: FloatArray) -> FloatArray:
+    """Project a covariance, (d, d), on the free directions, because rounding errors give fixed ones a variance."""
     variances = np.diag(matrix)
     if variances.max(initial=0.0) > _MAX_RATIO * variances[variances > 0].min(initial=np.inf):
-        projected = _in_free_by_parts(matrix, basis)
+        projected = _remove_fixed_part(matrix, basis)
     else:
         projected = basis @ (basis.T @ matrix @ basis) @ basis.T
     is_fixed = np.square(basis).sum(axis=1) < 1e-9

@@ -87,15 +87,15 @@ class Ellipsoid:
             raise HypothesisError(
                 f"theta is {theta}; give {len(self.center)} finite numbers, for {listed(self.models)}"
             )
-        away = point - self.center
-        distance = np.abs(away - self.basis @ (self.basis.T @ away)).max()
+        from_center = point - self.center
+        distance = np.abs(from_center - self.basis @ (self.basis.T @ from_center)).max()
         if distance > 1e-6 * max(1.0, np.abs(point).max()):
             raise HypothesisError(
                 "the point contradicts what the functional fixes: a weighted sum of these scores is constant, and the "
                 f"point is {distance:.3g} away from the points with this sum; give a point with the same weighted sum "
                 f"as the estimates"
             )
-        coordinates = self.basis.T @ away
+        coordinates = self.basis.T @ from_center
         return bool(coordinates @ np.linalg.solve(self._reduced, coordinates) <= self.radius2)
 
     def axes(self) -> tuple[FloatArray, FloatArray]:
@@ -104,12 +104,14 @@ class Ellipsoid:
         return np.sqrt(self.radius2 * values[::-1]), self.basis @ vectors[:, ::-1]
 
     def outline(self, n_points: int = 200) -> FloatArray:
-        """Return points on the boundary of a region of two scores, (n, 2); its two ends where one direction is free.
+        """Return points on the boundary of a region of two scores, (n, 2).
+
+        Where only one direction is free, the region is a line segment, and the points are its two ends.
 
         Parameters
         ----------
         n_points : int
-            Number of points where both directions are free.
+            Number of points, n, where both directions are free.
 
         Raises
         ------
@@ -124,8 +126,8 @@ class Ellipsoid:
                 else f"a region of {listed(self.models)} alone is an interval, which has no outline; ask for two scores"
             )
         lengths, directions = self.axes()
-        turn = np.linspace(0, 2 * np.pi, n_points)
-        circle = np.stack([np.cos(turn), np.sin(turn)]) if self.df == 2 else np.array([[-1.0, 1.0]])
+        angle = np.linspace(0, 2 * np.pi, n_points)
+        circle = np.stack([np.cos(angle), np.sin(angle)]) if self.df == 2 else np.array([[-1.0, 1.0]])
         return self.center + ((directions * lengths) @ circle).T
 
     def plot(self, ax: Axes | None = None) -> Axes:
@@ -182,14 +184,14 @@ def confidence_ellipsoid(
     cov = matrix @ covariance.matrix @ matrix.T
     if basis.shape[1] == 0:
         raise HypothesisError(
-            f"{about}: fixed whatever the data say, so there is no region: {estimates.reason}. Ask for scores or "
-            f"contrasts that the functional leaves free"
+            f"there is no region of {about}, because the functional fixes the values whatever the data say: "
+            f"{estimates.reason}. Ask for scores or contrasts that the functional leaves free"
         )
     spectrum = np.linalg.eigvalsh(basis.T @ cov @ basis)
     if spectrum[0] <= 1e-14 * spectrum[-1] or spectrum[-1] <= 0:
         raise HypothesisError(
-            f"{about}: some combination of these scores does not vary in the data, so that there is no joint region; "
-            f"leave one of them out"
+            f"some combination of {about} does not vary in the data, so that there is no joint region; leave one of "
+            f"them out"
         )
     center = matrix @ estimates.estimate - contrasts.value
     return Ellipsoid(contrasts.labels, center, cov, basis, float(chi2.ppf(1 - alpha, basis.shape[1])), scores)

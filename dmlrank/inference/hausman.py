@@ -22,12 +22,12 @@ _ROUNDING = 1e-9
 class NullDistribution(Protocol):
     """Distribution of Wald statistics under the restriction, from which samples are drawn."""
 
-    def statistics(self, along: FloatArray, rng: np.random.Generator) -> FloatArray:
+    def statistics(self, directions: FloatArray, rng: np.random.Generator) -> FloatArray:
         """Return Wald statistics, (B,), of B samples from the restricted model.
 
         Parameters
         ----------
-        along : ndarray, shape (d, r)
+        directions : ndarray, shape (d, r)
             Directions in which the two estimates differ.
         rng : Generator
         """
@@ -43,7 +43,7 @@ class DifferenceTest:
     statistic : float
         Wald statistic, chi-squared under the restriction in large samples.
     df : int
-        Number of directions in which the two estimates differ at all.
+        Number of directions in which the two estimates can differ.
     pvalue : float
     restricted, unrestricted : ndarray, shape (d,)
         The two estimates.
@@ -79,8 +79,8 @@ def wald_test_of_difference(
 
     The covariance of the difference is that of the difference of the influence values. The test therefore requires
     neither an efficient estimator nor equal variances of the labels. The degrees of freedom are the number of
-    directions in which the two estimates differ: where the graph leaves no restriction (across a bridge, or with two
-    models) they are equal up to rounding.
+    directions in which the two estimates differ. The estimates are equal up to rounding where the compared pairs do not
+    restrict the scores: with two models, or across an edge whose removal divides the graph.
 
     Parameters
     ----------
@@ -106,7 +106,7 @@ def wald_test_of_difference(
     OptionError
         If the two estimates are equal in all directions.
     """
-    gap = unrestricted - restricted
+    estimated_difference = unrestricted - restricted
     spectrum, axes = np.linalg.eigh(difference.reduced)
     differs = spectrum > _EQUAL_BELOW * max(float(np.linalg.eigvalsh(covariance.reduced)[-1]), 0.0)
     if not differs.any():
@@ -115,17 +115,17 @@ def wald_test_of_difference(
             "and the unrestricted scores are the same. A test needs at least three models whose compared pairs form a "
             "cycle"
         )
-    along = difference.basis @ axes[:, differs]
+    directions = difference.basis @ axes[:, differs]
     variance = np.diag(spectrum[differs])
     if uniform_covariance is not None and null is None:
-        variance = variance + along.T @ uniform_covariance @ along
-    coordinates = along.T @ gap
+        variance = variance + directions.T @ uniform_covariance @ directions
+    coordinates = directions.T @ estimated_difference
     statistic, df = float(coordinates @ np.linalg.solve(variance, coordinates)), int(differs.sum())
     std_errors = (difference if uniform_covariance is None else difference.plus(uniform_covariance)).std_errors
     if null is None:
         pvalue, n_draws = float(chi2.sf(statistic, df)), 0
     else:
-        draws = null.statistics(along, rng)
+        draws = null.statistics(directions, rng)
         n_draws = len(draws)
         # Statistics that differ by rounding count as equal.
         pvalue = (1 + int((draws >= statistic * (1 - _ROUNDING)).sum())) / (1 + n_draws)
@@ -136,6 +136,6 @@ def wald_test_of_difference(
         restricted=restricted,
         unrestricted=unrestricted,
         std_errors=std_errors,
-        z=z_statistics(gap, std_errors),
+        z=z_statistics(estimated_difference, std_errors),
         n_draws=n_draws,
     )

@@ -80,7 +80,8 @@ def match_blocks(joint: FloatArray, blocks: Sequence[Covariance]) -> FloatArray:
 def transport_map(source: FloatArray, target: Covariance) -> FloatArray:
     """Return the symmetric map A, (d, d), with A source A' = target in the free directions and zero in fixed ones.
 
-    Where the source is singular in some direction, so is the map, because no map reaches the target there.
+    Where the source has no variance in some direction, no map can give it the variance of the target, and A is zero in
+    this direction.
 
     Parameters
     ----------
@@ -89,13 +90,13 @@ def transport_map(source: FloatArray, target: Covariance) -> FloatArray:
     target : Covariance
     """
     basis = target.basis
-    start, end = basis.T @ source @ basis, target.reduced
-    if np.allclose(start, end, rtol=1e-12, atol=1e-14 * max(np.abs(end).max(initial=0.0), 1e-300)):
+    reduced_source, reduced_target = basis.T @ source @ basis, target.reduced
+    smallest = 1e-14 * max(np.abs(reduced_target).max(initial=0.0), 1e-300)
+    if np.allclose(reduced_source, reduced_target, rtol=1e-12, atol=smallest):
         return basis @ basis.T
-    root, inverse = _roots(start)
-    middle = _roots(root @ end @ root)[0]
-    reduced = inverse @ middle @ inverse
-    return np.asarray(basis @ ((reduced + reduced.T) / 2) @ basis.T)
+    root, inverse_root = _roots(reduced_source)
+    reduced_map = inverse_root @ _roots(root @ reduced_target @ root)[0] @ inverse_root
+    return np.asarray(basis @ ((reduced_map + reduced_map.T) / 2) @ basis.T)
 
 
 def _roots(matrix: FloatArray) -> tuple[FloatArray, FloatArray]:

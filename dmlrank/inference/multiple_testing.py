@@ -16,10 +16,10 @@ from .resampling import Contrasts, DrawContrasts, Draws, TStatisticDraws
 
 # Number of contrasts whose draws are processed together.
 _STEP = 32
-# Smallest share of draws that can occur: there are fewer than a million draws.
+# Smallest adjusted p-value that draws can give: one over the number of draws, which is below a million.
 _SMALLEST_SHARE = 1e-6
 
-# A quantile or a share of the draws is used only where at least this number of draws lies beyond the quantile.
+# Smallest number of draws beyond a quantile with which the quantile, or the share of draws beyond it, is used.
 _FEWEST_BEYOND = 10
 
 
@@ -73,7 +73,7 @@ def max_t_draws(draws: TStatisticDraws, contrasts: Contrasts, absolute: bool) ->
     return step_down(draws, contrasts, np.zeros(len(untested)), absolute=absolute, is_tested=untested)[0].max_t
 
 
-def max_t_critical_value(maxima: Draws, alpha: float, tail: float, number: int, normal: bool = True) -> float:
+def max_t_critical_value(maxima: Draws, alpha: float, tail: float, n_tests: int, normal: bool = True) -> float:
     """Return the critical value of a family of tests from draws of the max-t statistic of the family.
 
     Under normality the exact critical value lies between that of a single test and Bonferroni's, and the quantile of
@@ -88,7 +88,7 @@ def max_t_critical_value(maxima: Draws, alpha: float, tail: float, number: int, 
         Family-wise error rate.
     tail : float
         Error probability beyond each limit of a single test at this level: half of alpha for two-sided tests.
-    number : int
+    n_tests : int
         Number of tests in the family.
     normal : bool
         Whether every t statistic is standard normal.
@@ -99,13 +99,13 @@ def max_t_critical_value(maxima: Draws, alpha: float, tail: float, number: int, 
     >>> round(max_t_critical_value(draws, 1e-9, 5e-10, 2), 3) == round(float(norm.isf(2.5e-10)), 3)
     True
     """
-    single = float(norm.isf(tail))
+    single_test_value = float(norm.isf(tail))
     if not normal:
-        return max(float(np.quantile(maxima, 1 - alpha)), single)
-    bound = float(norm.isf(tail / number))
+        return max(float(np.quantile(maxima, 1 - alpha)), single_test_value)
+    bonferroni_value = float(norm.isf(tail / n_tests))
     if alpha * len(maxima) < _FEWEST_BEYOND:
-        return bound
-    return float(np.clip(np.quantile(maxima, 1 - alpha), single, bound))
+        return bonferroni_value
+    return float(np.clip(np.quantile(maxima, 1 - alpha), single_test_value, bonferroni_value))
 
 
 def max_t_p_values(t: FloatArray, p: FloatArray, maxima: Draws, normal: bool = True) -> FloatArray:
@@ -142,7 +142,7 @@ class _ExceedanceCounter:
     t : ndarray, shape (m,)
         Their t statistics.
     is_counted : ndarray of bool, shape (m,)
-        Where the number of draws is needed.
+        Hypotheses whose number of draws is used afterwards; the numbers of the others may stay zero.
     """
 
     def __init__(self, by_size: IntArray, t: FloatArray, is_counted: NDArray[np.bool_]) -> None:
@@ -151,7 +151,11 @@ class _ExceedanceCounter:
         self.maxima: list[Draws] = []
 
     def add(self, rows: DrawContrasts, absolute: bool) -> None:
-        """Count another block of draws."""
+        """Count another block of draws.
+
+        The running maximum at a hypothesis is the largest drawn t statistic of this hypothesis and of all less extreme
+        ones. The hypotheses are processed in stretches of ``_STEP``.
+        """
         maximum: Draws | None = None
         for start in range(0, len(self._by_size), _STEP):
             part = slice(start, start + _STEP)
@@ -161,15 +165,17 @@ class _ExceedanceCounter:
             if maximum is not None:
                 np.maximum(drawn[0], maximum, out=drawn[0])
             if maximum is not None and maximum.min() >= self._t[part][-1]:
+                # The running maximum before this stretch reaches the stretch's largest observed t in all draws.
                 self.count[part] += len(maximum)
+                maximum = drawn.max(axis=0)
             elif self._is_counted[part].any():
                 for before, after in pairwise(drawn):
                     np.maximum(before, after, out=after)
                 t = self._t[part].astype(drawn.dtype)
                 self.count[part] += np.count_nonzero(drawn >= t[:, None], axis=1)
                 maximum = drawn[-1].copy()
-                continue
-            maximum = drawn.max(axis=0)
+            else:
+                maximum = drawn.max(axis=0)
         assert maximum is not None
         self.maxima.append(maximum)
 
@@ -177,7 +183,8 @@ class _ExceedanceCounter:
 def _needs_draws(p: FloatArray | None, by_size: IntArray, normal: bool) -> NDArray[np.bool_]:
     """Return where the adjusted p-value depends on the draws, (m,).
 
-    Under normality it does not depend on them where Holm's p-value is below any share of draws that can occur.
+    Under normality the adjusted p-value is never above Holm's. It does not depend on the draws where Holm's p-value is
+    below any p-value that draws can give.
     """
     if p is None or not normal:
         return np.ones(len(by_size), dtype=bool)
@@ -214,15 +221,15 @@ def step_down(
         Unadjusted p-values. Where the draws are normal, the adjusted p-values are clipped to the limits p and Holm's
         p-value.
     is_tested : ndarray of bool, shape (J,), optional
-        Hypotheses whose p-value is computed; all when None. The p-value of all other hypotheses is one, but they belong
-        to the family. They have to be the least extreme ones.
+        Hypotheses whose p-value is computed; all when None. The other hypotheses belong to the family, but get the
+        p-value one. Their t statistics have to be smaller than those of the tested hypotheses.
 
     References
     ----------
     Romano and Wolf (2005), Exact and approximate stepdown methods for multiple hypothesis testing.
     """
     families = [np.arange(len(t))] if families is None else families
-    # The least extreme hypothesis first: the running maximum is then over all that are not rejected before.
+    # With the least extreme hypothesis first, the running maximum is over all hypotheses that are not rejected before.
     sorted_families = [family[np.argsort(t[family], kind="stable")] for family in families]
     tested = np.ones(len(t), dtype=bool) if is_tested is None else is_tested
     counters = [

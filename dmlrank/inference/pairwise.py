@@ -86,20 +86,20 @@ def compare_differences(
     """
     contrasts = differences(covariance, first, second)
     usable = contrasts.usable
-    gap = estimate[first] - estimate[second]
+    difference = estimate[first] - estimate[second]
     z, p, adjusted = (np.full(len(first), np.nan) for _ in range(3))
     critical = float("nan")
     if usable.any():
-        tested = contrasts.take(usable)
-        z[usable] = alternative.statistics(gap[usable], tested.std_error)
+        usable_contrasts = contrasts.take(usable)
+        z[usable] = alternative.statistics(difference[usable], usable_contrasts.std_error)
         p[usable] = alternative.p_values(z[usable])
         adjusted[usable], critical = _adjust_p_values(
-            draws, tested, z[usable], p=p[usable], method=method, alternative=alternative, alpha=alpha
+            draws, usable_contrasts, z[usable], p=p[usable], method=method, alternative=alternative, alpha=alpha
         )
     half_width = np.where(usable, critical * contrasts.std_error, np.nan)
-    low, high = alternative.limits(gap, half_width)
+    low, high = alternative.limits(difference, half_width)
     low, high = (np.where(usable, limit, np.nan) for limit in (low, high))
-    return PairTests(first, second, gap, contrasts.std_error, z, p, adjusted, low, high, critical)
+    return PairTests(first, second, difference, contrasts.std_error, z, p, adjusted, low, high, critical)
 
 
 def _adjust_p_values(
@@ -125,17 +125,17 @@ def _adjust_p_values(
     alternative : Alternative
     alpha : float
     """
-    tail, number = alternative.tail(alpha), len(p)
+    tail, n_tests = alternative.tail(alpha), len(p)
     if method in ("none", "fdr_bh"):
         return benjamini_hochberg(p) if method == "fdr_bh" else p, float(norm.isf(tail))
     if method in ("bonferroni", "holm"):
-        return (holm if method == "holm" else bonferroni)(p), float(norm.isf(tail / number))
+        return (holm if method == "holm" else bonferroni)(p), float(norm.isf(tail / n_tests))
     absolute = alternative.side in ("two-sided", "equivalence")
     t = alternative.evidence(z)
     if method == "step-down":
-        stepped = step_down(draws, contrasts, t, absolute=absolute, p=p)
-        adjusted, maxima = stepped[0].p_adjusted, stepped[0].max_t
+        result = step_down(draws, contrasts, t, absolute=absolute, p=p)[0]
+        adjusted, maxima = result.p_adjusted, result.max_t
     else:
         maxima = max_t_draws(draws, contrasts, absolute)
         adjusted = max_t_p_values(t, p, maxima, draws.normal)
-    return adjusted, max_t_critical_value(maxima, alpha, tail, number, draws.normal)
+    return adjusted, max_t_critical_value(maxima, alpha, tail, n_tests, draws.normal)

@@ -56,8 +56,8 @@ class Separation:
 def separate(estimate: FloatArray, covariance: Covariance, draws: TStatisticDraws, alpha: float) -> Separation:
     """Test theta_j <= theta_k for all ordered pairs together by step-down.
 
-    Both directions of a pair belong to the family until they are rejected. A rejection is therefore a statement about
-    the direction of a difference, and holds with models whose scores are equal or nearly equal, too.
+    Both directions of a pair belong to the family until they are rejected. A rejection therefore says which model of a
+    pair is above the other. The family-wise error rate holds also where scores are equal or nearly equal.
 
     Parameters
     ----------
@@ -84,6 +84,7 @@ def separate(estimate: FloatArray, covariance: Covariance, draws: TStatisticDraw
     size = np.abs(t[: len(contrasts.first)])
     adjusted = max_t_p_values(size, 2 * norm.sf(size), stepped.max_t, draws.normal)
     p_single[ordered.first, ordered.second] = np.tile(adjusted, 2)
+    # Each direction of a pair is a one-sided test.
     critical = max_t_critical_value(stepped.max_t, alpha, alpha, len(t), draws.normal)
     return Separation(p_above, p_single, critical, alpha)
 
@@ -122,8 +123,8 @@ def separate_each(
     if not models:
         return is_separated
     t = (estimate[ordered.first] - estimate[ordered.second]) / ordered.std_error
-    chosen = [families[j] for j in models]
-    stepped = step_down(draws, ordered, t, families=chosen, p=norm.sf(t), is_tested=t > 0)
+    families_of_models = [families[j] for j in models]
+    stepped = step_down(draws, ordered, t, families=families_of_models, p=norm.sf(t), is_tested=t > 0)
     for j, result in zip(models, stepped, strict=True):
         rejected = families[j][result.p_adjusted <= alpha]
         above = ordered.first[rejected] == j
@@ -206,5 +207,6 @@ def smallest_gap(std_error: float, critical: float, power: float = 0.8) -> float
     >>> round(smallest_gap(1.0, 1.96), 2)         # 1.96 + 0.84
     2.8
     """
-    reach = 40.0 + critical
-    return std_error * float(brentq(lambda z: power_of(z, 1.0, critical) - power, 0.0, reach, xtol=1e-12))
+    # The power is 1 up to rounding at a difference of 40 standard errors more than the critical value.
+    largest = 40.0 + critical
+    return std_error * float(brentq(lambda z: power_of(z, 1.0, critical) - power, 0.0, largest, xtol=1e-12))

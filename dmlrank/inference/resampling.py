@@ -28,10 +28,11 @@ _MAX_PRODUCTS = 25_000_000_000
 # these standard errors hardly vary.
 STUDENTISED = 1_000
 
-# Largest number of units whose multipliers are drawn one by one, unless multipliers are normal.
+# Largest number of units with multipliers of their own where multipliers are not normal. Normal multipliers are drawn
+# for each unit only where the standard errors of the draws need them, which is up to STUDENTISED units.
 MULTIPLIED = 4_000
 
-# Draws in a block: one row of draws and a running maximum fit into the processor's cache.
+# Number of draws in a block: one row of draws and a running maximum fit into the processor's cache.
 _WIDTH = 4096
 _SEED = 20260121
 # A difference does not vary in the data where its variance is below this share of the variances of the two scores.
@@ -134,14 +135,14 @@ class NormalDraws:
         # The mean of the scores cancels in differences. After subtracting it, single precision is accurate enough.
         has_single_scores = (contrasts.second == len(self.factor)).any()
         factor = self.factor if has_single_scores else self.factor - self.factor.mean(axis=0)
-        dtype, unit = _choose_precision(factor, contrasts.std_error)
-        scaled = (factor / unit).astype(dtype)
+        dtype, scale = _choose_precision(factor, contrasts.std_error)
+        scaled = (factor / scale).astype(dtype)
         n_draws = min(self.n_draws, _affordable_draws(_MAX_STATISTICS, len(contrasts.first)))
         for start in range(0, n_draws, _WIDTH):
             width = min(_WIDTH, n_draws - start)
             scores = np.zeros((len(factor) + 1, width), dtype=dtype)
             scores[:-1] = scaled @ rng.standard_normal((factor.shape[1], width), dtype=dtype)
-            yield _standardised_rows(scores, contrasts, unit)
+            yield _standardised_draws(scores, contrasts, scale)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -150,9 +151,9 @@ class MultiplierBootstrap:
 
     Attributes
     ----------
-    rows : ndarray, shape (g, d)
+    units : ndarray, shape (g, d)
         Contribution of each independent unit (a context, or a cluster of contexts) to the error of the estimate, whose
-        covariance is ``small_sample * rows.T @ rows + added``.
+        covariance is ``small_sample * units.T @ units + added``.
     small_sample : float
         Small-sample factor of the standard errors with clusters; the standard errors of the draws use it, too.
     added : ndarray, shape (d, d)
@@ -169,7 +170,8 @@ class MultiplierBootstrap:
     Notes
     -----
     With at most 1,000 units every draw is divided by a standard error of its own, computed from the multiplied and
-    centred rows (bootstrap-t). With few clusters the draws therefore have heavier tails than the normal distribution.
+    centred contributions (bootstrap-t). With few clusters the draws therefore have heavier tails than the normal
+    distribution.
 
     Multipliers are independent with mean zero and variance one; their distributions may differ. With more than 4,000
     units, the 4,000 units with the largest part in the variances have multipliers of the chosen kind, and all other
@@ -183,7 +185,7 @@ class MultiplierBootstrap:
     Reworking wild bootstrap-based inference for clustered errors.
     """
 
-    rows: FloatArray
+    units: FloatArray
     small_sample: float
     added: FloatArray
     kind: str
@@ -201,34 +203,39 @@ class MultiplierBootstrap:
         multiplied, remaining_covariance = self._split_units()
         n_units, n_scores = multiplied.shape
         root = _root(self.added + remaining_covariance)
-        unit = float(np.median(contrasts.std_error))
+        scale = float(np.median(contrasts.std_error))
         width = max(64, min(_WIDTH, 16_000_000 // max(n_units, 1)))
         for start in range(0, self.n_draws, width):
             size = min(width, self.n_draws - start)
             multipliers = draw_multipliers(rng, self.kind, (n_units, size))
             scores = np.zeros((n_scores + 1, size))
-            scores[:-1] = (multiplied.T @ multipliers + root @ rng.standard_normal((n_scores, size))) / unit
-            if len(self.rows) > STUDENTISED:
-                yield _standardised_rows(scores, contrasts, unit)
+            scores[:-1] = (multiplied.T @ multipliers + root @ rng.standard_normal((n_scores, size))) / scale
+            if len(self.units) > STUDENTISED:
+                yield _standardised_draws(scores, contrasts, scale)
             else:
-                added = self.added / unit**2
-                units, factor = self.rows / unit, self.small_sample
-                yield _studentised_rows(scores, contrasts, multipliers, units=units, added=added, small_sample=factor)
+                yield _studentised_draws(
+                    scores,
+                    contrasts,
+                    multipliers,
+                    units=self.units / scale,
+                    added=self.added / scale**2,
+                    small_sample=self.small_sample,
+                )
 
     def _split_units(self) -> tuple[FloatArray, FloatArray]:
         """Return the units that are multiplied one by one, (m, d), and the covariance of the remaining sum, (d, d)."""
-        n_units, n_scores = self.rows.shape
+        n_units, n_scores = self.units.shape
         max_multiplied = MULTIPLIED if self.kind != "gaussian" else STUDENTISED
         if n_units <= max_multiplied:
-            return self.rows, np.zeros((n_scores, n_scores))
+            return self.units, np.zeros((n_scores, n_scores))
         if self.kind == "gaussian":
-            return self.rows[:0], self.rows.T @ self.rows
-        total = np.square(self.rows).sum(axis=0)
-        share = np.square(self.rows) @ np.divide(1.0, total, out=np.zeros(n_scores), where=total > 0)
+            return self.units[:0], self.units.T @ self.units
+        total = np.square(self.units).sum(axis=0)
+        share = np.square(self.units) @ np.divide(1.0, total, out=np.zeros(n_scores), where=total > 0)
         is_multiplied = np.zeros(n_units, dtype=bool)
         is_multiplied[np.argsort(-share, kind="stable")[:max_multiplied]] = True
-        remaining = self.rows[~is_multiplied]
-        return self.rows[is_multiplied], remaining.T @ remaining
+        remaining = self.units[~is_multiplied]
+        return self.units[is_multiplied], remaining.T @ remaining
 
 
 def normal_draws(covariance: Covariance, seed: int) -> NormalDraws:
@@ -284,10 +291,10 @@ def _affordable_draws(budget: int, cost: int) -> int:
 
 
 def _choose_precision(factor: FloatArray, std_error: FloatArray) -> tuple[type[np.floating[Any]], float]:
-    """Choose the type of draws, and a unit for them.
+    """Choose the type of draws, and a scale that they are divided by.
 
-    Single precision is used unless some difference has a far smaller standard error than the scores. The unit is the
-    median standard error.
+    Single precision is used unless the standard error of some contrast is far below those of the scores. The scale is
+    the median standard error.
 
     Parameters
     ----------
@@ -298,23 +305,23 @@ def _choose_precision(factor: FloatArray, std_error: FloatArray) -> tuple[type[n
     return (np.float32 if std_error.min() > 1e-4 * size else np.float64), float(np.median(std_error))
 
 
-def _standardised_rows(scores: Draws, contrasts: Contrasts, unit: float) -> DrawContrasts:
+def _standardised_draws(scores: Draws, contrasts: Contrasts, scale: float) -> DrawContrasts:
     """Return a function that computes draws of contrasts, divided by the standard errors.
 
-    ``scores``, (d + 1, b), are draws of the scores in units of ``unit``; the last row is zero.
+    ``scores``, (d + 1, b), are draws of the scores, divided by ``scale``; the last row is zero.
     """
-    inverse = (unit / contrasts.std_error).astype(scores.dtype)
+    inverse = (scale / contrasts.std_error).astype(scores.dtype)
 
-    def rows(selected: IntArray) -> Draws:
+    def draw_contrasts(selected: IntArray) -> Draws:
         drawn = scores[contrasts.first[selected]]
         drawn -= scores[contrasts.second[selected]]
         drawn *= inverse[selected, None]
         return drawn
 
-    return rows
+    return draw_contrasts
 
 
-def _studentised_rows(
+def _studentised_draws(
     scores: FloatArray,
     contrasts: Contrasts,
     multipliers: FloatArray,
@@ -323,7 +330,7 @@ def _studentised_rows(
     added: FloatArray,
     small_sample: float,
 ) -> DrawContrasts:
-    """Return a function that computes draws of contrasts, divided by the standard error in the draw.
+    """Return a function that computes draws of contrasts, each divided by the standard error in the same draw.
 
     Parameters
     ----------
@@ -343,16 +350,16 @@ def _studentised_rows(
     squares = np.square(multipliers)
     n_units = len(units)
 
-    def rows(selected: IntArray) -> Draws:
+    def draw_contrasts(selected: IntArray) -> Draws:
         first, second = contrasts.first[selected], contrasts.second[selected]
         unit_contrasts = units[:, first] - units[:, second]
         total = unit_contrasts.T @ multipliers
         variance = np.square(unit_contrasts).T @ squares - np.square(total) / n_units
-        fixed = added[first, first] + added[second, second] - 2 * added[first, second]
-        # Where all units have the same sign, the variance in the draw is zero but for rounding; a lower limit keeps
-        # the t statistic finite, and very large.
+        added_variance = added[first, first] + added[second, second] - 2 * added[first, second]
+        # Where the multiplied contributions of all units are equal, their variance in the draw is zero up to rounding.
+        # A lower limit keeps the t statistic finite, though very large.
         smallest = 1e-12 * np.square(unit_contrasts).sum(axis=0)[:, None]
-        std_error = np.sqrt(small_sample * np.maximum(variance, smallest) + fixed[:, None])
+        std_error = np.sqrt(small_sample * np.maximum(variance, smallest) + added_variance[:, None])
         return np.asarray((scores[first] - scores[second]) / std_error)
 
-    return rows
+    return draw_contrasts

@@ -24,9 +24,9 @@ def critical_value(covariance: Covariance, alpha: float, method: str = "max-t") 
         One minus the joint level.
     method : {"max-t", "bonferroni", "none"}
         "max-t" is the quantile of the largest absolute t statistic under joint normality, from 100,000 draws with a
-        fixed seed. It is never below the pointwise quantile and never above the Bonferroni bound, and is equal to the
-        Bonferroni bound where fewer than ten draws lie beyond. "bonferroni" is the Bonferroni bound. "none" is the
-        pointwise quantile, whose intervals do not hold for all scores at once.
+        fixed seed. It is never below the pointwise quantile and never above the Bonferroni bound. It is equal to the
+        Bonferroni bound where fewer than ten draws lie beyond the quantile. "bonferroni" is the Bonferroni bound.
+        "none" is the pointwise quantile, whose intervals do not hold for all scores at once.
 
     References
     ----------
@@ -40,13 +40,13 @@ def critical_value(covariance: Covariance, alpha: float, method: str = "max-t") 
     """
     check_choice(method, METHODS, "method")
     std_errors = covariance.std_errors
-    free = std_errors > 0
-    n_free = int(free.sum())
-    if method == "none" or n_free <= 1:
+    varies = std_errors > 0
+    n_varying = int(varies.sum())
+    if method == "none" or n_varying <= 1:
         return float(norm.isf(alpha / 2))
     if method == "bonferroni":
-        return float(norm.isf(alpha / (2 * n_free)))
-    return _max_t(covariance.factor[free], std_errors[free], alpha)
+        return float(norm.isf(alpha / (2 * n_varying)))
+    return _max_t(covariance.factor[varies], std_errors[varies], alpha)
 
 
 def critical_value_of_contrasts(covariance: Covariance, contrasts: FloatArray, alpha: float) -> float:
@@ -63,10 +63,10 @@ def critical_value_of_contrasts(covariance: Covariance, contrasts: FloatArray, a
     """
     factor = contrasts @ covariance.factor
     std_errors = np.sqrt(np.square(factor).sum(axis=1))
-    free = std_errors > 1e-9 * std_errors.max(initial=0.0)
-    if free.sum() <= 1:
+    varies = std_errors > 1e-9 * std_errors.max(initial=0.0)
+    if varies.sum() <= 1:
         return float(norm.isf(alpha / 2))
-    return _max_t(factor[free], std_errors[free], alpha)
+    return _max_t(factor[varies], std_errors[varies], alpha)
 
 
 def simultaneous_p_values(covariance: Covariance, z: FloatArray, contrasts: FloatArray | None = None) -> FloatArray:
@@ -90,16 +90,16 @@ def simultaneous_p_values(covariance: Covariance, z: FloatArray, contrasts: Floa
     array([1.   , 0.005])
     """
     factor = covariance.factor if contrasts is None else contrasts @ covariance.factor
-    free = ~np.isnan(z)
-    p, size = np.full(len(z), np.nan), np.abs(z)
-    single = 2 * norm.sf(size)
-    if free.sum() <= 1 or factor.shape[1] == 1:
-        p[free] = single[free]
+    varies = ~np.isnan(z)
+    adjusted, absolute_z = np.full(len(z), np.nan), np.abs(z)
+    unadjusted = 2 * norm.sf(absolute_z)
+    if varies.sum() <= 1 or factor.shape[1] == 1:
+        adjusted[varies] = unadjusted[varies]
     else:
-        std_errors = np.sqrt(np.square(factor[free]).sum(axis=1))
-        maxima = max_abs_normal_draws(factor[free] / std_errors[:, None])
-        p[free] = max_t_p_values(size[free], single[free], maxima)
-    return p
+        std_errors = np.sqrt(np.square(factor[varies]).sum(axis=1))
+        maxima = max_abs_normal_draws(factor[varies] / std_errors[:, None])
+        adjusted[varies] = max_t_p_values(absolute_z[varies], unadjusted[varies], maxima)
+    return adjusted
 
 
 def _max_t(factor: FloatArray, std_errors: FloatArray, alpha: float) -> float:

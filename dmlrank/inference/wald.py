@@ -20,7 +20,7 @@ from .covariance import Covariance
 
 # The functional fixes a contrast whose free part is below this share of the contrast.
 _FIXED_BELOW = 1e-9
-# A variance below this share of the terms that are summed is rounding.
+# A variance below this share of the sum of the absolute values of its terms counts as a rounding error.
 _ROUNDING = 1e-13
 
 
@@ -58,7 +58,7 @@ class _NamedModel:
 
 
 class RemarkedResults(ContrastResults):
-    """Two-sided z tests of statsmodels with a remark below the title of their table.
+    """The z tests of statsmodels with a remark below the title of the table.
 
     Parameters
     ----------
@@ -83,7 +83,7 @@ class RemarkedResults(ContrastResults):
 
 
 class SidedResults(ContrastResults):
-    """One-sided z tests and z tests with a margin, on the z tests of statsmodels.
+    """z tests with a one-sided alternative or a margin, in the form of the results of statsmodels.
 
     For one-sided alternatives one of the confidence limits is infinite.
 
@@ -120,12 +120,12 @@ class SidedResults(ContrastResults):
     def summary(self, xname: Sequence[str] | None = None, alpha: float = 0.05, title: str | None = None) -> SimpleTable:
         """Return the table of statsmodels, with the alternative in the title."""
         if title is None:
-            title = f"Tests of whether {self.alternative.words} (p-values are for this side)"
+            title = f"Tests of whether {self.alternative.clause} (p-values are for this side)"
             title += f"\n{self.remark}" if self.remark else ""
         table = super().summary(xname=xname, alpha=alpha, title=title)
-        heads = table[0]
-        for cell, head in zip(heads[-3:], ("P", "[lower", "upper]"), strict=True):
-            cell.data = head
+        header_row = table[0]
+        for cell, header in zip(header_row[-3:], ("P", "[lower", "upper]"), strict=True):
+            cell.data = header
         return table
 
 
@@ -172,7 +172,7 @@ def t_test(
                 f"{label!r} is the constant {constant:.4g} whatever the data say: {estimates.reason}. A test needs a "
                 f"combination that the functional leaves free, such as a difference"
             )
-        # Terms that cancel may leave rounding, which depends on the order of summation.
+        # Where the terms of a variance cancel, the sum is a rounding error instead of zero.
         terms = np.abs(matrix[row]) @ np.abs(covariance.matrix) @ np.abs(matrix[row])
         if not matrix[row] @ covariance.matrix @ matrix[row] > _ROUNDING * terms:
             raise HypothesisError(
@@ -214,23 +214,23 @@ def wald_test(estimates: NamedEstimates, hypothesis: LinearHypothesis) -> Contra
     rank = int((sizes > _FIXED_BELOW * np.linalg.norm(matrix)).sum())
     if rank == 0:
         raise HypothesisError(
-            f"{about}: a constant whatever the data say, nothing to test: {estimates.reason}. A test needs a "
-            f"combination that the functional leaves free, such as a difference"
+            f"there is nothing to test about {about}, because the functional fixes the value whatever the data say: "
+            f"{estimates.reason}. A test needs a combination that the functional leaves free, such as a difference"
         )
     fixed = left_vectors[:, rank:].T
     misfit = fixed @ (matrix @ estimates.estimate - value)
     if len(misfit) and np.abs(misfit).max() > 1e-8 * max(1.0, np.abs(value).max()):
         raise HypothesisError(
-            f"{about}: together they contradict what is fixed whatever the data say: {estimates.reason}. Change the "
-            f"hypothetical values, or leave one equation out"
+            f"the equations about {about} contradict what the functional fixes whatever the data say: "
+            f"{estimates.reason}. Change the hypothetical values, or leave one equation out"
         )
     free = left_vectors[:, :rank].T
     restrictions, values = free @ matrix, free @ value
     spectrum = np.linalg.eigvalsh(restrictions @ covariance.matrix @ restrictions.T)
     if spectrum[-1] <= 0 or spectrum[0] <= 1e-14 * spectrum[-1]:
         raise HypothesisError(
-            f"{about}: some combination of these does not vary in the data, so that there is no joint test; leave "
-            f"one of them out"
+            f"some combination of {about} does not vary in the data, so that there is no joint test; leave one of "
+            f"them out"
         )
     return results_core(estimates).wald_test((restrictions, values), use_f=False, scalar=True)
 

@@ -47,9 +47,9 @@ class WinProbability:
 def win_probability(first: str, second: str, estimate: float, covariance: Covariance, alpha: float) -> WinProbability:
     """Return the share with an interval by the delta method on the logit scale, or on its own scale near 0 and 1.
 
-    A debiased share can lie outside the unit interval by chance. It is then clipped to 0 or 1, and the standard error
-    includes the distance. The interval is computed on the scale of the share itself where the standard error is at
-    least twice p (1 - p), because the slope of the logit has no bound.
+    A debiased share can lie outside the unit interval by chance. It is then clipped to 0 or 1, and the squared distance
+    between the share and this limit is added to the variance. The interval is computed on the scale of the share itself
+    where the standard error is at least twice p (1 - p), because the slope of the logit has no bound.
 
     Parameters
     ----------
@@ -58,7 +58,7 @@ def win_probability(first: str, second: str, estimate: float, covariance: Covari
     estimate : float
         Share of comparisons that ``first`` wins.
     covariance : Covariance
-        Of the one share.
+        Variance of the share, as a matrix of shape (1, 1).
     alpha : float
         One minus the level.
 
@@ -73,8 +73,8 @@ def win_probability(first: str, second: str, estimate: float, covariance: Covari
     std_error = float(np.hypot(covariance.std_errors[0], estimate - share))
     half_width = norm.ppf(1 - alpha / 2) * std_error
     if std_error < _MAX_LOGIT_ERROR * share * (1 - share):
-        reach = half_width / (share * (1 - share))
-        low, high = (float(expit(logit(share) + sign * reach)) for sign in (-1, 1))
+        logit_half_width = half_width / (share * (1 - share))
+        low, high = (float(expit(logit(share) + sign * logit_half_width)) for sign in (-1, 1))
     else:
         low, high = (float(np.clip(share + sign * half_width, 0, 1)) for sign in (-1, 1))
     return WinProbability(first, second, share, std_error, low, high, alpha)

@@ -125,7 +125,7 @@ class PairwiseResults:
         tested = frame["std_error"] > 0
         header = (
             ("Functional:", self.functional, "Differences:", f"{len(frame):,} of {len(self.models)} models"),
-            ("Alternative:", Alternative(self.side, self.delta).words, "Rejected:", f"{int(self.rejected.sum()):,}"),
+            ("Alternative:", Alternative(self.side, self.delta).clause, "Rejected:", f"{int(self.rejected.sum()):,}"),
             ("Adjustment:", self.method, "Compared with:", self.against or "each other"),
         )
         heads = ("diff", "std err", "z", "P", "adj. P", interval)
@@ -142,7 +142,7 @@ class PairwiseResults:
         """Return the notes on the alternative, the adjustment, and differences without a test."""
         critical = f" The critical value of the intervals is {self.critical:.2f}." if np.isfinite(self.critical) else ""
         notes = [
-            f"The alternative of every test is that {Alternative(self.side, self.delta).words}. "
+            f"The alternative of every test is that {Alternative(self.side, self.delta).clause}. "
             f"{_METHODS[self.method]}{critical}"
         ]
         if self.side == "equivalence":
@@ -191,7 +191,7 @@ class PairwiseResults:
         gap[rows, columns], coloured[rows, columns] = frame["estimate"], rejected
         if self.side in ("two-sided", "equivalence"):
             gap[columns, rows], coloured[columns, rows] = -frame["estimate"], rejected
-        title = f"Coloured: {Alternative(self.side, self.delta).words}\n{self.method}, {level}; grey: not rejected"
+        title = f"Coloured: {Alternative(self.side, self.delta).clause}\n{self.method}, {level}; grey: not rejected"
         return win_matrix(self.models, gap, coloured, title=title, ax=ax)
 
     def _margins(self) -> list[float]:

@@ -102,7 +102,7 @@ def _project(steps: FitSteps, design: FloatArray, scale: Scale, what: str) -> tu
         if uniform_covariance is not None:
             joint = joint.plus(uniform_covariance * scale.factor**2)
         if influence.variance_correction is not None:
-            corrected = of_scores.at_least(influence.variance_correction / len(design))
+            corrected = of_scores.with_variance_correction(influence.variance_correction / len(design))
             inflation = np.kron(columns, transport_map(of_scores.matrix, corrected))
             joint = replace(joint, matrix=inflation @ joint.matrix @ inflation.T)
         return projected, joint

@@ -25,7 +25,9 @@ def corrected(phi, fit):
     """The covariance of ``phi``, at least the one with the variance correction that mu's shrinkage asks for."""
     plain = Covariance(phi.T @ phi / len(phi) ** 2, fit.estimates.covariance.basis)
     variance_correction = fit.steps.influence.variance_correction
-    return (plain if variance_correction is None else plain.at_least(variance_correction / len(phi))).matrix
+    return (
+        plain if variance_correction is None else plain.with_variance_correction(variance_correction / len(phi))
+    ).matrix
 
 
 def order_of(battles):

@@ -71,7 +71,7 @@ def test_known_nuisances_give_the_formula_written_out(draw_mu, rank, functional,
     # What is added for a shrunken mu has tests of its own.
     covariance = Covariance(phi.T @ phi / 80**2, fit.estimates.covariance.basis)
     if functional != "borda":
-        covariance = covariance.at_least(fit.steps.influence.variance_correction / 80)
+        covariance = covariance.with_variance_correction(fit.steps.influence.variance_correction / 80)
     np.testing.assert_allclose(fit.cov_params(), covariance.matrix, rtol=1e-8, atol=1e-12)
 
 

@@ -258,7 +258,7 @@ def smallest(matrix):
 def test_the_larger_of_two_covariances_is_at_least_both_in_every_direction(within_gauge, seed):
     rng = np.random.default_rng(seed)
     variance_correction = semidefinite(rng, within_gauge.basis) - semidefinite(rng, within_gauge.basis)
-    larger = within_gauge.at_least(variance_correction)
+    larger = within_gauge.with_variance_correction(variance_correction)
     basis = within_gauge.basis
     assert smallest(larger.reduced - within_gauge.reduced) > -1e-10
     assert smallest(larger.reduced - within_gauge.reduced - basis.T @ variance_correction @ basis) > -1e-10
@@ -276,17 +276,19 @@ def test_the_larger_of_two_is_the_smallest_that_is_larger_along_common_direction
     back = np.linalg.inv(directions)
     expected = back.T @ np.diag(np.maximum(1 + gains, 1)) @ back
     assert min(gains) < 0 < max(gains)
-    np.testing.assert_allclose(within_gauge.at_least(variance_correction).reduced, expected, atol=1e-10)
+    np.testing.assert_allclose(within_gauge.with_variance_correction(variance_correction).reduced, expected, atol=1e-10)
 
 
 def test_more_in_every_direction_is_the_sum_and_less_is_nothing(within_gauge):
     more = semidefinite(np.random.default_rng(1), within_gauge.basis, rank=2)
-    np.testing.assert_allclose(within_gauge.at_least(more).matrix, within_gauge.matrix + more, atol=1e-12)
-    np.testing.assert_allclose(within_gauge.at_least(-more).matrix, within_gauge.matrix, atol=1e-12)
+    np.testing.assert_allclose(
+        within_gauge.with_variance_correction(more).matrix, within_gauge.matrix + more, atol=1e-12
+    )
+    np.testing.assert_allclose(within_gauge.with_variance_correction(-more).matrix, within_gauge.matrix, atol=1e-12)
 
 
 def test_what_the_functional_fixes_stays_fixed_whatever_is_added(within_gauge):
-    larger = within_gauge.at_least(np.full((4, 4), 3.0))
+    larger = within_gauge.with_variance_correction(np.full((4, 4), 3.0))
     np.testing.assert_allclose(larger.matrix, within_gauge.matrix, atol=1e-12)
 
 
@@ -295,7 +297,7 @@ def test_a_fixed_score_keeps_a_variance_of_exactly_zero():
     gauge = np.array([[1.0, 0, 0, 0], [0, 1, 1, 1]]) / np.sqrt([[1], [3]])
     basis = free_basis(gauge, 4)
     fixed = Covariance(semidefinite(rng, basis), basis)
-    larger = fixed.at_least(semidefinite(rng, np.eye(4)))
+    larger = fixed.with_variance_correction(semidefinite(rng, np.eye(4)))
     assert larger.matrix[0, 0] == 0
     assert not larger.matrix[0].any()
     assert (larger.std_errors[1:] > 0).all()
@@ -305,13 +307,15 @@ def test_the_larger_of_two_has_the_same_numbers_under_other_names(within_gauge):
     rng, order = np.random.default_rng(2), [2, 0, 3, 1]
     variance_correction = semidefinite(rng, within_gauge.basis) - semidefinite(rng, within_gauge.basis)
     moved = Covariance(within_gauge.matrix[np.ix_(order, order)], within_gauge.basis)
-    expected = within_gauge.at_least(variance_correction).matrix[np.ix_(order, order)]
-    np.testing.assert_allclose(moved.at_least(variance_correction[np.ix_(order, order)]).matrix, expected, atol=1e-12)
+    expected = within_gauge.with_variance_correction(variance_correction).matrix[np.ix_(order, order)]
+    np.testing.assert_allclose(
+        moved.with_variance_correction(variance_correction[np.ix_(order, order)]).matrix, expected, atol=1e-12
+    )
 
 
 def test_without_a_positive_variance_in_every_direction_nothing_is_compared(within_gauge):
     flat = Covariance(semidefinite(np.random.default_rng(3), within_gauge.basis, rank=2), within_gauge.basis)
-    assert flat.at_least(np.eye(4)) is flat
+    assert flat.with_variance_correction(np.eye(4)) is flat
 
 
 def test_the_smaller_of_two_exceeds_neither_and_reaches_one_in_every_shared_direction(within_gauge):

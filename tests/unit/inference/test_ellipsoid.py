@@ -133,9 +133,9 @@ def test_points_that_cannot_be_are_refused_with_the_reason(summed):
 def test_scores_that_are_fixed_or_do_not_vary_have_no_region():
     basis = np.eye(3)[:, 1:]
     matrix = np.diag([0.0, 1.0, 0.0])
-    with pytest.raises(HypothesisError, match="'a': fixed whatever the data say, so there is no region: they sum"):
+    with pytest.raises(HypothesisError, match=r"no region of 'a', because the functional fixes.*: they sum"):
         confidence_ellipsoid(np.zeros(3), Covariance(matrix, basis), NAMES[:3], [0], 0.05)
-    with pytest.raises(HypothesisError, match="'b', 'c': some combination"):
+    with pytest.raises(HypothesisError, match="some combination of 'b', 'c' does not vary"):
         confidence_ellipsoid(np.zeros(3), Covariance(matrix, basis), NAMES[:3], [1, 2], 0.05)
 
 
@@ -158,7 +158,7 @@ def test_redundant_contrasts_do_not_count_twice(summed):
     assert region.radius2 == interval.radius2
     assert region.volume == pytest.approx(np.sqrt(5) * interval.volume)
     with pytest.raises(
-        HypothesisError, match="'sum': fixed whatever the data say, so there is no region: they sum to a constant"
+        HypothesisError, match=r"no region of 'sum', because the functional fixes.*: they sum to a constant"
     ):
         region_of(estimate, covariance, np.ones((1, 4)), names=["sum"], alpha=0.05)
 

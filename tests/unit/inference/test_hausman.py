@@ -18,7 +18,7 @@ UNIFORM_COVARIANCE = 0.25 * BASIS @ BASIS.T
 class Samples:
     """A null distribution whose statistics are given."""
 
-    def statistics(self, along, rng):
+    def statistics(self, directions, rng):
         return np.array([1.0, 1e6])
 
 

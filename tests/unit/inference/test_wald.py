@@ -103,14 +103,14 @@ def test_rounding_in_a_fixed_direction_does_not_raise_the_rank(summed):
     ],
 )
 def test_contradictory_rows_are_refused(summed, matrix, value):
-    with pytest.raises(HypothesisError, match="contradict what is fixed whatever the data say: scores sum to 1"):
+    with pytest.raises(HypothesisError, match=r"contradict what the functional fixes whatever .*: scores sum to 1"):
         answer(wald_test, *summed, matrix, value)
 
 
 def test_constants_are_refused_with_the_reason(summed):
     with pytest.raises(HypothesisError, match="'total' is the constant 1 whatever the data say: scores sum to 1"):
         answer(t_test, *summed, [[1, -1, 0, 0], [1, 1, 1, 1]], labels=["fine", "total"])
-    with pytest.raises(HypothesisError, match="a constant whatever the data say, nothing to test: scores sum to 1"):
+    with pytest.raises(HypothesisError, match=r"there is nothing to test about .*: scores sum to 1"):
         answer(wald_test, *summed, [2, 2, 2, 2])
 
 
@@ -118,7 +118,7 @@ def test_what_does_not_vary_is_refused():
     covariance = Covariance(np.diag([1.0, 0.0, 1.0, 1.0]), np.eye(4))
     with pytest.raises(HypothesisError, match="standard error of zero"):
         answer(t_test, np.zeros(4), covariance, [0, 1, 0, 0])
-    with pytest.raises(HypothesisError, match="some combination of these does not vary"):
+    with pytest.raises(HypothesisError, match=r"some combination of .* does not vary"):
         answer(wald_test, np.zeros(4), covariance, np.eye(4)[:2])
 
 
