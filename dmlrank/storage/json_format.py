@@ -1,4 +1,4 @@
-"""Estimates as JSON and back: no code in the file, every number exact, everything checked when it is read."""
+"""Estimates written as JSON and read back: the file holds no code, numbers are exact, and all entries are checked."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ from ..options import ESTIMATORS, PROMPTS, CovType
 FORMAT = "dmlrank.RankResults"
 SCHEMA = 1
 
-# Most characters of a file. A result of 3,000 models has 700 million.
+# Largest number of characters of a file that is read. A result of 3,000 models has 700 million.
 MAX_CHARACTERS = 2**30
-# Most dimensions of an array.
+# Largest number of dimensions of an array.
 _MAX_DEPTH = 2
 # The largest count.
 _MAX_COUNT = 2**63 - 1
@@ -44,7 +44,7 @@ def to_text(estimates: Estimates) -> str:
     """
     content = {"format": FORMAT, "schema": SCHEMA, "estimates": _encode(estimates)}
     text = json.dumps(content, allow_nan=False, ensure_ascii=False, indent=1)
-    # UTF-8 has no form for half of a surrogate pair: then all characters beyond ASCII are written as escapes.
+    # UTF-8 cannot encode half of a surrogate pair. A text with one gets escapes for all characters beyond ASCII.
     return text if text.isascii() or _is_utf8(text) else json.dumps(content, allow_nan=False, indent=1)
 
 
@@ -54,6 +54,7 @@ def from_text(text: str, source: str = "the text", *, max_characters: int = MAX_
     Parameters
     ----------
     text : str
+        JSON text.
     source : str
         Name of the text in errors.
     max_characters : int
@@ -92,7 +93,10 @@ def from_text(text: str, source: str = "the text", *, max_characters: int = MAX_
 
 
 def read_text(path_or_text: str | os.PathLike[str]) -> tuple[str, str]:
-    """Return the JSON text of a file, or a text that begins with a brace, and its name in errors."""
+    """Return a JSON text, and a name for the text in errors.
+
+    A string that begins with a brace is the text itself. Everything else is the path of a file with the text.
+    """
     if isinstance(path_or_text, str) and path_or_text.lstrip().startswith("{"):
         return path_or_text, "the text"
     if not isinstance(path_or_text, str | os.PathLike):
@@ -110,7 +114,7 @@ def read_text(path_or_text: str | os.PathLike[str]) -> tuple[str, str]:
 
 
 def _is_utf8(text: str) -> bool:
-    """Whether UTF-8 can hold the text."""
+    """Return whether the text can be encoded in UTF-8."""
     try:
         text.encode("utf-8")
     except UnicodeEncodeError:
@@ -139,17 +143,19 @@ def _encode(value: object) -> object:
 
 
 def _special(number: float) -> str:
+    """Return the string that stands for NaN or an infinity."""
     return "NaN" if math.isnan(number) else "Infinity" if number > 0 else "-Infinity"
 
 
 def _decode(value: object, kind: object, entry: str) -> object:
-    """Return a value of JSON as the type that an annotation names.
+    """Return a value of JSON, converted to the type that an annotation names.
 
     Parameters
     ----------
     value : object
-        What ``json.loads`` returns.
+        A value that ``json.loads`` returned.
     kind : type or annotation
+        The annotation of a field, or the type of an entry of a container.
     entry : str
         Name of the value in errors, such as ``estimates.models[0]``.
     """
@@ -176,7 +182,7 @@ def _decode(value: object, kind: object, entry: str) -> object:
 
 
 def _without_alias(kind: object) -> object:
-    """Return the type that an alias names, as ``NDArray`` is one with numpy 2.5 on Python 3.12 and later.
+    """Return the type that a type alias stands for. ``NDArray`` is an alias from numpy 2.5 and Python 3.12 on.
 
     Examples
     --------
@@ -196,13 +202,13 @@ def _decode_object(value: object, kind: type, entry: str) -> object:
             raise StorageError(
                 f"{entry} has an unknown entry {name!r}{nearest(name, described)}; a newer version may have written it"
             )
-    lacking = [
+    missing = [
         name
         for name, item in described.items()
         if name not in content and item.default is item.default_factory is MISSING
     ]
-    if lacking:
-        raise StorageError(f"{entry} lacks {listed(lacking)}")
+    if missing:
+        raise StorageError(f"{entry} lacks {listed(missing)}")
     hints = get_type_hints(kind)
     return kind(**{name: _decode(item, hints[name], f"{entry}.{name}") for name, item in content.items()})
 
@@ -216,16 +222,18 @@ def _decode_array(value: object, dtype: np.dtype[np.generic], entry: str) -> NDA
 
 
 def _flatten(value: object, numbers: list[object], entry: str, depth: int = 1) -> tuple[int, ...]:
-    """Return the shape of nested lists, and append what they hold to ``numbers``.
+    """Return the shape of nested lists, and append their numbers to the list ``numbers``.
 
     Parameters
     ----------
     value : object
+        A number, or a list of numbers or of lists.
     numbers : list
+        The list that is extended.
     entry : str
         Name of the value in errors.
     depth : int
-        How many lists the value stands in, and one.
+        Level of nesting of the value: 1 for the outermost list.
     """
     if not isinstance(value, list):
         numbers.append(value)
@@ -248,7 +256,7 @@ def _decode_tuple(value: object, parts: tuple[object, ...], entry: str) -> tuple
 
 
 def _wrong_value(value: object, expected: str, entry: str) -> StorageError:
-    """Return the error for an entry that is not what it must be."""
+    """Return the error for an entry with a wrong value; ``expected`` says what the value must be."""
     text = repr(value) if len(repr(value)) <= 40 else repr(value)[:37] + "..."
     return StorageError(f"{entry} is {text}; it must be {expected}")
 
@@ -279,7 +287,7 @@ def _number(value: object, entry: str) -> float:
         raise StorageError(f"{entry} is a number of {len(str(value))} digits, too large for a float") from None
 
 
-def _whole(value: object, entry: str) -> int:
+def _whole_number(value: object, entry: str) -> int:
     """Return a count or a seed."""
     if not isinstance(value, int) or isinstance(value, bool) or value < 0:
         raise _wrong_value(value, "a whole number of at least 0", entry)
@@ -288,9 +296,9 @@ def _whole(value: object, entry: str) -> int:
 
 def _count(value: object, entry: str) -> int:
     """Return a count of at most 64 bits."""
-    if _whole(value, entry) > _MAX_COUNT:
+    if _whole_number(value, entry) > _MAX_COUNT:
         raise _wrong_value(value, f"a count of at most {_MAX_COUNT}", entry)
-    return _whole(value, entry)
+    return _whole_number(value, entry)
 
 
 def _boolean(value: object, entry: str) -> bool:
@@ -307,7 +315,12 @@ def _text(value: object, entry: str) -> str:
     return value
 
 
-_SCALARS: dict[object, Callable[[object, str], object]] = {float: _number, int: _whole, bool: _boolean, str: _text}
+_SCALARS: dict[object, Callable[[object, str], object]] = {
+    float: _number,
+    int: _whole_number,
+    bool: _boolean,
+    str: _text,
+}
 
 
 def _check(estimates: Estimates) -> None:
@@ -383,7 +396,10 @@ def _check_numbers(e: Estimates) -> None:
 
 
 def _is_covariance(matrix: NDArray[np.float64], scale: float) -> bool:
-    """Whether a matrix is finite, symmetric and positive semidefinite, up to the rounding of scores of this size."""
+    """Return whether a matrix is finite, symmetric and positive semidefinite, up to rounding.
+
+    Rounding errors are those of scores whose largest absolute value is ``scale``.
+    """
     if not np.isfinite(matrix).all():
         return False
     # Where labels have no variation, variances are squares of rounding errors.

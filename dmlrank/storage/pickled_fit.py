@@ -1,8 +1,8 @@
-"""The steps of a fit as bytes and back, so that a stored result can answer everything.
+"""The steps of a fit as bytes and back, so that all methods of a loaded result work, also those that need the data.
 
-The objects of patsy cannot be pickled. They are left out and made again on loading from the data, the formula and the
-objects that the formula names, all of which are in the file. Stateful transforms see the same rows and therefore give
-the same features, which are compared with the stored ones.
+The objects of patsy cannot be pickled. They are left out of the file. On loading, they are built again from the data,
+the formula and the objects that the formula names, all of which are in the file. Stateful transforms learn from the
+same rows and therefore give the same features. Loading compares these features with the stored ones.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ from ..options import Options
 
 T = TypeVar("T")
 
-# Large arrays by their digests.
-Arrays: TypeAlias = dict[str, NDArray[np.generic]]
+# Large arrays by their digests (hashes of their contents).
+ArrayByDigest: TypeAlias = dict[str, NDArray[np.generic]]
 
 _FORMAT = 1
 # Bytes from which an array is stored once, however often it occurs.
@@ -48,7 +48,7 @@ _ADVICE = "define it in a module that can be imported, or save without with_data
 
 @dataclass(frozen=True, slots=True)
 class StoredSteps:
-    """Steps of a fit as bytes; pickled and loaded, they become the steps themselves.
+    """Steps of a fit as bytes. When pickle loads this object, it calls :func:`revive`, which returns the steps.
 
     Attributes
     ----------
@@ -67,11 +67,12 @@ class StoredSteps:
 
 @dataclass(frozen=True, slots=True)
 class Rebuilt:
-    """An object that is made by a call when it is loaded.
+    """A stand-in that is pickled for an object; when pickle loads the stand-in, a function call builds the object.
 
     Attributes
     ----------
     call : callable
+        The function that builds the object.
     arguments : tuple
         Arguments of the call.
     """
@@ -84,17 +85,17 @@ class Rebuilt:
 
 
 def write_pickle(path: str | os.PathLike[str], result: object) -> None:
-    """Write a result to a file; where it cannot be pickled or written, the file is as it was."""
+    """Write a result to a file; if pickling or writing fails, an existing file stays unchanged."""
     write_file(path, pickle.dumps(result))
 
 
 def read_pickle(path: str | os.PathLike[str], kind: type[T]) -> T:
-    """Read a result of a class that :func:`write_pickle` has written.
+    """Read an object of the class ``kind`` from a file that :func:`write_pickle` has written.
 
     Raises
     ------
     StorageError
-        If the file holds something else.
+        If the file holds an object of another class, or cannot be unpickled.
     """
     try:
         with open(path, "rb") as file:
@@ -131,13 +132,13 @@ def store_steps(steps: FitSteps) -> StoredSteps:
     except DataError as error:
         raise StorageError(f"the data cannot be stored: {error}") from None
     reading = _dump((source.formula, frame, names, steps.options), "the data frame")
-    arrays: Arrays = {}
+    arrays: ArrayByDigest = {}
     small = _dump(steps, "a step of the fit", arrays)
     return StoredSteps(_compress(reading), _compress(_dump((small, arrays), "a step of the fit")))
 
 
 def _compress(stored: bytes) -> bytes:
-    """Compress at the fastest level, which is enough: codes, labels and corrections are mostly zeros."""
+    """Compress bytes at the fastest level, which saves enough: codes, labels and corrections are mostly zeros."""
     return zlib.compress(stored, 1)
 
 
@@ -179,6 +180,7 @@ def revive(version: int, reading: bytes, steps: bytes) -> FitSteps:
 
 
 def _are_close(first: NDArray[np.float64], second: NDArray[np.float64]) -> bool:
+    """Return whether two matrices of features agree up to rounding; NaN agrees with NaN."""
     scale = np.nanmax(np.abs(first), initial=0.0)
     return first.shape == second.shape and np.allclose(first, second, rtol=1e-6, atol=1e-9 * scale, equal_nan=True)
 
@@ -199,11 +201,22 @@ def _formula_names(source: Source) -> dict[str, object]:
 
 
 def _is_builtin(name: str, value: object) -> bool:
+    """Return whether a name stands for one of patsy's functions, such as ``C``."""
     return name in patsy.builtins.__all__ and value is getattr(patsy.builtins, name)
 
 
-def _dump(value: object, description: str, arrays: Arrays | None = None) -> bytes:
-    """Return a value as bytes; where ``arrays`` is given, large arrays are put there under their digests instead."""
+def _dump(value: object, description: str, arrays: ArrayByDigest | None = None) -> bytes:
+    """Return a value as pickled bytes.
+
+    Parameters
+    ----------
+    value : object
+        The value.
+    description : str
+        Description of the value, for errors.
+    arrays : dict, optional
+        If given, large arrays are added to this dictionary, under their digests, and the bytes hold the digests only.
+    """
     out = io.BytesIO()
     try:
         _Pickler(out, description, arrays).dump(value)
@@ -215,16 +228,20 @@ def _dump(value: object, description: str, arrays: Arrays | None = None) -> byte
 
 
 def _is_large(value: object) -> TypeGuard[NDArray[np.generic]]:
-    """Whether a value is a large contiguous array of numbers."""
+    """Return whether a value is a large contiguous array of numbers."""
     if type(value) is not np.ndarray or value.dtype.kind not in "biuf":
         return False
     return value.nbytes >= _LARGE and value.flags.c_contiguous
 
 
 class _Pickler(pickle.Pickler):
-    """Writes names for the data's source, its features and large arrays; refuses what cannot be imported elsewhere."""
+    """Pickler that writes names for the source of the data, the features and large arrays, and refuses local functions.
 
-    def __init__(self, out: io.BytesIO, description: str, arrays: Arrays | None = None) -> None:
+    A function or class of the started script, or one defined inside a function, cannot be imported where the file is
+    loaded.
+    """
+
+    def __init__(self, out: io.BytesIO, description: str, arrays: ArrayByDigest | None = None) -> None:
         super().__init__(out, protocol=pickle.HIGHEST_PROTOCOL)
         self._description, self._arrays = description, arrays
 
@@ -256,12 +273,12 @@ class _Pickler(pickle.Pickler):
 
 
 class _Unpickler(pickle.Unpickler):
-    """Puts the objects that the pickler has named in their places."""
+    """Unpickler that puts objects in the places where the pickler wrote their names."""
 
     def __init__(self, stored: bytes, rebuilt: dict[str, object]) -> None:
         super().__init__(io.BytesIO(stored))
         self._rebuilt = rebuilt
 
     def persistent_load(self, name: str) -> object:
-        """Return the object of a name."""
+        """Return the object that stands for a name in the file."""
         return self._rebuilt[name]

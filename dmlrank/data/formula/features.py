@@ -32,7 +32,8 @@ from .numeric_terms import NumericTerm, common_type, numeric_terms, write_term
 from .parse import dotted_names, equivalent, names_in, terms_of
 from .transforms import MISSING_ALLOWED, text
 
-# A column of texts with more different values than this, most of them in one context only, holds no categories.
+# A column of texts is refused as a category if it has more different values than this, and more than half as many as
+# there are contexts.
 _MANY_CATEGORIES = 50
 
 
@@ -127,8 +128,8 @@ class FeatureMap:
     def matrix(self, columns: Mapping[str, Variable], n_rows: int, kind: type[DmlrankError]) -> FloatArray:
         """Return X, (n, p); errors of patsy are raised as errors of this kind.
 
-        X is in single precision if all features are numeric and were in single precision. Learners see the same numbers
-        then, in half the memory.
+        X is in single precision if all features are columns of numbers in single precision. This halves the memory of X
+        and loses no digits.
         """
         numeric = [columns[term.variable] for _, term in self.numeric]
         dtype = np.float64 if self.info is not None or not numeric else common_type(numeric)
@@ -141,7 +142,17 @@ class FeatureMap:
         return cast("FloatArray", x)
 
     def _numbers(self, column: Variable, name: str, width: int) -> Variable:
-        """Return a column of further contexts as numbers where the fit had numbers; ``width`` is that of vectors."""
+        """Return a variable of further contexts as numbers, because the fit had numbers.
+
+        Parameters
+        ----------
+        column : Series or ndarray
+            The variable.
+        name : str
+            Name of the variable, for the error.
+        width : int
+            Number of columns of X that the variable has: the length of its vectors, or 1.
+        """
         if not isinstance(column, pd.Series) or is_vector_column(column):
             return column
         if column.dtype == object and column.isna().all():
@@ -163,9 +174,10 @@ def caller_environment(env: int | Mapping[str, Any] | EvalEnvironment | None, de
     Parameters
     ----------
     env : int, mapping, patsy EvalEnvironment or None
-        A mapping of names; or how many callers above the calling function to look (None means 0).
+        A mapping of names, or the number of levels of callers above the user's function in which names are looked up
+        (None means 0: the user's function itself).
     depth : int
-        Frames between the user's call and this one.
+        Number of stack frames between the user's call and this function.
 
     Raises
     ------
@@ -297,7 +309,24 @@ def fit_features(
 
 
 def new_features(feature_map: FeatureMap, table: pd.DataFrame, keep_missing: bool) -> FloatArray:
-    """Return X, (n, p), of further contexts; infinite features, and missing ones unless kept, are errors."""
+    """Return X, (n, p), of further contexts.
+
+    Parameters
+    ----------
+    feature_map : FeatureMap
+        The features of the fit.
+    table : DataFrame
+        The variables of the features, one row per context.
+    keep_missing : bool
+        Whether missing features are allowed.
+
+    Raises
+    ------
+    DataError
+        If a feature is infinite.
+    MissingDataError
+        If a feature is missing although ``keep_missing`` is false.
+    """
     missing = [name for name in feature_map.variables if table[name].isna().any()]
     if missing and not keep_missing:
         n_missing = int(table[missing].isna().any(axis=1).sum())
@@ -313,7 +342,21 @@ def new_features(feature_map: FeatureMap, table: pd.DataFrame, keep_missing: boo
 def check_features(x: FloatArray, names: Sequence[str], keep_missing: bool) -> NDArray[np.bool_]:
     """Return which contexts have a missing feature, (n,).
 
-    Infinite features are errors; so are missing ones unless they are kept.
+    Parameters
+    ----------
+    x : ndarray, shape (n, p)
+        Features.
+    names : sequence of str
+        Names of the p features.
+    keep_missing : bool
+        Whether missing features are allowed.
+
+    Raises
+    ------
+    DataError
+        If a feature is infinite.
+    MissingDataError
+        If a feature is missing although ``keep_missing`` is false.
     """
     infinite = np.isinf(x).any(axis=0)
     if infinite.any():
@@ -334,8 +377,8 @@ def _arrange_columns(
 ) -> tuple[tuple[str, ...], tuple[tuple[int, NumericTerm], ...], IntArray]:
     """Return the names of the columns of X, where each numeric term starts, and the columns that patsy computes.
 
-    The order is patsy's: first the terms without numbers, then the other terms. Terms that share their numbers stand
-    together, in order of appearance.
+    The order is patsy's: first the terms that consist of categories only, then the other terms. Terms that contain the
+    same numeric factors stand next to each other, in order of appearance.
     """
     fitted = info.factor_infos if info is not None else {}
     coded = [term for term in info.term_slices if term.factors] if info is not None else []
@@ -371,7 +414,7 @@ def _patsy_values(column: Variable) -> Variable:
 
 
 def _has_entry_per_row(value: object, n_rows: int, *, is_feature: bool) -> bool:
-    """Return whether a value of the caller has an entry for every row; a list counts only if it is a feature itself."""
+    """Return whether a value has an entry for every row; a list counts only if it is a feature by itself."""
     if isinstance(value, list | tuple):
         return is_feature and len(value) == n_rows
     return isinstance(value, np.ndarray | pd.Series | pd.DataFrame) and len(value) == n_rows
@@ -383,7 +426,7 @@ def _is_known(name: str, environment: EvalEnvironment) -> bool:
 
 
 def _expected_value(name: str, environment: EvalEnvironment, n_rows: int) -> str:
-    """Return, for the error about a name, what the name should stand for if it is no column."""
+    """Return what the name of a feature that is no column should stand for, as a phrase for the error."""
     value = environment.namespace.get(name)
     if value is None:
         return "known where the formula is written"

@@ -1,4 +1,4 @@
-"""Features that are columns of numbers, such as embeddings: written into X once, without the copies of patsy."""
+"""Features that are columns of numbers, such as embeddings: written into X directly, because patsy would copy them."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def numeric_terms(terms: Sequence[Term], columns: Mapping[str, Variable]) -> dic
 
 
 def _single_variable(code: str) -> str | None:
-    """Return the name of the column or array if a factor consists of it alone, else None."""
+    """Return the name of a column or array if the factor is nothing but this name, or ``Q("name")``; else None."""
     return code if code.isidentifier() else next(iter(names_in(code).features), None)
 
 

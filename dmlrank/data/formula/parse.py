@@ -32,7 +32,7 @@ _EQUIVALENTS = {
 }
 # Number of formulas whose terms and names are cached.
 _CACHE_SIZE = 64
-# Number of summands from which on a sum is read with brackets.
+# A sum of at least so many summands gets nested brackets, because patsy reads a sum recursively, summand by summand.
 _MANY_SUMMANDS = 50
 
 SHAPE = "winner ~ features | model_a + model_b"
@@ -168,7 +168,7 @@ def one_sided(formula: object) -> str | None:
 
 @lru_cache(_CACHE_SIZE)
 def terms_of(features: str) -> tuple[Term, ...]:
-    """Return the terms of the features; they are cached, because patsy needs long for many terms."""
+    """Return the terms of the features; they are cached, because patsy takes long to read many terms."""
     try:
         return tuple(ModelDesc.from_formula("~ " + _with_brackets(features)).rhs_termlist)
     except RecursionError:
@@ -256,7 +256,7 @@ def _parse_python(code: str, features: str) -> ast.expr:
 
 
 def equivalent(function: str) -> str:
-    """Return the advice ``; write ...`` for a function of other programs; an empty text for other functions.
+    """Return advice on what to write instead of a function of R or another program; an empty text if none is known.
 
     Examples
     --------
@@ -282,7 +282,7 @@ def dotted_names(features: str) -> tuple[str, ...]:
 
 
 def _may_be_name(code: str) -> bool:
-    """Return whether a text that is not Python may be a column's name: it calls, quotes and lists nothing."""
+    """Return whether a text may be the name of a column: it has no brackets, no quotes, no ``=`` and no commas."""
     return not set(code) & set("()[]{}'\"=,")
 
 
@@ -295,7 +295,7 @@ def _quoted_name(node: ast.AST) -> str | None:
 
 
 def _collect_names(tree: ast.AST, values: dict[str, None], calls: dict[str, None]) -> None:
-    """Add the names in a factor to those that are used as values, or to those that are called."""
+    """Add the names in a factor to ``calls`` if they are called as functions, and to ``values`` otherwise."""
     bound = {node.arg for node in ast.walk(tree) if isinstance(node, ast.arg)}
     bound |= {node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
     called = {id(node.func) for node in ast.walk(tree) if isinstance(node, ast.Call)}
@@ -317,7 +317,7 @@ def _tokenize(formula: str) -> list[_FormulaToken]:
             depth += text in ("(", "[", "{")
     except PatsyError as error:
         raise FormulaError(f"{formula!r} cannot be read: {error.message}{_backtick_advice(formula)}") from None
-    # From Python 3.12 on the tokenizer hands backticks through instead of refusing them.
+    # Before Python 3.12, the tokenizer raises an error for a backtick; later versions return the backtick as a token.
     if any(token.text == "`" for token in tokens):
         raise FormulaError(f"{formula!r} cannot be read: it has a backtick{_backtick_advice(formula)}")
     return tokens
@@ -331,7 +331,7 @@ def _backtick_advice(formula: str) -> str:
 
 
 def _place_of_mark(tokens: Sequence[_FormulaToken], mark: str, formula: str) -> int:
-    """Return the place of a mark among the tokens; raise where the mark does not stand there once."""
+    """Return the position of a mark, ``~`` or ``|``, among the tokens; raise unless the mark occurs exactly once."""
     places = [place for place, token in enumerate(tokens) if token.text == mark and token.depth == 0]
     if len(places) == 1:
         return places[0]
@@ -356,13 +356,13 @@ def _items(tokens: Sequence[_FormulaToken], formula: str) -> tuple[str, str]:
 
 
 def _summands(tokens: Sequence[_FormulaToken]) -> list[Sequence[_FormulaToken]]:
-    """Return the tokens of each summand."""
+    """Return the tokens of each summand of a sum."""
     plus = [position for position, token in enumerate(tokens) if token.text == "+" and token.depth == 0]
     return [tokens[a + 1 : b] for a, b in zip([-1, *plus], [*plus, len(tokens)], strict=True)]
 
 
 def _column_name(tokens: Sequence[_FormulaToken], formula: str, rule: str) -> str:
-    """Return the name of the column that a summand is; ``rule`` says in the error what is allowed."""
+    """Return the name in the tokens ``name`` or ``Q("name")``; ``rule`` says in the error what is allowed."""
     words = [token.text for token in tokens]
     if len(words) == 1 and words[0].isidentifier():
         return words[0]

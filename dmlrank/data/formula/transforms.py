@@ -1,4 +1,4 @@
-"""Stateful transforms of formulas: ``text()``, and patsy's transforms in a form that allows missing values."""
+"""Stateful transforms in formulas: ``text()``, and patsy's transforms, extended to allow missing values."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ PatsyValue: TypeAlias = ArrayLike | pd.Series | pd.DataFrame
 
 
 class StatefulTransform(Protocol):
-    """Patsy's protocol of a transform: see all data in chunks, finish, then transform any data."""
+    """Patsy's protocol of a stateful transform: learn from all chunks of the data, finish, then transform any data."""
 
     def memorize_chunk(self, x: PatsyValue, *args: Any, **kwargs: Any) -> None:
         """Learn from a chunk of the data."""
@@ -141,13 +141,13 @@ text.__doc__ = Text.__doc__
 class MissingAllowed:
     """A stateful transform of patsy that learns from the present values and leaves missing values missing.
 
-    In patsy's own form ``center(x)`` is NaN in every row if a single value of x is. Where no value is missing, both
-    forms agree.
+    The transforms of patsy itself return NaN in every row if a single value is missing; ``center(x)`` is an example.
+    Where no value is missing, this class returns what the transform of patsy returns.
 
     Parameters
     ----------
     kind : callable
-        Returns a new transform of patsy.
+        A function without arguments that returns a new transform of patsy, such as a class.
 
     Examples
     --------
@@ -200,12 +200,12 @@ def _select_rows(x: PatsyValue, rows: NDArray[np.bool_]) -> AnyArray | pd.Series
 
 
 def _missing_allowed(name: str) -> Callable[..., object]:
-    """Return the function of formulas for a transform of patsy, in the form that allows missing values."""
+    """Return a function for formulas: the transform of patsy with this name, extended to allow missing values."""
     builtin = getattr(patsy, name)
     transform = stateful_transform(lambda: MissingAllowed(builtin.__patsy_stateful_transform__))
     transform.__doc__ = builtin.__doc__
     return transform
 
 
-# Transforms of patsy, by name, in the form that allows missing values.
+# Transforms of patsy by name, extended to allow missing values.
 MISSING_ALLOWED = {name: _missing_allowed(name) for name in ("center", "standardize", "scale", "bs", "cr", "cc")}
