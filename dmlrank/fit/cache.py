@@ -15,7 +15,7 @@ T = TypeVar("T")
 
 # Arguments that do not change the result, so that a change of them does not call a function again: the number of
 # threads, and the columns that are read in advance for later steps (a later step reads a column that is missing).
-_NOT_COMPARED = ("n_jobs", "columns_along")
+_NOT_COMPARED = ("n_jobs", "extra_columns")
 # Types whose values are compared by equality; values of other types are compared by identity.
 _COMPARED_BY_VALUE = (str, int, float, bool, dict, RandomSearch, type(None))
 
@@ -89,7 +89,7 @@ class Cache:
 
         The result must depend on the arguments alone, because only these are compared. Numbers, texts, mappings and
         None are the same where they are equal; tuples (named tuples, too) where all their entries are the same; other
-        objects, such as arrays, where they are identical (``is``). ``n_jobs`` and ``columns_along`` are passed
+        objects, such as arrays, where they are identical (``is``). ``n_jobs`` and ``extra_columns`` are passed
         on and not compared. Warnings of the package from the earlier call are shown again.
 
         Parameters

@@ -1,4 +1,8 @@
-"""The estimand of a fit: the ranked items, the comparison graph, and the functional bound to both."""
+"""The estimand of a fit: the ranked items, the comparison graph, and the functional bound to weights and graph.
+
+A functional is bound when it has received the category weights, the graph and the weights of the pairs, so that it can
+be computed from mu alone.
+"""
 
 from __future__ import annotations
 
@@ -43,7 +47,8 @@ class Setup:
 def with_enough_comparisons(data: PreferenceData, min_comparisons: int) -> PreferenceData:
     """Return the data without models that have too few labelled contexts.
 
-    Without these models others may have too few, so that models are dropped until all have enough.
+    Dropping a model takes labelled contexts from its opponents, so that models are dropped until all others have
+    enough.
 
     Raises
     ------
@@ -57,8 +62,8 @@ def with_enough_comparisons(data: PreferenceData, min_comparisons: int) -> Prefe
             break
         if enough.sum() < 2:
             raise GraphError(
-                f"min_comparisons={min_comparisons} leaves {int(enough.sum())} models with as many labelled contexts, "
-                f"and a ranking needs at least two; use a smaller min_comparisons"
+                f"min_comparisons={min_comparisons} leaves {int(enough.sum())} models, and a ranking "
+                f"needs at least two; use a smaller min_comparisons"
             )
         data = data.restrict(np.flatnonzero(enough))
     return data
@@ -80,7 +85,7 @@ def restrict_items(
     Raises
     ------
     GraphError
-        If the graph of the other models is not connected, or fewer than two models remain.
+        If the graph of the models that remain is not connected, or fewer than two models remain.
     """
     data = with_enough_comparisons(data, min_comparisons)
     parts = comparison_graph(data, graph, min_labels).components()
@@ -140,13 +145,13 @@ def comparison_graph(data: PreferenceData, graph: object, min_labels: int) -> Gr
     ----------
     data : PreferenceData
     graph : str, Graph or array, shape (K, K)
-        As in :func:`dmlrank.dml_rank`, or ``"votes"`` for all pairs with a vote in any order.
+        As in :func:`dmlrank.dml_rank`, or ``"votes"`` (for maximum likelihood): all pairs with a vote in any order.
     min_labels : int
 
     Raises
     ------
     OptionTypeError, GraphError
-        If ``graph`` is no such word, no Graph and no symmetric boolean array.
+        If ``graph`` is neither one of the words, nor a Graph, nor a symmetric boolean array.
     """
     if isinstance(graph, Graph):
         edges = graph.edges
@@ -163,7 +168,7 @@ def comparison_graph(data: PreferenceData, graph: object, min_labels: int) -> Gr
         except ValueError as error:
             if isinstance(error, DmlrankError):
                 raise
-            # Rows of different lengths.
+            # Rows of different lengths are no array. The empty array has a wrong shape, which is an error below.
             edges = np.empty(0, dtype=bool)
     return graph_from_array(edges, data.n_items, option="graph=", words="'observed', 'complete'")
 
@@ -194,6 +199,7 @@ def set_up(
     counts = data.pair_counts()
     n_left_out = int(np.triu((counts + counts.T > 0) & ~graph.edges).sum())
     _warn_of_graph(data, bound, graph, min_labels)
+    # Called for its errors: some functionals have no gauge on this graph.
     bound.gauge(data.n_items)
     weighting = edge_weights if isinstance(edge_weights, str) else "given"
     return Setup(bound, weights, graph, weighting, n_left_out)
@@ -230,7 +236,7 @@ def _warn_of_graph(data: PreferenceData, functional: Functional, graph: Graph, m
     min_labels : int
     """
     counts = data.pair_counts()
-    has_enough, has_labels = (Graph.observed(counts, least, data.ordered).edges for least in (min_labels, 1))
+    has_enough, has_labels = (Graph.observed(counts, n_labels, data.ordered).edges for n_labels in (min_labels, 1))
     n_few = int(np.triu(graph.edges & has_labels & ~has_enough).sum())
     if n_few:
         warn(
@@ -268,7 +274,7 @@ def bind_functional(
     Raises
     ------
     OptionError, OptionTypeError
-        If the functional cannot be used with these.
+        If the functional cannot be used with these weights and this graph.
     """
     if not ordered and not weights.mirrored:
         raise OptionError(
@@ -293,7 +299,7 @@ def graph_from_array(edges: NDArray[np.generic], n_items: int, *, option: str, w
     option : str
         Name of the option, for errors.
     words : str
-        Words that the option allows beside an array, for errors.
+        The words that the option allows in place of an array, for errors.
 
     Raises
     ------
@@ -326,7 +332,7 @@ def category_weights_from(weights: object, n_categories: int, *, numbers: str, c
     numbers : str
         Description of the numbers in a sequence, for errors.
     counted : str
-        The clause that says which data have how many categories, for errors.
+        Clause about the number of categories, such as "the data have 4: ...", for errors.
 
     Raises
     ------
@@ -358,7 +364,7 @@ def unbound_functional(functional: object) -> Functional:
     Raises
     ------
     OptionError, OptionTypeError
-        If there is no such functional, or the option is no functional at all.
+        If there is no functional of this name, or the option is neither a name nor a function nor a functional.
     """
     if isinstance(functional, str):
         return named(functional)

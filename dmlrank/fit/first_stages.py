@@ -38,7 +38,7 @@ from .state import Source
 
 
 class Draw(IntEnum):
-    """The kinds of draws in a repetition; each kind has a child seed."""
+    """The kinds of random draws in a repetition; each kind has a seed that is derived from the seed of the fit."""
 
     FOLDS = 0
     MU = 1
@@ -49,7 +49,10 @@ class Draw(IntEnum):
 
 
 class RepetitionSeed(NamedTuple):
-    """The seed of a repetition, with a child seed for each kind of draw, so that no option changes another's draws.
+    """The seed of a repetition, from which each kind of draw gets a seed.
+
+    An option that adds or removes draws of one kind does not change the draws of the other kinds.
+
 
     Attributes
     ----------
@@ -88,7 +91,7 @@ class OutcomeLearner(NamedTuple):
 
 
 class PropensityModel(NamedTuple):
-    """The source of the propensities.
+    """How the propensities of a fit are obtained: estimated, or supplied in some form.
 
     Attributes
     ----------
@@ -107,7 +110,7 @@ class PropensityModel(NamedTuple):
     source : Source
         The frame whose columns a formula and supplied propensities use.
     unlabelled : frame or None
-        The frame of further contexts, for the same columns.
+        The frame of further contexts, from which the same columns are read.
     """
 
     propensity: object
@@ -121,7 +124,7 @@ class PropensityModel(NamedTuple):
 
     @classmethod
     def of(cls, options: Options, graph: Graph, source: Source, *, needs_all: bool) -> PropensityModel:
-        """Return the source that the options ask for.
+        """Return how the options say that propensities are obtained.
 
         Parameters
         ----------
@@ -150,7 +153,7 @@ class PropensityModel(NamedTuple):
     def with_columns(self, data: PreferenceData) -> PreferenceData:
         """Return the data with the columns that the formula or function needs.
 
-        The first reading of a fit has taken them along, so that only an update reads the frame for them.
+        A first fit has read these columns together with the votes. Only an update may have to read them here.
         """
         return with_columns(data, self.source.data, self.unlabelled, propensity_columns(self.propensity, self.formula))
 
@@ -175,9 +178,9 @@ def cross_fit_mu(
     seed : RepetitionSeed
     n_jobs : int or None
     soft : sequence of Cells, optional
-        For each fold, further cells with soft labels.
+        For each fold, further cells whose labels are probabilities of the categories.
     like : MuModel, optional
-        A model of the same labels, whose configuration is used again.
+        A model that was fitted to the same labels; its configuration is used instead of tuning again.
     """
     seeds = seed.child(Draw.MU).spawn(folds.n_folds)
     models = fit_all(
@@ -221,7 +224,7 @@ def cross_fit_mu_and_judge(
     seed: RepetitionSeed,
     n_jobs: int | None,
 ) -> JudgedMu:
-    """Fit P(label | x, verdict), and mu once more with the soft labels from it.
+    """Fit P(label | x, verdict), then fit mu again with the predictions of this model as further labels.
 
     Parameters
     ----------
@@ -229,7 +232,7 @@ def cross_fit_mu_and_judge(
     folds : Folds
     verdicts : Verdicts
     mu_without_judge : MuSource
-        mu from human labels alone. Where the user supplied it, it is not fitted once more.
+        mu from human labels alone. If the user supplied mu, mu is not fitted again.
     learner : OutcomeLearner
     seed : RepetitionSeed
     n_jobs : int or None
@@ -254,10 +257,10 @@ def label_and_judge_propensities(
     seed: RepetitionSeed,
     n_jobs: int | None,
 ) -> tuple[Propensity, FloatArray | None]:
-    """Return the propensities of labels, and those of verdicts at the judged cells, (r,), None without a judge.
+    """Return the propensities of labels, and those of verdicts at the judged cells, (r,) (None without a judge).
 
-    Where only judged pairs were labelled, the estimated propensity of a label is the propensity of a verdict times the
-    share of judged pairs that were labelled, which may depend on the verdict.
+    If only judged pairs were labelled, the estimated propensity of a label is the propensity of a verdict times the
+    estimated share of judged pairs that were labelled. This share may depend on the verdict.
 
     Parameters
     ----------
@@ -270,6 +273,7 @@ def label_and_judge_propensities(
     """
     if verdicts is None:
         return _propensities(data, folds, model, seed=seed.child(Draw.PROPENSITY), n_jobs=n_jobs), None
+    # Verdicts on all pairs of all contexts have the propensity 1.
     if verdicts.covers_all_pairs:
         of_labels = _propensities(data, folds, model, seed=seed.child(Draw.PROPENSITY), n_jobs=n_jobs)
         return of_labels, np.ones(len(verdicts.cells))
@@ -294,11 +298,11 @@ def _propensities(
     Parameters
     ----------
     data : PreferenceData
-        With labels, or verdicts in their place.
+        Its cells are those with labels, or those with verdicts.
     folds : Folds
     model : PropensityModel
     seed : SeedSequence
-        Of the boosters.
+        Seed of the boosters.
     n_jobs : int or None
     """
     if model.column:

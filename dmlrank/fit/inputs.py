@@ -48,11 +48,13 @@ class Inputs:
     setup : Setup
         The functional, bound to the graph of compared pairs and to category weights.
     extrapolation : Extrapolation
+        The pairs that the scores use although they have no label.
     clusters : Clusters or None
     context_weight : ndarray, shape (n,), or None
         Weights of the contexts in the target population; None where these are equal.
     verdicts : Verdicts or None
     blocks : InfluenceBlocks
+        The sets of votes over which influence values are summed.
     annotator : ndarray of int, shape (q,), or None
         The annotator of each block where annotators are clusters.
     supplied_mu : SuppliedMu or None
@@ -99,7 +101,7 @@ class ReadingOptions(NamedTuple):
 
     @classmethod
     def of(cls, options: Options) -> ReadingOptions:
-        """Return those among the options of a fit."""
+        """Take the values from the options of a fit."""
         return cls(
             options.context,
             options.categories,
@@ -113,19 +115,19 @@ class ReadingOptions(NamedTuple):
 
 
 def read_source(
-    source: Source, reading: ReadingOptions, *, columns_along: tuple[str, ...] | None = ()
+    source: Source, reading: ReadingOptions, *, extra_columns: tuple[str, ...] | None = ()
 ) -> PreferenceData:
     """Read the user's frame.
 
-    An update that asks for other ``columns_along`` keeps the data that were read before; the steps that need further
-    columns read the frame for them.
+    If an update changes ``extra_columns`` only, the frame is not read again here: the data of the earlier fit are used,
+    and a step that needs a missing column reads this column from the frame.
 
     Parameters
     ----------
     source : Source
     reading : ReadingOptions
-    columns_along : tuple of str or None
-        Further columns, which later steps of the fit need; None for every column of the frame.
+    extra_columns : tuple of str or None
+        Columns that are not needed here but by later steps of the fit; None for every column of the frame.
     """
     return read_preferences(
         source.formula,
@@ -141,7 +143,7 @@ def read_source(
             *([reading.weights] if reading.weights else []),
         ),
         propensity=reading.propensity,
-        optional=columns_along,
+        optional=extra_columns,
     )
 
 
@@ -153,13 +155,16 @@ def columns_of_later_steps(options: Options) -> tuple[str, ...] | None:
 
 
 def prepare_inputs(cache: Cache, data_as_read: PreferenceData, source: Source, options: Options) -> Inputs:
-    """Derive the inputs of the first stages from the data that were read; a step runs where its sources have changed.
+    """Derive the inputs of the first stages from the data that were read.
+
+    With the cache of an earlier fit, a step runs only if one of its arguments has changed.
+
 
     Parameters
     ----------
     cache : Cache
     data_as_read : PreferenceData
-        All items, with both orders of a pair apart.
+        Votes on all items, with the two orders of a pair as two pairs.
     source : Source
     options : Options
     """
@@ -169,7 +174,7 @@ def prepare_inputs(cache: Cache, data_as_read: PreferenceData, source: Source, o
     cache.call(warn_of_dependence, data, clusters, options.context)
     context_weight = cache.call(weights_by_label, data, options.weights, source=source, context=options.context)
     verdicts = cache.call(
-        take_verdicts,
+        verdicts_on_pairs,
         data,
         source,
         options.judge,
@@ -276,8 +281,8 @@ def weights_by_label(
     ----------
     data : PreferenceData
     weights : str, array, shape (n,), Series or None
-        As in :func:`dmlrank.dml_rank`. A Series is matched by its labels: identifiers of contexts, or labels of the
-        frame's rows where every row is a context.
+        As in :func:`dmlrank.dml_rank`. A Series is matched by its index, which holds identifiers of contexts, or the
+        index of the frame where every row is a context.
     source : Source
     context : tuple of str
         Columns that identify a context.
@@ -299,7 +304,7 @@ def dropped_items(data_as_read: PreferenceData, data: PreferenceData) -> tuple[s
 def influence_blocks(
     data: PreferenceData, clusters: Clusters | None, verdicts: Verdicts | None = None
 ) -> tuple[InfluenceBlocks, IntArray | None]:
-    """Return the influence blocks, and the annotator of each, (q,), where annotators are clusters.
+    """Return the influence blocks and, where annotators are clusters, the annotator of each block, (q,).
 
     Verdicts of judges belong to no annotator.
     """
@@ -313,7 +318,7 @@ def supplied_mu(data: PreferenceData, mu: object) -> SuppliedMu | None:
     return None if mu is None else SuppliedMu(checked_mu(mu, data))
 
 
-def take_verdicts(
+def verdicts_on_pairs(
     data: PreferenceData,
     source: Source,
     judge: object,
@@ -388,14 +393,13 @@ def number_of_folds(data: PreferenceData, clusters: Clusters | None, *, n_folds:
     name = clusters.names[0]
     if n_units < 2:
         raise DataError(
-            f"all contexts are in one cluster of {name!r}: the learners are trained on some clusters and predict the "
-            f"others, and standard errors compare clusters, so that at least two are needed; name a column with more "
-            f"values in cov_kwds, or leave cov_type='cluster' out"
+            f"all contexts are in one cluster of {name!r}: cross-fitting and standard errors need at least two "
+            f"clusters; name a column with more values in cov_kwds, or leave cov_type='cluster' out"
         )
     warn(
         f"n_folds={n_folds} is more than the {n_units} clusters of {name!r}, and a cluster is never split: "
-        f"{n_units} folds are used, so that the learners are trained on {n_units - 1} of {n_units} clusters; "
-        f"n_folds={n_units} asks for the same",
+        f"{n_units} folds are used, and the learners are trained on {n_units - 1} of {n_units} clusters; "
+        f"pass n_folds={n_units} to use the same folds without this warning",
         stacklevel=2,
     )
     return n_units

@@ -39,7 +39,7 @@ class JudgeFigures:
     names : tuple of str
         The judges.
     how : {"two-stage", "features"}
-        The option ``judge_as``.
+        The option ``judge_as``: how the verdicts are used.
     n_verdicts, n_unlabelled : int
         Number of judged pairs, and of judged pairs without a human label.
     compared : ndarray, shape (J, 2)
@@ -49,7 +49,8 @@ class JudgeFigures:
     position : ndarray, shape (J, 3)
         Share of verdicts for the answer shown first, for the second, and of ties.
     human_position : ndarray, shape (J, 3)
-        The same shares of the human labels on the pairs that a judge saw.
+        Share of human labels for the answer shown first, for the second, and of ties, on the pairs with a verdict of
+        the judge.
     both_orders : ndarray, shape (J, 2)
         Number of pairs judged in both orders, and of those with the same winner in both.
     log_loss : ndarray, shape (3,)
@@ -117,7 +118,7 @@ def estimate_without_judge(steps: FitSteps) -> tuple[Influence, Covariance]:
     Returns
     -------
     tuple of Influence and Covariance
-        Of the scores, averaged over repetitions.
+        Influence values and covariance of the scores, averaged over repetitions.
     """
     functional, targets = steps.setup.functional, []
     for r in steps.repetitions:
@@ -139,19 +140,19 @@ def _floor_without_judge(r: Repetition, steps: FitSteps) -> float:
 
 
 def estimate_from_verdicts(steps: FitSteps, verdicts: Verdicts) -> tuple[Influence, Covariance]:
-    """Estimate the scores from the verdicts of a judge in place of the votes, by the same steps.
+    """Estimate the scores as the fit does, with the verdicts of a judge in place of the votes.
 
     Parameters
     ----------
     steps : FitSteps
-        Of a fit with a judge.
+        The steps of a fit with a judge.
     verdicts : Verdicts
         Verdicts of this judge, as probabilities of the categories.
 
     Returns
     -------
     tuple of Influence and Covariance
-        Of the scores, averaged over repetitions.
+        Influence values and covariance of the scores, averaged over repetitions.
     """
     data, options, functional = verdicts.as_votes(steps.data), steps.options, steps.setup.functional
     blocks, results, propensities, floors = blocks_by_context(data), [], [], []
@@ -189,26 +190,31 @@ def estimate_from_verdicts(steps: FitSteps, verdicts: Verdicts) -> tuple[Influen
 def equivalent_votes(influence: Influence, without: Covariance, covariance: Covariance, *, n_votes: int) -> float:
     """Return the number of further human votes that would replace the judge.
 
-    With so many votes of the same kind, the estimate without judge would be as precise as the estimate with it. More
-    votes on the same prompts reduce the covariance of the correction, not that of F(mu) over prompts:
-    V(N) = V_F + (V - V_F) n_votes / N. Covariances are compared by their traces.
+    With so many further votes, the estimate without judge would be as precise as the estimate with the judge. Votes are
+    assumed to be added on the same prompts. They reduce the part of the variance that comes from the labels, and do not
+    change V_F, the variance of F(mu) between prompts: with N votes instead of n_votes, the variance V of the estimate
+    without judge becomes V(N) = V_F + (V - V_F) n_votes / N. The trace of a covariance stands for its variance.
 
     Parameters
     ----------
     influence : Influence
-        Of the scores without judge.
+        Influence values of the scores without judge.
     without : Covariance
-        Of the scores without judge.
+        Covariance of the scores without judge.
     covariance : Covariance
-        Of the scores with the judge.
+        Covariance of the scores with the judge.
     n_votes : int
-        Human votes of the fit.
+        Number of human votes in the fit.
     """
     deviation = influence.weight[:, None] * (influence.value - influence.plugin)
-    of_prompts = float(np.square(deviation).sum()) / len(deviation) ** 2
-    of_labels = max(float(np.trace(without.matrix)) - of_prompts, 0.0)
-    of_labels_with_judge = float(np.trace(covariance.matrix)) - of_prompts
-    return float(n_votes * (of_labels / of_labels_with_judge - 1)) if of_labels_with_judge > 0 else float("inf")
+    prompt_variance = float(np.square(deviation).sum()) / len(deviation) ** 2
+    label_variance = max(float(np.trace(without.matrix)) - prompt_variance, 0.0)
+    label_variance_with_judge = float(np.trace(covariance.matrix)) - prompt_variance
+    return (
+        float(n_votes * (label_variance / label_variance_with_judge - 1))
+        if label_variance_with_judge > 0
+        else float("inf")
+    )
 
 
 def _three_categories(votes: FloatArray) -> FloatArray:
@@ -241,7 +247,7 @@ def _winners(verdicts: Verdicts, data: PreferenceData, judge: int) -> tuple[IntA
 
 
 def _plurality(shares: FloatArray) -> IntArray:
-    """Return the category with the largest share, (q,); 2, a tie, where several have it."""
+    """Return the category with the largest share, (q,); 2, a tie, where several categories have the largest share."""
     is_largest = shares >= shares.max(axis=1, keepdims=True) - _TOLERANCE
     return np.where(is_largest.sum(axis=1) > 1, 2, is_largest.argmax(axis=1))
 
@@ -278,13 +284,16 @@ def share_and_kappa(a: IntArray, b: IntArray) -> tuple[float, float]:
     table = np.zeros((3, 3))
     np.add.at(table, (a, b), 1.0)
     share = float(np.trace(table) / len(a))
-    # Where humans and judge always name the same winner, chance explains all of the agreement: kappa is 0 / 0.
+    # If all values of a and b are one and the same category, the agreement by chance is 1, too, and kappa is 0 / 0.
     is_constant = np.diag(table).max() == len(a)
     return share, float("nan") if is_constant else float(cohens_kappa(table, return_results=False))
 
 
 def _position_shares(verdicts: Verdicts) -> FloatArray:
-    """Return the mean verdict of each judge for first, second and tie as shown, (J, 3); NaN without probabilities."""
+    """Return the share of each judge's verdicts for the answer shown first, the second, and ties, (J, 3).
+
+    The shares are NaN for a judge whose verdicts are not probabilities.
+    """
     is_known = _is_known(verdicts)
     count = is_known.sum(axis=1)[:, None]
     mean = np.where(is_known[:, :, None], verdicts.shares, 0.0).sum(axis=1) / np.maximum(count, 1)
@@ -292,7 +301,10 @@ def _position_shares(verdicts: Verdicts) -> FloatArray:
 
 
 def _human_position_shares(verdicts: Verdicts, data: PreferenceData) -> FloatArray:
-    """Return the shares of human votes for first, second and tie on the pairs that each judge saw, (J, 3)."""
+    """Return the shares of human votes for the answer shown first, the second, and ties, (J, 3).
+
+    Row j is about the pairs on which judge j has a verdict.
+    """
     cells, label = data.cells, verdicts.label
     votes = _three_categories(exchange_wins(cells.y, cells.flipped)) * cells.n_votes[:, None]
     shares = np.full((len(verdicts.names), 3), np.nan)
@@ -304,7 +316,7 @@ def _human_position_shares(verdicts: Verdicts, data: PreferenceData) -> FloatArr
 
 
 def _is_known(verdicts: Verdicts) -> NDArray[np.bool_]:
-    """Whether each judge's verdict on each judged pair is known as probabilities, (J, r)."""
+    """Whether each judge has a verdict in the form of probabilities on each judged pair, (J, r)."""
     return np.asarray(~np.isnan(verdicts.shares).any(axis=2))
 
 

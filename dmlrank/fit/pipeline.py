@@ -72,7 +72,7 @@ def run(options: Options, source: Source, previous: FitSteps | None = None) -> F
     check_propensity(options.propensity)
     check_learner(options.learner, options.tune, options.propensity)
     columns = columns_of_later_steps(options)
-    data_as_read = cache.call(read_source, source, ReadingOptions.of(options), columns_along=columns)
+    data_as_read = cache.call(read_source, source, ReadingOptions.of(options), extra_columns=columns)
     if estimator_named(options.estimator).has_first_stages:
         return _run_with_first_stages(data_as_read, options, source=source, cache=cache)
     return run_maximum_likelihood(data_as_read, options, source=source, cache=cache)

@@ -48,11 +48,11 @@ class OutcomeModels(NamedTuple):
     Attributes
     ----------
     mu : MuSource
-        Outcome probabilities that the estimates use; with a judge where there is one.
+        Outcome probabilities that the estimates use; where there is a judge, they are estimated with its verdicts.
     mu_without_judge : MuSource
         Outcome probabilities from human labels alone; ``mu`` itself where there is no judge.
     judge_correction : JudgeCorrection or None
-        The part of verdicts in the correction; None without a two-stage judge.
+        The part of the bias correction that comes from verdicts; None without a two-stage judge.
     """
 
     mu: MuSource
@@ -61,7 +61,10 @@ class OutcomeModels(NamedTuple):
 
 
 def make_repetition(cache: Cache, number: int, inputs: Inputs, *, source: Source, options: Options) -> Repetition:
-    """Carry out one repetition; a step runs where its sources have changed.
+    """Carry out one repetition.
+
+    With the cache of an earlier fit, a step runs only if one of its arguments has changed.
+
 
     Parameters
     ----------
@@ -76,7 +79,7 @@ def make_repetition(cache: Cache, number: int, inputs: Inputs, *, source: Source
     seed = RepetitionSeed(options.seed, number)
     needs_all = estimator_named(options.estimator).needs_all_propensities
     folds = cache.call(make_folds, data, inputs.clusters, n_folds=inputs.n_folds, seed=seed)
-    # Before mu: supplied propensities are checked before anything is trained.
+    # Propensities come before mu, so that supplied propensities are checked before anything is trained.
     propensity, judge_propensity = cache.call(
         label_and_judge_propensities,
         data,
@@ -186,7 +189,10 @@ def make_folds(data: PreferenceData, clusters: Clusters | None, *, n_folds: int,
 
 
 def draw_sample(data: PreferenceData, size: int | None, seed: RepetitionSeed) -> IntArray | None:
-    """Draw the contexts over which F(mu) is averaged, (s,), whatever the order of the rows; None for all contexts."""
+    """Draw the contexts over which F(mu) is averaged, (s,); None for all contexts.
+
+    The sample does not depend on the order of the rows.
+    """
     if size is None or size >= data.n_contexts:
         return None
     drawn = np.random.default_rng(seed.child(Draw.SAMPLE)).choice(data.n_contexts, size, replace=False)
@@ -212,7 +218,7 @@ def choose_floor(data: PreferenceData, setup: Setup, mu: MuSource, *, floor: flo
         if floor * data.n_categories >= 1:
             raise OptionError(
                 f"floor={floor} is too high for {data.n_categories} categories: their probabilities sum to one, so "
-                f"that a floor lies below {1 / data.n_categories:.3g}; use a smaller floor, or floor='auto'"
+                f"that a floor has to be below {1 / data.n_categories:.3g}; use a smaller floor, or floor='auto'"
             )
         return float(floor)
     if not setup.functional.interior:
@@ -250,9 +256,9 @@ def one_step_estimates(
     sample : ndarray of int, shape (s,), or None
         Contexts over which F(mu) is averaged; None for all.
     judge_correction : JudgeCorrection or None
-        The part of verdicts in the correction.
+        The part of the bias correction that comes from verdicts; None without a two-stage judge.
     is_restricted : bool
-        Whether the scores are those of the Bradley-Terry model; their projection is then estimated beside them.
+        Whether the Bradley-Terry model is assumed; the unrestricted projection is then estimated, too.
     n_jobs : int or None
     """
     estimands = fit_estimands(setup, require_pair_propensities(propensity) if is_restricted else None, data.ordered)
@@ -267,7 +273,8 @@ def fit_estimands(setup: Setup, pairs: PairPropensity | None, ordered: bool) -> 
     ----------
     setup : Setup
     pairs : PairPropensity or None
-        Propensities of all pairs where Bradley-Terry is assumed: the target is then the restricted score.
+        Propensities of all pairs if Bradley-Terry is assumed. The scores are then restricted by the model, and the
+        functional without the restriction is a further estimand, ``projection``.
     ordered : bool
         Whether display order matters.
     """
