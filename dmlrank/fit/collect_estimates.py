@@ -26,8 +26,8 @@ from .position_test import residual_position_test
 from .state import FitSteps
 from .votes_used import count_votes
 
-# Floor of probabilities in the log-loss of the diagnostics.
-_SMALLEST = 1e-15
+# Smaller probabilities are raised to this one in the log-loss of the diagnostics.
+_SMALLEST_PROBABILITY = 1e-15
 
 
 def collect(steps: FitSteps, fit_warnings: tuple[DmlrankWarning, ...]) -> Estimates:
@@ -121,15 +121,22 @@ def _learner(steps: FitSteps) -> str:
 
 
 def _diagnostics(steps: FitSteps, fit_warnings: tuple[DmlrankWarning, ...]) -> Diagnostics:
-    """Return the diagnostics of a fit; see :func:`collect`."""
+    """Return the diagnostics of a fit.
+
+    Parameters
+    ----------
+    steps : FitSteps
+    fit_warnings : tuple of DmlrankWarning
+        Warnings given during the fit.
+    """
     if steps.likelihood:
         return _likelihood_diagnostics(steps, steps.likelihood.log_loss, fit_warnings)
     data, first, labels = steps.data, steps.first, steps.one_step_result.labels
-    position_effect, position_z = position_test(steps)
+    position_effect, position_z = estimate_position_effect(steps)
     if steps.extrapolation.n_pairs or not steps.estimator.valid_intervals:
         position_z = float("nan")
     share = labels.votes.sum(axis=0) / data.n_votes
-    loss = log_loss(labels.mu, labels.votes, smallest=_SMALLEST) / data.n_votes
+    loss = log_loss(labels.mu, labels.votes, smallest=_SMALLEST_PROBABILITY) / data.n_votes
     positive_share = share[share > 0]
     return Diagnostics(
         log_loss=loss,
@@ -156,12 +163,12 @@ def _diagnostics(steps: FitSteps, fit_warnings: tuple[DmlrankWarning, ...]) -> D
         propensity_factor=steps.propensity_factor,
         **_validity(steps),
         pairs_without_variation=0 if steps.uniform is None else len(steps.uniform.pairs),
-        models_without_variation=_one_sided(steps),
+        models_without_variation=_one_sided_model_names(steps),
     )
 
 
 def _validity(steps: FitSteps) -> dict[str, float]:
-    """Return the diagnostics about the validity of intervals, by field; empty where these were not computed."""
+    """Return the fields of :class:`Diagnostics` about the validity of intervals; empty without first stages."""
     validity, errors = steps.validity, steps.covariance.std_errors
     if validity is None:
         return {}
@@ -173,18 +180,18 @@ def _validity(steps: FitSteps) -> dict[str, float]:
     }
 
 
-def position_test(steps: FitSteps) -> tuple[float, float]:
+def estimate_position_effect(steps: FitSteps) -> tuple[float, float]:
     """Return the position effect, the advantage of being shown first, and its z statistic.
 
     Where order matters, the position effect is estimated by the one-step estimator. Where order is assumed not to
-    matter, the residuals of pairs shown in one order are compared with those of pairs shown in the other order.
+    matter, the effect is the mean residual of the labels, counted for the model that was shown first.
     """
     if steps.data.ordered:
         influence = steps.influence_of("position_effect")
         score = PositionEffect(steps.setup.weights, steps.setup.graph)
         uniform_covariance = steps.uniform_covariance(score)
         with collected_warnings():
-            # The covariance of the scores has warned of few clusters.
+            # Few clusters cause a warning, which the covariance of the scores has already given.
             covariance = covariance_of(steps, influence, np.empty((0, 1)), uniform_covariance=uniform_covariance)
         effect, error = float(influence.estimate[0]), float(covariance.std_errors[0])
         return effect, effect / error if error > 0 else float("nan")
@@ -221,11 +228,11 @@ def _likelihood_diagnostics(steps: FitSteps, loss: float, fit_warnings: tuple[Dm
         warnings=tuple(str(warning) for warning in fit_warnings),
         doubts=tuple(str(warning) for warning in fit_warnings if isinstance(warning, IntervalWarning)),
         pairs_without_variation=0 if steps.uniform is None else len(steps.uniform.pairs),
-        models_without_variation=_one_sided(steps),
+        models_without_variation=_one_sided_model_names(steps),
     )
 
 
-def _one_sided(steps: FitSteps) -> tuple[str, ...]:
+def _one_sided_model_names(steps: FitSteps) -> tuple[str, ...]:
     """Return the models that won, lost or tied all their votes."""
     models = one_sided_models(steps.data, steps.setup)
     return tuple(name for names in models.values() for name in names)

@@ -127,8 +127,8 @@ def explain_disconnected(
         advice.append("more votes that compare models across components would connect them")
     else:
         options = " with ".join(f"{name}={value!r}" for name, value in changes.items())
-        order = ", if display order does not matter" if "position_bias" in changes else ""
-        advice.append(f"{options} would connect them{order}")
+        condition = ", if display order does not matter" if "position_bias" in changes else ""
+        advice.append(f"{options} would connect them{condition}")
         if "min_labels" in changes:
             advice.append("edge_weights='counts' then gives pairs with few labels less weight")
     return (

@@ -24,14 +24,14 @@ def score_limits(functional: str) -> tuple[float, float]:
 
 @dataclass(frozen=True, slots=True)
 class Diagnostics:
-    """Diagnostics of a fit: fit and overlap of the first stages, data left out, warnings.
+    """Diagnostics of a fit: quality of the first stages, data that were left out, warnings.
 
     Maximum likelihood has no first stages: figures of first stages are NaN or zero, and the log-loss is in-sample.
 
     Attributes
     ----------
     log_loss, log_loss_constant : float
-        Out-of-fold log-loss of mu per vote, and that of the category shares alone.
+        Out-of-fold log-loss of mu per vote, and the log-loss of a constant prediction, the shares of the categories.
     min_propensity : float
         Smallest propensity at a labelled cell of a compared pair.
     effective_share : float
@@ -39,7 +39,7 @@ class Diagnostics:
     propensity_floored : int
         Labelled cells whose estimated propensity was raised to the floor.
     position_effect : float
-        Share of the model shown first minus that of the other model, averaged over the compared pairs.
+        Win share of the model shown first minus the win share of the other model, averaged over the compared pairs.
     position_z : float
         z statistic of the position effect, a test of "order does not matter" (with ``position_bias=False`` a score test
         of this assumption); NaN where labels or their order do not vary, and for estimates without intervals.
@@ -56,9 +56,9 @@ class Diagnostics:
         Effective number of contexts behind a standard error, (sum phi^2)^2 / sum phi^4; the smallest over models.
     second_order : float
         Estimated bias that remains because the functional is curved and mu is estimated with error, in standard errors;
-        the largest over models. NaN where this bias is not known (``mu=`` given).
+        the largest over models. NaN where the error of mu is not known, because the user supplied mu.
     pairs_left_out : int
-        Pairs with labels, but too few labels to be compared.
+        Pairs that have labels and are not compared, because they have too few labels or ``graph=`` leaves them out.
     pairs_extrapolated : int
         Pairs without labels that the scores use (``graph="complete"`` or a graph of the caller).
     models_dropped : tuple of str
@@ -74,13 +74,13 @@ class Diagnostics:
     warnings : tuple of str
         Warnings given during the fit.
     doubts : tuple of str
-        The warnings among these that say why intervals may not hold.
+        The part of ``warnings`` that is about standard errors, intervals and tests that may not hold.
     subsample : int
         Number of sampled prompts over which F(mu) is averaged; 0 for all prompts.
     subsample_price : float
         Share by which the sampling increases the standard errors; the largest over models.
     pairs_without_variation : int
-        Compared pairs whose labels all say the same.
+        Number of compared pairs whose labels all agree.
     models_without_variation : tuple of str
         Models that won, lost or tied all their votes.
     propensity_factor : float or None
@@ -121,7 +121,7 @@ class Diagnostics:
 class FitDescription:
     """The description of a fit: the counts and options that the header of its summary shows.
 
-    Options have the field that :attr:`dmlrank.options.Option.described_as` names.
+    A field that holds an option without a change is named by :attr:`dmlrank.options.Option.described_as`.
 
     Attributes
     ----------
@@ -202,7 +202,7 @@ class Scale:
     mean : float or None
         Mean score that the user asked for; None where an anchor or no location was asked for.
     anchor : tuple of (str, float), or None
-        The model that the user fixed, with its score; None for no anchor.
+        The model whose score the user fixed, with this score; None where no score is fixed.
     """
 
     name: str = "natural"
@@ -258,8 +258,8 @@ class Estimates:
     scale : Scale
         Scale of ``estimate``, ``plugin``, ``covariance`` and ``neutral``.
     extrapolation : str
-        Which pairs were never compared, so that there are no intervals, and which update has intervals; empty where all
-        pairs were compared.
+        Why pairs without labels leave no intervals, and which update has intervals; empty where every pair that the
+        scores use has labels.
     outputs : tuple of str
         Names of the estimates where these are not the models' scores; empty where they are.
     part : str
@@ -321,7 +321,7 @@ class Estimates:
 
     @property
     def limits(self) -> tuple[float, float]:
-        """Smallest and largest possible score on the scale shown: those of win shares, 0 and 1; infinite for others."""
+        """Smallest and largest possible score on the scale of the result; infinite unless the scores are win shares."""
         low, high = sorted(float(self.scale.of(np.array(end))) for end in score_limits(self.functional))
         return low, high
 

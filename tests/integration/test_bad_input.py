@@ -312,7 +312,7 @@ BAD_OPTIONS = {
     "one cluster": (
         {"cov_type": "cluster", "cov_kwds": {"groups": "shown"}},
         DataError,
-        ["in one cluster of 'shown'", "at least two are needed", "leave cov_type='cluster' out"],
+        ["in one cluster of 'shown'", "need at least two clusters", "leave cov_type='cluster' out"],
     ),
     "mu of one fold": ({"mu": mu((9, 3, 3, 3))}, NuisanceError, ["mu= has shape (9, 3, 3, 3)", "(180, 3, 3, 3)"]),
     "mu without ties": ({"mu": mu((N, 3, 3, 2))}, NuisanceError, ["('first', 'second', 'tie')"]),
