@@ -336,7 +336,7 @@ def check(
     cov_kwds : mapping, optional
         ``{"groups": column}``: the clusters of prompts that are counted.
     n_folds : int
-        Number of folds, by which the size of the data is judged.
+        Number of folds of the fit, for the estimate of its cost.
     position_bias : bool or "auto"
         Whether display order matters, as for :func:`dml_rank`.
     graph : {"observed", "complete"}, Graph or array (K, K)

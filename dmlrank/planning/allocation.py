@@ -1,4 +1,12 @@
-"""The A-optimal allocation of a budget: a monotone search for one multiplier, in blocks of rows."""
+"""The A-optimal allocation of a budget: propensities that minimise sum information / propensity, and cost the budget.
+
+The Lagrangian of the problem has a multiplier lambda for the budget. Where a context gets at most one label, there is a
+further multiplier nu for each context. At the optimum information / pi^2 = lambda cost + nu in every cell, unless pi is
+one or the smallest propensity allowed. Where nu is zero, pi is the *rate* sqrt(information / cost) times the *level*
+lambda^(-1/2). The cost increases with the level, so that one search for the level finds the optimum.
+
+In this module n is the number of rows, m the number of pairs, and ``lower`` the smallest propensity of each pair.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +29,7 @@ from .propensities import (
     propensity_table,
 )
 
-# Relative precision of budgets: sums over millions of cells are no more precise.
+# Relative precision of a cost that is to equal the budget; a sum over millions of cells is no more precise.
 _BUDGET_PRECISION = 1e-11
 # Precision of the sum of a context's propensities.
 _SUM_PRECISION = 1e-13
@@ -29,16 +37,16 @@ _SUM_PRECISION = 1e-13
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Allocation:
-    """Propensities that minimise the sum of information / propensity, and the Lagrange multipliers that prove it.
+    """Propensities that minimise the sum of information / propensity, and the Lagrange multipliers of the constraints.
 
     Attributes
     ----------
-    propensities : Propensities
-        Of all rows and pairs, (n, m).
+    propensities : Propensities, shape (n, m)
     multiplier : float
-        lambda: how much one more unit of budget would lower the sum; zero where the budget is slack.
+        lambda: the amount by which one more unit of budget would lower the sum. Zero where the budget is slack;
+        infinite where the budget pays for no more than the smallest propensities.
     context_multiplier : ndarray, shape (n,), or None
-        nu of each context where a context gets at most one label.
+        nu of each row where a context gets at most one label.
     """
 
     propensities: Propensities
@@ -52,30 +60,30 @@ class Allocation:
 
     @property
     def level(self) -> float:
-        """lambda^(-1/2), by which rates are multiplied."""
+        """The level lambda^(-1/2), by which rates are multiplied."""
         return np.inf if self.multiplier == 0 else self.multiplier**-0.5
 
     @property
     def slack(self) -> bool:
-        """Whether a larger budget would lower nothing."""
+        """Whether a larger budget would not lower the sum."""
         return self.multiplier == 0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Constraints:
-    """What propensities have to meet.
+    """The constraints of an allocation.
 
     Attributes
     ----------
     cost : ndarray, shape (n or 1, m or 1)
         Cost of a label; positive.
     lower : ndarray, shape (1, m or 1)
-        Floors; they cost no more than the budget.
+        Smallest propensities, which together cost no more than the budget.
     budget : float
     one_pair : bool
         Whether the propensities of a context add up to at most one.
     count : ndarray, shape (n,), or None
-        Contexts that each row stands for; None for one.
+        Number of contexts that each row stands for; None for one.
     """
 
     cost: FloatArray
@@ -85,29 +93,29 @@ class Constraints:
     count: FloatArray | None = None
 
     def cost_of(self, rows: Rows) -> FloatArray:
-        """Costs of some rows, (b or 1, m or 1)."""
+        """Return the costs of some rows, (b or 1, m or 1)."""
         return self.cost if len(self.cost) == 1 else self.cost[rows]
 
     def total(self, by_row: FloatArray, rows: slice) -> float:
-        """Sum over the contexts of some rows, (b,) numbers each."""
+        """Return the sum over the contexts of some rows, from one number for each row, (b,)."""
         return float(by_row.sum() if self.count is None else self.count[rows] @ by_row)
 
 
 def allocate(
     rates: CellRates, constraints: Constraints, *, start: float | None = None, n_jobs: int = 1, rows: int | None = None
 ) -> Allocation:
-    """Find the propensities that minimise the sum of information / propensity = cost rate^2 / propensity.
+    """Find the propensities that minimise the sum of information / propensity, which is cost rate^2 / propensity.
 
     Parameters
     ----------
     rates : CellRates, shape (n, m)
     constraints : Constraints
     start : float, optional
-        A level near the optimum's, such as that of a similar problem.
+        A level near that of the optimum, such as the level of a similar problem.
     n_jobs : int
-        Threads.
+        Number of threads.
     rows : int, optional
-        Rows whose temporary arrays live at a time; about 65,536 cells when None.
+        Number of rows that are processed at a time; when None, about as many as have 65,536 cells.
 
     References
     ----------
@@ -116,7 +124,8 @@ def allocate(
     if constraints.one_pair and constraints.cost.shape[1] > 1:
         return _allocate_one_pair(rates, constraints, n_jobs, rows)
     lower = constraints.lower
-    # Where labels of a context cost the same, lambda c + nu is one number per context: a cap on its level.
+    # All labels of a context cost the same here, so that lambda cost + nu is one number per context. The constraint of
+    # at most one label is therefore a largest level of the context.
     cap = None
     if constraints.one_pair:
         caps = map_blocks(
@@ -136,7 +145,7 @@ def allocate(
 def propensities_at_multiplier(
     information: FloatArray, cost: FloatArray, lower: FloatArray, multiplier: float, one_pair: bool
 ) -> FloatArray:
-    """Apply the rule of an allocation to other contexts: their propensities, (n, m), with the same budget multiplier.
+    """Return the propensities of other contexts, (n, m), by the rule of an allocation: with the same multiplier lambda.
 
     Parameters
     ----------
@@ -144,8 +153,9 @@ def propensities_at_multiplier(
         Information of a label of each cell.
     cost : ndarray, shape (n or 1, m or 1)
     lower : ndarray, shape (1, m or 1)
-        Floors.
+        Smallest propensities.
     multiplier : float
+        lambda of the allocation.
     one_pair : bool
         Whether the propensities of a context add up to at most one.
     """
@@ -162,7 +172,7 @@ def kkt_residual(
 ) -> float:
     """Return the largest relative violation of the Karush-Kuhn-Tucker conditions information / pi^2 = lambda cost + nu.
 
-    At floors and at ones the conditions are one-sided.
+    Where pi is the smallest propensity allowed, the left side may be smaller; where pi is one, it may be larger.
 
     Parameters
     ----------
@@ -170,9 +180,9 @@ def kkt_residual(
     constraints : Constraints
     allocation : Allocation
     n_jobs : int
-        Threads.
+        Number of threads.
     rows : int, optional
-        Rows whose temporary arrays live at a time; about 65,536 cells when None.
+        Number of rows that are processed at a time; when None, about as many as have 65,536 cells.
     """
     if np.isinf(allocation.multiplier):
         return 0.0
@@ -201,9 +211,11 @@ def _budget_level(
     n_jobs: int,
     rows: int | None,
 ) -> float:
-    """Find the level t = lambda^(-1/2) at which min(t, cap) rate, clipped, costs the budget; infinite if it is slack.
+    """Find the level at which the propensities cost the budget; infinite where the budget is slack.
 
-    The cost is increasing and piecewise linear in t, so that Newton's method with a bracket ends at the exact root.
+    The propensities are the rate times the level, or times the largest level of the row where this is smaller, clipped
+    to the range from ``lower`` to one. Their cost is increasing and piecewise linear in the level, so that Newton's
+    method with a bracket ends at the exact root.
 
     Parameters
     ----------
@@ -232,10 +244,11 @@ def _budget_level(
             total = constraints.total(_row_sums(propensity, cost), block)
             if not np.isfinite(level):
                 return total, 0.0
-            moving = (propensity > lower) & (propensity < 1)
+            # Only propensities that are not clipped change with the level.
+            is_free = (propensity > lower) & (propensity < 1)
             if cap is not None:
-                moving &= (cap[block] > level)[:, None]
-            np.multiply(propensity, moving, out=propensity)
+                is_free &= (cap[block] > level)[:, None]
+            np.multiply(propensity, is_free, out=propensity)
             return total, constraints.total(_row_sums(propensity, cost), block) / level
 
         return add_up(spend_of)
@@ -275,7 +288,7 @@ def _row_sums(values: FloatArray, cost: FloatArray) -> FloatArray:
 
 
 def _one_pair_level(rate: FloatArray, lower: FloatArray) -> FloatArray:
-    """Find the level at which the propensities of a context add up to one, (b,); infinite where they never do.
+    """Find the level at which the propensities of a row add up to one, (b,); infinite where no level is large enough.
 
     The sum is convex and piecewise linear, so that Newton's method from above ends at the exact root.
     """
@@ -286,9 +299,9 @@ def _one_pair_level(rate: FloatArray, lower: FloatArray) -> FloatArray:
         rate = rate[active]
     for _ in range(100):
         raised = level[active, None] * rate
-        moving = raised > lower
-        excess = np.where(moving, raised, lower).sum(axis=1) - 1
-        slope = np.where(moving, rate, 0).sum(axis=1)
+        is_free = raised > lower
+        excess = np.where(is_free, raised, lower).sum(axis=1) - 1
+        slope = np.where(is_free, rate, 0).sum(axis=1)
         step = np.divide(excess, slope, out=np.zeros_like(excess), where=(slope > 0) & (excess > _SUM_PRECISION))
         level[active] -= step
         if not step.any():
@@ -297,7 +310,10 @@ def _one_pair_level(rate: FloatArray, lower: FloatArray) -> FloatArray:
 
 
 def _allocate_one_pair(rates: CellRates, constraints: Constraints, n_jobs: int, rows: int | None) -> Allocation:
-    """Allocate at most one label per context where its pairs differ in cost: two nested monotone searches.
+    """Allocate at most one label per context where the pairs of a context differ in cost.
+
+    An outer search finds lambda, at which the propensities cost the budget. For every lambda that the outer search
+    tries, an inner search finds nu of each context.
 
     Parameters
     ----------
@@ -320,8 +336,8 @@ def _allocate_one_pair(rates: CellRates, constraints: Constraints, n_jobs: int, 
         return np.concatenate(map_blocks(of_block, rates.shape, n_jobs=n_jobs, size=rows))
 
     def allocation_at(multiplier: float) -> Allocation:
-        added = context_multipliers(multiplier)
-        return Allocation(PricedPropensities(rates, cost, lower, multiplier, added), multiplier, added)
+        nu = context_multipliers(multiplier)
+        return Allocation(PricedPropensities(rates, cost, lower, multiplier, nu), multiplier, nu)
 
     def spend(multiplier: float) -> float:
         propensities = allocation_at(multiplier).propensities
@@ -334,24 +350,38 @@ def _allocate_one_pair(rates: CellRates, constraints: Constraints, n_jobs: int, 
     if spend(0.0) <= budget * (1 + _BUDGET_PRECISION):
         return allocation_at(0.0)
     largest_rate = max(map_blocks(lambda block: rates.block(block).max(), rates.shape, n_jobs=n_jobs, size=rows))
-    top = 2 * float(np.log(largest_rate / lower.min()))
-    return allocation_at(_root_of_falling(lambda logarithm: spend(float(np.exp(logarithm))) - budget, top))
+    # For a larger lambda every propensity is the smallest one allowed, and these cost no more than the budget.
+    largest_log = 2 * float(np.log(largest_rate / lower.min()))
+    return allocation_at(
+        float(np.exp(_root_of_decreasing(lambda log: spend(float(np.exp(log))) - budget, largest_log)))
+    )
 
 
-def _root_of_falling(excess: Callable[[float], float], top: float) -> float:
-    """Return exp of the point below ``top`` where a falling function, positive far to the left, crosses zero."""
-    low = top - 4.0
-    while excess(low) <= 0:
-        top, low = low, low - 4.0
-    return float(np.exp(brentq(excess, low, top, xtol=1e-15, rtol=8.9e-16)))
+def _root_of_decreasing(function: Callable[[float], float], high: float) -> float:
+    """Return the root of a decreasing function, which is not positive at ``high``."""
+    low = high - 4.0
+    while function(low) <= 0:
+        high, low = low, low - 4.0
+    return float(brentq(function, low, high, xtol=1e-15, rtol=8.9e-16))
 
 
 def _context_multipliers(root: FloatArray, price: FloatArray, lower: FloatArray) -> FloatArray:
-    """Find nu of each context, (b,): it raises the price of its labels until their propensities add up to one.
+    """Find the smallest nu of each row, (b,), at which the propensities root / sqrt(price + nu) add up to at most one.
 
-    1 / (sum of propensities)^2 is close to linear in nu, so that Newton's method on it takes a few steps.
+    1 / (sum of propensities)^2 is close to linear in nu, so that Newton's method for this function takes a few steps.
+
+    Parameters
+    ----------
+    root : ndarray, shape (b, m)
+        Square root of the information of each label.
+    price : ndarray, shape (b, m)
+        lambda x cost.
+    lower : ndarray, shape (1, m or 1)
+        Smallest propensities.
     """
     nu = np.zeros(len(root))
+    # nu lies between ``low`` and ``high``. At ``high`` the sum of root / sqrt(nu) is one minus the sum of the smallest
+    # propensities, so that the propensities add up to at most one.
     room = 1 - np.broadcast_to(lower, root.shape).sum(axis=1)
     with np.errstate(divide="ignore"):
         high = np.where(root.any(axis=1), np.square(root.sum(axis=1) / np.maximum(room, 1e-300)), 0.0)

@@ -1,4 +1,8 @@
-"""The design problem of the restricted Bradley-Terry estimator, whose labels of a context inform each other."""
+"""The design problem of the restricted Bradley-Terry estimator, in which the labels of a context depend on each other.
+
+The information of a label depends on the other labels of its context. A plan therefore needs a search by steps, each of
+which solves a problem with fixed information; see :mod:`dmlrank.planning.criteria`.
+"""
 
 from __future__ import annotations
 
@@ -15,20 +19,26 @@ from .allocation import propensities_at_multiplier
 from .problem import DesignProblem
 from .propensities import Propensities, as_propensities, propensity_table
 
-# Most steps towards the fixed point of a rule in other contexts, and the relative change at which they end.
+# The propensities of other contexts are a fixed point. Largest number of steps towards this point, and the largest
+# relative change of a propensity at which the steps end.
 _MAX_STEPS, _TOLERANCE = 2000, 1e-9
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RestrictedDesignProblem(DesignProblem):
-    r"""A design problem in which labels of a context inform each other: Sigma(pi) = Cov r(X) + E [I(X; pi)^-1]_rr.
+    r"""A design problem for the estimator ``bt_restricted``, with the labelling covariance E [I(X; pi)^-1].
 
-    :math:`I = \sum \pi_{jk} w_{jk} z_{jk} z_{jk}'` as in
-    :class:`dmlrank.estimation.bt_restricted.RestrictedBradleyTerry`.
-    The trace of metric times its inverse is convex in pi, and by the Gauss-Markov theorem it lies below
-    :math:`\sum \pi_{0,jk}^2 g_{jk} / \pi_{jk}`, equal at :math:`\pi_0`, with the gradient
-    :math:`g_{jk} = w_{jk} z_{jk}' I_0^{-1} metric\, I_0^{-1} z_{jk}`. So each step solves a separable
-    problem, in which a label has the information :math:`\pi_0^2 g`, and lowers the objective.
+    The information matrix of a context is :math:`I = \sum_{jk} \pi_{jk} w_{jk} z_{jk} z_{jk}'`, as in
+    :class:`dmlrank.estimation.bt_restricted.RestrictedBradleyTerry`: :math:`w_{jk}` is the variance of a label, and
+    :math:`z_{jk}` is the derivative of its logit by the scores and the position effect. Of the inverse, the block of
+    the scores counts.
+
+    The objective is the trace of :math:`M I^{-1}` with the metric M, which is convex in :math:`\pi`. A step starts at
+    propensities :math:`\pi_0`, where the information matrix is :math:`I_0`. By the Gauss-Markov theorem the objective
+    is at most :math:`\sum_{jk} \pi_{0,jk}^2 g_{jk} / \pi_{jk}` with
+    :math:`g_{jk} = w_{jk} z_{jk}' I_0^{-1} M I_0^{-1} z_{jk}`, and equals this bound at :math:`\pi_0`. The step
+    minimises the bound, which is a sum over pairs, and so lowers the objective. In the bound a label has the
+    information :math:`\pi_0^2 g`.
     """
 
     @classmethod
@@ -50,17 +60,18 @@ class RestrictedDesignProblem(DesignProblem):
 
     @property
     def interdependent(self) -> bool:
-        """Labels of a context inform each other."""
+        """Always true: the information of a label depends on the other labels of its context."""
         return True
 
     def label_information(self, metric: FloatArray, propensity: FloatArray | None = None) -> FloatArray:
-        """Information of a label, (n, m), in the separable problem that majorises the objective at ``propensity``.
+        """Return the information of a label of every cell, (g, m), in the bound on the objective at ``propensity``.
 
         Parameters
         ----------
         metric : ndarray, shape (K, K)
-        propensity : ndarray, shape (n, m), optional
-            One for every pair when None.
+            Derivative of the objective by Sigma.
+        propensity : ndarray, shape (g, m), optional
+            The propensities at which the bound equals the objective; when None, probability one for every pair.
         """
         propensity = np.ones((self.n_rows, len(self.pairs))) if propensity is None else propensity
         information = np.empty(self.shape)
@@ -73,7 +84,7 @@ class RestrictedDesignProblem(DesignProblem):
             diagonal = np.einsum("njj->nj", gram)
             length = diagonal[:, first] + diagonal[:, second] - 2 * gram[:, first, second]
             if self.pairs.ordered:
-                # z has a last coordinate of one: the position effect.
+                # The last coordinate of z belongs to the position effect and is one.
                 length += 2 * (gram[:, first, n_items] - gram[:, second, n_items]) + diagonal[:, n_items, None]
             scale = self._squared_weight(part)[:, None]
             information[part] = scale * np.square(propensity[part]) * self.pairs.take(weight) * np.maximum(length, 0)
@@ -82,7 +93,12 @@ class RestrictedDesignProblem(DesignProblem):
         return information
 
     def labelling_covariance(self, propensity: Propensities | FloatArray | float) -> FloatArray:
-        """Return what labelling adds to the covariance Sigma, (K, K): E [I^-1]_rr; numbers broadcast to (n, m)."""
+        """Return the labelling covariance, (K, K): the mean over contexts of the block of the scores in I^-1.
+
+        Parameters
+        ----------
+        propensity : Propensities, shape (g, m), or numbers that broadcast to this shape
+        """
         table, count = propensity_table(as_propensities(propensity, self.shape)), self.count
         n_items = self.pairs.n_items
 
@@ -93,7 +109,19 @@ class RestrictedDesignProblem(DesignProblem):
         return np.asarray(sum(self.map_chunks(add_up)) / self.n_contexts)
 
     def propensities_at(self, metric: FloatArray, lower: FloatArray, multiplier: float) -> FloatArray:
-        """Propensities, (n, m), by the rule of a plan with this multiplier in the problem's contexts."""
+        """Return the propensities of this problem's contexts, (g, m), by the rule of a plan for other contexts.
+
+        The information of a label depends on the propensities, so that these are a fixed point, found by iteration.
+
+        Parameters
+        ----------
+        metric : ndarray, shape (K, K)
+            Derivative of the objective at the plan.
+        lower : ndarray, shape (1, m or 1)
+            Smallest propensities.
+        multiplier : float
+            The plan's Lagrange multiplier of the budget.
+        """
         propensity = np.full((self.n_rows, len(self.pairs)), 1.0 / len(self.pairs) if self.one_pair else 0.5)
         for _ in range(_MAX_STEPS):
             information = self.label_information(metric, propensity)
@@ -105,22 +133,24 @@ class RestrictedDesignProblem(DesignProblem):
         return propensity
 
     def _label_weights(self, mu: FloatArray) -> FloatArray:
-        """Variance of a label of every pair in the model nearest to ``mu``, (b, K, K)."""
+        """Return the variance of a label of every pair, (b, K, K), in the Bradley-Terry model nearest to ``mu``."""
         functional, n_items = self.functional, self.pairs.n_items
         if not isinstance(functional, BradleyTerry) or functional.graph is None:
             raise OptionError("a plan for estimator='bt_restricted' needs a functional that is bound to a graph")
+        # The estimator needs propensities for its estimate, but not for the probabilities of the nearest model.
         unused = TabulatedPairPropensity(np.zeros((1, n_items, n_items)))
         fitted = RestrictedBradleyTerry(functional, functional.graph, unused, self.pairs.ordered).probabilities(mu)
         return np.asarray(fitted * (1 - fitted))
 
     def _squared_weight(self, part: slice) -> FloatArray:
-        """Squared weights of contexts, (b,), times the squared unit."""
+        """Return the squared weights of contexts, (b,), times the squared unit."""
         if self.context_weight is None:
             return np.full(part.stop - part.start, self.unit**2)
         return np.square(self.unit * self.context_weight[part])
 
     def _inverse(self, part: slice, weight: FloatArray, propensity: FloatArray) -> FloatArray:
-        # A pair without order is one label, counted where its first item stands first.
+        """Return the inverse information matrices of some rows, from variances and propensities of labels."""
+        # An unordered pair (j, k), j < k, stands in one entry of the matrices, (j, k).
         return information_inverse(replace(self.pairs, ordered=True).table(propensity) * weight, self.pairs.ordered)
 
 

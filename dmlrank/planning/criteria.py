@@ -1,4 +1,12 @@
-"""The A and the D criterion: the trace or the log determinant of a covariance, and the allocation that minimises it."""
+"""The A and the D criterion: the trace or the log determinant of a covariance, and the allocation that minimises it.
+
+Sigma is n times the covariance of the scores, and L, (J, K), holds the coefficients of the J contrasts that the plan is
+for. The A criterion is the trace of L Sigma L', the D criterion its log determinant. The *metric* is the derivative of
+the criterion by Sigma. See :mod:`dmlrank.planning.problem` for rows, cells and the information of a label.
+
+With the estimator ``bt_restricted`` the information of a label depends on the other labels of its context; such a
+problem is called *interdependent*.
+"""
 
 from __future__ import annotations
 
@@ -14,32 +22,37 @@ from .earlier_labels import EarlierLabels
 from .problem import DesignProblem
 from .propensities import CellRates
 
+# The search for an optimum ends if a step changes the labelling covariance by no more than this in every direction, on
+# the log scale.
 _TOLERANCE = 1e-6
-# Most steps for a determinant, and most where labels inform each other, in cycles of three.
+# Largest number of steps: of a search for an objective that is not linear, and of a search in an interdependent
+# problem, whose steps come in cycles of three.
 _STEPS, _INTERDEPENDENT_STEPS = 300, 6000
+# Number of past steps from which the next one is extrapolated.
 _HISTORY = 5
-# Where labels inform each other: the violation of the optimality conditions at which steps end.
+# The search in an interdependent problem ends if the optimality conditions are violated by less than this.
 _STATIONARY = 1e-5
-# Longest extrapolation, in steps.
+# Largest factor by which an extrapolation in an interdependent problem lengthens a step.
 _LONGEST = 300.0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Criterion:
-    """What is to be estimated precisely: contrasts of the scores, by the sum of their variances or their determinant.
+    """The criterion that a plan minimises: the sum of the variances of contrasts, or their log determinant.
 
     Attributes
     ----------
     kind : {"A", "D"}
     rows : ndarray, shape (J, K)
-        The contrasts; for "D" independent rows within what the functional leaves free.
+        L, the coefficients of the contrasts. For "D" the rows are linearly independent, and no combination of them is
+        fixed by the functional.
     """
 
     kind: str
     rows: FloatArray
 
     def objective(self, sigma: FloatArray) -> float:
-        """Trace of L Sigma L' ("A"), or its log determinant ("D")."""
+        """Return the trace of L Sigma L' ("A"), or the log determinant of L Sigma L' ("D")."""
         covariance = self.rows @ sigma @ self.rows.T
         if self.kind == "A":
             return float(np.trace(covariance))
@@ -52,14 +65,14 @@ class Criterion:
         return self.rows.T @ self.inverse(sigma) @ self.rows
 
     def inverse(self, sigma: FloatArray) -> FloatArray:
-        """(L Sigma L')^-1, (J, J)."""
+        """Return the inverse of L Sigma L', (J, J)."""
         inverse = np.linalg.inv(self.rows @ sigma @ self.rows.T)
         return np.asarray((inverse + inverse.T) / 2, dtype=np.float64)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Optimum:
-    """An optimal allocation, where it leads to, and how far it is from the optimality conditions.
+    """An optimal allocation, the covariance that it leads to, and how far it is from the optimality conditions.
 
     Attributes
     ----------
@@ -67,11 +80,12 @@ class Optimum:
     sigma : ndarray, shape (K, K)
         n times the covariance of the scores.
     metric : ndarray, shape (K, K)
-        Derivative of the objective by what labelling adds to Sigma, at the optimum.
+        Derivative of the objective by the labelling covariance, at the optimum.
     kkt_residual : float
+        Largest relative violation of the optimality conditions; NaN where it was not computed.
     n_steps : int
     labelling : ndarray, shape (K, K)
-        What labelling adds to Sigma.
+        The labelling covariance.
     """
 
     allocation: Allocation
@@ -88,7 +102,7 @@ class Optimum:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Precision:
-    """How precise the scores become: from what labelling adds to their covariance to an objective.
+    """How precise the scores become: Sigma and the criterion as functions of the labelling covariance.
 
     Attributes
     ----------
@@ -96,7 +110,7 @@ class Precision:
     between_covariance : ndarray, shape (K, K)
         Covariance of the scores between contexts, the part of Sigma that no plan changes.
     earlier : EarlierLabels or None
-        Labels that are there already.
+        The labels of a fit, to which planned labels are added.
     """
 
     criterion: Criterion
@@ -105,21 +119,21 @@ class Precision:
 
     @property
     def linear(self) -> bool:
-        """Whether the objective is linear in what labelling adds, so that one allocation is the optimum."""
+        """Whether the objective is linear in the labelling covariance, so that one allocation finds the optimum."""
         return self.criterion.kind == "A" and self.earlier is None
 
     def sigma(self, labelling: FloatArray) -> FloatArray:
-        """Return n times the covariance of the scores, (K, K), from what labelling adds to it, (K, K)."""
+        """Return Sigma, n times the covariance of the scores, from the labelling covariance; (K, K) both."""
         if self.earlier is None:
             return self.between_covariance + labelling
         return self.earlier.combined(self.between_covariance, labelling)
 
     def objective(self, labelling: FloatArray) -> float:
-        """Return the value of the criterion."""
+        """Return the value of the criterion for a labelling covariance, (K, K)."""
         return self.criterion.objective(self.sigma(labelling))
 
     def metric(self, labelling: FloatArray) -> FloatArray:
-        """Return the derivative of the objective by what labelling adds, (K, K)."""
+        """Return the derivative of the objective by the labelling covariance, (K, K)."""
         metric = self.criterion.metric(self.sigma(labelling))
         if self.earlier is None:
             return metric
@@ -134,13 +148,15 @@ class SearchOptions:
     Attributes
     ----------
     certify : bool
-        Whether to compute the violation of the optimality conditions where no search needs it; it is NaN otherwise.
+        Whether to compute the violation of the optimality conditions where the search does not need this number. The
+        violation is NaN otherwise.
     max_steps : int, optional
-        Most steps of an iterative minimisation; 300 for a determinant, 6000 where labels inform each other when None.
+        Largest number of steps of a search. When None: 6000 in an interdependent problem, 300 in others.
     rows : int, optional
-        Rows whose temporary arrays live at a time in an allocation; about 65,536 cells when None.
+        Number of rows that an allocation processes at a time; when None, as many as have about 65,536 cells.
     sample_size : int
-        Rows of the random sample on which a search by steps begins where the problem has more than four times as many.
+        Number of rows in a random sample. Where the problem has more than four times as many rows, a search by steps
+        begins at the optimum of this sample.
     """
 
     certify: bool = True
@@ -156,9 +172,9 @@ class SearchStart:
     Attributes
     ----------
     labelling : ndarray, shape (K, K)
-        What labelling adds to Sigma.
+        The labelling covariance.
     level : float or None
-        Level of the allocation, lambda^(-1/2).
+        Level of an allocation near the optimum, see :class:`dmlrank.planning.allocation.Allocation`.
     """
 
     labelling: FloatArray
@@ -179,33 +195,33 @@ def optimise(
     start: SearchStart | None = None,
     options: SearchOptions | None = None,
 ) -> Optimum:
-    """Find the plan that minimises the criterion.
+    """Find the propensities that minimise the criterion within a budget.
 
     Parameters
     ----------
     problem : DesignProblem
     precision : Precision
     lower : ndarray, shape (1, m or 1)
-        Floors.
+        Smallest propensities.
     budget : float
-    rates : CellRates, shape (n, m), optional
-        Square roots of information per cost, where the objective is linear and they have been computed already.
+    rates : CellRates, shape (g, m), optional
+        The values of ``sqrt(information / cost)``, where the objective is linear and the caller has computed them.
     start : SearchStart, optional
         Where a search by steps begins, such as the optimum of a similar budget.
     options : SearchOptions, optional
     """
     constraints = Constraints(problem.cost, lower, budget, problem.one_pair, problem.count)
-    programme = _Programme(problem, precision, constraints, options or SearchOptions())
+    search = _Search(problem, precision, constraints, options or SearchOptions())
     if problem.interdependent:
-        return programme.interdependent()
+        return search.of_interdependent_labels()
     if precision.linear:
-        return programme.in_one_step(rates)
-    return programme.in_steps(start)
+        return search.of_linear_objective(rates)
+    return search.of_concave_objective(start)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Programme:
-    """The convex programme of a plan: its objective and its constraints; see :func:`optimise`.
+class _Search:
+    """The search for the optimum of an objective under constraints; see :func:`optimise`.
 
     Attributes
     ----------
@@ -221,15 +237,15 @@ class _Programme:
     options: SearchOptions
 
     def allocate(self, rates: CellRates, start: float | None = None) -> Allocation:
-        """Find the best propensities for labels with these rates, (n, m), from a level near the optimum's."""
+        """Find the best propensities for labels with these rates, (g, m); ``start`` is a level near the optimum's."""
         return allocate(rates, self.constraints, start=start, n_jobs=self.problem.n_jobs, rows=self.options.rows)
 
     def residual(self, rates: CellRates, allocation: Allocation) -> float:
-        """Violation of the optimality conditions."""
+        """Return the largest relative violation of the optimality conditions."""
         return kkt_residual(rates, self.constraints, allocation, n_jobs=self.problem.n_jobs, rows=self.options.rows)
 
-    def in_one_step(self, rates: CellRates | None) -> Optimum:
-        """Find the optimum of a linear objective: the sum of variances of an estimate from these labels alone."""
+    def of_linear_objective(self, rates: CellRates | None) -> Optimum:
+        """Find the optimum of the A criterion of a plan without earlier labels, by one allocation."""
         metric = self.precision.metric(self.precision.between_covariance)
         if rates is None:
             rates = self.problem.label_rates(metric)
@@ -238,20 +254,24 @@ class _Programme:
         labelling = self.problem.labelling_covariance(allocation.propensities)
         return Optimum(allocation, self.precision.sigma(labelling), metric, residual, 1, labelling)
 
-    def in_steps(self, start: SearchStart | None) -> Optimum:
-        """Find the optimum of a concave objective, by majorise-minimise: its tangent lies above it.
+    def of_concave_objective(self, start: SearchStart | None) -> Optimum:
+        """Find the optimum of an objective that is concave in the labelling covariance, by majorise-minimise steps.
 
-        The log determinant is concave in Sigma, and Sigma in what labelling adds. Every step is an A criterion and
-        lowers the objective. Where it is stationary it is optimal, for the objective is convex in pi. What labelling
-        adds is extrapolated from step to step, on the logarithmic scale, and an extrapolation that does not lower the
-        objective is dropped.
+        The log determinant is concave in Sigma, and Sigma is concave in the labelling covariance. A tangent of a
+        concave function lies above the function. Each step therefore minimises the tangent at the current point, which
+        is the problem of an A criterion, and so lowers the objective. A point that no step changes is the optimum,
+        because the objective is convex in the propensities.
+
+        The labelling covariances of the past steps are extrapolated on the logarithmic scale (Anderson acceleration).
+        If the objective is not lower after an extrapolation, the search goes back to the point before it.
         """
         problem, precision, max_steps = self.problem, self.precision, self.options.max_steps or _STEPS
         if start is None:
             start = self.first_step()
         if precision.criterion.kind == "D":
             _check_regular(precision.criterion, precision.sigma(start.labelling))
-        basis, level = _varying(start.labelling), start.level
+        basis, level = _basis_with_variance(start.labelling), start.level
+        # A step starts at the labelling covariance ``state`` and leads to ``reached``, in coordinates of the basis.
         state = reached = basis.T @ start.labelling @ basis
         best, past = np.inf, list[tuple[FloatArray, FloatArray]]()
         for step in range(1, max_steps + 1):
@@ -291,10 +311,12 @@ class _Programme:
         )
         return optimum.as_start()
 
-    def interdependent(self) -> Optimum:
-        """Find the optimum where labels of a context inform each other, by majorise-minimise in cycles of three steps.
+    def of_interdependent_labels(self) -> Optimum:
+        """Find the optimum of an interdependent problem, by majorise-minimise in cycles of three steps.
 
-        Where the objective is not linear in what labelling adds, each step has its tangent.
+        Two steps are followed by an extrapolation and a third step, which starts at the extrapolated propensities. If
+        the third step leads to a larger objective than the second step, the result of the second step is kept. Where
+        the objective is not linear in the labelling covariance, each step minimises the tangent at the current point.
         """
         problem, precision, constraints = self.problem, self.precision, self.constraints
         max_cycles = max(1, (self.options.max_steps or _INTERDEPENDENT_STEPS) // 3)
@@ -305,7 +327,7 @@ class _Programme:
             return CellRates.of(problem.label_information(precision.metric(labelling), propensity), problem.cost)
 
         def step(propensity: FloatArray, labelling: FloatArray) -> tuple[Allocation, FloatArray, FloatArray]:
-            """Return the next allocation, its propensities and what labelling by them adds to Sigma."""
+            """Return the next allocation, its propensities and their labelling covariance."""
             allocation = self.allocate(rates_at(propensity, labelling))
             table = allocation.propensity
             return allocation, table, problem.labelling_covariance(table)
@@ -316,31 +338,31 @@ class _Programme:
             cycle += 1
             _, first_propensity, first_labelling = step(propensity, labelling)
             second = step(first_propensity, first_labelling)
-            leap = _squared_step(propensity, first_propensity, second[1], constraints.lower)
-            # From wherever the leap has led, a step is feasible again; it counts if it is lower than without the leap.
-            leapt = step(leap, problem.labelling_covariance(leap))
-            better = precision.objective(leapt[2]) < precision.objective(second[2])
-            allocation, propensity, labelling = leapt if better else second
+            extrapolated = _extrapolate_two_steps(propensity, first_propensity, second[1], constraints.lower)
+            # The extrapolated propensities may violate the constraints; the step from there meets them again.
+            third = step(extrapolated, problem.labelling_covariance(extrapolated))
+            better = precision.objective(third[2]) < precision.objective(second[2])
+            allocation, propensity, labelling = third if better else second
             residual = self.residual(rates_at(propensity, labelling), allocation)
         sigma, metric = precision.sigma(labelling), precision.metric(labelling)
         return Optimum(allocation, sigma, metric, residual, 3 * cycle, labelling)
 
 
-def _varying(matrix: FloatArray) -> FloatArray:
-    """Orthonormal columns, (K, r), of the directions in which a covariance, (K, K), has variance."""
+def _basis_with_variance(matrix: FloatArray) -> FloatArray:
+    """Return an orthonormal basis, (K, r), of the directions in which a covariance, (K, K), has variance."""
     values, vectors = np.linalg.eigh(matrix)
     return np.asarray(vectors[:, values > 1e-12 * values[-1]], dtype=np.float64)
 
 
-def _squared_step(start: FloatArray, first: FloatArray, second: FloatArray, lower: FloatArray) -> FloatArray:
-    """Extrapolate two steps of a slowly converging iteration by context, on the log scale.
+def _extrapolate_two_steps(start: FloatArray, first: FloatArray, second: FloatArray, lower: FloatArray) -> FloatArray:
+    """Extrapolate two steps of a slowly converging iteration on the log scale (SQUAREM), each row by its own length.
 
     Parameters
     ----------
-    start, first, second : ndarray, shape (n, m)
+    start, first, second : ndarray, shape (g, m)
         Propensities before the two steps, after the first and after the second one.
     lower : ndarray, shape (1, m or 1)
-        Floors.
+        Smallest propensities.
 
     References
     ----------
@@ -358,7 +380,17 @@ def _squared_step(start: FloatArray, first: FloatArray, second: FloatArray, lowe
 
 
 def _extrapolate(past: list[tuple[FloatArray, FloatArray]]) -> FloatArray:
-    """Anderson's mixture of past steps (from, to), each the logarithm of a positive definite matrix."""
+    """Return the Anderson acceleration of past steps, as a positive definite matrix.
+
+    Parameters
+    ----------
+    past : list of (ndarray, ndarray), shape (r, r) each
+        Logarithms of the matrices before and after each step, the latest step last.
+
+    References
+    ----------
+    Anderson (1965), Iterative procedures for nonlinear integral equations, Journal of the ACM 12.
+    """
     moves = np.stack([(after - before).ravel() for before, after in past])
     change = np.diff(moves, axis=0)
     share = np.linalg.lstsq(change.T, moves[-1], rcond=1e-10)[0]
@@ -369,16 +401,16 @@ def _extrapolate(past: list[tuple[FloatArray, FloatArray]]) -> FloatArray:
 
 
 def _log(matrix: FloatArray) -> FloatArray:
-    """Logarithm of a positive definite matrix."""
+    """Return the logarithm of a positive definite matrix."""
     values, vectors = np.linalg.eigh(matrix)
     return np.asarray((vectors * np.log(values)) @ vectors.T, dtype=np.float64)
 
 
 def _check_regular(criterion: Criterion, sigma: FloatArray) -> None:
-    """Raise where Sigma has no variance in a direction of the criterion, so that the determinant is zero."""
+    """Check that L Sigma L' is regular; otherwise raise, since its determinant is zero."""
     values = np.linalg.eigvalsh(criterion.rows @ sigma @ criterion.rows.T)
     if not values[0] > 1e-12 * values[-1]:
         raise OptionError(
-            "under these probabilities a combination of the scores has no variance, but criterion='D' needs scores "
-            "that are uncertain in every direction; use criterion='A', or contrasts= without the certain combinations"
+            "under these probabilities a combination of the scores has no variance, so that the determinant of "
+            "criterion='D' is zero; use criterion='A', or contrasts= without the combinations that have no variance"
         )

@@ -328,7 +328,7 @@ def specify(source: PlanSource, options: PlanOptions) -> PlanSpecification:
     """Return the specification of a plan (its purpose and its limits); this takes one pass over the probabilities."""
     fit, functional = source.fit, source.functional
     names = replace(source.names, outputs=output_names(functional, source.names.models))
-    scores, between_covariance, problem = _design_problem(source, options).scanned()
+    scores, between_covariance, problem = _design_problem(source, options).scan()
     if fit is not None:
         scores = fit.scores(scores)
     gauge = functional.gauge(len(names.models)).basis

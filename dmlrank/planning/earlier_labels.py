@@ -1,4 +1,4 @@
-"""Labels that a fit has before a plan: how precise they make the scores, and what planned labels add."""
+"""The labels of a fit for which a plan is made: how precise the scores are with these labels and the planned ones."""
 
 from __future__ import annotations
 
@@ -14,15 +14,20 @@ _ROUNDING = 1e-12
 
 @dataclass(frozen=True, slots=True, eq=False)
 class EarlierLabels:
-    r"""How precise the labels and verdicts of a fit make the scores, and what a plan's labels add.
+    r"""How precise the scores are with the labels and verdicts of a fit and the labels of a plan together.
 
-    Planned labels are independent of earlier ones given the prompts, so that their precisions add up. On the fit's own
-    prompts both estimates share the covariance of the scores between prompts, B, and the noise of the labels is a
-    parallel sum: :math:`\Sigma = B + (A^{-1} + L^{-1})^{-1}`, where A is the part of the fit's covariance beyond B, and
-    L is what the planned labels add to B. New prompts are a sample of their own:
-    :math:`\Sigma = (A^{-1} + (B + L)^{-1})^{-1}`, where A is all of the fit's covariance. Both formulas give the
-    covariance of the best weighted mean of the two estimates. One fit to all votes is no less precise, since it weighs
-    the two sources pair by pair.
+    There are two estimates of the scores: that of the fit, and that from the planned labels alone. Given the prompts,
+    the errors of their labels are independent. Sigma is the covariance of the best weighted mean of the two estimates,
+    times the number of contexts of the plan. B is the covariance of the scores between prompts, and L the labelling
+    covariance of the plan.
+
+    - A plan for the fit's own prompts: both estimates share B, and the precisions of the labels add up,
+      :math:`\Sigma = B + (A^{-1} + L^{-1})^{-1}`. Here A is the part of the fit's covariance beyond B.
+    - A plan for new prompts: these are a sample of their own, and the precisions of the estimates add up,
+      :math:`\Sigma = (A^{-1} + (B + L)^{-1})^{-1}`. Here A is the whole covariance of the fit.
+
+    A single fit to all votes is at least as precise, because it can weight the two sets of labels differently for every
+    pair.
 
     Attributes
     ----------
@@ -43,7 +48,7 @@ class EarlierLabels:
         between : ndarray, shape (K, K)
             Covariance of the scores between contexts, B.
         labelling : ndarray, shape (K, K)
-            What the planned labels add to it, L.
+            The labelling covariance of the plan, L.
 
         Examples
         --------
@@ -60,7 +65,7 @@ class EarlierLabels:
         return shared + earlier
 
     def slope(self, between: FloatArray, labelling: FloatArray) -> FloatArray:
-        """Return G, (K, K): Sigma changes by G' dL G where what the planned labels add changes by dL."""
+        """Return the matrix G, (K, K), with d Sigma = G' dL G: how Sigma changes with the labelling covariance L."""
         _, earlier, planned = self._parts(between, labelling)
         return _inverse(earlier + planned) @ earlier
 
@@ -69,7 +74,8 @@ class EarlierLabels:
         if not self.own_prompts:
             return np.zeros_like(between), self.sigma, between + labelling
         values, vectors = np.linalg.eigh(_symmetric(self.sigma - between))
-        # Where the fit's covariance is by chance smaller than that between prompts, its labels count as noiseless.
+        # By chance the fit's covariance may be smaller than B in a direction. There the fit's labels count as free of
+        # noise.
         return between, np.asarray((vectors * np.maximum(values, 0.0)) @ vectors.T), labelling
 
 

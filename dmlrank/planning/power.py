@@ -24,7 +24,18 @@ _CLOSE = 1e-4
 
 
 def contrast_covariance(specification: PlanSpecification, sigma: FloatArray, rows: FloatArray) -> Covariance:
-    """Predicted covariance of combinations of scores, (J, J), with the rank that the functional's gauge leaves."""
+    """Return the predicted covariance of combinations of scores, (J, J).
+
+    Its rank is known: combinations that the functional fixes have no variance.
+
+    Parameters
+    ----------
+    specification : PlanSpecification
+    sigma : ndarray, shape (K, K)
+        n times the covariance of the scores.
+    rows : ndarray, shape (J, K)
+        Coefficients of the combinations.
+    """
     moving = rows @ free_basis(specification.gauge, rows.shape[1])
     directions, size, _ = np.linalg.svd(moving, full_matrices=False)
     matrix = rows @ sigma @ rows.T / specification.problem.n_contexts
@@ -40,16 +51,18 @@ def predicted_precision(
     alpha: float,
     method: str,
 ) -> pd.DataFrame:
-    """Scores, predicted standard errors and full widths of intervals, beside the uniform plan's at the same cost.
+    """Return scores, predicted standard errors and full widths of intervals, for the plan and the uniform plan.
 
     Parameters
     ----------
     specification : PlanSpecification
     solution : PlanSolution
     rows : ndarray, shape (J, K)
-        Combinations of scores, with their labels.
+        Coefficients of combinations of scores.
     labels : sequence of str, length J
+        Names of the combinations.
     alpha : float
+        One minus the level of the intervals.
     method : {"max-t", "bonferroni", "none"}
     """
     columns: dict[str, FloatArray] = {"score": rows @ specification.scores}
@@ -84,7 +97,7 @@ def max_width(specification: PlanSpecification, solution: PlanSolution, alpha: f
 
 
 def pair_critical_value(specification: PlanSpecification, solution: PlanSolution, alpha: float, method: str) -> float:
-    """Critical value of the test that two of the scores are equal.
+    """Return the critical value of the test that two of the scores are equal.
 
     Parameters
     ----------
@@ -92,8 +105,8 @@ def pair_critical_value(specification: PlanSpecification, solution: PlanSolution
     solution : PlanSolution
     alpha : float
     method : {"max-t", "bonferroni", "none"}
-        Whether the family-wise error of all pairs is held, as a summary and ``t_test_pairwise`` hold it, or that of one
-        pair, which was chosen before there were data.
+        The first two control the family-wise error over all pairs, as a summary and ``t_test_pairwise`` do. With
+        "none" the pair is tested alone.
     """
     check_choice(method, METHODS, "method")
     n_scores = len(specification.scores)
@@ -112,54 +125,60 @@ def cheapest_solution(
     *,
     sample_size: int = 4_000,
 ) -> PlanSolution:
-    """Return the solution of the smallest budget with ``excess(solution) <= 1``, to four figures.
+    """Return the solution of the smallest budget that reaches a width or a power, to four figures.
 
     Parameters
     ----------
     specification : PlanSpecification
     start : float
-        Where the search begins.
+        Budget at which the search begins.
     excess : callable
-        Takes a solution and returns its width (or smallest gap) divided by the one that is asked for; falling in the
+        Takes a solution and returns a number that is at most one where the solution is precise enough: its largest
+        width (or smallest difference with the wanted power) divided by the wanted one. The number decreases with the
         budget.
     explain : callable
-        Takes the solution that labels every pair and returns the message of the error where even this is not enough.
+        Takes the solution that labels every pair and returns the message of the error where even this solution is not
+        precise enough.
     sample_size : int
-        Rows of the random sample on which the search begins where there are more than four times as many.
+        Number of rows in a random sample. Where the problem has more than four times as many rows, the search begins on
+        this sample.
 
     Raises
     ------
     OptionError
-        If labelling every pair is not enough, or if the labels that the fit has are enough.
+        If not even a label on every pair is precise enough, or if the labels of the fit are precise enough without any
+        planned label.
     """
     problem = specification.problem
     solver = _Solver(specification)
-    everything = solver.at(problem.total_cost, certify=False)
-    if excess(everything) > 1:
-        raise OptionError(explain(everything))
+    all_labelled = solver.at(problem.total_cost, certify=False)
+    if excess(all_labelled) > 1:
+        raise OptionError(explain(all_labelled))
     earlier = specification.earlier
     if (
         earlier is not None
-        and excess(replace(everything, sigma=earlier.without_plan(specification.between_covariance))) <= 1
+        and excess(replace(all_labelled, sigma=earlier.without_plan(specification.between_covariance))) <= 1
     ):
         raise OptionError(
-            "the labels that the fit has already reach this precision; ask for a higher precision, or plan for an "
-            "estimate from new labels alone (from_scratch=True)"
+            "the labels of the fit already reach this precision without further labels; ask for a higher precision, or "
+            "plan for an estimate from new labels alone (from_scratch=True)"
         )
-    top, margin = float(np.log(everything.expected_cost)), 0.7
+    # The search is on the log scale. Without a sample, it first looks between half of ``start`` and twice ``start``.
+    largest_log, margin = float(np.log(all_labelled.expected_cost)), 0.7
     sample_size = problem.sample_size(sample_size)
     if problem.n_rows > 4 * sample_size:
         # A random sample of the rows needs nearly the same budget in proportion, and takes little time.
         sample = problem.sampled(sample_size)
         share = sample.total_cost / problem.total_cost
-        near = _Solver(replace(specification, problem=sample))
-        start = near.cheapest(start * share, top + float(np.log(share)), excess, margin) / share
+        sample_solver = _Solver(replace(specification, problem=sample))
+        start = sample_solver.cheapest(start * share, largest_log + float(np.log(share)), excess, margin) / share
+        # The budget of all rows is within a few percent of the sample's.
         margin = 0.02
-    return solver.at(solver.cheapest(start, top, excess, margin))
+    return solver.at(solver.cheapest(start, largest_log, excess, margin))
 
 
 class _Solver:
-    """Solutions of a specification for one budget after the other, each search begun at the latest solution.
+    """Solutions of a specification for several budgets; each search begins at the solution of the budget before.
 
     Parameters
     ----------
@@ -170,30 +189,33 @@ class _Solver:
         self._specification = specification
         self._latest: PlanSolution | None = None
         problem, precision = specification.problem, specification.precision
-        # The information of a label does not depend on the budget, unless the criterion looks at all of Sigma.
+        # Where the objective is linear, its derivative and the information of a label do not depend on the budget.
         self._rates = None
         if precision.linear and not problem.interdependent:
             self._rates = problem.label_rates(precision.metric(specification.between_covariance))
 
     def at(self, budget: float, certify: bool = True) -> PlanSolution:
-        """Return the solution within a budget, with or without its violation of the optimality conditions."""
+        """Return the solution within a budget; ``certify`` computes how far it violates the optimality conditions."""
         start = None if self._latest is None else self._latest.start.at_budget(budget / self._latest.budget)
         options = SearchOptions(certify=certify)
         self._latest = solve(self._specification, budget, rates=self._rates, start=start, options=options)
         return self._latest
 
-    def cheapest(self, start: float, top: float, excess: Callable[[PlanSolution], float], margin: float) -> float:
+    def cheapest(
+        self, start: float, largest_log: float, excess: Callable[[PlanSolution], float], margin: float
+    ) -> float:
         """Return the smallest budget with ``excess(solution) <= 1``.
 
         Parameters
         ----------
         start : float
-            Where the search begins.
-        top : float
+            Budget at which the search begins.
+        largest_log : float
             Logarithm of a budget that is large enough.
         excess : callable
+            As for :func:`cheapest_solution`.
         margin : float
-            How far, on the scale of logarithms, the budget may be from ``start`` before the search goes further.
+            Distance from ``start``, on the log scale, within which the search first looks for the budget.
         """
 
         def log_excess(log_budget: float) -> float:
@@ -204,13 +226,14 @@ class _Solver:
             least = float(np.log(min_propensity * self._specification.problem.total_cost))
             if log_excess(least) <= 0:
                 return float(np.exp(least))
-        middle, step = min(float(np.log(start)), top), 2 * margin
-        low, high = max(middle - margin, least), min(middle + margin, top)
+        middle, step = min(float(np.log(start)), largest_log), 2 * margin
+        low, high = max(middle - margin, least), min(middle + margin, largest_log)
         while log_excess(low) <= 0:
             high, low, step = low, max(low - step, least), 2 * step
-        while high < top and log_excess(high) > 0:
-            low, high, step = high, min(high + step, top), 2 * step
+        while high < largest_log and log_excess(high) > 0:
+            low, high, step = high, min(high + step, largest_log), 2 * step
         budget = float(brentq(log_excess, low, high, xtol=_CLOSE / 4)) if log_excess(high) < 0 else high
-        while log_excess(budget) > 0 and budget < top:
+        # The root may lie just below the budget that is large enough.
+        while log_excess(budget) > 0 and budget < largest_log:
             budget += _CLOSE / 2
         return float(np.exp(budget))

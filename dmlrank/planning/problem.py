@@ -1,4 +1,13 @@
-"""The design problem of a plan: contexts, the pairs that can be labelled, and the information and cost of a label."""
+"""The design problem of a plan: contexts, the pairs that can be labelled, and the information and cost of a label.
+
+A *table* is the array (K, K, C) of the probabilities of one context. Contexts with equal tables, weights and costs
+share a *row* of the problem, so that g rows stand for n contexts. A *cell* is one row and one of the m pairs.
+
+Sigma is n times the covariance of the scores. The labels of the pair (j, k) on a context add M_jk / pi_jk to Sigma.
+M_jk = J V J', (K, K), with the derivative J of the functional by the probabilities of the pair, and the covariance V of
+the label. The derivative of the objective by Sigma is the *metric*, a (K, K) matrix. The trace of metric times M is the
+*information* of the label: the larger it is, the more the objective falls if the pair is labelled more often.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +29,7 @@ from .propensities import CellArray, CellRates, Propensities, Rows, as_propensit
 
 T = TypeVar("T")
 
-# A pass of fewer chunks ends too soon for a line of progress in a log.
+# A pass over fewer chunks than this takes so little time that a log file gets no line of progress for it.
 _FEW_CHUNKS = 20
 
 
@@ -50,12 +59,15 @@ class Pairs:
         return len(self.first)
 
     def take(self, table: FloatArray) -> FloatArray:
-        """Return the columns (n, m) of a table (n, K, K)."""
-        # One index into the flat rows is several times as fast as two into the table.
+        """Return the entries of the pairs, (n, m), from matrices, (n, K, K)."""
+        # Indexing flattened matrices once is several times as fast as indexing two axes.
         return np.take(table.reshape(len(table), -1), self.first * self.n_items + self.second, axis=1)
 
     def table(self, columns: FloatArray) -> FloatArray:
-        """Return the table (n, K, K) of columns (n, m): zero off the graph, symmetric where pairs have no order."""
+        """Return matrices, (n, K, K), with these entries of the pairs, (n, m).
+
+        The matrices are zero where a pair is not compared, and symmetric where pairs have no order.
+        """
         table = np.zeros((len(columns), self.n_items**2))
         table[:, self.first * self.n_items + self.second] = columns
         if not self.ordered:
@@ -64,7 +76,7 @@ class Pairs:
 
 
 class Tables(Protocol):
-    """Probabilities of contexts, (n, K, K, C): an array, or an object that predicts them when they are asked for."""
+    """Tables of n contexts, (n, K, K, C): an array, or an object that predicts the tables that are indexed."""
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -78,14 +90,14 @@ class Tables(Protocol):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SomeTables:
-    """Tables of another source, in another order or repeated.
+    """A selection from other tables, in any order and perhaps with repetitions.
 
     Attributes
     ----------
     tables : Tables
-        The other source.
+        The tables that are selected from.
     index : ndarray of int, shape (g,)
-        Places of the tables in the other source.
+        Indices of the selected tables.
     """
 
     tables: Tables
@@ -121,32 +133,36 @@ class TablesNotStored:
 
     def __getitem__(self, part: Rows) -> FloatArray:
         raise DataNotStoredError(
-            f"this plan was stored without the probabilities of its {self.shape[0]:,} different contexts, which are "
-            f"predicted by the fit; make the plan again with design()"
+            f"this plan was stored without the probabilities of its {self.shape[0]:,} different contexts, which the "
+            f"fit predicts; make the plan again with design()"
         )
 
 
 @runtime_checkable
 class FixedDirections(Protocol):
-    """A functional whose label of a pair moves the scores along the same direction in every context."""
+    """A functional for which the labels of a pair move the scores along the same direction d in every context.
+
+    Then M = v dd', where only the variance v differs between contexts.
+    """
 
     def label_directions(self, n_items: int) -> FloatArray | None:
-        """Directions d, (K, K, K), of the pairs (j, k): J V J' = v dd'; None where one direction is not enough."""
+        """Return the direction d of each pair (j, k), (K, K, K); None where M has more than one direction."""
         ...
 
     def label_variances(self, mu: FloatArray) -> FloatArray:
-        """v, (n, K, K), the variance of a label along its direction."""
+        """Return the variance v of a label of each pair along its direction, (n, K, K)."""
         ...
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LabelDeviations:
-    """Standard deviation of a label of each cell, where the direction of a label does not depend on the context.
+    """Standard deviations of the labels of a functional with fixed directions; see :class:`FixedDirections`.
 
     Attributes
     ----------
     deviation : ndarray, shape (g, m)
-        Along the direction of the pair; in single precision where there are very many cells.
+        Standard deviation of a label of each cell along the direction of its pair; in single precision where there are
+        very many cells.
     directions : ndarray, shape (m, K)
         The direction in which a label of each pair moves the scores.
     """
@@ -164,14 +180,14 @@ class LabelDeviations:
 class DesignProblem:
     """Everything about the contexts that a plan depends on: the information and the cost of a label.
 
-    A row stands for all contexts with the same probabilities, weight and costs.
+    A row stands for all contexts with the same probabilities, weight and costs; see the module's docstring.
 
     Attributes
     ----------
     functional : Functional
-        Bound to weights and graph.
+        Holds its category weights and its graph already.
     mu : Tables, shape (g, K, K, C)
-        Probabilities of each row, not floored.
+        Probabilities of each row, not yet clipped at the floor.
     floor : float
         Smallest probability of a category for functionals with a logit or a division.
     pairs : Pairs
@@ -182,18 +198,19 @@ class DesignProblem:
     context_weight : ndarray, shape (g,), or None
         Weight of each context in the target population, with mean one over contexts.
     fixed_prompts : bool
-        Whether the scores of these contexts alone are wanted, not of contexts like them.
+        Whether the scores are about these contexts alone, and not about the population that they are a sample of.
     unit : float
-        Factor of the scores in the unit in which they are reported, such as Elo points per log-odds.
+        Factor that turns the values of the functional into the unit of the reported scores, such as Elo points per
+        log-odds.
     n_jobs : int
-        Threads.
+        Number of threads.
     chunk_size : int
-        Probabilities in the chunks of mu that all threads hold together; a few arrays of this size live at a time.
+        Number of probabilities that all threads together process at a time. Memory holds a few arrays of this size.
     row : ndarray of int, shape (n,), or None
         Row of each context; None where every context is a row of its own.
     double_cells : int
-        Cells, rows x pairs, up to which numbers by cell are kept in double precision; more are kept in single precision
-        and computed with in double precision.
+        Largest number of cells, rows x pairs, whose numbers are stored in double precision. The numbers of more cells
+        are stored in single precision; computations are in double precision in any case.
     deviations : LabelDeviations or None
         Standard deviations of labels, where one pass over mu has computed them.
     """
@@ -225,7 +242,7 @@ class DesignProblem:
 
     @property
     def count(self) -> FloatArray:
-        """Contexts of each row, (g,)."""
+        """Number of contexts that each row stands for, (g,)."""
         return np.ones(self.n_rows) if self.row is None else np.bincount(self.row, minlength=self.n_rows).astype(float)
 
     def rows_of(self, contexts: slice | IntArray) -> slice | IntArray:
@@ -233,7 +250,7 @@ class DesignProblem:
         return contexts if self.row is None else self.row[contexts]
 
     def of_contexts(self, mu: FloatArray) -> DesignProblem:
-        """Return the same problem for probabilities, (n, K, K, C), that may differ between all its contexts."""
+        """Return the same problem for other probabilities, (n, K, K, C), with a row for every context."""
         all_rows = self.rows_of(slice(0, self.n_contexts))
         cost = self.cost if len(self.cost) == 1 else self.cost[all_rows]
         weight = None if self.context_weight is None else self.context_weight[all_rows]
@@ -276,13 +293,13 @@ class DesignProblem:
         return np.asarray(sum(parts))
 
     def sample_size(self, size: int) -> int:
-        """Return ``size``, or a smaller size of a sample whose probabilities are to fit into memory."""
+        """Return ``size``, or a smaller number of rows where the probabilities of so many rows need too much memory."""
         if self.deviations is not None:
             return size
         return min(size, max(200, 5 * self.chunk_size // int(np.prod(self.mu.shape[1:]))))
 
     def sampled(self, size: int) -> DesignProblem:
-        """Return the problem of a random sample of the rows, always the same one, and of their contexts."""
+        """Return the problem of a random sample of the rows with all their contexts; every call draws the same rows."""
         index = np.sort(np.random.default_rng(0).choice(self.n_rows, size, replace=False))
         place = np.full(self.n_rows, -1)
         place[index] = np.arange(size)
@@ -300,44 +317,61 @@ class DesignProblem:
             deviations=deviations,
         )
 
-    def map_chunks(self, make: Callable[[slice, FloatArray], T]) -> list[T]:
-        """Return the results of ``make`` for chunks of rows and their probabilities clipped at the floor, in order."""
+    def map_chunks(self, function: Callable[[slice, FloatArray], T]) -> list[T]:
+        """Return the results of a function for all chunks of rows, in order.
+
+        Parameters
+        ----------
+        function : callable
+            Takes a range of rows and their probabilities, (b, K, K, C), clipped at the floor and renormalised.
+        """
         size = max(1, self.chunk_size // self.n_jobs // int(np.prod(self.mu.shape[1:])))
         parts = [slice(start, min(start + size, self.n_rows)) for start in range(0, self.n_rows, size)]
 
-        def make_part(part: slice) -> T:
+        def result_of(part: slice) -> T:
             table = np.asarray(self.mu[part], dtype=np.float64)
-            # If only the diagonal is below the floor, nothing needs clipping; counting is faster than clipping.
+            # The diagonal is zero and below the floor in any case. Where no other probability is below the floor,
+            # clipping is left out: counting is faster.
             low = np.count_nonzero(table < self.floor) if self.functional.interior else 0
-            return make(part, clip_and_renormalise(table, self.floor) if low > table[:, :, 0].size else table)
+            return function(part, clip_and_renormalise(table, self.floor) if low > table[:, :, 0].size else table)
 
         results = []
-        for number, result in enumerate(in_order(make_part, parts, self.n_jobs), start=1):
+        for number, result in enumerate(in_order(result_of, parts, self.n_jobs), start=1):
             results.append(result)
             report(number, len(parts), "plan, prompts", minor=len(parts) < _FEW_CHUNKS)
         return results
 
     def report_step(self, step: int, remaining: int) -> None:
-        """Report one step of a search of which about ``remaining`` further steps are expected."""
+        """Report one step of a search that is expected to take about ``remaining`` further steps.
+
+        Steps of small problems take so little time that a log file gets no line for them.
+        """
         report(step, step + remaining, "plan, steps", minor=self.n_rows * len(self.pairs) <= self.double_cells)
 
-    def scanned(self) -> tuple[FloatArray, FloatArray, DesignProblem]:
-        """Return the mean score, (K,), the covariance of the scores between contexts, (K, K), and a prepared problem.
+    def scan(self) -> tuple[FloatArray, FloatArray, DesignProblem]:
+        """Pass over mu once, and return what every plan needs from it.
 
-        The covariance is zero where contexts are fixed. The prepared problem is this one with the standard deviations
-        of labels from the same pass over mu, where labels have fixed directions: no further pass is needed then.
+        Returns
+        -------
+        mean : ndarray, shape (K,)
+            Means of the scores over contexts.
+        covariance : ndarray, shape (K, K)
+            Covariance of the scores between contexts; zero with ``fixed_prompts``.
+        problem : DesignProblem
+            This problem. Where labels have fixed directions it also holds the standard deviations of the labels, so
+            that no later computation passes over mu again.
         """
         functional, directions = self.functional, None
         if isinstance(functional, FixedDirections) and not self.interdependent:
             directions = functional.label_directions(self.pairs.n_items)
         deviation: CellArray | None = np.empty(self.shape, self.cell_type) if directions is not None else None
 
-        def scan(part: slice, mu: FloatArray) -> FloatArray:
+        def scores_of(part: slice, mu: FloatArray) -> FloatArray:
             if deviation is not None and isinstance(functional, FixedDirections):
                 deviation[part] = np.sqrt(np.maximum(self.pairs.take(functional.label_variances(mu)), 0))
             return functional.value(mu)
 
-        value = self.unit * np.concatenate(self.map_chunks(scan))
+        value = self.unit * np.concatenate(self.map_chunks(scores_of))
         weight = self.count if self.context_weight is None else self.count * self.context_weight
         mean = weight @ value / self.n_contexts
         difference = value - mean
@@ -350,7 +384,7 @@ class DesignProblem:
         return mean, covariance, replace(self, deviations=deviations)
 
     def label_rates(self, metric: FloatArray) -> CellRates:
-        """Square root of the information of a label per unit of its cost, (g, m), in a metric, (K, K)."""
+        """Return sqrt(information / cost) of a label of every cell, (g, m), in a metric, (K, K)."""
         if self.deviations is not None:
             scale, length = np.asarray(self._scale(slice(0, self.n_rows))), self.deviations.squared_lengths(metric)
             if len(self.cost) == 1:
@@ -368,11 +402,12 @@ class DesignProblem:
         return CellRates(base)
 
     def label_information(self, metric: FloatArray, propensity: FloatArray | None = None) -> FloatArray:
-        """Information of a label of every cell, (g, m): the trace of metric times M, its share in the covariance.
+        """Return the information of a label of every cell, (g, m): the trace of metric times M.
 
         Parameters
         ----------
         metric : ndarray, shape (K, K)
+            Derivative of the objective by Sigma.
         propensity : ndarray, shape (g, m), optional
             Used only by problems that are ``interdependent``.
         """
@@ -393,7 +428,7 @@ class DesignProblem:
         return self.pairs.take(self.functional.information(mu, metric)) * self._scale(part)
 
     def labelling_covariance(self, propensity: Propensities | FloatArray | float) -> FloatArray:
-        """Return what labelling adds to the covariance Sigma, (K, K): E sum M / pi.
+        """Return the labelling covariance, (K, K), which labels with these propensities add to Sigma: E sum M / pi.
 
         Parameters
         ----------
@@ -410,7 +445,8 @@ class DesignProblem:
 
             total = sum(map_blocks(variances, self.shape, n_jobs=self.n_jobs))
             return np.asarray((directions.T * total) @ directions / self.n_contexts)
-        # A pair without order is one label, counted where its first item stands first.
+        # An unordered pair (j, k), j < k, stands in one entry of the matrices, (j, k); the entry (k, j) is zero. The
+        # factor _scale makes up for this.
         ordered_pairs = replace(self.pairs, ordered=True)
 
         def accumulate(part: slice, mu: FloatArray) -> FloatArray:
@@ -420,11 +456,26 @@ class DesignProblem:
         return np.asarray(sum(self.map_chunks(accumulate)) / self.n_contexts)
 
     def propensities_at(self, metric: FloatArray, lower: FloatArray, multiplier: float) -> FloatArray:
-        """Propensities, (g, m), by the rule of a plan with this multiplier in the problem's contexts."""
+        """Return the propensities of this problem's contexts, (g, m), by the rule of a plan for other contexts.
+
+        Parameters
+        ----------
+        metric : ndarray, shape (K, K)
+            Derivative of the objective at the plan.
+        lower : ndarray, shape (1, m or 1)
+            Smallest propensities.
+        multiplier : float
+            The plan's Lagrange multiplier of the budget.
+        """
         information = self.label_information(metric)
         return propensities_at_multiplier(information, self.cost, lower, multiplier, self.one_pair)
 
     def _scale(self, part: slice) -> FloatArray | float:
-        """Squared weights and unit; where order does not matter, J_jk + J_kj flip = 2 J_jk, so that M counts 4."""
+        """Return the factor of M from the weights of contexts, the unit, and the display order of pairs.
+
+        Where order does not matter, one label counts in two cells, (j, k) and (k, j). The derivatives in the two cells
+        are equal once the two wins are exchanged. The label therefore moves the scores twice as far, and M is four
+        times as large.
+        """
         scale = self.unit**2 * (1.0 if self.pairs.ordered else 4.0)
         return scale if self.context_weight is None else scale * np.square(self.context_weight[part])[:, None]

@@ -1,4 +1,9 @@
-"""Propensities of a plan, computed a block of rows at a time from numbers that are kept in any case."""
+"""Propensities of a plan, computed for a block of rows at a time.
+
+A plan for many contexts and models has very many propensities. They are not stored: the classes of this module compute
+them, for the rows that a caller needs, from numbers that the plan stores in any case. A cell is one row and one pair.
+In this module n is the number of rows, and m the number of pairs.
+"""
 
 from __future__ import annotations
 
@@ -14,19 +19,19 @@ from ..data.preferences import FloatArray, IntArray
 
 T = TypeVar("T")
 
-# Rows of a plan's problem: a range, or places.
+# Rows of a plan's problem: a range, or an array of indices.
 Rows: TypeAlias = slice | IntArray
 # Numbers by row and pair, in double or, where there are very many, in single precision.
 CellArray: TypeAlias = NDArray[np.floating]
 
-# Cells whose temporary arrays live at a time: a few of them fit into a processor's cache.
+# Number of cells in a block: a few arrays of this size fit into the cache of a processor.
 CACHED_CELLS = 65_536
-# Cells of the pieces of work that threads share.
+# Number of cells in a task. A thread works on the blocks of one task, one after the other.
 _TASK_CELLS = 4_000_000
 
 
 class Propensities(Protocol):
-    """Probabilities that pairs are labelled, (n, m), which are computed for the rows that are asked for."""
+    """Probabilities that pairs are labelled, (n, m), which are computed for the rows that a caller needs."""
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -34,7 +39,7 @@ class Propensities(Protocol):
         ...
 
     def block(self, rows: Rows) -> FloatArray:
-        """Return the propensities of some rows, (b, m); not to be written to."""
+        """Return the propensities of some rows, (b, m); the caller must not change the array."""
         ...
 
 
@@ -62,15 +67,18 @@ class StoredPropensities:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CellRates:
-    """Square roots of information per unit of cost, (n, m): what propensities are proportional to, floors aside.
+    """The rates ``sqrt(information / cost)`` of all cells, (n, m), as the product of up to three factors.
+
+    Optimal propensities are proportional to the rates where they are neither the smallest ones allowed nor one.
 
     Attributes
     ----------
     base : ndarray, shape (n, m)
+        First factor.
     factor : ndarray, shape (n or 1, 1 or m), or None
-        What ``base`` is multiplied by; None for one.
+        Second factor; None for one.
     pair_factor : ndarray, shape (m,), or None
-        What ``base`` is multiplied by as well; None for one.
+        Third factor; None for one.
     """
 
     base: CellArray
@@ -101,17 +109,18 @@ class CellRates:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LevelPropensities:
-    """Propensities level x rate, clipped between floors and one.
+    """Propensities level x rate, clipped to the range from the smallest propensity to one.
 
     Attributes
     ----------
     rates : CellRates
     lower : ndarray, shape (1, 1 or m)
-        Floors.
+        Smallest propensities.
     level : float
-        lambda^(-1/2), lambda being the price of the budget; infinite where the budget is slack.
+        lambda^(-1/2), where lambda is the Lagrange multiplier of the budget; infinite where the budget is slack.
     cap : ndarray, shape (n,), or None
-        Largest level of each row, at which its propensities add up to one; None where they need not.
+        Largest level of each row, at which the propensities of the row add up to one; None where their sum may be
+        larger.
     """
 
     rates: CellRates
@@ -132,18 +141,20 @@ class LevelPropensities:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PricedPropensities:
-    """Propensities root / sqrt(price) where labels of a context differ in cost and at most one of them is bought.
+    """Propensities where a context gets at most one label and its possible labels differ in cost.
+
+    The propensity of a cell is sqrt(information / price), where the price of a label is lambda x cost + nu.
 
     Attributes
     ----------
     rates : CellRates
     cost : ndarray, shape (n or 1, m)
     lower : ndarray, shape (1, 1 or m)
-        Floors.
+        Smallest propensities.
     multiplier : float
-        lambda, the price of the budget.
+        lambda, the Lagrange multiplier of the budget.
     context_multiplier : ndarray, shape (n,)
-        nu of each row, what its single label adds to the price.
+        nu of each row, the Lagrange multiplier of the constraint that its propensities add up to at most one.
     """
 
     rates: CellRates
@@ -166,11 +177,12 @@ class PricedPropensities:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class MixedPropensities:
-    """A share of a uniform plan mixed into another plan's propensities.
+    """The mixture of a plan's propensities with those of a uniform plan.
 
     Attributes
     ----------
     optimal : Propensities
+        Propensities of the plan.
     share : float
         Share of the uniform plan.
     uniform : float
@@ -220,14 +232,16 @@ def propensity_range(propensities: Propensities) -> tuple[float, float]:
 
 
 def at_level(rate: FloatArray, lower: FloatArray, level: FloatArray | float) -> FloatArray:
-    """Return level x rate, (b, m), clipped between the floors and one; ``rate`` is overwritten.
+    """Return level x rate, (b, m), clipped to the range from the smallest propensity to one.
 
-    At level infinity the result is one wherever a label has information.
+    Where the level is infinite, the result is one for every label with information.
 
     Parameters
     ----------
     rate : ndarray, shape (b, m)
+        The function overwrites this array.
     lower : ndarray, shape (1, m or 1)
+        Smallest propensities.
     level : float or ndarray, shape (b,)
     """
     finite = bool(np.isfinite(level).all())
@@ -240,14 +254,24 @@ def at_level(rate: FloatArray, lower: FloatArray, level: FloatArray | float) -> 
 
 
 def at_price(root: FloatArray, price: FloatArray, lower: FloatArray) -> FloatArray:
-    """Return propensities root / sqrt(price), (b, m), not below the floors."""
+    """Return the propensities root / sqrt(price), (b, m), or the smallest ones allowed where these are larger.
+
+    Parameters
+    ----------
+    root : ndarray, shape (b, m)
+        Square root of the information of each label.
+    price : ndarray, shape (b, m)
+        lambda x cost + nu; see :class:`PricedPropensities`.
+    lower : ndarray, shape (1, m or 1)
+        Smallest propensities.
+    """
     with np.errstate(divide="ignore", invalid="ignore"):
         propensity = root / np.sqrt(price)
     return np.maximum(np.nan_to_num(propensity, copy=False, nan=0.0, posinf=np.inf), lower)
 
 
 def cached_blocks(rows: slice, n_pairs: int, size: int | None = None) -> list[slice]:
-    """Return parts of a range of rows: ``size`` rows each, or about as many as have 65,536 cells."""
+    """Return the blocks of a range of rows: ``size`` rows each, or about as many rows as have 65,536 cells."""
     size = max(1, CACHED_CELLS // n_pairs) if size is None else size
     return [slice(start, min(start + size, rows.stop)) for start in range(rows.start, rows.stop, size)]
 
@@ -255,7 +279,9 @@ def cached_blocks(rows: slice, n_pairs: int, size: int | None = None) -> list[sl
 def map_blocks(
     work: Callable[[slice], T], shape: tuple[int, int], *, n_jobs: int = 1, size: int | None = None
 ) -> list[T]:
-    """Return the results of ``work`` for all blocks of rows, in order; the number of threads changes no bit.
+    """Return the results of a function for all blocks of rows, in order.
+
+    The blocks do not depend on the number of threads. Sums of the results are therefore the same to the last bit.
 
     Parameters
     ----------
@@ -264,9 +290,9 @@ def map_blocks(
     shape : tuple of int
         (n, m): rows and pairs.
     n_jobs : int
-        Threads.
+        Number of threads.
     size : int, optional
-        Rows of a block; about as many as have 65,536 cells when None.
+        Number of rows of a block; when None, about as many as have 65,536 cells.
     """
     n_rows, n_pairs = shape
     rows_of_task = max(1, _TASK_CELLS // n_pairs)

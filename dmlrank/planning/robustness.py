@@ -91,7 +91,7 @@ def regret_of(specification: PlanSpecification, solution: PlanSolution, mu: Arra
     names, explore = specification.names, specification.explore
     check_mu(table, names.models, names.contexts, problem.pairs.ordered)
     metric, n = criterion.metric(specification.between_covariance), problem.n_contexts
-    _, between_covariance, truth = problem.of_contexts(table).scanned()
+    _, between_covariance, truth = problem.of_contexts(table).scan()
     everyone = problem.rows_of(slice(0, n))
     believed, real = problem.label_information(metric)[everyone], truth.label_information(metric)
     constraints = Constraints(truth.cost, np.full((1, 1), solution.floor), solution.budget, problem.one_pair)

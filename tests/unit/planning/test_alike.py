@@ -161,7 +161,7 @@ def test_a_search_that_begins_on_a_sample_in_single_precision_finds_the_same_pla
 ):
     plan = varied.update(functional=functional).design(120, criterion, one_pair=one_pair)
     specification = plan.specification
-    single = replace(specification.problem, double_cells=0, deviations=None).scanned()[2]
+    single = replace(specification.problem, double_cells=0, deviations=None).scan()[2]
     assert (single.deviations is None) == (functional == "rank_centrality")
     other = solve(replace(specification, problem=single), 120, options=SearchOptions(sample_size=50))
     rates = single.label_rates(np.eye(3))
