@@ -53,22 +53,22 @@ def bin_rows(
     # Contexts in order of first appearance: they are numbered so, and the rows are sorted by this number.
     _, first_row, place = np.unique(context, return_index=True, return_inverse=True)
     number = np.argsort(np.argsort(first_row))[place]
-    order = np.argsort(number, kind="stable")
+    row_order = np.argsort(number, kind="stable")
     shared = {**parameters, "feature_pre_filter": False}
     contexts = context[np.sort(first_row)]
     names = [f"x{f}" for f in range(x.shape[1])]
     features = lgb.Dataset(
         x[contexts], np.zeros(len(contexts)), params={**shared, **bin_parameters(x.shape[1], 0)}, feature_name=names
     )
-    rows = features.construct().subset(number[order].tolist()).construct()
+    rows = features.construct().subset(number[row_order].tolist()).construct()
     items = lgb.Dataset(
-        np.column_stack([first, second])[order].astype(float),
+        np.column_stack([first, second])[row_order].astype(float),
         categorical_feature=[0, 1],
         params={**shared, **bin_parameters(0, 2)},
         feature_name=["first", "second"],
     )
     _join_columns(rows, items.construct())
-    return rows, order
+    return rows, row_order
 
 
 def _join_columns(rows: lgb.Dataset, other: lgb.Dataset) -> None:
@@ -159,10 +159,10 @@ class BinnedCells:
         cell, swapped = np.tile(voted_cell, 2), np.repeat([False, True], len(voted_cell))
         first = np.where(swapped, cells.second[cell], cells.first[cell])
         second = np.where(swapped, cells.first[cell], cells.second[cell])
-        dataset, order = bin_rows(x, context[cell], first, second, parameters)
-        dataset.set_label(np.concatenate([label, flip[label]])[order])
+        dataset, row_order = bin_rows(x, context[cell], first, second, parameters)
+        dataset.set_label(np.concatenate([label, flip[label]])[row_order])
         weight = np.tile(cells.weight[voted_cell] * cells.y[voted_cell, label], 2)
-        return cls(dataset, cell[order], swapped[order], weight[order])
+        return cls(dataset, cell[row_order], swapped[row_order], weight[row_order])
 
     def subset(self, cells: IntArray, scores: FloatArray, mirrored: bool, n_threads: int) -> lgb.Dataset:
         """Return the rows of some cells with weights and initial scores.

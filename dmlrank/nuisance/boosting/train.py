@@ -86,11 +86,11 @@ class BinnedRows:
             # Bins with the user's parameters or with LightGBM's defaults are constructed from stacked rows.
             stacked = stack_rows(x, rows.context, rows.first, rows.second)
             return cls.of(TrainingRows(stacked, rows.label, rows.weight, rows.context), tune, has_items=True)
-        dataset, order = bin_rows(x, rows.context, rows.first, rows.second, {"verbosity": -1})
-        label = rows.label[order]
+        dataset, row_order = bin_rows(x, rows.context, rows.first, rows.second, {"verbosity": -1})
+        label = rows.label[row_order]
         dataset.set_label(label)
-        dataset.set_weight(rows.weight[order])
-        return cls(dataset, label, rows.context[order], p)
+        dataset.set_weight(rows.weight[row_order])
+        return cls(dataset, label, rows.context[row_order], p)
 
     def only(self, selected: NDArray[np.bool_]) -> BinnedRows:
         """Return the rows that are selected by a mask, (r,)."""

@@ -1,4 +1,4 @@
-"""Folds at the same time: the order and the numbers of one after the other."""
+"""Tasks and folds at the same time give the same results, in the same order, as one after the other."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ def test_results_come_in_order(n):
         assert [list(workers.in_order(lambda number: number * 2, range(4))) for _ in range(2)] == [[0, 2, 4, 6]] * 2
 
 
-def test_two_are_at_work_together():
-    # Each waits for the other: in turns they would wait in vain.
+def test_two_tasks_run_at_the_same_time():
+    # Each task waits for the other one. If they ran one after the other, the first would wait in vain.
     meet = threading.Barrier(2, timeout=30)
     assert list(in_order(lambda number: meet.wait() >= 0, range(2), 2)) == [True, True]
 
@@ -35,12 +35,12 @@ def test_one_worker_or_one_task_needs_no_threads(tasks, n):
     assert list(in_order(lambda number: threading.current_thread(), tasks, n)) == [threading.main_thread()] * len(tasks)
 
 
-def test_few_tasks_are_begun_ahead_of_the_result_that_is_waited_for():
+def test_few_tasks_begin_ahead_of_the_result_that_the_caller_waits_for():
     begun: list[int] = []
-    taken = iter(range(100))
+    numbers = iter(range(100))
 
     def tasks():
-        for number in taken:
+        for number in numbers:
             begun.append(number)
             yield number
 
@@ -51,7 +51,7 @@ def test_few_tasks_are_begun_ahead_of_the_result_that_is_waited_for():
     assert len(begun) == 4
 
 
-def test_tasks_that_may_not_stand_beside_others_wait_for_these_and_keep_their_place():
+def test_tasks_that_may_not_run_with_others_run_alone_and_in_their_place():
     running: set[int] = set()
 
     def work(number):
@@ -61,10 +61,10 @@ def test_tasks_that_may_not_stand_beside_others_wait_for_these_and_keep_their_pl
         running.discard(number)
         return number, alone, thread is threading.main_thread()
 
-    made = list(in_order(work, range(7), 3, is_concurrent=lambda number: number not in (2, 3, 6)))
-    assert [number for number, _, _ in made] == list(range(7))
-    assert [number for number, _, here in made if here] == [2, 3, 6]
-    assert all(alone for number, alone, here in made if here)
+    results = list(in_order(work, range(7), 3, is_concurrent=lambda number: number not in (2, 3, 6)))
+    assert [number for number, _, _ in results] == list(range(7))
+    assert [number for number, _, in_main_thread in results if in_main_thread] == [2, 3, 6]
+    assert all(alone for _, alone, in_main_thread in results if in_main_thread)
 
 
 def test_errors_reach_the_caller_in_their_place():
@@ -74,13 +74,13 @@ def test_errors_reach_the_caller_in_their_place():
         next(results)
 
 
-def test_the_package_has_one_home_of_thread_pools():
+def test_only_one_module_creates_thread_pools():
     package = pathlib.Path(parallel.__file__).parents[1]
     users = [path.name for path in package.rglob("*.py") if "ThreadPoolExecutor" in path.read_text(encoding="utf-8")]
     assert users == ["parallel.py"]
 
 
-def test_folds_are_trained_at_once_where_that_pays():
+def test_jobs_are_split_between_boosters_at_the_same_time_and_threads_of_each():
     cases = [(2, 5), (8, 2), (1, 3), (None, 1)]
     jobs = [split_jobs(n_jobs, 500_000, n_boosters) for n_jobs, n_boosters in cases]
     assert jobs == [(2, 1), (2, 4), (1, 1), (1, None)]
@@ -111,7 +111,7 @@ def votes_with_jumps(make_data, n):
 
 
 def fit_first_stages(data, n_jobs, selection_sample, own_threads=10**9):
-    """Return models of mu and of the pair that is shown, of three folds; small boosters are trained at once, too."""
+    """Return the models of mu and of the shown pair by fold; small boosters, too, are trained at the same time."""
     fold, seeds = np.arange(data.n_contexts) % 3, np.random.SeedSequence(1).spawn(3)
     sizes = ThreadSizes(own_threads, several_boosters=(0, 20_000_000))
     options = {"n_jobs": n_jobs, "selection_sample": selection_sample, "thread_sizes": sizes}
@@ -133,10 +133,10 @@ def test_first_stages_do_not_depend_on_the_number_of_folds_at_once(make_data, se
 
 
 def test_lightgbm_is_as_quiet_in_our_threads_as_elsewhere(capfd):
-    """It would say that no further splits are to be had."""
+    """Without the package's setting, LightGBM would print that no further splits are possible."""
     x = np.zeros((40, 1))
     data = [lgb.Dataset(x, np.arange(40) % 2, params={"verbosity": -1}).construct() for _ in range(2)]
-    boosters = [lgb.Booster({"objective": "binary", "verbosity": -1, "num_threads": 1}, own) for own in data]
+    boosters = [lgb.Booster({"objective": "binary", "verbosity": -1, "num_threads": 1}, dataset) for dataset in data]
     assert list(in_order(lambda booster: booster.update(), boosters, 2)) == [True, True]
     assert capfd.readouterr().out == ""
 
