@@ -258,10 +258,10 @@ def warn_about_intervals(
             else "leave pairs with few labels out (min_labels=) or let them count less (edge_weights='counts')"
         )
         warn(
-            f"the standard error of {models[fewest]!r} rests on the equivalent of "
+            f"few prompts determine the standard error of {models[fewest]!r}: their effective number is "
             f"{validity.effective_contexts[fewest]:.0f} of {n_contexts:,} prompts, and a reliable interval needs at "
-            f"least {_FEWEST_EFFECTIVE:.0f}: a few labels with rare outcomes or small propensities determine the "
-            f"standard error, and the interval may be far too short; {advice}",
+            f"least {_FEWEST_EFFECTIVE:.0f}. Labels with rare outcomes or small propensities outweigh all others, and "
+            f"the interval may be far too short; {advice}",
             stacklevel=2,
             kind=IntervalWarning,
         )

@@ -240,9 +240,10 @@ def _warn_of_graph(data: PreferenceData, functional: Functional, graph: Graph, m
     n_few = int(np.triu(graph.edges & has_labels & ~has_enough).sum())
     if n_few:
         warn(
-            f"{n_few:,} of {graph.n_edges:,} pairs on the graph have fewer than min_labels={min_labels} labelled "
-            f"contexts{' in an order' if data.ordered else ''}, so that few labels correct what the learner predicts "
-            f"for them; graph='observed' leaves such pairs out",
+            f"{n_few:,} of {graph.n_edges:,} compared pairs have fewer than min_labels={min_labels} labelled "
+            f"prompts{' in one of the two orders' if data.ordered else ''}; the contribution of these pairs to the "
+            f"scores rests mainly on the learner's predictions, which few labels correct; graph='observed' leaves such "
+            f"pairs out",
             stacklevel=2,
             kind=IntervalWarning,
         )

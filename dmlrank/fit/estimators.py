@@ -171,15 +171,15 @@ def _is_bradley_terry(functional: object) -> bool:
 DEBIASED = Estimator("debiased")
 PLUGIN = Estimator(
     "plugin",
-    why_no_intervals="the plug-in estimate is not debiased, so that it has the learner's error, which no standard "
-    "error includes; update(estimator='debiased') has intervals",
+    why_no_intervals="the plug-in estimate is not debiased, so that standard errors would leave out the learner's "
+    "error; update(estimator='debiased') has intervals",
     is_debiased=False,
 )
 BT_RESTRICTED = Estimator(
     "bt_restricted",
     assumes_bradley_terry=True,
     needs_all_propensities=True,
-    label_suffix="model assumed",
+    label_suffix="Bradley-Terry assumed",
     plan_estimator="bt_restricted",
     why_bradley_terry="the restricted estimator has",
     why_unused="{option}= was given with estimator='bt_restricted': the restricted estimator is a sum over human "

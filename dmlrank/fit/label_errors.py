@@ -250,13 +250,14 @@ def warn_of_uniform_pairs(
     limit = ""
     if not is_linear(setup.functional) and (models[_WON] or models[_LOST]):
         limit = (
-            ". The log-odds of a model that won or lost everything have no finite limit, so that the floor of mu "
-            "decides how far its score lies from the others; functional='borda' has bounded scores"
+            " The log-odds of a model that won or lost all its votes have no finite limit, so that the distance of its "
+            "score from the others depends on the floor of the predicted probabilities; functional='borda' needs no "
+            "floor."
         )
     warn(
         f"labels without variation: {'; '.join(clauses)}. The variance of such labels cannot be estimated from "
-        f"them. Standard errors therefore assume that up to 3 of n labels could have been different (the rule of three)"
-        f"{limit}. Collect more votes on these pairs for smaller standard errors",
+        f"them. Standard errors therefore assume that up to 3 of n labels could have been different (the rule of "
+        f"three).{limit} Collect more votes on these pairs for smaller standard errors",
         stacklevel=2,
     )
 

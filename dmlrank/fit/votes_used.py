@@ -66,6 +66,6 @@ def _votes_used_sentence(rule: PairRule, looser: PairRule, counts: VoteCounts) -
         advice += " (display order then does not matter)"
     if looser.min_labels < rule.min_labels:
         advice += (
-            "; edge_weights='counts' then weights pairs by their labels, so that pairs with few labels add little noise"
+            "; with edge_weights='counts' in addition, pairs with few labels get little weight and add little noise"
         )
     return advice

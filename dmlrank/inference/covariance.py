@@ -381,8 +381,8 @@ def _crossed(
     if spectrum[0] < -1e-10 * max(spectrum[-1], 0.0):
         matrix = total
         note = (
-            "the two-way covariance is not positive semidefinite, so that the covariance of the votes in the same two "
-            "clusters is not subtracted (conservative)"
+            "with these two-way clusters, the covariance that both ways share is counted twice, because the usual "
+            "estimate is not positive semidefinite; standard errors are therefore conservative"
         )
     fewest = min(counts)
     return _with_free_directions(matrix * fewest / (fewest - 1) / len(phi) ** 2, gauge, counts, note)
@@ -406,10 +406,10 @@ def _count_clusters(groups: list[NDArray[np.intp]]) -> tuple[int, ...]:
         hint = (
             "; bootstrap='webb' in conf_int, t_test_pairwise and ranks allows for few clusters"
             if len(groups) == 1
-            else ""
+            else "; use columns with more clusters, if their clusters still keep dependent votes together"
         )
         warn(
-            f"there are only {min(counts)} clusters, and with fewer than {_FEW_CLUSTERS} clustered standard errors are "
+            f"there are only {min(counts)} clusters, and with fewer than {_FEW_CLUSTERS} clusters standard errors are "
             f"too small on average{hint}",
             stacklevel=6,
             kind=IntervalWarning,

@@ -64,23 +64,23 @@ def find_problems(
     for name, row in check.clusters.iterrows():
         if row["clusters"] < _FEW_CLUSTERS:
             yield (
-                f"Only {row['clusters']} clusters in {name!r}. Clustered standard errors are too small on average with "
-                f"fewer than {_FEW_CLUSTERS} clusters. Use a finer grouping if it keeps dependent votes together."
+                f"There are only {row['clusters']} clusters in {name!r}. With fewer than {_FEW_CLUSTERS} clusters "
+                f"standard errors are too small on average. Use a finer grouping if it keeps dependent votes together."
             )
 
 
 def _better_settings(check: Check) -> Iterator[str]:
-    """Recommend settings that use more votes or are more precise, where the given ones lose much."""
+    """Recommend other settings, where the user's settings leave out many votes or have large standard errors."""
     table = check.settings
     if check.edge_weights not in ("equal", "counts") or not _pairs_follow_min_labels(check):
         return
     names = ["position_bias", "min_labels", "edge_weights"]
-    given = (check.position_bias, check.min_labels, check.edge_weights)
-    best = table.iloc[recommended_row(table, given)]
-    current = table[(table[names] == list(given)).all(axis=1)].iloc[0]
+    requested = (check.position_bias, check.min_labels, check.edge_weights)
+    best = table.iloc[recommended_row(table, requested)]
+    current = table[(table[names] == list(requested)).all(axis=1)].iloc[0]
     changes = [
         f"{name}={value!r}" if isinstance(value, str) else f"{name}={value}"
-        for name, value, old in zip(names, best[names], given, strict=True)
+        for name, value, old in zip(names, best[names], requested, strict=True)
         if value != old
     ]
     if not changes or not np.isfinite(best["se_largest"]):
@@ -101,10 +101,10 @@ def _better_settings(check: Check) -> Iterator[str]:
 
 def _pairs_follow_min_labels(check: Check) -> bool:
     """Return whether the compared pairs are those with enough labels, so that no other graph was given."""
-    return bool((check.pairs["compared"] == (_contexts_that_count(check) >= check.min_labels)).all())
+    return bool((check.pairs["compared"] == (_contexts_against_min_labels(check) >= check.min_labels)).all())
 
 
-def _contexts_that_count(check: Check) -> pd.Series:
+def _contexts_against_min_labels(check: Check) -> pd.Series:
     """Return the contexts of each pair that are compared with ``min_labels``: the fewer of both orders, or all."""
     pairs = check.pairs
     return pairs[["shown_first", "shown_second"]].min(axis=1) if check.position_bias else pairs["contexts"]
@@ -145,32 +145,33 @@ def _pair_problems(check: Check) -> Iterator[str]:
     if len(left_out):
         largest = left_out.sort_values("contexts", ascending=False).head(_PAIRS_NAMED)
         pairs = "; ".join(
-            f"{r.first} and {r.second} {r.shown_first} + {r.shown_second}" for r in largest.itertuples(index=False)
+            f"{r.first} - {r.second}: {r.shown_first} and {r.shown_second}" for r in largest.itertuples(index=False)
         )
-        more = "; ..." if len(left_out) > _PAIRS_NAMED else ""
+        others = "; and others" if len(left_out) > _PAIRS_NAMED else ""
         verb = "has" if len(left_out) == 1 else "have"
         yield (
             f"{len(left_out)} of {len(check.pairs)} pairs {verb} labels, but fewer than {requirement}, and a fit "
-            f"leaves them out ({pairs}{more}). A smaller min_labels keeps them. The frame .pairs lists all pairs."
+            f"leaves them out. Labelled contexts in each of the two orders: {pairs}{others}. A smaller min_labels "
+            f"keeps these pairs. The frame .pairs lists all pairs."
         )
-    is_weak = check.pairs["compared"] & (_contexts_that_count(check) < check.min_labels)
+    is_weak = check.pairs["compared"] & (_contexts_against_min_labels(check) < check.min_labels)
     if is_weak.any():
         yield (
-            f"The graph has {counted(int(is_weak.sum()), 'pair')} with fewer than {requirement}. The learner "
-            f"extrapolates their part in the scores, and few labels or none correct it. graph='observed' leaves such "
-            f"pairs out."
+            f"The graph has {counted(int(is_weak.sum()), 'pair')} with fewer than {requirement}. The contribution of "
+            f"these pairs to the scores rests mainly on the learner's predictions, which few labels or none correct. "
+            f"graph='observed' leaves such pairs out."
         )
     if not check.graph.complete and len(check.components) == 1:
         yield (
-            f"Only {check.graph.n_edges} of {len(check.pairs)} pairs are compared. borda then mixes skill with "
-            f"schedule, because models faced different opponents. functional='bt' does not."
+            f"Only {check.graph.n_edges} of {len(check.pairs)} pairs are compared. A score of functional='borda' then "
+            f"depends on how strong the opponents of the model are. functional='bt' takes the opponents into account."
         )
     n_one_order = check.order.one_order
     if n_one_order and check.position_bias:
         verb = "was" if n_one_order == 1 else "were"
         yield (
             f"{counted(n_one_order, 'pair')} {verb} shown in one order only. Without labels in the other order a pair "
-            f"is not compared. position_bias=False takes both orders as one, if display order does not matter."
+            f"is not compared. If display order does not matter, position_bias=False counts both orders together."
         )
 
 
@@ -227,7 +228,7 @@ def _order_effects(check: Check) -> Iterator[str]:
     order, position = check.order, check.position
     if order.p_value < _SIGNIFICANT:
         consequence = (
-            "Scores treat the two orders of a pair separately, so that this costs precision, not validity."
+            "Scores treat the two orders of a pair separately, so that they remain valid but are less precise."
             if check.position_bias
             else "With position_bias=False a position effect is mixed into the scores."
         )
@@ -237,7 +238,7 @@ def _order_effects(check: Check) -> Iterator[str]:
         )
     if position.p_value < _SIGNIFICANT:
         yield (
-            f"There is a position effect: the model shown first wins {position.adjusted:.3f} of the comparisons (both "
-            f"orders weighted alike, p = {position.p_value:.2g}). A fit that ignores display order would mix this "
-            f"effect into the scores."
+            f"There is a position effect: the model shown first wins {position.adjusted:.3f} of the comparisons if "
+            f"both display orders of every pair count equally (p = {position.p_value:.2g}). A fit that ignores "
+            f"display order would mix this effect into the scores."
         )

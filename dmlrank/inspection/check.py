@@ -37,9 +37,9 @@ class Check:
     order_reason : str
         Reason for ``position_bias``; empty where the caller decided.
     settings : DataFrame
-        Votes used and precision for choices of ``position_bias min_labels edge_weights``: ``pairs votes share
-        least_share se_median se_largest``, with standard errors relative to maximum likelihood; see
-        :func:`dmlrank.inspection.settings.settings_table`.
+        Votes used and precision for choices of ``position_bias min_labels edge_weights``: ``pairs`` compared, their
+        ``votes``, the ``share`` of all votes, ``least_share`` (the smallest share of a model's votes that is used), and
+        ``se_median`` and ``se_largest`` over the models: standard errors relative to maximum likelihood.
     edge_weights : str
         Weights of the pairs: ``"equal"``, ``"counts"`` or ``"given"``.
     n_rows : int
@@ -176,7 +176,7 @@ def _as_html(check: Check) -> str:
 
 def facts(check: Check) -> list[tuple[str, str]]:
     """Return the facts of the page, each a name and a sentence."""
-    identifiers = f"identified by {', '.join(check.context)}" if check.context else "every row is one"
+    identifiers = f"identified by {', '.join(check.context)}" if check.context else "every row is a context"
     n_features = len(check.features)
     features = ", ".join(check.features[:6]) + (", ..." if n_features > 6 else "")
     components = counted(len(check.components), "connected component")
@@ -190,6 +190,7 @@ def facts(check: Check) -> list[tuple[str, str]]:
         ("Models:", f"{len(check.models)}, in {components}"),
         ("Pairs compared:", _pairs(check)),
         ("Settings:", _settings(check)),
+        *_precision(check),
         ("Display order:", _order_balance(check)),
         ("First position:", _first_position(check)),
     ]
@@ -197,15 +198,23 @@ def facts(check: Check) -> list[tuple[str, str]]:
         sizes = f"{row['smallest']:,} to {row['largest']:,} {row['of']}, median {row['median']:g}"
         lines.append(("Clusters:", f"{row['clusters']:,} {name} ({sizes})"))
     missing = check.missing[check.missing > 0]
-    lines.append(("Missing values:", ", ".join(f"{name} {count:,}" for name, count in missing.items()) or "none"))
+    lines.append(
+        (
+            "Missing values:",
+            ", ".join(f"{name} in {counted(count, 'row')}" for name, count in missing.items()) or "none",
+        )
+    )
     lines.append(("Size of a fit:", _size(check)))
     return lines
 
 
 def _rows(check: Check) -> str:
     """Return the number of rows, of rows that miss a value, and of rows that cannot be read."""
-    missing = f", {check.n_dropped:,} of them with a missing value" if check.n_dropped else ""
-    return f"{check.n_rows:,}{missing}" + (f", {check.n_unreadable:,} cannot be read" if check.n_unreadable else "")
+    unreadable = f"; {check.n_unreadable:,} cannot be read" if check.n_unreadable else ""
+    which = "others" if check.n_unreadable else "of them"
+    verb = "has" if check.n_dropped == 1 else "have"
+    missing = f"; {check.n_dropped:,} {which} {verb} a missing value" if check.n_dropped else ""
+    return f"{check.n_rows:,}{unreadable}{missing}"
 
 
 def _label(label: str, read_as: str, votes: int) -> str:
@@ -237,23 +246,39 @@ def _pairs(check: Check) -> str:
 
 
 def _settings(check: Check) -> str:
-    """Return the votes that a fit uses, and the precision with equal edge weights and with weights by counts."""
-    table = check.settings
-    rows = table[(table["position_bias"] == check.position_bias) & (table["min_labels"] == check.min_labels)]
-    equal, counts = rows.iloc[0], rows.iloc[1]
+    """Return how display order is treated, and the votes on pairs with enough labels."""
+    equal = _rows_of_settings(check).iloc[0]
     reason = f" ({check.order_reason})" if check.order_reason else ""
-    text = (
-        f"display order is {'modelled' if check.position_bias else 'ignored'}{reason}; pairs with min_labels="
-        f"{check.min_labels} have {equal['votes']:,} votes ({100 * equal['share']:.3g} %; "
-        f"{100 * equal['least_share']:.3g} % of the votes of the model that loses most)"
-    )
-    if not np.isfinite(equal["se_median"]):
-        return text
+    order = " in each order" if check.position_bias else ""
     return (
-        f"{text}; standard errors of bt are about {equal['se_median']:.2f} times those of maximum likelihood (at most "
-        f"{equal['se_largest']:.2f} times), with edge_weights='counts' about {counts['se_median']:.2f} times (at most "
-        f"{counts['se_largest']:.2f} times); the frame .settings has other choices"
+        f"display order is {'modelled' if check.position_bias else 'ignored'}{reason}; pairs with min_labels="
+        f"{check.min_labels} or more labels{order} have {equal['votes']:,} votes, which are "
+        f"{100 * equal['share']:.3g} % of all votes and at least {100 * equal['least_share']:.3g} % of the votes of "
+        f"every model; the frame .settings compares other choices"
     )
+
+
+def _precision(check: Check) -> list[tuple[str, str]]:
+    """Return the line on the precision of scores, with equal edge weights and with weights by counts.
+
+    There is no line where the pairs with enough labels do not connect the models.
+    """
+    rows = _rows_of_settings(check)
+    equal, counts = rows.iloc[0], rows.iloc[1]
+    if not np.isfinite(equal["se_median"]):
+        return []
+    text = (
+        f"standard errors of functional='bt' relative to maximum likelihood: {equal['se_median']:.2f} times (median of "
+        f"the models; at most {equal['se_largest']:.2f}), and with edge_weights='counts' {counts['se_median']:.2f} "
+        f"times (at most {counts['se_largest']:.2f})"
+    )
+    return [("Precision:", text)]
+
+
+def _rows_of_settings(check: Check) -> pd.DataFrame:
+    """Return the rows of the frame of settings with the check's display order and ``min_labels``."""
+    table = check.settings
+    return table[(table["position_bias"] == check.position_bias) & (table["min_labels"] == check.min_labels)]
 
 
 def _order_balance(check: Check) -> str:
@@ -268,7 +293,7 @@ def _first_position(check: Check) -> str:
     """Return how often the model shown first wins, with the test against one half."""
     wins = check.position
     adjusted = (
-        f"; {wins.adjusted:.3f} with both orders of a pair weighted alike (test against 1/2: p "
+        f"; {wins.adjusted:.3f} if both display orders of every pair count equally (test against 1/2: p "
         f"{p_value_clause(wins.p_value)})"
     )
     text = f"the model shown first wins {wins.share:.3f} of the comparisons, where a tie counts one half"

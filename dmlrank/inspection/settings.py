@@ -94,9 +94,9 @@ def settings_table(labelled: NDArray[np.int64], votes: NDArray[np.int64], min_la
     Returns
     -------
     DataFrame
-        The options, the ``pairs`` compared, the ``votes`` used and their ``share`` of all, the ``least_share`` of a
-        model's votes, and standard errors relative to maximum likelihood on all votes: ``se_median`` and ``se_largest``
-        over models, NaN where the pairs do not connect the models.
+        The options, the ``pairs`` compared, the ``votes`` used and their ``share`` of all votes, ``least_share`` (the
+        smallest share of a model's votes that is used), and standard errors relative to maximum likelihood on all
+        votes: ``se_median`` and ``se_largest`` over models, NaN where the pairs do not connect the models.
     """
     likelihood_covariance = laplacian_inverse((labelled + labelled.T).astype(float)) if _connected(labelled) else None
     rows: list[tuple[object, ...]] = []
@@ -120,11 +120,12 @@ def _connected(labelled: NDArray[np.int64]) -> bool:
 
 
 def recommended_row(table: pd.DataFrame, chosen: tuple[bool, int, str]) -> int:
-    """Return the row of the recommended settings: of those good enough the nearest ones, else the most precise ones.
+    """Return the row of the recommended settings.
 
-    Settings are good enough where they leave out at most 5 % of all votes and at most 20 % of the votes of any model,
-    and where no standard error is more than 1.5 times that of maximum likelihood. The nearest settings change the
-    fewest options.
+    Settings are acceptable where they leave out at most 5 % of all votes and at most 20 % of the votes of any model,
+    and where no standard error is more than 1.5 times that of maximum likelihood. Of the acceptable settings, those
+    that change the fewest of the user's options are recommended. Where no settings are acceptable, those with the
+    smallest largest standard error are recommended.
 
     Parameters
     ----------

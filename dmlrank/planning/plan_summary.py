@@ -76,7 +76,7 @@ def _header(specification: PlanSpecification, solution: PlanSolution) -> tuple[t
     return (
         (
             "Functional:",
-            "bt (model assumed)" if problem.interdependent else problem.functional.label,
+            "bt (Bradley-Terry assumed)" if problem.interdependent else problem.functional.label,
             "No. Contexts:",
             f"{problem.n_contexts:,}",
         ),
@@ -85,7 +85,7 @@ def _header(specification: PlanSpecification, solution: PlanSolution) -> tuple[t
             "Budget:",
             f"{solution.budget:,.6g} ({spent})",
             "Labels per context:",
-            "at most one" if problem.one_pair else "any",
+            "at most one" if problem.one_pair else "any number",
         ),
         (
             "Expected cost:",
@@ -96,7 +96,7 @@ def _header(specification: PlanSpecification, solution: PlanSolution) -> tuple[t
         (
             "Propensity:",
             "{:.3g} to {:.3g}".format(*propensity_range(solution.propensities)),
-            "Explored:",
+            "Uniform plan's share:",
             f"{100 * specification.explore:g} %",
         ),
         (
@@ -118,8 +118,8 @@ def _notes(specification: PlanSpecification, solution: PlanSolution, level: str)
         f"error of the uniform plan, which labels all pairs with the same probability at the same cost; ratio: std err "
         f"divided by uniform. {level} width: full width of simultaneous intervals (max-t). labels: expected number of "
         f"labels with the model.",
-        f"No propensity is below {solution.floor:.3g}. The plan meets the conditions of an optimum with a relative "
-        f"error of {solution.kkt_residual:.1e}.",
+        f"The smallest propensity that the plan may have is {solution.floor:.3g}. The plan meets the conditions of an "
+        f"optimum with a relative error of {solution.kkt_residual:.1e}.",
     ]
     if solution.slack:
         notes.append(

@@ -123,7 +123,7 @@ def difference_plot(
     rejected : ndarray of bool, shape (d,)
         Whether each hypothesis is rejected.
     margins : sequence of float
-        Differences at the edge of the hypothesis, marked by dashed lines.
+        Differences on the boundary between hypothesis and alternative, marked by dashed lines.
     ax : matplotlib Axes, optional
         Where to draw; a new figure otherwise.
     """

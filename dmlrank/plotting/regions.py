@@ -26,7 +26,7 @@ class Bands:
     variable : str
         Name of the variable.
     values : sequence
-        The m values of the variable: numbers, or objects with a text.
+        The m values of the variable: numbers, or other objects, which are labelled by ``str``.
     estimate, low, high : ndarray, shape (J, m)
         Scores and limits.
     """

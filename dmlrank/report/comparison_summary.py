@@ -9,7 +9,7 @@ import pandas as pd
 from .._utils.number_text import decimals, p_value_clause, score_text
 from ..fit.estimates import Estimates
 from .fit_summary import functional_unit
-from .sentences import counted
+from .sentences import as_sentence, counted
 from .table import Summary
 
 _REVERSALS_NAMED = 3
@@ -55,7 +55,7 @@ def comparison_summary(
         columns.append([_rank(rank, change) for rank, change in zip(ranks[name], rank_changes[name], strict=True)])
         heads += [(name, 1), ("rank", 1)]
     rows = tuple((model, *(column[place] for column in columns)) for place, model in enumerate(models))
-    notes = (*_notes(names, results), _reversal_note(reversals, alpha))
+    notes = (*_notes(names, results), _reversal_note(names, results, reversals, alpha))
     return Summary("Results Side by Side", _header(names, results), tuple(heads), rows, notes)
 
 
@@ -80,25 +80,42 @@ def _notes(names: Sequence[str], results: Sequence[Estimates]) -> list[str]:
     """Return the notes on what the columns show, and on results without intervals."""
     notes = [
         f"Each result has a column with the score and its standard error in brackets, and a column with the rank. The "
-        f"number in brackets beside a rank is the number of places gained (+) or lost (-) compared with {names[0]}, "
+        f"number in brackets beside a rank is the number of places gained (+) or lost (-) compared with {names[0]!r}, "
         f"counted among the models that both results have."
     ]
     if len({functional_unit(result) for result in results}) > 1:
         notes[0] += " Scores of different functionals have different units: compare ranks, not scores."
     notes += [
-        f"{name} is an estimate without intervals, so that no test supports its order: {result.why_no_intervals}."
+        f"{name!r} is an estimate without intervals, so that no test supports its order: {result.why_no_intervals}."
         for name, result in zip(names, results, strict=True)
         if not result.has_intervals
     ]
     return notes
 
 
-def _reversal_note(reversals: pd.DataFrame | str, alpha: float) -> str:
-    """Say which pairs of models two results order differently, and for which of them a test shows it."""
+def _reversal_note(
+    names: Sequence[str], results: Sequence[Estimates], reversals: pd.DataFrame | str, alpha: float
+) -> str:
+    """Say which pairs of models two results order differently, and for which of them a test shows it.
+
+    Parameters
+    ----------
+    names : sequence of str
+        Names of the R results.
+    results : sequence of Estimates
+    reversals : DataFrame or str
+        As for :func:`comparison_summary`.
+    alpha : float
+        One minus the joint level.
+    """
+    without_intervals = [name for name, result in zip(names, results, strict=True) if not result.has_intervals]
+    if without_intervals:
+        # The note before this one says why there are no intervals.
+        return f"There are no tests between the results, because {without_intervals[0]!r} has no intervals."
     if isinstance(reversals, str):
-        return f"There are no tests between the results: {reversals}."
+        return f"There are no tests between the results. {as_sentence(reversals)}"
     if not len(reversals):
-        return "No two results order a pair of models differently."
+        return "All results have the models that they share in the same order."
     n_reversed = len(reversals)
     significant = reversals[reversals["p_adjusted"] <= alpha]
     columns = ["model", "other", "above_in", "below_in", "p_adjusted"]

@@ -57,8 +57,8 @@ def first_place_note(results: Estimates, separation: Separation) -> list[str]:
 def _gap_clause(results: Estimates, separation: Separation, std_error: float, digits: int) -> str:
     """Write which true gaps the present and larger numbers of prompts would show.
 
-    How many prompts the *estimated* gap would need is no number to plan with: it goes with the inverse square of an
-    estimate that cannot be told from zero.
+    The clause does not say how many prompts the *estimated* gap would need. That number is proportional to the inverse
+    square of an estimate that does not differ significantly from zero, and is therefore too uncertain to plan with.
 
     Parameters
     ----------

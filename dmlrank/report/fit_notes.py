@@ -58,7 +58,7 @@ def fit_notes(results: Estimates, level: SummaryLevel) -> tuple[str, ...]:
         *_left_out_note(results),
         *_outcome_note(results),
         *_judge_note(results),
-        _warnings_note(results),
+        *_warning_notes(results),
         _technical_note(results, level),
     )
 
@@ -89,12 +89,31 @@ def _fraction(weight: float) -> str:
 
 
 def doubt_note(results: Estimates) -> list[str]:
-    """Return the sentence that intervals, tests and ranks may not hold, where a warning of the fit says so."""
+    """Return the sentence that intervals, tests and ranks may not hold, for a summary that does not list warnings.
+
+    Returns
+    -------
+    list of str
+        Empty where no warning of the fit is about the intervals.
+    """
     n_warnings = len(results.diagnostics.doubts)
     if not n_warnings or not results.has_intervals:
         return []
-    reasons = "a warning says why" if n_warnings == 1 else f"{n_warnings} warnings say why"
-    return [f"Intervals, tests and ranks may not hold for these data: {reasons} (see the warnings of the fit)."]
+    reasons = "1 warning of the fit says why" if n_warnings == 1 else f"{n_warnings} warnings of the fit say why"
+    return [f"Intervals, tests and ranks may not hold for these data: {reasons}. summary() of the fit lists them."]
+
+
+def _doubt_sentences(results: Estimates) -> list[str]:
+    """Say which of the warnings in the notes below are reasons why intervals, tests and ranks may not hold."""
+    diagnostics = results.diagnostics
+    if not diagnostics.doubts:
+        return []
+    numbers = [str(n) for n, text in enumerate(diagnostics.warnings, start=1) if text in diagnostics.doubts]
+    places = "the warning" if len(diagnostics.warnings) == 1 else f"warning {' and '.join(numbers)}"
+    return [
+        f"Intervals, tests and ranks may not hold for these data (see {places} below). This note describes what they "
+        f"mean if they hold."
+    ]
 
 
 # --- the meaning of the scores ----------------------------------------------------------------------------------------
@@ -155,16 +174,23 @@ def _dependence(results: Estimates) -> list[str]:
             "The scores maximise the Bradley-Terry likelihood of all votes. If log-odds are not differences of scores, "
             "the scores depend on how often each pair was compared."
         ]
+    assumption = (
+        ["The estimator assumes that the Bradley-Terry model holds for every prompt; restriction_test() tests this."]
+        if results.estimated_by.assumes_bradley_terry
+        else []
+    )
     if results.functional not in _NON_LINEAR:
         return []
     if results.description.formula.split("~", 1)[-1].split("|")[0].strip() in _NO_FEATURES:
         return [
-            "The scores describe preferences averaged over prompts. With features in the formula they would measure "
-            "something else."
+            *assumption,
+            "The scores describe preferences averaged over all prompts. A formula with features would define other "
+            "scores.",
         ]
     return [
-        "Each score is a mean over prompts of the score given the features in the formula. With other features it "
-        "measures something else."
+        *assumption,
+        "Each score is an average over prompts of scores given the features in the formula, so that other features "
+        "would define other scores.",
     ]
 
 
@@ -174,7 +200,7 @@ def _tested_hypothesis(results: Estimates) -> str:
     if results.neutral is None:
         return f"z and adj. P test whether {row} equals the mean {row.split()[-1]}."
     if results.functional == "bt":
-        return "z and adj. P test whether a model equals the average model."
+        return f"z and adj. P test whether {row} equals {_neutral(results)}, the average of the models."
     return f"z and adj. P test whether {row} equals {_neutral(results)}."
 
 
@@ -204,17 +230,10 @@ def _inference_note(results: Estimates, level: SummaryLevel) -> str:
             else reason
         )
     n_rows = len(results.names)
-    doubted = bool(results.diagnostics.doubts)
     coverage = "the interval contains the true value" if n_rows == 1 else f"all {n_rows} intervals contain the true "
     coverage += "" if n_rows == 1 else f"{'scores' if results.of_models else 'values'} at the same time"
     construction = f"max-t, critical value {level.critical:.2f}"
-    if doubted:
-        sentences = [
-            *doubt_note(results),
-            f"If they hold, then with {level.confidence} confidence {coverage} ({construction}).",
-        ]
-    else:
-        sentences = [f"With {level.confidence} confidence {coverage} ({construction})."]
+    sentences = [*_doubt_sentences(results), f"With {level.confidence} confidence {coverage} ({construction})."]
     adjusted = f"adj. P is adjusted for the {n_rows} tests" if n_rows > 1 else "There is one test"
     if results.neutral is None:
         sentences.append(f"{adjusted} (max-t).")
@@ -237,7 +256,7 @@ def _rank_sentences(results: Estimates, level: SummaryLevel, separation: Separat
     sign = "number" if any("," in group or group.isdigit() for group in level.letters) else "letter"
     runs = any("-" in abbreviate_letters(group) for group in level.letters)
     return [
-        f'"set" is the rank set: {promise}{", if they hold" if results.diagnostics.doubts else ""}.',
+        f'"set" is the rank set: {promise}.',
         f'"grp": models that share no {sign} are separated, which means that one of them is shown to rank above the '
         f"other ({separation.n_separated:,} of {n_pairs:,} pairs {verb} separated). Models that share a {sign} may "
         f"still differ." + (f' A dash stands for all {sign}s from the first to the last, as in "a-e".' if runs else ""),
@@ -249,8 +268,8 @@ def _part_note(results: Estimates) -> list[str]:
     if not results.part:
         return []
     return [
-        f"The scores of {results.part} come from the first stages of the whole fit. The warnings and the technical "
-        f"figures describe the whole fit."
+        f"The scores of {results.part} come from the outcome model and the propensities of the whole fit. The warnings "
+        f"and the technical figures describe the whole fit."
     ]
 
 
@@ -307,7 +326,8 @@ def _judge_note(results: Estimates) -> list[str]:
     judge = results.judge
     if judge is None:
         return []
-    verdicts = f"Verdicts of {', '.join(judge.names)} on {counted(judge.n_verdicts, 'pair')}"
+    noun = "judge" if len(judge.names) == 1 else "judges"
+    verdicts = f"Verdicts of the {noun} {', '.join(map(repr, judge.names))} on {counted(judge.n_verdicts, 'pair')}"
     if not results.has_intervals:
         return [f"{verdicts} are used in the estimate."]
     varies = judge.alone_errors > 0
@@ -323,15 +343,19 @@ def _judge_note(results: Estimates) -> list[str]:
     ]
 
 
-def _warnings_note(results: Estimates) -> str:
-    """Return the warnings of the fit as sentences, without the one that the note on missing intervals repeats."""
+def _warning_notes(results: Estimates) -> list[str]:
+    """Return a note for each warning of the fit, except for the warning that there are no intervals.
+
+    The note on intervals says this already.
+    """
     reason = results.why_no_intervals
     warnings = [text for text in results.diagnostics.warnings if not (reason and reason in text)]
     if not warnings:
-        return "Warnings: no others." if reason and results.diagnostics.warnings else "Warnings: none."
+        is_said_above = bool(reason and results.diagnostics.warnings)
+        return ["Warnings: none except that there are no intervals." if is_said_above else "Warnings: none."]
     if len(warnings) == 1:
-        return f"Warning: {as_sentence(warnings[0])}"
-    return "Warnings: " + " ".join(f"({n}) {as_sentence(text)}" for n, text in enumerate(warnings, start=1))
+        return [f"Warning: {as_sentence(warnings[0])}"]
+    return [f"Warning {n} of {len(warnings)}: {as_sentence(text)}" for n, text in enumerate(warnings, start=1)]
 
 
 # --- technical figures ------------------------------------------------------------------------------------------------
@@ -367,8 +391,8 @@ def _first_stage_sentences(results: Estimates) -> list[str]:
     slope = f"; calibration slope {d.calibration:.2f} (1 is right)" if np.isfinite(d.calibration) else ""
     sentences = [
         f"Out-of-fold log-loss is {d.log_loss:.3f} ({d.log_loss_constant:.3f} for constant probabilities){slope}.",
-        f"With labels weighted by 1 / propensity, the effective number of labels of a pair is at least "
-        f"{d.effective_share:.2f} times its number of labels.",
+        f"Labels are weighted by 1 / propensity; in every pair their effective number is at least "
+        f"{d.effective_share:.2f} times their number.",
         *_std_error_sentences(results),
     ]
     if d.mu_entries:
@@ -386,7 +410,9 @@ def _std_error_sentences(results: Estimates) -> list[str]:
     d = results.diagnostics
     if not results.has_intervals:
         return []
-    sentences = [f"Every standard error rests on the equivalent of at least {d.effective_contexts:,.0f} prompts."]
+    sentences = [
+        f"The effective number of prompts that determine a standard error is at least {d.effective_contexts:,.0f}."
+    ]
     if d.subsample:
         sentences.append(
             f"Scores are averaged over a subsample of {d.subsample:,} prompts, which adds "

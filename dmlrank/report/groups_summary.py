@@ -151,7 +151,7 @@ def _equality_note(fit: Estimates, groups: Sequence[GroupSize], equal: ContrastR
     n_required = _PER_SCORE * fit.covariance.basis.shape[1]
     if smallest.n_independent < n_required:
         note += (
-            f" The joint test rejects too often where a group has fewer than {n_required} labelled prompts or clusters "
-            f"({smallest.name} has {smallest.n_independent})."
+            f" The joint test rejects too often for these data: it needs {n_required} labelled prompts or clusters in "
+            f"every group, and {smallest.name} has {smallest.n_independent}."
         )
     return note

@@ -98,7 +98,7 @@ class JudgeReport:
     def worth(self) -> float:
         """Equivalent votes: how many more human votes would give the fit without the judge the same precision.
 
-        Infinite where no number of votes would. Zero or negative where the judge adds no precision.
+        Infinite where no number of votes gives this precision. Zero or negative where the judge adds no precision.
         """
         return self.figures.worth
 
@@ -148,7 +148,7 @@ class JudgeReport:
                 )
             )
             rows.append((name, *agreement, *_share_cells(f.position[judge])))
-            rows.append(("  humans there", *[""] * 6, *_share_cells(f.human_position[judge])))
+            rows.append(("  human votes", *[""] * 6, *_share_cells(f.human_position[judge])))
         header = (("Judged pairs:", f"{f.n_verdicts:,}", "Without a human label:", f"{f.n_unlabelled:,}"),)
         table = Summary("Judges", header, _COLUMNS, tuple(rows), tuple(self._notes()), row_head="judge")
         return table.with_title(title)
@@ -162,16 +162,20 @@ class JudgeReport:
             gain = "The verdicts add no precision."
         elif np.isinf(f.worth):
             gain = (
-                f"The precision gained is more than any number of human votes on these prompts would add to the "
-                f"{f.n_votes:,}."
+                f"The {f.n_votes:,} human votes and any number of further human votes on these prompts would not reach "
+                f"this precision."
             )
         else:
-            gain = f"The precision gained is equivalent to about {f.worth:,.0f} human votes beside the {f.n_votes:,}."
+            gain = (
+                f"The gain in precision is equivalent to about {f.worth:,.0f} more human votes; {f.n_votes:,} human "
+                f"votes are used."
+            )
         notes = [
             '"agree" is the share of pairs on which the judge and the human votes have the same winner, "kappa" is '
-            'Cohen\'s kappa. "decided" counts the pairs that neither calls a tie; "agree dec." and "kappa dec." refer '
-            'to these pairs. "first", "second" and "tie" are the shares of verdicts for the answer shown first, for '
-            "the answer shown second, and of ties. The row below has the shares of the human votes on these pairs.",
+            'Cohen\'s kappa. "decided" counts the pairs on which neither the judge nor the human votes give a tie; '
+            '"agree dec." and "kappa dec." refer to these pairs. "first", "second" and "tie" are the shares of '
+            'verdicts for the answer shown first, for the answer shown second, and of ties. The row "human votes" has '
+            "the same shares of the human votes on the judge's pairs.",
             f"{variance} {gain}",
         ]
         for name, (n_both, n_same) in zip(f.names, f.both_orders, strict=True):
@@ -183,7 +187,8 @@ class JudgeReport:
         without, mu, given_verdict = f.log_loss
         notes.append(
             f"Technical: the out-of-fold log-loss of the human labels is {without:.4f} without the judge, {mu:.4f} for "
-            f"the outcome model that uses the judge, and {given_verdict:.4f} given the verdict."
+            f"the outcome model that uses the judge, and {given_verdict:.4f} for a model that predicts the label from "
+            f"the features and the verdict."
         )
         return notes
 

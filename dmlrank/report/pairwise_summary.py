@@ -121,10 +121,10 @@ class PairwiseResults:
         joint = self.method not in ("none", "fdr_bh")
         interval = f"[{level} simult. CI]" if joint and len(frame) > 1 else f"[{level} pointwise CI]"
         if self.side == "equivalence":
-            interval = "[limits that decide]"
+            interval = "[equivalence limits]"
         tested = frame["std_error"] > 0
         header = (
-            ("Functional:", self.functional, "Differences:", f"{len(frame):,} of {len(self.models)} models"),
+            ("Functional:", self.functional, "Differences:", f"{len(frame):,} between {len(self.models)} models"),
             ("Alternative:", Alternative(self.side, self.delta).clause, "Rejected:", f"{int(self.rejected.sum()):,}"),
             ("Adjustment:", self.method, "Compared with:", self.against or "each other"),
         )
@@ -147,7 +147,7 @@ class PairwiseResults:
         ]
         if self.side == "equivalence":
             notes.append(
-                f"A difference is shown to be small where both of its limits lie between {-self.delta:g} and "
+                f"A difference is shown to be small where both equivalence limits lie between {-self.delta:g} and "
                 f"{self.delta:g}."
             )
         else:
@@ -195,7 +195,7 @@ class PairwiseResults:
         return win_matrix(self.models, gap, coloured, title=title, ax=ax)
 
     def _margins(self) -> list[float]:
-        """Return the differences at the edge of the hypothesis, which the plot marks with lines."""
+        """Return the differences on the boundary between hypothesis and alternative; the plot marks them with lines."""
         delta = self.delta
         return {"noninferiority": [-delta], "equivalence": [-delta, delta]}.get(self.side, [delta])
 

@@ -60,9 +60,11 @@ def _notes(fit: Estimates, terms: pd.DataFrame) -> list[str]:
     notes = [
         "Each cell has a coefficient and its (standard error). The coefficients are the best linear approximation of "
         "how a model's score varies over prompts, whether or not the relation is linear. "
-        f"{as_sentence(fit.reason)} Where this fixes a sum of scores, the models' coefficients on every term except "
-        "the constant sum to zero."
+        f"{as_sentence(fit.reason)}"
     ]
+    basis = fit.covariance.basis
+    if basis.shape[1] < len(fit.models) and np.allclose(basis.sum(axis=0), 0.0):
+        notes[0] += " The models' coefficients on every term except the constant therefore sum to 0."
     numbers = zip(terms.index, terms["statistic"], terms["df"], terms["p_value"], strict=True)
     tests = [
         f"{name}: chi2({df:g}) = {statistic:.1f}, P {p_value_clause(p)}"
@@ -71,5 +73,5 @@ def _notes(fit: Estimates, terms: pd.DataFrame) -> list[str]:
         for name, statistic, df, p in numbers
     ]
     if tests:
-        notes.append(f"Tests that the scores of no model vary with a term: {'; '.join(tests)}.")
+        notes.append(f"Tests of the terms (hypothesis: no model's score varies with the term): {'; '.join(tests)}.")
     return notes

@@ -37,8 +37,8 @@ from .lookup import (
 )
 
 _CHOSEN_BY_DATA = (
-    "{first} and {second} were compared because these scores place them first and second.\n"
-    "Unadjusted p-values are too small after this choice; t_test_pairwise() holds for all pairs at once."
+    "The scores of this fit place {first} first and {second} second. If you compare them for this reason,\n"
+    "the p-value is too small, because it is not adjusted for the choice; use t_test_pairwise()."
 )
 
 

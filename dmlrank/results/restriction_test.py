@@ -25,9 +25,9 @@ class RestrictionTest:
     df : int
         Degrees of freedom: the number of directions in which the two estimators can differ.
     pvalue : float
-        p-value from ``n_draws`` samples of labels from the restricted model, whose statistics have heavier tails than
-        chi-squared where probabilities are near 0 or 1; at least 1 / (n_draws + 1). With clusters, the p-value comes
-        from the chi-squared distribution.
+        The share of ``n_draws`` samples of labels from the restricted model whose statistic is at least as large; the
+        p-value is at least 1 / (n_draws + 1). Samples are used because the statistic has heavier tails than chi-squared
+        where probabilities are near 0 or 1. With clusters, the p-value comes from the chi-squared distribution.
     frame : DataFrame
         By model: ``restricted``, ``unrestricted``, ``difference`` (unrestricted minus restricted), ``std_error`` of the
         difference and ``z``.
@@ -43,9 +43,9 @@ class RestrictionTest:
 
     def __str__(self) -> str:
         p = p_value_clause(self.pvalue)
-        how = f"{self.n_draws:,} samples from the model" if self.n_draws else "chi-squared"
+        how = f"{self.n_draws:,} samples of labels from the model" if self.n_draws else "the chi-squared distribution"
         return (
-            f"Test of the restriction: chi2({self.df}) = {self.statistic:.2f}, p {p} ({how})\n"
+            f"Hausman test of the Bradley-Terry model: chi2({self.df}) = {self.statistic:.2f}, p {p} (from {how})\n"
             f"{self.frame.to_string(float_format=lambda number: f'{number:.3f}')}"
         )
 

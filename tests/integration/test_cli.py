@@ -67,9 +67,9 @@ def test_functionals_and_estimators_by_their_words(tmp_path, capsys):
     assert main(["fit", *about, "--functional", "softmin"]) == 0
     assert "softmin (worst opponent)" in capsys.readouterr().out
     assert main(["fit", *about, "--estimator", "bt_restricted"]) == 0
-    assert "bt (model assumed)" in capsys.readouterr().out
+    assert "bt (Bradley-Terry assumed)" in capsys.readouterr().out
     assert main(["design", *about, "--estimator", "bt_restricted", "--budget", "100"]) == 0
-    assert "bt (model assumed)" in capsys.readouterr().out
+    assert "bt (Bradley-Terry assumed)" in capsys.readouterr().out
     assert main(["fit", *about, "--functional", "minimum"]) == 2
     assert "functional='softmin'" in capsys.readouterr().err
 

@@ -106,7 +106,7 @@ def test_a_result_and_itself_differ_by_nothing(fitted):
     joint = side.cov_params()
     np.testing.assert_allclose(joint.loc["a", "b"], joint.loc["a", "a"], rtol=1e-6, atol=1e-12)
     assert len(side.reversals()) == 0
-    assert "No two results order" in side.summary().as_text()
+    assert "All results have the models that they share in the same order" in side.summary().as_text()
     same = dr.compare(a=fitted("borda"), b=fitted("borda"))
     with pytest.raises(HypothesisError, match="standard error of zero"):
         same.t_test("a: m0 - b: m0")

@@ -230,7 +230,7 @@ def test_the_report_says_what_the_data_say(battles, fitted):
     shown = pd.read_csv(io.StringIO(report.summary().as_csv()), index_col="judge")
     assert shown.loc["verdict", "agree"] == pytest.approx(row["agreement"], abs=5e-4)
     assert shown.loc["verdict", "kappa dec."] == pytest.approx(row["kappa_decided"], abs=5e-4)
-    assert "Verdicts of verdict on" in fitted.summary().as_text()
+    assert "Verdicts of the judge 'verdict' on" in fitted.summary().as_text()
 
 
 def test_votes_that_a_judge_is_worth():
@@ -285,8 +285,8 @@ def test_command_line(battles, tmp_path, capsys):
     options = ["--context", "question_id", "--position-bias", "no", "--rng", "0", "--n-jobs", "1", "--min-labels", "2"]
     assert main(["fit", FORMULA, str(path), "--functional", "bt", "--judge", "verdict", *options]) == 0
     shown = capsys.readouterr().out
-    assert "Verdicts of verdict on 3,000 pairs" in shown
-    assert "humans there" in shown
+    assert "Verdicts of the judge 'verdict' on 3,000 pairs" in shown
+    assert "human votes" in shown
 
 
 def test_verdicts_in_a_file_of_their_own(battles, fitted, tmp_path, capsys):

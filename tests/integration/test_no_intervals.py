@@ -182,7 +182,7 @@ def test_comparisons_show_the_scores_and_refuse_tests(extrapolated):
     observed = extrapolated.update(graph="observed")
     side = dr.compare(whole=extrapolated, ring=observed)
     text = " ".join(side.summary().as_text().split())
-    assert "whole is an estimate without intervals, so that no test supports its order: 5 of 10 pairs" in text
+    assert "'whole' is an estimate without intervals, so that no test supports its order: 5 of 10 pairs" in text
     assert "nan" not in text
     with pytest.raises(OptionError, match="'whole' is an estimate without intervals: 5 of 10 pairs"):
         side.conf_int()

@@ -310,7 +310,7 @@ def test_repetitions_are_in_the_bootstrap(result):
 @pytest.mark.parametrize("options", [{}, {"side": "larger"}, {"side": "equivalence", "delta": 0.2}])
 def test_first_against_second_says_that_the_data_chose_it(result, options):
     first, second, third = result.params.sort_values(ascending=False).index[:3]
-    said = "Unadjusted p-values are too small after this choice; t_test_pairwise()"
+    said = "the p-value is too small, because it is not adjusted for the choice; use t_test_pairwise()"
     for hypothesis in (
         f"{first} - {second}",
         (second, first),
@@ -320,7 +320,7 @@ def test_first_against_second_says_that_the_data_chose_it(result, options):
         tests = result.t_test(hypothesis, **options)
         assert said in str(tests.summary())
         assert said in str(tests)
-        assert f"{first} and {second} were compared because these scores place them first and second" in tests.remark
+        assert f"The scores of this fit place {first} first and {second} second" in tests.remark
     for hypothesis in (f"{first} - {third}", first, f"{first} + {second}", f"{first} - {second}/2 - {third}/2"):
         assert said not in str(result.t_test(hypothesis, **options).summary())
     plain = result.t_test(f"{first} - {third}").summary_frame()

@@ -30,7 +30,7 @@ def arena(folder):
     battles = dr.datasets.read_chatbot_arena(folder / "chatbot_arena" / "human.json")
     # Every pair has two labelled prompts in each order: the graph is complete and Borda compares like with like. That
     # standard errors then rest on few of them is said.
-    with pytest.warns(dr.DmlrankWarning, match="rests on the equivalent of 9 of 26,910 prompts"):
+    with pytest.warns(dr.DmlrankWarning, match="their effective number is 9 of 26,910 prompts"):
         return dr.dml_rank("winner ~ 1 | model_a + model_b", battles, context="question_id", min_labels=2, rng=0)
 
 
@@ -65,7 +65,7 @@ def test_by_default_pairs_with_few_labels_are_left_out_and_borda_warns(folder):
         assert any("too few labels for this functional" in text for text in messages)
         assert not any("incomplete graph" in text for text in messages)
         # The rarer pairs that stay decide a standard error, and the fit says so.
-        decided = any("rests on the equivalent of 9 of 26,910 prompts" in text for text in messages)
+        decided = any("their effective number is 9 of 26,910 prompts" in text for text in messages)
         assert decided == (position_bias == "auto")
         if position_bias == "auto":
             with pytest.warns(dr.DmlrankWarning, match="incomplete graph"):

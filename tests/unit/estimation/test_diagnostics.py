@@ -30,7 +30,11 @@ from dmlrank.functionals import Borda, BradleyTerry, CategoryWeights
 from dmlrank.nuisance.outcome_model.cross_fit import ConstantMu
 from dmlrank.nuisance.training_rows import Folds
 
-DOUBTS = ("the standard error of", "too few labels for this functional", "the fitted probabilities are")
+DOUBTS = (
+    "few prompts determine the standard error of",
+    "too few labels for this functional",
+    "the fitted probabilities are",
+)
 
 
 def influence_of(phi):
@@ -243,7 +247,7 @@ def warnings_of(interior=True, **changes):
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"effective_contexts": [50.0, 6.0]}, "the standard error of 'bob' rests on the equivalent of 6 of 1,000"),
+        ({"effective_contexts": [50.0, 6.0]}, "standard error of 'bob': their effective number is 6 of 1,000"),
         (
             {"effective_contexts": [2.0, 6.0]},
             "functional='borda' depends least on such labels, and a larger floor= bounds their influence$",

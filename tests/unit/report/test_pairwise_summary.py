@@ -47,7 +47,7 @@ def test_the_table_has_a_row_per_difference_with_its_numbers(result):
         ({"method": "none"}, ["pointwise CI", "hold for one difference, not for several jointly"]),
         ({"method": "fdr_bh"}, ["pointwise CI", "expected share of false rejections"]),
         ({"method": "step-down"}, ["simult. CI", "those of the single-step method"]),
-        ({"side": "equivalence", "delta": 0.3}, ["[limits that decide]", "lies between -0.3 and 0.3"]),
+        ({"side": "equivalence", "delta": 0.3}, ["[equivalence limits]", "lies between -0.3 and 0.3"]),
         ({"side": "noninferiority", "delta": 0.3}, ["the difference is above -0.3", "inf"]),
         ({"against": "gpt-4"}, ["Compared with: gpt-4"]),
         ({"alpha": 0.2}, ["[80% simult. CI]"]),
