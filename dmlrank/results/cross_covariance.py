@@ -84,7 +84,10 @@ def _match_contexts(first: FitSteps, other: FitSteps) -> IntArray | str:
     places = _match_identifiers(first, other)
     if isinstance(places, str) or first.clusters is None or other.clusters is None:
         return places
-    for a, b in ((first.clusters.of_context, other.clusters.of_context), (first.clusters.second_of_context, other.clusters.second_of_context)):
+    for a, b in (
+        (first.clusters.of_context, other.clusters.of_context),
+        (first.clusters.second_of_context, other.clusters.second_of_context),
+    ):
         if a is None or b is None:
             if a is not b:
                 return f"{first.clusters.names[-1]!r} groups prompts in one and votes in the other"

@@ -119,7 +119,7 @@ def test_pairs_left_out_are_named(frame):
     found = dr.check(FORMULA, frame, context="prompt", min_labels=1000)
     assert not found.pairs["compared"].any()
     assert "6 of 6 pairs have labels, but fewer than min_labels=1000" in words(found)
-    assert "m0 and m1" in words(found)
+    assert "m0 - m1" in words(found)
     assert "do not connect" in found.problems[0]
 
 
@@ -167,7 +167,7 @@ def test_clusters_have_numbers_and_sizes(frame):
     row = found.clusters.loc["topic"]
     assert (row["clusters"], row["smallest"], row["largest"]) == (7, sizes.min(), sizes.max())
     assert found.clusters["of"].tolist() == ["contexts", "votes"]
-    assert "Only 7 clusters in 'topic'" in words(found)
+    assert "only 7 clusters in 'topic'" in words(found)
     with pytest.raises(OptionError, match="name the columns of prompt and annotator"):
         dr.check(FORMULA, frame, context="prompt", cov_kwds={"groups": "judge"})
 
