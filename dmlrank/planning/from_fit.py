@@ -1,4 +1,4 @@
-"""A plan from a fit: the probabilities that it predicts, for its own prompts or for new ones."""
+"""``design_fit``: a plan from the probabilities that a fit predicts, for the prompts of the fit or for new ones."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from .propensities import Rows
 from .specification import PlanNames
 from .validate import PlanOptions
 
-# Probabilities of a chunk that is predicted at a time, and the most that are kept in memory.
+# Number of probabilities that are predicted at a time, and the largest number that is kept in memory.
 _CHUNK_NUMBERS = 2_000_000
 STORED_NUMBERS = 50_000_000
 
@@ -42,19 +42,21 @@ def design_fit(
     *,
     stored_numbers: int = STORED_NUMBERS,
 ) -> Plan:
-    """Plan for a fit's prompts, or for new ones where ``newdata`` is a frame of them.
+    """Return the plan for the prompts of a fit, or for the new prompts in ``newdata``.
 
     Parameters
     ----------
     estimates : Estimates
     steps : FitSteps
     newdata : frame or None
-        New prompts; None for the fit's own.
+        New prompts; None for the prompts of the fit.
     options : PlanOptions
     from_scratch : bool
-        Whether the plan is for an estimate from its own labels alone, and not from these and the fit's.
+        Whether the plan is for an estimate from the planned labels alone. Otherwise the plan is for an estimate from
+        the labels of the fit and the planned labels together.
     stored_numbers : int
-        Most probabilities that are kept in memory; more are predicted for every pass over them.
+        Largest number of probabilities that are kept in memory. More probabilities than these are predicted anew in
+        every pass over them.
     """
     if not steps.estimator.has_first_stages:
         raise OptionError(
@@ -63,9 +65,9 @@ def design_fit(
         )
     if estimates.extrapolation:
         warn(
-            f"the plan rests on probabilities of {estimates.diagnostics.pairs_extrapolated:,} pairs that were never "
-            f"compared, which the learner extrapolates, and makes no use of the fit's labels; regret() says what wrong "
-            f"probabilities cost",
+            f"{estimates.diagnostics.pairs_extrapolated:,} pairs were never compared, so that the learner extrapolates "
+            f"their probabilities; the plan depends on these probabilities, and its predicted standard errors do not "
+            f"take account of the fit's labels; plan.regret() computes the loss if the probabilities are wrong",
             stacklevel=3,
         )
     prompts = _read_prompts(steps, newdata)
@@ -101,9 +103,9 @@ class Prompts(NamedTuple):
     Attributes
     ----------
     tables : Tables, shape (g, K, K, C)
-        Probabilities of different prompts.
+        Probabilities of the prompts; prompts with equal probabilities share a table.
     row : ndarray of int, shape (n,), or None
-        Which of the tables each prompt has; None where every prompt has its own.
+        Index of the table of each prompt; None where every prompt has a table of its own.
     identifiers : ndarray of object, shape (n,)
     columns : tuple of str
         The columns that identify a prompt.
@@ -116,41 +118,45 @@ class Prompts(NamedTuple):
 
 
 def _read_prompts(steps: FitSteps, newdata: object) -> Prompts:
-    """Return the fit's own prompts, or new ones from a frame."""
+    """Return the prompts of the fit, or the new prompts of a frame."""
     if newdata is None:
         return Prompts(*_own_tables(steps), steps.data.context_ids, steps.options.context or ("context",))
     if steps.context_weight is not None:
         raise OptionError(
-            "this fit has weights=, which are not known for new prompts; plan for the fit's own prompts (newdata=None)"
+            "this fit has weights=, which are not known for new prompts; plan for the prompts of the fit (newdata=None)"
         )
     return _new_prompts(steps, newdata)
 
 
 def _earlier_labels(estimates: Estimates, n_contexts: int, own_prompts: bool) -> EarlierLabels | None:
-    """Return the fit's labels as earlier labels of the plan; None where they say nothing about the plan's scores."""
+    """Return the fit's labels as earlier labels of the plan.
+
+    The result is None where a fit without intervals has no covariance for its labels, or where the plan is for the
+    scores of other prompts alone, on which the fit has no label.
+    """
     if not estimates.has_intervals:
         return None
     if not own_prompts and estimates.description.prompts == "fixed":
-        # The plan is for the scores of the new prompts alone, on which the fit has no label.
         return None
     return EarlierLabels(estimates.covariance.matrix * n_contexts, own_prompts)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class OwnTables:
-    """Out-of-fold probabilities of a fit's contexts, the mean over repetitions, predicted when they are asked for.
+    """Out-of-fold probabilities of a fit's contexts, means over repetitions, predicted for the rows that are indexed.
 
     Attributes
     ----------
     sources : sequence of MuSource
         First-stage models of the repetitions.
     contexts : ndarray of int, shape (g,)
+        The contexts whose probabilities these are.
     n_contexts : int
-        Contexts of the fit.
+        Number of contexts of the fit.
     table_shape : tuple of int
         (K, K, C).
     _lock : Lock
-        Held while a learner predicts that several threads must not ask at once.
+        Held during predictions of a learner that must not run in several threads at once.
     """
 
     sources: Sequence[MuSource]
@@ -182,7 +188,7 @@ class OwnTables:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class NewTables:
-    """Probabilities of new contexts, the mean over all learners, predicted when they are asked for.
+    """Probabilities of new contexts, the mean over all learners, predicted for the rows that are indexed.
 
     Attributes
     ----------
@@ -193,7 +199,7 @@ class NewTables:
     table_shape : tuple of int
         (K, K, C).
     _lock : Lock
-        Held while a learner predicts that several threads must not ask at once.
+        Held during predictions of a learner that must not run in several threads at once.
     """
 
     sources: Sequence[MuSource]
@@ -215,7 +221,7 @@ class NewTables:
 
 
 def _in_memory(tables: Tables, stored_numbers: int) -> Tables:
-    """Return the tables as an array, or as they are, to be predicted for every pass, where the array were too large."""
+    """Return tables as an array; or as they are, so that every pass predicts them anew, if the array is too large."""
     if np.prod(tables.shape, dtype=float) > stored_numbers:
         return tables
     size = max(1, _CHUNK_NUMBERS // int(np.prod(tables.shape[1:])))
@@ -228,11 +234,13 @@ def _in_memory(tables: Tables, stored_numbers: int) -> Tables:
 def _own_tables(steps: FitSteps) -> tuple[Tables, IntArray | None]:
     """Return out-of-fold probabilities of the fit's contexts.
 
-    Contexts with equal probabilities have one table; the second array says which table each context has, and is None
-    where every context has its own.
+    Contexts with equal probabilities share a table. The second value holds the index of the table of each context,
+    (n,); it is None where every context has a table of its own.
     """
     data, sources = steps.data, [repetition.mu for repetition in steps.repetitions]
     shape = (data.n_items, data.n_items, data.n_categories)
+    # A source numbers the different probabilities within each of its parts. Contexts with equal numbers in every
+    # repetition have equal probabilities.
     groups = np.empty((data.n_contexts, len(sources)), dtype=np.intp)
     for number, source in enumerate(sources):
         first = 0
@@ -246,7 +254,7 @@ def _own_tables(steps: FitSteps) -> tuple[Tables, IntArray | None]:
 
 
 def _new_prompts(steps: FitSteps, newdata: object) -> Prompts:
-    """Return new prompts; those with equal features have one table of probabilities."""
+    """Return new prompts; prompts with equal features share a table of probabilities."""
     feature_map, columns = steps.data.feature_map, column_names(newdata)
     require_columns(feature_map.variables, columns, "newdata")
     # New prompts without the identifying columns are numbered.

@@ -1,6 +1,6 @@
 """The summary of a plan: cost, predicted standard errors beside the uniform plan's, expected labels by model.
 
-It stands in this room because it reads a plan's specification and solution, which report/ does not know.
+The module is not in report/, because report/ is below planning/ and cannot import a plan's specification and solution.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from .power import predicted_precision
 from .propensities import propensity_range
 from .specification import PlanSolution, PlanSpecification
 
-# Largest number of contrasts that a summary shows.
-_SHOWN = 20
+# Largest number of contrasts in a summary.
+_MAX_CONTRASTS = 20
 
 
 def expected_labels(specification: PlanSpecification, solution: PlanSolution) -> FloatArray:
@@ -44,10 +44,10 @@ def plan_summary(specification: PlanSpecification, solution: PlanSolution, alpha
     counts = {model: f"{count:,.1f}" for model, count in zip(models, per_model, strict=True)}
     level = f"{100 * (1 - alpha):g}%"
     heads = ("score", "std err", "uniform", f"{level} width", "ratio", "labels")
-    rows = (*_rows(scores, counts), *(_rows(contrasts.head(_SHOWN), {}) if contrasts is not None else ()))
+    rows = (*_rows(scores, counts), *(_rows(contrasts.head(_MAX_CONTRASTS), {}) if contrasts is not None else ()))
     notes = _notes(specification, solution, level)
     if contrasts is not None:
-        part = f" (the first {_SHOWN} of {len(contrasts)})" if len(contrasts) > _SHOWN else ""
+        part = f" (the first {_MAX_CONTRASTS} of {len(contrasts)})" if len(contrasts) > _MAX_CONTRASTS else ""
         notes = (
             *notes,
             f"The rows below the models are the contrasts that the plan is for{part}; their intervals hold jointly.",
@@ -67,12 +67,12 @@ def _rows(frame: pd.DataFrame, labels: dict[str, str]) -> tuple[tuple[str, ...],
 
 
 def _header(specification: PlanSpecification, solution: PlanSolution) -> tuple[tuple[str, str, str, str], ...]:
-    """Return what stands above the table: functional, criterion, budget and cost."""
+    """Return the entries above the table: functional, criterion, budget and cost."""
     problem, criterion = specification.problem, specification.criterion
     pairs = f"{len(problem.pairs)} {'ordered' if problem.pairs.ordered else 'unordered'}"
     targets = f"{len(specification.contrasts)} contrasts" if len(specification.contrasts) else "all scores"
     names = {"A": "A (sum of variances)", "D": "D (log determinant)"}
-    spent = "slack" if solution.slack else "binding"
+    state = "slack" if solution.slack else "binding"
     return (
         (
             "Functional:",
@@ -83,7 +83,7 @@ def _header(specification: PlanSpecification, solution: PlanSolution) -> tuple[t
         ("Criterion:", f"{names[criterion.kind]}, {targets}", "Pairs:", pairs),
         (
             "Budget:",
-            f"{solution.budget:,.6g} ({spent})",
+            f"{solution.budget:,.6g} ({state})",
             "Labels per context:",
             "at most one" if problem.one_pair else "any number",
         ),
@@ -110,14 +110,14 @@ def _header(specification: PlanSpecification, solution: PlanSolution) -> tuple[t
 
 def _notes(specification: PlanSpecification, solution: PlanSolution, level: str) -> tuple[str, ...]:
     """Return the notes below the table."""
-    labels = "from the planned labels alone"
+    source = "from the planned labels alone"
     if specification.earlier is not None:
-        labels = "from the labels of the fit and the planned labels together"
+        source = "from the labels of the fit and the planned labels together"
     notes = [
-        f"Standard errors are predicted from the plan's probabilities, for an estimate {labels}. uniform: standard "
+        f"Standard errors are predicted from the plan's probabilities, for an estimate {source}. uniform: standard "
         f"error of the uniform plan, which labels all pairs with the same probability at the same cost; ratio: std err "
         f"divided by uniform. {level} width: full width of simultaneous intervals (max-t). labels: expected number of "
-        f"labels with the model.",
+        f"labels in which the model is compared.",
         f"The smallest propensity that the plan may have is {solution.floor:.3g}. The plan meets the conditions of an "
         f"optimum with a relative error of {solution.kkt_residual:.1e}.",
     ]

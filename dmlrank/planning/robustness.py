@@ -1,4 +1,4 @@
-"""Regret of a plan: what it loses if the probabilities that it was made from are wrong."""
+"""Regret of a plan: how much larger variances are if the probabilities that the plan was made from are wrong."""
 
 from __future__ import annotations
 
@@ -16,27 +16,30 @@ from .validate import check_mu, mu_array
 
 @dataclass(frozen=True, slots=True)
 class Regret:
-    """What a plan made from probabilities mu_hat loses if the probabilities are mu.
+    """The loss of a plan that was made from probabilities mu_hat if the true probabilities are mu.
 
-    All losses are in units of the sum of the variances of what the plan is for (its trace, over n).
+    The loss is compared with the best plan for mu, which has the same budget and the same smallest propensity. All
+    losses are differences of sums of variances: of the variances of the plan's contrasts, or of all scores. Below, pi
+    are the propensities of the plan, a(mu) is the information of a label of a pair under mu, and sums are over pairs.
 
     Attributes
     ----------
     excess : float
-        The plan's sum of variances less that of the plan that knows mu, at the same budget and floor.
+        Sum of variances of the plan minus that of the best plan.
     relative : float
-        The same as a share of what the plan that knows mu reaches.
+        ``excess`` divided by the sum of variances of the best plan.
     uniform_excess : float
-        What the uniform plan of the same cost loses.
+        Sum of variances of the uniform plan of the same cost minus that of the best plan.
     sharp_bound : float
-        Bound on ``excess`` from mu_hat and mu alone: (1/n) E sum |a(mu_hat) - a(mu)| (1 / pi + 1 / floor), and what
-        exploration costs under mu_hat.
+        Upper bound on ``excess``: (1/n) E sum |a(mu_hat) - a(mu)| (1 / pi + 1 / floor), plus the loss from exploration
+        under mu_hat.
     bound : float
-        The coarser bound of the theorem, (2 / (floor n)) E sum |a(mu_hat) - a(mu)|, and what exploration costs.
+        The coarser upper bound of the theorem: (2 / (floor n)) E sum |a(mu_hat) - a(mu)|, plus the loss from
+        exploration under mu_hat.
     distance : float
-        E sum over pairs of |a(mu_hat) - a(mu)|, a being the information of a label.
+        E sum |a(mu_hat) - a(mu)|.
     floor : float
-        The plan's smallest propensity before exploration is mixed in.
+        The plan's smallest propensity before the uniform plan is mixed in.
 
     References
     ----------
@@ -53,20 +56,22 @@ class Regret:
 
     def __str__(self) -> str:
         return (
-            f"If these probabilities are true, the plan's sum of variances is {100 * self.relative:.1f} % above the "
-            f"best: {self.excess:.3g} (the uniform plan's {self.uniform_excess:.3g}), at most {self.sharp_bound:.3g}"
+            f"If these probabilities are true, the plan's sum of variances is {100 * self.relative:.1f} % above that "
+            f"of the best plan. The difference is {self.excess:.3g}, with the upper bound {self.sharp_bound:.3g}; the "
+            f"difference between the uniform plan and the best plan is {self.uniform_excess:.3g}."
         )
 
 
 def regret_of(specification: PlanSpecification, solution: PlanSolution, mu: ArrayLike) -> Regret:
-    """Return what the plan loses if the probabilities are ``mu``, (n, K, K, C).
+    """Return the loss of a plan if the true probabilities are ``mu``, (n, K, K, C).
 
     Raises
     ------
     OptionError
-        If the plan is D-optimal: the theorem is about the trace.
+        If the plan is D-optimal, for the estimator ``bt_restricted``, or for labels in addition to those of a fit: the
+        theorem is about sums of variances of an estimate from the planned labels, each with its own information.
     NuisanceError
-        If ``mu`` has another shape than the plan's, or no probabilities.
+        If ``mu`` does not hold probabilities, or has another shape than the plan's probabilities.
     """
     problem, criterion = specification.problem, specification.criterion
     if criterion.kind == "D":
@@ -87,29 +92,36 @@ def regret_of(specification: PlanSpecification, solution: PlanSolution, mu: Arra
     table = mu_array(mu)
     shape = (problem.n_contexts, *problem.mu.shape[1:])
     if table.shape != shape:
-        raise NuisanceError(f"mu has shape {table.shape}, the plan was made from {shape}")
+        raise NuisanceError(
+            f"mu has shape {table.shape}, but the plan was made from probabilities of shape {shape}; pass mu of the "
+            f"plan's contexts, models and categories"
+        )
     names, explore = specification.names, specification.explore
     check_mu(table, names.models, names.contexts, problem.pairs.ordered)
     metric, n = criterion.metric(specification.between_covariance), problem.n_contexts
     _, between_covariance, truth = problem.of_contexts(table).scan()
-    everyone = problem.rows_of(slice(0, n))
-    believed, real = problem.label_information(metric)[everyone], truth.label_information(metric)
+    row_of_context = problem.rows_of(slice(0, n))
+    assumed_information = problem.label_information(metric)[row_of_context]
+    information = truth.label_information(metric)
     constraints = Constraints(truth.cost, np.full((1, 1), solution.floor), solution.budget, problem.one_pair)
-    best = allocate(CellRates.of(real, truth.cost), constraints, n_jobs=problem.n_jobs).propensity
-    chosen, uniform = solution.propensity[everyone], specification.uniform(solution.expected_cost)
-    least = float((real / best).sum()) / n
+    best = allocate(CellRates.of(information, truth.cost), constraints, n_jobs=problem.n_jobs).propensity
+    propensity, uniform = solution.propensity[row_of_context], specification.uniform(solution.expected_cost)
+    least = float((information / best).sum()) / n
     between = float(np.trace(metric @ between_covariance))
-    excess = float((real / chosen).sum()) / n - least
-    gap = np.abs(believed - real)
-    # The theorem is about the minimiser. A mixture with the uniform plan loses in addition what it loses under mu_hat.
-    pure = (chosen - explore * specification.uniform(solution.budget)) / (1 - explore)
-    mixing = float((believed / chosen - believed / pure).sum()) / n if explore else 0.0
+    excess = float((information / propensity).sum()) / n - least
+    gap = np.abs(assumed_information - information)
+    # The theorem is about the optimal propensities. Exploration mixes the uniform plan into them; the bounds allow for
+    # the loss of this mixture under mu_hat.
+    optimal = (propensity - explore * specification.uniform(solution.budget)) / (1 - explore)
+    loss_from_mixing = 0.0
+    if explore:
+        loss_from_mixing = float((assumed_information / propensity - assumed_information / optimal).sum()) / n
     return Regret(
         excess=excess / n,
         relative=excess / (least + between),
-        uniform_excess=(float(real.sum()) / uniform / n - least) / n,
-        sharp_bound=(float((gap * (1 / chosen + 1 / solution.floor)).sum()) / n + mixing) / n,
-        bound=(2 * float(gap.sum()) / (solution.floor * n) + mixing) / n,
+        uniform_excess=(float(information.sum()) / uniform / n - least) / n,
+        sharp_bound=(float((gap * (1 / propensity + 1 / solution.floor)).sum()) / n + loss_from_mixing) / n,
+        bound=(2 * float(gap.sum()) / (solution.floor * n) + loss_from_mixing) / n,
         distance=float(gap.sum()) / n,
         floor=solution.floor,
     )

@@ -16,8 +16,8 @@ def mixture_propensity(propensities: Sequence[ArrayLike], shares: Sequence[float
 
     Where each context was offered in one round, chosen at random, the propensity given the context alone is the mixture
     of the rules of all rounds. The propensity of the context's own round is valid, too. The mixture has less extreme
-    weights, since a pair with a small propensity in one round may have a larger one in others (the balance heuristic
-    of Veach and Guibas, SIGGRAPH 1995).
+    inverse propensities, by which the estimator weights labels, since a pair with a small propensity in one round may
+    have a larger one in others (the balance heuristic of Veach and Guibas, SIGGRAPH 1995).
 
     Parameters
     ----------
@@ -34,7 +34,7 @@ def mixture_propensity(propensities: Sequence[ArrayLike], shares: Sequence[float
     Raises
     ------
     OptionError, NuisanceError
-        If the shares are no shares of these rounds, or a propensity is outside [0, 1].
+        If there is not one share for each round, the shares do not sum to one, or a propensity is outside [0, 1].
 
     Examples
     --------
@@ -46,25 +46,27 @@ def mixture_propensity(propensities: Sequence[ArrayLike], shares: Sequence[float
     rho = np.asarray(shares, dtype=float)
     if rho.shape != (len(tables),) or not (rho >= 0).all() or not np.isclose(rho.sum(), 1):
         raise OptionError(
-            f"shares={list(shares)}; give {len(tables)} numbers of at least 0 that sum to one, one per round"
+            f"shares={list(shares)} with {len(tables)} rounds; pass one number of at least 0 per round, such that the "
+            f"numbers sum to one"
         )
     return np.asarray(np.tensordot(rho, tables, axes=1))
 
 
 def repeated_propensity(propensities: Sequence[ArrayLike], position_bias: bool = True) -> FloatArray:
-    """Return the propensity of contexts that were offered in every one of several rounds: P(at least one label).
+    """Return the propensity of contexts that were offered in each of several rounds, with propensities pi_r.
 
-    Votes on one prompt and ordered pair are averaged, so that a cell counts once however often it was labelled. The
-    propensity of a cell is therefore 1 - prod_r (1 - pi_r); the expected *number* of labels would be too large. Where
-    order does not matter, a pair has two cells, and each label falls into one of them at random. Estimation then needs
-    the expected number of labelled cells, 2 (1 - prod_r (1 - pi_r / 2)).
+    Votes on one prompt and ordered pair are averaged, so that the pair counts once however often it was labelled. Its
+    propensity is therefore the probability of at least one label, 1 - prod_r (1 - pi_r); the expected *number* of
+    labels would be too large. With ``position_bias=False`` the display order of each label is drawn at random, so that
+    each of the two ordered pairs has the propensity 1 - prod_r (1 - pi_r / 2). Estimation then needs the sum of these
+    two.
 
     Parameters
     ----------
     propensities : sequence of arrays, shape (n, K, K)
-        Propensities of the same contexts in each round; independent draws.
+        Propensities of the same contexts in each round. The draws of the rounds are independent.
     position_bias : bool
-        As in the plans.
+        The ``position_bias`` of the plans.
 
     Returns
     -------
@@ -103,6 +105,6 @@ def _tables(propensities: Sequence[ArrayLike]) -> FloatArray:
     tables = np.stack(parts)
     if not ((tables >= 0) & (tables <= 1)).all():
         raise NuisanceError(
-            f"propensities range from {tables.min():g} to {tables.max():g}; probabilities lie between 0 and 1"
+            f"propensities range from {tables.min():g} to {tables.max():g}; pass probabilities, between 0 and 1"
         )
     return tables

@@ -1,4 +1,4 @@
-"""Random samples of the cells to label from the propensities of a plan, and the table that annotators get."""
+"""Random samples of what to label from the propensities of a plan, and the table that annotators get."""
 
 from __future__ import annotations
 
@@ -15,14 +15,16 @@ from .specification import PlanNames
 
 
 class DrawnCells(NamedTuple):
-    """The labels to buy, sorted by context.
+    """The L labels to collect, sorted by context.
 
     Attributes
     ----------
-    context : ndarray of int, shape (l,)
-    first, second : ndarray of int, shape (l,)
-        Items shown first and second.
-    propensity : ndarray, shape (l,)
+    context : ndarray of int, shape (L,)
+        Index of the context of each label.
+    first, second : ndarray of int, shape (L,)
+        Codes of the items shown first and second.
+    propensity : ndarray, shape (L,)
+        Probability with which the label was drawn.
     """
 
     context: IntArray
@@ -32,7 +34,7 @@ class DrawnCells(NamedTuple):
 
 
 class PlanHeader(TypedDict):
-    """The description of a plan that stands beside its tasks in a JSON file.
+    """The description of a plan in the JSON file of its tasks.
 
     Attributes
     ----------
@@ -59,19 +61,19 @@ def draw_cells(
     row: IntArray | None = None,
     rows: int = 4096,
 ) -> DrawnCells:
-    """Draw the cells to label, independently or at most one of a context.
+    """Draw the pairs to label on each context, independently or at most one of a context.
 
     Parameters
     ----------
     propensities : Propensities, shape (g, m)
     pairs : Pairs
     one_pair : bool
-        Whether at most one cell of a context is drawn.
+        Whether at most one pair of a context is drawn.
     rng : Generator
     row : ndarray of int, shape (n,), optional
-        Row of the propensities of each context; None where every context is a row of its own.
+        Row of ``propensities`` of each context; None where every context has a row of its own.
     rows : int
-        Contexts that are drawn for at a time.
+        Number of contexts for which pairs are drawn at a time.
     """
     n_contexts = propensities.shape[0] if row is None else len(row)
     places, drawn_propensities = [], []
@@ -79,9 +81,10 @@ def draw_cells(
         part = slice(start, min(start + rows, n_contexts))
         table = propensities.block(part if row is None else row[part])
         if one_pair:
-            reached = rng.random((len(table), 1)) < np.cumsum(table, axis=1)
-            context = np.flatnonzero(reached[:, -1])
-            column = reached.argmax(axis=1)[context]
+            # One uniform number per context; the first pair whose cumulative probability exceeds the number is drawn.
+            exceeds = rng.random((len(table), 1)) < np.cumsum(table, axis=1)
+            context = np.flatnonzero(exceeds[:, -1])
+            column = exceeds.argmax(axis=1)[context]
         else:
             context, column = np.nonzero(rng.random(table.shape) < table)
         places.append(np.stack([context + start, column]))
@@ -89,13 +92,13 @@ def draw_cells(
     context, column = np.concatenate(places, axis=1)
     first, second = pairs.first[column], pairs.second[column]
     if not pairs.ordered:
-        turned = rng.random(len(column)) < 0.5
-        first, second = np.where(turned, second, first), np.where(turned, first, second)
+        exchange = rng.random(len(column)) < 0.5
+        first, second = np.where(exchange, second, first), np.where(exchange, first, second)
     return DrawnCells(context, first, second, np.concatenate(drawn_propensities))
 
 
 def sample_frame(cells: DrawnCells, names: PlanNames) -> pd.DataFrame:
-    """Return a row for every label to buy, and one for every context without a label; contexts in order."""
+    """Return a row for every label to collect and for every context without a label, in the order of the contexts."""
     unlabelled = np.setdiff1d(np.arange(len(names.contexts)), cells.context)
     context = np.concatenate([cells.context, unlabelled])
     by_context = np.argsort(context, kind="stable")
@@ -116,7 +119,7 @@ def tasks_json(rows: pd.DataFrame, names: PlanNames, header: PlanHeader) -> str:
     """Return the rows of a sample as JSON: the tasks, the contexts without a task, and the header of the plan."""
     drawn = rows["propensity"].notna()
     tasks = json.loads(rows[drawn].to_json(orient="records", double_precision=15))
-    # pandas writes 15 digits; a propensity is written so that reading gives the same number.
+    # pandas writes 15 digits at most. Propensities are written with all digits, so that reading gives the same numbers.
     for task, propensity in zip(tasks, rows.loc[drawn, "propensity"], strict=True):
         task["propensity"] = float(propensity)
     unlabelled = json.loads(rows.loc[~drawn, list(names.context_columns)].to_json(orient="records"))

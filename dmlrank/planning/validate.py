@@ -22,7 +22,8 @@ from .problem import Pairs
 
 T = TypeVar("T", bound=Hashable)
 
-# Largest error of a sum of probabilities, and largest difference between mirrored ones.
+# Largest distance between a sum of probabilities and one, and largest difference between the probabilities of a pair in
+# its two orders where the order must not matter.
 _TOLERANCE = 1e-6
 
 
@@ -38,7 +39,7 @@ class PlanOptions:
         Positive.
     criterion : {"A", "D"}
     contrasts : optional
-        What :meth:`RankResults.t_test` reads, ``Top`` or ``Against``; all scores when None.
+        A hypothesis that :meth:`RankResults.t_test` reads, ``Top`` or ``Against``; all scores when None.
     costs : float or array
         One number, (n,), (K, K) or (n, K, K).
     min_propensity : float, optional
@@ -50,7 +51,7 @@ class PlanOptions:
     Raises
     ------
     OptionError, OptionTypeError
-        If a number or a word is not allowed.
+        If a value has the wrong type, or a number or word is not allowed.
 
     Examples
     --------
@@ -83,7 +84,10 @@ def check_mu(
     *,
     rows: int = 1024,
 ) -> None:
-    """Raise :class:`NuisanceError` unless every pair has probabilities, and mirrored ones where order is ignored.
+    """Check the probabilities of every pair, or raise :class:`NuisanceError`.
+
+    They must lie between 0 and 1 and sum to one over the categories. Where display order does not matter, the two
+    orders of a pair must have the same probabilities once the two wins are exchanged.
 
     Parameters
     ----------
@@ -93,7 +97,7 @@ def check_mu(
     ordered : bool
         Whether the two display orders of a pair have probabilities of their own.
     rows : int
-        Contexts that are checked at a time.
+        Number of contexts that are checked at a time.
     """
     off_diagonal = ~np.eye(mu.shape[1], dtype=bool)
     for start in range(0, len(mu), rows):
@@ -105,19 +109,21 @@ def check_mu(
         faults.append((~np.asarray(np.abs(total - 1) <= _TOLERANCE), "does not sum to one over the categories"))
         if not ordered:
             differs = np.abs(table - in_other_order(table)).max(axis=-1) > _TOLERANCE
-            faults.append((differs, "is not the flip of the other order (position_bias=False)"))
+            faults.append((differs, "does not agree with that of the other display order (position_bias=False)"))
         for fault, description in faults:
             fault &= off_diagonal
             if fault.any():
                 i, j, k = (int(place[0]) for place in np.nonzero(fault))
                 raise NuisanceError(
                     f"mu {description} in context {contexts[start + i]!r} for {models[j]!r} before {models[k]!r}: "
-                    f"{table[i, j, k].tolist()}"
+                    f"{table[i, j, k].tolist()}; correct these probabilities"
                 )
 
 
 def mu_array(mu: object) -> FloatArray:
-    """Return probabilities as an array (n, K, K, C) with an empty diagonal; not copied if they are such an array.
+    """Return probabilities as an array, (n, K, K, C), with zeros for a model and itself.
+
+    An array of floats that has these zeros already is returned as it is, without a copy.
 
     Raises
     ------
@@ -129,7 +135,7 @@ def mu_array(mu: object) -> FloatArray:
         if table.dtype.kind not in "f":
             table = table.astype(float)
     except (TypeError, ValueError, OverflowError):
-        raise OptionTypeError(f"mu is a {type(mu).__name__}; give an array of probabilities") from None
+        raise OptionTypeError(f"mu has the type {type(mu).__name__}; pass an array of probabilities") from None
     if (
         table.ndim != 4
         or table.shape[1] != table.shape[2]
@@ -234,14 +240,14 @@ def check_share(value: object, option: str) -> float:
 
 
 def _check_number(value: object, option: str) -> float:
-    """Return a number as a float; a truth value is none."""
+    """Return a number as a float, or raise an error that names the option; True and False are not numbers here."""
     if not isinstance(value, Real) or isinstance(value, bool):
         raise OptionTypeError(f"{option}={value!r}; it must be a number")
     return float(value)
 
 
 def read_names(names: Sequence[T] | None, size: int, option: str, default: Sequence[T]) -> list[T]:
-    """Return different names as a list.
+    """Return names as a list, and check that there is one for each model or context and none twice.
 
     Parameters
     ----------
@@ -266,7 +272,7 @@ def read_names(names: Sequence[T] | None, size: int, option: str, default: Seque
 
 
 def read_weights(weights: str | CategoryWeights | Sequence[Sequence[float]], n_categories: int) -> CategoryWeights:
-    """Return category weights of mu's categories in canonical order."""
+    """Return weights of the categories of mu: "half", "paper", or the caller's own."""
     if isinstance(weights, str):
         schemes = {"half": CategoryWeights.half, "paper": CategoryWeights.paper}
         if weights not in schemes:
@@ -280,7 +286,13 @@ def read_weights(weights: str | CategoryWeights | Sequence[Sequence[float]], n_c
 
 
 def read_graph(graph: Graph | ArrayLike | None, n_items: int) -> Graph:
-    """Return the graph of the pairs that scores are made from: a Graph, a symmetric boolean array, or every pair."""
+    """Return the graph of compared pairs; None and "complete" stand for every pair.
+
+    Parameters
+    ----------
+    graph : Graph, array (K, K) of bool, "complete" or None
+    n_items : int
+    """
     if graph is None or (isinstance(graph, str) and graph == "complete"):
         return Graph.all_pairs(n_items)
     edges = graph.edges if isinstance(graph, Graph) else np.asarray(graph)

@@ -428,7 +428,7 @@ def test_regret_is_what_a_wrong_judge_costs_and_its_bounds_hold(mu, functional, 
 def test_regret_is_about_traces_and_the_same_contexts(mu):
     with pytest.raises(OptionError, match="determinant"):
         dr.design(mu, budget=40, criterion="D").regret(mu)
-    with pytest.raises(NuisanceError, match="the plan was made from"):
+    with pytest.raises(NuisanceError, match="but the plan was made from"):
         dr.design(mu, budget=40).regret(mu[:3])
 
 
@@ -502,7 +502,7 @@ def test_floors_beyond_one_pair_name_the_largest_possible_one(mu):
         ({"weights": np.ones(3)}, OptionTypeError, "one number per context"),
         ({"prompts": "some"}, OptionError, "'random', 'fixed'"),
         ({"floor": 0.4}, OptionError, "below 0.3333"),
-        ({"position_bias": False}, NuisanceError, "is not the flip of the other order"),
+        ({"position_bias": False}, NuisanceError, "does not agree with that of the other display order"),
     ],
 )
 def test_options_that_cannot_be_used_are_refused(options, error, words):
@@ -549,7 +549,7 @@ def test_single_precision_is_read_as_it_is(mu):
 
 
 def test_what_is_no_array_is_refused():
-    with pytest.raises(OptionTypeError, match="mu is a str"):
+    with pytest.raises(OptionTypeError, match="mu has the type str"):
         dr.design("mu", budget=10)
 
 
