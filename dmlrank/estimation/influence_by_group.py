@@ -33,7 +33,8 @@ from .variance_correction import (
     variance_correction,
 )
 
-# Number of influence values in memory at a time. A fifth of it takes as long, and four times as many take longer.
+# Number of influence values in memory at a time. The computation takes as long with a fifth of this number, and longer
+# with four times this number.
 _CHUNK = 1_000_000
 # Influence values of one score that may be stored for all contexts: 160 MB, of which a fit needs a few.
 MAX_STORED = 20_000_000

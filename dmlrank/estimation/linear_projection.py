@@ -96,6 +96,6 @@ def _gram(design: FloatArray, weight: FloatArray) -> FloatArray:
     return np.asarray(design.T @ (weight[:, None] * design), dtype=float)
 
 
-def _row_products(left: FloatArray, right: FloatArray) -> FloatArray:
-    """Return the products of all entries of ``left``, (n, P), and ``right``, (n, K), row by row: (n, P K)."""
-    return (left[:, :, None] * right[:, None, :]).reshape(len(right), -1)
+def _row_products(design: FloatArray, values: FloatArray) -> FloatArray:
+    """Return the products of all entries of ``design``, (n, P), and ``values``, (n, K), row by row: (n, P K)."""
+    return (design[:, :, None] * values[:, None, :]).reshape(len(values), -1)
