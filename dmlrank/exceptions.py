@@ -51,7 +51,7 @@ class FormulaError(DmlrankError, ValueError):
 
 
 class ColumnError(DmlrankError, KeyError):
-    """The data have no column of a name."""
+    """The data have no column of the name that was asked for."""
 
 
 class FrameTypeError(DmlrankError, TypeError):
@@ -119,7 +119,10 @@ class MissingExtraError(DmlrankError, ImportError):
 
 
 def nearest(name: object, names: Iterable[object], cutoff: float = 0.5) -> str:
-    """Return ``; did you mean 'x'?`` with the closest of ``names``, or an empty text where none is close.
+    """Return a hint such as ``; did you mean 'borda'?`` about a misspelt name, for an error.
+
+    The hint names the closest of ``names``. The text is empty where no name is close.
+
 
     Examples
     --------
@@ -134,7 +137,7 @@ def nearest(name: object, names: Iterable[object], cutoff: float = 0.5) -> str:
 
 
 def listed(names: Iterable[object], limit: int = 10) -> str:
-    """Return names as ``'a', 'b', 'c'``; where there are more than ``limit``, the others are counted.
+    """Return a list of names as text, ``'a', 'b', 'c'``; names beyond the first ``limit`` are counted only.
 
     Examples
     --------
