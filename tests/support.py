@@ -6,6 +6,7 @@ import importlib
 import importlib.util
 
 import numpy as np
+import pandas as pd
 import pytest
 
 FORMULA = "winner ~ 1 | model_a + model_b"
@@ -91,3 +92,30 @@ def fits_of(battles, rank, formula=FORMULA):
         return made[key]
 
     return fit
+
+
+# Names that a page must show as text: markup, quotes, line breaks, marks of direction, formulas, great length.
+HOSTILE_NAMES = (
+    "<script>window.hacked = 1</script>",
+    "</script><script>window.hacked = 2</script>",
+    '"><img src=x onerror="window.hacked = 3">',
+    'it\'s "quoted" & <b>bold</b>',
+    "<!-- comment --> ]]> {{ 7 * 7 }} {% raw %}",
+    "line\nbreak\u2028and\ttab",
+    "\u202eright to left\u200f \u0627\u0644\u0639\u0631\u0628\u064a\u0629",
+    "=HYPERLINK(1)",
+    "n" * 200,
+)
+
+
+def simulated_votes(n_models, n_votes, *, names=None, seed=0):
+    """Votes of a Bradley-Terry model with ties, each on a prompt of its own, on pairs drawn at random."""
+    rng = np.random.default_rng(seed)
+    scores = np.linspace(1.0, -1.0, n_models)
+    labels = np.array([f"model-{place}" for place in range(n_models)] if names is None else names, dtype=object)
+    first = rng.integers(n_models, size=n_votes)
+    second = (first + 1 + rng.integers(n_models - 1, size=n_votes)) % n_models
+    wins = rng.random(n_votes) < 1 / (1 + np.exp(scores[second] - scores[first]))
+    winner = np.where(rng.random(n_votes) < 0.15, "tie", np.where(wins, "model_a", "model_b"))
+    columns = {"model_a": labels[first], "model_b": labels[second], "winner": winner}
+    return pd.DataFrame(columns | {"prompt": [f"q{place}" for place in range(n_votes)]})

@@ -38,7 +38,7 @@ CHECKED = ("context", "min_labels", "missing", "n_folds", "position_bias", "grap
 _DEMO_FORMULA = "winner ~ C(category) + length | model_a + model_b"
 _FUNCTIONALS = ("bt", "borda", "rank_centrality")
 # Options that name a file to write.
-_WRITTEN = ("csv", "pairs", "ranks", "reversals", "json", "html", "latex", "markdown", "plot", "out")
+_WRITTEN = ("csv", "pairs", "ranks", "reversals", "json", "html", "latex", "markdown", "plot", "report", "out")
 # What a shell reports of a process that Ctrl-C or a closed pipe has ended.
 _INTERRUPTED, _BROKEN_PIPE = 130, 141
 
@@ -94,7 +94,7 @@ def build_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"dmlrank {__version__}")
     commands = parser.add_subparsers(required=True, metavar="COMMAND", parser_class=CommandParser)
-    for add_command in (_add_demo, _add_check, _add_fit, _add_design, _add_compare):
+    for add_command in (_add_demo, _add_check, _add_fit, _add_design, _add_compare, _add_report):
         add_command(commands)
     return parser
 
@@ -145,6 +145,7 @@ def _add_fit(commands: _Commands) -> None:
         **_tables("the summary"),
         json="the result as JSON, which dmlrank.read_json reads",
         plot="the forest plot (needs matplotlib)",
+        report="a page for publication, one HTML file (needs Jinja2)",
     )
     fit.set_defaults(run=_fit)
 
@@ -163,6 +164,7 @@ def _fit(arguments: argparse.Namespace) -> None:
             *_pages(arguments, summary),
             (arguments.json, results.to_json),
             (arguments.plot, lambda path: write_figure(path, results)),
+            (arguments.report, results.report),
         ],
     )
 
@@ -244,6 +246,7 @@ def _add_compare(commands: _Commands) -> None:
         reversals="pairs in another order, with tests, as CSV",
         **_tables("the table"),
         plot="the bump chart (needs matplotlib)",
+        report="a page with all results, one HTML file (needs Jinja2)",
     )
     side.set_defaults(run=_compare)
 
@@ -269,8 +272,36 @@ def _compare(arguments: argparse.Namespace) -> None:
             (arguments.reversals, lambda path: write_table(path, comparison.reversals())),
             *_pages(arguments, summary),
             (arguments.plot, lambda path: write_figure(path, comparison)),
+            (arguments.report, comparison.report),
         ],
     )
+
+
+def _add_report(commands: _Commands) -> None:
+    """Add the command ``report``."""
+    report = commands.add_parser("report", help="write a page for publication from stored results")
+    report.add_argument(
+        "inputs", nargs="+", metavar="JSON", help="results stored with fit --json; several stand side by side, in tabs"
+    )
+    report.add_argument("--out", dest="report", metavar="OUT", required=True, help="the page, one HTML file")
+    report.add_argument("--title", metavar="TEXT", help="title of the page")
+    report.add_argument("--names", nargs="+", metavar="NAME", help="names of several results (default: of their files)")
+    report.set_defaults(run=_report)
+
+
+def _report(arguments: argparse.Namespace) -> None:
+    """Write a page from stored results, and print its path."""
+    paths = arguments.inputs
+    check_outputs({"report": arguments.report}, paths)
+    results = [read_json(path) for path in paths]
+    if len(results) == 1:
+        if arguments.names:
+            raise OptionError("--names names several results; give --title for the page of one result")
+        written = results[0].report(arguments.report, title=arguments.title)
+    else:
+        comparison = named_results(arguments.names or names_of_files(paths), results)
+        written = comparison.report(arguments.report, title=arguments.title)
+    print(written)
 
 
 def _compared_functionals(arguments: argparse.Namespace) -> Comparison:

@@ -12,6 +12,7 @@ import pandas as pd
 
 from .._utils.atomic_write import check_writable, replacement_file, write_errors, write_file
 from ..exceptions import DmlrankError, FileWriteError, MissingExtraError, OptionError, nearest
+from ..report.page.render_page import check_page_extra
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -45,12 +46,14 @@ def check_outputs(outputs: Mapping[str, str | None], inputs: Iterable[str]) -> N
     OptionError
         If a path is that of two options or of a file that is read, or its ending names no format.
     MissingExtraError
-        If a figure needs matplotlib, which is not installed.
+        If a figure needs matplotlib or a page needs Jinja2, which is not installed.
     """
     paths = {option: path for option, path in outputs.items() if path is not None}
     for option, path in paths.items():
         if option == "plot":
             _check_figure(path)
+        if option == "report":
+            check_page_extra()
         if option == "out" and Path(path).suffix.lower() not in _PLANS:
             raise OptionError(f"--out {path!r} has another ending; a plan is written as .csv or .json")
         with suppress(OSError):

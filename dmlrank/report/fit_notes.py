@@ -15,7 +15,7 @@ from .first_place import first_place_note
 from .sentences import as_sentence, counted, percentage, value_text
 
 _NON_LINEAR = ("bt", "rank_centrality", "dominance", "softmin")
-_NO_FEATURES = ("1", "0", "0 + 1", "1 + 0", "-1")
+NO_FEATURES = ("1", "0", "0 + 1", "1 + 0", "-1")
 _FRACTIONS = {0.0: "0", 0.5: "1/2", 1.0: "1"}
 _MODELS_NAMED = 10
 
@@ -53,11 +53,11 @@ def fit_notes(results: Estimates, level: SummaryLevel) -> tuple[str, ...]:
         _meaning_note(results),
         _inference_note(results, level),
         *(first_place_note(results, level.separation) if level.separation else []),
-        *_part_note(results),
-        *_untested_note(results),
-        *_left_out_note(results),
-        *_outcome_note(results),
-        *_judge_note(results),
+        *part_note(results),
+        *untested_note(results),
+        *left_out_note(results),
+        *outcome_note(results),
+        *judge_note(results),
         *_warning_notes(results),
         _technical_note(results, level),
     )
@@ -122,9 +122,14 @@ def _doubt_sentences(results: Estimates) -> list[str]:
 def _meaning_note(results: Estimates) -> str:
     """Say what the scores are, what they are compared with, and what "win" is."""
     if results.of_models:
-        sentences = [_definition(results), *_unit(results), as_sentence(results.reason), *_dependence(results)]
+        sentences = [
+            score_definition(results),
+            *unit_sentences(results),
+            as_sentence(results.reason),
+            *dependence_sentences(results),
+        ]
     else:
-        sentences = ["The rows are the outputs of a user-defined functional.", *_unit(results)]
+        sentences = ["The rows are the outputs of a user-defined functional.", *unit_sentences(results)]
         sentences.append(as_sentence(results.reason))
     if results.has_intervals:
         sentences.append(_tested_hypothesis(results))
@@ -133,7 +138,7 @@ def _meaning_note(results: Estimates) -> str:
     return " ".join(sentence for sentence in sentences if sentence)
 
 
-def _definition(results: Estimates) -> str:
+def score_definition(results: Estimates) -> str:
     """Say what a score is."""
     n_models = len(results.models)
     opponents = f" against the other {n_models - 1} models." if results.graph.complete else "."
@@ -150,7 +155,7 @@ def _definition(results: Estimates) -> str:
     return definitions.get(results.functional, f"The functional of the scores is {results.functional_label}.")
 
 
-def _unit(results: Estimates) -> list[str]:
+def unit_sentences(results: Estimates) -> list[str]:
     """Say how scores were multiplied and shifted; nothing where they are in the functional's own unit."""
     unit = results.scale
     if unit.natural:
@@ -167,7 +172,7 @@ def _unit(results: Estimates) -> list[str]:
     return multiplied
 
 
-def _dependence(results: Estimates) -> list[str]:
+def dependence_sentences(results: Estimates) -> list[str]:
     """Say on what else the scores depend: on the features where they are not linear, or on the pairs compared."""
     if not results.estimated_by.has_first_stages:
         return [
@@ -181,7 +186,7 @@ def _dependence(results: Estimates) -> list[str]:
     )
     if results.functional not in _NON_LINEAR:
         return []
-    if results.description.formula.split("~", 1)[-1].split("|")[0].strip() in _NO_FEATURES:
+    if results.description.formula.split("~", 1)[-1].split("|")[0].strip() in NO_FEATURES:
         return [
             *assumption,
             "The scores describe preferences averaged over all prompts. A formula with features would define other "
@@ -263,7 +268,7 @@ def _rank_sentences(results: Estimates, level: SummaryLevel, separation: Separat
     ]
 
 
-def _part_note(results: Estimates) -> list[str]:
+def part_note(results: Estimates) -> list[str]:
     """Say of a group's summary which figures describe the whole fit."""
     if not results.part:
         return []
@@ -273,7 +278,7 @@ def _part_note(results: Estimates) -> list[str]:
     ]
 
 
-def _untested_note(results: Estimates) -> list[str]:
+def untested_note(results: Estimates) -> list[str]:
     """Say which scores have no test because their standard error is zero."""
     errors = results.covariance.std_errors
     if not results.has_intervals or not (results.fixed.any() or not (errors > 0).all()):
@@ -286,7 +291,7 @@ def _untested_note(results: Estimates) -> list[str]:
 # --- data, judges, warnings -------------------------------------------------------------------------------------------
 
 
-def _left_out_note(results: Estimates) -> list[str]:
+def left_out_note(results: Estimates) -> list[str]:
     """Say which pairs, votes and models are left out, and which prompts were added."""
     d, votes = results.diagnostics, results.votes
     n_lost = votes.n_left_out if votes else 0
@@ -309,7 +314,7 @@ def _left_out_note(results: Estimates) -> list[str]:
     return [" ".join(sentences)] if sentences else []
 
 
-def _outcome_note(results: Estimates) -> list[str]:
+def outcome_note(results: Estimates) -> list[str]:
     """Say how labels that are numbers, or probabilities, were read; labels that are words need no explanation."""
     words = {"first": "first wins", "second": "second wins"}
     labels, kind = results.diagnostics.labels, results.diagnostics.outcome_kind
@@ -321,7 +326,7 @@ def _outcome_note(results: Estimates) -> list[str]:
     return [f"Labels: {meanings}."] if any(x in ("0", "1", "True", "False") for x, _ in labels) else []
 
 
-def _judge_note(results: Estimates) -> list[str]:
+def judge_note(results: Estimates) -> list[str]:
     """Say which judges' verdicts are used, and how much precision they add."""
     judge = results.judge
     if judge is None:
@@ -364,7 +369,7 @@ def _warning_notes(results: Estimates) -> list[str]:
 def _technical_note(results: Estimates, level: SummaryLevel) -> str:
     """Return the figures on first stages, standard errors, display order, dropped rows and seed."""
     description, stages = results.description, results.estimated_by.has_first_stages
-    sentences = _first_stage_sentences(results) if stages else _likelihood_sentences(results)
+    sentences = first_stage_sentences(results) if stages else likelihood_sentences(results)
     if level.separation and level.separation.critical > 0:
         sentences.append(
             f"Rank sets and letters come from step-down tests of all differences (critical value "
@@ -375,7 +380,7 @@ def _technical_note(results: Estimates, level: SummaryLevel) -> str:
     return f"Technical: {' '.join(sentences)}"
 
 
-def _likelihood_sentences(results: Estimates) -> list[str]:
+def likelihood_sentences(results: Estimates) -> list[str]:
     """Return the figures of a maximum likelihood fit, which has no first stages."""
     d = results.diagnostics
     return [
@@ -385,7 +390,7 @@ def _likelihood_sentences(results: Estimates) -> list[str]:
     ]
 
 
-def _first_stage_sentences(results: Estimates) -> list[str]:
+def first_stage_sentences(results: Estimates) -> list[str]:
     """Return the figures of the outcome model, the propensities, the standard errors and the floor."""
     d = results.diagnostics
     slope = f"; calibration slope {d.calibration:.2f} (1 is right)" if np.isfinite(d.calibration) else ""

@@ -43,10 +43,10 @@ def build_summary(results: Estimates, alpha: float, critical: float, separation:
     heads += ("votes",) if results.of_models and results.votes else ()
     columns = tuple((head, 1 + head.startswith("[")) for head in heads)
     title = f"{_TITLE}: {results.part}" if results.part else _TITLE
-    return Summary(title, _header(results), columns, _rows(results, level), fit_notes(results, level))
+    return Summary(title, header_lines(results), columns, _rows(results, level), fit_notes(results, level))
 
 
-def _header(results: Estimates) -> tuple[tuple[str, str, str, str], ...]:
+def header_lines(results: Estimates) -> tuple[tuple[str, str, str, str], ...]:
     """Return the lines above the table: two labels with their values each."""
     description, diagnostics = results.description, results.diagnostics
     identifiers = f" ({', '.join(description.context)})" if description.context else " (rows)"
@@ -133,7 +133,7 @@ def _standing(results: Estimates, level: SummaryLevel) -> list[tuple[str, ...]]:
     if not results.of_models:
         return [()] * len(results.names)
     ranks, n_models = ranks_of(results.estimate), len(results.models)
-    shares = [(f"{share:.2f}", *_votes_of(results, j)) for j, share in enumerate(results.shares)]
+    shares = [(f"{share:.2f}", *votes_of(results, j)) for j, share in enumerate(results.shares)]
     if level.separation is None:
         return [(str(ranks[j]), *shares[j]) for j in range(n_models)]
     best, worst = rank_bounds(level.separation.above)
@@ -143,7 +143,7 @@ def _standing(results: Estimates, level: SummaryLevel) -> list[tuple[str, ...]]:
     ]
 
 
-def _votes_of(results: Estimates, model: int) -> tuple[str, ...]:
+def votes_of(results: Estimates, model: int) -> tuple[str, ...]:
     """Return the votes of a model that are used, and of how many where not all are."""
     if results.votes is None:
         return ()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import combinations, permutations
@@ -25,6 +26,7 @@ from ..report.table import Summary
 from .cross_covariance import NamedResult, joint_estimates
 from .joint_estimates import JointEstimates
 from .lookup import require_models
+from .page_report import check_page_extra, make_board, write_page
 from .rank_results import RankResults
 
 if TYPE_CHECKING:
@@ -290,6 +292,38 @@ class Comparison:
         """
         ranks = self.ranks.to_numpy(dtype=float, na_value=np.nan)
         return bump_chart(self.models, self.names, ranks, ax)
+
+    def report(
+        self, path: str | os.PathLike[str] | None = None, *, title: str | None = None, alpha: float | None = None
+    ) -> str:
+        """Write one HTML file with all results behind tabs, the first of which has them side by side; needs Jinja2.
+
+        Parameters
+        ----------
+        path : path-like, optional
+            Where to write; None returns the text.
+        title : str, optional
+            Title of the page.
+        alpha : float, optional
+            One minus the joint level within each result; that of each fit when None.
+
+        Returns
+        -------
+        str
+            The path; the text of the page where ``path`` is None.
+
+        Raises
+        ------
+        MissingExtraError
+            If Jinja2 is not installed.
+        FileWriteError
+            If the file cannot be written. An earlier file stays as it was.
+        """
+        check_page_extra()
+        results = zip(self.names, self.results, strict=True)
+        boards = [make_board(result.estimates, name, alpha=alpha) for name, result in results]
+        heading = f"Leaderboards: {', '.join(self.names)}" if title is None else title
+        return write_page(path, heading, boards, self.summary())
 
     def __str__(self) -> str:
         return self.summary().as_text()

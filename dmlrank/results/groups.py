@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Generic, TypeVar
@@ -32,6 +33,7 @@ from .context_variables import ContextGroups
 from .critical_values import level_or_default
 from .joint_estimates import JointEstimates
 from .lookup import model_index, names_or_all
+from .page_report import check_page_extra, make_board, write_page
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -164,10 +166,7 @@ class GroupResults(Generic[Result]):
             raise UnknownModelError(
                 f"no group {name!r} of {self.variable}{nearest(name, self.groups)} (groups: {listed(self.groups, 25)})"
             )
-        estimates = group_estimates(
-            self.estimates, self.joint, self.facts, self.groups.index(name), variable=self.variable
-        )
-        return self.as_result(replace(estimates, critical=critical_value(estimates.covariance, estimates.alpha)))
+        return self.as_result(self._estimates_of(self.groups.index(name)))
 
     def cov_params(self) -> pd.DataFrame:
         """Return the joint covariance, (G K, G K), with (group, model) on both sides."""
@@ -364,6 +363,46 @@ class GroupResults(Generic[Result]):
         names, scores = [e.models[j] for j in ranking], self.params.to_numpy().T[:, ranking]
         intervals = [Intervals(names, *numbers, label) for numbers in zip(scores, low, high, strict=True)]
         return grouped_forest_plot(intervals, self.groups, e.neutral, variable=self.variable, ax=ax)
+
+    def report(
+        self, path: str | os.PathLike[str] | None = None, *, title: str | None = None, alpha: float | None = None
+    ) -> str:
+        """Write one HTML file with the leaderboards of all prompts and of every group, behind tabs; needs Jinja2.
+
+        Rank sets, groups of letters and tests of pairs hold within each leaderboard. The first tab shows all
+        leaderboards side by side with the tests between them.
+
+        Parameters
+        ----------
+        path : path-like, optional
+            Where to write; None returns the text.
+        title : str, optional
+            Title of the page.
+        alpha : float, optional
+            One minus the joint level of each leaderboard; the fit's when None.
+
+        Returns
+        -------
+        str
+            The path; the text of the page where ``path`` is None.
+
+        Raises
+        ------
+        MissingExtraError
+            If Jinja2 is not installed.
+        FileWriteError
+            If the file cannot be written. An earlier file stays as it was.
+        """
+        check_page_extra()
+        boards = [make_board(self.estimates, "All prompts", alpha=alpha)]
+        for number, fact in enumerate(self.facts):
+            boards.append(make_board(self._estimates_of(number), fact.name, alpha=alpha, is_explained=False))
+        return write_page(path, f"Leaderboards by {self.variable}" if title is None else title, boards, self.summary())
+
+    def _estimates_of(self, group: int) -> Estimates:
+        """Return the estimates of a group, with the critical value of its own intervals."""
+        e = group_estimates(self.estimates, self.joint, self.facts, group, variable=self.variable)
+        return replace(e, critical=critical_value(e.covariance, e.alpha))
 
     def __str__(self) -> str:
         return self.summary().as_text()

@@ -54,6 +54,7 @@ from .groups import GroupResults
 from .heterogeneity import project_scores, scores_by_group
 from .judge_table import judge_table
 from .lookup import estimate_index, named_estimates, require_intervals, require_models, require_steps
+from .page_report import check_page_extra, make_board, page_title, write_page
 from .projection import Projection
 from .ranking import (
     best_models,
@@ -1014,6 +1015,49 @@ class RankResults:
         """
         level = level_or_default(alpha, self.estimates.alpha)
         return forest_plot(intervals_to_draw(self.estimates, level), self.estimates.neutral, ax)
+
+    def report(
+        self, path: str | os.PathLike[str] | None = None, *, title: str | None = None, alpha: float | None = None
+    ) -> str:
+        """Write the leaderboard as one HTML file for publication; this needs Jinja2.
+
+        The page has a sortable table, the forest plot, the win matrix, a form that says whether two models are
+        separated, the sentence on first place, warnings, method, assumptions and diagnostics with the numbers of this
+        fit, and downloads as CSV and JSON. It loads nothing from the network. Tests of differences are those of
+        :meth:`t_test_pairwise`. Of an estimate without intervals the page shows the table with the reason.
+
+        Parameters
+        ----------
+        path : path-like, optional
+            Where to write; None returns the text.
+        title : str, optional
+            Title of the page.
+        alpha : float, optional
+            One minus the joint level; the fit's when None.
+
+        Returns
+        -------
+        str
+            The path; the text of the page where ``path`` is None.
+
+        Raises
+        ------
+        MissingExtraError
+            If Jinja2 is not installed.
+        FileWriteError
+            If the file cannot be written. An earlier file stays as it was.
+
+        Examples
+        --------
+        >>> import dmlrank as dr
+        >>> res = dr.dml_rank("winner ~ 1 | model_a + model_b", dr.datasets.simulate_arena(n=2000, rng=0), rng=0)
+        >>> page = res.report(title="Win rates")
+        >>> "<title>Win rates</title>" in page, len(page) < 60_000
+        (True, True)
+        """
+        check_page_extra()
+        board = make_board(self.estimates, alpha=alpha)
+        return write_page(path, page_title(board) if title is None else title, [board])
 
     def __repr__(self) -> str:
         e = self.estimates

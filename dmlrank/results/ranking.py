@@ -129,6 +129,11 @@ def compare_models(
     )
 
 
+def pairs_best_first(estimates: Estimates) -> tuple[IntArray, IntArray]:
+    """Return first and second model of all differences, as :meth:`RankResults.t_test_pairwise` orders them."""
+    return _pairs(_best_first(estimates, None, None), None, "two-sided")
+
+
 def win_probability_of(
     estimates: Estimates, steps: FitSteps | None, first: str, second: str, *, alpha: float
 ) -> WinProbability:

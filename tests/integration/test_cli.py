@@ -711,3 +711,19 @@ def test_figures_need_nothing_that_matplotlib_3_8_lacks(tmp_path):
 
     write_figure(str(tmp_path / "out.svg"), type("Shown", (), {"plot": lambda _: AxesOfThen()})())
     assert "<svg" in (tmp_path / "out.svg").read_text()
+
+
+def test_pages_are_written_from_fits_and_stored_results(csv, tmp_path, capsys):
+    pytest.importorskip("jinja2")
+    stored, fitted, page, both = (str(tmp_path / name) for name in ("one.json", "fit.html", "page.html", "both.html"))
+    assert main(["fit", FORMULA, csv, "--context", "question_id", "--json", stored, "--report", fitted]) == 0
+    capsys.readouterr()
+    assert main(["report", stored, "--out", page]) == 0
+    assert capsys.readouterr().out == f"{page}\n"
+    assert pathlib.Path(page).read_text(encoding="utf-8") == pathlib.Path(fitted).read_text(encoding="utf-8")
+    assert main(["report", stored, stored, "--names", "a", "b", "--title", "Twice", "--out", both]) == 0
+    assert "<title>Twice</title>" in pathlib.Path(both).read_text(encoding="utf-8")
+    assert main(["report", stored, "--out", stored]) == 2
+    assert "is a file that is read" in capsys.readouterr().err
+    assert main(["report", stored, "--names", "a", "--out", page]) == 2
+    assert "give --title" in capsys.readouterr().err

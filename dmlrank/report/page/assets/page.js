@@ -1,0 +1,256 @@
+"use strict";
+(() => {
+const page = JSON.parse(document.getElementById("data").textContent);
+const MINUS = "\u2212";
+
+// --- numbers ---------------------------------------------------------------------------------------------------------
+const bytes = (text) => Uint8Array.from(atob(text), (c) => c.charCodeAt(0));
+const floats = (text) => {
+  const view = new DataView(bytes(text).buffer);
+  return (place) => view.getFloat32(4 * place, true);
+};
+const fixed = (value, digits) => {
+  const text = value.toFixed(digits);
+  return Number(text) === 0 ? text.replace("-", "") : text.replace("-", MINUS);
+};
+const pText = (p) => (p < 0.0005 ? "< 0.001" : "= " + p.toFixed(3));
+
+class Board {
+  constructor(data) {
+    Object.assign(this, data);
+    this.count = this.names.length;
+    if (data.pairs) {
+      this.errors = floats(data.pairs.se);
+      this.p = floats(data.pairs.p);
+      this.bits = bytes(data.pairs.separated);
+    }
+  }
+  // The test of the model at place a (0 is the best) against the model at place b.
+  test(a, b) {
+    const [i, j] = a < b ? [a, b] : [b, a];
+    const place = i * this.count - (i * (i + 1)) / 2 + (j - i - 1);
+    const difference = this.score[a] - this.score[b];
+    const error = this.errors(place), p = this.p(place), half = this.pairs.critical * error;
+    return {
+      difference, error, p, low: difference - half, high: difference + half,
+      separated: Boolean((this.bits[place >> 3] >> (place & 7)) & 1),
+      tested: !Number.isNaN(p) && error > 0,
+    };
+  }
+  // A headline and a sentence with the numbers of a pair.
+  words(a, b) {
+    const one = this.names[a], other = this.names[b];
+    if (a === b) return ["", one + ": choose two different models."];
+    const t = this.test(a, b), n = this.digits;
+    const gap = "difference " + fixed(t.difference, n);
+    if (!t.tested) return ["Not tested.", one + " and " + other + ": " + gap + "; its standard error is zero."];
+    const [upper, lower] = t.difference >= 0 ? [one, other] : [other, one];
+    const zero = t.low <= 0 && t.high >= 0;
+    const head = t.separated ? "Separated: " + upper + " is above " + lower + "." : "Not separated: " + one + " and " + other + ".";
+    let text = one + " minus " + other + ": " + gap + ", " + this.level + " simultaneous interval " + fixed(t.low, n) + " to " +
+      fixed(t.high, n) + ", adjusted p " + pText(t.p) + ".";
+    if (t.separated && zero) text += " The step-down test of all pairs separates them, although this single-step interval contains zero.";
+    if (!t.separated) text += " The data do not show which of them is better; this does not show that they are equal.";
+    return [head, text];
+  }
+}
+
+const say = (target, [head, text]) => {
+  const strong = document.createElement("b");
+  strong.textContent = head;
+  target.replaceChildren(...(head ? [strong] : []), text);
+};
+
+// --- files -----------------------------------------------------------------------------------------------------------
+const quoted = (value) => {
+  const text = value === null || value === undefined || Number.isNaN(value) ? "" : String(value);
+  return /[",\r\n]/.test(text) ? '"' + text.replaceAll('"', '""') + '"' : text;
+};
+const csv = (rows) => {
+  const heads = Object.keys(rows[0]);
+  return [heads, ...rows.map((row) => heads.map((head) => row[head]))].map((row) => row.map(quoted).join(",")).join("\r\n") + "\r\n";
+};
+const tableRows = (board) => board.names.map((name, i) => {
+  const row = board.ofModels ? { rank: 1 + board.score.filter((s) => s > board.score[i]).length } : {};
+  if (board.best) Object.assign(row, { rank_low: board.best[i], rank_high: board.worst[i] });
+  Object.assign(row, { [board.ofModels ? "model" : "output"]: name, score: board.score[i] });
+  if (board.se) Object.assign(row, { std_error: board.se[i], conf_low: board.low[i], conf_high: board.high[i] });
+  if (board.group) row.group = board.group[i];
+  if (board.share) row.win_share = board.share[i];
+  if (board.votes) Object.assign(row, { votes: board.votes[i], all_votes: board.allVotes[i] });
+  return row;
+});
+const short = (x) => (Number.isNaN(x) ? null : Number(x.toPrecision(7)));
+const pairRows = (board) => {
+  const rows = [];
+  for (let a = 0; a < board.count; a++) for (let b = a + 1; b < board.count; b++) {
+    const t = board.test(a, b);
+    rows.push({
+      first: board.names[a], second: board.names[b], estimate: short(t.difference), std_error: short(t.error),
+      conf_low: t.tested ? short(t.low) : null, conf_high: t.tested ? short(t.high) : null,
+      p_adjusted: short(t.p), separated: t.separated,
+    });
+  }
+  return rows;
+};
+const asJson = (board) => JSON.stringify({
+  title: page.title, leaderboard: board.name, ...board.about, table: tableRows(board),
+  ...(board.pairs ? { critical_of_pairs: board.pairs.critical, pairs: pairRows(board) } : {}),
+}, null, 1) + "\n";
+const contents = {
+  table: (board) => ["csv", "text/csv", csv(tableRows(board))],
+  pairs: (board) => ["pairs.csv", "text/csv", csv(pairRows(board))],
+  json: (board) => ["json", "application/json", asJson(board)],
+};
+const save = (board, kind) => {
+  const [ending, type, text] = contents[kind](board);
+  const link = document.createElement("a");
+  link.href = URL.createObjectURL(new Blob([text], { type: type + ";charset=utf-8" }));
+  const stem = (page.boards.length > 1 ? "leaderboard-" + board.name : "leaderboard").replace(/[^\p{L}\p{N}]+/gu, "-").slice(0, 60);
+  link.download = stem + "." + ending;
+  link.click();
+  setTimeout(() => URL.revokeObjectURL(link.href), 10000);
+  return link.download;
+};
+
+// --- the table -------------------------------------------------------------------------------------------------------
+const sortable = (table) => {
+  for (const head of table.tHead.querySelectorAll("th")) {
+    const button = document.createElement("button");
+    button.type = "button";
+    button.append(...head.childNodes);
+    head.append(button);
+    // The sorter starts from the largest; a head that wants the smallest first pretends to be sorted already.
+    button.addEventListener("click", () => {
+      if (head.dataset.first === "ascending" && !head.hasAttribute("aria-sort")) head.setAttribute("aria-sort", "descending");
+    });
+  }
+};
+const filterRows = (panel, status) => {
+  const input = panel.querySelector(".filter");
+  input.addEventListener("input", () => {
+    const wanted = input.value.trim().toLocaleLowerCase();
+    let shown = 0;
+    const rows = panel.querySelectorAll("table.board tbody tr");
+    for (const row of rows) {
+      row.hidden = !row.querySelector("th").textContent.toLocaleLowerCase().includes(wanted);
+      if (!row.hidden) shown++;
+    }
+    status.textContent = wanted ? shown + " of " + rows.length + " shown" : "";
+  });
+};
+
+// --- pairs -----------------------------------------------------------------------------------------------------------
+const picker = (panel, board) => {
+  const form = panel.querySelector(".picker"), answer = panel.querySelector(".answer");
+  const selects = [form.elements.first, form.elements.second];
+  selects.forEach((select, which) => {
+    select.append(...board.names.map((name, place) => new Option(place + 1 + ". " + name, String(place))));
+    select.selectedIndex = which;
+  });
+  const update = () => say(answer, board.words(selects[0].selectedIndex, selects[1].selectedIndex));
+  const choose = (a, b) => {
+    [selects[0].selectedIndex, selects[1].selectedIndex] = [a, b];
+    update();
+  };
+  form.addEventListener("change", update);
+  form.addEventListener("submit", (event) => event.preventDefault());
+  form.querySelector(".swap").addEventListener("click", () => choose(selects[1].selectedIndex, selects[0].selectedIndex));
+  update();
+  return choose;
+};
+const matrix = (panel, board, choose) => {
+  const box = panel.querySelector(".matrix-box"), svg = box.querySelector("svg"), detail = panel.querySelector("p.detail");
+  const [left, top, size] = ["x", "y", "size"].map((name) => Number(svg.dataset[name]));
+  const cursor = svg.querySelector(".cursor"), bands = svg.querySelectorAll(".band"), side = size * board.count;
+  let row = -1, column = -1;
+  const place = (mark, numbers) => {
+    for (const [name, value] of Object.entries(numbers)) mark.setAttribute(name, value);
+    mark.style.visibility = "visible";
+  };
+  const show = (r, c) => {
+    if (r === row && c === column) return;
+    [row, column] = [r, c];
+    place(cursor, { x: left + c * size, y: top + r * size });
+    place(bands[0], { x: left, y: top + r * size, width: side, height: size });
+    place(bands[1], { x: left + c * size, y: top, width: size, height: side });
+    say(detail, r === c ? [board.names[r], "The diagonal: a model is not compared with itself."] : board.words(r, c));
+  };
+  const cell = (event) => {
+    const area = svg.getBoundingClientRect(), scale = svg.viewBox.baseVal.width / area.width;
+    const c = Math.floor(((event.clientX - area.left) * scale - left) / size);
+    const r = Math.floor(((event.clientY - area.top) * scale - top) / size);
+    return r >= 0 && c >= 0 && r < board.count && c < board.count ? [r, c] : null;
+  };
+  svg.addEventListener("pointermove", (event) => { const at = cell(event); if (at) show(...at); });
+  svg.addEventListener("click", (event) => {
+    const at = cell(event);
+    if (at) { show(...at); if (at[0] !== at[1]) choose(...at); }
+  });
+  box.addEventListener("focus", () => { if (row < 0 && box.matches(":focus-visible")) show(0, Math.min(1, board.count - 1)); });
+  const moves = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] };
+  box.addEventListener("keydown", (event) => {
+    if (event.key === "Enter" && row >= 0 && row !== column) choose(row, column);
+    const move = moves[event.key];
+    if (!move) return;
+    event.preventDefault();
+    const within = (x) => Math.min(board.count - 1, Math.max(0, x));
+    if (row < 0) show(0, Math.min(1, board.count - 1));
+    else show(within(row + move[0]), within(column + move[1]));
+    const x = left + column * size, y = top + row * size;
+    if (x < box.scrollLeft || x + size > box.scrollLeft + box.clientWidth) box.scrollLeft = x - box.clientWidth / 2;
+    if (y < box.scrollTop || y + size > box.scrollTop + box.clientHeight) box.scrollTop = y - box.clientHeight / 2;
+  });
+  detail.textContent = "No cell is chosen.";
+};
+
+// --- tabs ------------------------------------------------------------------------------------------------------------
+const tabs = (list) => {
+  const buttons = [...list.querySelectorAll("button")];
+  const select = (chosen, focus) => {
+    for (const button of buttons) {
+      const on = button === chosen;
+      button.setAttribute("aria-selected", String(on));
+      button.tabIndex = on ? 0 : -1;
+      document.getElementById(button.dataset.panel).hidden = !on;
+    }
+    if (focus) chosen.focus();
+  };
+  list.setAttribute("role", "tablist");
+  list.setAttribute("aria-label", "Leaderboards");
+  buttons.forEach((button, place) => {
+    const panel = document.getElementById(button.dataset.panel);
+    button.setAttribute("role", "tab");
+    button.id = "tab-" + button.dataset.panel;
+    button.setAttribute("aria-controls", panel.id);
+    panel.setAttribute("role", "tabpanel");
+    panel.removeAttribute("aria-label");
+    panel.setAttribute("aria-labelledby", button.id);
+    button.addEventListener("click", () => select(button, false));
+    button.addEventListener("keydown", (event) => {
+      const last = buttons.length - 1;
+      const target = { ArrowRight: place === last ? 0 : place + 1, ArrowLeft: place === 0 ? last : place - 1, Home: 0, End: last }[event.key];
+      if (target === undefined) return;
+      event.preventDefault();
+      select(buttons[target], true);
+    });
+  });
+  list.hidden = false;
+  select(buttons[0], false);
+};
+
+// --- start -----------------------------------------------------------------------------------------------------------
+document.querySelectorAll("table.sortable").forEach(sortable);
+for (const panel of document.querySelectorAll("[data-board]")) {
+  const board = new Board(page.boards[Number(panel.dataset.board)]);
+  panel.querySelectorAll(".scripted, .tools").forEach((part) => { part.hidden = false; });
+  const status = panel.querySelector(".tools .note");
+  filterRows(panel, status);
+  panel.querySelectorAll("[data-download]").forEach((button) => button.addEventListener("click", () => {
+    status.textContent = "Saved " + save(board, button.dataset.download);
+  }));
+  if (board.pairs) matrix(panel, board, picker(panel, board));
+}
+const list = document.querySelector(".tabs");
+if (list) tabs(list);
+})();

@@ -1,0 +1,127 @@
+"""The numbers that a page carries for its scripts, and the hashes by which a browser knows the page's own scripts."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...data.preferences import FloatArray
+from .board import Board
+from .page_text import printable
+
+_FIGURES = 9
+# Characters that could end the script element, or that old parsers read as the end of a line.
+_ESCAPES = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026"}
+
+
+def script_json(value: object) -> str:
+    r"""Return a value as JSON that is safe within a ``script`` element: ASCII without ``<``, ``>`` and ``&``.
+
+    Examples
+    --------
+    >>> script_json("</script>\u2028")
+    '"\\u003c/script\\u003e\\u2028"'
+    """
+    text = json.dumps(value, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
+    for character, escaped in _ESCAPES.items():
+        text = text.replace(character, escaped)
+    return text
+
+
+def content_hash(text: str) -> str:
+    """Return the source expression of an inline script or style in a content security policy.
+
+    Examples
+    --------
+    >>> content_hash("")
+    "'sha256-47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU='"
+    """
+    return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
+
+
+def pack_floats(values: FloatArray) -> str:
+    """Return numbers as base64 of their 32-bit floating-point form, low byte first; seven digits remain."""
+    return base64.b64encode(np.asarray(values, dtype="<f4").tobytes()).decode()
+
+
+def pack_bits(values: NDArray[np.bool_]) -> str:
+    """Return truth values as base64 of bits, the first value in the lowest bit of the first byte."""
+    return base64.b64encode(np.packbits(values, bitorder="little").tobytes()).decode()
+
+
+def board_data(board: Board) -> dict[str, object]:
+    """Return the numbers of a leaderboard for the page's scripts: a list per column, in the order of the page.
+
+    Parameters
+    ----------
+    board : Board
+
+    Returns
+    -------
+    dict
+        ``pairs`` has standard error, adjusted p-value and separation of every difference in the order of
+        ``board.tests``, and the critical value of their intervals. Standard errors of scores and of differences
+        determine the covariance matrix.
+    """
+    results, order = board.results, board.order
+    low, high = board.intervals()
+    data: dict[str, object] = {
+        "name": printable(board.name),
+        "names": [printable(results.names[j]) for j in order],
+        "score": _numbers(results.estimate[order]),
+        "digits": board.digits,
+        "level": board.level.confidence,
+        "ofModels": results.of_models,
+        "about": _about(board),
+    }
+    if results.has_intervals:
+        data |= {"se": _numbers(results.std_errors[order]), "low": _numbers(low[order]), "high": _numbers(high[order])}
+    if results.of_models:
+        data["share"] = _numbers(results.shares[order])
+    if results.of_models and results.votes is not None:
+        data |= {"votes": results.votes.used[order].tolist(), "allVotes": results.votes.total[order].tolist()}
+    sets = board.rank_sets()
+    if sets is not None:
+        data |= {
+            "best": sets[0][order].tolist(),
+            "worst": sets[1][order].tolist(),
+            "group": [board.level.letters[j] for j in order],
+        }
+    if board.tests is not None and board.separated is not None:
+        data["pairs"] = {
+            "critical": None if np.isnan(board.tests.critical) else float(board.tests.critical),
+            "se": pack_floats(board.tests.std_error),
+            "p": pack_floats(board.tests.p_adjusted),
+            "separated": pack_bits(board.separated),
+        }
+    return data
+
+
+def _about(board: Board) -> Mapping[str, object]:
+    """Return what identifies the fit in downloaded files."""
+    results = board.results
+    description = results.description
+    return {
+        "formula": printable(description.formula),
+        "functional": printable(results.functional_label),
+        "scale": printable(results.scale.name),
+        "estimator": results.estimator,
+        "part": printable(results.part),
+        "prompts": description.n_contexts,
+        "votes": description.n_votes,
+        "alpha": board.level.alpha,
+        "critical": float(board.level.critical) if np.isfinite(board.level.critical) else None,
+        "whyNoIntervals": printable(results.why_no_intervals),
+        "seed": description.seed,
+        "version": description.version,
+    }
+
+
+def _numbers(values: FloatArray) -> Sequence[float | None]:
+    """Return numbers with nine significant figures; None where a number is not finite."""
+    return [float(f"{value:.{_FIGURES}g}") if np.isfinite(value) else None for value in values]

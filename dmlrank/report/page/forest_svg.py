@@ -1,0 +1,119 @@
+"""The forest plot of a page: scores with intervals as SVG that adapts to the width of the page."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Sequence
+
+import numpy as np
+
+from ...data.preferences import FloatArray
+from .board import interval_text, number_text
+from .page_text import label_text
+
+# Heights in pixels: of a row, and above and below the rows.
+ROW_HEIGHT, ROWS_TOP = 22, 28
+_BOTTOM = 46
+_LABEL_LENGTH = 30
+_TICKS = 6
+
+
+def forest_svg(
+    names: Sequence[str],
+    estimate: FloatArray,
+    low: FloatArray,
+    high: FloatArray,
+    *,
+    neutral: float | None,
+    digits: int,
+    label: str,
+    description: str,
+) -> str:
+    """Draw intervals as SVG, one row per name.
+
+    Positions along the axis are percentages, so that the plot is as wide as its box while texts keep their size.
+    Colours and fonts come from the page's style sheet.
+
+    Parameters
+    ----------
+    names : sequence of str
+        The d names, from the top down.
+    estimate, low, high : ndarray, shape (d,)
+        Finite numbers.
+    neutral : float or None
+        Where a vertical line marks the value that scores are compared with.
+    digits : int
+        Decimals of the numbers in the rows' titles.
+    label : str
+        Below the axis.
+    description : str
+        Text for screen readers.
+
+    Returns
+    -------
+    str
+
+    Examples
+    --------
+    >>> ends = np.array([0.1, -0.3]), np.array([0.5, 0.1])
+    >>> svg = forest_svg(
+    ...     ["a", "b<"], np.array([0.3, -0.1]), *ends, neutral=0.0, digits=1, label="score", description="Two scores"
+    ... )
+    >>> svg[:4], "b&lt;" in svg, "−0.1 (−0.3 to 0.1)" in svg
+    ('<svg', True, True)
+    """
+    values = np.concatenate([low, high, [] if neutral is None else [neutral]])
+    ticks, decimals = axis_ticks(float(values.min()), float(values.max()))
+    start, end = min(ticks[0], float(values.min())), max(ticks[-1], float(values.max()))
+
+    def position(value: float) -> str:
+        return f"{100 * (value - start) / (end - start):.2f}%"
+
+    bottom = ROWS_TOP + ROW_HEIGHT * len(names)
+    labels = "".join(
+        f'<text x="0" y="{ROWS_TOP + ROW_HEIGHT * place + 15}">{label_text(name, _LABEL_LENGTH)}</text>'
+        for place, name in enumerate(names)
+    )
+    grid = "".join(f'<line x1="{position(x)}" x2="{position(x)}" y1="{ROWS_TOP}" y2="{bottom}"/>' for x in ticks)
+    numbers = "".join(
+        f'<text x="{position(x)}" y="{y}">{number_text(x, decimals)}</text>'
+        for y in (ROWS_TOP - 8, bottom + 16)
+        for x in ticks
+    )
+    reference = ""
+    if neutral is not None:
+        x = position(neutral)
+        reference = f'<line class="neutral" x1="{x}" x2="{x}" y1="{ROWS_TOP}" y2="{bottom}"/>'
+    marks = "".join(
+        f"<g><title>{number_text(score, digits)} ({interval_text(lower, upper, digits)})</title>"
+        f'<line x1="{position(lower)}" x2="{position(upper)}" y1="{y}" y2="{y}"/>'
+        f'<circle cx="{position(score)}" cy="{y}" r="4"/></g>'
+        for y, score, lower, upper in zip(
+            range(ROWS_TOP + ROW_HEIGHT // 2, bottom, ROW_HEIGHT), estimate, low, high, strict=True
+        )
+    )
+    return (
+        f'<svg class="forest" role="img" aria-label="{html.escape(description)}" width="100%" '
+        f'height="{bottom + _BOTTOM}">'
+        f'<rect y="{ROWS_TOP}" width="100%" height="{bottom - ROWS_TOP}" fill="url(#stripes)"/>'
+        f'<svg class="names" width="26%">{labels}</svg>'
+        f'<svg class="plot" x="29%" width="68%" overflow="visible"><g class="grid">{grid}</g>'
+        f'<g class="axis">{numbers}<text x="50%" y="{bottom + 36}">{html.escape(label)}</text></g>'
+        f'{reference}<g class="marks">{marks}</g></svg></svg>'
+    )
+
+
+def axis_ticks(low: float, high: float) -> tuple[list[float], int]:
+    """Return round numbers for the ticks of an axis from ``low`` to ``high``, and the decimals that they need.
+
+    Examples
+    --------
+    >>> axis_ticks(-0.98, 0.97)
+    ([-1.0, -0.5, 0.0, 0.5, 1.0], 1)
+    """
+    width = (high - low) or max(abs(high), 1.0)
+    step = 10.0 ** np.floor(np.log10(width / _TICKS))
+    step *= next(factor for factor in (1, 2, 5, 10) if width / (step * factor) <= _TICKS)
+    decimals = int(max(0, -np.floor(np.log10(step) + 1e-9)))
+    places = np.arange(np.floor(low / step + 1e-9), np.ceil(high / step - 1e-9) + 1)
+    return [round(float(place * step), decimals) + 0.0 for place in places], decimals

@@ -1,0 +1,132 @@
+"""The win matrix of a page: which pairs of models are separated, as SVG that stays small with hundreds of models."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...data.preferences import FloatArray
+from .board import number_text
+from .page_text import label_text
+
+# The matrix has about this width in pixels; a cell has at least and at most the sizes below.
+_WIDTH, _SMALLEST, _LARGEST = 640, 3.0, 46.0
+_LABEL_LENGTH, _RANK_WIDTH, _HEAD = 22, 36, 22
+# Width of a character of the labels, which are set in 12 pixels.
+_CHARACTER = 7
+# Cells of this size have names beside the rows, and cells of this size have numbers inside.
+_SIZE_FOR_NAMES, _SIZE_FOR_NUMBERS = 11.0, 44.0
+_SHADES = 3
+
+
+def matrix_svg(
+    names: Sequence[str],
+    difference: FloatArray,
+    separated: NDArray[np.bool_],
+    *,
+    digits: int,
+    description: str,
+) -> str:
+    """Draw the differences of all pairs: row minus column, coloured where the pair is separated.
+
+    Neighbouring cells of one colour are drawn as one rectangle. As models are sorted by score, a row has few of them.
+
+    Parameters
+    ----------
+    names : sequence of str
+        The K models, the best first.
+    difference : ndarray, shape (K, K)
+        Score of the row's model minus score of the column's model.
+    separated : ndarray of bool, shape (K, K)
+    digits : int
+        Decimals of the numbers in the cells.
+    description : str
+        Text for screen readers.
+
+    Returns
+    -------
+    str
+        The attributes ``data-x``, ``data-y``, ``data-size`` and ``data-count`` give the geometry of the cells.
+
+    Examples
+    --------
+    >>> gap = np.array([[0.0, 0.5], [-0.5, 0.0]])
+    >>> svg = matrix_svg(["a", "b"], gap, gap != 0, digits=1, description="Two models")
+    >>> 'class="a3"' in svg, 'class="b3"' in svg, 'class="n"' in svg
+    (True, True, False)
+    """
+    n_models = len(names)
+    size = float(np.clip(np.floor(2 * _WIDTH / n_models) / 2, _SMALLEST, _LARGEST))
+    longest = min(max(map(len, names)), _LABEL_LENGTH) if size >= _SIZE_FOR_NAMES else 0
+    left = _RANK_WIDTH + _CHARACTER * longest
+    cells = "".join(
+        f'<path class="{kind}" d="{_rectangles(mask, left, _HEAD, size)}"/>'
+        for kind, mask in _shades(difference, separated).items()
+        if mask.any()
+    )
+    side = n_models * size
+    lines = np.arange(n_models + 1) * size
+    grid = "".join(f"M{left} {_HEAD + x:g}h{side:g}M{left + x:g} {_HEAD}v{side:g}" for x in lines)
+    grid = f'<path class="lines" d="{grid}"/>' if size >= 6 else ""
+    numbers = _numbers(difference, left, size, digits) if size >= _SIZE_FOR_NUMBERS else ""
+    width, height = left + side + 6, _HEAD + side + 6
+    return (
+        f'<svg class="matrix" role="img" aria-label="{html.escape(description)}" width="{width:g}" '
+        f'height="{height:g}" viewBox="0 0 {width:g} {height:g}" data-x="{left}" data-y="{_HEAD}" '
+        f'data-size="{size:g}" data-count="{n_models}">{cells}{grid}{numbers}{_heads(names, left, size)}'
+        f'<rect class="band"/><rect class="band"/><rect class="cursor" width="{size:g}" height="{size:g}"/></svg>'
+    )
+
+
+def _shades(difference: FloatArray, separated: NDArray[np.bool_]) -> dict[str, NDArray[np.bool_]]:
+    """Return the cells of every colour: a1 to a3 above, b1 to b3 below, n not separated."""
+    size = np.abs(difference)
+    limits = np.quantile(size[separated], [1 / 3, 2 / 3]) if separated.any() else np.zeros(_SHADES - 1)
+    shade = 1 + (size[:, :, None] >= limits).sum(axis=2)
+    off_diagonal = ~np.eye(len(difference), dtype=bool)
+    masks = {
+        f"{letter}{number}": separated & (shade == number) & (sign * difference > 0)
+        for letter, sign in (("a", 1), ("b", -1))
+        for number in range(1, _SHADES + 1)
+    }
+    return masks | {"n": off_diagonal & ~separated}
+
+
+def _rectangles(mask: NDArray[np.bool_], left: float, top: float, size: float) -> str:
+    """Return the path of the cells of one colour, with a rectangle for each run of cells within a row."""
+    padded = np.pad(mask, ((0, 0), (1, 1))).astype(np.int8)
+    rows, starts = np.nonzero(np.diff(padded, axis=1) == 1)
+    ends = np.nonzero(np.diff(padded, axis=1) == -1)[1]
+    return "".join(
+        f"M{left + a * size:g} {top + row * size:g}h{(b - a) * size:g}v{size:g}h{(a - b) * size:g}z"
+        for row, a, b in zip(rows.tolist(), starts.tolist(), ends.tolist(), strict=True)
+    )
+
+
+def _numbers(difference: FloatArray, left: float, size: float, digits: int) -> str:
+    texts = "".join(
+        f'<text x="{left + (column + 0.5) * size:g}" y="{_HEAD + (row + 0.5) * size + 4:g}">'
+        f"{number_text(difference[row, column], min(digits, 2))}</text>"
+        for row in range(len(difference))
+        for column in range(len(difference))
+        if row != column
+    )
+    return f'<g class="numbers">{texts}</g>'
+
+
+def _heads(names: Sequence[str], left: float, size: float) -> str:
+    """Return places above the columns, and places with names beside the rows; not all where cells are small."""
+    step = next(step for step in (1, 5, 10, 20, 50) if step * size >= 18)
+    places = [place for place in range(len(names)) if place == 0 or (place + 1) % step == 0]
+    tops = "".join(f'<text x="{left + (place + 0.5) * size:g}" y="{_HEAD - 7}">{place + 1}</text>' for place in places)
+    has_names = size >= _SIZE_FOR_NAMES
+    sides = "".join(
+        f'<text x="{left - 6}" y="{_HEAD + (place + 0.5) * size + 4:g}">'
+        f"{label_text(names[place], _LABEL_LENGTH) + ' ' if has_names else ''}{place + 1}</text>"
+        for place in (range(len(names)) if has_names else places)
+    )
+    font = f' font-size="{min(12.0, size):g}"' if has_names else ""
+    return f'<g class="top">{tops}</g><g class="side"{font}>{sides}</g>'

@@ -1,0 +1,33 @@
+"""Names as text of a page: without characters that no file can hold, and shortened for labels of plots."""
+
+from __future__ import annotations
+
+import html
+import re
+
+_UNWRITABLE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ud800-\udfff\ufffe\uffff]")
+# Marks that change the direction of the text around them.
+_DIRECTION = re.compile("[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+
+
+def printable(text: str) -> str:
+    """Return the text with control characters and lone surrogates replaced by the replacement character.
+
+    Examples
+    --------
+    >>> printable("a" + chr(0) + "b") == "a" + chr(0xFFFD) + "b"
+    True
+    """
+    return _UNWRITABLE.sub("\ufffd", text)
+
+
+def label_text(name: str, length: int) -> str:
+    """Return a name as the escaped label of a plot: one line, at most ``length`` characters, no marks of direction.
+
+    Examples
+    --------
+    >>> label_text("a <b>", 10), label_text("a long name of a model", 10)
+    ('a &lt;b&gt;', 'a long na…')
+    """
+    line = " ".join(_DIRECTION.sub("", printable(name)).split())
+    return html.escape(line if len(line) <= length else line[: length - 1] + "…", quote=False)

@@ -1,0 +1,222 @@
+"""Method, assumptions and diagnostics of a fit in plain words, with the numbers of the fit."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ...fit.estimates import Estimates
+from ..fit_notes import (
+    NO_FEATURES,
+    dependence_sentences,
+    doubt_note,
+    first_stage_sentences,
+    judge_note,
+    left_out_note,
+    likelihood_sentences,
+    outcome_note,
+    part_note,
+    score_definition,
+    tie_weight,
+    unit_sentences,
+    untested_note,
+)
+from ..sentences import as_sentence, counted
+from .board import Board
+
+_PAPER = (
+    "D. Frauen, A. Deviyani, M. van der Schaar and S. Feuerriegel (2026). Nonparametric LLM Evaluation from "
+    "Preference Data. arXiv:2601.21816."
+)
+_PROMISES = "What the intervals, rank sets and groups promise"
+_ADDRESS = "https://arxiv.org/abs/2601.21816"
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """A heading with its paragraphs."""
+
+    title: str
+    paragraphs: tuple[str, ...]
+
+
+def citation() -> tuple[str, str]:
+    """Return the paper to cite, and its address."""
+    return _PAPER, _ADDRESS
+
+
+def explanations(board: Board) -> tuple[Section, ...]:
+    """Return the sections below a leaderboard: scores, statements, method, assumptions, data, diagnostics."""
+    results = board.results
+    sections = [
+        Section("What the scores are", tuple(_score_sentences(results))),
+        Section(_PROMISES if results.has_intervals else "Why there are no intervals", tuple(_promises(board))),
+        Section("Method", tuple(_method(results))),
+        Section("What is assumed", tuple(_assumptions(results))),
+        Section("Data", tuple(_data_sentences(results))),
+        Section("Diagnostics", tuple(_diagnostics(board))),
+    ]
+    return tuple(section for section in sections if section.paragraphs)
+
+
+def group_notes(board: Board) -> tuple[str, ...]:
+    """Return what is to be said of a leaderboard of some of the prompts only."""
+    return (*part_note(board.results), *untested_note(board.results))
+
+
+def _score_sentences(results: Estimates) -> list[str]:
+    if not results.of_models:
+        sentences = ["The rows are the outputs of a user-defined functional.", *unit_sentences(results)]
+        return [" ".join([*sentences, as_sentence(results.reason)])]
+    opponents = f"the other {len(results.models) - 1} models" if results.graph.complete else "the model's opponents"
+    ties = tie_weight(results.description.tie_weights)
+    tie = f"; a tie counts {ties}" if results.description.tie_weights else ""
+    meaning = [score_definition(results), *unit_sentences(results), as_sentence(results.reason)]
+    return [
+        " ".join(sentence for sentence in meaning if sentence),
+        *dependence_sentences(results),
+        f"The win share is the share of comparisons won against {opponents}{tie}.",
+    ]
+
+
+def _promises(board: Board) -> list[str]:
+    """Say what the columns of intervals, rank sets and groups promise, and what they do not."""
+    results, level = board.results, board.level
+    if not results.has_intervals:
+        order = (
+            " The models are in the order of their scores; no test supports this order." if results.of_models else ""
+        )
+        return [f"These are estimates without intervals: {results.why_no_intervals}.{order}"]
+    n_rows = len(results.names)
+    kind = "true scores" if results.of_models else "true values"
+    condition = "If the assumptions below hold, then with"
+    sentences = [
+        *doubt_note(results),
+        f"{condition} {level.confidence} confidence all {n_rows} intervals contain the {kind} at the same time "
+        f"(max-t, critical value {level.critical:.2f}).",
+    ]
+    if level.separation is not None:
+        n_pairs = n_rows * (n_rows - 1) // 2
+        sentences += [
+            f"With {level.confidence} confidence all rank sets contain the true ranks. Two models are separated where "
+            f"the tests show that one of them ranks above the other: this holds for "
+            f"{level.separation.n_separated:,} of {n_pairs:,} pairs. Models without a common letter in the column "
+            f"“Group” are separated. Models that share a letter may still differ.",
+            "Intervals of single scores may overlap although the difference between two models is significant: compare "
+            "two models by their difference, not by their intervals.",
+        ]
+    if board.tests is not None and np.isfinite(board.tests.critical):
+        sentences.append(
+            f"Differences of two models are tested all at once (single-step max-t, critical value "
+            f"{board.tests.critical:.2f}): intervals and adjusted p-values hold for all pairs together, so that any "
+            f"pair may be chosen after looking. Rank sets and groups use the step-down form of the same tests, which "
+            f"separates the same pairs or a few more."
+        )
+    return [
+        *sentences,
+        *untested_note(results),
+        *([as_sentence(results.covariance.note)] * bool(results.covariance.note)),
+    ]
+
+
+def _method(results: Estimates) -> list[str]:
+    description = results.description
+    if not results.estimated_by.has_first_stages:
+        return [
+            "The scores maximise the likelihood of the Bradley-Terry model. Their standard errors are sandwich "
+            "estimates, which do not assume that the model is right."
+        ]
+    learnt = (
+        f"Preference probabilities were learnt by {description.learner} with cross-fitting ({description.n_folds} "
+        f"folds, {counted(description.n_rep, 'repetition')}): the votes on a prompt are never predicted by a model "
+        f"that has seen them. Propensities, the probabilities that a pair is labelled, are {description.propensity}."
+    )
+    if not results.estimated_by.is_debiased:
+        return [learnt, "The scores are computed from the learnt probabilities without a correction of their bias."]
+    corrected = (
+        "Each score is the score at these probabilities plus a correction by the votes, weighted by one over their "
+        "propensity. The correction removes the first-order effect of errors in the learnt probabilities, so that "
+        "intervals can be valid although machine learning was used."
+    )
+    bradley_terry = (
+        "The estimator assumes that a Bradley-Terry model holds in every prompt."
+        if results.estimated_by.assumes_bradley_terry
+        else "No Bradley-Terry model is assumed."
+    )
+    return [learnt, f"{corrected} {bradley_terry}"]
+
+
+def _assumptions(results: Estimates) -> list[str]:
+    """Return one paragraph per assumption; none for estimates that claim nothing."""
+    if not results.has_intervals:
+        return []
+    description, d = results.description, results.diagnostics
+    sentences = [_sampling(results)]
+    if not results.estimated_by.has_first_stages:
+        sentences.append(
+            "Differences between models are the same in all prompts up to noise, or else the scores describe the mix "
+            "of pairs in these votes."
+        )
+        return sentences
+    terms = description.formula.split("~", 1)[-1].split("|")[0].strip()
+    choice = (
+        "Which pairs are shown and voted on does not depend on the prompt in a way that also matters for the outcome: "
+        "the formula has no features of the prompts"
+        if terms in NO_FEATURES
+        else f"Given the features of the prompt in the formula ({terms}), which pairs are shown and voted on does not "
+        f"depend on how the votes would turn out"
+    )
+    sentences += [
+        f"{choice}.",
+        f"Every compared pair had a chance to be voted on for every kind of prompt. The smallest propensity of a vote "
+        f"is {d.min_propensity:.3g}.",
+        "The learnt probabilities are close enough to the truth: the error that remains after the correction is a "
+        "product of the errors of both kinds of probabilities.",
+    ]
+    if np.isfinite(d.effective_contexts):
+        sentences.append(
+            f"There are enough prompts for the normal distribution: every standard error rests on the equivalent of at "
+            f"least {d.effective_contexts:,.0f} prompts."
+        )
+    return sentences
+
+
+def _sampling(results: Estimates) -> str:
+    """Say what is a sample of what, and what is independent."""
+    description = results.description
+    unit = "prompts" if description.context else "votes"
+    if description.clusters:
+        names = " and of ".join(f"“{name}”" for name in description.clusters)
+        independent = f"Votes of different clusters of {names} are independent; within a cluster they may depend"
+    else:
+        independent = f"Different {unit} are independent" + (
+            "; votes on the same prompt may depend on each other" if description.context else ""
+        )
+    if description.prompts == "fixed":
+        return f"The statements are about these prompts only. {independent}."
+    weighted = ", weighted as the data say" if description.weighted else ""
+    return f"The {unit} are a sample of those that the scores are about{weighted}. {independent}."
+
+
+def _data_sentences(results: Estimates) -> list[str]:
+    """Say what was read, dropped and left out."""
+    d = results.description
+    dropped = f" {counted(d.n_dropped, 'row')} with missing values {'was' if d.n_dropped == 1 else 'were'} dropped."
+    counts = f"{counted(d.n_votes, 'vote')} on {counted(d.n_contexts, 'prompt' if d.context else 'row')}"
+    unlabelled = f"; {counted(d.n_unlabelled, 'prompt')} without a vote" if d.n_unlabelled else ""
+    return [
+        f"{counts}{unlabelled}.{dropped if d.n_dropped else ''}",
+        *left_out_note(results),
+        *outcome_note(results),
+        *judge_note(results),
+    ]
+
+
+def _diagnostics(board: Board) -> list[str]:
+    results = board.results
+    stages = results.estimated_by.has_first_stages
+    return [
+        *(first_stage_sentences(results) if stages else likelihood_sentences(results)),
+        f"Seed {results.description.seed}, dmlrank {results.description.version}.",
+    ]

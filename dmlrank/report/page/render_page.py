@@ -1,0 +1,206 @@
+"""The page itself: a template filled with leaderboards, with its style, scripts and numbers inside."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from importlib.resources import files
+
+import numpy as np
+
+from ...exceptions import MissingExtraError
+from ..first_place import first_place_note
+from ..fit_summary import functional_unit, header_lines
+from ..sentences import as_sentence
+from ..table import Summary
+from .board import Board, table_columns, table_rows
+from .embedded_data import board_data, content_hash, script_json
+from .forest_svg import ROW_HEIGHT, ROWS_TOP, forest_svg
+from .matrix_svg import matrix_svg
+from .page_text import printable
+from .plain_words import citation, explanations, group_notes
+
+_LEADING_NUMBER = re.compile(r"^(\d+)(?:\.| |$)")
+
+
+def check_page_extra() -> None:
+    """Raise where the library that fills templates is not installed.
+
+    Raises
+    ------
+    MissingExtraError
+    """
+    try:
+        import jinja2  # noqa: F401
+    except ImportError:
+        raise MissingExtraError("a page needs Jinja2: pip install 'dmlrank[report]'") from None
+
+
+def render_page(title: str, boards: Sequence[Board], overview: Summary | None = None) -> str:
+    """Return one HTML file with leaderboards; several leaderboards stand behind tabs.
+
+    The file needs no network: its content security policy allows its own style and scripts, known by their hashes, and
+    nothing else. Names are escaped. Without JavaScript all tables, plots and explanations can be read.
+
+    Parameters
+    ----------
+    title : str
+    boards : sequence of Board
+    overview : Summary, optional
+        A table of all leaderboards side by side; it becomes the first tab.
+
+    Raises
+    ------
+    MissingExtraError
+        If Jinja2 is not installed.
+    """
+    check_page_extra()
+    from jinja2 import Environment, StrictUndefined
+
+    style, scripts = _compact(_asset("page.css")), [_asset("sortable.min.js").strip(), _compact(_asset("page.js"))]
+    data = {"title": printable(title), "boards": [board_data(board) for board in boards]}
+    environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+    paper, address = citation()
+    text = environment.from_string(_asset("page.html")).render(
+        title=printable(title),
+        style=style,
+        scripts=scripts,
+        policy=_policy(style, scripts),
+        data=script_json(data),
+        boards=[_view(board) for board in boards],
+        overview=None if overview is None else _overview(overview),
+        has_scores=any(board.results.of_models for board in boards),
+        paper=paper,
+        address=address,
+        stripe_top=ROWS_TOP,
+        stripe_height=ROW_HEIGHT,
+        sorter_licence=_asset("sortable.LICENSE.txt").strip(),
+        version=boards[0].results.description.version,
+    )
+    return printable(text)
+
+
+def page_title(board: Board) -> str:
+    """Return the title of a page about one leaderboard.
+
+    The number of models, the kind of score and the part of the prompts identify the leaderboard.
+    """
+    results = board.results
+    rows = f"{len(results.models)} models" if results.of_models else f"{len(results.names)} outputs"
+    return f"Leaderboard of {rows}" + (f": {results.part}" if results.part else "")
+
+
+def _asset(name: str) -> str:
+    return (files(__package__) / "assets" / name).read_text(encoding="utf-8")
+
+
+def _compact(text: str) -> str:
+    """Return a style sheet or script without comment lines and without blanks at the start of lines."""
+    without_comments = re.sub(r"/\*.*?\*/", "", text, flags=re.S)
+    lines = (line.strip() for line in without_comments.splitlines())
+    return "\n".join(line for line in lines if line and not line.startswith("//"))
+
+
+def _policy(style: str, scripts: Sequence[str]) -> str:
+    """Return the content security policy: this style, these scripts, an empty icon, and nothing else."""
+    hashes = " ".join(map(content_hash, scripts))
+    return (
+        f"default-src 'none'; style-src {content_hash(style)}; script-src {hashes}; img-src data:; base-uri 'none'; "
+        f"form-action 'none'"
+    )
+
+
+def _view(board: Board) -> Mapping[str, object]:
+    """Return what the template shows of a leaderboard."""
+    results, level = board.results, board.level
+    reason = results.why_no_intervals
+    warnings = [as_sentence(text) for text in results.diagnostics.warnings if not (reason and reason in text)]
+    first_place = first_place_note(results, level.separation) if level.separation else []
+    return {
+        "name": printable(board.name),
+        "facts": _facts(header_lines(results)),
+        "lead": _lead(board),
+        "reason": as_sentence(reason),
+        "has_intervals": results.has_intervals,
+        "of_models": results.of_models,
+        "doubted": bool(results.diagnostics.doubts) and results.has_intervals,
+        "warnings": [printable(text) for text in warnings],
+        "first_place": [printable(text) for text in first_place],
+        "columns": table_columns(board),
+        "rows": table_rows(board),
+        "forest": _forest(board),
+        "matrix": _matrix(board),
+        "confidence": level.confidence,
+        "notes": [printable(text) for text in ([] if board.is_explained else group_notes(board))],
+        "sections": explanations(board) if board.is_explained else (),
+    }
+
+
+def _facts(lines: Sequence[tuple[str, str, str, str]]) -> list[tuple[str, str]]:
+    """Return labels and values of the lines above a table, one pair after the other."""
+    pairs = [pair for a, b, c, d in lines for pair in ((a, b), (c, d))]
+    return [(printable(label).rstrip(":"), printable(value)) for label, value in pairs]
+
+
+def _lead(board: Board) -> str:
+    """Return the line below the title: what was counted and how it was scored."""
+    results = board.results
+    d = results.description
+    units = "prompts" if d.context else "rows"
+    return printable(f"{d.n_votes:,} votes on {d.n_contexts:,} {units}. Scores: {functional_unit(results)}.")
+
+
+def _forest(board: Board) -> str:
+    """Return the forest plot; empty where there are no intervals."""
+    results, order = board.results, board.order
+    if not results.has_intervals:
+        return ""
+    low, high = board.intervals()
+    unit = "score" if results.of_models else "value"
+    label = f"{unit}: {printable(functional_unit(results))}"
+    description = (
+        f"Forest plot of {len(order)} {unit}s with {board.level.confidence} simultaneous intervals; the table "
+    )
+    return forest_svg(
+        [results.names[j] for j in order],
+        results.estimate[order],
+        low[order],
+        high[order],
+        neutral=results.neutral,
+        digits=board.digits,
+        label=label,
+        description=f"{description}above has the same numbers.",
+    )
+
+
+def _matrix(board: Board) -> str:
+    """Return the win matrix; empty where there are no tests of pairs."""
+    results, order = board.results, board.order
+    if board.tests is None or board.level.separation is None:
+        return ""
+    scores = results.estimate[order]
+    return matrix_svg(
+        [results.names[j] for j in order],
+        scores[:, None] - scores[None, :],
+        np.asarray(board.level.separation.separated[np.ix_(order, order)]),
+        digits=board.digits,
+        description=f"Win matrix of {len(order)} models: {board.level.separation.n_separated:,} of "
+        f"{len(order) * (len(order) - 1) // 2:,} pairs are separated.",
+    )
+
+
+def _overview(summary: Summary) -> Mapping[str, object]:
+    """Return what the template shows of a table of several leaderboards."""
+    return {
+        "title": printable(summary.title),
+        "heads": [(printable(head), span) for head, span in summary.columns],
+        "rows": [[(printable(cell), _sort_key(cell)) for cell in row] for row in summary.rows],
+        "notes": [printable(note) for note in summary.notes],
+        "facts": _facts(summary.header),
+    }
+
+
+def _sort_key(cell: str) -> str:
+    """Return the number at the start of a cell such as "2. 0.71 (0.02)" or "3 (+1)"; empty where there is none."""
+    found = _LEADING_NUMBER.match(cell)
+    return found[1] if found else ""

@@ -1,0 +1,241 @@
+"""The page of a result: structure, escaping, size, and numbers equal to those of the summary and the tests."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import html.parser
+import json
+import re
+import sys
+
+import numpy as np
+import pytest
+
+import dmlrank as dr
+from dmlrank.report.page.board import interval_text, number_text
+
+from ....support import HOSTILE_NAMES, needs, simulated_votes
+
+pytestmark = needs("jinja2")
+
+FORMULA = "winner ~ 1 | model_a + model_b"
+VOID = {"meta", "link", "input", "br"}
+OPTIONAL_END = {"th", "td", "tr", "li", "dt", "dd"}
+
+
+class Elements(html.parser.HTMLParser):
+    """All elements of a page as (tag, attributes), and whether they are closed in order."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.elements, self.open, self.texts, self.problems = [], [], {}, []
+        self.feed(text)
+        self.close()
+
+    def handle_starttag(self, tag, attrs):
+        self.elements.append((tag, dict(attrs)))
+        if tag not in VOID | OPTIONAL_END:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag, attrs):
+        self.elements.append((tag, dict(attrs)))
+
+    def handle_endtag(self, tag):
+        if tag in OPTIONAL_END:
+            return
+        if not self.open or self.open.pop() != tag:
+            self.problems.append(tag)
+
+    def handle_data(self, data):
+        if self.open:
+            self.texts.setdefault(self.open[-1], []).append(data)
+
+    def all(self, tag):
+        return [attributes for name, attributes in self.elements if name == tag]
+
+
+def embedded(text):
+    return json.loads(re.search(r'<script type="application/json" id="data">(.*?)</script>', text, re.S)[1])
+
+
+def floats(packed):
+    return np.frombuffer(base64.b64decode(packed), dtype="<f4").astype(float)
+
+
+@pytest.fixture(scope="module")
+def page(arena_result):
+    return arena_result.report()
+
+
+def test_the_page_is_well_formed_and_has_the_parts(page):
+    elements = Elements(page)
+    assert elements.problems == []
+    assert elements.open == []
+    assert page.startswith("<!DOCTYPE html>")
+    ids = [attributes["id"] for _, attributes in elements.elements if "id" in attributes]
+    assert len(ids) == len(set(ids))
+    assert [a.get("scope") for a in elements.all("th")].count("row") == 8
+    assert len(elements.all("caption")) == len(elements.all("table")) == 1
+    classes = {a.get("class") for a in elements.all("svg")}
+    assert {"forest", "matrix"} <= classes
+    assert {a["class"] for a in elements.all("form")} == {"picker"}
+
+
+def test_the_policy_names_the_hash_of_every_script_and_style_and_nothing_from_outside(page):
+    elements = Elements(page)
+    policy = next(a["content"] for a in elements.all("meta") if a.get("http-equiv") == "Content-Security-Policy")
+    assert policy.startswith("default-src 'none'; ")
+    for text in (*re.findall(r"<script>(.*?)</script>", page, re.S), *re.findall(r"<style>(.*?)</style>", page, re.S)):
+        assert base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() in policy
+    assert "unsafe" not in policy
+    for tag, attributes in elements.elements:
+        assert not {name for name in attributes if name.startswith("on")}
+        assert "style" not in attributes
+        for name in ("src", "href"):
+            if name in attributes and tag != "a":
+                assert attributes[name] in ("data:,",)
+
+
+def test_the_table_has_the_numbers_of_the_summary(page, arena_result):
+    rows = re.findall(r"<tr>(?!<th scope=\"col)(.*?)\n", page)
+    shown = [re.findall(r"<t[hd][^>]*>(?:<bdi>)?([^<]*)", row) for row in rows]
+    expected = []
+    for name, coef, _, _, _, low, high, rank, rank_set, letters, win, votes in arena_result.summary().rows:
+        score, interval = (text.replace("-", "−") for text in (coef, f"{low} to {high}"))
+        expected.append([rank, rank_set.replace("-", "–"), name, score, interval, letters, win, votes])
+    assert shown == expected
+
+
+def test_the_embedded_pairs_are_those_of_t_test_pairwise(page, arena_result):
+    board, tests = embedded(page)["boards"][0], arena_result.t_test_pairwise()
+    frame, pairs = tests.result_frame, board["pairs"]
+    first, second = np.triu_indices(len(board["names"]), 1)
+    names, scores = np.array(board["names"]), np.array(board["score"])
+    assert names[first].tolist() == frame["first"].tolist()
+    assert names[second].tolist() == frame["second"].tolist()
+    assert pairs["critical"] == tests.critical
+    np.testing.assert_allclose(scores[first] - scores[second], frame["estimate"], atol=1e-8)
+    np.testing.assert_allclose(floats(pairs["se"]), frame["std_error"], rtol=1e-6)
+    np.testing.assert_allclose(floats(pairs["p"]), frame["p_adjusted"], rtol=1e-6, atol=1e-30)
+    bits = np.unpackbits(np.frombuffer(base64.b64decode(pairs["separated"]), np.uint8), bitorder="little")
+    groups = arena_result.ranks()["group"]
+    apart = [not set(groups[a]) & set(groups[b]) for a, b in zip(frame["first"], frame["second"], strict=True)]
+    assert bits[: len(frame)].astype(bool).tolist() == apart
+
+
+def test_level_and_title(arena_result):
+    page = arena_result.report(title="A & B <1>", alpha=0.1)
+    assert "<title>A &amp; B &lt;1&gt;</title>" in page
+    assert "90 % interval" in page
+    board = embedded(page)["boards"][0]
+    assert board["pairs"]["critical"] == arena_result.t_test_pairwise(alpha=0.1).critical
+    expected = arena_result.conf_int(alpha=0.1).loc[board["names"]]
+    np.testing.assert_allclose(board["low"], expected["lower"], rtol=1e-7)
+
+
+def test_first_place_and_the_figures_of_the_fit_are_told(page, arena_result):
+    notes = arena_result.summary().notes
+    first_place = next(note for note in notes if note.startswith("First place"))
+    assert first_place in page
+    technical = notes[-1].removeprefix("Technical: ").split(". ")[0]
+    assert technical in page
+
+
+def test_hostile_names_are_text():
+    battles = simulated_votes(len(HOSTILE_NAMES), 400, names=HOSTILE_NAMES)
+    result = dr.dml_rank(FORMULA, battles, context="prompt", position_bias=False, min_labels=1, rng=0)
+    page = result.report(title="</title><script>alert(1)</script>")
+    elements = Elements(page)
+    assert elements.problems == []
+    assert len(elements.all("script")) == 3
+    assert elements.all("img") == []
+    assert embedded(page)["boards"][0]["names"] == result.params.sort_values(ascending=False).index.tolist()
+    script = re.search(r'id="data">(.*?)</script>', page, re.S)[1]
+    assert not re.search("[<>&\u2028\u2029]", script)
+
+
+def test_control_characters_are_replaced(tmp_path):
+    battles = simulated_votes(3, 300, names=["a\x07", "b\x00\x1b", "c"])
+    result = dr.dml_rank(FORMULA, battles, context="prompt", position_bias=False, min_labels=1, rng=0)
+    result.report(tmp_path / "page.html")
+    text = (tmp_path / "page.html").read_text(encoding="utf-8")
+    assert "<bdi>a\ufffd</bdi>" in text
+    assert not re.search("[\x00\x07\x1b]", text)
+
+
+@pytest.mark.parametrize(("n_models", "n_votes", "limit"), [(8, 1000, 50_000), (60, 8000, 100_000)])
+def test_the_page_is_small(n_models, n_votes, limit):
+    battles = simulated_votes(n_models, n_votes)
+    result = dr.dml_rank(FORMULA, battles, functional="bt", context="prompt", position_bias=False, min_labels=1, rng=0)
+    assert len(result.report().encode()) < limit
+
+
+def test_estimates_without_intervals_show_a_table_without_claims(arena_result):
+    page = arena_result.update(estimator="plugin").report()
+    assert "No intervals." in page
+    assert "no test supports any claim" in page
+    assert Elements(page).all("form") == []
+    assert {a.get("class") for a in Elements(page).all("svg")} == {"defs"}
+    assert "Rank set" not in page
+    board = embedded(page)["boards"][0]
+    assert "pairs" not in board
+    assert "se" not in board
+
+
+def test_warnings_are_shown(rank):
+    battles = simulated_votes(4, 60)
+    result = rank(battles, functional="bt", position_bias=False)
+    warnings = result.estimates.diagnostics.warnings
+    assert warnings
+    page = result.report()
+    assert 'class="alert"' in page
+    for text in warnings:
+        assert text.split(";")[0][:40].lower() in page.replace("&#39;", "'").lower()
+
+
+def test_own_functionals_have_no_order(arena_result, ignore_warnings):
+    def gaps(mu):
+        return np.stack([mu[:, 0, 1, 0], mu[:, 1, 2, 0]], axis=1)
+
+    page = arena_result.update(functional=gaps).report()
+    assert "Outputs in their order" in page
+    assert {a.get("class") for a in Elements(page).all("svg")} == {"defs", "forest", "names", "plot"}
+    assert "Win matrix" not in page
+
+
+def test_groups_and_comparisons_have_a_tab_for_every_leaderboard(arena_result, tmp_path):
+    battles = simulated_votes(4, 1200).assign(topic=np.tile(["code", "math"], 600))
+    groups = dr.dml_rank("winner ~ C(topic) | model_a + model_b", battles, context="prompt", rng=0).by("topic")
+    path = tmp_path / "groups.html"
+    assert groups.report(path) == str(path)
+    text = path.read_text(encoding="utf-8")
+    panels = [a["data-panel"] for a in Elements(text).all("button") if "data-panel" in a]
+    assert panels == ["overview", *(f"b{place}" for place in range(len(groups) + 1))]
+    boards = embedded(text)["boards"]
+    assert [board["name"] for board in boards] == ["All prompts", *groups.groups]
+    tests = groups[groups.groups[0]].t_test_pairwise()
+    np.testing.assert_allclose(floats(boards[1]["pairs"]["p"]), tests.result_frame["p_adjusted"], rtol=1e-6, atol=1e-30)
+    comparison = dr.compare(bt=arena_result, borda=arena_result.update(functional="borda"))
+    text = comparison.report(title="Two scores")
+    assert [board["name"] for board in embedded(text)["boards"]] == ["bt", "borda"]
+    assert "<h1><bdi>Two scores</bdi></h1>" in text
+
+
+def test_a_failure_leaves_the_old_file(arena_result, tmp_path):
+    path = tmp_path / "missing" / "page.html"
+    with pytest.raises(dr.exceptions.FileWriteError, match="there is no folder"):
+        arena_result.report(path)
+
+
+def test_the_page_needs_jinja(arena_result, monkeypatch):
+    monkeypatch.setitem(sys.modules, "jinja2", None)
+    with pytest.raises(ImportError, match=r"pip install 'dmlrank\[report\]'") as refusal:
+        arena_result.report()
+    assert isinstance(refusal.value, dr.exceptions.MissingExtraError)
+
+
+def test_numbers_are_written_with_a_minus_sign():
+    assert number_text(-0.0004, 3) == "0.000"
+    assert number_text(-1.5, 1) == "−1.5"
+    assert interval_text(-2.0, 1.0, 0) == "−2 to 1"
