@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from types import SimpleNamespace
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 from scipy.stats import norm
@@ -18,7 +19,11 @@ from ..exceptions import HypothesisError, listed
 from .alternatives import TWO_SIDED, Alternative
 from .covariance import Covariance
 
-# The functional fixes a contrast whose free part is below this share of the contrast.
+if TYPE_CHECKING:
+    import pandas as pd
+
+# A contrast counts as fixed by the functional where the norm of its projection on the free directions is below this
+# share of the contrast's norm.
 _FIXED_BELOW = 1e-9
 # A variance below this share of the sum of the absolute values of its terms counts as a rounding error.
 _ROUNDING = 1e-13
@@ -48,6 +53,90 @@ class NamedEstimates:
         return read_hypothesis(hypothesis, self.names)
 
 
+class TextTable(Protocol):
+    """The methods of a table of statsmodels that this package describes."""
+
+    def as_text(self) -> str:
+        """Return the table as plain text."""
+        ...
+
+    def as_csv(self) -> str:
+        """Return the table as CSV."""
+        ...
+
+    def as_html(self) -> str:
+        """Return the table as HTML."""
+        ...
+
+    def as_latex_tabular(self) -> str:
+        """Return the table as a LaTeX ``tabular``."""
+        ...
+
+
+class ZTestResults(Protocol):
+    """The type of z tests of J linear combinations: ``ContrastResults`` of statsmodels, which has no annotations."""
+
+    @property
+    def effect(self) -> FloatArray:
+        """Estimates of the combinations, (J,)."""
+        ...
+
+    @property
+    def sd(self) -> FloatArray:
+        """Standard errors, (J,)."""
+        ...
+
+    @property
+    def statistic(self) -> FloatArray:
+        """Z statistics, (J,)."""
+        ...
+
+    @property
+    def pvalue(self) -> FloatArray:
+        """p-values, (J,), not adjusted for several tests; an array without dimensions where J is 1."""
+        ...
+
+    @property
+    def c_names(self) -> list[str]:
+        """Names of the combinations, as the hypothesis states them."""
+        ...
+
+    def conf_int(self, alpha: float = 0.05) -> FloatArray:
+        """Return the confidence limits, (J, 2), each of the combinations by itself."""
+        ...
+
+    def summary(self, xname: Sequence[str] | None = None, alpha: float = 0.05, title: str | None = None) -> TextTable:
+        """Return the table of the tests."""
+        ...
+
+    def summary_frame(self, xname: Sequence[str] | None = None, alpha: float = 0.05) -> pd.DataFrame:
+        """Return the table of the tests as a frame."""
+        ...
+
+
+class WaldTestResults(Protocol):
+    """The type of one joint chi-squared test: ``ContrastResults`` of statsmodels, which has no annotations."""
+
+    @property
+    def statistic(self) -> float:
+        """Wald statistic."""
+        ...
+
+    @property
+    def pvalue(self) -> FloatArray:
+        """p-value, an array without dimensions."""
+        ...
+
+    @property
+    def df_denom(self) -> int:
+        """Degrees of freedom of the chi-squared distribution."""
+        ...
+
+    def summary(self) -> str:
+        """Return statistic, p-value and degrees of freedom as text."""
+        ...
+
+
 class _NamedModel:
     """The attributes of a model that the results of statsmodels read: the names of the estimates."""
 
@@ -62,7 +151,7 @@ class RemarkedResults(ContrastResults):
 
     Parameters
     ----------
-    tests : ContrastResults
+    tests : ZTestResults
         The tests without remark.
     remark : str
 
@@ -72,7 +161,7 @@ class RemarkedResults(ContrastResults):
         Sentence for the reader of the table.
     """
 
-    def __init__(self, tests: ContrastResults, remark: str) -> None:
+    def __init__(self, tests: ZTestResults, remark: str) -> None:
         self.__dict__.update(tests.__dict__)
         self.remark = remark
 
@@ -143,7 +232,7 @@ def results_core(estimates: NamedEstimates) -> LikelihoodModelResults:
 
 def t_test(
     estimates: NamedEstimates, hypothesis: LinearHypothesis, alternative: Alternative = TWO_SIDED
-) -> ContrastResults:
+) -> ZTestResults:
     """Test every row of a hypothesis ``matrix @ theta = value`` by a z test.
 
     Parameters
@@ -187,7 +276,7 @@ def t_test(
     return result
 
 
-def wald_test(estimates: NamedEstimates, hypothesis: LinearHypothesis) -> ContrastResults:
+def wald_test(estimates: NamedEstimates, hypothesis: LinearHypothesis) -> WaldTestResults:
     """Test all rows of a hypothesis jointly by a Wald test.
 
     The degrees of freedom of the chi-squared distribution are the structural rank of the hypothesis: the number of
@@ -235,12 +324,12 @@ def wald_test(estimates: NamedEstimates, hypothesis: LinearHypothesis) -> Contra
     return results_core(estimates).wald_test((restrictions, values), use_f=False, scalar=True)
 
 
-def add_remark(tests: ContrastResults, remark: str) -> ContrastResults:
+def add_remark(tests: ZTestResults, remark: str) -> ZTestResults:
     """Add a remark to the title of the table of tests.
 
     Parameters
     ----------
-    tests : ContrastResults
+    tests : ZTestResults
         Result of :func:`t_test`.
     remark : str
         Sentence for the reader of the table.

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from typing import Protocol
 
 import numpy as np
-from statsmodels.stats.contrast import ContrastResults
 
 from .._utils.number_text import decimals, p_value_clause, p_value_text, score_text
 from ..data.preferences import FloatArray
 from ..fit.estimates import Estimates
 from ..inference.ranks import ranks_of
+from ..inference.wald import WaldTestResults
 from .fit_notes import doubt_note
 from .fit_summary import covariance_words, functional_unit
 from .sentences import as_sentence
@@ -63,7 +63,7 @@ def group_summary(
     *,
     std_errors: FloatArray,
     variable: str,
-    equal: ContrastResults | str,
+    equal: WaldTestResults | str,
     p_equal: Sequence[float] | None,
     note: str,
 ) -> Summary:
@@ -78,7 +78,7 @@ def group_summary(
     scores, std_errors : ndarray, shape (K, G)
     variable : str
         The variable that defines the groups.
-    equal : ContrastResults or str
+    equal : WaldTestResults or str
         The test that every model has the same score in all groups, or why there is none.
     p_equal : sequence of K floats, or None
         Adjusted p-values of the same hypothesis for each model.
@@ -114,7 +114,7 @@ def _column(scores: FloatArray, std_errors: FloatArray, digits: int) -> list[str
     return [f"{rank}. {score_text(score, error, digits)}" for rank, score, error in cells]
 
 
-def _notes(fit: Estimates, groups: Sequence[GroupSize], equal: ContrastResults | str) -> list[str]:
+def _notes(fit: Estimates, groups: Sequence[GroupSize], equal: WaldTestResults | str) -> list[str]:
     """Return the notes on the columns, the test of equal scores, the groups' sizes and groups with few votes."""
     notes = [
         "Each column has rank, score and (standard error) in a group. The scores of all groups come from one fit. The "
@@ -138,7 +138,7 @@ def _notes(fit: Estimates, groups: Sequence[GroupSize], equal: ContrastResults |
     return [*notes, f"Groups: {sizes}."]
 
 
-def _equality_note(fit: Estimates, groups: Sequence[GroupSize], equal: ContrastResults | str) -> str:
+def _equality_note(fit: Estimates, groups: Sequence[GroupSize], equal: WaldTestResults | str) -> str:
     """Return the test that all models have the same scores in every group, with a caution where groups are small."""
     if isinstance(equal, str):
         return f"There is no test of equal scores in all groups: {equal}."

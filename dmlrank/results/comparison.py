@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
-from statsmodels.stats.contrast import ContrastResults
 
 from ..data.hypotheses import HypothesisLike
 from ..data.preferences import IntArray
@@ -20,6 +19,7 @@ from ..fit.estimators import BT_MLE, DEBIASED
 from ..inference.alternatives import Alternative
 from ..inference.pairwise import compare_differences
 from ..inference.ranks import ranks_of
+from ..inference.wald import WaldTestResults, ZTestResults
 from ..plotting.rank_charts import bump_chart
 from ..report.comparison_summary import comparison_summary
 from ..report.table import Summary
@@ -150,7 +150,7 @@ class Comparison:
         """
         return self.joint.conf_int(alpha, method)
 
-    def t_test(self, hypothesis: HypothesisLike, delta: float = 0.0, side: str = "two-sided") -> ContrastResults:
+    def t_test(self, hypothesis: HypothesisLike, delta: float = 0.0, side: str = "two-sided") -> ZTestResults:
         """Test linear combinations of scores, such as ``"bt: gpt-4 - bt: claude-v1"``, one z test for each.
 
         Parameters
@@ -170,7 +170,7 @@ class Comparison:
         """
         return self.joint.t_test(hypothesis, delta, side)
 
-    def wald_test(self, hypothesis: HypothesisLike) -> ContrastResults:
+    def wald_test(self, hypothesis: HypothesisLike) -> WaldTestResults:
         """Test linear restrictions on scores jointly, see :meth:`RankResults.wald_test`.
 
         Parameters

@@ -11,7 +11,6 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 from scipy.stats import chi2
-from statsmodels.stats.contrast import ContrastResults
 
 from .._utils.warning_collection import warn
 from ..data.hypotheses import HypothesisLike, LinearHypothesis
@@ -24,6 +23,7 @@ from ..fit.state import FitSteps
 from ..inference.covariance import Covariance, clip_to_limits
 from ..inference.multiple_testing import holm
 from ..inference.simultaneous import critical_value
+from ..inference.wald import WaldTestResults, ZTestResults
 from ..inference.z_tests import z_statistics
 from ..plotting.intervals import Intervals, grouped_forest_plot
 from ..report.fit_summary import functional_unit
@@ -189,7 +189,7 @@ class GroupResults(Generic[Result]):
         """
         return self.joint.conf_int(alpha, method)
 
-    def t_test(self, hypothesis: HypothesisLike, delta: float = 0.0, side: str = "two-sided") -> ContrastResults:
+    def t_test(self, hypothesis: HypothesisLike, delta: float = 0.0, side: str = "two-sided") -> ZTestResults:
         """Test linear combinations of scores, such as ``"coding: gpt-4 - writing: gpt-4"``, one z test for each.
 
         Parameters
@@ -209,7 +209,7 @@ class GroupResults(Generic[Result]):
         """
         return self.joint.t_test(hypothesis, delta, side)
 
-    def wald_test(self, hypothesis: HypothesisLike) -> ContrastResults:
+    def wald_test(self, hypothesis: HypothesisLike) -> WaldTestResults:
         """Test linear restrictions on scores jointly, see :meth:`RankResults.wald_test`.
 
         Parameters
@@ -229,7 +229,7 @@ class GroupResults(Generic[Result]):
         """
         return self.joint.wald_test(hypothesis)
 
-    def test_equal(self, models: Sequence[str] | None = None) -> ContrastResults:
+    def test_equal(self, models: Sequence[str] | None = None) -> WaldTestResults:
         """Test by a Wald test that models have the same scores in every group.
 
         Parameters
@@ -327,7 +327,7 @@ class GroupResults(Generic[Result]):
             It has ``as_text()``, ``as_html()``, ``as_latex()``, ``as_markdown()`` and ``as_csv()``.
         """
         try:
-            equal = self.test_equal()
+            equal: WaldTestResults | str = self.test_equal()
         except (HypothesisError, OptionError) as error:
             equal = str(error)
         return group_summary(

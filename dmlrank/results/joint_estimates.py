@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
-from statsmodels.stats.contrast import ContrastResults
 
 from ..data.hypotheses import HypothesisLike, LinearHypothesis
 from ..data.preferences import FloatArray
@@ -17,7 +16,7 @@ from ..inference.alternatives import read_alternative
 from ..inference.covariance import Covariance
 from ..inference.resampling import NormalDraws, normal_draws
 from ..inference.simultaneous import critical_value
-from ..inference.wald import NamedEstimates, t_test, wald_test
+from ..inference.wald import NamedEstimates, WaldTestResults, ZTestResults, t_test, wald_test
 from ..inference.z_tests import two_sided_p_values
 from .critical_values import level_or_default
 from .lookup import joined_names
@@ -138,7 +137,7 @@ class JointEstimates:
         limits = {"lower": self.estimate - half_width, "upper": self.estimate + half_width}
         return pd.DataFrame(limits, index=self.index)
 
-    def t_test(self, hypothesis: HypothesisLike, delta: float = 0.0, side: str = "two-sided") -> ContrastResults:
+    def t_test(self, hypothesis: HypothesisLike, delta: float = 0.0, side: str = "two-sided") -> ZTestResults:
         """Test linear combinations, one z test for each.
 
         Parameters
@@ -159,7 +158,7 @@ class JointEstimates:
         alternative, named = read_alternative(side, delta), self.named
         return t_test(named, named.hypothesis(hypothesis), alternative)
 
-    def wald_test(self, hypothesis: HypothesisLike | LinearHypothesis) -> ContrastResults:
+    def wald_test(self, hypothesis: HypothesisLike | LinearHypothesis) -> WaldTestResults:
         """Test linear restrictions jointly by one chi-squared test; its degrees of freedom are the structural rank.
 
         Parameters

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
-from statsmodels.stats.contrast import ContrastResults
 
 from ..data.hypotheses import HypothesisLike, LinearHypothesis
 from ..data.preferences import FloatArray
 from ..exceptions import ColumnError, HypothesisError, OptionError, listed, nearest
 from ..fit.estimates import Estimates
 from ..inference.simultaneous import critical_value_of_contrasts
+from ..inference.wald import WaldTestResults, ZTestResults
 from ..inference.z_tests import z_statistics
 from ..plotting.regions import Bands, band_plot
 from ..plotting.style import literal
@@ -103,7 +103,7 @@ class Projection:
         """
         return self.joint.conf_int(alpha, method)
 
-    def t_test(self, hypothesis: HypothesisLike, delta: float = 0.0, side: str = "two-sided") -> ContrastResults:
+    def t_test(self, hypothesis: HypothesisLike, delta: float = 0.0, side: str = "two-sided") -> ZTestResults:
         """Test linear combinations of coefficients, such as ``"length: gpt-4 - length: claude-v1"``.
 
         Parameters
@@ -123,7 +123,7 @@ class Projection:
         """
         return self.joint.t_test(hypothesis, delta, side)
 
-    def wald_test(self, hypothesis: HypothesisLike) -> ContrastResults:
+    def wald_test(self, hypothesis: HypothesisLike) -> WaldTestResults:
         """Test linear restrictions on coefficients jointly, see :meth:`RankResults.wald_test`.
 
         Parameters

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Self
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
-from statsmodels.stats.contrast import ContrastResults
 
 from .._utils.atomic_write import write_file
 from .._utils.progress import Report, reporting
@@ -25,7 +24,7 @@ from ..fit.estimators import options_of_update
 from ..fit.pipeline import run
 from ..fit.state import FitSteps, Source
 from ..inference.ellipsoid import Ellipsoid
-from ..inference.wald import wald_test
+from ..inference.wald import WaldTestResults, ZTestResults, wald_test
 from ..inference.win_probability import WinProbability
 from ..inference.z_tests import two_sided_p_values, z_statistics
 from ..options import Options
@@ -240,7 +239,7 @@ class RankResults:
         critical = interval_critical_value(self.estimates, level, method, bootstrap=bootstrap, steps=self.steps)
         return interval_frame(self.estimates, critical)
 
-    def t_test(self, hypothesis: HypothesisLike, delta: float = 0.0, side: str = "two-sided") -> ContrastResults:
+    def t_test(self, hypothesis: HypothesisLike, delta: float = 0.0, side: str = "two-sided") -> ZTestResults:
         """Test linear combinations of scores, one z test for each.
 
         Parameters
@@ -282,7 +281,7 @@ class RankResults:
         """
         return t_test_of_scores(self.estimates, hypothesis, delta=delta, side=side)
 
-    def wald_test(self, hypothesis: HypothesisLike) -> ContrastResults:
+    def wald_test(self, hypothesis: HypothesisLike) -> WaldTestResults:
         """Test linear restrictions jointly by one chi-squared test.
 
         Parameters

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 import numpy as np
 import pandas as pd
-from statsmodels.stats.contrast import ContrastResults
 
 from ..data.hypotheses import HypothesisLike, LinearHypothesis
 from ..data.preferences import IntArray
@@ -20,7 +19,7 @@ from ..inference.compact_letters import letter_groups
 from ..inference.ellipsoid import Ellipsoid, confidence_ellipsoid
 from ..inference.pairwise import METHODS, compare_differences
 from ..inference.ranks import rank_bounds, ranks_of, separate_each
-from ..inference.wald import add_remark, t_test
+from ..inference.wald import ZTestResults, add_remark, t_test
 from ..inference.win_probability import WinProbability, win_probability
 from ..report.fit_notes import doubt_note
 from ..report.fit_summary import functional_unit
@@ -44,7 +43,7 @@ _CHOSEN_BY_DATA = (
 
 def t_test_of_scores(
     estimates: Estimates, hypothesis: HypothesisLike, *, delta: float = 0.0, side: str = "two-sided"
-) -> ContrastResults:
+) -> ZTestResults:
     """Test linear combinations of scores, see :meth:`RankResults.t_test`.
 
     Parameters

@@ -12,6 +12,7 @@ import pytest
 from statsmodels.stats.contrast import ContrastResults
 
 import dmlrank as dr
+from dmlrank.inference.wald import WaldTestResults, ZTestResults
 from dmlrank.results.comparison import Comparison
 from dmlrank.results.groups import GroupResults
 from dmlrank.results.joint_estimates import JointEstimates
@@ -59,10 +60,14 @@ def test_joint_estimates_are_held_and_not_inherited(kind):
         )
 
 
+# statsmodels has no annotations, so that these protocols describe what its results hold.
+TYPES = {"t_test": ZTestResults, "wald_test": WaldTestResults}
+
+
 @pytest.mark.parametrize("kind", [dr.RankResults, *JOINT])
 @pytest.mark.parametrize("name", ["t_test", "wald_test"])
 def test_tests_say_what_they_return(kind, name):
-    assert inspect.signature(getattr(kind, name)).return_annotation == "ContrastResults"
+    assert inspect.signature(getattr(kind, name)).return_annotation == TYPES[name].__name__
 
 
 @pytest.mark.parametrize("side", ["two-sided", "larger", "equivalence"])
@@ -70,10 +75,14 @@ def test_tests_return_what_they_say(fitted, side):
     groups = fitted.by("category")
     names = groups.groups[:2]
     across = " - ".join(f"{group}: gpt-4" for group in names)
-    assert isinstance(fitted.t_test("gpt-4 - claude-v1", delta=0.1, side=side), ContrastResults)
-    assert isinstance(groups.t_test(across, delta=0.1, side=side), ContrastResults)
-    assert isinstance(fitted.wald_test("gpt-4 = claude-v1 = koala-13b"), ContrastResults)
-    assert isinstance(groups.wald_test(across), ContrastResults)
+    z_tests = [fitted.t_test("gpt-4 - claude-v1", delta=0.1, side=side), groups.t_test(across, delta=0.1, side=side)]
+    wald_tests = [fitted.wald_test("gpt-4 = claude-v1 = koala-13b"), groups.wald_test(across)]
+    for name, all_tests in (("t_test", z_tests), ("wald_test", wald_tests)):
+        members = [member for member in vars(TYPES[name]) if not member.startswith("_")]
+        assert len(members) >= 4
+        for tests in all_tests:
+            assert isinstance(tests, ContrastResults)
+            assert all(hasattr(tests, member) for member in members)
 
 
 def test_a_group_is_a_result_of_the_class_that_it_comes_from(fitted):
