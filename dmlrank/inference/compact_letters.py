@@ -11,8 +11,11 @@ from ..data.preferences import FloatArray
 
 _ALPHABET = string.ascii_lowercase + string.ascii_uppercase
 
+# With more groups than these a display tells nobody anything, and their number may grow exponentially with the models.
+MAX_GROUPS = 200
 
-def letter_groups(separated: NDArray[np.bool_], scores: FloatArray) -> tuple[str, ...]:
+
+def letter_groups(separated: NDArray[np.bool_], scores: FloatArray, max_groups: int = MAX_GROUPS) -> tuple[str, ...]:
     """Return the letters of each model: two models share a letter exactly where they are not separated.
 
     Parameters
@@ -21,13 +24,16 @@ def letter_groups(separated: NDArray[np.bool_], scores: FloatArray) -> tuple[str
         Which pairs are separated; symmetric.
     scores : ndarray, shape (K,)
         The first letter goes to the models with the highest scores.
+    max_groups : int
+        Largest number of groups of which no two models are separated.
 
     Returns
     -------
     tuple of str, length K
         Each letter stands for a group of models: no two models of a group are separated, and no model can be added to
         the group. A group is dropped where each pair of its models is also in another group. More than 52 groups have
-        numbers instead of letters, separated by commas.
+        numbers instead of letters, separated by commas. Where there are more than ``max_groups`` groups, as with many
+        models of very different precision, every model has the empty text.
 
     References
     ----------
@@ -42,7 +48,10 @@ def letter_groups(separated: NDArray[np.bool_], scores: FloatArray) -> tuple[str
     best_first = np.argsort(-scores, kind="stable")
     not_separated = ~separated[np.ix_(best_first, best_first)]
     np.fill_diagonal(not_separated, True)
-    groups = sorted(_drop_redundant(_maximal_groups(not_separated)))
+    maximal = _maximal_groups(not_separated, max_groups)
+    if maximal is None:
+        return ("",) * len(scores)
+    groups = sorted(_drop_redundant(maximal))
     names = _ALPHABET if len(groups) <= len(_ALPHABET) else [str(number) for number in range(1, len(groups) + 1)]
     separator = "" if names is _ALPHABET else ","
     letters = [""] * len(best_first)
@@ -59,6 +68,8 @@ def abbreviate_letters(letters: str) -> str:
     >>> abbreviate_letters("abc"), abbreviate_letters("bcdeh"), abbreviate_letters("7,8,9,10,12")
     ('abc', 'b-eh', '7-10,12')
     """
+    if not letters:
+        return ""
     numbered = not letters.isalpha()
     names = letters.split(",") if numbered else list(letters)
     places = [int(name) if numbered else _ALPHABET.index(name) for name in names]
@@ -71,12 +82,13 @@ def abbreviate_letters(letters: str) -> str:
     return ("," if numbered else "").join(parts)
 
 
-def _maximal_groups(not_separated: NDArray[np.bool_]) -> list[tuple[int, ...]]:
+def _maximal_groups(not_separated: NDArray[np.bool_], max_groups: int) -> list[tuple[int, ...]] | None:
     """Return all groups, each sorted: sets of models of which no two are separated, to which no model can be added.
 
     The groups of the first j models are known when model j comes in. The model joins the part of each group that it is
     not separated from, and sets that are contained in larger sets are dropped. Each set is stored as an integer whose
-    bit j says whether model j is a member.
+    bit j says whether model j is a member. The number of groups never falls when a model comes in, so that the search
+    ends with None where there are more than ``max_groups``.
     """
     groups: list[int] = []
     for model in range(len(not_separated)):
@@ -88,6 +100,8 @@ def _maximal_groups(not_separated: NDArray[np.bool_]) -> list[tuple[int, ...]]:
         for candidate in candidates:
             if not any(candidate & larger == candidate for larger in groups):
                 groups.append(candidate)
+        if len(groups) > max_groups:
+            return None
     return [tuple(j for j in range(len(not_separated)) if group >> j & 1) for group in groups]
 
 

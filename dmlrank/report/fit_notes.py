@@ -258,12 +258,18 @@ def _rank_sentences(results: Estimates, level: SummaryLevel, separation: Separat
     n_pairs = n_models * (n_models - 1) // 2
     promise = f"with {level.confidence} confidence all rank sets contain the true ranks"
     verb = "is" if separation.n_separated == 1 else "are"
+    separated = f"{separation.n_separated:,} of {n_pairs:,} pairs {verb} separated"
+    if level.letters and not any(level.letters):
+        return [
+            f'"set" is the rank set: {promise}.',
+            f'"grp" is empty, because there are too many groups of models that are not separated ({separated}).',
+        ]
     sign = "number" if any("," in group or group.isdigit() for group in level.letters) else "letter"
     runs = any("-" in abbreviate_letters(group) for group in level.letters)
     return [
         f'"set" is the rank set: {promise}.',
         f'"grp": models that share no {sign} are separated, which means that one of them is shown to rank above the '
-        f"other ({separation.n_separated:,} of {n_pairs:,} pairs {verb} separated). Models that share a {sign} may "
+        f"other ({separated}). Models that share a {sign} may "
         f"still differ." + (f' A dash stands for all {sign}s from the first to the last, as in "a-e".' if runs else ""),
     ]
 

@@ -138,7 +138,7 @@ def _standing(results: Estimates, level: SummaryLevel) -> list[tuple[str, ...]]:
         return [(str(ranks[j]), *shares[j]) for j in range(n_models)]
     best, worst = rank_bounds(level.separation.above)
     return [
-        (str(ranks[j]), rank_set_text(best[j], worst[j]), abbreviate_letters(level.letters[j]), *shares[j])
+        (str(ranks[j]), rank_set_text(best[j], worst[j]), abbreviate_letters(level.letters[j]) or "-", *shares[j])
         for j in range(n_models)
     ]
 

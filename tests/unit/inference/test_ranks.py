@@ -185,6 +185,16 @@ def test_more_groups_than_letters_are_numbered():
     assert letters[-1] == "59"
 
 
+def test_too_many_groups_have_no_letters_and_take_no_time():
+    """Each pair of neighbours 2 j, 2 j + 1 is separated and no other pair: 2^30 groups of one model of each pair."""
+    separated = np.zeros((60, 60), dtype=bool)
+    even = np.arange(0, 60, 2)
+    separated[even, even + 1] = separated[even + 1, even] = True
+    assert letter_groups(separated, -np.arange(60.0)) == ("",) * 60
+    assert letter_groups(separated[:8, :8], -np.arange(8.0), max_groups=15) == ("",) * 8
+    assert all(letter_groups(separated[:8, :8], -np.arange(8.0), max_groups=16))
+
+
 def test_many_models_are_separated_in_blocks_with_fewer_draws():
     """Against a plain twin with all t statistics in one array; 250 models have 62,250 ordered pairs."""
     rng = np.random.default_rng(9)
