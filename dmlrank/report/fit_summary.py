@@ -114,21 +114,21 @@ def _rows(results: Estimates, level: SummaryLevel) -> tuple[tuple[str, ...], ...
     # The covariance exists without intervals, too, and determines how many digits are worth reading.
     digits = decimals(results.covariance.std_errors, fewest=3 if results.scale.natural else 1)
     lowest, highest = results.intervals(level.critical)
-    standing = _standing(results, level)
+    rank_cells = _rank_cells(results, level)
     rows: list[tuple[str, ...]] = []
     for j in np.argsort(-results.estimate, kind="stable") if results.of_models else range(len(results.names)):
         if not results.has_intervals:
-            rows.append((results.names[j], f"{results.estimate[j]:.{digits}f}", *("-",) * 5, *standing[j]))
+            rows.append((results.names[j], f"{results.estimate[j]:.{digits}f}", *("-",) * 5, *rank_cells[j]))
             continue
         numbers = (results.estimate[j], std_errors[j], lowest[j], highest[j])
         coef, error, lower, upper = (f"{number:.{digits}f}" for number in numbers)
         why_no_test = "fixed" if results.fixed[j] else "n/a" if np.isnan(z[j]) else ""
         test = (why_no_test, "") if why_no_test else (f"{z[j]:.2f}", f"{p[j]:.3f}")
-        rows.append((results.names[j], coef, error, *test, lower, upper, *standing[j]))
+        rows.append((results.names[j], coef, error, *test, lower, upper, *rank_cells[j]))
     return tuple(rows)
 
 
-def _standing(results: Estimates, level: SummaryLevel) -> list[tuple[str, ...]]:
+def _rank_cells(results: Estimates, level: SummaryLevel) -> list[tuple[str, ...]]:
     """Return rank, rank set, letters, share won and votes of every model; without intervals rank, share and votes."""
     if not results.of_models:
         return [()] * len(results.names)

@@ -19,7 +19,7 @@ def influence_values(steps: FitSteps, scale: Scale) -> FloatArray:
 
 
 def fitted_scores(estimates: Estimates, steps: FitSteps) -> pd.DataFrame:
-    """Return F(mu(x)) of the fit's contexts out of fold, (n, d); with ``subsample=`` of the contexts in the sample."""
+    """Return F(mu(x)) of the fit's contexts, (n, d), from out-of-fold mu; with ``subsample=`` only sampled contexts."""
     if steps.sample is None:
         contexts, value = np.arange(steps.data.n_contexts), steps.influence.by_context().value
     else:

@@ -97,8 +97,8 @@ def read_groups(steps: FitSteps, columns: Sequence[str]) -> ContextGroups:
     Raises
     ------
     OptionError
-        If a column is neither a feature of the fit nor shown by the data to be a function of the features, or has too
-        many values.
+        If a column is not a feature of the fit and the data do not show that it is a function of the features, or if it
+        has too many values.
     DataError, MissingDataError
         If a column varies within a context or has missing values.
     """
@@ -144,7 +144,7 @@ def read_design(steps: FitSteps, formula: str) -> ContextDesign:
     FormulaError
         If the formula cannot be read, or its columns are collinear.
     OptionError
-        If a variable is neither a feature of the fit nor shown by the data to be a function of the features.
+        If a variable is not a feature of the fit and the data do not show that it is a function of the features.
     DataError, MissingDataError
         If a column varies within a context or has missing values.
     """
@@ -280,8 +280,9 @@ def _check_function_of_features(steps: FitSteps, columns: Sequence[str], values:
         else f"the fit's features are {features!r}, and nothing shows that {named} is a function of them"
     )
     raise OptionError(
-        f"{what}: {reason}. Scores given the features are averages over everything else. Scores in groups that are no "
-        f"function of the features would therefore differ from scores of a fit to the group. Add it to the formula: "
+        f"{what}: {reason}. The learner does not know variables that are not in the formula. Scores in groups that "
+        f"are no function of the features would therefore differ from scores of a fit to the group. Add {named} to "
+        f"the formula: "
         f"'... ~ {'' if features == '1' else features + ' + '}{_as_feature(steps, unknown or columns)} | ...'"
     )
 

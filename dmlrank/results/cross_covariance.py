@@ -65,8 +65,8 @@ def _why_no_covariance(member: NamedResult) -> str:
         return f"{member.name!r} is an estimate without intervals: {member.estimates.why_no_intervals}"
     if member.estimates.part:
         return (
-            f"{member.name!r} is a part of a fit ({member.estimates.part}); tests between groups are methods of what "
-            f"by() returns for the whole fit"
+            f"{member.name!r} is the result of one group of a fit ({member.estimates.part}); for tests between groups, "
+            f"use the methods of the object that by() of the whole fit returns"
         )
     if member.steps is None:
         return f"{member.name!r} was stored without its data, and covariances between results need the data"
@@ -76,7 +76,7 @@ def _why_no_covariance(member: NamedResult) -> str:
 def _match_contexts(first: FitSteps, other: FitSteps) -> IntArray | str:
     """Return the places of the first result's contexts in the other one, (n,), or why the contexts differ."""
     if first.options.prompts != other.options.prompts:
-        return "one is about new prompts, the other about its own prompts only; give both the same prompts="
+        return "one result is for new prompts, the other for its own prompts only; fit both with the same prompts="
     columns = [steps.clusters.names if steps.clusters else () for steps in (first, other)]
     if columns[0] != columns[1]:
         kinds = " and ".join(f"clusters of {', '.join(names)}" if names else "none" for names in columns)
@@ -90,9 +90,9 @@ def _match_contexts(first: FitSteps, other: FitSteps) -> IntArray | str:
     ):
         if a is None or b is None:
             if a is not b:
-                return f"{first.clusters.names[-1]!r} groups prompts in one and votes in the other"
+                return f"{first.clusters.names[-1]!r} groups prompts in one result and votes in the other"
         elif not _same_partition(a, b[places]):
-            return "the clusters of the two contain different prompts"
+            return "the clusters of the two results contain different prompts"
     return places
 
 

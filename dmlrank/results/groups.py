@@ -417,7 +417,9 @@ class GroupResults(Generic[Result]):
 def group_estimates(
     overall: Estimates, joint: JointEstimates, facts: Sequence[GroupFacts], group: int, *, variable: str
 ) -> Estimates:
-    """Return the estimates of one group in the form of a fit's, with the critical value of the overall estimates.
+    """Return the estimates of one group as if they came from a fit of their own.
+
+    The critical value is still that of the overall estimates.
 
     Parameters
     ----------

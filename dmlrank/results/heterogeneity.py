@@ -126,7 +126,7 @@ def _check_weights(weight: FloatArray, design: FloatArray, what: str) -> None:
     if n_missing:
         raise OptionError(
             f"{n_missing} of {design.shape[1]} {what} have no weight: weights= is zero in all of their prompts, or the "
-            f"sample of subsample= has none of these prompts; change weights= or subsample=, or leave them out"
+            f"sample of subsample= has none of these prompts; change weights= or subsample=, or leave these {what} out"
         )
 
 

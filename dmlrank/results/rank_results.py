@@ -190,8 +190,8 @@ class RankResults:
     def cov_params(self) -> pd.DataFrame:
         """Covariance of the scores, (K, K); singular where the functional fixes a combination of them.
 
-        An estimate without intervals has a covariance, too. That covariance does not contain the learner's error; it
-        serves studies of this error, not inference.
+        An estimate without intervals has a covariance, too. That covariance does not contain the learner's error. Use
+        it to study this error, for example in simulations, but not for tests or intervals.
 
         Returns
         -------
@@ -248,7 +248,7 @@ class RankResults:
             ``"gpt-4 - claude-v1"``, ``"a - b = 0.1"``, ``"a = b = c"``, ``("a", "b")``, ``{"a": 1, "b": -1}``, a matrix
             (J, K). Model names are matched whole.
         delta : float
-            In the unit of the scores; a margin above zero for the last two sides.
+            In the unit of the scores. For ``"noninferiority"`` and ``"equivalence"`` the margin, which is above zero.
         side : {"two-sided", "larger", "smaller", "noninferiority", "equivalence"}
             The alternative, for the combination minus the value in the hypothesis: it is not ``delta``, above
             ``delta``, below ``delta``, above ``-delta``, or between ``-delta`` and ``delta``.
@@ -416,7 +416,7 @@ class RankResults:
             The alternative: the difference is not ``delta``, above ``delta``, below ``delta``, above ``-delta``, or
             between ``-delta`` and ``delta``. A one-sided alternative is tested for both directions of every pair.
         delta : float
-            In the unit of the scores; a margin above zero for the last two sides.
+            In the unit of the scores. For ``"noninferiority"`` and ``"equivalence"`` the margin, which is above zero.
         alpha : float, optional
             One minus the level; the fit's when None.
         bootstrap : {"gaussian", "rademacher", "webb"}, optional
@@ -481,7 +481,7 @@ class RankResults:
         -------
         DataFrame
             A row per model, the best first: ``rank`` by score; ``lower`` and ``upper``, the best and the worst rank in
-            the confidence set; ``group``, letters of which two models share one exactly where they are not separated.
+            the confidence set; ``group``, letters: two models share a letter exactly where they are not separated.
             Letters hold at the joint level also with ``simultaneous=False``. A shared letter does not show equality.
 
         Raises
@@ -872,7 +872,7 @@ class RankResults:
         """Return the table for a report: best model first, with simultaneous intervals, rank sets and groups.
 
         p-values are adjusted for all models (single-step max-t), so that a p-value is below alpha exactly where the
-        interval excludes the value that is tested; :attr:`pvalues` are not adjusted. Of an estimate without intervals
+        interval excludes the value that is tested; :attr:`pvalues` are not adjusted. For an estimate without intervals
         the table shows the scores in their order, and a note says why there are no tests.
 
         Parameters
@@ -1167,9 +1167,10 @@ class RankResults:
         """Repeat the fit with some options of :func:`dmlrank.dml_rank` changed; only steps that depend on them run.
 
         A change of functional, estimator, floor, type of covariance or level trains no learner. A change of
-        ``context``, ``categories``, ``missing``, ``votes``, ``unlabelled``, column of propensities or clusters reads
-        the frame again in its present state. A change of the judge or ``propensity_formula`` reads only further
-        columns, and raises an error if the frame's rows have changed or moved since the fit.
+        ``context``, ``categories``, ``missing``, ``votes`` or ``unlabelled``, of the column of propensities or of the
+        columns of clusters reads the whole frame again, with all changes that were made to the frame since the fit. A
+        change of the judge or of ``propensity_formula`` reads only the columns that were not read before, and raises an
+        error if the frame's rows have changed or moved since the fit.
 
         Parameters
         ----------

@@ -163,7 +163,7 @@ def test_units_are_those_of_the_results(fitted):
     ("changes", "reason"),
     [
         ({"estimator": "plugin"}, "estimate without intervals: the plug-in"),
-        ({"prompts": "fixed"}, "one is about new prompts"),
+        ({"prompts": "fixed"}, "one result is for new prompts"),
         ({"cov_type": "cluster", "cov_kwds": {"groups": "topic"}}, r"clusters differ \(none and clusters of topic\)"),
         ({"cov_type": "robust"}, None),
     ],
@@ -199,7 +199,7 @@ def test_other_prompts_and_stored_results_have_no_covariance_with_these(battles,
     with pytest.raises(OptionError, match="their rows differ"):
         dr.compare(a=rows, b=copied).cov_params()
     view = rank(battles.frame, "winner ~ C(topic) | model_a + model_b", propensity="shown", mu=battles.mu).by("topic")
-    with pytest.raises(OptionError, match=r"a part of a fit \(topic = t1\); tests between groups"):
+    with pytest.raises(OptionError, match=r"the result of one group of a fit \(topic = t1\); for tests between groups"):
         dr.compare(view["t1"], view["t2"]).cov_params()
 
 
