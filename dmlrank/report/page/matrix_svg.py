@@ -96,7 +96,17 @@ def _shades(difference: FloatArray, separated: NDArray[np.bool_]) -> dict[str, N
 
 
 def _rectangles(mask: NDArray[np.bool_], left: float, top: float, size: float) -> str:
-    """Return the path of the cells of one colour, with a rectangle for each run of cells within a row."""
+    """Return the path of the cells of one colour, with a rectangle for each run of cells within a row.
+
+    Parameters
+    ----------
+    mask : ndarray of bool, shape (K, K)
+        The cells of this colour.
+    left, top : float
+        Left and upper edge of the matrix.
+    size : float
+        Width and height of a cell.
+    """
     padded = np.pad(mask, ((0, 0), (1, 1))).astype(np.int8)
     rows, starts = np.nonzero(np.diff(padded, axis=1) == 1)
     ends = np.nonzero(np.diff(padded, axis=1) == -1)[1]
@@ -107,6 +117,18 @@ def _rectangles(mask: NDArray[np.bool_], left: float, top: float, size: float) -
 
 
 def _numbers(difference: FloatArray, left: float, size: float, digits: int) -> str:
+    """Return the text elements with the differences, one in each cell off the diagonal.
+
+    Parameters
+    ----------
+    difference : ndarray, shape (K, K)
+    left : float
+        Left edge of the matrix.
+    size : float
+        Width and height of a cell.
+    digits : int
+        Decimals of the scores; at most two are shown.
+    """
     texts = "".join(
         f'<text x="{left + (column + 0.5) * size:g}" y="{_HEAD + (row + 0.5) * size + 4:g}">'
         f"{number_text(difference[row, column], min(digits, 2))}</text>"

@@ -35,7 +35,13 @@ _ADDRESS = "https://arxiv.org/abs/2601.21816"
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """A heading with its paragraphs."""
+    """A heading with its paragraphs.
+
+    Attributes
+    ----------
+    title : str
+    paragraphs : tuple of str
+    """
 
     title: str
     paragraphs: tuple[str, ...]
