@@ -367,7 +367,9 @@ OPTION_TABLE: tuple[Option, ...] = (
         normaliser=as_judges,
         used_by=_WITH_JUDGES,
         argument=CommandLineForm(
-            "columns of verdicts: one per judge, or one judge's probabilities p_a p_b p_tie", "COLUMN", several=True
+            "columns of judges' verdicts: one per judge, or the probabilities p_a p_b p_tie of one judge",
+            "COLUMN",
+            several=True,
         ),
     ),
     Option(
@@ -375,7 +377,7 @@ OPTION_TABLE: tuple[Option, ...] = (
         "two-stage",
         ("two-stage", "features"),
         used_by=_WITH_FIRST_STAGES,
-        argument=CommandLineForm("how verdicts are used (default two-stage)"),
+        argument=CommandLineForm("how verdicts are used (default two-stage): two-stage, or as features"),
     ),
     Option("mu", None, used_by=_WITH_FIRST_STAGES),
     Option(
@@ -416,7 +418,7 @@ OPTION_TABLE: tuple[Option, ...] = (
         "observed",
         ("observed", "complete"),
         only_words=False,
-        argument=CommandLineForm("pairs that the scores use (default observed)"),
+        argument=CommandLineForm("pairs that the scores use: the compared ones (observed, the default), or all"),
     ),
     Option(
         "min_labels",
@@ -445,7 +447,7 @@ OPTION_TABLE: tuple[Option, ...] = (
         ("equal", "counts"),
         only_words=False,
         used_by=_WITH_FIRST_STAGES,
-        argument=CommandLineForm("how pairs are weighted (default equal)"),
+        argument=CommandLineForm("weights of pairs: equal (default), or their numbers of labels"),
     ),
     Option(
         "weights",
@@ -497,7 +499,7 @@ OPTION_TABLE: tuple[Option, ...] = (
         COV_TYPES,
         normaliser=cov_type_of,
         described_as="cov_type",
-        argument=CommandLineForm("whether clusters of prompts are independent (default: prompts are)"),
+        argument=CommandLineForm("robust (default): prompts are independent; cluster: clusters of prompts are"),
     ),
     Option("cov_kwds", None, normaliser=cluster_groups, field="groups", changes_reading=True),
     Option(
@@ -505,14 +507,14 @@ OPTION_TABLE: tuple[Option, ...] = (
         "raise",
         get_args(Missing),
         changes_reading=True,
-        argument=CommandLineForm("what happens to rows with missing values"),
+        argument=CommandLineForm("raise an error for rows with missing values (default), drop them, or keep them"),
     ),
     Option(
         "votes",
         "mean",
         get_args(Votes),
         changes_reading=True,
-        argument=CommandLineForm("what repeated votes on a prompt and pair count: their mean (default), or the first"),
+        argument=CommandLineForm("how repeated votes on a prompt and pair count: their mean (default), or the first"),
     ),
     Option("unlabelled", None, changes_reading=True),
     Option(

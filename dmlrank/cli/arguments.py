@@ -1,4 +1,4 @@
-"""Parsing of a command line: options of several values end before the formula, and help shows one spelling of each."""
+"""The parser of a command line: formula and files may stand anywhere, and help shows one spelling of each option."""
 
 from __future__ import annotations
 
@@ -11,10 +11,12 @@ from .read_files import known_file
 
 
 class CommandParser(argparse.ArgumentParser):
-    """A parser of a subcommand that takes formula and file wherever they stand.
+    """A parser of a subcommand in which formula and files may stand anywhere among the options.
 
-    ``fit --context q FORMULA FILE`` and ``fit FORMULA --context q FILE`` are ``fit FORMULA FILE --context q``: an
-    option of several values ends before a formula, and gives back the file where one is lacking.
+    ``fit --context q FORMULA FILE`` and ``fit FORMULA --context q FILE`` mean ``fit FORMULA FILE --context q``, while
+    argparse would take the formula or the file for a further value of ``--context``. Here the values of an option end
+    before a formula. If a file is lacking afterwards, the last value of an option is taken for the file, provided that
+    the value has the ending of a file.
     """
 
     def __init__(self, **words: Any) -> None:
@@ -26,32 +28,33 @@ class CommandParser(argparse.ArgumentParser):
         return super().parse_known_args(None if args is None else self._positionals_first(args), namespace)
 
     def _positionals_first(self, words: Sequence[str]) -> list[str]:
-        """Return the words with formula and files first; the same words where ``--`` separates files from options."""
+        """Return the words with formula and files first; unchanged if the user has separated them by ``--``."""
         if "--" in words:
             return list(words)
-        positionals, runs, at = [], [], 0
-        while at < len(words):
-            if not _is_option(words[at]):
-                positionals.append(words[at])
-                at += 1
+        # An option together with its values is a list of words.
+        positionals, options, position = [], [], 0
+        while position < len(words):
+            if not _is_option(words[position]):
+                positionals.append(words[position])
+                position += 1
                 continue
-            end = self._end_of_run(words, at)
-            runs.append(list(words[at:end]))
-            at = end
-        self._give_back(positionals, runs)
-        return [*positionals, *(word for run in runs for word in run)]
+            end = self._end_of_values(words, position)
+            options.append(list(words[position:end]))
+            position = end
+        self._take_lacking_files(positionals, options)
+        return [*positionals, *(word for option in options for word in option)]
 
-    def _end_of_run(self, words: Sequence[str], at: int) -> int:
-        """Return the place after the last value of an option."""
-        most = 0 if "=" in words[at] else self._most_values(words[at])
-        end = at + 1
-        while end < len(words) and end - at <= most and not _is_option(words[end]):
-            if most > 1 and is_formula(words[end]):
+    def _end_of_values(self, words: Sequence[str], position: int) -> int:
+        """Return the position after the last value of the option at a position."""
+        max_values = 0 if "=" in words[position] else self._max_values(words[position])
+        end = position + 1
+        while end < len(words) and end - position <= max_values and not _is_option(words[end]):
+            if max_values > 1 and is_formula(words[end]):
                 break
             end += 1
         return end
 
-    def _most_values(self, option: str) -> float:
+    def _max_values(self, option: str) -> float:
         """Return the largest number of values of an option, which may be abbreviated."""
         actions = self._option_string_actions
         matches = (
@@ -61,26 +64,30 @@ class CommandParser(argparse.ArgumentParser):
             return 0
         return float("inf") if matches[0].nargs == "+" else 1 if matches[0].nargs is None else 0
 
-    def _give_back(self, positionals: list[str], runs: list[list[str]]) -> None:
-        """Take files that are lacking from the end of an option's values."""
+    def _take_lacking_files(self, positionals: list[str], options: list[list[str]]) -> None:
+        """Move files from the end of an option's values to the positional words, if files are lacking there.
+
+        Both lists are changed. The option keeps one value at least.
+        """
         expected = [action for action in self._actions if not action.option_strings]
-        lacking = len(expected) - len(positionals)
+        n_lacking = len(expected) - len(positionals)
         if positionals and is_formula(positionals[0]):
-            lacking = 2 - len(positionals)
-        several = any(action.nargs == "+" for action in expected) and not positionals
-        if lacking <= 0:
+            # A formula is followed by one file, also in a subcommand that takes any number of stored results.
+            n_lacking = 2 - len(positionals)
+        takes_any_number = any(action.nargs == "+" for action in expected) and not positionals
+        if n_lacking <= 0:
             return
-        for run in reversed(runs):
+        for option in reversed(options):
             files: list[str] = []
-            while len(run) > 2 and known_file(run[-1]) and (several or len(files) < lacking):
-                files.insert(0, run.pop())
+            while len(option) > 2 and known_file(option[-1]) and (takes_any_number or len(files) < n_lacking):
+                files.insert(0, option.pop())
             if files:
                 positionals.extend(files)
                 return
 
 
 class OneSpelling(argparse.HelpFormatter):
-    """Help that shows ``--min-labels`` and not ``--min_labels`` beside it, which is accepted too."""
+    """Help that shows ``--min-labels`` alone, although ``--min_labels`` is accepted, too."""
 
     def _format_action_invocation(self, action: argparse.Action) -> str:
         """Return an option as help shows it, without the spellings that have underscores."""
@@ -90,7 +97,7 @@ class OneSpelling(argparse.HelpFormatter):
 
 
 def is_formula(word: str) -> bool:
-    """Whether a word is the formula of a fit.
+    """Return whether a word is the formula of a fit.
 
     Examples
     --------
@@ -101,7 +108,7 @@ def is_formula(word: str) -> bool:
 
 
 def _is_option(word: str) -> bool:
-    """Whether a word is an option, and not a negative number."""
+    """Return whether a word is an option and not a negative number."""
     if len(word) < 2 or not word.startswith("-"):
         return False
     try:

@@ -35,13 +35,14 @@ class ColumnRoles:
     names : tuple of str
         Columns of names and identifiers: models, prompts, clusters.
     labels : tuple of str
-        Columns of labels: numbers where every cell is one and none is the name of a model, else text.
+        Columns of labels. They hold numbers where every cell is a number and no cell is the name of a model, else text.
     models : tuple of str
         Columns of names that are models.
     features : tuple of str
         Columns that features use.
     is_of_verdicts : bool
-        Whether the file holds verdicts; its other columns are labels, too, unless they hold probabilities.
+        Whether the file holds verdicts of a judge. Then columns without a role hold labels, too, unless their names say
+        that they hold probabilities.
     """
 
     names: tuple[str, ...] = ()
@@ -89,7 +90,7 @@ class ColumnRoles:
 
     @property
     def of_verdicts(self) -> ColumnRoles:
-        """Roles of the columns of a file of verdicts on the same prompts and models."""
+        """The roles of columns in a further file, with a judge's verdicts on the same prompts and models."""
         return ColumnRoles(self.names, self.labels[:1], self.models, is_of_verdicts=True)
 
     def typed(self, cells: pd.DataFrame) -> pd.DataFrame:
@@ -98,12 +99,12 @@ class ColumnRoles:
         Parameters
         ----------
         cells : DataFrame of str
-            The file's cells as they stand; empty ones are missing.
+            The text of the file's cells; missing where a cell is empty.
 
         Raises
         ------
         DataError
-            If a column of names is a feature, too, and two of its names are the same number.
+            If a column of names is a feature, too, and two different names, such as 1 and 1.0, are the same number.
         """
         return pd.DataFrame({name: self._typed(cells, name) for name in cells.columns}, index=cells.index)
 
@@ -135,25 +136,26 @@ def numbers_or_text(column: pd.Series, missing: Iterable[str] = _NO_NUMBER) -> p
     >>> numbers_or_text(pd.Series(["1", "2.5", "NA"])).tolist(), numbers_or_text(pd.Series(["01", "2"])).tolist()
     ([1.0, 2.5, nan], ['01', '2'])
     """
+    # Each different word is converted once. Missing cells have the code -1, which selects the last entry of the arrays.
     codes, levels = pd.factorize(column)
     words = [str(level).strip() for level in levels]
     absent = np.array([word in missing or not word for word in words] + [True])
-    present = [word for word, gone in zip(words, absent, strict=False) if not gone]
-    holes = absent[codes]
+    present = [word for word, is_absent in zip(words, absent, strict=False) if not is_absent]
+    is_missing = absent[codes]
     if present and all(word in _TRUTH for word in present):
-        values: list[object] = [None if gone else _TRUTH[w] for w, gone in zip(words, absent, strict=False)]
+        values: list[object] = [None if is_absent else _TRUTH[w] for w, is_absent in zip(words, absent, strict=False)]
         truth = np.array([*values, None], dtype=object)[codes]
-        return pd.Series(truth if holes.any() else truth.astype(bool), index=column.index, name=column.name)
+        return pd.Series(truth if is_missing.any() else truth.astype(bool), index=column.index, name=column.name)
     if not all(_NUMBER.fullmatch(word) for word in present):
         return _as_text(column)
     if present and all(_WHOLE.fullmatch(word) for word in present):
-        integers = [0 if gone else int(w) for w, gone in zip(words, absent, strict=False)]
+        integers = [0 if is_absent else int(w) for w, is_absent in zip(words, absent, strict=False)]
         if min(integers) < _INT64.min or max(integers) > _INT64.max:
             return _as_text(column)
-        if not holes.any():
+        if not is_missing.any():
             return pd.Series(np.array([*integers, 0])[codes], index=column.index, name=column.name)
-    floats = np.array([np.nan if gone else float(w) for w, gone in zip(words, absent, strict=False)] + [np.nan])
-    return pd.Series(floats[codes], index=column.index, name=column.name)
+    floats = [np.nan if is_absent else float(w) for w, is_absent in zip(words, absent, strict=False)]
+    return pd.Series(np.array([*floats, np.nan])[codes], index=column.index, name=column.name)
 
 
 def _labels(formula: Formula, verdicts: tuple[str, ...]) -> tuple[str, ...]:
@@ -161,7 +163,11 @@ def _labels(formula: Formula, verdicts: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _labels_of(column: pd.Series, models: Sequence[pd.Series]) -> pd.Series:
-    """Return labels as numbers where all are numbers and no number but 0 and 1 is a model's name; else as text."""
+    """Return labels as numbers where every label is a number, else as text.
+
+    A label that is also the name of a model says which model won; then all labels are text. 0 and 1 are the usual
+    codes of losses and wins, and stay numbers even if models have these names.
+    """
     numbers = numbers_or_text(column, _NAN)
     if numbers.dtype.kind not in "iuf":
         return numbers

@@ -1,4 +1,4 @@
-"""The command line: the same words as the Python API."""
+"""The command line; its options have the names and the values of the arguments of the Python API."""
 
 from __future__ import annotations
 
@@ -31,15 +31,15 @@ from .write_files import check_outputs, names_of_files, write_figure, write_outp
 _Commands: TypeAlias = "argparse._SubParsersAction[CommandParser]"
 
 
-# Options of the API that are passed on as they are, in its own words.
+# Options of a fit that the command line has under the same names and with the same values as the Python API.
 PASSED_ON = tuple(name for name, option in OPTIONS.items() if option.argument is not None)
-# Those that a check takes.
+# The options among them that the subcommand check has.
 CHECKED = ("context", "min_labels", "missing", "n_folds", "position_bias", "graph", "edge_weights", "votes")
 _DEMO_FORMULA = "winner ~ C(category) + length | model_a + model_b"
 _FUNCTIONALS = ("bt", "borda", "rank_centrality")
 # Options that name a file to write.
 _WRITTEN = ("csv", "pairs", "ranks", "reversals", "json", "html", "latex", "markdown", "plot", "report", "out")
-# What a shell reports of a process that Ctrl-C or a closed pipe has ended.
+# Exit status, by the custom of shells, of a process that ended by Ctrl-C and of one that ended by a closed pipe.
 _INTERRUPTED, _BROKEN_PIPE = 130, 141
 
 _Writers: TypeAlias = list[tuple[str | None, Callable[[str], object]]]
@@ -66,21 +66,22 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except DmlrankError as error:
         return _failed(str(error))
     except KeyboardInterrupt:
-        print("dmlrank: interrupted; files that were not written yet are as they were", file=sys.stderr)
+        print("dmlrank: interrupted; files that were already written stay, other files are unchanged", file=sys.stderr)
         return _INTERRUPTED
     except OSError as error:
         _drop_output()
-        return _BROKEN_PIPE if isinstance(error, BrokenPipeError) else _failed(f"nothing can be printed: {error}")
+        return _BROKEN_PIPE if isinstance(error, BrokenPipeError) else _failed(f"the output cannot be printed: {error}")
     return 0
 
 
-def _failed(why: str) -> int:
-    print(f"dmlrank: {why}", file=sys.stderr)
+def _failed(message: str) -> int:
+    """Print the message of an error and return the exit status of errors."""
+    print(f"dmlrank: {message}", file=sys.stderr)
     return 2
 
 
 def _drop_output() -> None:
-    """Send what is left to be printed nowhere, so that the end of the process does not try again."""
+    """Redirect standard output to the null device, because Python prints the remaining output again when it exits."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
@@ -89,8 +90,9 @@ def build_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="dmlrank",
         description="Rank models from pairwise preferences.",
-        epilog=f"Files end with {', '.join(FORMATS)}, perhaps compressed (.gz .bz2 .xz); - is standard input. In csv, "
-        "models, prompts, clusters and labels are read as text, other columns as numbers where every cell is one.",
+        epilog="A file of battles has one row per vote: the two models, the label, and perhaps the prompt and its "
+        f"features. Files end with {', '.join(FORMATS)}, perhaps compressed (.gz .bz2 .xz); - is standard input. In "
+        "csv, models, prompts, clusters and labels are read as text, other columns as numbers where all cells are.",
     )
     parser.add_argument("--version", action="version", version=f"dmlrank {__version__}")
     commands = parser.add_subparsers(required=True, metavar="COMMAND", parser_class=CommandParser)
@@ -102,9 +104,9 @@ def build_parser() -> argparse.ArgumentParser:
 def _add_demo(commands: _Commands) -> None:
     """Add the subcommand that fits a simulated arena."""
     demo = commands.add_parser("demo", help="fit the simulated arena and print a summary")
-    demo.add_argument("--functional", default="bt")
+    demo.add_argument("--functional", default="bt", help="kind of scores (default bt)")
     demo.add_argument("--contexts", type=int, default=4000, metavar="N", help="simulated prompts (default 4000)")
-    demo.add_argument("--rng", type=int, default=0, metavar="SEED")
+    demo.add_argument("--rng", type=int, default=0, metavar="SEED", help="seed of all draws (default 0)")
     demo.set_defaults(run=_demo)
 
 
@@ -136,7 +138,7 @@ def _add_fit(commands: _Commands) -> None:
     """Add the subcommand that fits a file."""
     fit = commands.add_parser("fit", help="fit a file of battles and print a summary")
     add_fit_options(fit)
-    fit.add_argument("--method", choices=METHODS, default="max-t", help="intervals of --csv (default max-t)")
+    fit.add_argument("--method", choices=METHODS, default="max-t", help="kind of intervals in --csv (default max-t)")
     add_outputs(
         fit,
         csv="the tidy table",
@@ -179,19 +181,21 @@ def _add_design(commands: _Commands) -> None:
 
 def add_design_options(command: argparse.ArgumentParser) -> None:
     """Add the options of a plan and its outputs."""
-    command.add_argument("--budget", type=float, required=True, metavar="B", help="what all labels may cost together")
-    command.add_argument("--criterion", choices=("A", "D"), default="A")
+    command.add_argument("--budget", type=float, required=True, metavar="B", help="largest cost of all labels together")
+    variances = "minimise the sum of variances (A, the default) or the determinant of the covariance (D)"
+    command.add_argument("--criterion", choices=("A", "D"), default="A", help=variances)
     targets = command.add_mutually_exclusive_group()
-    targets.add_argument("--contrasts", nargs="+", metavar="'A - B'", help="differences that matter, not all scores")
-    targets.add_argument("--top", type=int, metavar="N", help="what matters are the differences among the N best")
-    targets.add_argument("--against", metavar="MODEL", help="what matters are one model's differences from the others")
+    targets.add_argument("--contrasts", nargs="+", metavar="'A - B'", help="plan for these differences, not all scores")
+    targets.add_argument("--top", type=int, metavar="N", help="plan for the differences among the N best models")
+    targets.add_argument("--against", metavar="MODEL", help="plan for the differences of this model from all others")
     command.add_argument("--costs", type=float, default=1.0, metavar="C", help="cost of a label (default 1)")
     command.add_argument("--min-propensity", type=float, metavar="P", help="smallest propensity of a pair")
     command.add_argument("--one-pair", action="store_true", help="at most one label for a prompt")
     command.add_argument("--explore", type=float, default=0.0, metavar="SHARE", help="share of a uniform plan mixed in")
-    command.add_argument("--from-scratch", action="store_true", help="leave the labels of the file out of account")
-    command.add_argument("--new", dest="prompts_file", metavar="FILE", help="prompts to plan for (default: the fit's)")
-    command.add_argument("--out", metavar="OUT", help="write what to label, with propensities: .csv or .json")
+    command.add_argument("--from-scratch", action="store_true", help="plan for the new labels alone")
+    prompts = "prompts to plan for (default: those of the file)"
+    command.add_argument("--new", dest="prompts_file", metavar="FILE", help=prompts)
+    command.add_argument("--out", metavar="OUT", help="write the pairs to label, with propensities: .csv or .json")
     command.add_argument("--plot", metavar="OUT", help="write the heat map of labels (needs matplotlib)")
 
 
@@ -237,8 +241,8 @@ def _add_compare(commands: _Commands) -> None:
     )
     side.add_argument("--names", nargs="+", metavar="NAME", help="heads of the columns")
     add_keywords(side, [name for name in PASSED_ON if name != "functional"])
-    several = "functionals of the fit, the first is compared with (default all three)"
-    side.add_argument("--functional", nargs="+", metavar="NAME", help=several)
+    functionals = f"functionals to compare; the first is the reference (default {' '.join(_FUNCTIONALS)})"
+    side.add_argument("--functional", nargs="+", metavar="NAME", help=functionals)
     add_files_and_tuning(side)
     add_outputs(
         side,
@@ -308,7 +312,8 @@ def _compared_functionals(arguments: argparse.Namespace) -> Comparison:
     """Compare a fit of the first functional with its updates to the others."""
     if len(arguments.inputs) != 2:
         raise OptionError(
-            f"compare was given {len(arguments.inputs)} words; give a formula and one file, or stored results"
+            f"compare was given a formula and {len(arguments.inputs) - 1} files; give a formula and one file, or "
+            f"stored results"
         )
     functionals = arguments.functional or list(_FUNCTIONALS)
     if len(set(functionals)) < max(2, len(functionals)):
@@ -322,7 +327,7 @@ def _compared_functionals(arguments: argparse.Namespace) -> Comparison:
 
 
 def _refuse_fit_options(arguments: argparse.Namespace) -> None:
-    """Raise where stored results are compared and an option of a fit is given."""
+    """Check that no option of a fit is given, since stored results are compared and nothing is fitted."""
     fitting = (*PASSED_ON, "groups", "categories", "tune", "unlabelled", "judge_file")
     unused = [name for name in fitting if getattr(arguments, name) is not None]
     if unused:
@@ -345,15 +350,18 @@ def add_keywords(command: argparse.ArgumentParser, names: Sequence[str]) -> None
         spellings = dict.fromkeys([f"--{name.replace('_', '-')}", f"--{name}"])
         command.add_argument(*spellings, **_described(OPTIONS[name]))
     command.add_argument(
-        "--groups", nargs="+", metavar="COLUMN", help="cov_kwds groups: prompt, or prompt and annotator"
+        "--groups", nargs="+", metavar="COLUMN", help="columns of the clusters: one, or two for two-way clustering"
     )
     command.add_argument(
-        "--categories", nargs="+", metavar="LABEL=MEANING", help="meanings of labels that are not known"
+        "--categories",
+        nargs="+",
+        metavar="LABEL=MEANING",
+        help="meanings of labels that are not recognised: first, second, tie, both_good or both_bad",
     )
 
 
 def _described(option: Option) -> dict[str, Any]:
-    """Return what argparse needs to know of an option; a value of None means that the API's default holds."""
+    """Return the arguments with which argparse adds an option; the value None stands for the default of the API."""
     argument = option.argument
     assert argument is not None, f"{option.name} is not passed on"
     if argument.is_switch:
@@ -377,17 +385,19 @@ def add_fit_options(command: argparse.ArgumentParser) -> None:
 
 
 def add_files_and_tuning(command: argparse.ArgumentParser) -> None:
-    """Add options of a fit whose values differ from those of the API's keywords."""
-    command.add_argument("--tune", choices=("cv", "random", "none"))
-    command.add_argument("--unlabelled", metavar="FILE", help="further prompts without a label")
-    frames = "verdicts of a judge in a file of their own: prompt, both models, verdict; NAME=FILE of several judges"
-    command.add_argument("--judge-file", nargs="+", metavar="FILE", help=frames)
+    """Add options of a fit whose values on the command line differ from those in the API."""
+    tuning = "how boosters are tuned: a few configurations (cv, the default), random search, or not at all"
+    command.add_argument("--tune", choices=("cv", "random", "none"), help=tuning)
+    unlabelled = "further prompts without a label, over which scores are averaged, too"
+    command.add_argument("--unlabelled", metavar="FILE", help=unlabelled)
+    verdicts = "a judge's verdicts in a further file: prompt, both models, verdict; of several judges NAME=FILE each"
+    command.add_argument("--judge-file", nargs="+", metavar="FILE", help=verdicts)
 
 
 def add_outputs(command: argparse.ArgumentParser, **what: str) -> None:
-    """Add an option for each file to write; the value of each keyword says what is written."""
-    for name, written in what.items():
-        command.add_argument(f"--{name}", metavar="OUT", help=f"write {written}")
+    """Add an option for each file that a command can write; ``what`` describes the content of each file."""
+    for name, content in what.items():
+        command.add_argument(f"--{name}", metavar="OUT", help=f"write {content}")
 
 
 def _tables(what: str) -> dict[str, str]:
@@ -396,14 +406,14 @@ def _tables(what: str) -> dict[str, str]:
 
 
 def _check_outputs(arguments: argparse.Namespace, inputs: Sequence[str]) -> None:
-    """Raise before a fit where a file that a command is to write cannot be written."""
+    """Check before a fit that the files of a command can be written."""
     further = [arguments.unlabelled] if arguments.unlabelled else []
     sources = [*inputs, *further, *_judge_files(arguments.judge_file or ()).values()]
     check_outputs({name: getattr(arguments, name) for name in _WRITTEN if hasattr(arguments, name)}, sources)
 
 
 def _pages(arguments: argparse.Namespace, summary: Summary) -> _Writers:
-    """Return paths and functions that write a summary in every format that is asked for."""
+    """Return the path of a summary in each format (None where it is not wanted), with the function that writes it."""
     formats: dict[str, Callable[[], str]] = {
         "html": summary.as_html,
         "latex": summary.as_latex,
@@ -417,7 +427,7 @@ def _write_page(path: str, text: Callable[[], str]) -> None:
 
 
 def _show(report: object, writers: _Writers) -> None:
-    """Write files and print; files that cannot be written are named at the end, when everything else is done."""
+    """Write files and print the report; raise at the end, when everything else is done, if a file failed."""
     failed = write_outputs(writers)
     print(report)
     if failed:
@@ -425,7 +435,7 @@ def _show(report: object, writers: _Writers) -> None:
 
 
 def _fitted(formula: str, file: str, arguments: argparse.Namespace) -> RankResults:
-    """Fit a file."""
+    """Return the fit of a file."""
     frames = _frames(arguments, formula, file)
     return dml_rank(formula, frames["file"], env={}, **_fit_options(arguments, frames))
 
@@ -442,7 +452,7 @@ def _roles(formula: str, arguments: argparse.Namespace) -> ColumnRoles:
 
 
 def _frames(arguments: argparse.Namespace, formula: str, file: str, new: str | None = None) -> dict[str, Frame]:
-    """Read all frames of a command: ``file``, ``unlabelled``, ``new``, and verdicts by ``judge NAME``.
+    """Return all frames of a command, under the keys ``file``, ``unlabelled``, ``new``, and ``judge NAME``.
 
     Parameters
     ----------
@@ -451,25 +461,25 @@ def _frames(arguments: argparse.Namespace, formula: str, file: str, new: str | N
     new : str, optional
         File of the prompts that a plan is for.
     """
-    roles = _roles(formula, arguments)
-    paths, of = {"file": file}, {"file": roles}
+    file_roles = _roles(formula, arguments)
+    paths, roles = {"file": file}, {"file": file_roles}
     for key, path in (("unlabelled", getattr(arguments, "unlabelled", None)), ("new", new)):
         if path:
-            paths[key], of[key] = path, roles
+            paths[key], roles[key] = path, file_roles
     for name, path in _judge_files(getattr(arguments, "judge_file", None) or ()).items():
-        paths[f"judge {name}"], of[f"judge {name}"] = path, roles.of_verdicts
-    frames = read_frames(paths, of)
+        paths[f"judge {name}"], roles[f"judge {name}"] = path, file_roles.of_verdicts
+    frames = read_frames(paths, roles)
     check_plain(formula, getattr(arguments, "propensity_formula", None), column_names(frames["file"]))
     return frames
 
 
 def _judge_files(files: Sequence[str]) -> dict[str, str]:
-    """Files of verdicts by the name of their judge; the name is empty where there is one file without.
+    """Return the files of verdicts by the name of the judge; the name is empty where one file has no name.
 
     Raises
     ------
     OptionError
-        If there are several files and not each has a name of its own.
+        If there are several files, and their judges do not all have different names.
     """
     named = [text.partition("=") for text in files]
     if len(files) == 1 and not named[0][1]:
@@ -480,7 +490,7 @@ def _judge_files(files: Sequence[str]) -> dict[str, str]:
 
 
 def _fit_options(arguments: argparse.Namespace, frames: dict[str, Frame]) -> dict[str, Any]:
-    """Return the keywords of a fit, frames of prompts and verdicts among them."""
+    """Return the keyword arguments of a fit, including the frames of further prompts and of verdicts."""
     options = _options(arguments, PASSED_ON)
     if arguments.tune:
         options["tune"] = None if arguments.tune == "none" else arguments.tune
@@ -498,7 +508,7 @@ def _fit_options(arguments: argparse.Namespace, frames: dict[str, Frame]) -> dic
 
 
 def _options(arguments: argparse.Namespace, names: Sequence[str]) -> dict[str, Any]:
-    """Return keywords of the API for the options on the command line; others keep the API's default."""
+    """Return keyword arguments of the API for the options on the command line; the others keep their defaults."""
     options: dict[str, Any] = {name: getattr(arguments, name) for name in names if getattr(arguments, name) is not None}
     if arguments.groups:
         options["cov_kwds"] = {"groups": arguments.groups}

@@ -1,4 +1,4 @@
-"""Formulas of the command line: arithmetic and functions of columns, and no other code."""
+"""A check of formulas from the command line, which may use arithmetic and a list of functions, but no other code."""
 
 from __future__ import annotations
 
@@ -15,15 +15,23 @@ _TEXT_METHODS = frozenset(["contains", "count", "endswith", "len", "lower", "sta
 
 
 def check_plain(formula: str, propensity_formula: str | None, columns: Collection[str]) -> None:
-    """Raise where a formula would run other code than functions of columns.
+    """Check that a formula uses allowed functions of columns only.
 
-    A formula is Python. In a program it may call whatever the program knows; on a command line, which another program
-    may have put together, it calls the functions of patsy, ``text``, and a few of Python's.
+    A formula is Python code. In a program it may call any function of the program. A command line may have been put
+    together by another program from text that nobody has checked; its formulas may call the functions of patsy,
+    ``text``, and a few functions of Python.
+
+    Parameters
+    ----------
+    formula : str
+    propensity_formula : str or None
+    columns : collection of str
+        Names of the columns of the data.
 
     Raises
     ------
     FormulaError
-        If the formula uses another function, method or name.
+        If a formula uses a function, method or name that is not allowed.
 
     Examples
     --------
@@ -37,7 +45,7 @@ def check_plain(formula: str, propensity_formula: str | None, columns: Collectio
             except SyntaxError:
                 # The error of such a formula is raised where the formula is read.
                 continue
-            for code in _other_code(tree, columns):
+            for code in _forbidden_code(tree, columns):
                 raise FormulaError(
                     f"the features {features!r} use {code!r}; on the command line a formula may call patsy's "
                     f"functions, text(), {', '.join(sorted(_FUNCTIONS))} and methods such as .str.len(); in Python, "
@@ -45,9 +53,9 @@ def check_plain(formula: str, propensity_formula: str | None, columns: Collectio
                 )
 
 
-def _other_code(tree: ast.AST, columns: Collection[str]) -> Iterator[str]:
+def _forbidden_code(tree: ast.AST, columns: Collection[str]) -> Iterator[str]:
     """Yield names, methods and calls that a formula of the command line may not use."""
-    yield from (n.id for n in ast.walk(tree) if isinstance(n, ast.Name) and not _is_plain(n.id, columns))
+    yield from (n.id for n in ast.walk(tree) if isinstance(n, ast.Name) and not _is_allowed(n.id, columns))
     for node in ast.walk(tree):
         if isinstance(node, ast.Attribute):
             of_text = isinstance(node.value, ast.Attribute) and node.value.attr == "str"
@@ -57,8 +65,11 @@ def _other_code(tree: ast.AST, columns: Collection[str]) -> Iterator[str]:
             yield ast.unparse(node)
 
 
-def _is_plain(name: str, columns: Collection[str]) -> bool:
-    """Whether a name is a column, an allowed function, or no function of Python's own."""
+def _is_allowed(name: str, columns: Collection[str]) -> bool:
+    """Return whether a formula may use a name: a column, an allowed function, or a name that Python does not know.
+
+    Names that Python does not know are functions of patsy, or unknown; patsy refuses unknown names.
+    """
     if name in columns or name in _FUNCTIONS:
         return True
     return not name.startswith("__") and not hasattr(builtins, name)

@@ -36,15 +36,23 @@ FORMATS = {
     ".arrow": "Arrow IPC",
 }
 _COMPRESSED = {".gz": gzip.decompress, ".bz2": bz2.decompress, ".xz": lzma.decompress}
-# What compressed and Arrow files begin with.
+# The first bytes of compressed files, and of parquet and Arrow files.
 _MARKS = {b"\x1f\x8b": ".gz", b"BZh": ".bz2", b"\xfd7zXZ\x00": ".xz"}
 _ARROW_MARKS = {b"PAR1": "parquet", b"ARROW1": "Arrow IPC"}
 
 
 def read_frames(paths: Mapping[str, str], roles: Mapping[str, ColumnRoles]) -> dict[str, Frame]:
-    """Read several files that share names, each with the roles of its columns.
+    """Read several files about the same models and prompts, each with the roles of its columns.
 
-    Cells of csv have no type. Where one of the files is csv, names that are whole numbers in the others become text.
+    Cells of csv have no type, and names in csv are text. If some files are csv and others have types, names that are
+    whole numbers in the others become text, so that the names agree.
+
+    Parameters
+    ----------
+    paths : mapping
+        Path of each file.
+    roles : mapping
+        Roles of the columns of each file, under the same keys.
 
     Raises
     ------
@@ -56,7 +64,8 @@ def read_frames(paths: Mapping[str, str], roles: Mapping[str, ColumnRoles]) -> d
     if list(paths.values()).count(STANDARD_INPUT) > 1:
         raise OptionError("'-', standard input, stands for one file, but was given several times; name the other files")
     frames = {key: _read(path, roles[key]) for key, path in paths.items()}
-    if len({typed for _, typed in frames.values()}) < 2:
+    all_of_one_kind = len({has_types for _, has_types in frames.values()}) < 2
+    if all_of_one_kind:
         return {key: frame for key, (frame, _) in frames.items()}
     return {key: _with_text_names(frame, roles[key].names) for key, (frame, _) in frames.items()}
 
@@ -83,12 +92,12 @@ def read_frame(path: str, roles: ColumnRoles | None = None) -> Frame:
 
 
 def known_file(path: str) -> bool:
-    """Whether a word is the name of a file that can be read, by its ending, or standard input."""
+    """Return whether a word is the name of a file that can be read, by its ending, or standard input."""
     return path == STANDARD_INPUT or _endings(path)[0] in FORMATS
 
 
 def _read(path: str, roles: ColumnRoles) -> tuple[Frame, bool]:
-    """Return the frame, and whether its cells have types of their own."""
+    """Return the frame, and whether the cells of the file have types (those of csv have none)."""
     kind, compression = _endings(path)
     name = "standard input" if path == STANDARD_INPUT else repr(path)
     if path != STANDARD_INPUT:
@@ -176,9 +185,9 @@ def _records(text: str) -> pd.DataFrame:
     else:
         # Not splitlines(): a JSON string may hold a line separator such as U+2028 as it is.
         records = [_line(line, number) for number, line in enumerate(text.split("\n"), start=1) if line.strip()]
-    odd = next((record for record in records if not isinstance(record, dict)), None)
-    if not records or odd is not None:
-        content = "nothing" if not records else f"a {type(odd).__name__}"
+    not_an_object = next((record for record in records if not isinstance(record, dict)), None)
+    if not records or not_an_object is not None:
+        content = "nothing" if not records else f"a {type(not_an_object).__name__}"
         raise ValueError(f"it holds {content}; it must hold objects, one per row, in an array or one per line")
     if len(records) == 1 and all(isinstance(entry, dict) for entry in records[0].values()):
         raise ValueError("it holds one object of columns; it must hold one object per row (pandas: orient='records')")

@@ -1,4 +1,4 @@
-"""Files that the command line writes: checked before a fit, written beside and renamed after it."""
+"""Files that the command line writes: paths are checked before a fit, and files are written after it."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Plottable(Protocol):
 
 
 def check_outputs(outputs: Mapping[str, str | None], inputs: Iterable[str]) -> None:
-    """Raise, before anything is computed, where a file could not be written at the end.
+    """Check, before anything is computed, that all files can be written at the end.
 
     Parameters
     ----------
@@ -55,15 +55,17 @@ def check_outputs(outputs: Mapping[str, str | None], inputs: Iterable[str]) -> N
         if option == "report":
             check_page_extra()
         if option == "out" and Path(path).suffix.lower() not in _PLANS:
-            raise OptionError(f"--out {path!r} has another ending; a plan is written as .csv or .json")
+            raise OptionError(
+                f"--out {path!r} has the ending {Path(path).suffix!r}; a plan is written as .csv or .json"
+            )
         with suppress(OSError):
             if any(os.path.samefile(path, source) for source in inputs if os.path.exists(source)):
                 raise OptionError(
                     f"--{option} {path!r} is a file that is read; it would be overwritten: give another name"
                 )
-        twice = [other for other, same in paths.items() if other != option and _same_file(same, path)]
-        if twice:
-            raise OptionError(f"--{option} and --{twice[0]} name one file, {path!r}; give two different names")
+        others = [other for other, same in paths.items() if other != option and _same_file(same, path)]
+        if others:
+            raise OptionError(f"--{option} and --{others[0]} name the same file, {path!r}; give two different names")
         try:
             check_writable(path)
         except FileWriteError as error:
@@ -71,7 +73,13 @@ def check_outputs(outputs: Mapping[str, str | None], inputs: Iterable[str]) -> N
 
 
 def write_outputs(writers: Iterable[tuple[str | None, Callable[[str], object]]]) -> list[str]:
-    """Write to every path that is given, and return the errors, so that results are printed in any case."""
+    """Write every file, and return the messages of errors, so that the caller can print the results in any case.
+
+    Parameters
+    ----------
+    writers : iterable of (str or None, callable)
+        The path of each file, None for a file that is not wanted, and the function that writes to the path.
+    """
     failed = []
     for path, write in writers:
         if path is not None:
@@ -83,7 +91,7 @@ def write_outputs(writers: Iterable[tuple[str | None, Callable[[str], object]]])
 
 
 def write_table(path: str, table: pd.DataFrame, index_label: str | None = None) -> None:
-    """Write a table as csv, its index in a column of this name where one is given."""
+    """Write a table as csv; with ``index_label`` its index is written, too, as a column of this name."""
     write_file(path, table.to_csv(index=index_label is not None, index_label=index_label))
 
 
@@ -91,8 +99,8 @@ def write_figure(path: str, plottable: Plottable) -> None:
     """Write the figure of ``plottable.plot()``, in the format that the path's ending names."""
     # Not get_figure(root=True), which matplotlib has since 3.10: these axes are in a figure of their own.
     figure = cast("Figure", plottable.plot().figure)
-    with replacement_file(path) as beside, write_errors(path):
-        figure.savefig(beside)
+    with replacement_file(path) as temporary_path, write_errors(path):
+        figure.savefig(temporary_path)
 
 
 def names_of_files(paths: list[str]) -> list[str]:
@@ -102,7 +110,7 @@ def names_of_files(paths: list[str]) -> list[str]:
 
 
 def _check_figure(path: str) -> None:
-    """Raise where matplotlib is not installed, or has no format for the ending of a path."""
+    """Check that matplotlib is installed, and that it has a format for the ending of a path."""
     try:
         from matplotlib.backend_bases import FigureCanvasBase
     except ImportError:
@@ -116,6 +124,6 @@ def _check_figure(path: str) -> None:
 
 
 def _same_file(first: str, other: str) -> bool:
-    """Whether two paths name the same file; a device such as /dev/null may be written to twice."""
+    """Return whether two paths name the same file; a device such as /dev/null may be written to twice."""
     paths = os.path.realpath(first), os.path.realpath(other)
     return paths[0] == paths[1] and (os.path.isfile(paths[0]) or not os.path.exists(paths[0]))

@@ -567,7 +567,7 @@ def test_files_that_cannot_be_written_are_found_before_the_fit(csv, tmp_path, ca
     ("words", "message"),
     [
         (["--csv", "FILE"], "is a file that is read; it would be overwritten"),
-        (["--csv", "out.x", "--html", "./out.x"], "name one file"),
+        (["--csv", "out.x", "--html", "./out.x"], "name the same file"),
         pytest.param(
             ["--plot", "out.pgn"], "the ending names the format, one of .eps", marks=needs("matplotlib"), id="no figure"
         ),
@@ -622,7 +622,8 @@ def test_a_reader_that_leaves_and_a_full_device(csv, tmp_path):
         with open("/dev/full", "w") as full:
             ended = subprocess.run(call, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
         assert ended.returncode == 2
-        assert ended.stderr.splitlines() == ["dmlrank: nothing can be printed: [Errno 28] No space left on device"]
+        message = "dmlrank: the output cannot be printed: [Errno 28] No space left on device"
+        assert ended.stderr.splitlines() == [message]
 
 
 # --- words in any order -------------------------------------------------------------------------------------------
