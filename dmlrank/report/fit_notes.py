@@ -109,7 +109,8 @@ def _doubt_sentences(results: Estimates) -> list[str]:
     if not diagnostics.doubts:
         return []
     numbers = [str(n) for n, text in enumerate(diagnostics.warnings, start=1) if text in diagnostics.doubts]
-    places = "the warning" if len(diagnostics.warnings) == 1 else f"warning {' and '.join(numbers)}"
+    enumeration = " and ".join([", ".join(numbers[:-1]), numbers[-1]]) if len(numbers) > 1 else "".join(numbers)
+    places = f"warning{'s' * (len(numbers) > 1)} {enumeration}" if len(diagnostics.warnings) > 1 else "the warning"
     return [
         f"Intervals, tests and ranks may not hold for these data (see {places} below). This note describes what they "
         f"mean if they hold."

@@ -105,6 +105,23 @@ def test_notes_and_warnings_agree_on_whether_intervals_hold(result):
 
 
 @pytest.mark.parametrize(
+    ("texts", "doubts", "places"),
+    [
+        (("a b", "c d", "e f", "g h"), ("a b", "e f", "g h"), "warnings 1, 3 and 4 below"),
+        (("a b", "c d"), ("a b", "c d"), "warnings 1 and 2 below"),
+        (("a b", "c d"), ("c d",), "warning 2 below"),
+        (("a b",), ("a b",), "the warning below"),
+    ],
+)
+def test_the_note_on_intervals_says_which_warnings_doubt_them(result, texts, doubts, places):
+    diagnostics = dataclasses.replace(result.diagnostics, warnings=texts, doubts=doubts)
+    doubted = dr.RankResults(dataclasses.replace(result.estimates, diagnostics=diagnostics))
+    notes = doubted.summary().notes
+    assert f"may not hold for these data (see {places})" in " ".join(notes)
+    assert sum(note.startswith("Warning") for note in notes) == len(texts)
+
+
+@pytest.mark.parametrize(
     ("formula", "functional", "words"),
     [
         (
