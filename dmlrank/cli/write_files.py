@@ -63,9 +63,11 @@ def check_outputs(outputs: Mapping[str, str | None], inputs: Iterable[str]) -> N
                 raise OptionError(
                     f"--{option} {path!r} is a file that is read; it would be overwritten: give another name"
                 )
-        others = [other for other, same in paths.items() if other != option and _same_file(same, path)]
-        if others:
-            raise OptionError(f"--{option} and --{others[0]} name the same file, {path!r}; give two different names")
+        same_file_options = [other for other, same in paths.items() if other != option and _same_file(same, path)]
+        if same_file_options:
+            raise OptionError(
+                f"--{option} and --{same_file_options[0]} name the same file, {path!r}; give two different names"
+            )
         try:
             check_writable(path)
         except FileWriteError as error:

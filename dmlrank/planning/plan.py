@@ -635,8 +635,8 @@ class Plan:
         failure = f"even labelling {labelled} of all {n:,} contexts {result}"
         if self.specification.earlier is not None:
             return f"{failure}; plan for more prompts (newdata=)"
-        needed = int(np.ceil(n * excess**2))
-        return f"{failure}; about {needed:,} contexts like these, labelled in this way, would be enough"
+        n_enough = int(np.ceil(n * excess**2))
+        return f"{failure}; about {n_enough:,} contexts like these, labelled in this way, would be enough"
 
     def __copy__(self) -> Plan:
         return Plan(self.specification, self.solution)
