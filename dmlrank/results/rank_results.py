@@ -773,6 +773,8 @@ class RankResults:
         -------
         DataFrame
             A row per model: ``humans humans_se both both_se judge judge_se judge_lower judge_upper judge_differs``.
+            ``humans`` is the score from human votes alone, ``both`` the score of this fit (human votes and verdicts),
+            ``judge`` the score from verdicts alone; ``_se`` marks standard errors.
 
         Raises
         ------
