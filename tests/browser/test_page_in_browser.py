@@ -182,6 +182,26 @@ def test_tabs_follow_the_pattern(open_page, groups):
     assert [tab.get_attribute("tabindex") for tab in tabs.all()] == ["-1", "0", "-1", "-1"]
 
 
+def test_the_tables_side_by_side_sort_by_scores_and_ranks(open_page, arena_result, groups):
+    page = open_page(dr.compare(bt=arena_result, borda=arena_result.update(functional="borda")))
+    best_first = arena_result.params.sort_values(ascending=False).index.tolist()
+    head(page, "borda").get_by_role("button").click()
+    page.wait_for_timeout(50)
+    assert head(page, "borda").get_attribute("aria-sort") == "descending"
+    shares = [
+        as_number(text.split(" ")[0]) for text in page.locator("#overview tbody td:nth-child(4)").all_inner_texts()
+    ]
+    assert shares == sorted(shares, reverse=True)
+    head(page, "bt").get_by_role("button").click()
+    page.wait_for_timeout(50)
+    assert page.locator("#overview tbody th").all_inner_texts() == best_first
+    other = open_page(groups)
+    head(other, "math").get_by_role("button").click()
+    other.wait_for_timeout(50)
+    ranks = [text.split(".")[0] for text in other.locator("#overview tbody td:nth-child(4)").all_inner_texts()]
+    assert ranks == ["1", "2", "3", "4"]
+
+
 def test_downloads_have_the_numbers(open_page, arena_result):
     page = open_page(arena_result)
     name, text = download(page, "Table (CSV)")

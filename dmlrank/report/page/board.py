@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from string import ascii_letters
 
 import numpy as np
 from numpy.typing import NDArray
@@ -180,7 +181,7 @@ def table_rows(board: Board) -> list[list[Cell]]:
             row.append(_rank_set_cell(int(sets[0][j]), int(sets[1][j])))
         row += [name, score, *interval]
         if sets is not None:
-            row.append(Cell(abbreviate_letters(board.level.letters[j]), kind="text"))
+            row.append(_group_cell(board.level.letters[j]))
         row.append(_number_cell(results.shares[j], 2))
         votes = votes_of(results, j)
         rows.append([*row, *(_votes_cell(text) for text in votes)])
@@ -195,6 +196,13 @@ def _number_cell(value: float, digits: int) -> Cell:
 def _rank_set_cell(best: int, worst: int) -> Cell:
     """Return a rank set, which is sorted by its best and then by its worst rank."""
     return Cell(str(best) if best == worst else f"{best}\u2013{worst}", f"{best}.{worst:05d}")
+
+
+def _group_cell(letters: str) -> Cell:
+    """Return the groups of a model, which are sorted by the first and then by the last of them."""
+    groups = letters.split(",") if "," in letters or letters.isdigit() else list(letters)
+    first, last = (int(name) if name.isdigit() else 1 + ascii_letters.index(name) for name in (groups[0], groups[-1]))
+    return Cell(abbreviate_letters(letters), f"{first}.{last:04d}", "text")
 
 
 def _votes_cell(text: str) -> Cell:

@@ -16,6 +16,8 @@ ROW_HEIGHT, ROWS_TOP = 22, 28
 _BOTTOM = 46
 _LABEL_LENGTH = 30
 _TICKS = 6
+# Share of the range of the numbers that is added on either side of the axis.
+_MARGIN = 0.03
 
 
 def forest_svg(
@@ -64,7 +66,8 @@ def forest_svg(
     """
     values = np.concatenate([low, high, [] if neutral is None else [neutral]])
     ticks, decimals = axis_ticks(float(values.min()), float(values.max()))
-    start, end = min(ticks[0], float(values.min())), max(ticks[-1], float(values.max()))
+    margin = _MARGIN * (float(values.max() - values.min()) or 1.0)
+    start, end = float(values.min()) - margin, float(values.max()) + margin
 
     def position(value: float) -> str:
         return f"{100 * (value - start) / (end - start):.2f}%"
@@ -104,16 +107,16 @@ def forest_svg(
 
 
 def axis_ticks(low: float, high: float) -> tuple[list[float], int]:
-    """Return round numbers for the ticks of an axis from ``low`` to ``high``, and the decimals that they need.
+    """Return round numbers from ``low`` to ``high`` for the ticks of an axis, and the decimals that they need.
 
     Examples
     --------
     >>> axis_ticks(-0.98, 0.97)
-    ([-1.0, -0.5, 0.0, 0.5, 1.0], 1)
+    ([-0.5, 0.0, 0.5], 1)
     """
     width = (high - low) or max(abs(high), 1.0)
     step = 10.0 ** np.floor(np.log10(width / _TICKS))
     step *= next(factor for factor in (1, 2, 5, 10) if width / (step * factor) <= _TICKS)
     decimals = int(max(0, -np.floor(np.log10(step) + 1e-9)))
-    places = np.arange(np.floor(low / step + 1e-9), np.ceil(high / step - 1e-9) + 1)
+    places = np.arange(np.ceil(low / step - 1e-9), np.floor(high / step + 1e-9) + 1)
     return [round(float(place * step), decimals) + 0.0 for place in places], decimals

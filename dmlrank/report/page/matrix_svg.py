@@ -145,10 +145,12 @@ def _heads(names: Sequence[str], left: float, size: float) -> str:
     places = [place for place in range(len(names)) if place == 0 or (place + 1) % step == 0]
     tops = "".join(f'<text x="{left + (place + 0.5) * size:g}" y="{_HEAD - 7}">{place + 1}</text>' for place in places)
     has_names = size >= _SIZE_FOR_NAMES
-    sides = "".join(
-        f'<text x="{left - 6}" y="{_HEAD + (place + 0.5) * size + 4:g}">'
-        f"{label_text(names[place], _LABEL_LENGTH) + ' ' if has_names else ''}{place + 1}</text>"
-        for place in (range(len(names)) if has_names else places)
-    )
+    sides = []
+    for place in range(len(names)) if has_names else places:
+        y = f"{_HEAD + (place + 0.5) * size + 4:g}"
+        sides.append(f'<text x="{left - 6}" y="{y}">{place + 1}</text>')
+        if has_names:
+            # A text of its own, so that a name that is read from right to left does not move the number.
+            sides.append(f'<text x="{left - 26}" y="{y}">{label_text(names[place], _LABEL_LENGTH)}</text>')
     font = f' font-size="{min(12.0, size):g}"' if has_names else ""
-    return f'<g class="top">{tops}</g><g class="side"{font}>{sides}</g>'
+    return f'<g class="top">{tops}</g><g class="side"{font}>{"".join(sides)}</g>'

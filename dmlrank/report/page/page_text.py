@@ -1,4 +1,4 @@
-"""Names as text of a page: without characters that no file can hold, and shortened for labels of plots."""
+"""Names and sentences as text of a page: without characters that no file can hold or that turn the text around."""
 
 from __future__ import annotations
 
@@ -21,6 +21,17 @@ def printable(text: str) -> str:
     return _UNWRITABLE.sub("\ufffd", text)
 
 
+def prose(text: str) -> str:
+    """Return a sentence that may contain names, without their marks of direction, which could turn it around.
+
+    Examples
+    --------
+    >>> prose("a" + chr(0x202E) + "b leads")
+    'ab leads'
+    """
+    return _DIRECTION.sub("", printable(text))
+
+
 def label_text(name: str, length: int) -> str:
     """Return a name as the escaped label of a plot: one line, at most ``length`` characters, no marks of direction.
 
@@ -29,5 +40,5 @@ def label_text(name: str, length: int) -> str:
     >>> label_text("a <b>", 10), label_text("a long name of a model", 10)
     ('a &lt;b&gt;', 'a long na…')
     """
-    line = " ".join(_DIRECTION.sub("", printable(name)).split())
+    line = " ".join(prose(name).split())
     return html.escape(line if len(line) <= length else line[: length - 1] + "…", quote=False)

@@ -10,7 +10,6 @@ from ...fit.estimates import Estimates
 from ..fit_notes import (
     NO_FEATURES,
     dependence_sentences,
-    doubt_note,
     first_stage_sentences,
     judge_note,
     left_out_note,
@@ -24,6 +23,7 @@ from ..fit_notes import (
 )
 from ..sentences import as_sentence, counted
 from .board import Board
+from .page_text import prose
 
 _PAPER = (
     "D. Frauen, A. Deviyani, M. van der Schaar and S. Feuerriegel (2026). Nonparametric LLM Evaluation from "
@@ -63,7 +63,9 @@ def explanations(board: Board) -> tuple[Section, ...]:
         Section("Data", tuple(_data_sentences(results))),
         Section("Diagnostics", tuple(_diagnostics(board))),
     ]
-    return tuple(section for section in sections if section.paragraphs)
+    return tuple(
+        Section(section.title, tuple(map(prose, section.paragraphs))) for section in sections if section.paragraphs
+    )
 
 
 def group_notes(board: Board) -> tuple[str, ...]:
@@ -96,19 +98,22 @@ def _promises(board: Board) -> list[str]:
         return [f"These are estimates without intervals: {results.why_no_intervals}.{order}"]
     n_rows = len(results.names)
     kind = "true scores" if results.of_models else "true values"
+    doubted = bool(results.diagnostics.doubts)
     condition = "If the assumptions below hold, then with"
     sentences = [
-        *doubt_note(results),
+        *(["The warnings at the top say why intervals, tests and ranks may not hold for these data."] * doubted),
         f"{condition} {level.confidence} confidence all {n_rows} intervals contain the {kind} at the same time "
         f"(max-t, critical value {level.critical:.2f}).",
     ]
     if level.separation is not None:
         n_pairs = n_rows * (n_rows - 1) // 2
+        sign = "number" if any(group[:1].isdigit() for group in level.letters) else "letter"
         sentences += [
             f"With {level.confidence} confidence all rank sets contain the true ranks. Two models are separated where "
             f"the tests show that one of them ranks above the other: this holds for "
-            f"{level.separation.n_separated:,} of {n_pairs:,} pairs. Models without a common letter in the column "
-            f"“Group” are separated. Models that share a letter may still differ.",
+            f"{level.separation.n_separated:,} of {n_pairs:,} pairs. Models without a common {sign} in the column "
+            f"“Group” are separated. Models that share a {sign} may still differ. A dash stands for all {sign}s from "
+            f"the first to the last.",
             "Intervals of single scores may overlap although the difference between two models is significant: compare "
             "two models by their difference, not by their intervals.",
         ]

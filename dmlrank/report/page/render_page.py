@@ -17,10 +17,13 @@ from .board import Board, table_columns, table_rows
 from .embedded_data import board_data, content_hash, script_json
 from .forest_svg import ROW_HEIGHT, ROWS_TOP, forest_svg
 from .matrix_svg import matrix_svg
-from .page_text import printable
+from .page_text import printable, prose
 from .plain_words import citation, explanations, group_notes
 
-_LEADING_NUMBER = re.compile(r"^(\d+)(?:\.| |$)")
+# A rank with a score, such as "2. 0.71 (0.02)", and another number at the start of a cell.
+_RANK = re.compile(r"^(\d+)\. ")
+_NUMBER = re.compile(r"^<?(-?\d*\.?\d+)(?: \(|$)")
+_HYPHEN = re.compile(r"(?<![\w.])-(?=[\d.])")
 
 
 def check_page_extra() -> None:
@@ -124,14 +127,14 @@ def _view(board: Board) -> Mapping[str, object]:
         "has_intervals": results.has_intervals,
         "of_models": results.of_models,
         "doubted": bool(results.diagnostics.doubts) and results.has_intervals,
-        "warnings": [printable(text) for text in warnings],
-        "first_place": [printable(text) for text in first_place],
+        "warnings": [prose(text) for text in warnings],
+        "first_place": [prose(text) for text in first_place],
         "columns": table_columns(board),
         "rows": table_rows(board),
         "forest": _forest(board),
         "matrix": _matrix(board),
         "confidence": level.confidence,
-        "notes": [printable(text) for text in ([] if board.is_explained else group_notes(board))],
+        "notes": [prose(text) for text in ([] if board.is_explained else group_notes(board))],
         "sections": explanations(board) if board.is_explained else (),
     }
 
@@ -194,13 +197,23 @@ def _overview(summary: Summary) -> Mapping[str, object]:
     return {
         "title": printable(summary.title),
         "heads": [(printable(head), span) for head, span in summary.columns],
-        "rows": [[(printable(cell), _sort_key(cell)) for cell in row] for row in summary.rows],
-        "notes": [printable(note) for note in summary.notes],
+        "descending": [_starts_with_score(summary, place) for place in range(len(summary.columns))],
+        "rows": [
+            [(printable(row[0]), ""), *((_HYPHEN.sub("\u2212", cell), _sort_key(cell)) for cell in row[1:])]
+            for row in summary.rows
+        ],
+        "notes": [prose(note) for note in summary.notes],
         "facts": _facts(summary.header),
     }
 
 
 def _sort_key(cell: str) -> str:
-    """Return the number at the start of a cell such as "2. 0.71 (0.02)" or "3 (+1)"; empty where there is none."""
-    found = _LEADING_NUMBER.match(cell)
+    """Return the rank or the number at the start of a cell; empty where there is none."""
+    found = _RANK.match(cell) or _NUMBER.match(cell)
     return found[1] if found else ""
+
+
+def _starts_with_score(summary: Summary, place: int) -> bool:
+    """Whether the cells of a column are scores with standard errors, whose largest is the best."""
+    cells = [row[1 + place] for row in summary.rows if row[1 + place]]
+    return all(not _RANK.match(cell) and "." in cell.split(" ")[0] and " (" in cell for cell in cells)

@@ -37,28 +37,35 @@ class Board {
       tested: !Number.isNaN(p) && error > 0,
     };
   }
-  // A headline and a sentence with the numbers of a pair.
+  // A headline and a sentence with the numbers of a pair, each a list of texts and elements.
   words(a, b) {
-    const one = this.names[a], other = this.names[b];
-    if (a === b) return ["", one + ": choose two different models."];
+    const one = () => isolated(this.names[a]), other = () => isolated(this.names[b]);
+    if (a === b) return [[], [one(), ": choose two different models."]];
     const t = this.test(a, b), n = this.digits;
     const gap = "difference " + fixed(t.difference, n);
-    if (!t.tested) return ["Not tested.", one + " and " + other + ": " + gap + "; its standard error is zero."];
+    if (!t.tested) return [["Not tested."], [one(), " minus ", other(), ": " + gap + "; its standard error is zero."]];
     const [upper, lower] = t.difference >= 0 ? [one, other] : [other, one];
-    const zero = t.low <= 0 && t.high >= 0;
-    const head = t.separated ? "Separated: " + upper + " is above " + lower + "." : "Not separated: " + one + " and " + other + ".";
-    let text = one + " minus " + other + ": " + gap + ", " + this.level + " simultaneous interval " + fixed(t.low, n) + " to " +
-      fixed(t.high, n) + ", adjusted p " + pText(t.p) + ".";
-    if (t.separated && zero) text += " The step-down test of all pairs separates them, although this single-step interval contains zero.";
+    const head = t.separated ? ["Separated: ", upper(), " is above ", lower(), "."] : ["Not separated: ", one(), " and ", other(), "."];
+    let text = ": " + gap + ", " + this.level + " simultaneous interval " + fixed(t.low, n) + " to " + fixed(t.high, n) +
+      ", adjusted p " + pText(t.p) + ".";
+    if (t.separated && t.low <= 0 && t.high >= 0) {
+      text += " The step-down test of all pairs separates them, although this single-step interval contains zero.";
+    }
     if (!t.separated) text += " The data do not show which of them is better; this does not show that they are equal.";
-    return [head, text];
+    return [head, [one(), " minus ", other(), text]];
   }
 }
 
+// A name that may be read from right to left, which must not turn the sentence around it.
+const isolated = (name) => {
+  const element = document.createElement("bdi");
+  element.textContent = name;
+  return element;
+};
 const say = (target, [head, text]) => {
   const strong = document.createElement("b");
-  strong.textContent = head;
-  target.replaceChildren(...(head ? [strong] : []), text);
+  strong.append(...head);
+  target.replaceChildren(...(head.length ? [strong] : []), ...text);
 };
 
 // --- files -----------------------------------------------------------------------------------------------------------
@@ -174,7 +181,7 @@ const matrix = (panel, board, choose) => {
     place(cursor, { x: left + c * size, y: top + r * size });
     place(bands[0], { x: left, y: top + r * size, width: side, height: size });
     place(bands[1], { x: left + c * size, y: top, width: size, height: side });
-    say(detail, r === c ? [board.names[r], "The diagonal: a model is not compared with itself."] : board.words(r, c));
+    say(detail, r === c ? [[isolated(board.names[r])], ["The diagonal: a model is not compared with itself."]] : board.words(r, c));
   };
   const cell = (event) => {
     const area = svg.getBoundingClientRect(), scale = svg.viewBox.baseVal.width / area.width;

@@ -155,6 +155,17 @@ def test_hostile_names_are_text():
     assert not re.search("[<>&\u2028\u2029]", script)
 
 
+def test_names_do_not_turn_sentences_around():
+    names = ["\u202eleft", "\u2067right", "c"]
+    result = dr.dml_rank(
+        FORMULA, simulated_votes(3, 600, names=names), context="prompt", position_bias=False, min_labels=1, rng=0
+    )
+    page = result.report()
+    assert "First place is decided: left leads right" in page
+    for place in (found.start() for found in re.finditer("[\u202e\u2067]", page)):
+        assert page[:place].endswith("<bdi>")
+
+
 def test_control_characters_are_replaced(tmp_path):
     battles = simulated_votes(3, 300, names=["a\x07", "b\x00\x1b", "c"])
     result = dr.dml_rank(FORMULA, battles, context="prompt", position_bias=False, min_labels=1, rng=0)
