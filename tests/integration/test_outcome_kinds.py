@@ -160,7 +160,9 @@ def test_the_summary_says_which_column_is_which(battles, rank):
 
 
 def test_words_need_no_explanation(battles, rank):
-    assert "Labels" not in rank(battles[1], ONE.format("1")).summary().as_text()
+    text = rank(battles[1], ONE.format("1")).summary().as_text()
+    assert "The labels are" not in text
+    assert "= first wins" not in text
 
 
 def test_a_stored_result_knows_its_outcome(battles, rank, tmp_path):

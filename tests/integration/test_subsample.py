@@ -93,7 +93,7 @@ def test_sizes_that_are_none(ties, wrong, says):
 
 
 def test_fixed_prompts_are_all_prompts(ties):
-    with pytest.raises(dr.exceptions.OptionError, match="all of them"):
+    with pytest.raises(dr.exceptions.OptionError, match="with fixed prompts they are averages over all"):
         fit(ties, subsample=100, prompts="fixed")
 
 
