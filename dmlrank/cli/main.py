@@ -125,13 +125,16 @@ def _add_check(commands: _Commands) -> None:
     """Add the subcommand that checks a file before a fit."""
     before = commands.add_parser("check", help="look at a file of battles before a fit: labels, graph, balance, cost")
     add_options(before, CHECKED)
+    add_outputs(before, report="the check as a page, one HTML file (needs Jinja2)")
     before.set_defaults(run=_check)
 
 
 def _check(arguments: argparse.Namespace) -> None:
     """Check a file and print the report."""
+    check_outputs({"report": arguments.report}, [arguments.file])
     frames = _frames(arguments, arguments.formula, arguments.file)
-    print(check(arguments.formula, frames["file"], env={}, **_options(arguments, CHECKED)))
+    found = check(arguments.formula, frames["file"], env={}, **_options(arguments, CHECKED))
+    _show(found, [(arguments.report, found.report)])
 
 
 def _add_fit(commands: _Commands) -> None:

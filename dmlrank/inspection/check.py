@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import os
 import textwrap
 from dataclasses import dataclass
 
@@ -11,7 +12,9 @@ import pandas as pd
 
 from .._utils.number_text import p_value_clause
 from ..data.graph import Graph
+from ..report.page.render_page import render_page, write_page
 from ..report.sentences import counted
+from ..report.table import Summary
 from .cost import Cost
 from .counts import FirstPositionWins, OrderTest, Repeats
 
@@ -142,6 +145,31 @@ class Check:
         """Return the page as HTML; names are escaped."""
         return _as_html(self)
 
+    def report(self, path: str | os.PathLike[str] | None = None, *, title: str | None = None) -> str:
+        """Write the check as one HTML file, which loads nothing from the network; this needs Jinja2.
+
+        Parameters
+        ----------
+        path : path-like, optional
+            Where to write; None returns the text.
+        title : str, optional
+            Title of the page.
+
+        Returns
+        -------
+        str
+            The path; the text of the page where ``path`` is None.
+
+        Raises
+        ------
+        MissingExtraError
+            If Jinja2 is not installed.
+        FileWriteError
+            If the file cannot be written. An earlier file stays as it was.
+        """
+        heading = _TITLE if title is None else title
+        return write_page(path, render_page(heading, [], _models_summary(self), problems=self.problems))
+
     def __str__(self) -> str:
         return self.as_text()
 
@@ -172,6 +200,18 @@ def _as_html(check: Check) -> str:
         f"{_model_table(check).to_html(border=0)}\n"
         + (f"<ol>\n{problems}</ol>" if problems else f"<p>{_NO_PROBLEMS}</p>")
     )
+
+
+def _models_summary(check: Check) -> Summary:
+    """Return the facts of the page and its table of models as a summary table."""
+    lines = facts(check)
+    table = _model_table(check)
+    padded = [*lines, ("", "")] if len(lines) % 2 else lines
+    header = tuple((*a, *b) for a, b in zip(padded[::2], padded[1::2], strict=True))
+    columns = tuple((str(name).replace("_", " "), 1) for name in table.columns)
+    cells = [[f"{x:.3f}" if isinstance(x, float) else f"{x:,}" for x in row] for row in table.to_numpy(object)]
+    rows = tuple((str(name), *row) for name, row in zip(table.index, cells, strict=True))
+    return Summary("Models", header, columns, rows, ())
 
 
 def facts(check: Check) -> list[tuple[str, str]]:

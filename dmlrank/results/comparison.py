@@ -26,7 +26,7 @@ from ..report.table import Summary
 from .cross_covariance import NamedResult, joint_estimates
 from .joint_estimates import JointEstimates
 from .lookup import require_models
-from .page_report import check_page_extra, make_board, write_page
+from .page_report import check_page_extra, make_board, render_page, write_page
 from .rank_results import RankResults
 
 if TYPE_CHECKING:
@@ -323,7 +323,7 @@ class Comparison:
         results = zip(self.names, self.results, strict=True)
         boards = [make_board(result.estimates, name, alpha=alpha) for name, result in results]
         heading = f"Leaderboards: {', '.join(self.names)}" if title is None else title
-        return write_page(path, heading, boards, self.summary())
+        return write_page(path, render_page(heading, boards, self.summary()))
 
     def __str__(self) -> str:
         return self.summary().as_text()

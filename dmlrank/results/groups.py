@@ -33,7 +33,7 @@ from .context_variables import ContextGroups
 from .critical_values import level_or_default
 from .joint_estimates import JointEstimates
 from .lookup import model_index, names_or_all
-from .page_report import check_page_extra, make_board, write_page
+from .page_report import check_page_extra, make_board, render_page, write_page
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -397,7 +397,8 @@ class GroupResults(Generic[Result]):
         boards = [make_board(self.estimates, "All prompts", alpha=alpha)]
         for number, fact in enumerate(self.facts):
             boards.append(make_board(self._estimates_of(number), fact.name, alpha=alpha, is_explained=False))
-        return write_page(path, f"Leaderboards by {self.variable}" if title is None else title, boards, self.summary())
+        heading = f"Leaderboards by {self.variable}" if title is None else title
+        return write_page(path, render_page(heading, boards, self.summary()))
 
     def _estimates_of(self, group: int) -> Estimates:
         """Return the estimates of a group, with the critical value of its own intervals."""

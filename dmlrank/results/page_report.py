@@ -1,23 +1,18 @@
-"""Pages of results: leaderboards with their tests, written as one HTML file or returned as its text."""
+"""Pages of results: leaderboards with their tests, which become one HTML file."""
 
 from __future__ import annotations
 
-import os
-from collections.abc import Sequence
-
-from .._utils.atomic_write import write_file
 from ..fit.estimates import Estimates
 from ..inference.alternatives import Alternative
 from ..inference.compact_letters import letter_groups
 from ..inference.pairwise import PairTests, compare_differences
 from ..report.fit_notes import SummaryLevel
 from ..report.page.board import Board
-from ..report.page.render_page import check_page_extra, page_title, render_page
-from ..report.table import Summary
+from ..report.page.render_page import check_page_extra, page_title, render_page, write_page
 from .critical_values import critical_value_or_nan, level_or_default, separation_of_models, t_statistic_draws
 from .ranking import pairs_best_first
 
-__all__ = ["check_page_extra", "make_board", "page_title", "write_page"]
+__all__ = ["check_page_extra", "make_board", "page_title", "render_page", "write_page"]
 
 
 def make_board(estimates: Estimates, name: str = "", *, alpha: float | None = None, is_explained: bool = True) -> Board:
@@ -39,31 +34,6 @@ def make_board(estimates: Estimates, name: str = "", *, alpha: float | None = No
     letters = letter_groups(separation.separated, e.estimate) if separation else ()
     summary_level = SummaryLevel(level, critical_value_or_nan(e, level), separation, letters)
     return Board(name or "Leaderboard", e, summary_level, _tests(e, level) if ranked else None, is_explained)
-
-
-def write_page(
-    path: str | os.PathLike[str] | None, title: str, boards: Sequence[Board], overview: Summary | None = None
-) -> str:
-    """Write a page and return its path, or return the page's text where the path is None.
-
-    Parameters
-    ----------
-    path : path-like or None
-    title : str
-    boards : sequence of Board
-    overview : Summary, optional
-        A table of all leaderboards, the first tab.
-
-    Raises
-    ------
-    FileWriteError
-        If the file cannot be written. An earlier file stays as it was.
-    """
-    text = render_page(title, boards, overview)
-    if path is None:
-        return text
-    write_file(path, text)
-    return os.fsdecode(path)
 
 
 def _tests(estimates: Estimates, alpha: float) -> PairTests:

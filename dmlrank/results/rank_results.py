@@ -53,7 +53,7 @@ from .groups import GroupResults
 from .heterogeneity import project_scores, scores_by_group
 from .judge_table import judge_table
 from .lookup import estimate_index, named_estimates, require_intervals, require_models, require_steps
-from .page_report import check_page_extra, make_board, page_title, write_page
+from .page_report import check_page_extra, make_board, page_title, render_page, write_page
 from .projection import Projection
 from .ranking import (
     best_models,
@@ -1058,7 +1058,7 @@ class RankResults:
         """
         check_page_extra()
         board = make_board(self.estimates, alpha=alpha)
-        return write_page(path, page_title(board) if title is None else title, [board])
+        return write_page(path, render_page(page_title(board) if title is None else title, [board]))
 
     def __repr__(self) -> str:
         e = self.estimates

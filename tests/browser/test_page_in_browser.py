@@ -246,6 +246,14 @@ def test_no_page_is_wider_than_the_window(open_page, arena_result, hostile, grou
         assert page.evaluate("document.documentElement.scrollWidth") <= width
 
 
+def test_printing_unfolds_everything(open_page, arena_result):
+    page = open_page(arena_result)
+    page.emulate_media(media="print")
+    assert not page.locator(".tools").is_visible()
+    page.evaluate("dispatchEvent(new Event('beforeprint'))")
+    assert page.locator(".panel details:not([open])").count() == 0
+
+
 def test_the_page_can_be_read_without_scripts(open_page, groups):
     page = open_page(groups, java_script_enabled=False)
     assert page.locator("table.board:visible").count() == 4
@@ -255,7 +263,8 @@ def test_the_page_can_be_read_without_scripts(open_page, groups):
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_axe_finds_nothing_serious(open_page, arena_result, hostile, groups, scheme):
     axe_module = pytest.importorskip("axe_playwright_python.sync_playwright", reason="axe-core is not installed")
-    for reportable in (arena_result, hostile, groups, arena_result.update(estimator="plugin")):
+    check = dr.check(FORMULA, simulated_votes(4, 100), context="prompt")
+    for reportable in (arena_result, hostile, groups, arena_result.update(estimator="plugin"), check):
         page = open_page(reportable, color_scheme=scheme, bypass_csp=True)
         page.evaluate("document.querySelectorAll('details').forEach(part => { part.open = true; })")
         for tab in page.get_by_role("tab").all() or [None]:

@@ -724,6 +724,8 @@ def test_pages_are_written_from_fits_and_stored_results(csv, tmp_path, capsys):
     assert pathlib.Path(page).read_text(encoding="utf-8") == pathlib.Path(fitted).read_text(encoding="utf-8")
     assert main(["report", stored, stored, "--names", "a", "b", "--title", "Twice", "--out", both]) == 0
     assert "<title>Twice</title>" in pathlib.Path(both).read_text(encoding="utf-8")
+    assert main(["check", FORMULA, csv, "--context", "question_id", "--report", both]) == 0
+    assert "Check before a fit" in pathlib.Path(both).read_text(encoding="utf-8")
     assert main(["report", stored, "--out", stored]) == 2
     assert "is a file that is read" in capsys.readouterr().err
     assert main(["report", stored, "--names", "a", "--out", page]) == 2

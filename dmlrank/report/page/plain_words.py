@@ -74,6 +74,7 @@ def group_notes(board: Board) -> tuple[str, ...]:
 
 
 def _score_sentences(results: Estimates) -> list[str]:
+    """Say what a score is, what its unit is, and how a win is counted."""
     if not results.of_models:
         sentences = ["The rows are the outputs of a user-defined functional.", *unit_sentences(results)]
         return [" ".join([*sentences, as_sentence(results.reason)])]
@@ -132,6 +133,7 @@ def _promises(board: Board) -> list[str]:
 
 
 def _method(results: Estimates) -> list[str]:
+    """Say how the scores were estimated."""
     description = results.description
     if not results.estimated_by.has_first_stages:
         return [
@@ -225,6 +227,7 @@ def _data_sentences(results: Estimates) -> list[str]:
 
 
 def _diagnostics(board: Board) -> list[str]:
+    """Return the figures on the first stages, the seed and the version of the fit."""
     results = board.results
     stages = results.estimated_by.has_first_stages
     return [

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Mapping, Sequence
 from importlib.resources import files
 
 import numpy as np
 
+from ..._utils.atomic_write import write_file
+from ..._version import __version__
 from ...exceptions import MissingExtraError
 from ..first_place import first_place_note
 from ..fit_summary import functional_unit, header_lines
@@ -39,7 +42,23 @@ def check_page_extra() -> None:
         raise MissingExtraError("a page needs Jinja2: pip install 'dmlrank[report]'") from None
 
 
-def render_page(title: str, boards: Sequence[Board], overview: Summary | None = None) -> str:
+def write_page(path: str | os.PathLike[str] | None, text: str) -> str:
+    """Write the text of a page and return the path, or return the text where the path is None.
+
+    Raises
+    ------
+    FileWriteError
+        If the file cannot be written. An earlier file stays as it was.
+    """
+    if path is None:
+        return text
+    write_file(path, text)
+    return os.fsdecode(path)
+
+
+def render_page(
+    title: str, boards: Sequence[Board], overview: Summary | None = None, *, problems: Sequence[str] | None = None
+) -> str:
     """Return one HTML file with leaderboards; several leaderboards stand behind tabs.
 
     The file needs no network: its content security policy allows its own style and scripts, known by their hashes, and
@@ -50,7 +69,11 @@ def render_page(title: str, boards: Sequence[Board], overview: Summary | None = 
     title : str
     boards : sequence of Board
     overview : Summary, optional
-        A table of all leaderboards side by side; it becomes the first tab.
+        A table of all leaderboards side by side, which becomes the first tab; or, without leaderboards, a table of its
+        own.
+    problems : sequence of str, optional
+        What the page says above the table of a check, where an empty sequence means that there are no problems; None
+        for pages that are no check.
 
     Raises
     ------
@@ -72,13 +95,13 @@ def render_page(title: str, boards: Sequence[Board], overview: Summary | None = 
         data=script_json(data),
         boards=[_view(board) for board in boards],
         overview=None if overview is None else _overview(overview),
-        has_scores=any(board.results.of_models for board in boards),
         paper=paper,
         address=address,
         stripe_top=ROWS_TOP,
         stripe_height=ROW_HEIGHT,
         sorter_licence=_asset("sortable.LICENSE.txt").strip(),
-        version=boards[0].results.description.version,
+        problems=None if problems is None else [prose(text) for text in problems],
+        version=__version__,
     )
     return printable(text)
 
@@ -142,7 +165,7 @@ def _view(board: Board) -> Mapping[str, object]:
 def _facts(lines: Sequence[tuple[str, str, str, str]]) -> list[tuple[str, str]]:
     """Return labels and values of the lines above a table, one pair after the other."""
     pairs = [pair for a, b, c, d in lines for pair in ((a, b), (c, d))]
-    return [(printable(label).rstrip(":"), printable(value)) for label, value in pairs]
+    return [(printable(label).rstrip(":"), printable(value)) for label, value in pairs if label]
 
 
 def _lead(board: Board) -> str:
@@ -209,7 +232,7 @@ def _overview(summary: Summary) -> Mapping[str, object]:
 
 def _sort_key(cell: str) -> str:
     """Return the rank or the number at the start of a cell; empty where there is none."""
-    found = _RANK.match(cell) or _NUMBER.match(cell)
+    found = _RANK.match(cell) or _NUMBER.match(cell.replace(",", ""))
     return found[1] if found else ""
 
 

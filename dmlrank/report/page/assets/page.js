@@ -258,6 +258,8 @@ for (const panel of document.querySelectorAll("[data-board]")) {
   }));
   if (board.pairs) matrix(panel, board, picker(panel, board));
 }
+// What is folded on the screen is printed.
+addEventListener("beforeprint", () => document.querySelectorAll(".panel details").forEach((part) => { part.open = true; }));
 const list = document.querySelector(".tabs");
 if (list) tabs(list);
 })();

@@ -233,6 +233,20 @@ def test_groups_and_comparisons_have_a_tab_for_every_leaderboard(arena_result, t
     assert "<h1><bdi>Two scores</bdi></h1>" in text
 
 
+def test_a_check_has_a_page_of_its_own(tmp_path):
+    battles = simulated_votes(4, 400, names=["<b>", "B", "c", "b "])
+    check = dr.check(FORMULA, battles, context="prompt")
+    page = check.report(title="Votes & labels")
+    elements = Elements(page)
+    assert elements.problems == []
+    assert "<h1><bdi>Votes &amp; labels</bdi></h1>" in page
+    assert len(elements.all("table")) == 1
+    assert "&lt;b&gt;" in page
+    assert "Problems, the gravest first" in page
+    assert page.count("<li>") == len(check.problems)
+    assert check.report(tmp_path / "check.html") == str(tmp_path / "check.html")
+
+
 def test_a_failure_leaves_the_old_file(arena_result, tmp_path):
     path = tmp_path / "missing" / "page.html"
     with pytest.raises(dr.exceptions.FileWriteError, match="there is no folder"):
