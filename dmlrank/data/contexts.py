@@ -75,7 +75,11 @@ class Rows:
 
     @property
     def labelled(self) -> NDArray[np.bool_]:
-        """Rows with a label, or with at least one of the probabilities, (rows,)."""
+        """Whether each row has an outcome, (rows,).
+
+        The outcome is a label, or at least one of the category probabilities that the formula names, or, with
+        ``derived``, at least one comparison.
+        """
         if self.derived is not None:
             return self.derived.has_comparison
         return np.logical_or.reduce([self.roles[name].is_present for name in self.formula.outcomes])

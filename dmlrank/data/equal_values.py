@@ -62,8 +62,8 @@ def row_codes(blocks: Iterable[AnyArray]) -> IntArray:
     hashes = np.concatenate([np.empty((0, 2), np.uint64), *_row_hashes(blocks)])
     codes = pd.factorize(hashes[:, 0])[0]
     # If rows with equal first hashes always have equal second hashes, the first hash is enough.
-    first = np.unique(codes, return_index=True)[1]
-    if (hashes[:, 1] == hashes[first, 1][codes]).all():
+    first_row = np.unique(codes, return_index=True)[1]
+    if (hashes[:, 1] == hashes[first_row, 1][codes]).all():
         return codes
     return np.asarray(pd.DataFrame(hashes).groupby([0, 1], sort=False).ngroup(), dtype=np.intp)
 
@@ -78,8 +78,8 @@ def _row_hashes(blocks: Iterable[AnyArray]) -> Iterator[NDArray[np.uint64]]:
     for block in blocks:
         width = block.shape[1]
         if len(multipliers) != width:
-            odd = np.random.default_rng(0).integers(2**63, size=(width, 3), dtype=np.uint64) * np.uint64(2)
-            scramble, multipliers = odd[:, 0] + np.uint64(1), odd[:, 1:] + np.uint64(1)
+            even = np.random.default_rng(0).integers(2**63, size=(width, 3), dtype=np.uint64) * np.uint64(2)
+            scramble, multipliers = even[:, 0] + np.uint64(1), even[:, 1:] + np.uint64(1)
         # Adding zero turns -0.0 into 0.0 and makes a copy.
         bits = (block.astype(np.float64) + 0.0).view(np.uint64)
         bits *= scramble

@@ -26,7 +26,10 @@ _MINUS = "-−"
 _SYMBOLS = "=+*/(),;\n" + _MINUS
 _NUMBER = r"(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?"
 _WORDS = "model names, numbers, + - * / = and parentheses, joined by ',' or ';' or new lines"
-_FORMS = "words, ('a', 'b'), {model: coefficient}, numbers (K,) or (J, K), a pair (R, q) of arrays, or a list of words"
+_FORMS = (
+    "an expression such as 'a - b', a pair of models such as ('a', 'b'), {model: coefficient}, numbers (K,) or (J, K), "
+    "a pair (R, q) of arrays, or a list of expressions"
+)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -226,11 +229,13 @@ def _pattern(place_of: ModelPlaces) -> re.Pattern[str]:
     name = "|".join(map(re.escape, sorted(unquoted, key=len, reverse=True))) or "(?!)"
     # In 'gpt-4-0314' and 'gpt-4/0314', 'gpt-4' is only the beginning of another name. In 'gpt-4-b', 'gpt-4-2*b',
     # 'gpt-4/2' and 'gpt-4 - 0314', the name 'gpt-4' ends at the operator.
-    minus, last = f"[{_MINUS}]", r"(?:[\s=,;)*+]|/(?!0[0-9])|\Z)"
-    term = rf"(?:\(\s*)*(?:['\"`]|{_NUMBER}\s*\*|(?:{name})(?:{minus}|{last}))"
-    end = rf"(?={minus}?{last}|{minus}{term})"
-    number = rf"(?P<number>{_NUMBER})(?:{end}|(?=\(|{minus}(?!0[0-9]){_NUMBER}(?:{minus}|{last})))"
-    return re.compile(rf"(?P<name>{name}){end}|(?P<symbol>{symbol})|(?P<quoted>{quoted})|{number}")
+    # What may follow a name or number that is complete: a symbol, a space or the end of the text.
+    minus, after_operand = f"[{_MINUS}]", r"(?:[\s=,;)*+]|/(?!0[0-9])|\Z)"
+    # A term that, directly after a minus sign, shows that the sign is not a part of the name before the sign.
+    next_term = rf"(?:\(\s*)*(?:['\"`]|{_NUMBER}\s*\*|(?:{name})(?:{minus}|{after_operand}))"
+    ends_here = rf"(?={minus}?{after_operand}|{minus}{next_term})"
+    number = rf"(?P<number>{_NUMBER})(?:{ends_here}|(?=\(|{minus}(?!0[0-9]){_NUMBER}(?:{minus}|{after_operand})))"
+    return re.compile(rf"(?P<name>{name}){ends_here}|(?P<symbol>{symbol})|(?P<quoted>{quoted})|{number}")
 
 
 def _tokens(text: str, place_of: ModelPlaces) -> list[_HypothesisToken]:
@@ -365,7 +370,9 @@ def _fail_at_word(text: str, at: int, tokens: Sequence[_HypothesisToken], place_
         if token.kind not in ("name", "number", "/") or (token.stop < start and "/" in (token.kind, text[start])):
             break
         start = token.start
-    hint = "; put spaces around a minus sign, write products with * and names with operators or spaces in quotes"
+    hint = (
+        "; put spaces around a minus sign, write products with *, and put names that hold operators or spaces in quotes"
+    )
     _fail(text, start, stop, _unknown(text[start:stop].lstrip("/"), place_of, hint), UnknownModelError)
 
 

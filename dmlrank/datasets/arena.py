@@ -33,7 +33,8 @@ _LABELS = np.array(["model_a", "model_b", "tie", "tie (bothbad)"], dtype=object)
 # longer.
 _TYPICAL_LENGTH = 150.0
 # Log-odds of "both good" and of "both bad" for two equally strong average models. The two other numbers say how much
-# these log-odds fall per unit of advantage, and how much they change with the mean strength of the two models.
+# these log-odds fall per unit of the advantage of one model over the other (in either direction), and how much they
+# change with the mean strength of the two models.
 _GOOD_LEVEL, _BAD_LEVEL, _TIE_DECAY, _LEVEL_WEIGHT = -0.8, -0.45, 0.5, 0.4
 
 
@@ -48,7 +49,8 @@ class ArenaCoefficients:
     length_slope : ndarray, shape (K,)
         What a long prompt adds to the strength of each model.
     matchup : ndarray, shape (G, K, K)
-        The part of the advantage that no strengths explain: antisymmetric, with rows that sum to zero.
+        The part of each model's advantage over each other model that no strengths explain: antisymmetric, with rows
+        that sum to zero.
     difficulty : ndarray, shape (G,)
         How much likelier bad answers are in each category.
     show_probability : ndarray, shape (G, K, K)
@@ -66,7 +68,8 @@ class ArenaCoefficients:
 class Arena:
     r"""Votes of an arena whose outcomes and pairings depend on the prompt's category and length.
 
-    With g the category, z = log(length / 150) and the strengths :math:`\theta_j = a_{gj} + b_j \tanh z`,
+    With g the category, z = log(length / 150) and the strengths :math:`\theta_j = a_{gj} + b_j \tanh z`, the advantage
+    d of model j, shown first, over model k and the probabilities of the four outcomes are
 
     .. math:: d_{jk} = \theta_j - \theta_k + M_{g,jk} + \text{position\_effect}, \qquad
               \mu_{jk} = \mathrm{softmax}(d_{jk}/2, -d_{jk}/2, t^{good}_{jk}, t^{bad}_{jk})
@@ -282,8 +285,8 @@ class Arena:
         Parameters
         ----------
         functional : str or functional
-            ``"borda"``, ``"bt"`` or ``"rank_centrality"`` with both kinds of tie one half, or any functional with a
-            ``value``.
+            ``"borda"``, ``"bt"`` or ``"rank_centrality"`` with both kinds of tie one half, or any object whose method
+            ``value`` turns category probabilities mu, (n, K, K, 4), into scores, (n, d).
 
         Returns
         -------

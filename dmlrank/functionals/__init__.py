@@ -60,8 +60,8 @@ def named(name: str) -> Functional:
     by_name = {functional.name: functional for functional in functionals}
     if name in _SMOOTH_ALTERNATIVE:
         raise OptionError(
-            f"functional={name!r} is not differentiable, so that no estimate of it is normally distributed everywhere; "
-            f"use the smooth functional={_SMOOTH_ALTERNATIVE[name]!r}"
+            f"functional={name!r} is not differentiable at some preference probabilities, and no estimate of it is "
+            f"normally distributed there; use the smooth functional={_SMOOTH_ALTERNATIVE[name]!r}"
         )
     check_choice(name, by_name, "functional")
     return by_name[name]

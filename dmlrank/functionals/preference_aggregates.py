@@ -288,8 +288,8 @@ def checked_sharpness(sharpness: float, name: str, hard: str) -> float:
     number = float(sharpness)
     if np.isposinf(number):
         raise OptionError(
-            f"{name}(sharpness=inf) is the hard {hard}, which is not differentiable, so that no estimate of it is "
-            f"normally distributed everywhere; use a smooth one, such as {name}(sharpness=20)"
+            f"{name}(sharpness=inf) is the hard {hard}, which is not differentiable at some preference probabilities, "
+            f"and no estimate of it is normally distributed there; use a smooth one, such as {name}(sharpness=20)"
         )
     if not number > 0:
         raise OptionError(f"{name}(sharpness={sharpness!r}); allowed: a positive number, such as 20")

@@ -42,11 +42,13 @@ class _Walk:
 class RankCentrality:
     r"""Stationary distribution of a random walk over the items that moves from losing to winning items.
 
-    With :math:`R_{ij} = s^{sym}_{ji}` on the graph and zero elsewhere:
+    The symmetrised preference :math:`s^{sym}_{ji}` for item j over item i is the mean of the preference over both
+    display orders. With :math:`R_{ij} = s^{sym}_{ji}` on the graph and zero elsewhere:
 
     - ``walk="transition"`` moves with probabilities :math:`T_{ij} = (\deg_i / \deg_{max}) R_{ij} / \sum_l R_{il}` and
-      stays with probability :math:`1 - \deg_i / \deg_{max}`. On the complete graph this is the walk of the paper. On
-      any other graph, the paper's walk favours items with many opponents; this walk gives equal items the score 1/K.
+      stays with probability :math:`1 - \deg_i / \deg_{max}`. On the complete graph this is the walk of Frauen et
+      al. On any other graph, the walk of Frauen et al. favours items with many opponents; this walk gives equal items
+      the score 1/K.
     - ``walk="rate"`` moves with the rates :math:`R_{ij}` themselves (Negahban, Oh, Shah 2017). The scores are then
       proportional to Bradley-Terry strengths, where such strengths exist, on every connected graph.
 
@@ -84,6 +86,7 @@ class RankCentrality:
     graph: Graph | None = None
     walk: str = "transition"
     name = "rank_centrality"
+    # mu has to be clipped at a floor above 0.
     interior = True
 
     def __post_init__(self) -> None:
@@ -265,12 +268,13 @@ class RankCentrality:
         squares, cross = _products(gram, walk.origin)
         squares *= np.square(walk.gain)[:, :, None]
         cross *= 2 * walk.gain[:, :, None] * walk.gain[:, None, :]
-        first, second, covariance = weights.covariances(mu)
-        first *= np.swapaxes(squares, 1, 2)
-        first += np.multiply(second, squares, out=second)
-        first += np.multiply(covariance, cross, out=covariance)
-        first *= edges / 4
-        return np.maximum(first, 0, out=first)
+        variance_first, variance_second, covariance = weights.covariances(mu)
+        # The arrays are large; the trace is added up in place.
+        trace = np.multiply(variance_first, np.swapaxes(squares, 1, 2), out=variance_first)
+        trace += np.multiply(variance_second, squares, out=variance_second)
+        trace += np.multiply(covariance, cross, out=covariance)
+        trace *= edges / 4
+        return np.maximum(trace, 0, out=trace)
 
     def accumulate(self, mu: FloatArray, amount: FloatArray, labels: FloatArray | None = None) -> FloatArray:
         """Return the sum of amount J V J' over contexts and ordered pairs.
@@ -295,9 +299,9 @@ class RankCentrality:
         """
         walk, edges = self._solve(mu), self._graph(mu.shape[1]).edges
         weights, label_mean = require_weights(self.weights, self.name), mu if labels is None else labels
-        first, second, covariance = weights.covariances(label_mean)
+        variance_first, variance_second, covariance = weights.covariances(label_mean)
         factor = amount * edges / 4
-        variance = factor * second + np.swapaxes(factor * first, 1, 2)
+        variance = factor * variance_second + np.swapaxes(factor * variance_first, 1, 2)
         variance *= np.square(walk.gain)[:, :, None]
         covariance *= factor * walk.gain[:, :, None] * walk.gain[:, None, :]
         inner = _sum_of_outer_products(variance, covariance, walk.origin)
@@ -328,7 +332,8 @@ class RankCentrality:
             return Gauge.spanned_by(np.ones(n_items), "scores sum to 1, so one score follows from the others")
         reason = (
             "scores sum to 1, and the compared pairs split the items into two groups with no pair inside a group, "
-            "which makes scores times number of opponents sum to the same in both; two follow from the others"
+            "so that score times number of opponents has the same sum in both groups; two scores follow from the other "
+            "scores"
         )
         if min(sides.sum(), (~sides).sum()) == 1:
             reason += f"; the item compared with all others always scores {1 / n_items:.3g}"
@@ -393,13 +398,16 @@ def _products(gram: FloatArray, origin: FloatArray) -> tuple[FloatArray, FloatAr
     """Return u_jk'u_jk and u_jk'u_kj for u_jk = e_k - origin_j in the metric ``gram``, (n, K, K) each."""
     squares = origin @ gram
     cross = squares @ np.swapaxes(origin, 1, 2)
-    end, start, stay = (np.einsum("njj->nj", product).copy() for product in (gram, cross, squares))
+    # The products of e_j with itself, of origin_j with itself, and of origin_j with e_j.
+    item_square, origin_square, origin_item = (
+        np.einsum("njj->nj", product).copy() for product in (gram, cross, squares)
+    )
     squares *= -2
-    squares += end[:, None, :]
-    squares += start[:, :, None]
+    squares += item_square[:, None, :]
+    squares += origin_square[:, :, None]
     cross += gram
-    cross -= stay[:, :, None]
-    cross -= stay[:, None, :]
+    cross -= origin_item[:, :, None]
+    cross -= origin_item[:, None, :]
     return squares, cross
 
 

@@ -1,4 +1,9 @@
-"""Scores of all item pairs of a context as sums of rectangles, which the leaves of a booster's trees define."""
+"""Scores of all item pairs of a context as sums of rectangles, which the leaves of a booster's trees define.
+
+A tree splits on the features of the context and on the two items. The splits on features divide the tree into branches,
+and the features of a context decide which branches the context takes, see :mod:`.context_splits`. The splits on items
+then lead to a leaf, which holds for a set of first items and a set of second items: a rectangle.
+"""
 
 from __future__ import annotations
 
@@ -177,9 +182,9 @@ def scores_by_first(
 def _multiply(weight: FloatArray, second: FloatArray, out: FloatArray, limit: int) -> None:
     """Write the product weight' second to ``out``.
 
-    The product is computed for eight contexts at a time and for few rectangles at a time. As a whole, the linear
-    algebra library would compute it on threads of its own, which compete with the threads of this package and, on a
-    busy machine, with those of others.
+    The product is computed for eight contexts at a time and for few rectangles at a time. If the linear algebra library
+    computed the whole product at once, it would use threads of its own, which would compete with the threads of this
+    package and, on a busy machine, with the threads of other programs.
 
     Parameters
     ----------

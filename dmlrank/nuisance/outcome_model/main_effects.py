@@ -35,7 +35,8 @@ class MainEffects:
     :math:`u_j(x)` is the strength of item j in a context with features x. The scores are :math:`a/2` (first wins),
     :math:`-a/2` (second wins) and, for every kind of tie, :math:`s(x) + v_j(x) + v_k(x) + \gamma (\sqrt{1 + a^2} - 1)`.
     There :math:`s(x)` is common to all items, :math:`v_j(x)` is the inclination of item j to this kind of tie, and
-    :math:`\sqrt{1 + a^2} - 1` is the distance between the two items.
+    :math:`\sqrt{1 + a^2} - 1` is the distance between the two items. The curves u, s and v are linear in the smooth
+    columns: the q columns into which :class:`dmlrank.nuisance.smooth.basis.SmoothBasis` turns the features.
 
     Attributes
     ----------
@@ -159,8 +160,8 @@ class _ByItem:
 class MainEffectsLikelihood:
     """The multinomial log-likelihood of labelled rows as a function of all main effects in one flat vector.
 
-    The flat vector, (d,), holds the arrays of :class:`MainEffects` in the order of its attributes. Of ``pair`` all
-    K x K entries are in the vector, but only those above the diagonal are fitted.
+    The flat vector, (d,), holds the arrays of :class:`MainEffects` in the order of its attributes. All K x K
+    entries of ``MainEffects.pair`` are in the vector, but only those above the diagonal are fitted.
 
     Attributes
     ----------
@@ -174,7 +175,7 @@ class MainEffectsLikelihood:
         Place of each row in ``shown_second``; the inverse of ``order_by_second``.
     n_items : int
         Number of items, K.
-    pair : ndarray of int, shape (r,)
+    pair_number : ndarray of int, shape (r,)
         Number of each row's unordered pair, i K + j with i < j.
     sign : ndarray, shape (r,)
         1 where the item with the smaller code is shown first, otherwise -1.
@@ -196,7 +197,7 @@ class MainEffectsLikelihood:
     order_by_second: IntArray
     place_by_second: IntArray
     n_items: int
-    pair: IntArray
+    pair_number: IntArray
     sign: FloatArray
     penalty: FloatArray
     precision: FloatArray
@@ -214,14 +215,14 @@ class MainEffectsLikelihood:
             _ByItem.of(design[order_by_second], rows.second[order_by_second], n_items, 1 + n_ties),
         )
         low, high = np.minimum(rows.first, rows.second), np.maximum(rows.first, rows.second)
-        pair, sign = low * n_items + high, np.where(rows.first < rows.second, 1.0, -1.0)
+        pair_number, sign = low * n_items + high, np.where(rows.first < rows.second, 1.0, -1.0)
         total, per_item = _information(rows, np.square(design), n_items)
         curves = np.ones((n_items, q))
         curves[:, 0] = _CONSTANT_PENALTY
         ties = np.ones((n_ties, 1 + n_items, q))
         ties[:, 1:] = _ITEM_TIE_PENALTY
         ties[:, 0, 0] = 0.0  # how frequent each kind of tie is overall is not penalised
-        pairs = np.bincount(pair, weights=rows.weight, minlength=n_items**2)
+        pairs = np.bincount(pair_number, weights=rows.weight, minlength=n_items**2)
         penalty = [curves, np.zeros(1), np.ones(n_items**2), np.full(n_ties, _DISTANCE_PENALTY), ties]
         tie_precision = np.concatenate([total[None], per_item])
         votes = rows.weight.sum(keepdims=True)
@@ -234,7 +235,7 @@ class MainEffectsLikelihood:
             order_by_second,
             np.argsort(order_by_second),
             n_items,
-            pair,
+            pair_number,
             sign,
             _flat(penalty),
             MULTINOMIAL_CURVATURE * _flat(precision) + 1e-3,  # positive also for effects without labels
@@ -298,7 +299,7 @@ class MainEffectsLikelihood:
             [
                 first[..., 0] - second[..., 0],
                 by_advantage.sum(keepdims=True),
-                np.bincount(self.pair, weights=self.sign * by_advantage, minlength=self.n_items**2).astype(float),
+                np.bincount(self.pair_number, self.sign * by_advantage, minlength=self.n_items**2).astype(float),
                 (root - 1) @ slope[:, 2:],
                 *ties,
             ]
@@ -319,7 +320,9 @@ class MainEffectsLikelihood:
 
 
 def _information(rows: LabelledRows, square: FloatArray, n_items: int) -> tuple[FloatArray, FloatArray]:
-    """Return the sums of votes times squared columns over all rows, (q,), and over the rows of each item, (K, q).
+    """Return sums of squared columns over all rows, (q,), and over the rows of each item, (K, q).
+
+    Each row is multiplied by its number of votes. A row counts for both of its items.
 
     Parameters
     ----------

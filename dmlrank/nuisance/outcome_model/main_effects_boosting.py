@@ -87,6 +87,7 @@ class SmoothBoostedMu:
     n_items: int
     n_jobs: int | None = None
 
+    # Several threads may predict with this model at the same time.
     concurrent = True
 
     def predict(self, x: FloatArray) -> FloatArray:
@@ -159,7 +160,7 @@ def fit_smooth_boosted(
     Parameters
     ----------
     data : PreferenceData
-        With features, and with more than one category among the labels outside every fold.
+        Data with features. For each fold, the labels in the other folds have more than one category.
     fold : ndarray of int, shape (n,)
         Fold of each context.
     seeds : sequence of SeedSequence
@@ -194,6 +195,7 @@ def fit_smooth_boosted(
         if compared_cells is cells:
             fitted, booster = tuned.fits[f], trial_boosters[f] if trial_boosters else None
         else:
+            # Where ``screened`` is true, the model uses only the most important features, as curves.
             start = tuned.fits[0].flat
             fitted = MAIN_EFFECTS_MODEL.fit(cells, f, tuned.ridge, screened=tuned.screened, start=start)
             booster = _train(binned, fitted, stage, lgb_seeds[f], n_jobs, thread_sizes) if stage.rounds else None
