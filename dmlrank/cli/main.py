@@ -26,7 +26,7 @@ from .arguments import CommandParser
 from .column_roles import ColumnRoles
 from .plain_formula import check_plain
 from .read_files import FORMATS, Frame, read_frames
-from .write_files import check_outputs, names_of_files, write_figure, write_outputs, write_table
+from .write_files import PAGE, check_outputs, names_of_files, write_figure, write_outputs, write_table
 
 _Commands: TypeAlias = "argparse._SubParsersAction[CommandParser]"
 
@@ -290,7 +290,7 @@ def _add_report(commands: _Commands) -> None:
     report.add_argument(
         "inputs", nargs="+", metavar="JSON", help="results stored with fit --json; several stand side by side, in tabs"
     )
-    report.add_argument("--out", dest="report", metavar="OUT", required=True, help="the page, one HTML file")
+    report.add_argument("--out", metavar="OUT", required=True, help="the page, one HTML file")
     report.add_argument("--title", metavar="TEXT", help="title of the page")
     report.add_argument("--names", nargs="+", metavar="NAME", help="names of several results (default: of their files)")
     report.set_defaults(run=_report)
@@ -299,15 +299,15 @@ def _add_report(commands: _Commands) -> None:
 def _report(arguments: argparse.Namespace) -> None:
     """Write a page from stored results, and print its path."""
     paths = arguments.inputs
-    check_outputs({"report": arguments.report}, paths)
+    check_outputs({"out": arguments.out}, paths, out=PAGE)
     results = [read_json(path) for path in paths]
     if len(results) == 1:
         if arguments.names:
             raise OptionError("--names names several results; give --title for the page of one result")
-        written = results[0].report(arguments.report, title=arguments.title)
+        written = results[0].report(arguments.out, title=arguments.title)
     else:
         comparison = named_results(arguments.names or names_of_files(paths), results)
-        written = comparison.report(arguments.report, title=arguments.title)
+        written = comparison.report(arguments.out, title=arguments.title)
     print(written)
 
 

@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-_PLANS = (".csv", ".json")
+_PLAN = ("a plan", (".csv", ".json"))
+PAGE = ("a page", (".html", ".htm"))
 
 
 class Plottable(Protocol):
@@ -29,7 +30,9 @@ class Plottable(Protocol):
         ...
 
 
-def check_outputs(outputs: Mapping[str, str | None], inputs: Iterable[str]) -> None:
+def check_outputs(
+    outputs: Mapping[str, str | None], inputs: Iterable[str], *, out: tuple[str, tuple[str, ...]] = _PLAN
+) -> None:
     """Check, before anything is computed, that all files can be written at the end.
 
     Parameters
@@ -38,6 +41,8 @@ def check_outputs(outputs: Mapping[str, str | None], inputs: Iterable[str]) -> N
         The path of each option, or None.
     inputs : iterable of str
         Files that are read.
+    out : (str, tuple of str)
+        What ``--out`` writes, and the endings that it may have.
 
     Raises
     ------
@@ -52,11 +57,11 @@ def check_outputs(outputs: Mapping[str, str | None], inputs: Iterable[str]) -> N
     for option, path in paths.items():
         if option == "plot":
             _check_figure(path)
-        if option == "report":
+        if option == "report" or (option == "out" and out is PAGE):
             check_page_extra()
-        if option == "out" and Path(path).suffix.lower() not in _PLANS:
+        if option == "out" and Path(path).suffix.lower() not in out[1]:
             raise OptionError(
-                f"--out {path!r} has the ending {Path(path).suffix!r}; a plan is written as .csv or .json"
+                f"--out {path!r} has the ending {Path(path).suffix!r}; {out[0]} is written as {' or '.join(out[1])}"
             )
         with suppress(OSError):
             if any(os.path.samefile(path, source) for source in inputs if os.path.exists(source)):

@@ -726,7 +726,9 @@ def test_pages_are_written_from_fits_and_stored_results(csv, tmp_path, capsys):
     assert "<title>Twice</title>" in pathlib.Path(both).read_text(encoding="utf-8")
     assert main(["check", FORMULA, csv, "--context", "question_id", "--report", both]) == 0
     assert "Check before a fit" in pathlib.Path(both).read_text(encoding="utf-8")
-    assert main(["report", stored, "--out", stored]) == 2
-    assert "is a file that is read" in capsys.readouterr().err
+    assert main(["report", page, "--out", page]) == 2
+    assert f"--out {page!r} is a file that is read" in capsys.readouterr().err
+    assert main(["report", stored, "--out", "page.txt"]) == 2
+    assert "a page is written as .html or .htm" in capsys.readouterr().err
     assert main(["report", stored, "--names", "a", "--out", page]) == 2
     assert "give --title" in capsys.readouterr().err
