@@ -52,7 +52,7 @@ def find_problems(
     yield from _missing_values(check, missing)
     if check.n_contexts < n_folds:
         yield (
-            f"{counted(check.n_contexts, 'context')} cannot be divided into n_folds={n_folds} folds. Use fewer folds."
+            f"{counted(check.n_contexts, 'prompt')} cannot be divided into n_folds={n_folds} folds. Use fewer folds."
         )
     yield from (as_sentence(notice) for notice in notices)
     yield from _similar_models(check)
@@ -87,7 +87,7 @@ def _better_settings(check: Check) -> Iterator[str]:
         return
     finding = (
         f"uses {100 * current['share']:.3g} % of the votes, and its standard errors of bt are up to "
-        f"{current['se_largest']:.2f} times those of maximum likelihood"
+        f"{current['se_largest']:.2f} times those of Bradley-Terry maximum likelihood"
         if np.isfinite(current["se_largest"])
         else "does not connect the models"
     )
@@ -139,7 +139,9 @@ def _similar_models(check: Check) -> Iterator[str]:
 
 def _pair_problems(check: Check) -> Iterator[str]:
     """Report pairs that are left out, pairs without enough labels, and an incomplete graph."""
-    requirement = f"min_labels={check.min_labels} contexts in {'each order' if check.position_bias else 'both orders'}"
+    requirement = (
+        f"min_labels={check.min_labels} labelled prompts in {'each order' if check.position_bias else 'both orders'}"
+    )
     requirement += "" if check.position_bias else " together"
     left_out = check.pairs[(check.pairs["contexts"] > 0) & ~check.pairs["compared"]]
     if len(left_out):
@@ -151,7 +153,7 @@ def _pair_problems(check: Check) -> Iterator[str]:
         verb = "has" if len(left_out) == 1 else "have"
         yield (
             f"{len(left_out)} of {len(check.pairs)} pairs {verb} labels, but fewer than {requirement}, and a fit "
-            f"leaves them out. Labelled contexts in each of the two orders: {pairs}{others}. A smaller min_labels "
+            f"leaves them out. Labelled prompts in each of the two orders: {pairs}{others}. A smaller min_labels "
             f"keeps these pairs. The frame .pairs lists all pairs."
         )
     is_weak = check.pairs["compared"] & (_contexts_against_min_labels(check) < check.min_labels)

@@ -216,14 +216,14 @@ def _models_summary(check: Check) -> Summary:
 
 def facts(check: Check) -> list[tuple[str, str]]:
     """Return the facts of the page, each a name and a sentence."""
-    identifiers = f"identified by {', '.join(check.context)}" if check.context else "every row is a context"
+    identifiers = f"identified by {', '.join(check.context)}" if check.context else "every row is a prompt of its own"
     n_features = len(check.features)
     features = ", ".join(check.features[:6]) + (", ..." if n_features > 6 else "")
     components = counted(len(check.components), "connected component")
     lines = [
         ("Formula:", check.formula),
         ("Rows:", _rows(check)),
-        ("Contexts:", f"{check.n_contexts:,} ({identifiers}), {check.n_unlabelled:,} without a label"),
+        ("Prompts:", f"{check.n_contexts:,} ({identifiers}), {check.n_unlabelled:,} without a label"),
         ("Votes:", f"{check.n_votes:,} on {check.n_comparisons:,} comparisons{_contexts_with_several_votes(check)}"),
         ("Labels:", "; ".join(_label(*row) for row in check.labels[["label", "read_as", "votes"]].to_numpy())),
         ("Features:", f"{n_features}: {features}" if n_features else "none"),
@@ -269,7 +269,7 @@ def _contexts_with_several_votes(check: Check) -> str:
     if not repeats.contexts:
         return ""
     verb = "has" if repeats.contexts == 1 else "have"
-    return f"; {counted(repeats.contexts, 'context')} {verb} more than one vote (at most {repeats.most_votes:,})"
+    return f"; {counted(repeats.contexts, 'prompt')} {verb} more than one vote (at most {repeats.most_votes:,})"
 
 
 def _pairs(check: Check) -> str:
@@ -280,7 +280,7 @@ def _pairs(check: Check) -> str:
     left_out = f"; {n_left_out} with too few labels (min_labels={check.min_labels}{order})" if n_left_out else ""
     never_shown = f"; {int((~is_labelled).sum())} without a label" if not is_labelled.all() else ""
     smallest = check.pairs.loc[check.pairs["compared"], "contexts"].min()
-    smallest_pair = f"; the smallest has {smallest:,} contexts" if np.isfinite(smallest) else ""
+    smallest_pair = f"; the smallest has {smallest:,} labelled prompts" if np.isfinite(smallest) else ""
     weights = "" if check.edge_weights == "equal" else f"; edge weights: {check.edge_weights}"
     return f"{check.graph.n_edges} of {len(check.pairs)}{left_out}{never_shown}{smallest_pair}{weights}"
 
@@ -291,10 +291,10 @@ def _settings(check: Check) -> str:
     reason = f" ({check.order_reason})" if check.order_reason else ""
     order = " in each order" if check.position_bias else ""
     return (
-        f"display order is {'modelled' if check.position_bias else 'ignored'}{reason}; pairs with min_labels="
-        f"{check.min_labels} or more labels{order} have {equal['votes']:,} votes, which are "
-        f"{100 * equal['share']:.3g} % of all votes and at least {100 * equal['least_share']:.3g} % of the votes of "
-        f"every model; the frame .settings compares other choices"
+        f"display order is {'modelled' if check.position_bias else 'ignored'}{reason}. Pairs with at least "
+        f"min_labels={check.min_labels} labels{order} are compared: they use {equal['votes']:,} votes "
+        f"({100 * equal['share']:.3g} % of all votes; for the model that loses most, "
+        f"{100 * equal['least_share']:.3g} % of its votes). The frame .settings compares other choices"
     )
 
 
@@ -308,9 +308,10 @@ def _precision(check: Check) -> list[tuple[str, str]]:
     if not np.isfinite(equal["se_median"]):
         return []
     text = (
-        f"standard errors of functional='bt' relative to maximum likelihood: {equal['se_median']:.2f} times (median of "
-        f"the models; at most {equal['se_largest']:.2f}), and with edge_weights='counts' {counts['se_median']:.2f} "
-        f"times (at most {counts['se_largest']:.2f})"
+        f"standard errors of functional='bt', expected from the numbers of labels, are {equal['se_median']:.2f} times "
+        f"those of a Bradley-Terry model fitted to all votes by maximum likelihood (median of the models; at most "
+        f"{equal['se_largest']:.2f}); with edge_weights='counts' {counts['se_median']:.2f} times (at most "
+        f"{counts['se_largest']:.2f})"
     )
     return [("Precision:", text)]
 

@@ -92,5 +92,7 @@ def _sampling_unit(results: Estimates) -> tuple[str, int, str]:
     names, counts = results.description.clusters, results.covariance.n_clusters
     if not names:
         return "prompts" if results.description.context else "rows", results.description.n_contexts, ""
-    remark = "" if len(names) == 1 else f" The number of clusters of {names[1]} is assumed to grow in proportion."
-    return f"clusters of {names[0]}", counts[0], remark
+    remark = (
+        "" if len(names) == 1 else f" The number of clusters (values of {names[1]!r}) is assumed to grow in proportion."
+    )
+    return f"clusters (values of {names[0]!r})", counts[0], remark

@@ -100,7 +100,10 @@ def doubt_note(results: Estimates) -> list[str]:
     if not n_warnings or not results.has_intervals:
         return []
     reasons = "1 warning of the fit says why" if n_warnings == 1 else f"{n_warnings} warnings of the fit say why"
-    return [f"Intervals, tests and ranks may not hold for these data: {reasons}. summary() of the fit lists them."]
+    return [
+        f"Intervals, tests and ranks may not hold for these data: {reasons}. The text of each warning is in summary() "
+        "of the fit."
+    ]
 
 
 def _doubt_sentences(results: Estimates) -> list[str]:
@@ -195,8 +198,8 @@ def dependence_sentences(results: Estimates) -> list[str]:
         ]
     return [
         *assumption,
-        "Each score is an average over prompts of scores given the features in the formula, so that other features "
-        "would define other scores.",
+        "For each prompt, scores are computed from the preference probabilities given the features in the formula; the "
+        "scores shown are their averages over prompts. A formula with other features would define other scores.",
     ]
 
 
@@ -403,14 +406,14 @@ def first_stage_sentences(results: Estimates) -> list[str]:
     slope = f"; calibration slope {d.calibration:.2f} (1 is right)" if np.isfinite(d.calibration) else ""
     sentences = [
         f"Out-of-fold log-loss is {d.log_loss:.3f} ({d.log_loss_constant:.3f} for constant probabilities){slope}.",
-        f"Labels are weighted by 1 / propensity; in every pair their effective number is at least "
-        f"{d.effective_share:.2f} times their number.",
+        f"Labels are weighted by 1 / propensity. The effective sample size of the weighted labels of a pair is at "
+        f"least {d.effective_share:.2f} times their number (1 if all weights are equal).",
         *_std_error_sentences(results),
     ]
     if d.mu_entries:
         sentences.append(
-            f"The floor of {d.floor:g} was applied to {d.mu_floored:,} of {d.mu_entries:,} predicted probabilities "
-            f"({percentage(d.mu_floored / d.mu_entries)})."
+            f"The outcome model's smallest allowed probability of a category, the floor, is {d.floor:g}; it was "
+            f"applied to {d.mu_floored:,} of {d.mu_entries:,} predictions ({percentage(d.mu_floored / d.mu_entries)})."
         )
     else:
         sentences.append("Predicted probabilities needed no floor.")
@@ -423,7 +426,8 @@ def _std_error_sentences(results: Estimates) -> list[str]:
     if not results.has_intervals:
         return []
     sentences = [
-        f"The effective number of prompts that determine a standard error is at least {d.effective_contexts:,.0f}."
+        f"Every standard error rests on the equivalent of at least {d.effective_contexts:,.0f} prompts of equal "
+        f"influence."
     ]
     if d.subsample:
         sentences.append(

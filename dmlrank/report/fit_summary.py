@@ -91,7 +91,9 @@ def _estimator(results: Estimates) -> str:
     """Return the estimator with its folds and repetitions, or what it assumes."""
     if not results.estimated_by.has_first_stages:
         return f"{results.estimator} (assumes Bradley-Terry)"
-    folds = f"{results.estimator}, {results.description.n_folds} folds x {results.description.n_rep}"
+    n_rep = results.description.n_rep
+    repetitions = f", {n_rep} repetitions" if n_rep > 1 else ""
+    folds = f"{results.estimator}, {results.description.n_folds} folds{repetitions}"
     return folds if results.has_intervals else f"{folds} (no intervals)"
 
 

@@ -177,7 +177,7 @@ def test_rare_and_odd_labels():
     found = dr.check("winner ~ 1 | model_a + model_b", battles, min_labels=1)
     assert "numbers 1 and 0" in words(found)
     assert "fewer than 10 votes each: '1', '0'" in words(found)
-    assert "3 contexts cannot be divided into n_folds=5" in words(found)
+    assert "3 prompts cannot be divided into n_folds=5" in words(found)
     only = dr.check("winner ~ 1 | model_a + model_b", battles.assign(winner="model_a"), min_labels=1)
     assert "No label says that the model shown second wins" in words(only)
 
@@ -293,7 +293,7 @@ def test_edge_weights_and_graphs_that_a_fit_refuses_are_refused(frame):
 def test_text_and_html_show_the_same_facts(found):
     text, page = str(found), found._repr_html_()
     for shown in (
-        "Contexts:",
+        "Prompts:",
         "500 (identified by prompt), 25 without a label",
         "Size of a fit",
         "model_a = first wins",

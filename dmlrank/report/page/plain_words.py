@@ -148,9 +148,9 @@ def _method(results: Estimates) -> list[str]:
     if not results.estimated_by.is_debiased:
         return [learnt, "The scores are computed from the learnt probabilities without a correction of their bias."]
     corrected = (
-        "Each score is the score at these probabilities plus a correction by the votes, weighted by one over their "
-        "propensity. The correction removes the first-order effect of errors in the learnt probabilities, so that "
-        "intervals can be valid although machine learning was used."
+        "Each score is first computed from these probabilities and then corrected with the votes, each weighted by one "
+        "over its propensity. The correction removes the first-order effect of errors in the learnt probabilities, so "
+        "that intervals can be valid although machine learning was used."
     )
     bradley_terry = (
         "The estimator assumes that a Bradley-Terry model holds in every prompt."
@@ -209,7 +209,9 @@ def _sampling(results: Estimates) -> str:
     if description.prompts == "fixed":
         return f"The statements are about these prompts only. {independent}."
     weighted = ", weighted as the data say" if description.weighted else ""
-    return f"The {unit} are a sample of those that the scores are about{weighted}. {independent}."
+    return (
+        f"The {unit} are a sample of the population of {unit} to which the statements apply{weighted}. {independent}."
+    )
 
 
 def _data_sentences(results: Estimates) -> list[str]:

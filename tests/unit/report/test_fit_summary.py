@@ -127,7 +127,7 @@ def test_the_note_on_intervals_says_which_warnings_doubt_them(result, texts, dou
         (
             "winner ~ x | model_a + model_b",
             "bt",
-            "given the features in the formula, so that other features would define other scores.",
+            "A formula with other features would define other scores.",
         ),
         ("winner ~ 1 | model_a + model_b", "bt", "A formula with features would define other scores."),
         ("winner ~ x | model_a + model_b", "borda", None),
