@@ -412,7 +412,7 @@ def first_stage_sentences(results: Estimates) -> list[str]:
     ]
     if d.mu_entries:
         sentences.append(
-            f"The outcome model's smallest allowed probability of a category, the floor, is {d.floor:g}; it was "
+            f"The floor of {d.floor:g}, the smallest probability that the outcome model may give to a category, was "
             f"applied to {d.mu_floored:,} of {d.mu_entries:,} predictions ({percentage(d.mu_floored / d.mu_entries)})."
         )
     else:

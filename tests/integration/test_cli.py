@@ -128,8 +128,8 @@ def test_the_floor_is_a_number_or_auto(csv, capsys, ignore_warnings):
         assert main([*call, *floor]) == 0
         shown.append(" ".join(capsys.readouterr().out.split()))
     assert shown[0] == shown[1]
-    assert "floor of 0.2 was applied" in shown[2]
-    assert "floor of 0.2 was applied" not in shown[0]
+    assert "floor of 0.2, the smallest" in shown[2]
+    assert "floor of 0.2, the smallest" not in shown[0]
     assert main([*call, "--floor", "half"]) == 2
     assert "floor='half' is not allowed: floor is the smallest probability of a category" in capsys.readouterr().err
 
