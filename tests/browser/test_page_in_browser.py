@@ -167,6 +167,16 @@ def test_the_matrix_answers_on_hover_focus_and_click(open_page, arena_result):
     assert other.get_by_label("First model").input_value() == "1"
 
 
+def test_the_numbers_of_a_cell_stay_with_the_matrix(open_page, arena_result):
+    page = open_page(arena_result)
+    page.locator("footer").scroll_into_view_if_needed()
+    page.locator("#b0-method").evaluate("heading => heading.scrollIntoView()")
+    matrix = page.locator(".matrix-box").bounding_box()
+    detail = page.locator("p.detail").bounding_box()
+    assert detail["y"] + detail["height"] <= matrix["y"] + matrix["height"]
+    assert page.locator("#b0-method").bounding_box()["y"] >= 0
+
+
 def test_tabs_follow_the_pattern(open_page, groups):
     page = open_page(groups)
     tabs = page.get_by_role("tab")

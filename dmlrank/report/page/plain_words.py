@@ -29,6 +29,12 @@ _PAPER = (
     "D. Frauen, A. Deviyani, M. van der Schaar and S. Feuerriegel (2026). Nonparametric LLM Evaluation from "
     "Preference Data. arXiv:2601.21816."
 )
+# Sources of the propensities in words.
+_PROPENSITIES = {
+    "estimated": "estimated from the features of the prompts",
+    "marginal": "the shares of prompts on which the pairs were voted on, the same for all prompts",
+    "given": "those that were given with the data",
+}
 _PROMISES = "What the intervals, rank sets and groups promise"
 _ADDRESS = "https://arxiv.org/abs/2601.21816"
 
@@ -140,10 +146,12 @@ def _method(results: Estimates) -> list[str]:
             "The scores maximise the likelihood of the Bradley-Terry model. Their standard errors are sandwich "
             "estimates, which do not assume that the model is right."
         ]
+    source = _PROPENSITIES.get(description.propensity, description.propensity)
     learnt = (
-        f"Preference probabilities were learnt by {description.learner} with cross-fitting ({description.n_folds} "
-        f"folds, {counted(description.n_rep, 'repetition')}): the votes on a prompt are never predicted by a model "
-        f"that has seen them. Propensities, the probabilities that a pair is labelled, are {description.propensity}."
+        f"Preference probabilities were estimated with cross-fitting (learner: {description.learner}; "
+        f"{description.n_folds} folds, {counted(description.n_rep, 'repetition')}): the votes on a prompt are never "
+        f"predicted by a model that has seen them. Propensities, the probabilities that a pair is voted on, are "
+        f"{source}."
     )
     if not results.estimated_by.is_debiased:
         return [learnt, "The scores are computed from the learnt probabilities without a correction of their bias."]
@@ -189,8 +197,8 @@ def _assumptions(results: Estimates) -> list[str]:
     ]
     if np.isfinite(d.effective_contexts):
         sentences.append(
-            f"There are enough prompts for the normal distribution: every standard error rests on the equivalent of at "
-            f"least {d.effective_contexts:,.0f} prompts."
+            f"Errors of the scores are normally distributed, which needs many prompts: every standard error rests on "
+            f"the equivalent of at least {d.effective_contexts:,.0f} prompts."
         )
     return sentences
 
