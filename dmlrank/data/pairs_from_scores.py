@@ -82,7 +82,8 @@ def pairs_from_scores(
     prompts = _named(prompt, "prompt")
     table = _take(frame, [*prompts, model, score])
     values = _numbers(table[score], score, "score")
-    return _derive(table, prompts, (), model, score, -values if lower_is_better else values, float(margin))
+    values = -values if lower_is_better else values
+    return _derive(table, values, prompts=prompts, sources=(), model=model, number=score, margin=float(margin))
 
 
 def pairs_from_rankings(
@@ -151,7 +152,7 @@ def pairs_from_rankings(
             f"be used, because how good the answers are then decides which pairs are compared. Leave out the rows of "
             f"models that were not part of a ranking; give models that share the last place the same rank"
         )
-    derived = _derive(table, prompts, sources, model, rank, -ranks, 0.0)
+    derived = _derive(table, -ranks, prompts=prompts, sources=sources, model=model, number=rank, margin=0.0)
     _refuse_best_of(derived.values, rank)
     return derived
 
@@ -208,11 +209,12 @@ def _numbers(column: pd.Series, name: str, kind: str) -> FloatArray:
 
 def _derive(
     table: pd.DataFrame,
+    values: FloatArray,
+    *,
     prompts: tuple[str, ...],
     sources: tuple[str, ...],
     model: str,
     number: str,
-    values: FloatArray,
     margin: float,
 ) -> DerivedPairs:
     """Return the records of a table that has one row per record and model.
