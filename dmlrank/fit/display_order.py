@@ -84,10 +84,10 @@ def order_by_counts(counts: NDArray[np.int64], min_labels: int, edges: NDArray[n
 
     Examples
     --------
-    >>> order_by_counts(np.array([[0, 12], [15, 0]]), 10)
-    OrderChoice(matters=True, reason='every pair with 10 labels has 10 in each display order', may_be_ignored=True)
+    >>> order_by_counts(np.array([[0, 12], [15, 0]]), 10).reason
+    'every pair with at least 10 labels has at least 10 in each display order'
     >>> order_by_counts(np.array([[0, 12], [4, 0]]), 10).reason
-    '1 of 1 pairs with 10 labels have fewer in one of the display orders'
+    '1 of 1 pairs with at least 10 labels have fewer than 10 in one of their two display orders'
     """
     in_total, in_each_order = (np.triu(Graph.observed(counts, min_labels, ordered).edges) for ordered in (False, True))
     if edges is not None:
@@ -95,9 +95,12 @@ def order_by_counts(counts: NDArray[np.int64], min_labels: int, edges: NDArray[n
     n_enough, n_lacking = int(in_total.sum()), int((in_total & ~in_each_order).sum())
     labels = f"{min_labels} label{'s' * (min_labels != 1)}"
     if n_lacking:
-        reason = f"{n_lacking:,} of {n_enough:,} pairs with {labels} have fewer in one of the display orders"
+        reason = (
+            f"{n_lacking:,} of {n_enough:,} pairs with at least {labels} have fewer than {min_labels} in one of their "
+            f"two display orders"
+        )
         return OrderChoice(False, reason)
-    return OrderChoice(True, f"every pair with {labels} has {min_labels} in each display order")
+    return OrderChoice(True, f"every pair with at least {labels} has at least {min_labels} in each display order")
 
 
 def in_chosen_order(data_as_read: PreferenceData, order: OrderChoice) -> PreferenceData:

@@ -40,8 +40,8 @@ def warn_of_votes_left_out(
         reason = "these votes are on pairs that graph= does not have"
         advice = "add these pairs to graph=, or leave graph= out"
     warn(
-        f"{left_out_clause(counts, data.items)}: {reason}, so that the scores of these models depend on their other "
-        f"pairs only; {advice}",
+        f"{left_out_clause(counts, data.items)}: {reason}. The scores of these models depend on their other pairs "
+        f"only; {advice}",
         stacklevel=2,
     )
 
