@@ -136,9 +136,11 @@ def dml_rank(
         ``res.judge`` reports how often the judge agrees with the human labels and how much the verdicts reduce the
         standard errors.
     judge_as : {"two-stage", "features"}
-        How verdicts are used. "two-stage" fits P(label | x, verdict) and its regression on x. "features", the method of
-        Frauen et al., adds the verdicts to the features of mu. It needs verdicts on every pair. It also changes what
-        ``bt`` and ``rank_centrality`` estimate, because mu is then conditional on the verdicts.
+        How verdicts are used. "two-stage" fits P(label | x, verdict). The predictions of this model enter the bias
+        correction. At judged pairs without a label they are also further labels for mu, if mu then predicts held-out
+        labels better. "features", the method of Frauen et al., adds the verdicts to the features of mu. It needs
+        verdicts on every pair. It also changes what ``bt`` and ``rank_centrality`` estimate, because mu is then
+        conditional on the verdicts.
     mu : array, shape (n, K, K, C), optional
         Out-of-fold probabilities that replace a learner: contexts in order of first appearance, items sorted by name
         (or in the order of a Categorical), categories in the order first wins, second wins, both good, both bad, tie.
@@ -147,7 +149,7 @@ def dml_rank(
         of every model and its tendency to tie, as curves of the features. LightGBM then continues from the fitted
         log-odds, but only where boosting lowers the held-out log-loss; the summary says whether mu is boosted.
         "lightgbm" is LightGBM alone. Without features no learner is used: mu is then the frequencies of the pairs,
-        shrunk to main effects. In a fold with one category mu is constant.
+        shrunk to main effects. In a fold whose training labels are all of one category, mu is constant.
 
         A classifier is an instance with ``fit`` and ``predict_proba``, such as ``LogisticRegression()`` or a pipeline.
         A copy of it is fitted in every fold; the caller's object is not changed. The classifier gets the p columns of
@@ -178,9 +180,10 @@ def dml_rank(
         learner, ``tune`` concerns the propensities only, and is refused where these are not estimated.
     position_bias : bool or "auto"
         Whether display order matters, so that the two orders of a pair are two pairs. With False, both orders are one
-        pair: the two items have to have the same category weights with first and second exchanged, mu is learnt from
-        both orders, ``min_labels`` is about the labels of both orders together, and a supplied propensity is the
-        *expected number of labelled orders* of the pair (it may exceed 1). False is more precise where orders are
+        pair: mu is learnt from both orders, ``min_labels`` is about the labels of both orders together, and a supplied
+        propensity is the *expected number of labelled orders* of the pair (it may exceed 1). ``category_weights`` then
+        have to treat both items alike: the weight of "first wins" for the first item is that of "second wins" for the
+        second item, and every tie has the same weight for both items. False is more precise where orders are
         unbalanced; ``diagnostics.position_z`` tests it. "auto" chooses by the numbers of labels, never by the outcomes:
         order matters if every pair with at least ``min_labels`` labels in total also has at least ``min_labels`` labels
         in each of its two orders. Otherwise order does not matter, so that pairs with few labels are not lost. Order

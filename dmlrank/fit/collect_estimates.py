@@ -117,7 +117,7 @@ def _learner(steps: FitSteps) -> str:
     if has_trees:
         return "smooth effects + lightgbm" if any(has_trees) else "smooth effects"
     name = learner_name(steps.options.learner)
-    return name if not n_constant else f"{name} ({n_constant} folds: shares)"
+    return name if not n_constant else f"{name} (category shares in {n_constant} folds)"
 
 
 def _diagnostics(steps: FitSteps, fit_warnings: tuple[DmlrankWarning, ...]) -> Diagnostics:
@@ -196,6 +196,7 @@ def estimate_position_effect(steps: FitSteps) -> tuple[float, float]:
         effect, error = float(influence.estimate[0]), float(covariance.std_errors[0])
         return effect, effect / error if error > 0 else float("nan")
     gap = np.subtract(steps.setup.weights.first, steps.setup.weights.second)
+    # Without clusters, every context is a unit of its own: seed_order numbers the contexts.
     unit = steps.data.seed_order if steps.clusters is None else steps.clusters.of_context
     return residual_position_test(steps.data.cells, gap, steps.one_step_result.cell_mu, unit)
 

@@ -331,9 +331,9 @@ def category_weights_from(weights: object, n_categories: int, *, numbers: str, c
     weights : CategoryWeights or two sequences of n_categories numbers
     n_categories : int
     numbers : str
-        Description of the numbers in a sequence, for errors.
+        Text for an error: the numbers that a sequence has to hold, such as "4 numbers".
     counted : str
-        Clause about the number of categories, such as "the data have 4: ...", for errors.
+        Text for an error: a clause with the number of categories, such as "mu has 4".
 
     Raises
     ------
@@ -396,7 +396,10 @@ def _category_weights(weights: object, data: PreferenceData) -> CategoryWeights:
 
 
 def check_edge_weights(edge_weights: object, data: PreferenceData, graph: Graph) -> None:
-    """Raise where an array of edge weights cannot be used on a connected graph."""
+    """Raise where an array of edge weights cannot be used on the graph.
+
+    Nothing is checked on a graph that is not connected, which is a problem of its own.
+    """
     if isinstance(edge_weights, str) or not graph.connected:
         return
     weights = CategoryWeights.for_categories(data.categories, "half")

@@ -84,8 +84,8 @@ class Diagnostics:
     models_without_variation : tuple of str
         Models that won, lost or tied all their votes.
     propensity_factor : float or None
-        Mean of S / pi over prompts and pairs, near 1 where supplied propensities are right; None where propensities are
-        estimated, or labels are too few to tell.
+        Mean of S / pi over prompts and pairs, where S is 1 for a labelled pair and 0 otherwise; near 1 where supplied
+        propensities pi are right. None where propensities are estimated, or labels are too few to tell.
     """
 
     log_loss: float
@@ -121,7 +121,7 @@ class Diagnostics:
 class FitDescription:
     """The description of a fit: the counts and options that the header of its summary shows.
 
-    A field that holds an option without a change is named by :attr:`dmlrank.options.Option.described_as`.
+    Some fields hold the value of an option unchanged. :attr:`dmlrank.options.Option.described_as` names these fields.
 
     Attributes
     ----------
@@ -200,7 +200,7 @@ class Scale:
         ``"natural"``, ``"elo"``, ``"log-odds"`` or the factor in words.
     factor, shift : float
     mean : float or None
-        Mean score that the user asked for; None where an anchor or no location was asked for.
+        Mean score that the user asked for; None where the user fixed the score of a model, or asked for no shift.
     anchor : tuple of (str, float), or None
         The model whose score the user fixed, with this score; None where no score is fixed.
     """
@@ -258,8 +258,8 @@ class Estimates:
     scale : Scale
         Scale of ``estimate``, ``plugin``, ``covariance`` and ``neutral``.
     extrapolation : str
-        Why pairs without labels leave no intervals, and which update has intervals; empty where every pair that the
-        scores use has labels.
+        Why there are no intervals where the scores use pairs without labels, and the call of ``update`` that gives a
+        result with intervals; empty where every pair that the scores use has labels.
     outputs : tuple of str
         Names of the estimates where these are not the models' scores; empty where they are.
     part : str
@@ -305,7 +305,7 @@ class Estimates:
 
     @property
     def why_no_intervals(self) -> str:
-        """Why the estimates have no intervals, and which update has intervals; empty where they have intervals."""
+        """Why there are no intervals, and which call of ``update`` gives intervals; empty where there are some."""
         return self.estimated_by.why_no_intervals or self.extrapolation
 
     @property

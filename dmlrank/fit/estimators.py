@@ -30,7 +30,8 @@ class Estimator:
     has_first_stages : bool
         Whether the estimator cross-fits mu and pi; without them it uses the votes alone.
     why_no_intervals : str
-        Why the estimates have no confidence intervals, and which update has intervals; empty where they have intervals.
+        Why the estimates have no confidence intervals, and the call of ``update`` that gives a result with intervals;
+        empty where the estimates have intervals.
     is_debiased : bool
         Whether the bias of the mean of F(mu) is corrected by the residuals of the labels.
     assumes_bradley_terry : bool

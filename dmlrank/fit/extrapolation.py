@@ -24,7 +24,8 @@ class Extrapolation(NamedTuple):
     n_pairs : int
         Number of these pairs.
     reason : str
-        Why there are no intervals, and which update has intervals; empty where no pair is extrapolated.
+        Why there are no intervals, and the call of ``update`` that gives a result with intervals; empty where no pair
+        is extrapolated.
     """
 
     n_pairs: int = 0

@@ -53,7 +53,6 @@ class RepetitionSeed(NamedTuple):
 
     An option that adds or removes draws of one kind does not change the draws of the other kinds.
 
-
     Attributes
     ----------
     fit : int
@@ -123,15 +122,15 @@ class PropensityModel(NamedTuple):
     unlabelled: object
 
     @classmethod
-    def of(cls, options: Options, graph: Graph, source: Source, *, needs_all: bool) -> PropensityModel:
-        """Return how the options say that propensities are obtained.
+    def of(cls, options: Options, graph: Graph, source: Source, *, needs_all_propensities: bool) -> PropensityModel:
+        """Return the propensity model that the options of a fit ask for.
 
         Parameters
         ----------
         options : Options
         graph : Graph
         source : Source
-        needs_all : bool
+        needs_all_propensities : bool
             Whether the estimator needs the propensities of all pairs of a context.
         """
         return cls(
@@ -140,14 +139,14 @@ class PropensityModel(NamedTuple):
             options.propensity_formula,
             options.tune,
             graph,
-            needs_all and not isinstance(options.propensity, str),
+            needs_all_propensities and not isinstance(options.propensity, str),
             source,
             options.unlabelled,
         )
 
     @property
     def word(self) -> str | None:
-        """``"estimate"``, ``"marginal"``, a column's name, or None where propensities are supplied."""
+        """The option if it is a text: ``"estimate"``, ``"marginal"`` or a column's name; None for any other value."""
         return self.propensity if isinstance(self.propensity, str) else None
 
     def with_columns(self, data: PreferenceData) -> PreferenceData:

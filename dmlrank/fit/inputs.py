@@ -159,7 +159,6 @@ def prepare_inputs(cache: Cache, data_as_read: PreferenceData, source: Source, o
 
     With the cache of an earlier fit, a step runs only if one of its arguments has changed.
 
-
     Parameters
     ----------
     cache : Cache
@@ -172,7 +171,7 @@ def prepare_inputs(cache: Cache, data_as_read: PreferenceData, source: Source, o
     setup, extrapolation = _estimand(cache, data, order, options)
     clusters = cache.call(read_clusters, data, options.groups, options.context)
     cache.call(warn_of_dependence, data, clusters, options.context)
-    context_weight = cache.call(weights_by_label, data, options.weights, source=source, context=options.context)
+    context_weight = cache.call(weights_by_context, data, options.weights, source=source, context=options.context)
     verdicts = cache.call(
         verdicts_on_pairs,
         data,
@@ -272,7 +271,7 @@ def warn_of_dependence(data: PreferenceData, clusters: Clusters | None, context:
     warn_of_shared_texts(data.shared_texts, groups, context)
 
 
-def weights_by_label(
+def weights_by_context(
     data: PreferenceData, weights: object, *, source: Source, context: tuple[str, ...]
 ) -> FloatArray | None:
     """Return the weights of the contexts; None where these are equal.

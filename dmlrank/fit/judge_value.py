@@ -187,7 +187,9 @@ def estimate_from_verdicts(steps: FitSteps, verdicts: Verdicts) -> tuple[Influen
     )
 
 
-def equivalent_votes(influence: Influence, without: Covariance, covariance: Covariance, *, n_votes: int) -> float:
+def equivalent_votes(
+    influence: Influence, covariance_without_judge: Covariance, covariance: Covariance, *, n_votes: int
+) -> float:
     """Return the number of further human votes that would replace the judge.
 
     With so many further votes, the estimate without judge would be as precise as the estimate with the judge. Votes are
@@ -199,7 +201,7 @@ def equivalent_votes(influence: Influence, without: Covariance, covariance: Cova
     ----------
     influence : Influence
         Influence values of the scores without judge.
-    without : Covariance
+    covariance_without_judge : Covariance
         Covariance of the scores without judge.
     covariance : Covariance
         Covariance of the scores with the judge.
@@ -208,7 +210,7 @@ def equivalent_votes(influence: Influence, without: Covariance, covariance: Cova
     """
     deviation = influence.weight[:, None] * (influence.value - influence.plugin)
     prompt_variance = float(np.square(deviation).sum()) / len(deviation) ** 2
-    label_variance = max(float(np.trace(without.matrix)) - prompt_variance, 0.0)
+    label_variance = max(float(np.trace(covariance_without_judge.matrix)) - prompt_variance, 0.0)
     label_variance_with_judge = float(np.trace(covariance.matrix)) - prompt_variance
     return (
         float(n_votes * (label_variance / label_variance_with_judge - 1))

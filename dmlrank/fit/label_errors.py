@@ -1,4 +1,4 @@
-"""Errors of labels in a fit's estimates, and uniform pairs: compared pairs whose labels all agree."""
+"""How much each label contributes to the error of the scores, and uniform pairs, whose labels all agree."""
 
 from __future__ import annotations
 
@@ -73,7 +73,9 @@ def one_step_label_errors(
     clusters: Clusters | None,
     context_weight: FloatArray | None,
 ) -> LabelErrors:
-    """Return the error of every label in a one-step estimate, averaged over repetitions.
+    """Return the contribution of every label to the error of a one-step estimate, averaged over repetitions.
+
+    The contribution of a label has as factors its weight and its residual, the label less its expected value.
 
     Parameters
     ----------
@@ -156,8 +158,8 @@ def uniform_covariance_by_column(steps: FitSteps, design: FloatArray) -> FloatAr
 
     The scores of contexts are regressed on the columns of a design, which gives K coefficients for each column. If the
     columns are indicators of groups, the uniform pairs are found in each group. For any other design the uniform pairs
-    of the fit are used, and it is assumed that the contexts of their labels have the same distribution of the design's
-    columns as the contexts of all labels.
+    of the fit are used, under an assumption: the columns of the design have the same distribution over the contexts
+    that were labelled on uniform pairs as over all labelled contexts.
 
     Parameters
     ----------
@@ -263,7 +265,10 @@ def warn_of_uniform_pairs(
 
 
 def one_sided_models(data: PreferenceData, setup: Setup) -> dict[str, list[str]]:
-    """Return the models that won, lost or tied all their votes on compared pairs, by the clause of the warning."""
+    """Return the models that won, lost or tied all their votes on compared pairs.
+
+    The keys are the words of the warning: "won all their votes", "lost all their votes" and "tied in all their votes".
+    """
     cells = data.cells.only(setup.graph.edges[data.cells.first, data.cells.second])
     gap = cells.y @ np.subtract(setup.weights.first, setup.weights.second)
     lowest, highest = np.full(data.n_items, np.inf), np.full(data.n_items, -np.inf)

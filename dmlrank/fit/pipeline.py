@@ -95,6 +95,7 @@ def _run_with_first_stages(data_as_read: PreferenceData, options: Options, *, so
     )
     scores = _estimate_scores(cache, inputs, repetitions, options)
     validity = _examine_intervals(cache, inputs, scores, first=repetitions[0], options=options)
+    # Without clusters, every context is a unit of its own: seed_order numbers the contexts.
     unit = inputs.clusters.of_context if inputs.clusters else inputs.data.seed_order
     propensity_factor = cache.call(check_mean_weights, inputs.data, repetitions[0].propensity, unit)
     mu = repetitions[0].one_step_result.cell_mu
@@ -342,7 +343,8 @@ def warn_of_scores_outside(setup: Setup, influence: InfluenceFunction, items: tu
         warn(
             f"estimated win shares lie outside of {low:g} to {high:g}: {shares}. The labels of these models "
             f"are too few, or their propensities too small, for a precise estimate. The shares are shown as {low:g} or "
-            f"{high:g}, and their standard errors are enlarged by the change. Collect more labels of these models",
+            f"{high:g}, and the squared distance of the estimate from the value shown is added to its variance. "
+            f"Collect more labels of these models",
             stacklevel=2,
             kind=IntervalWarning,
         )

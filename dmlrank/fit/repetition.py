@@ -65,7 +65,6 @@ def make_repetition(cache: Cache, number: int, inputs: Inputs, *, source: Source
 
     With the cache of an earlier fit, a step runs only if one of its arguments has changed.
 
-
     Parameters
     ----------
     cache : Cache
@@ -77,19 +76,19 @@ def make_repetition(cache: Cache, number: int, inputs: Inputs, *, source: Source
     """
     data, setup, cache = inputs.data, inputs.setup, cache.slot(f"repetition {number}")
     seed = RepetitionSeed(options.seed, number)
-    needs_all = estimator_named(options.estimator).needs_all_propensities
+    estimator = estimator_named(options.estimator)
     folds = cache.call(make_folds, data, inputs.clusters, n_folds=inputs.n_folds, seed=seed)
     # Propensities come before mu, so that supplied propensities are checked before anything is trained.
     propensity, judge_propensity = cache.call(
         label_and_judge_propensities,
         data,
         folds,
-        PropensityModel.of(options, setup.graph, source, needs_all=needs_all),
+        PropensityModel.of(options, setup.graph, source, needs_all_propensities=estimator.needs_all_propensities),
         verdicts=inputs.verdicts,
         seed=seed,
         n_jobs=options.n_jobs,
     )
-    if needs_all:
+    if estimator.needs_all_propensities:
         require_pair_propensities(propensity)
     models = fit_outcome_models(cache, inputs, folds, judge_propensity=judge_propensity, seed=seed, options=options)
     floor = cache.call(choose_floor, data, setup, models.mu, floor=options.floor)
@@ -105,7 +104,7 @@ def make_repetition(cache: Cache, number: int, inputs: Inputs, *, source: Source
         context_weight=inputs.context_weight,
         sample=sample,
         judge_correction=models.judge_correction,
-        is_restricted=needs_all,
+        is_restricted=estimator.assumes_bradley_terry,
         n_jobs=options.n_jobs,
     )
     return Repetition(
