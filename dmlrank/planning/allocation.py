@@ -189,11 +189,11 @@ def kkt_residual(
 
     def violation_of(block: slice) -> float:
         propensity, cost = allocation.propensities.block(block), constraints.cost_of(block)
-        price = allocation.multiplier * cost
+        total_price = allocation.multiplier * cost
         if allocation.context_multiplier is not None:
-            price = price + allocation.context_multiplier[block, None]
+            total_price = total_price + allocation.context_multiplier[block, None]
         gain = np.square(rates.block(block) / propensity) * cost
-        violation = (gain - price) / np.maximum(np.maximum(price, gain), np.finfo(float).tiny)
+        violation = (gain - total_price) / np.maximum(np.maximum(total_price, gain), np.finfo(float).tiny)
         at_floor = propensity <= constraints.lower * (1 + 1e-12)
         np.maximum(violation, 0, out=violation, where=at_floor)
         np.minimum(violation, 0, out=violation, where=propensity >= 1 - 1e-12)
@@ -281,7 +281,7 @@ def _budget_level(
 
 
 def _row_sums(values: FloatArray, cost: FloatArray) -> FloatArray:
-    """Sum of values, (b, m), times cost, (b or 1, m or 1), by row, (b,)."""
+    """Return the sum of values, (b, m), times cost, (b or 1, m or 1), by row, (b,)."""
     if cost.shape[1] == 1:
         return np.asarray(values.sum(axis=1) * cost[:, 0])
     return values @ cost[0] if len(cost) == 1 else np.einsum("nm,nm->n", values, cost)
@@ -325,13 +325,14 @@ def _allocate_one_pair(rates: CellRates, constraints: Constraints, n_jobs: int, 
     cost, lower, budget = constraints.cost, constraints.lower, constraints.budget
 
     def roots(block: slice) -> tuple[FloatArray, FloatArray]:
-        price = np.broadcast_to(constraints.cost_of(block), (block.stop - block.start, rates.shape[1]))
-        return rates.block(block) * np.sqrt(price), price
+        """Return the square root of the information of each label, and the cost of each label, (b, m)."""
+        cost_of_label = np.broadcast_to(constraints.cost_of(block), (block.stop - block.start, rates.shape[1]))
+        return rates.block(block) * np.sqrt(cost_of_label), cost_of_label
 
     def context_multipliers(multiplier: float) -> FloatArray:
         def of_block(block: slice) -> FloatArray:
-            root, price = roots(block)
-            return _context_multipliers(root, multiplier * price, lower)
+            root, cost_of_label = roots(block)
+            return _context_multipliers(root, multiplier * cost_of_label, lower)
 
         return np.concatenate(map_blocks(of_block, rates.shape, n_jobs=n_jobs, size=rows))
 
@@ -350,7 +351,8 @@ def _allocate_one_pair(rates: CellRates, constraints: Constraints, n_jobs: int, 
     if spend(0.0) <= budget * (1 + _BUDGET_PRECISION):
         return allocation_at(0.0)
     largest_rate = max(map_blocks(lambda block: rates.block(block).max(), rates.shape, n_jobs=n_jobs, size=rows))
-    # For a larger lambda every propensity is the smallest one allowed, and these cost no more than the budget.
+    # The search ends at this logarithm of lambda: for any larger lambda every propensity is the smallest one allowed,
+    # and the smallest propensities cost no more than the budget.
     largest_log = 2 * float(np.log(largest_rate / lower.min()))
     return allocation_at(
         float(np.exp(_root_of_decreasing(lambda log: spend(float(np.exp(log))) - budget, largest_log)))
@@ -380,8 +382,9 @@ def _context_multipliers(root: FloatArray, price: FloatArray, lower: FloatArray)
         Smallest propensities.
     """
     nu = np.zeros(len(root))
-    # nu lies between ``low`` and ``high``. At ``high`` the sum of root / sqrt(nu) is one minus the sum of the smallest
-    # propensities, so that the propensities add up to at most one.
+    # nu lies between ``low`` and ``high``. A propensity is at most root / sqrt(nu) plus the smallest propensity. At
+    # ``high`` the sum of root / sqrt(nu) is one minus the sum of the smallest propensities. The propensities therefore
+    # add up to at most one there.
     room = 1 - np.broadcast_to(lower, root.shape).sum(axis=1)
     with np.errstate(divide="ignore"):
         high = np.where(root.any(axis=1), np.square(root.sum(axis=1) / np.maximum(room, 1e-300)), 0.0)

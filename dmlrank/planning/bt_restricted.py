@@ -151,7 +151,7 @@ class RestrictedDesignProblem(DesignProblem):
     def _inverse(self, part: slice, weight: FloatArray, propensity: FloatArray) -> FloatArray:
         """Return the inverse information matrices of some rows, from variances and propensities of labels."""
         # An unordered pair (j, k), j < k, stands in one entry of the matrices, (j, k).
-        return information_inverse(replace(self.pairs, ordered=True).table(propensity) * weight, self.pairs.ordered)
+        return information_inverse(replace(self.pairs, ordered=True).matrices(propensity) * weight, self.pairs.ordered)
 
 
 def _largest_change(new: FloatArray, old: FloatArray) -> float:

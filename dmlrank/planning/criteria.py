@@ -2,7 +2,8 @@
 
 Sigma is n times the covariance of the scores, and L, (J, K), holds the coefficients of the J contrasts that the plan is
 for. The A criterion is the trace of L Sigma L', the D criterion its log determinant. The *metric* is the derivative of
-the criterion by Sigma. See :mod:`dmlrank.planning.problem` for rows, cells and the information of a label.
+the criterion by Sigma. The *labelling covariance* is the part of Sigma that depends on the propensities of the plan:
+E sum_jk M_jk / pi_jk. See :mod:`dmlrank.planning.problem` for M, rows, cells and the information of a label.
 
 With the estimator ``bt_restricted`` the information of a label depends on the other labels of its context; such a
 problem is called *interdependent*.
@@ -22,12 +23,13 @@ from .earlier_labels import EarlierLabels
 from .problem import DesignProblem
 from .propensities import CellRates
 
-# The search for an optimum ends if a step changes the labelling covariance by no more than this in every direction, on
-# the log scale.
+# The search for an optimum ends if a step changes the logarithm of the labelling covariance by no more than this in
+# every direction.
 _TOLERANCE = 1e-6
-# Largest number of steps: of a search for an objective that is not linear, and of a search in an interdependent
-# problem, whose steps come in cycles of three.
-_STEPS, _INTERDEPENDENT_STEPS = 300, 6000
+# Largest number of steps of a search where the objective is not linear in the labelling covariance.
+_STEPS = 300
+# Largest number of steps of a search in an interdependent problem; three steps are one cycle of the search.
+_INTERDEPENDENT_STEPS = 6000
 # Number of past steps from which the next one is extrapolated.
 _HISTORY = 5
 # The search in an interdependent problem ends if the optimality conditions are violated by less than this.
@@ -338,11 +340,13 @@ class _Search:
             cycle += 1
             _, first_propensity, first_labelling = step(propensity, labelling)
             second = step(first_propensity, first_labelling)
-            extrapolated = _extrapolate_two_steps(propensity, first_propensity, second[1], constraints.lower)
+            _, second_propensity, second_labelling = second
+            extrapolated = _extrapolate_two_steps(propensity, first_propensity, second_propensity, constraints.lower)
             # The extrapolated propensities may violate the constraints; the step from there meets them again.
             third = step(extrapolated, problem.labelling_covariance(extrapolated))
-            better = precision.objective(third[2]) < precision.objective(second[2])
-            allocation, propensity, labelling = third if better else second
+            _, _, third_labelling = third
+            third_is_better = precision.objective(third_labelling) < precision.objective(second_labelling)
+            allocation, propensity, labelling = third if third_is_better else second
             residual = self.residual(rates_at(propensity, labelling), allocation)
         sigma, metric = precision.sigma(labelling), precision.metric(labelling)
         return Optimum(allocation, sigma, metric, residual, 3 * cycle, labelling)
@@ -355,7 +359,9 @@ def _basis_with_variance(matrix: FloatArray) -> FloatArray:
 
 
 def _extrapolate_two_steps(start: FloatArray, first: FloatArray, second: FloatArray, lower: FloatArray) -> FloatArray:
-    """Extrapolate two steps of a slowly converging iteration on the log scale (SQUAREM), each row by its own length.
+    """Extrapolate two steps of a slowly converging iteration on the log scale (SQUAREM).
+
+    The extrapolation goes further than the two steps by a factor, the step length, which differs between rows.
 
     Parameters
     ----------

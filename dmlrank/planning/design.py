@@ -248,7 +248,7 @@ class PlannedFit:
         """Return the scores of the plan's prompts, (K,), from the means of F(mu) over these prompts, (K,).
 
         For the fit's own prompts these are the fit's estimates. Scores of new prompts are the estimates plus the
-        difference of the means of F(mu): the bias of mu is assumed to be the same on both.
+        difference of the means of F(mu): the bias of mu is assumed to be the same on the new prompts as on the fit's.
         """
         return self.estimate if self.plugin is None else self.estimate + mean - self.plugin
 
@@ -357,16 +357,17 @@ def specify(source: PlanSource, options: PlanOptions) -> PlanSpecification:
 
 def _design_problem(source: PlanSource, options: PlanOptions) -> DesignProblem:
     """Return the design problem, in which contexts with equal probabilities, weights and costs share a row."""
+    # ``row`` is the row of ``mu`` of each context; further below ``mu`` may be regrouped, and ``row`` with it.
     mu, row = source.mu, source.row
     pairs = Pairs.of(bound_graph(source.functional, len(source.names.models)), source.position_bias)
     n_contexts = len(mu) if row is None else len(row)
     cost = read_costs(options.costs, pairs, n_contexts)
     context_weight = read_context_weights(source.weights, n_contexts)
     if row is not None and (len(cost) > 1 or context_weight is not None):
-        table, example, row = _find_equal_contexts(row, cost, context_weight)
-        mu = SomeTables(mu, table)
-        cost = cost if len(cost) == 1 else cost[example]
-        context_weight = None if context_weight is None else context_weight[example]
+        mu_row, first_context, row = _find_equal_contexts(row, cost, context_weight)
+        mu = SomeTables(mu, mu_row)
+        cost = cost if len(cost) == 1 else cost[first_context]
+        context_weight = None if context_weight is None else context_weight[first_context]
     problem = DesignProblem(
         functional=source.functional,
         mu=mu,
@@ -397,7 +398,7 @@ def _find_equal_contexts(
 
     Returns
     -------
-    row_of_group, first_context, group : ndarray of int
+    mu_row, first_context, group : ndarray of int
         Row of mu and first context of each of the g groups, (g,), and the group of each context, (n,).
     """
     if cost.shape[1] > 1 and len(cost) > 1:

@@ -101,7 +101,7 @@ class Plan:
         probability is that of a label in either order.
         """
         problem = self.specification.problem
-        return problem.pairs.table(self.solution.propensity)[problem.rows_of(slice(0, problem.n_contexts))]
+        return problem.pairs.matrices(self.solution.propensity)[problem.rows_of(slice(0, problem.n_contexts))]
 
     @property
     def models(self) -> list[str]:
@@ -337,14 +337,14 @@ class Plan:
         """
         target, level = check_positive(width, "width"), self._alpha(alpha)
 
-        def excess(solution: PlanSolution) -> float:
+        def relative_width(solution: PlanSolution) -> float:
             return max_width(self.specification, solution, level, method) / target
 
         def explain(solution: PlanSolution) -> str:
-            ratio = excess(solution)
+            ratio = relative_width(solution)
             return self._explain_failure(f"makes the widest interval {ratio * target:.4g} wide, not {target:g}", ratio)
 
-        return Plan.of(self.specification, cheapest_solution(self.specification, self.budget, excess, explain))
+        return Plan.of(self.specification, cheapest_solution(self.specification, self.budget, relative_width, explain))
 
     def for_power(
         self,
@@ -402,7 +402,7 @@ class Plan:
             )
         row = self._row(first, second)
 
-        def excess(solution: PlanSolution) -> float:
+        def relative_gap(solution: PlanSolution) -> float:
             critical = pair_critical_value(self.specification, solution, level, method)
             return smallest_gap(self._std_error_of(row, solution), critical, power) / abs(gap)
 
@@ -412,10 +412,10 @@ class Plan:
             return self._explain_failure(
                 f"separates {first!r} and {second!r} (difference {gap:.3g}) with power {largest_power:.2f}, not "
                 f"{power:g}",
-                excess(solution),
+                relative_gap(solution),
             )
 
-        return Plan.of(self.specification, cheapest_solution(self.specification, self.budget, excess, explain))
+        return Plan.of(self.specification, cheapest_solution(self.specification, self.budget, relative_gap, explain))
 
     def at(self, contexts: object) -> FloatArray:
         """Apply the plan's rule to other contexts and return their propensities, (n, K, K).
@@ -452,12 +452,12 @@ class Plan:
                 f"models and categories must be the same"
             )
         metric, explore = self.solution.metric, specification.explore
-        lower = np.full((1, 1), self.solution.floor)
+        lower = np.full((1, 1), self.solution.smallest_propensity)
         other = replace(problem, mu=mu, row=None, deviations=None)
         propensity = other.propensities_at(metric, lower, self.solution.multiplier)
         if explore:
             propensity = (1 - explore) * propensity + explore * specification.uniform(self.budget)
-        return problem.pairs.table(propensity)
+        return problem.pairs.matrices(propensity)
 
     def regret(self, mu: ArrayLike) -> Regret:
         """Return what the plan loses if the probabilities that it was made from are wrong.
@@ -619,23 +619,23 @@ class Plan:
     def _std_error_of(self, row: FloatArray, solution: PlanSolution) -> float:
         return float(np.sqrt(row @ solution.sigma @ row / self.specification.problem.n_contexts))
 
-    def _explain_failure(self, result: str, excess: float) -> str:
+    def _explain_failure(self, result: str, ratio: float) -> str:
         """Return the message of the error where even a label on every pair is not precise enough.
 
         Parameters
         ----------
         result : str
             What labelling every pair leads to, beginning with a verb.
-        excess : float
+        ratio : float
             The width, or smallest difference, that labelling every pair leads to, divided by the one that the caller
-            asks for.
+            asks for; more than one.
         """
         problem = self.specification.problem
         n, labelled = problem.n_contexts, "one pair" if problem.one_pair else "every pair"
         failure = f"even labelling {labelled} of all {n:,} contexts {result}"
         if self.specification.earlier is not None:
-            return f"{failure}; plan for more prompts (newdata=)"
-        n_enough = int(np.ceil(n * excess**2))
+            return f"{failure}; plan for more prompts: pass them to design() of the fit as newdata="
+        n_enough = int(np.ceil(n * ratio**2))
         return f"{failure}; about {n_enough:,} contexts like these, labelled in this way, would be enough"
 
     def __copy__(self) -> Plan:

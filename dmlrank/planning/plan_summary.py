@@ -24,7 +24,7 @@ _MAX_CONTRASTS = 20
 def expected_labels(specification: PlanSpecification, solution: PlanSolution) -> FloatArray:
     """Return the expected number of labels by pair, (K, K); symmetric where order does not matter."""
     total = specification.problem.expected_labels(solution.propensities)
-    return specification.problem.pairs.table(total[None])[0]
+    return specification.problem.pairs.matrices(total[None])[0]
 
 
 def plan_summary(specification: PlanSpecification, solution: PlanSolution, alpha: float) -> Summary:
@@ -118,8 +118,8 @@ def _notes(specification: PlanSpecification, solution: PlanSolution, level: str)
         f"error of the uniform plan, which labels all pairs with the same probability at the same cost; ratio: std err "
         f"divided by uniform. {level} width: full width of simultaneous intervals (max-t). labels: expected number of "
         f"labels in which the model is compared.",
-        f"The smallest propensity that the plan may have is {solution.floor:.3g}. The plan meets the conditions of an "
-        f"optimum with a relative error of {solution.kkt_residual:.1e}.",
+        f"The smallest propensity that the plan may have is {solution.smallest_propensity:.3g}. The plan meets the "
+        f"conditions of an optimum with a relative error of {solution.kkt_residual:.1e}.",
     ]
     if solution.slack:
         notes.append(

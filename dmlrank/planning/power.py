@@ -120,7 +120,7 @@ def pair_critical_value(specification: PlanSpecification, solution: PlanSolution
 def cheapest_solution(
     specification: PlanSpecification,
     start: float,
-    excess: Callable[[PlanSolution], float],
+    relative_width: Callable[[PlanSolution], float],
     explain: Callable[[PlanSolution], str],
     *,
     sample_size: int = 4_000,
@@ -132,7 +132,7 @@ def cheapest_solution(
     specification : PlanSpecification
     start : float
         Budget at which the search begins.
-    excess : callable
+    relative_width : callable
         Takes a solution and returns a number that is at most one where the solution is precise enough: its largest
         width (or smallest difference with the wanted power) divided by the wanted one. The number decreases with the
         budget.
@@ -152,12 +152,12 @@ def cheapest_solution(
     problem = specification.problem
     solver = _Solver(specification)
     all_labelled = solver.at(problem.total_cost, certify=False)
-    if excess(all_labelled) > 1:
+    if relative_width(all_labelled) > 1:
         raise OptionError(explain(all_labelled))
     earlier = specification.earlier
     if (
         earlier is not None
-        and excess(replace(all_labelled, sigma=earlier.without_plan(specification.between_covariance))) <= 1
+        and relative_width(replace(all_labelled, sigma=earlier.without_plan(specification.between_covariance))) <= 1
     ):
         raise OptionError(
             "the labels of the fit already reach this precision without further labels; ask for a higher precision, or "
@@ -171,10 +171,12 @@ def cheapest_solution(
         sample = problem.sampled(sample_size)
         share = sample.total_cost / problem.total_cost
         sample_solver = _Solver(replace(specification, problem=sample))
-        start = sample_solver.cheapest(start * share, largest_log + float(np.log(share)), excess, margin) / share
+        start = (
+            sample_solver.cheapest(start * share, largest_log + float(np.log(share)), relative_width, margin) / share
+        )
         # The budget of all rows is within a few percent of the sample's.
         margin = 0.02
-    return solver.at(solver.cheapest(start, largest_log, excess, margin))
+    return solver.at(solver.cheapest(start, largest_log, relative_width, margin))
 
 
 class _Solver:
@@ -202,9 +204,9 @@ class _Solver:
         return self._latest
 
     def cheapest(
-        self, start: float, largest_log: float, excess: Callable[[PlanSolution], float], margin: float
+        self, start: float, largest_log: float, relative_width: Callable[[PlanSolution], float], margin: float
     ) -> float:
-        """Return the smallest budget with ``excess(solution) <= 1``.
+        """Return the smallest budget with ``relative_width(solution) <= 1``.
 
         Parameters
         ----------
@@ -212,28 +214,28 @@ class _Solver:
             Budget at which the search begins.
         largest_log : float
             Logarithm of a budget that is large enough.
-        excess : callable
+        relative_width : callable
             As for :func:`cheapest_solution`.
         margin : float
             Distance from ``start``, on the log scale, within which the search first looks for the budget.
         """
 
-        def log_excess(log_budget: float) -> float:
-            return float(np.log(excess(self.at(float(np.exp(log_budget)), certify=False))))
+        def log_ratio(log_budget: float) -> float:
+            return float(np.log(relative_width(self.at(float(np.exp(log_budget)), certify=False))))
 
         least, min_propensity = -np.inf, self._specification.min_propensity
         if min_propensity is not None:
             least = float(np.log(min_propensity * self._specification.problem.total_cost))
-            if log_excess(least) <= 0:
+            if log_ratio(least) <= 0:
                 return float(np.exp(least))
         middle, step = min(float(np.log(start)), largest_log), 2 * margin
         low, high = max(middle - margin, least), min(middle + margin, largest_log)
-        while log_excess(low) <= 0:
+        while log_ratio(low) <= 0:
             high, low, step = low, max(low - step, least), 2 * step
-        while high < largest_log and log_excess(high) > 0:
+        while high < largest_log and log_ratio(high) > 0:
             low, high, step = high, min(high + step, largest_log), 2 * step
-        budget = float(brentq(log_excess, low, high, xtol=_CLOSE / 4)) if log_excess(high) < 0 else high
+        budget = float(brentq(log_ratio, low, high, xtol=_CLOSE / 4)) if log_ratio(high) < 0 else high
         # The root may lie just below the budget that is large enough.
-        while log_excess(budget) > 0 and budget < largest_log:
+        while log_ratio(budget) > 0 and budget < largest_log:
             budget += _CLOSE / 2
         return float(np.exp(budget))

@@ -58,25 +58,25 @@ class Pairs:
     def __len__(self) -> int:
         return len(self.first)
 
-    def take(self, table: FloatArray) -> FloatArray:
+    def take(self, matrices: FloatArray) -> FloatArray:
         """Return the entries of the pairs, (n, m), from matrices, (n, K, K)."""
         # Indexing flattened matrices once is several times as fast as indexing two axes.
-        return np.take(table.reshape(len(table), -1), self.first * self.n_items + self.second, axis=1)
+        return np.take(matrices.reshape(len(matrices), -1), self.first * self.n_items + self.second, axis=1)
 
-    def table(self, columns: FloatArray) -> FloatArray:
+    def matrices(self, columns: FloatArray) -> FloatArray:
         """Return matrices, (n, K, K), with these entries of the pairs, (n, m).
 
         The matrices are zero where a pair is not compared, and symmetric where pairs have no order.
         """
-        table = np.zeros((len(columns), self.n_items**2))
-        table[:, self.first * self.n_items + self.second] = columns
+        matrices = np.zeros((len(columns), self.n_items**2))
+        matrices[:, self.first * self.n_items + self.second] = columns
         if not self.ordered:
-            table[:, self.second * self.n_items + self.first] = columns
-        return table.reshape(-1, self.n_items, self.n_items)
+            matrices[:, self.second * self.n_items + self.first] = columns
+        return matrices.reshape(-1, self.n_items, self.n_items)
 
 
 class Tables(Protocol):
-    """Tables of n contexts, (n, K, K, C): an array, or an object that predicts the tables that are indexed."""
+    """Tables of n contexts, (n, K, K, C): an array, or an object that predicts tables when they are indexed."""
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -171,7 +171,7 @@ class LabelDeviations:
     directions: FloatArray
 
     def squared_lengths(self, metric: FloatArray) -> FloatArray:
-        """Squared lengths of the directions, (m,), in a metric, (K, K)."""
+        """Return the squared lengths of the directions, (m,), in a metric, (K, K)."""
         directions = self.directions
         return np.maximum(np.einsum("mj,jk,mk->m", directions, metric, directions, optimize=True), 0)
 
@@ -309,7 +309,8 @@ class DesignProblem:
             deviations = replace(deviations, deviation=deviations.deviation[index])
         return replace(
             self,
-            # The probabilities of a sample are read once, unless the standard deviations are all that is needed.
+            # Searches pass over mu many times, so that the probabilities of a sample are kept in an array. Where the
+            # problem holds the standard deviations of labels, searches do not use mu, and none is read here.
             mu=self.mu[index] if deviations is None else SomeTables(self.mu, index),
             row=row,
             cost=self.cost if len(self.cost) == 1 else self.cost[index],
@@ -331,9 +332,10 @@ class DesignProblem:
         def result_of(part: slice) -> T:
             table = np.asarray(self.mu[part], dtype=np.float64)
             # The diagonal is zero and below the floor in any case. Where no other probability is below the floor,
-            # clipping is left out: counting is faster.
-            low = np.count_nonzero(table < self.floor) if self.functional.interior else 0
-            return function(part, clip_and_renormalise(table, self.floor) if low > table[:, :, 0].size else table)
+            # clipping would change nothing. To count these probabilities takes less time than to clip the table.
+            n_diagonal = table[:, :, 0].size
+            n_below_floor = np.count_nonzero(table < self.floor) if self.functional.interior else 0
+            return function(part, clip_and_renormalise(table, self.floor) if n_below_floor > n_diagonal else table)
 
         results = []
         for number, result in enumerate(in_order(result_of, parts, self.n_jobs), start=1):
@@ -451,7 +453,7 @@ class DesignProblem:
 
         def accumulate(part: slice, mu: FloatArray) -> FloatArray:
             amount = count[part] * self._scale(part) / propensities.block(part)
-            return np.asarray(self.functional.accumulate(mu, ordered_pairs.table(amount)))
+            return np.asarray(self.functional.accumulate(mu, ordered_pairs.matrices(amount)))
 
         return np.asarray(sum(self.map_chunks(accumulate)) / self.n_contexts)
 
@@ -473,9 +475,9 @@ class DesignProblem:
     def _scale(self, part: slice) -> FloatArray | float:
         """Return the factor of M from the weights of contexts, the unit, and the display order of pairs.
 
-        Where order does not matter, one label counts in two cells, (j, k) and (k, j). The derivatives in the two cells
-        are equal once the two wins are exchanged. The label therefore moves the scores twice as far, and M is four
-        times as large.
+        Where pairs are not ordered, one label counts for the ordered pair (j, k) and for (k, j). With the categories
+        "first wins" and "second wins" exchanged, the functional has the same derivative in (k, j) as in (j, k). The
+        label therefore moves the scores twice as far, and M is four times as large.
         """
         scale = self.unit**2 * (1.0 if self.pairs.ordered else 4.0)
         return scale if self.context_weight is None else scale * np.square(self.context_weight[part])[:, None]

@@ -103,7 +103,8 @@ def regret_of(specification: PlanSpecification, solution: PlanSolution, mu: Arra
     row_of_context = problem.rows_of(slice(0, n))
     assumed_information = problem.label_information(metric)[row_of_context]
     information = truth.label_information(metric)
-    constraints = Constraints(truth.cost, np.full((1, 1), solution.floor), solution.budget, problem.one_pair)
+    floor = solution.smallest_propensity
+    constraints = Constraints(truth.cost, np.full((1, 1), floor), solution.budget, problem.one_pair)
     best = allocate(CellRates.of(information, truth.cost), constraints, n_jobs=problem.n_jobs).propensity
     propensity, uniform = solution.propensity[row_of_context], specification.uniform(solution.expected_cost)
     least = float((information / best).sum()) / n
@@ -120,8 +121,8 @@ def regret_of(specification: PlanSpecification, solution: PlanSolution, mu: Arra
         excess=excess / n,
         relative=excess / (least + between),
         uniform_excess=(float(information.sum()) / uniform / n - least) / n,
-        sharp_bound=(float((gap * (1 / propensity + 1 / solution.floor)).sum()) / n + loss_from_mixing) / n,
-        bound=(2 * float(gap.sum()) / (solution.floor * n) + loss_from_mixing) / n,
+        sharp_bound=(float((gap * (1 / propensity + 1 / floor)).sum()) / n + loss_from_mixing) / n,
+        bound=(2 * float(gap.sum()) / (floor * n) + loss_from_mixing) / n,
         distance=float(gap.sum()) / n,
-        floor=solution.floor,
+        floor=floor,
     )

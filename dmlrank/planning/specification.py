@@ -24,8 +24,8 @@ from .propensities import CellRates, MixedPropensities, Propensities, propensity
 
 # One minus the level of intervals and tests where no fit has one.
 ALPHA = 0.05
-# Without min_propensity= the floor is this share of the uniform plan's propensity.
-_FLOOR_SHARE = 0.1
+# Without min_propensity= the smallest propensity is this share of the uniform plan's propensity.
+_SMALLEST_SHARE = 0.1
 # Violation of the optimality conditions above which there is a warning.
 _LARGEST_RESIDUAL = 1e-4
 
@@ -124,7 +124,7 @@ class PlanSpecification:
         """Return the uniform plan's propensity at this cost, or the largest possible one."""
         return min(self.max_uniform, cost / self.problem.total_cost)
 
-    def floor(self, budget: float) -> float:
+    def smallest_propensity(self, budget: float) -> float:
         """Return the smallest propensity of a plan within a budget.
 
         Raises
@@ -134,7 +134,7 @@ class PlanSpecification:
             context although ``one_pair`` is true.
         """
         if self.min_propensity is None:
-            return _FLOOR_SHARE * self.uniform(budget)
+            return _SMALLEST_SHARE * self.uniform(budget)
         if self.min_propensity > self.max_uniform * (1 + 1e-12):
             raise OptionError(
                 f"min_propensity={self.min_propensity:g} on {len(self.problem.pairs)} pairs is more than one pair per "
@@ -156,8 +156,8 @@ class PlanSolution:
     Attributes
     ----------
     budget, expected_cost : float
-    floor : float
-        The smallest propensity.
+    smallest_propensity : float
+        The smallest propensity that a pair of the graph may have, before the uniform plan is mixed in.
     propensities : Propensities, shape (g, m)
         Propensities of the m pairs by row of the problem. Contexts with equal probabilities, weights and costs share a
         row.
@@ -178,7 +178,7 @@ class PlanSolution:
 
     budget: float
     expected_cost: float
-    floor: float
+    smallest_propensity: float
     propensities: Propensities
     sigma: FloatArray
     unmixed_sigma: FloatArray
@@ -217,8 +217,9 @@ def solve(
     rates, start, options
         As for :func:`dmlrank.planning.criteria.optimise`.
     """
-    problem, floor, precision = specification.problem, specification.floor(budget), specification.precision
-    lower = np.full((1, 1), floor)
+    problem, precision = specification.problem, specification.precision
+    smallest_propensity = specification.smallest_propensity(budget)
+    lower = np.full((1, 1), smallest_propensity)
     best = optimise(problem, precision, lower=lower, budget=budget, rates=rates, start=start, options=options)
     if best.kkt_residual > _LARGEST_RESIDUAL:
         warn(
@@ -236,7 +237,7 @@ def solve(
     return PlanSolution(
         budget=budget,
         expected_cost=cost,
-        floor=floor,
+        smallest_propensity=smallest_propensity,
         propensities=propensities,
         sigma=sigma,
         unmixed_sigma=best.sigma,

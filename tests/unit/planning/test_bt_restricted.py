@@ -171,5 +171,5 @@ def test_plans_for_outputs_with_names(draw_mu, label_covariances):
     alone = dr.design(mu, own, budget=40, contrasts="gap", models=list("abcd"))
     assert alone.std_errors["gap"] < plan.std_errors["gap"]
     # Pairs that no output uses get no more than the floor.
-    np.testing.assert_allclose(alone.propensity[:, 2, 3], alone.solution.floor)
-    assert alone.propensity[:, 0, 2].min() > alone.solution.floor
+    np.testing.assert_allclose(alone.propensity[:, 2, 3], alone.solution.smallest_propensity)
+    assert alone.propensity[:, 0, 2].min() > alone.solution.smallest_propensity

@@ -67,7 +67,7 @@ def test_a_slack_budget_says_so(mu, one_pair):
     assert "The budget is slack" in plan.summary().as_text()
     assert "(slack)" in plan.summary().as_text()
     assert plan.expected_cost == pytest.approx(60 if one_pair else 60 * 12)
-    again = dr.design(mu, budget=20_000, one_pair=one_pair, min_propensity=plan.solution.floor)
+    again = dr.design(mu, budget=20_000, one_pair=one_pair, min_propensity=plan.solution.smallest_propensity)
     np.testing.assert_allclose(again.propensity, plan.propensity, rtol=1e-12)
 
 
@@ -79,7 +79,7 @@ def test_more_budget_is_worth_what_the_multiplier_says(mu):
 
 def test_a_wrong_plan_fails_the_optimality_conditions(mu):
     plan = dr.design(mu, "bt", budget=150)
-    problem, lower = plan.specification.problem, np.full((1, 1), plan.solution.floor)
+    problem, lower = plan.specification.problem, np.full((1, 1), plan.solution.smallest_propensity)
     rates, constraints = problem.label_rates(np.eye(4)), Constraints(problem.cost, lower, 150, one_pair=False)
     allocation = allocate(rates, constraints)
     assert kkt_residual(rates, constraints, allocation) < 1e-12
