@@ -239,10 +239,10 @@ def contexts_by_branch(trees: Trees, branches: Branches, x: FloatArray) -> NDArr
     bits = np.empty((1 + 2 * len(branches.split), -(-len(x) // 8)), dtype=np.uint8)
     bits[0] = 255
     for start, stop in branches.levels:
-        on = bits[branches.parent[start:stop]]
-        to_left = on & goes_left[start:stop]
+        at_split = bits[branches.parent[start:stop]]
+        to_left = at_split & goes_left[start:stop]
         bits[1 + 2 * start : 1 + 2 * stop : 2] = to_left
-        bits[2 + 2 * start : 2 + 2 * stop : 2] = on ^ to_left
+        bits[2 + 2 * start : 2 + 2 * stop : 2] = at_split ^ to_left
     return bits
 
 
@@ -263,10 +263,10 @@ def _decisions(trees: Trees, branches: Branches, columns: FloatArray) -> NDArray
     missing = trees.missing[split]
     # These splits are not decided by a comparison with the threshold alone: categorical splits, and splits of features
     # with zeros or NaN that the split treats as missing.
-    has_rules = np.flatnonzero(
+    special_splits = np.flatnonzero(
         trees.categorical[split] | (has_zero[column] & (missing == ZEROS)) | (has_nan[column] & (missing == NANS))
     )
-    goes_left[has_rules] = go_left(trees, split[has_rules], columns[column[has_rules]])
+    goes_left[special_splits] = go_left(trees, split[special_splits], columns[column[special_splits]])
     return goes_left
 
 

@@ -98,8 +98,8 @@ class PairTrees:
         except UnreadableTreesError as reason:
             if isinstance(booster, lgb.Booster):
                 warn(
-                    f"all pairs are predicted from stacked rows, which is many times slower than sums over trees, "
-                    f"because {reason}; other boosters with a multiclass or binary objective are faster",
+                    f"all pairs are predicted from stacked rows, because {reason}; this is many times slower than sums "
+                    f"over trees; use a booster with a multiclass or binary objective and without linear trees",
                     stacklevel=2,
                 )
             return cls(booster, n_items, None)
@@ -227,7 +227,7 @@ def _predict_from_rectangles(separated: SeparatedTrees, request: _Request, conte
 def _chunk_size(n: int, largest: int) -> int:
     """Return the number of contexts in a chunk, so that n contexts make chunks of even size, up to ``largest``.
 
-    The size does not depend on the number of threads, so that neither does any bit of the result.
+    The size does not depend on the number of threads. Therefore the result does not depend on it, to the last bit.
     """
     n_chunks = max(-(-n // largest), min(2, n // _FEWEST_CONTEXTS), 1)
     return max(1, -(-n // n_chunks))
@@ -296,8 +296,8 @@ def distinct_rows(x: FloatArray, factors: NDArray[np.uint64] | None = None) -> t
     if factors is None:
         drawn = np.random.default_rng(0).integers(2**64, size=(bits.shape[1],), dtype=np.uint64)
         factors = np.asarray(drawn | np.uint64(1), dtype=np.uint64)
-    # As floating-point numbers, small whole numbers differ in their highest bits only. A product of integers would lose
-    # these bits, so that they are first combined with the lower bits.
+    # As floating-point numbers, small whole numbers differ in their highest bits only. Multiplication by a factor would
+    # lose these bits, because it overflows. The highest bits are therefore first combined with the lower bits.
     hashes = ((bits ^ (bits >> np.uint64(32))) * factors).sum(axis=1, dtype=np.uint64)
     _, distinct, place = np.unique(hashes, return_index=True, return_inverse=True)
     if not np.array_equal(bits[distinct[place]], bits):  # unequal rows share a hash

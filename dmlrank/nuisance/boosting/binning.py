@@ -50,7 +50,7 @@ def bin_rows(
     parameters : mapping
         Parameters of LightGBM; those of the bins are added.
     """
-    # Contexts in order of first appearance: they are numbered so, and the rows are sorted by this number.
+    # Contexts are numbered in the order of their first appearance, and the rows are sorted by this number.
     _, first_row, place = np.unique(context, return_index=True, return_inverse=True)
     number = np.argsort(np.argsort(first_row))[place]
     row_order = np.argsort(number, kind="stable")

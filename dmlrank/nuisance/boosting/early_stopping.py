@@ -14,8 +14,8 @@ from .parameters import Parameter, fixed_parameters
 MAX_ROUNDS = 500
 # Boosting ends after this number of rounds without a new smallest loss.
 PATIENCE = 10
-# Boosting ends at this round if no round so far has lowered the loss. It ends at this round or later if the loss is
-# larger than the best configuration's loss after the same number of rounds.
+# Boosting ends after this number of rounds if none of them has lowered the loss. After this number of rounds or more,
+# it also ends if the loss is larger than the best configuration's loss after the same number of rounds.
 WARM_UP = 5
 # Each split uses one random threshold per feature (Geurts, Ernst and Wehenkel 2006). Sums of such trees are nearly
 # smooth functions. On data from the package's simulator with ties, the squared error of mu is half as large as with
@@ -151,7 +151,7 @@ def booster_parameters(
 
 def boost_together(
     folds: Sequence[TrialFold],
-    unboosted: float,
+    loss_without_trees: float,
     workers: int,
     best: BoostingPath | None,
     *,
@@ -163,7 +163,7 @@ def boost_together(
     ----------
     folds : sequence of TrialFold
         The trial folds; their boosters are trained in place.
-    unboosted : float
+    loss_without_trees : float
         Held-out log-loss before the first round.
     workers : int
         Number of folds that are trained at a time.
@@ -172,7 +172,7 @@ def boost_together(
     max_rounds : int
         Largest number of rounds.
     """
-    path = BoostingPath([fold.booster for fold in folds], [unboosted], [(0,) * len(folds)])
+    path = BoostingPath([fold.booster for fold in folds], [loss_without_trees], [(0,) * len(folds)])
 
     def boost_one_round(fold: TrialFold) -> tuple[float, int]:
         fold.booster.update()

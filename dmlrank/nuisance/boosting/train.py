@@ -24,10 +24,11 @@ SELECTION_ROWS = 40_000
 class ThreadSizes:
     """The sizes of a training matrix, in entries, on which the use of threads depends.
 
-    LightGBM's threads wait for each other after every node. On a small matrix the waiting takes as long as the threads
-    save, and up to a hundred times as long on a busy machine. Boosters of several folds that are trained at the same
-    time, each in one thread, do not wait for each other. On a tiny matrix, handing a booster to a thread takes as long
-    as training it. On a large matrix LightGBM's own threads are as fast, and only one training needs memory at a time.
+    LightGBM's threads wait for each other after every node. On a small matrix the waiting takes as much time as the
+    threads save. On a busy machine it takes up to a hundred times as much. Boosters of several folds that are trained
+    at the same time, each in one thread, do not wait for each other. On a tiny matrix, handing a booster to a thread
+    takes as long as training it. On a large matrix LightGBM's own threads are as fast, and only one training needs
+    memory at a time.
 
     Attributes
     ----------

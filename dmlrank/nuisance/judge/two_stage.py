@@ -129,7 +129,7 @@ def fit_recalibration(rows: CalibrationRows, ridge: float) -> Recalibration:
     mean_square = np.concatenate(
         [[np.square(logs - logs.mean(axis=1, keepdims=True)).sum(axis=1).mean()], np.ones(len(penalty) - 1)]
     )
-    unit = 1 / np.sqrt(MULTINOMIAL_CURVATURE * weight.sum() * mean_square + penalty)
+    step_scale = 1 / np.sqrt(MULTINOMIAL_CURVATURE * weight.sum() * mean_square + penalty)
 
     y_total = y.sum(axis=1)
 
@@ -147,7 +147,7 @@ def fit_recalibration(rows: CalibrationRows, ridge: float) -> Recalibration:
         gradient = np.concatenate([[(residual * logs).sum()], residual.sum(axis=0), (z.T @ residual).reshape(-1)])
         return value, gradient
 
-    search = PenalisedSearch(loss, penalty, unit, tolerance=1e-6)
+    search = PenalisedSearch(loss, penalty, step_scale, tolerance=1e-6)
     search.advance()
     return Recalibration(*split(search.flat), centre, scale)
 

@@ -551,5 +551,5 @@ def _check_useful(verdicts: Verdicts, data: PreferenceData) -> None:
         raise JudgeError(
             f"all {len(verdicts.cells)} judged pairs have a human label, so that the verdicts cannot improve the "
             f"estimate: on a labelled pair the label is used, and the verdict cancels out of the estimate; pass "
-            f"verdicts on battles without a label or on other pairs"
+            f"verdicts on pairs without a human label as well"
         )

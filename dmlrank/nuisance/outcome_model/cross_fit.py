@@ -44,7 +44,7 @@ class BoosterMu:
     Attributes
     ----------
     trees : PairTrees
-        The booster, with its trees already in the form from which the scores of all pairs are computed fast.
+        The booster, with its trees in a form from which its raw scores for all pairs are computed fast.
     n_jobs : int or None
         Number of threads; None means all cores.
     """
@@ -161,7 +161,8 @@ def fit_all(
         without a label by a model that never saw the labels of this fold. The model of the fold is trained on these
         cells as well.
     like : MuModel, optional
-        A model that was fitted to the same labels; its configuration is used again, so that none is selected.
+        A model that was fitted to the same labels before. If it has smooth main effects and boosting, the new models
+        are boosted with its parameters, and only the number of rounds is selected again.
     """
     fold = folds.fold
     if learner == "auto" and tune == "cv" and data.x.shape[1] and _several_categories(data, fold, len(seeds)):
@@ -183,7 +184,7 @@ def fit_all(
 
 
 def _several_categories(data: PreferenceData, fold: IntArray, n_folds: int) -> bool:
-    """Return whether the labels outside every fold have more than one category."""
+    """Return whether, for each fold, the labels outside this fold have more than one category."""
     in_fold = np.stack([data.cells.y[fold[data.cells.context] == f].sum(axis=0) for f in range(n_folds)])
     outside_fold = in_fold.sum(axis=0) - in_fold
     return bool(((outside_fold > 0).sum(axis=1) > 1).all())
@@ -212,7 +213,8 @@ def fit_mu(
     in_training : ndarray of bool, shape (n,)
         Whether a context belongs to the training set.
     unit : ndarray of int, shape (n,)
-        Unit of each context. Cross-validation within the training set keeps the contexts of a unit in one fold.
+        Unit of each context: a prompt, or a cluster of prompts. Cross-validation within the training set keeps the
+        contexts of a unit in one fold.
     rng : Generator
         Draws the folds of the cross-validation within the training set, and seeds.
     tune : {"cv", "random"}, RandomSearch, mapping or None

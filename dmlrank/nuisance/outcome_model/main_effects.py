@@ -258,9 +258,9 @@ class MainEffectsLikelihood:
         """
         penalty = ridge * self.penalty
         # With steps in units of the standard errors, effects of items with few votes converge as fast as the others.
-        unit = 1 / np.sqrt(self.precision + penalty)
-        unit[~self.is_free] = 0.0
-        return PenalisedSearch(self.loss, penalty, unit, start, tolerance=tolerance)
+        step_scale = 1 / np.sqrt(self.precision + penalty)
+        step_scale[~self.is_free] = 0.0
+        return PenalisedSearch(self.loss, penalty, step_scale, start, tolerance=tolerance)
 
     def effects(self, flat: FloatArray) -> MainEffects:
         """Return the effects whose coefficients stand in a flat vector."""

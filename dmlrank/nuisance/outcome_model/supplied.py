@@ -54,7 +54,8 @@ def checked_mu(mu: object, data: PreferenceData) -> FloatArray:
     _refuse(~sums_to_one & pairs, "does not sum to one over the categories", table, data)
     if not data.ordered:
         differs = np.abs(table - in_other_order(table)).max(axis=-1) > _TOLERANCE
-        _refuse(differs & pairs, "is not the flip of the other order (position_bias=False)", table, data)
+        finding = "differs between the two display orders of a pair, which position_bias=False does not allow,"
+        _refuse(differs & pairs, finding, table, data)
     if table[:, ~pairs].any():
         table = np.where(pairs[:, :, None], table, 0.0)
     return table

@@ -336,7 +336,10 @@ def _fit_weighted(model: Any, features: FloatArray, label: IntArray, weight: Flo
 
 
 def _repetitions(weight: FloatArray, name: str) -> NDArray[np.int64]:
-    """Return how often to repeat each row: its weight, or twice its weight where rows hold halves of votes."""
+    """Return how often to repeat each row: as often as its weight says, or twice as often where weights are halves.
+
+    Weights are halves where display order does not matter: a vote then gives one row of weight 1/2 in each order.
+    """
     for scale in (1, 2):
         times = np.rint(weight * scale)
         if np.allclose(times, weight * scale, atol=1e-9) and (times > 0).all():

@@ -16,7 +16,7 @@ _RIDGE = 0.1
 _MAX_STEPS = 100
 # Numbers of votes that the main effects may count for: with the smallest one the votes on a pair prevail, with the
 # largest one the main effects alone remain.
-_STRENGTHS = np.concatenate([2.0 ** np.arange(-1, 14), [1e6]])
+_PRIOR_STRENGTHS = np.concatenate([2.0 ** np.arange(-1, 14), [1e6]])
 
 
 def shrunken_frequencies(counts: FloatArray) -> FloatArray:
@@ -39,7 +39,7 @@ def shrunken_frequencies(counts: FloatArray) -> FloatArray:
     probabilities = main_effects(counts)
     pairs = PairVotes.of(counts)
     expected = probabilities[pairs.first, pairs.second]
-    strength = max(_STRENGTHS, key=lambda m: _marginal_likelihood(pairs.votes, expected, m))
+    strength = max(_PRIOR_STRENGTHS, key=lambda m: _marginal_likelihood(pairs.votes, expected, m))
     total = counts.sum(axis=-1, keepdims=True)
     probabilities *= strength
     probabilities += counts
@@ -201,18 +201,18 @@ def likelihood_derivatives(
     gradient = np.concatenate([residual.sum(axis=0), *by_item]) - penalty * effects
     # The votes of a pair are multinomial. These are their covariances with the linear combinations, (m, C, kinds), and
     # the covariances of the combinations among themselves, (kinds, kinds, m).
-    with_votes = expected[..., None] * (combinations.T - (p @ combinations.T)[:, None, :])
-    among_combinations = np.einsum("fc,mcg->fgm", combinations, with_votes)
+    covariance_with_votes = expected[..., None] * (combinations.T - (p @ combinations.T)[:, None, :])
+    covariance_of_combinations = np.einsum("fc,mcg->fgm", combinations, covariance_with_votes)
     hessian = np.diag(penalty)
     hessian[:n_categories, :n_categories] += np.diag(expected.sum(axis=0)) - expected.T @ p
     pair = first * n_items + second
     for g in range(n_kinds):
         columns = slice(n_categories + g * n_items, n_categories + (g + 1) * n_items)
-        with_intercepts = np.stack([sum_by_item(with_votes[:, c, g], g) for c in range(n_categories)])
+        with_intercepts = np.stack([sum_by_item(covariance_with_votes[:, c, g], g) for c in range(n_categories)])
         hessian[:n_categories, columns] += with_intercepts
         hessian[columns, :n_categories] += with_intercepts.T
         for f in range(n_kinds):
-            by_pair = np.bincount(pair, among_combinations[f, g], n_items**2).reshape(n_items, n_items)
+            by_pair = np.bincount(pair, covariance_of_combinations[f, g], n_items**2).reshape(n_items, n_items)
             block = sign[g] * by_pair + sign[f] * by_pair.T
             block[np.diag_indices(n_items)] += by_pair.sum(axis=1) + sign[f] * sign[g] * by_pair.sum(axis=0)
             hessian[n_categories + f * n_items : n_categories + (f + 1) * n_items, columns] += block

@@ -18,7 +18,7 @@ from .pair_choice import PairShares, pair_entries
 
 
 class PairPropensity(Protocol):
-    """P(S_jk = 1 | x) for all ordered pairs of the contexts that are asked for."""
+    """Propensities P(S_jk = 1 | x) of all ordered pairs (j, k), where S_jk is 1 if the pair is labelled, and else 0."""
 
     def table(self, contexts: IntArray) -> FloatArray:
         """Return the propensities of all pairs, (b, K, K), in b contexts.
@@ -144,8 +144,8 @@ class BoostedPropensity:
     ----------
     booster : Booster, PairTrees or None
         P(the pair is labelled | x, pair). A :class:`.PairTrees` predicts the same as its booster, but all pairs
-        faster. None if the training contexts have labels on all pairs or on none, so that there is nothing to learn:
-        every estimate is then the same number, one, which floor and scale turn into the pair's labelling rate.
+        faster. None if the training contexts have labels on all pairs or on none, so that there is nothing to learn.
+        Every estimate is then one. The scale of :class:`.FloorAndScale` turns this one into the pair's labelling rate.
     any_label : AnyLabelModel or None
         P(some pair is labelled | x), for data with at most one labelled pair per context. The booster's estimates are
         then normalised to sum to this probability in every context. None for other data.

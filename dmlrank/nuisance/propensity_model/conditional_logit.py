@@ -38,7 +38,8 @@ class PairChoiceEffects:
     .. math:: \rho_{jk}(x) = \frac{\bar\rho_{jk} e^{a_j(x) + b_k(x)}}
               {\sum_{l \ne m} \bar\rho_{lm} e^{a_l(x) + b_m(x)}}
 
-    These probabilities are called shares, because they are the pairs' shares among the pairs shown.
+    These probabilities are called shares, because they are the pairs' shares among the pairs shown. The effect of an
+    item is a = u + w where the item is shown first, and b = u - w where it is shown second.
 
     Attributes
     ----------
@@ -131,8 +132,9 @@ class PairChoiceLikelihood:
 
     The effect of an item is a = u + w where the item is shown first and b = u - w where it is shown second. The search
     works on a flat vector of the coefficients (1 + q, 2 K), in which the K columns of u stand before the K columns of
-    w. The effects contain constants although the overall shares already describe how often items are shown: shares are
-    not linear in the effects, so that effects with mean zero would change the mean shares.
+    w. The overall shares already describe how often items are shown on average. The effects contain constants
+    nevertheless: shares are not linear in the effects, so that even curves with mean zero change the average shares,
+    and the constants correct this change.
 
     Attributes
     ----------
@@ -186,7 +188,7 @@ class PairChoiceLikelihood:
     ) -> PairChoiceLikelihood:
         """Build the likelihood of rows that show one pair each.
 
-        Rows with equal columns share one sum over all pairs.
+        The sum over all pairs depends on the columns alone. It is computed once for all rows with equal columns.
 
         Parameters
         ----------
@@ -230,7 +232,7 @@ class PairChoiceLikelihood:
         Parameters
         ----------
         ridge : float
-            Prior precision of the coefficients, in observations.
+            Prior precision of the coefficients of u's curves; ``penalty`` multiplies it for the other coefficients.
         start : ndarray, shape (2 K (1 + q),), optional
             Coefficients to start from; zeros by default.
         tolerance : float, optional
@@ -238,8 +240,8 @@ class PairChoiceLikelihood:
             tolerance of :class:`.PenalisedSearch`.
         """
         penalty = ridge * self.penalty
-        unit = 1 / np.sqrt(self.precision + penalty)
-        return PenalisedSearch(self.loss, penalty, unit, start, tolerance=tolerance)
+        step_scale = 1 / np.sqrt(self.precision + penalty)
+        return PenalisedSearch(self.loss, penalty, step_scale, start, tolerance=tolerance)
 
     def effects(self, flat: FloatArray) -> PairChoiceEffects:
         """Return the effects whose coefficients the flat vector holds."""

@@ -92,8 +92,8 @@ def estimate_propensity(
       | x) times the pair's share among the labelled pairs of contexts with these features. Smooth effects of the items
       and boosted trees estimate the shares (:func:`.pair_choice.fit_pair_shares`).
     - If every context has at most one labelled pair and ``tune`` is anything else, a binary booster per fold learns to
-      distinguish labelled cells from a sample of unlabelled pairs [P app:nuisances]. Its estimates are normalised
-      to sum to P(some pair is labelled | x) over the pairs.
+      distinguish labelled cells from a sample of unlabelled pairs (Frauen et al., arXiv 2601.21816,
+      [P app:nuisances]). Its estimates are normalised to sum to P(some pair is labelled | x) over the pairs.
     - If some context has several labelled pairs, the same booster is used without normalising its estimates.
 
     Without features, or if all propensities are one, :func:`marginal_propensity` is returned.
@@ -309,8 +309,8 @@ def labelled_and_sampled_pairs(data: PreferenceData, rng: np.random.Generator) -
     labelled = ordered_cells(data, np.ones(data.n_contexts, dtype=bool))
     n_labelled = np.bincount(cells.context[labelled], minlength=data.n_contexts)
     context, pair = _draw_pairs(np.argsort(data.seed_order), n_labelled, n_items * (n_items - 1), rng)
-    # A pair code is first x (K - 1) + opponent. The opponents of an item skip the item itself: code q stands for item
-    # q where q is below the item, and for item q + 1 from the item on.
+    # A pair code is first * (K - 1) + q, where q numbers all items except the first one: q is the second item if the
+    # second item comes before the first one, and the second item minus 1 if it comes after the first one.
     first, second = pair // (n_items - 1), pair % (n_items - 1)
     second = second + (second >= first)
     key = (context * n_items + first) * n_items + second

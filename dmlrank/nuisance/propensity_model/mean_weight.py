@@ -54,8 +54,8 @@ class MeanWeights:
     z : float
         Distance of the factor from one, in standard errors.
     overdispersion : float
-        Variance of the number of labels over contexts or clusters, divided by the variance of as many independent
-        labels; at least 1. It exceeds 1 if labels come in clusters.
+        Variance of the number of labels over contexts or clusters, divided by the variance that this number would
+        have if labels were independent; at least 1. It exceeds 1 if labels come in clusters.
     is_reliable : ndarray of bool, shape (q,)
         Whether ``expected`` is precise enough to conclude that a pair has too few labels.
     """

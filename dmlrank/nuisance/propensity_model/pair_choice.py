@@ -145,10 +145,10 @@ def fit_pair_shares(
     """Fit one model per fold on the labelled contexts outside the fold, each of which shows one pair.
 
     The log-loss on the held-out folds selects how strongly pair shares are shrunk towards products of item shares, the
-    penalty of the curves, whether trees are used and how many. The trees learn to distinguish the pairs shown from
-    pairs that are drawn with the overall shares as probabilities (noise-contrastive estimation). Boosting starts from
-    the log-odds that the smooth effects imply. The trees therefore learn only the log of the ratio between the true
-    share and the share that the effects imply.
+    ridge penalty of the smooth effects, whether trees are used and how many. The trees learn to distinguish the pairs
+    shown from pairs that are drawn with the overall shares as probabilities (noise-contrastive estimation). Boosting
+    starts from the log-odds that the smooth effects imply. The trees therefore learn only the log of the ratio between
+    the true share and the share that the effects imply.
 
     Parameters
     ----------
@@ -442,9 +442,9 @@ def _select_trees(
     Settings, BoostingPath
         The selected settings, and the boosters of the trial folds.
     """
-    unboosted = sum(contrast.loss(fold_effects) for fold_effects in fits)
+    loss_without_trees = sum(contrast.loss(fold_effects) for fold_effects in fits)
     if not all(len(fold_effects.training.rows) for fold_effects in fits):
-        return Settings(RANDOM_THRESHOLDS, 0), BoostingPath([], [unboosted], [()])
+        return Settings(RANDOM_THRESHOLDS, 0), BoostingPath([], [loss_without_trees], [()])
     size = contrast.matrix_size(fits[0].training)
     workers, jobs_per_fold = split_jobs(n_jobs, size, len(fits), thread_sizes)
     n_threads = thread_count(jobs_per_fold, size, thread_sizes)
@@ -454,7 +454,7 @@ def _select_trees(
             contrast.trial_fold(fold_effects, candidate, seed, n_threads)
             for fold_effects, seed in zip(fits, seeds, strict=False)
         ]
-        path = boost_together(trials, unboosted, workers, best)
+        path = boost_together(trials, loss_without_trees, workers, best)
         if best is None or path.loss < best.loss:
             selected, best = candidate, path
         if not best.rounds:

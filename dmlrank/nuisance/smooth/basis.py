@@ -196,9 +196,10 @@ class SmoothBasis:
 
     @property
     def straight(self) -> IntArray:
-        """Numbers of the features with a straight line, if splines of all these features would be too many columns.
+        """Numbers of the features with a straight line, where splines of all these features would be too many columns.
 
-        Empty where a straight line is all that the features need, because they have two values.
+        Empty where there would not be too many: then every other feature has its spline already, and the features with
+        a straight line have too few distinct values for a curve.
         """
         lines = [f for f, columns in self.columns if isinstance(columns, _Linear)]
         return np.array(lines if len(lines) * (1 + CURVES) > MOST_SPLINE_COLUMNS else [], dtype=np.intp)

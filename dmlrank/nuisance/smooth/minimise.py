@@ -38,7 +38,7 @@ class LBFGS:
     Parameters
     ----------
     objective : callable
-        Returns the value and the gradient, in units in which the curvature is about one.
+        Returns the value and the gradient. Coordinates should be scaled so that second derivatives are about one.
     start : ndarray, shape (d,)
         Where the search begins.
     tolerance : float
@@ -105,7 +105,7 @@ def minimise(objective: Objective, start: FloatArray, tolerance: float = 1e-3) -
 
 
 class PenalisedSearch:
-    """A search for the largest penalised log-likelihood, with steps in units of each coefficient.
+    """A search for the largest penalised log-likelihood, with steps scaled by each coefficient's standard error.
 
     Parameters
     ----------
@@ -113,7 +113,7 @@ class PenalisedSearch:
         Returns minus the log-likelihood and its gradient.
     penalty : ndarray, shape (d,)
         Prior precision of every coefficient.
-    unit : ndarray, shape (d,)
+    step_scale : ndarray, shape (d,)
         Approximate standard error of every coefficient; zero for coefficients that stay where the search begins.
     start : ndarray, shape (d,), optional
         Where the search begins; zero when None.
@@ -126,7 +126,7 @@ class PenalisedSearch:
         self,
         loss: Objective,
         penalty: FloatArray,
-        unit: FloatArray,
+        step_scale: FloatArray,
         start: FloatArray | None = None,
         *,
         tolerance: float | None = None,
@@ -134,17 +134,17 @@ class PenalisedSearch:
         begin = np.zeros(len(penalty)) if start is None else start
 
         def objective(steps: FloatArray) -> tuple[float, FloatArray]:
-            flat = begin + unit * steps
+            flat = begin + step_scale * steps
             value, gradient = loss(flat)
-            return value + float((penalty * flat**2).sum()) / 2, unit * (gradient + penalty * flat)
+            return value + float((penalty * flat**2).sum()) / 2, step_scale * (gradient + penalty * flat)
 
-        self._begin, self._unit = begin, unit
+        self._begin, self._step_scale = begin, step_scale
         self._search = LBFGS(objective, np.zeros(len(penalty)), _TOLERANCE if tolerance is None else tolerance)
 
     @property
     def flat(self) -> FloatArray:
         """The best coefficients so far, (d,)."""
-        return self._begin + self._unit * self._search.best
+        return self._begin + self._step_scale * self._search.best
 
     def advance(self, n_steps: int | None = None) -> None:
         """Take at most ``n_steps`` further steps; when None, go on to the end of the search."""
