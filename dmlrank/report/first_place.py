@@ -72,8 +72,8 @@ def _gap_clause(results: Estimates, separation: Separation, std_error: float, di
     Returns
     -------
     str
-        A sentence with a blank before it; empty where prompts are fixed, since the standard error then comes from the
-        labels.
+        A sentence with a blank before it; empty for a fit to fixed prompts (``prompts="fixed"``), because more prompts
+        are then no larger sample of the same population.
     """
     if results.description.prompts == "fixed":
         return ""

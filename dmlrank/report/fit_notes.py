@@ -152,7 +152,8 @@ def score_definition(results: Estimates) -> str:
         "borda": f"Each score is the mean share of comparisons that the model wins{opponents}{different}",
         "rank_centrality": "Each score is the share of time that a random walk over the models spends at the model. "
         "The walk moves from a model to an opponent more often, the more often the opponent is preferred.",
-        "dominance": "Each score is the share of its opponents that the model clearly beats, counted smoothly.",
+        "dominance": "Each score is the share of its opponents that the model clearly beats. An "
+        "opponent counts in part where the preference is close to the limit of a clear win.",
         "softmin": "Each score is a smooth minimum of the model's preferences over its opponents: how well the model "
         "does against the opponent that is hardest for it.",
     }
@@ -164,20 +165,20 @@ def unit_sentences(results: Estimates) -> list[str]:
     unit = results.scale
     if unit.natural:
         return []
-    multiplied = {
+    unit_texts = {
         "elo": ["Scores are shown in Elo points (400 / ln 10 = 173.7 points for each unit of log-odds)."],
         "log-odds": [],
     }.get(unit.name, [f"Scores are shown multiplied by {unit.factor:g}."])
     if unit.anchor is not None:
         model, value = unit.anchor
-        multiplied.append(f"Scores are shifted so that {model} has {value:g}; the shift changes no interval's width.")
+        unit_texts.append(f"Scores are shifted so that {model} has {value:g}; the shift changes no interval's width.")
     elif unit.mean is not None:
-        multiplied.append(f"Scores are shifted so that their mean is {unit.mean:g}.")
-    return multiplied
+        unit_texts.append(f"Scores are shifted so that their mean is {unit.mean:g}.")
+    return unit_texts
 
 
 def dependence_sentences(results: Estimates) -> list[str]:
-    """Say on what else the scores depend: on the features where they are not linear, or on the pairs compared."""
+    """Say that scores depend on the features (non-linear functionals), or on which pairs are compared (likelihood)."""
     if not results.estimated_by.has_first_stages:
         return [
             "The scores maximise the Bradley-Terry likelihood of all votes. If log-odds are not differences of scores, "
@@ -269,12 +270,13 @@ def _rank_sentences(results: Estimates, level: SummaryLevel, separation: Separat
             f'"grp" is empty, because there are too many groups of models that are not separated ({separated}).',
         ]
     sign = "number" if any("," in group or group.isdigit() for group in level.letters) else "letter"
-    runs = any("-" in abbreviate_letters(group) for group in level.letters)
+    is_abbreviated = any("-" in abbreviate_letters(group) for group in level.letters)
     return [
         f'"set" is the rank set: {promise}.',
         f'"grp": models that share no {sign} are separated, which means that one of them is shown to rank above the '
         f"other ({separated}). Models that share a {sign} may "
-        f"still differ." + (f' A dash stands for all {sign}s from the first to the last, as in "a-e".' if runs else ""),
+        f"still differ."
+        + (f' A dash stands for all {sign}s from the first to the last, as in "a-e".' if is_abbreviated else ""),
     ]
 
 

@@ -110,7 +110,7 @@ def _clusters(results: Estimates) -> str:
 
 
 def _rows(results: Estimates, level: SummaryLevel) -> tuple[tuple[str, ...], ...]:
-    """Return a row of cells per score, the best model first; outputs keep their order."""
+    """Return a row of cells per score, the best model first; outputs of a user's functional keep their order."""
     std_errors = results.std_errors
     z, p = z_statistics(*results.against_neutral()), results.adjusted_p_values()
     # The covariance exists without intervals, too, and determines how many digits are worth reading.
@@ -146,7 +146,7 @@ def _rank_cells(results: Estimates, level: SummaryLevel) -> list[tuple[str, ...]
 
 
 def votes_of(results: Estimates, model: int) -> tuple[str, ...]:
-    """Return the votes of a model that are used, and of how many where not all are."""
+    """Return the number of used votes of a model; where some votes are not used, used and all votes, such as 8/10."""
     if results.votes is None:
         return ()
     used, total = int(results.votes.used[model]), int(results.votes.total[model])

@@ -63,7 +63,7 @@ def group_summary(
     *,
     std_errors: FloatArray,
     variable: str,
-    equal: WaldTestResults | str,
+    equality: WaldTestResults | str,
     p_equal: Sequence[float] | None,
     note: str,
 ) -> Summary:
@@ -78,7 +78,7 @@ def group_summary(
     scores, std_errors : ndarray, shape (K, G)
     variable : str
         The variable that defines the groups.
-    equal : WaldTestResults or str
+    equality : WaldTestResults or str
         The test that every model has the same score in all groups, or why there is none.
     p_equal : sequence of K floats, or None
         Adjusted p-values of the same hypothesis for each model.
@@ -104,7 +104,7 @@ def group_summary(
         ("Groups:", f"{len(groups)} of {variable}", "No. Prompts:", f"{fit.description.n_contexts:,}"),
         ("Estimator:", fit.estimator, "Smallest group:", f"{smallest.name}, {smallest.n_contexts:,} prompts"),
     )
-    notes = (*_notes(fit, groups, equal), *([as_sentence(note)] if note else []), *doubt_note(fit))
+    notes = (*_notes(fit, groups, equality), *([as_sentence(note)] if note else []), *doubt_note(fit))
     return Summary(f"Scores by {variable}", header, tuple((head, 1) for head in heads), rows, notes)
 
 
@@ -114,13 +114,13 @@ def _column(scores: FloatArray, std_errors: FloatArray, digits: int) -> list[str
     return [f"{rank}. {score_text(score, error, digits)}" for rank, score, error in cells]
 
 
-def _notes(fit: Estimates, groups: Sequence[GroupSize], equal: WaldTestResults | str) -> list[str]:
+def _notes(fit: Estimates, groups: Sequence[GroupSize], equality: WaldTestResults | str) -> list[str]:
     """Return the notes on the columns, the test of equal scores, the groups' sizes and groups with few votes."""
     notes = [
         "Each column has rank, score and (standard error) in a group. The scores of all groups come from one fit. The "
         "mean of the groups' scores, weighted by their shares of the prompts, is the score over all prompts. "
         f"{as_sentence(f'in every group, {fit.reason}')}",
-        _equality_note(fit, groups, equal),
+        _equality_note(fit, groups, equality),
     ]
     unseen = [f"{group.name} ({', '.join(group.unseen)})" for group in groups if group.unseen]
     if unseen:
@@ -138,14 +138,14 @@ def _notes(fit: Estimates, groups: Sequence[GroupSize], equal: WaldTestResults |
     return [*notes, f"Groups: {sizes}."]
 
 
-def _equality_note(fit: Estimates, groups: Sequence[GroupSize], equal: WaldTestResults | str) -> str:
+def _equality_note(fit: Estimates, groups: Sequence[GroupSize], equality: WaldTestResults | str) -> str:
     """Return the test that all models have the same scores in every group, with a caution where groups are small."""
-    if isinstance(equal, str):
-        return f"There is no test of equal scores in all groups: {equal}."
+    if isinstance(equality, str):
+        return f"There is no test of equal scores in all groups: {equality}."
     note = (
-        f"Test that every model has the same score in all groups: chi2({equal.df_denom:g}) = "
-        f'{float(equal.statistic):.1f}, P {p_value_clause(float(equal.pvalue))}. "P equal" tests one model at a time, '
-        f"adjusted for all models by Holm's method."
+        f"Test that every model has the same score in all groups: chi2({equality.df_denom:g}) = "
+        f'{float(equality.statistic):.1f}, P {p_value_clause(float(equality.pvalue))}. "P equal" tests one model at a '
+        f"time, adjusted for all models by Holm's method."
     )
     smallest = min(groups, key=lambda group: group.n_independent)
     n_required = _PER_SCORE * fit.covariance.basis.shape[1]

@@ -140,11 +140,11 @@ class JudgeReport:
         for judge, name in enumerate(f.names):
             agreement = (
                 cell
-                for ties in (0, 1)
+                for column in (0, 1)  # all pairs, and pairs that are no tie
                 for cell in (
-                    f"{f.compared[judge, ties]:,}",
-                    f"{f.agreement[judge, ties]:.3f}",
-                    f"{f.kappa[judge, ties]:.3f}",
+                    f"{f.compared[judge, column]:,}",
+                    f"{f.agreement[judge, column]:.3f}",
+                    f"{f.kappa[judge, column]:.3f}",
                 )
             )
             rows.append((name, *agreement, *_share_cells(f.position[judge])))

@@ -34,7 +34,8 @@ class Summary:
     header : tuple of (str, str, str, str)
         Two pairs of label and value per line.
     columns : tuple of (str, int)
-        Heads of the columns after that of the rows' names, and how many columns each head stands over.
+        Head and span of every column after the column of the rows' names: the span is the number of columns that share
+        the head.
     rows : tuple of tuple of str
         Name and cells of every row.
     notes : tuple of str

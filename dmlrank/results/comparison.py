@@ -47,7 +47,7 @@ _TRAITS: tuple[Callable[[Estimates], str], ...] = (
     lambda e: f"{e.description.n_votes:,} votes",
 )
 
-_REVERSAL = ["model", "other", "above_in", "below_in", "gap_above", "gap_below", "p_value", "p_adjusted"]
+_REVERSAL_COLUMNS = ["model", "other", "above_in", "below_in", "gap_above", "gap_below", "p_value", "p_adjusted"]
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -72,8 +72,8 @@ class Comparison:
     >>> import dmlrank as dr
     >>> battles = dr.datasets.simulate_arena(n=2000, rng=0)
     >>> res = dr.dml_rank("winner ~ 1 | model_a + model_b", battles, functional="bt", rng=0)
-    >>> side = dr.compare(res, res.update(functional="borda"))
-    >>> side.ranks.columns.tolist()
+    >>> comparison = dr.compare(res, res.update(functional="borda"))
+    >>> comparison.ranks.columns.tolist()
     ['bt', 'borda']
     """
 
@@ -214,8 +214,9 @@ class Comparison:
         -------
         DataFrame
             A row per reversal, the strongest evidence first. ``model`` is above ``other`` in the result ``above_in`` by
-            ``gap_above``, and below it in ``below_in`` by ``gap_below``. ``p_value`` tests that both orders are as
-            estimated: it is the larger of the two one-sided p-values (intersection-union test). ``p_adjusted`` is
+            ``gap_above``, and below it in ``below_in`` by ``gap_below``. A small ``p_value``
+            is evidence that both true orders are as estimated: it is the larger of the two one-sided p-values
+            (intersection-union test). ``p_adjusted`` is
             adjusted for all differences of all results (step-down max-t), so that all reversals with
             ``p_adjusted <= 0.05`` can be claimed jointly.
 
@@ -231,12 +232,12 @@ class Comparison:
         joint = self.joint
         reversed_pairs = self._reversed_pairs()
         if not reversed_pairs:
-            return pd.DataFrame(columns=_REVERSAL)
+            return pd.DataFrame(columns=_REVERSAL_COLUMNS)
         first, second = self._differences()
         tests = compare_differences(
             joint.estimate,
             joint.covariance,
-            joint.noise,
+            joint.t_statistic_draws,
             first,
             second,
             method="step-down",
@@ -252,7 +253,7 @@ class Comparison:
             gaps = (tests.estimate[up], -tests.estimate[down])
             p = (max(p[up], p[down]) for p in (tests.p_value, tests.p_adjusted))
             rows.append((model, other, above, below, *gaps, *p))
-        frame = pd.DataFrame(rows, columns=_REVERSAL)
+        frame = pd.DataFrame(rows, columns=_REVERSAL_COLUMNS)
         return frame.sort_values(["p_adjusted", "p_value"], kind="stable", ignore_index=True)
 
     def summary(self, title: str | None = None) -> Summary:
@@ -399,10 +400,10 @@ def compare(*results: RankResults, **named: RankResults) -> Comparison:
     >>> import dmlrank as dr
     >>> battles = dr.datasets.simulate_arena(n=2000, rng=0)
     >>> res = dr.dml_rank("winner ~ 1 | model_a + model_b", battles, functional="bt", rng=0)
-    >>> side = dr.compare(res, res.update(functional="borda"))
-    >>> side.names, side.params.shape
+    >>> comparison = dr.compare(res, res.update(functional="borda"))
+    >>> comparison.names, comparison.params.shape
     (('bt', 'borda'), (8, 2))
-    >>> round(float(side.cov_params().loc[("bt", "gpt-4"), ("bt", "gpt-4")] ** 0.5 / res.bse["gpt-4"]), 12)
+    >>> round(float(comparison.cov_params().loc[("bt", "gpt-4"), ("bt", "gpt-4")] ** 0.5 / res.bse["gpt-4"]), 12)
     1.0
     """
     all_results = [*results, *named.values()]

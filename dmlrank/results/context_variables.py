@@ -21,7 +21,7 @@ from ..exceptions import DataError, FormulaError, MissingDataError, OptionError,
 from ..fit.state import FitSteps
 from .lookup import joined_names
 
-# Values of a grouping column above which by() refuses it.
+# Largest number of different values that by() allows in a grouping column.
 _MOST_GROUPS = 100
 
 
@@ -38,7 +38,7 @@ class ContextGroups:
     values : tuple of tuple of str
         Values of each group, one for every column.
     code : ndarray of int, shape (n,)
-        Place of the group of each context.
+        Index of the group of each context.
     """
 
     variable: str
@@ -123,10 +123,10 @@ def read_groups(steps: FitSteps, columns: Sequence[str]) -> ContextGroups:
                 f"by(): {name!r} has {len(levels)} values, more than the {_MOST_GROUPS} groups that by() allows; "
                 f"project('~ {name}') describes how scores vary with numbers"
             )
-        place = {value: code for code, value in enumerate(levels)}
-        coded.append((levels, column.map(place).to_numpy(dtype=np.intp)))
-    places, code = np.unique(np.stack([codes for _, codes in coded], axis=1), axis=0, return_inverse=True)
-    values = tuple(tuple(str(levels[at]) for (levels, _), at in zip(coded, row, strict=True)) for row in places)
+        code_of_value = {value: code for code, value in enumerate(levels)}
+        coded.append((levels, column.map(code_of_value).to_numpy(dtype=np.intp)))
+    level_codes, code = np.unique(np.stack([codes for _, codes in coded], axis=1), axis=0, return_inverse=True)
+    values = tuple(tuple(str(levels[at]) for (levels, _), at in zip(coded, row, strict=True)) for row in level_codes)
     _check_function_of_features(steps, columns, code.reshape(-1, 1).astype(float), "by()")
     return ContextGroups(", ".join(columns), tuple(joined_names(values, ", ")), values, code.reshape(-1))
 
@@ -174,17 +174,17 @@ def read_design(steps: FitSteps, formula: str) -> ContextDesign:
     check_features(x, feature_map.names, keep_missing=False)
     description = ModelDesc.from_formula("~ " + text).rhs_termlist
     constant = any(not term.factors for term in description)
-    heads = (("Intercept",) if constant else ()) + tuple(feature_map.names)
+    column_names = (("Intercept",) if constant else ()) + tuple(feature_map.names)
     matrix = np.column_stack([np.ones(len(x)), x]) if constant else np.asarray(x, dtype=float)
-    _check_rank(steps, matrix, heads, formula)
+    _check_rank(steps, matrix, column_names, formula)
     _check_function_of_features(steps, columns, matrix, "project()")
-    return ContextDesign(f"~ {text}", heads, matrix, _terms(feature_map, constant), table, feature_map)
+    return ContextDesign(f"~ {text}", column_names, matrix, _terms(feature_map, constant), table, feature_map)
 
 
 def _terms(feature_map: FeatureMap, constant: bool) -> tuple[tuple[str, tuple[int, ...]], ...]:
     """Return the terms with their columns, which come after the constant."""
     places: dict[str, list[int]] = {}
-    owner = {}
+    term_by_column = {}
     if feature_map.info is not None:
         coded = [] if feature_map.coded is None else feature_map.coded.tolist()
         term_of_column = [
@@ -193,11 +193,11 @@ def _terms(feature_map: FeatureMap, constant: bool) -> tuple[tuple[str, tuple[in
             for _ in range(place.stop - place.start)
             if name != "Intercept"
         ]
-        owner = dict(zip(coded, term_of_column, strict=True))
+        term_by_column = dict(zip(coded, term_of_column, strict=True))
     for start, term in feature_map.numeric:
-        owner |= {start + offset: term.variable for offset in range(term.width)}
+        term_by_column |= {start + offset: term.variable for offset in range(term.width)}
     for column in range(len(feature_map.names)):
-        places.setdefault(owner[column], []).append(column + constant)
+        places.setdefault(term_by_column[column], []).append(column + constant)
     return tuple((name, tuple(columns)) for name, columns in places.items())
 
 

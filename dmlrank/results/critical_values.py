@@ -121,8 +121,8 @@ def t_statistic_draws(estimates: Estimates, steps: FitSteps | None, bootstrap: s
     """
     if bootstrap is None:
         return normal_draws(estimates.covariance, estimates.description.seed)
-    live = require_steps(estimates, steps, f"bootstrap={bootstrap!r}")
-    return multiplier_bootstrap(live, bootstrap, estimates.scale.factor, estimates.description.seed)
+    fit_steps = require_steps(estimates, steps, f"bootstrap={bootstrap!r}")
+    return multiplier_bootstrap(fit_steps, bootstrap, estimates.scale.factor, estimates.description.seed)
 
 
 def separation_of_models(

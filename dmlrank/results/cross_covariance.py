@@ -97,7 +97,7 @@ def _match_contexts(first: FitSteps, other: FitSteps) -> IntArray | str:
 
 
 def _match_identifiers(first: FitSteps, other: FitSteps) -> IntArray | str:
-    """Return the places of the first result's contexts in the other one by their identifiers, or why there are none."""
+    """Return the places of the first result's contexts in the other one, or why their identifiers do not match."""
     a, b = first.data, other.data
     n = len(a.context_ids)
     if first.options.context != other.options.context:
@@ -156,14 +156,18 @@ def _stacked_estimates(
         corrections.append(influence.centred_correction[blocks] * e.scale.factor)
         contexts.append(inverse[influence.block_context[blocks]])
         annotators.append(_annotators(fit))
-    labels = np.unique(np.concatenate(annotators), return_inverse=True)[1] if steps[0].annotator is not None else None
-    if labels is not None:
+    annotator_codes = (
+        np.unique(np.concatenate(annotators), return_inverse=True)[1] if steps[0].annotator is not None else None
+    )
+    if annotator_codes is not None:
         unknown = np.concatenate(annotators) == _NO_ANNOTATOR
-        labels = np.where(unknown, -1, labels)
+        annotator_codes = np.where(unknown, -1, annotator_codes)
     gauge = block_diag(*(fit.setup.functional.gauge(fit.data.n_items).basis for fit in steps))
     with collected_warnings():
         # The fits have warned of few clusters already.
-        joint = clustered_covariance(stack_influences(centred, corrections, contexts), gauge, steps[0].clusters, labels)
+        joint = clustered_covariance(
+            stack_influences(centred, corrections, contexts), gauge, steps[0].clusters, annotator_codes
+        )
     matrix = match_blocks(joint.matrix + _between_repetitions(estimates, steps), [e.covariance for e in estimates])
     basis = block_diag(*(e.covariance.basis for e in estimates))
     return JointEstimates(

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 Result = TypeVar("Result")
 
 # Labelled prompts or clusters below which a warning says that a group is small.
-_FEW = 30
+_SMALL_GROUP = 30
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -280,10 +280,11 @@ class GroupResults(Generic[Result]):
             A row per model: ``statistic``, ``df``, ``p_value`` and ``p_holm``, which is adjusted for all models by
             Holm's method. NaN where a score does not vary.
         """
-        place = np.arange(len(self.joint.estimate)).reshape(len(self), -1)
+        # A row of indices per group, a column per model.
+        index_of_score = np.arange(len(self.joint.estimate)).reshape(len(self), -1)
         matrix = self.joint.covariance.matrix
         rows = np.array(
-            [equality_test(self.joint.estimate[scores], matrix[np.ix_(scores, scores)]) for scores in place.T]
+            [equality_test(self.joint.estimate[scores], matrix[np.ix_(scores, scores)]) for scores in index_of_score.T]
         )
         frame = pd.DataFrame(rows, columns=["statistic", "df", "p_value"], index=self.models)
         is_tested = frame["p_value"].notna().to_numpy()
@@ -327,16 +328,16 @@ class GroupResults(Generic[Result]):
             It has ``as_text()``, ``as_html()``, ``as_latex()``, ``as_markdown()`` and ``as_csv()``.
         """
         try:
-            equal: WaldTestResults | str = self.test_equal()
+            equality: WaldTestResults | str = self.test_equal()
         except (HypothesisError, OptionError) as error:
-            equal = str(error)
+            equality = str(error)
         return group_summary(
             self.estimates,
             self.facts,
             self.params.to_numpy(),
             std_errors=self.bse.to_numpy(),
             variable=self.variable,
-            equal=equal,
+            equality=equality,
             p_equal=self.equal_by_model()["p_holm"].tolist() if len(self) > 1 else None,
             note=self.joint.covariance.note,
         ).with_title(title)
@@ -592,11 +593,12 @@ def _check_sizes(groups: ContextGroups, facts: Sequence[GroupFacts]) -> None:
             f"by(): these groups of {groups.variable} have fewer than two labelled prompts: {counts}; merge them with "
             f"other groups in the data"
         )
-    small = [f"{fact.name!r} ({fact.n_independent})" for fact in facts if fact.n_independent < _FEW]
+    small = [f"{fact.name!r} ({fact.n_independent})" for fact in facts if fact.n_independent < _SMALL_GROUP]
     if small:
         warn(
-            f"groups of {groups.variable} with fewer than {_FEW} labelled prompts or clusters: {', '.join(small)}; "
-            f"their standard errors are too small on average; merge small groups, or collect more labels",
+            f"groups of {groups.variable} with fewer than {_SMALL_GROUP} labelled prompts or clusters: "
+            f"{', '.join(small)}; their standard errors are too small on average; merge small groups, or collect more "
+            f"labels",
             stacklevel=5,
         )
     unseen = [f"{listed(fact.unseen, 5)} in {fact.name!r}" for fact in facts if fact.unseen]

@@ -40,18 +40,18 @@ def scores_by_group(
     as_result : callable
         Returns the result of a group from its estimates.
     """
-    live = _steps_of_mean(estimates, steps, "by")
-    groups = read_groups(live, columns)
+    fit_steps = _steps_of_mean(estimates, steps, "by")
+    groups = read_groups(fit_steps, columns)
     design = np.eye(len(groups.names))[groups.code]
-    projected, covariance = _project(live, design, estimates.scale, "groups")
-    return make_groups(estimates, live, groups, projected=projected, covariance=covariance, as_result=as_result)
+    projected, covariance = _project(fit_steps, design, estimates.scale, "groups")
+    return make_groups(estimates, fit_steps, groups, projected=projected, covariance=covariance, as_result=as_result)
 
 
 def project_scores(estimates: Estimates, steps: FitSteps | None, formula: str) -> Projection:
     """Return the projection of scores on functions of the context, see :meth:`RankResults.project`."""
-    live = _steps_of_mean(estimates, steps, "project")
-    design = read_design(live, formula)
-    projected, covariance = _project(live, design.matrix, estimates.scale, "columns")
+    fit_steps = _steps_of_mean(estimates, steps, "project")
+    design = read_design(fit_steps, formula)
+    projected, covariance = _project(fit_steps, design.matrix, estimates.scale, "columns")
     joint = JointEstimates.of_blocks("coefficient", design.names, projected.estimate, covariance, estimates)
     return Projection(design, estimates, joint)
 

@@ -100,7 +100,7 @@ class JointEstimates:
         return pd.MultiIndex.from_arrays([self.blocks, self.models], names=[self.kind, "model"])
 
     @property
-    def noise(self) -> NormalDraws:
+    def t_statistic_draws(self) -> NormalDraws:
         """Joint draws of t statistics."""
         return normal_draws(self.covariance, self.seed)
 
@@ -200,7 +200,8 @@ class JointEstimates:
         Returns
         -------
         DataFrame
-            The kind, then ``term estimate std_error statistic p_value conf_low conf_high``.
+            The first column has the kind of the blocks as its name and holds the blocks' names; then ``term estimate
+            std_error statistic p_value conf_low conf_high``.
         """
         limits = self.conf_int(alpha, method)
         return pd.DataFrame(

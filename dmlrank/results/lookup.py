@@ -77,7 +77,7 @@ def joined_names(parts: Sequence[Sequence[object]], separator: str) -> list[str]
     return names
 
 
-def require_models(estimates: Estimates, method: str, purpose: str = "compares an order of models") -> None:
+def require_models(estimates: Estimates, method: str, purpose: str = "puts models in an order") -> None:
     """Check that the estimates are scores of the models.
 
     Parameters

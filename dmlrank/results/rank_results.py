@@ -137,7 +137,11 @@ class RankResults:
 
     @property
     def plugin(self) -> pd.Series:
-        """Plug-in scores by model: the mean of F(mu) over contexts, which has no valid intervals."""
+        """Plug-in scores by model, without valid intervals.
+
+        These are the means over contexts of F(mu), where mu are the estimated preference probabilities of a context and
+        F is the functional.
+        """
         return self._series(self.estimates.plugin, "plugin")
 
     @property
@@ -182,7 +186,7 @@ class RankResults:
 
     @property
     def diagnostics(self) -> Diagnostics:
-        """How well the first stages fit and overlap."""
+        """How well the first stages (outcome and propensity models) fit the data, and how small propensities become."""
         return self.estimates.diagnostics
 
     # --- inference ----------------------------------------------------------------------------------------------------
@@ -257,9 +261,9 @@ class RankResults:
         -------
         ContrastResults
             As in statsmodels. The p-values are not adjusted: they are valid for a hypothesis that was chosen before the
-            data were seen. Where the hypothesis compares the first with the second of these scores, the data have
-            chosen it, and the table says so; :meth:`t_test_pairwise` holds for all pairs at once. ``conf_int`` has one
-            limit for a one-sided test. For equivalence (two one-sided tests) its two limits have to lie between
+            data were seen. Where the hypothesis compares the two models with the highest scores, the data have chosen
+            the hypothesis, and the table says so; :meth:`t_test_pairwise` holds for all pairs at once. ``conf_int`` has
+            one limit for a one-sided test. For equivalence (two one-sided tests) its two limits have to lie between
             ``-delta`` and ``delta``.
 
         Raises
@@ -300,7 +304,7 @@ class RankResults:
         UnknownModelError
             If a model was not ranked.
         HypothesisError
-            If the hypothesis cannot be read, or the functional fixes all that it restricts.
+            If the hypothesis cannot be read, or the functional fixes all combinations that the hypothesis restricts.
         NoIntervalError
             If the result is an estimate without intervals.
 
@@ -497,7 +501,8 @@ class RankResults:
         -----
         The best rank in a set is one plus the number of models shown to be above the model. The worst rank is K minus
         the number of models shown to be below. Step-down max-t tests of the one-sided hypotheses theta_j <= theta_k
-        show this: for all ordered pairs (simultaneous), or for the pairs of one model. The sets also hold with ties.
+        show this: for all ordered pairs (simultaneous), or for the pairs of one model. The sets also hold where models
+        have equal true scores.
 
         References
         ----------
@@ -601,12 +606,12 @@ class RankResults:
     def restriction_test(self) -> RestrictionTest:
         """Test the Bradley-Terry model by a Hausman test, for ``estimator="bt_restricted"``.
 
-        The test compares the scores of the restricted estimator with the projected scores from the same first stages,
-        with the covariance of the difference of their influence values. Where contexts are independent, the p-value
-        comes from samples of labels from the restricted model, because the chi-squared distribution rejects too often
-        where probabilities are near 0 or 1. The test has power against departures that change the scores. A small
-        p-value says that the restricted scores differ from those of the projection; report ``estimator="debiased"``
-        then.
+        The test compares the scores of the restricted estimator with those of the debiased estimator, which projects mu
+        on the Bradley-Terry model, from the same first stages, with the covariance of the difference of their influence
+        values. Where contexts are independent, the p-value comes from samples of labels from the restricted model,
+        because the chi-squared distribution rejects too often where probabilities are near 0 or 1. The test has power
+        against departures that change the scores. A small p-value says that the restricted scores differ from those of
+        the projection; report ``estimator="debiased"`` then.
 
         Returns
         -------
@@ -644,17 +649,18 @@ class RankResults:
     def by(self, *columns: str) -> GroupResults[RankResults]:
         """Return scores in every group of prompts from this fit, with the joint covariance of all groups.
 
-        The scores of group g are theta_g = E[F(mu(X)) | G = g]. They are computed from the fit's influence values,
-        phi_g = 1(G = g) (phi_raw - theta_g) / p_g, without training. The mean of the groups' scores, weighted by their
-        shares of the prompts, is the score over all prompts (with ``subsample=`` only approximately, because the
-        sample has slightly other shares).
+        The scores of group g are theta_g = E[F(mu(X)) | G = g]. They are computed without training from phi_raw, the
+        values F(mu(x)) + correction of the prompts, whose mean is the score over all prompts. The influence of theta_g
+        is phi_g = 1(G = g) (phi_raw - theta_g) / p_g with the group's share p_g of the prompts. The mean of the groups'
+        scores, weighted by their shares of the prompts, is the score over all prompts (with ``subsample=`` only
+        approximately, because the sample has slightly other shares).
 
         Parameters
         ----------
         *columns : str
             One or several columns of categories. The groups are the combinations that occur. Each column has to be a
-            feature of the formula, or a function of the features; the data show the latter where prompts share their
-            features.
+            feature of the formula, or a function of the features. A column that the formula does not use is accepted
+            only where most prompts share their features with another prompt and such prompts agree in the column.
 
         Returns
         -------
@@ -680,9 +686,9 @@ class RankResults:
 
         Notes
         -----
-        A non-linear functional of a group needs preferences *given* the group. If mu(x) were averaged over groups,
-        E[F(mu(X)) | G = g] would differ from the scores of a fit to the group alone. Therefore every column has to be a
-        function of the features.
+        A non-linear functional of a group needs preferences *given* the group. If the learner did not know the group,
+        mu(x) would be an average of the groups' preferences, and E[F(mu(X)) | G = g] would differ from the scores of a
+        fit to the group alone. Therefore every column has to be a function of the features.
 
         For bt and rank_centrality, the covariance of the fit has a variance correction for a shrunken mu in addition to
         the sum over influence values. This correction increases the errors of all groups in the same proportion as
@@ -705,7 +711,7 @@ class RankResults:
 
         The coefficients are beta = E[v v']^-1 E[v F(mu(X))'], one column per model. They are the best linear
         approximation of how scores vary over prompts, whether or not the relation is linear. The estimate is the
-        regression of phi_raw on v; its influence is E[v v']^-1 v (phi_raw - v'beta).
+        regression of phi_raw (see :meth:`by`) on v; its influence is E[v v']^-1 v (phi_raw - v'beta).
 
         Parameters
         ----------
@@ -941,8 +947,9 @@ class RankResults:
         Returns
         -------
         DataFrame
-            ``critical`` is the critical value of the simultaneous intervals at ``alpha``. ``n_clusters`` is the
-            smallest number of clusters, or the number of contexts where contexts are independent.
+            ``critical`` is the critical value of the simultaneous intervals at ``alpha``. ``n_clusters`` is the number
+            of clusters (the smallest where there are several columns of clusters), or the number of contexts where
+            contexts are independent.
 
         Examples
         --------
@@ -1025,7 +1032,8 @@ class RankResults:
         The page has a sortable table, the forest plot, the win matrix, a form that says whether two models are
         separated, the sentence on first place, warnings, method, assumptions and diagnostics with the numbers of this
         fit, and downloads as CSV and JSON. It loads nothing from the network. Tests of differences are those of
-        :meth:`t_test_pairwise`. Of an estimate without intervals the page shows the table with the reason.
+        :meth:`t_test_pairwise`. For an estimate without intervals the page shows only the table and says why there are
+        no intervals.
 
         Parameters
         ----------
@@ -1099,8 +1107,11 @@ class RankResults:
         The result is written to a temporary file, which then replaces ``path``. If anything fails, an earlier file at
         ``path`` stays as it was.
         """
-        stored = (self.estimates, store_steps(require_steps(self.estimates, self.steps, "save"))) if with_data else None
-        write_pickle(path, self if stored is None else Rebuilt(type(self), stored))
+        if not with_data:
+            write_pickle(path, self)
+            return
+        steps = require_steps(self.estimates, self.steps, "save")
+        write_pickle(path, Rebuilt(type(self), (self.estimates, store_steps(steps))))
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:

@@ -157,14 +157,18 @@ def win_probability_of(
         )
     if not estimates.estimated_by.valid_intervals:
         require_intervals(estimates, "win_probability")
-    live = require_steps(estimates, steps, "win_probability")
-    if live.likelihood is None and isinstance(live.options.propensity, str) and unlabelled_pairs(live.data)[j, k]:
-        order = " in both display orders" if live.data.ordered else ""
+    fit_steps = require_steps(estimates, steps, "win_probability")
+    if (
+        fit_steps.likelihood is None
+        and isinstance(fit_steps.options.propensity, str)
+        and unlabelled_pairs(fit_steps.data)[j, k]
+    ):
+        order = " in both display orders" if fit_steps.data.ordered else ""
         raise NoIntervalError(
             f"win_probability: {first!r} and {second!r} were never compared{order}, so that no label corrects the "
             f"learner's prediction; collect votes on this pair for a share with an interval"
         )
-    share, covariance = pair_win_probability(live, j, k)
+    share, covariance = pair_win_probability(fit_steps, j, k)
     return win_probability(first, second, share, covariance, alpha)
 
 

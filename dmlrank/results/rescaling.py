@@ -13,7 +13,8 @@ from ..exceptions import OptionError, OptionTypeError, UnknownModelError, check_
 from ..fit.estimates import Estimates, Scale
 
 ELO_PER_LOG_ODDS = 400 / np.log(10)
-_BEFORE = "before rescaling, "
+# Begins the text that says why the functional fixes a combination of scores, because the text names natural values.
+_PREFIX_OF_REASON = "before rescaling, "
 _NAMED = {"elo": ELO_PER_LOG_ODDS, "log-odds": 1.0}
 
 
@@ -61,8 +62,9 @@ def make_scale(estimates: Estimates, scale: object, mean: object = None, anchor:
 def rescaled(estimates: Estimates, scale: Scale) -> Estimates:
     """Return the estimates on another scale: scores are multiplied and shifted, their covariance is multiplied.
 
-    The shift is a constant for display, not a difference to the anchor. It does not change the width of any interval,
-    and the anchor keeps its interval. z statistics, p-values, ranks and win shares do not change.
+    The shift is a constant for display: the scores do not become differences from the anchor's score. Therefore the
+    shift does not change the width of any interval, and the anchor keeps its interval. z statistics, p-values, ranks
+    and win shares do not change.
     """
     old, factor, shift = estimates.scale, scale.factor, scale.shift
     multiplier = factor / old.factor
@@ -74,7 +76,7 @@ def rescaled(estimates: Estimates, scale: Scale) -> Estimates:
         plugin=factor * ((estimates.plugin - old.shift) / old.factor) + shift,
         covariance=replace(covariance, matrix=covariance.matrix * multiplier**2),
         neutral=neutral,
-        reason=_BEFORE + estimates.reason.removeprefix(_BEFORE),
+        reason=_PREFIX_OF_REASON + estimates.reason.removeprefix(_PREFIX_OF_REASON),
         scale=scale,
     )
 

@@ -111,7 +111,7 @@ def test_the_summary_has_no_ranks_of_outputs(rank, battles, known):
 @pytest.mark.parametrize("question", ["ranks", "t_test_pairwise", "best_set"])
 def test_outputs_have_no_order(rank, battles, known, question):
     res = rank(battles.frame, functional=GAP, **known)
-    with pytest.raises(OptionError, match=f"{question} compares an order of models.*'gap'.*t_test"):
+    with pytest.raises(OptionError, match=f"{question} puts models in an order.*'gap'.*t_test"):
         getattr(res, question)()
 
 
@@ -165,7 +165,7 @@ def test_json_keeps_names_and_not_the_function(rank, battles, known, tmp_path):
     assert back.summary().as_text() == res.summary().as_text()
     with pytest.raises(DataNotStoredError):
         back.update(functional="borda")
-    with pytest.raises(OptionError, match="compares an order"):
+    with pytest.raises(OptionError, match="puts models in an order"):
         back.ranks()
     res.save(tmp_path / "numbers")
     pd.testing.assert_series_equal(dr.load(tmp_path / "numbers").params, res.params)
