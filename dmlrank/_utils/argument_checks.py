@@ -270,7 +270,8 @@ def cluster_groups(cov_kwds: object) -> tuple[str, ...]:
 def as_judges(judge: object) -> object:
     """Return judges as tuples: a mapping as pairs of name and judge, a list of columns as a tuple of names.
 
-    An update of a fit compares the tuples with those of the fit. A list could have been changed by the caller since.
+    An update of a fit compares the tuples with those of the fit. Lists could not be compared, because the caller can
+    change a list between the fit and the update.
 
     Raises
     ------

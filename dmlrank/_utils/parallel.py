@@ -126,5 +126,9 @@ def core_count(n_jobs: int | None) -> int:
 
 
 def _silence_lightgbm() -> None:
-    """Silence LightGBM in this thread: every thread has its own level of messages, and begins with one that warns."""
+    """Silence LightGBM in this thread.
+
+    LightGBM has one level of messages for each thread, and a new thread begins at the level at which warnings are
+    printed.
+    """
     lgb.Dataset(np.array([[0.0], [1.0]]), params={"verbosity": -1}).construct()

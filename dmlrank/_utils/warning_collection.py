@@ -62,7 +62,7 @@ def collected_warnings() -> Iterator[list[DmlrankWarning]]:
 def with_callers_warnings(work: Callable[[T], R]) -> Callable[[T], R]:
     """Return ``work`` for another thread, with its warnings added to the collection of the calling thread.
 
-    Without this, warnings of ``work`` would be lost to the collection: a new thread begins without one.
+    A new thread begins without a collection, so that warnings of ``work`` alone would not be collected.
 
     Examples
     --------

@@ -97,11 +97,12 @@ def warn_of_orders_in_likelihood(
     """
     if not setup.weights.mirrored:
         return
-    pairs = data.unordered()
-    mu = likelihood.probabilities(data.n_categories)[pairs.cells.first, pairs.cells.second]
+    unordered = data.unordered()
+    mu = likelihood.probabilities(data.n_categories)[unordered.cells.first, unordered.cells.second]
+    # Without clusters, every context is a unit of its own: seed_order numbers the contexts.
     unit = data.seed_order if clusters is None else clusters.of_context
     remedy = "estimator='debiased' with position_bias=True"
-    warn_of_uneven_orders(pairs, setup, mu, unit=unit, remedy=remedy)
+    warn_of_uneven_orders(unordered, setup, mu, unit=unit, remedy=remedy)
 
 
 def maximise(data: PreferenceData, setup: Setup) -> BradleyTerryFit:

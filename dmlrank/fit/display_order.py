@@ -109,9 +109,9 @@ def in_chosen_order(data_as_read: PreferenceData, order: OrderChoice) -> Prefere
 
 
 def _is_mirrored(weights: object) -> bool:
-    """Whether the two items have the same category weights, with first and second exchanged.
+    """Whether the category weights treat the item shown first and the item shown second alike.
 
-    The weights that a word names are the same for both items.
+    The weights that a word names treat both items alike.
     """
     if isinstance(weights, str):
         return True

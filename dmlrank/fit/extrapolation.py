@@ -42,7 +42,7 @@ def unlabelled_pairs(data: PreferenceData) -> NDArray[np.bool_]:
     return np.asarray(labelled == 0)
 
 
-def uncompared_pairs(data: PreferenceData, functional: Functional, graph: Graph) -> NDArray[np.bool_]:
+def extrapolated_pairs(data: PreferenceData, functional: Functional, graph: Graph) -> NDArray[np.bool_]:
     """Return those of the :func:`unlabelled_pairs` that the functional uses, (K, K).
 
     The learner's prediction for such a pair enters the scores. No label corrects the prediction, and no standard error
@@ -75,7 +75,7 @@ def find_extrapolation(
     propensity : str, array, callable or plan
         As in :func:`dmlrank.dml_rank`.
     """
-    pairs = uncompared_pairs(data, functional, graph) if isinstance(propensity, str) else np.zeros((1, 1), dtype=bool)
+    pairs = extrapolated_pairs(data, functional, graph) if isinstance(propensity, str) else np.zeros((1, 1), dtype=bool)
     n_pairs = int(np.triu(pairs).sum())
     if not n_pairs:
         return Extrapolation()

@@ -86,10 +86,11 @@ def make_covariance(
     -----
     With fixed prompts only the labels are random, and the variance of an estimate with influence values phi is
     E Var(phi | x). For every function g, the variance of phi - g(x) is at least as large, because it also contains the
-    variance of E(phi | x) - g(x) over prompts. Two functions g are tried, and the smaller of the two covariances is
-    used, direction by direction. With g = F(mu) at the fitted mu, phi - g is the bias correction; its covariance is
-    hardly too large where mu is good. With a constant g, the result is the covariance for new prompts; it is the
-    smaller one where mu predicts worse than a constant, which may happen out of fold on a few dozen prompts.
+    variance of E(phi | x) - g(x) over prompts. Two functions g are tried. In each direction in which the two
+    covariances are proportional, the smaller of the two is used (:meth:`Covariance.at_most`). With g = F(mu) at the
+    fitted mu, phi - g is the bias correction; its covariance is hardly too large where mu is good. With a constant g,
+    the result is the covariance for new prompts; it is the smaller one where mu predicts worse than a constant, which
+    may happen out of fold on a few dozen prompts.
     """
     covariance = _corrected(clustered_covariance(influence, gauge, clusters, annotator), influence, uniform_covariance)
     if fixed_prompts:
@@ -167,9 +168,9 @@ def multiplier_bootstrap(steps: FitSteps, kind: str, factor: float, seed: int) -
         )
     if steps.options.prompts == "fixed":
         influence = influence.given_prompts()
-    rows, small_sample = cluster_sums(influence.by_context(), clusters.of_context if clusters else None)
+    rows, small_sample_factor = cluster_sums(influence.by_context(), clusters.of_context if clusters else None)
     rows = rows * factor
     # The part of the covariance that the influence values of the units do not contain: variance between repetitions,
     # variance correction and uniform pairs.
-    added = steps.covariance.matrix * factor**2 - small_sample * rows.T @ rows
-    return MultiplierBootstrap(rows, small_sample, added, kind, seed)
+    added = steps.covariance.matrix * factor**2 - small_sample_factor * rows.T @ rows
+    return MultiplierBootstrap(rows, small_sample_factor, added, kind, seed)

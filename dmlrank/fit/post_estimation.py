@@ -20,7 +20,7 @@ from .fit_covariance import covariance_of
 from .repetition import restricted_score
 from .state import FitSteps
 
-# Added to the seed of the fit, so that the draws of the restriction test are independent of those of the fit.
+# The restriction test has the seed [seed of the fit, this number], so that its draws differ from those of the fit.
 _NULL_SEED = 20
 
 
@@ -56,18 +56,18 @@ def pair_win_probability(steps: FitSteps, item: int, opponent: int) -> tuple[flo
 def restricted_against_projection(steps: FitSteps) -> DifferenceTest:
     """Test the restricted Bradley-Terry scores against the unrestricted projection, both of the same fit.
 
-    The covariance has the type of the fit. If contexts are independent, the p-value compares the statistic with its
-    distribution in samples of labels from the restricted model.
+    The covariance is of the fit's type (``cov_type``). If contexts are independent, the p-value compares the statistic
+    with its distribution in samples of labels from the restricted model.
     """
-    free, restricted = steps.influence_of("projection").by_context(), steps.influence.by_context()
-    free = replace(free, variance_correction=None)
-    gap = _difference(free, restricted)
+    projection, restricted = steps.influence_of("projection").by_context(), steps.influence.by_context()
+    projection = replace(projection, variance_correction=None)
+    gap = _difference(projection, restricted)
     gauge = steps.setup.functional.gauge(steps.data.n_items).basis
     gaps = [_difference(r.one_step_result.influence("projection"), r.one_step_result.target) for r in steps.repetitions]
     return wald_test_of_difference(
         restricted.estimate,
-        free.estimate,
-        covariance=covariance_of(steps, free, gauge),
+        projection.estimate,
+        covariance=covariance_of(steps, projection, gauge),
         difference=covariance_of(steps, gap, gauge, steps.estimator.estimates(gaps)),
         null=restriction_null(steps) if steps.clusters is None else None,
         rng=np.random.default_rng(np.random.SeedSequence([steps.options.seed, _NULL_SEED])),
@@ -76,10 +76,14 @@ def restricted_against_projection(steps: FitSteps) -> DifferenceTest:
     )
 
 
-def _difference(free: InfluenceFunction, restricted: InfluenceFunction) -> Influence:
+def _difference(projection: InfluenceFunction, restricted: InfluenceFunction) -> Influence:
     """Return the influence of the projection minus that of the restricted estimate."""
-    free, restricted = free.by_context(), restricted.by_context()
-    return replace(restricted, value=free.value - restricted.value, correction=free.correction - restricted.correction)
+    projection, restricted = projection.by_context(), restricted.by_context()
+    return replace(
+        restricted,
+        value=projection.value - restricted.value,
+        correction=projection.correction - restricted.correction,
+    )
 
 
 def restriction_null(steps: FitSteps) -> RestrictedResampling:

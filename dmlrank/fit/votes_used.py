@@ -52,11 +52,11 @@ def _advice_on_few_labels(data: PreferenceData, rule: PairRule, order: OrderChoi
     reason += " in an order" if data.ordered else ""
     labelled, votes = data.pair_counts(), data.pair_votes()
     looser_rules = rule.looser(order.may_be_ignored)
-    counted = [(looser, VoteCounts.of(votes, looser.graph(labelled))) for looser in looser_rules]
-    if not counted:
+    counts_by_rule = [(looser, VoteCounts.of(votes, looser.graph(labelled))) for looser in looser_rules]
+    if not counts_by_rule:
         return reason, "collect more labels of these pairs"
-    sufficient = [(looser, counts) for looser, counts in counted if counts.uses_most]
-    return reason, _votes_used_sentence(rule, *(sufficient[0] if sufficient else counted[-1]))
+    sufficient = [(looser, counts) for looser, counts in counts_by_rule if counts.uses_most]
+    return reason, _votes_used_sentence(rule, *(sufficient[0] if sufficient else counts_by_rule[-1]))
 
 
 def _votes_used_sentence(rule: PairRule, looser: PairRule, counts: VoteCounts) -> str:
