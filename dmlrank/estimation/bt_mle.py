@@ -144,11 +144,11 @@ def fit_bradley_terry(won: FloatArray, items: Sequence[str]) -> BradleyTerryFit:
     for _ in range(_MAX_STEPS):
         p = expit(np.subtract.outer(scores, scores))
         step = laplacian_inverse(total * p * p.T) @ (won - total * p).sum(axis=1)
-        step_size, candidate = 1.0, _log_likelihood(scores + step, won)
-        while candidate < log_likelihood - 1e-12 * abs(log_likelihood) and step_size > 1e-8:
+        step_size, candidate_log_likelihood = 1.0, _log_likelihood(scores + step, won)
+        while candidate_log_likelihood < log_likelihood - 1e-12 * abs(log_likelihood) and step_size > 1e-8:
             step_size /= 2
-            candidate = _log_likelihood(scores + step_size * step, won)
-        scores, log_likelihood = scores + step_size * step, candidate
+            candidate_log_likelihood = _log_likelihood(scores + step_size * step, won)
+        scores, log_likelihood = scores + step_size * step, candidate_log_likelihood
         # Newton steps converge quadratically: after the first tiny step, two more steps reach machine precision.
         n_final_steps -= np.abs(step).max() < 1e-6
         if n_final_steps < 0:
@@ -172,10 +172,10 @@ def likelihood_influence(
     edges: NDArray[np.bool_],
     blocks: InfluenceBlocks,
 ) -> Influence:
-    """Return the influence values of the scores, by block: phi_i = n H^-1 s_i.
+    """Return the influence values of the scores for every influence block i: phi_i = n H^-1 s_i.
 
-    H is the information of all votes, and s_i is the gradient of the log-likelihood of the votes of block i: the sum of
-    (y - p)(e_j - e_k) over these votes.
+    n is the number of contexts, H is the information of all votes, and s_i is the gradient of the log-likelihood of the
+    votes of block i: the sum of (y - p)(e_j - e_k) over these votes.
 
     Parameters
     ----------

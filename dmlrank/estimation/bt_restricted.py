@@ -245,7 +245,7 @@ class RestrictedResampling:
     n_contexts: int
 
     def statistics(self, directions: FloatArray, rng: np.random.Generator) -> FloatArray:
-        """Return the Wald statistic in each sample of labels, with the covariance that the sample itself shows.
+        """Return the Wald statistic of each sample of labels, with a covariance estimated from the same sample.
 
         Parameters
         ----------

@@ -25,7 +25,9 @@ _MAX_CACHED = 4
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ContextPart:
-    """A part of the contexts, with a function that computes their probabilities; equal contexts share a row.
+    """A part of the contexts, with a function that computes their probabilities.
+
+    Contexts with equal features have the same probabilities and share a row.
 
     Attributes
     ----------
@@ -34,7 +36,8 @@ class ContextPart:
     place : ndarray of int, shape (c,)
         Row of each context in the probabilities.
     probabilities : callable
-        Takes no arguments and returns the probabilities, (b, K, K, C), of the b different contexts.
+        Takes no arguments and returns the probabilities, (b, K, K, C): one row for each of the b sets of contexts with
+        equal features.
     concurrent : bool
         Whether ``probabilities`` may be called in another thread.
     """
@@ -53,7 +56,7 @@ class MuSource(Protocol):
         ...
 
     def parts(self, size: int, selected: NDArray[np.bool_] | None = None) -> Iterator[ContextPart]:
-        """Yield parts of at most ``size`` different contexts each: of all contexts, or of the selected ones, (n,)."""
+        """Yield parts of at most ``size`` rows of probabilities each, of all contexts or of the selected ones, (n,)."""
         ...
 
     def average(self, x: FloatArray) -> FloatArray:

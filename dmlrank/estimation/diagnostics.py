@@ -28,10 +28,10 @@ _SLOPE_LIMITS = (0.6, 1.6)
 _SMALLEST_SHIFT = 0.3
 # Largest numbers of contexts, and of entries (context, pair), at which the models of the folds are compared.
 _MAX_CONTEXTS = 500
-_MAX_CELLS = 200_000
+_MAX_ENTRIES = 200_000
 _TINY = 1e-12
-# Smallest floor in :func:`second_order` of the probabilities that deviate from the mean in the opposite direction. It
-# keeps a functional with a logit finite where the user set no floor.
+# In :func:`estimate_second_order_bias`, the mean mu minus a fold's deviation is clipped at a floor of at least this
+# value, which keeps a functional with a logit finite where the user set no floor.
 _SMALLEST_FLOOR = 1e-4
 
 
@@ -67,7 +67,9 @@ class Validity:
 
 
 def effective_contexts(influence: InfluenceFunction) -> FloatArray:
-    """Return the effective number of contexts behind the variance of each score, (d,); n where a score does not vary.
+    """Return the effective number of contexts behind the variance of each score, (d,).
+
+    The number is n for a score whose influence values are all zero.
 
     Examples
     --------
@@ -139,7 +141,7 @@ def _centred_log(mu: FloatArray) -> FloatArray:
     return np.asarray(log_mu - log_mu.mean(axis=1, keepdims=True))
 
 
-def second_order(functional: Score, models: Sequence[MuModel], x: FloatArray, floor: float) -> FloatArray:
+def estimate_second_order_bias(functional: Score, models: Sequence[MuModel], x: FloatArray, floor: float) -> FloatArray:
     """Estimate the bias of the one-step estimator that comes from the error of mu where F is curved, (d,).
 
     The bias is -1/2 E D2F(mu)[error, error], where error is the error of mu. The sampling variance of mu is estimated
@@ -196,7 +198,7 @@ def remaining_bias(
     if not mu.x.shape[1]:
         # Without features mu is the same in all contexts.
         contexts = contexts[:1]
-    return second_order(functional, mu.models, mu.x[contexts], floor if functional.interior else 0.0)
+    return estimate_second_order_bias(functional, mu.models, mu.x[contexts], floor if functional.interior else 0.0)
 
 
 def measure_validity(influence: InfluenceFunction, bias: FloatArray, labels: HeldOutLabels) -> Validity:
@@ -221,7 +223,7 @@ def compared_contexts(seed_order: IntArray, n_items: int) -> IntArray:
 
     Their number is limited so that the comparison is cheap for any number of models, ``n_items``.
     """
-    return seed_order[: max(1, min(_MAX_CONTEXTS, _MAX_CELLS // n_items**2))]
+    return seed_order[: max(1, min(_MAX_CONTEXTS, _MAX_ENTRIES // n_items**2))]
 
 
 def warn_about_intervals(
@@ -270,9 +272,9 @@ def warn_about_intervals(
         worst = int(np.nanargmax(ratio))
         warn(
             f"too few labels for this functional: the error of the fitted probabilities biases {models[worst]!r} by an "
-            f"estimated {validity.second_order[worst]:+.3g}, which is {ratio[worst]:.1f} standard errors; intervals "
-            f"allow for at most {_LARGEST_BIAS_RATIO:g}. Collect more labels, or use functional='borda', which has no "
-            f"such bias{remedy_text}",
+            f"estimated {validity.second_order[worst]:+.3g}, which is {ratio[worst]:.1f} standard errors; an interval "
+            f"is reliable up to a bias of {_LARGEST_BIAS_RATIO:g} standard errors. Collect more labels, or use "
+            f"functional='borda', which has no such bias{remedy_text}",
             stacklevel=2,
             kind=IntervalWarning,
         )

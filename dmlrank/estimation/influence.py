@@ -263,7 +263,7 @@ def mean_influence(influences: Sequence[Influence]) -> Influence:
 
 
 def _value_of_all_contexts(influence: Influence) -> FloatArray:
-    """Return values for all contexts, (n, d), whose mean and variance of the mean are those of F(mu) in the sample."""
+    """Return values of all contexts, (n, d); their mean has the value and variance of the sample's mean of F(mu)."""
     if influence.sample_weight is None:
         return influence.value
     return influence.plugin + influence.sample_weight[:, None] * (influence.value - influence.plugin)

@@ -89,20 +89,20 @@ def blocks_by_group(
     cell, group = entries.T
     unlabelled = np.setdiff1d(np.arange(data.n_contexts), data.cells.context)
     unlabelled = unlabelled if judged is None else np.union1d(unlabelled, judged)
-    owners = np.concatenate(
+    context_and_group = np.concatenate(
         [
             np.stack([data.cells.context[cell], group], axis=1),
             np.stack([unlabelled, np.full_like(unlabelled, -1)], axis=1),
         ]
     )
-    blocks, owner_block = np.unique(owners, axis=0, return_inverse=True)
+    blocks, block_of_row = np.unique(context_and_group, axis=0, return_inverse=True)
     share = count / data.cells.n_votes[cell]
     context_block = np.full(data.n_contexts, -1, dtype=np.intp)
     without_group = np.flatnonzero(blocks[:, 1] < 0)
     context_block[blocks[without_group, 0]] = without_group
     influence_blocks = InfluenceBlocks(
         context=blocks[:, 0],
-        entry_block=owner_block.reshape(-1)[: len(cell)],
+        entry_block=block_of_row.reshape(-1)[: len(cell)],
         entry_cell=cell,
         entry_share=share,
         entry_y=y / count[:, None],

@@ -103,8 +103,8 @@ def contexts_at_a_time(data: PreferenceData, chunk: int = CHUNK) -> int:
 def _contexts_needed(task: _Task, sample: IntArray | None) -> NDArray[np.bool_] | None:
     """Return which contexts need mu at all pairs, (n,); None for all.
 
-    These are the contexts of the sample. If a score is not a :class:`PairLocalScore`, they are also the contexts with
-    labels or verdicts.
+    These are the contexts of ``sample``, over which F(mu) is averaged (:class:`TargetPopulation`). If a score is not a
+    :class:`PairLocalScore`, they are also the contexts with labels or verdicts.
     """
     if sample is None:
         return None
@@ -275,7 +275,8 @@ class _Task:
         block, block_place = _rows_of_contexts(self.block_bounds, contexts)
         residuals, row_block = self.residuals, np.searchsorted(block, self.residuals.block[rows])
         if isinstance(score, LabelScore):
-            # Such scores use no verdicts: the residuals are the entries of the blocks.
+            # Such scores use no verdicts, so that there is one residual for each entry of the blocks (the votes of one
+            # block on one labelled cell), in the same order.
             labels = LabelRows(row_place, residuals.first[rows], residuals.second[rows], residuals.target[rows])
             value, per_label = score.by_label(mu, contexts, labels)
             correction = np.zeros((len(block), per_label.shape[1]))

@@ -88,9 +88,9 @@ class GroupedResiduals:
         return total
 
     def direction(self, power: int) -> FloatArray:
-        """Return the weighted sum of the residuals in each fold, at the pair of each residual, (F, K, K, C).
+        """Add up the weighted residuals of all contexts by fold and ordered pair, (F, K, K, C).
 
-        The weights of the residuals are a power of the weights of their contexts.
+        The weight of a residual is the weight of its context, raised to ``power``.
         """
         groups, shape = self.groups, self.mu.shape
         n_items, n_categories = shape[1], shape[3]
@@ -130,7 +130,7 @@ class GroupedInfluence:
 
     @property
     def subsample_inflation(self) -> float:
-        """Zero: F(mu) is averaged over all contexts."""
+        """Relative increase of the standard errors from averaging F(mu) over a sample; zero, as there is no sample."""
         return 0.0
 
     @property
@@ -306,6 +306,8 @@ def evaluate_groups(
 ) -> OneStepResult:
     """Estimate by one step with one influence value for each group of identical contexts.
 
+    :func:`groups_suffice` has to be true for the arguments.
+
     Parameters
     ----------
     estimands : Estimands
@@ -313,7 +315,6 @@ def evaluate_groups(
     nuisances : NuisanceEstimates
     blocks : InfluenceBlocks
     population : TargetPopulation
-        Arguments for which :func:`groups_suffice`.
 
     Notes
     -----

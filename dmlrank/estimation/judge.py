@@ -28,7 +28,7 @@ from .nuisance_estimates import JudgeCorrection
 
 @dataclass(frozen=True, slots=True, eq=False)
 class JudgedMu:
-    """The probabilities mu(x) of the labels without the verdict, and m = P(Y | x, verdict), with a judge.
+    """With a judge: mu(x) = P(Y | x), which does not depend on the verdict, and m = P(Y | x, verdict).
 
     Attributes
     ----------

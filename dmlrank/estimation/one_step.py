@@ -57,13 +57,13 @@ def one_step(
     The correction is the directional derivative of F along delta_jk = S / pi (Y - mu_jk), so that no Jacobian is
     computed.
 
-    Where display order does not matter, the residuals of both orders of a pair are added up in terms of one order. Both
-    orders of delta have this sum, with the wins exchanged in the other order. pi is then the sum of the probabilities
-    that the one and the other order are labelled.
+    Where display order does not matter, delta_jk is the sum of the residuals of (j, k) and of the residuals of (k, j)
+    with the wins exchanged; delta_kj is delta_jk with the wins exchanged. pi is then the probability that the pair is
+    labelled in either order.
 
     References
     ----------
-    Frauen et al., arXiv 2601.21816, [P eq:debiased_estimator].
+    Frauen et al., arXiv 2601.21816, equation eq:debiased_estimator of the source.
     """
     if groups_suffice(estimands, data, nuisances, blocks, population, max_stored=max_stored):
         return evaluate_groups(estimands, data, nuisances, blocks, population)

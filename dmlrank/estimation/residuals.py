@@ -97,7 +97,7 @@ class Residuals:
         """
         m, m_clipped, verdicts = judge.m, clip_and_renormalise(judge.m, nuisances.floor), judge.cells
         judged_cell = judge.label[vote_cell]
-        has_verdict, not_a_vote = (judged_cell >= 0)[:, None], np.full(judge.m.shape, np.nan)
+        has_verdict, nan_of_verdicts = (judged_cell >= 0)[:, None], np.full(judge.m.shape, np.nan)
         by_context = np.argsort(np.concatenate([self.context, verdicts.context]), kind="stable")
 
         def join(of_votes: FloatArray, of_verdicts: FloatArray) -> FloatArray:
@@ -118,8 +118,8 @@ class Residuals:
             target_clipped=join(self.target, m_clipped),
             mu=mu,
             mu_clipped=clip_and_renormalise(mu, nuisances.floor),
-            m=join(np.where(has_verdict, m[judged_cell], np.nan), not_a_vote),
-            m_clipped=join(np.where(has_verdict, m_clipped[judged_cell], np.nan), not_a_vote),
+            m=join(np.where(has_verdict, m[judged_cell], np.nan), nan_of_verdicts),
+            m_clipped=join(np.where(has_verdict, m_clipped[judged_cell], np.nan), nan_of_verdicts),
         )
 
     def mu_for(self, clipped: bool) -> FloatArray:
@@ -162,7 +162,8 @@ def variance_scale_by_pair(
     expected[has_verdict] = judge.m[judge.label[has_verdict]]
     variance_around_m = relative_label_variance(labels, expected)
     variance_of_m = max(relative_label_variance(labels) - variance_around_m, 0.0)
-    # Where display order does not matter, a residual acts on both orders of the pair: twice, and 4 times in the square.
+    # Where display order does not matter, a residual moves the probabilities of both orders of its pair. This doubles
+    # the correction and multiplies its square by 4.
     from_verdicts = variance_of_m * _mean_square_weight(judge.cells, judge.weight, data) * (1 if data.ordered else 4)
     return pair_variance_scale(labels, propensity, data, relative_variance=variance_around_m) + from_verdicts
 

@@ -20,8 +20,9 @@ from ..functionals.category_weights import CategoryWeights
 from ..functionals.protocols import Score
 from .outcome_floor import clip_and_renormalise
 
-# For n labels that are all losses, the rule of three gives the upper limit 3 / n for the probability of a win. With a
-# variance c / n of a label and this constant c, the limit of a 95 % interval is 1.96 sqrt(c) / n = 3 / n.
+# For n labels that are all losses, the rule of three gives the upper limit 3 / n for the probability of a win. If a
+# label has the variance c / n, the mean of n labels has the standard error sqrt(c) / n. With this constant c, the limit
+# of a 95 % interval is 1.96 sqrt(c) / n = 3 / n.
 RULE_OF_THREE = (3 / 1.959963984540054) ** 2
 # Largest variance of a share in [0, 1].
 _LARGEST_VARIANCE = 0.25
@@ -91,10 +92,10 @@ class LabelErrors:
         groupings = [self.unit] if self.other_unit is None else [self.unit, self.other_unit]
         counts, sums = [], []
         for unit in groupings:
-            units, unit_of = np.unique(np.stack([pair, unit], axis=1), axis=0, return_inverse=True)
-            square: FloatArray = np.square(np.bincount(unit_of.reshape(-1), self.weight, len(units)))
-            counts.append(np.bincount(units[:, 0], minlength=size))
-            sums.append(np.bincount(units[:, 0], square, size))
+            pair_units, pair_unit_of_label = np.unique(np.stack([pair, unit], axis=1), axis=0, return_inverse=True)
+            square: FloatArray = np.square(np.bincount(pair_unit_of_label.reshape(-1), self.weight, len(pair_units)))
+            counts.append(np.bincount(pair_units[:, 0], minlength=size))
+            sums.append(np.bincount(pair_units[:, 0], square, size))
         return np.min(counts, axis=0), np.max(sums, axis=0).astype(float)
 
 
@@ -111,16 +112,16 @@ class UniformPairs:
     n_labels : ndarray of int, shape (q,)
         Number of labels of each pair; where labels of a cluster depend on each other, number of clusters.
     n_pooled : ndarray of int, shape (q,)
-        Number of labels of several uniform pairs: of the pairs that the winner of this pair won, or of the pairs that
-        the loser of this pair lost, whichever number is larger. For a pair of ties: of the pairs of ties with one of
-        the two models, whichever number is larger.
+        The larger of two numbers of labels: of all uniform pairs that this pair's winner won, and of all uniform pairs
+        that this pair's loser lost. If the labels of this pair are ties, the larger of two other numbers: for each of
+        the two models, the labels of all uniform pairs in which this model tied.
     n_both_orders : ndarray of int, shape (q,)
         Number of labels of this pair with the same winner, in both orders together.
     squared_weight : ndarray, shape (q,)
         Sum of the squared weights of the pair's units.
     residual_moment : ndarray, shape (q, C, C)
-        The part of the second moment of the residuals that the covariance of the influence values contains. Centring
-        the influence values removes the other part, which is the mean that the uniform pairs share.
+        Second moment of the residuals, as far as the covariance of the influence values contains it. Influence values
+        are centred, and subtracting their mean, to which the uniform pairs contribute, makes the second moment smaller.
     table : ndarray, shape (K, K, C)
         Mean fitted probabilities of all pairs.
     weights : CategoryWeights
@@ -153,12 +154,13 @@ class UniformPairs:
         """Return the covariance of a score's estimate that the labels of uniform pairs do not show, (d, d).
 
         The labels of a uniform pair show one category only. V is the covariance of a label that has another category
-        with a probability as large as the rule of three allows. The covariance of the influence values contains the
-        second moment of the residuals already. The result is, for each pair, the positive part of J V J' minus this
-        second moment.
+        with a probability as large as the rule of three allows. The covariance of the influence values contains J M J'
+        already, where M is the second moment of the residuals. The result is the weighted sum, over the uniform pairs,
+        of the positive part of J V J' - J M J': the part with positive eigenvalues.
 
-        Where the fitted probabilities of a pair are more extreme than the rule of three allows, J is the derivative at
-        the limits of the rule, because the slope of a logit has no bound.
+        Where the fitted probabilities of a pair are more extreme than the rule of three allows, J in J V J' is taken at
+        probabilities that are raised to the limits of the rule. At the fitted probabilities, the slope of a logit would
+        have no bound.
 
         Parameters
         ----------
@@ -170,22 +172,27 @@ class UniformPairs:
             win share of a single pair.
         """
         table = clip_and_renormalise(self.table[None], floor)[0] if score.interior else self.table
-        unseen, limit = self._unseen_labels(pooled)
+        unseen_directions, limit = self._unseen_directions(pooled)
         raised_table = self._raise_probabilities(table, limit) if score.interior else table
         return self._excess_covariance(
-            unseen, partial(self._derivative, score, raised_table), partial(self._derivative, score, table)
+            unseen_directions, partial(self._derivative, score, raised_table), partial(self._derivative, score, table)
         )
 
     def covariance_along(self, derivative: Derivative) -> FloatArray:
-        """Return this covariance, (d, d), for an estimate that a function differentiates along directions at pairs."""
-        return self._excess_covariance(self._unseen_labels(True)[0], derivative, derivative)
+        """Return the covariance that the labels of uniform pairs do not show, (d, d), of an estimate without a score.
 
-    def _excess_covariance(self, unseen: FloatArray, at_unseen: Derivative, at_fitted: Derivative) -> FloatArray:
+        ``derivative`` returns the derivatives of the estimate along directions at ordered pairs.
+        """
+        return self._excess_covariance(self._unseen_directions(True)[0], derivative, derivative)
+
+    def _excess_covariance(
+        self, unseen_directions: FloatArray, at_unseen: Derivative, at_fitted: Derivative
+    ) -> FloatArray:
         """Add up over pairs the positive part of J V J' minus the second moment of the residuals, (d, d).
 
         Parameters
         ----------
-        unseen : ndarray, shape (q, C, C)
+        unseen_directions : ndarray, shape (q, C, C)
             Directions whose products add up to V.
         at_unseen, at_fitted : callable
             Derivatives for these directions, and for the residuals.
@@ -196,7 +203,7 @@ class UniformPairs:
         step = max(1, _CHUNK // self.table.size)
         for start in range(0, len(self), step):
             part = slice(start, start + step)
-            unseen_rows = self._derivative_rows(at_unseen, unseen[part], part)
+            unseen_rows = self._derivative_rows(at_unseen, unseen_directions[part], part)
             observed_rows = self._derivative_rows(at_fitted, observed[part], part)
             rows = np.sqrt(self.squared_weight[part])[:, None, None] * positive_difference(unseen_rows, observed_rows)
             rows = rows.reshape(-1, rows.shape[2])
@@ -211,7 +218,7 @@ class UniformPairs:
         return np.stack(rows, axis=1)
 
     def _raise_probabilities(self, table: FloatArray, limit: FloatArray) -> FloatArray:
-        """Raise probabilities of the table, (K, K, C), of categories without labels to at least ``limit``, (q, C)."""
+        """Return the table, (K, K, C), with probabilities of uniform pairs that are at least ``limit``, (q, C)."""
         fitted = table[self.first, self.second]
         raised = np.maximum(fitted, np.minimum(limit, 0.5))
         raised /= raised.sum(axis=1, keepdims=True)
@@ -227,7 +234,7 @@ class UniformPairs:
         """The categories with the wins exchanged, (C,)."""
         return exchanged_wins(self.label.shape[1])
 
-    def _unseen_labels(self, pooled: bool) -> tuple[FloatArray, FloatArray]:
+    def _unseen_directions(self, pooled: bool) -> tuple[FloatArray, FloatArray]:
         """Return directions, (q, C, C), whose products add up to V, and limits for unseen categories, (q, C).
 
         The limit of a category is the largest probability that the rule of three allows; zero for categories that count
@@ -312,13 +319,13 @@ def positive_difference(minuend: FloatArray, subtrahend: FloatArray) -> FloatArr
     np.float64(3.0)
     """
     stacked = np.concatenate([minuend, subtrahend], axis=1)
-    across, upper = np.linalg.qr(np.swapaxes(stacked, 1, 2))
+    orthonormal, upper = np.linalg.qr(np.swapaxes(stacked, 1, 2))
     sign = np.repeat([1.0, -1.0], [minuend.shape[1], subtrahend.shape[1]])
     values, axes = np.linalg.eigh((upper * sign) @ np.swapaxes(upper, 1, 2))
     # Eigenvalues of the size of rounding errors count as zero.
     largest = np.square(upper).sum(axis=(1, 2))[:, None]
     positive = np.where(values > 1e-12 * largest, values, 0.0)
-    return np.swapaxes(across @ (axes * np.sqrt(positive)[:, None, :]), 1, 2)
+    return np.swapaxes(orthonormal @ (axes * np.sqrt(positive)[:, None, :]), 1, 2)
 
 
 def find_uniform_pairs(

@@ -1,6 +1,7 @@
-"""The variance correction: an increase of the second moment of the correction, which is too small at a shrunken mu.
+"""The variance correction: at a shrunken mu the second moment of the correction is too small and is increased.
 
-J is the derivative of the functional, and V the covariance of a label.
+mu is shrunken where regularisation moves its probabilities towards each other. J is the derivative of the functional,
+and V the covariance of a label.
 """
 
 from __future__ import annotations

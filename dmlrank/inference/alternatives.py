@@ -62,7 +62,7 @@ class Alternative:
         return low, np.full(len(estimate), np.inf) if one_sided else estimate + half_width
 
     def tail(self, alpha: float) -> float:
-        """Return the error probability beyond each limit of one comparison: half of alpha for "two-sided"."""
+        """Return the probability of the null distribution beyond the critical value: half of alpha for "two-sided"."""
         return alpha / 2 if self.side == "two-sided" else alpha
 
     @property

@@ -11,7 +11,8 @@ from ..data.preferences import FloatArray
 
 _ALPHABET = string.ascii_lowercase + string.ascii_uppercase
 
-# With more groups than these a display tells nobody anything, and their number may grow exponentially with the models.
+# A display with more groups than this number would be unreadable. The limit also bounds the computation, because the
+# number of groups may grow exponentially with the number of models.
 MAX_GROUPS = 200
 
 
@@ -25,7 +26,7 @@ def letter_groups(separated: NDArray[np.bool_], scores: FloatArray, max_groups: 
     scores : ndarray, shape (K,)
         The first letter goes to the models with the highest scores.
     max_groups : int
-        Largest number of groups of which no two models are separated.
+        Largest number of groups; with more groups there is no display.
 
     Returns
     -------
@@ -85,9 +86,10 @@ def abbreviate_letters(letters: str) -> str:
 def _maximal_groups(not_separated: NDArray[np.bool_], max_groups: int) -> list[tuple[int, ...]] | None:
     """Return all groups, each sorted: sets of models of which no two are separated, to which no model can be added.
 
-    The groups of the first j models are known when model j comes in. The model joins the part of each group that it is
-    not separated from, and sets that are contained in larger sets are dropped. Each set is stored as an integer whose
-    bit j says whether model j is a member. The number of groups never falls when a model comes in, so that the search
+    Models are added one after the other to the groups of the models before them. The new model and those members of a
+    group that are not separated from the new model form a further set. Sets that are contained in larger sets are
+    dropped. Each set is stored as an integer whose
+    bit j says whether model j is a member. The number of groups never falls when a model is added, so that the search
     ends with None where there are more than ``max_groups``.
     """
     groups: list[int] = []

@@ -109,10 +109,11 @@ class Covariance:
         return np.asarray(self.basis @ (vectors * np.sqrt(np.maximum(values, 0.0))))
 
     def with_repetition_variance(self, estimates: FloatArray) -> Covariance:
-        """Return this covariance plus that of a mean over R repetitions with other folds, from their estimates, (R, d).
+        """Return this covariance plus the covariance of the mean of R repetitions' estimates, (R, d).
 
-        The result is the covariance of the averaged influence values plus the covariance of the repetitions' estimates,
-        divided by R: the random assignment to folds is a source of noise, too.
+        The repetitions differ in the random assignment of contexts to folds, which is a source of noise, too. This
+        covariance is that of the influence values averaged over repetitions. The addition is the covariance between the
+        repetitions' estimates, divided by R.
         """
         return replace(self, matrix=self.matrix + covariance_of_mean(estimates))
 
@@ -133,9 +134,10 @@ class Covariance:
     def with_variance_correction(self, variance_correction: FloatArray) -> Covariance:
         """Return this covariance plus the positive part of a variance correction, (d, d).
 
-        This covariance and its sum with the correction estimate the same thing. The sum corrects for a shrunken mu. In
-        each direction in which the two matrices are proportional, the result has the larger of the two variances. It
-        keeps the dependence between votes on the same prompt, which this covariance contains.
+        This covariance and its sum with the correction estimate the same covariance; the sum corrects for a shrunken
+        mu. One change of basis (to the generalised eigenvectors) makes the two matrices diagonal. In that basis, the
+        result has the larger of the two variances on each axis. The result keeps the dependence between votes on the
+        same prompt, which this covariance contains.
         """
         root = _root(self.reduced)
         if root is None:
@@ -143,17 +145,20 @@ class Covariance:
         inverse_root = np.linalg.inv(root)
         relative = inverse_root @ self.basis.T @ variance_correction @ self.basis @ inverse_root.T
         increases, directions = np.linalg.eigh((relative + relative.T) / 2)
-        half = root @ (directions * np.sqrt(np.maximum(increases, 0.0)))
+        increase_root = root @ (directions * np.sqrt(np.maximum(increases, 0.0)))
         return replace(
             self,
-            matrix=_project_on_free(self.matrix + self.basis @ (half @ half.T) @ self.basis.T, self.basis),
+            matrix=_project_on_free(
+                self.matrix + self.basis @ (increase_root @ increase_root.T) @ self.basis.T, self.basis
+            ),
         )
 
     def at_most(self, other: FloatArray) -> Covariance:
         """Return, direction by direction, the smaller of this covariance and another one, (d, d), of the same estimate.
 
-        This is for two covariances of which neither is too small. The directions are those in which the two matrices
-        are proportional; the result exceeds neither matrix in any of these directions.
+        Both covariances have to be conservative: neither may be smaller than the true one. One
+        change of basis (to the generalised eigenvectors) makes the two matrices diagonal. In that basis, the result has
+        the smaller of the two variances on each axis.
 
         Examples
         --------
@@ -167,8 +172,10 @@ class Covariance:
         inverse_root = np.linalg.inv(root)
         ratio = inverse_root @ self.basis.T @ other @ self.basis @ inverse_root.T
         ratios, directions = np.linalg.eigh((ratio + ratio.T) / 2)
-        half = root @ (directions * np.sqrt(np.clip(ratios, 0.0, 1.0)))
-        return replace(self, matrix=_project_on_free(self.basis @ (half @ half.T) @ self.basis.T, self.basis))
+        smaller_root = root @ (directions * np.sqrt(np.clip(ratios, 0.0, 1.0)))
+        return replace(
+            self, matrix=_project_on_free(self.basis @ (smaller_root @ smaller_root.T) @ self.basis.T, self.basis)
+        )
 
 
 def clip_to_limits(
@@ -308,9 +315,10 @@ def two_way(influence: CentredInfluence, prompt: IntArray, annotator: IntArray, 
     """Return the covariance for crossed prompts and annotators: V_prompt + V_annotator - V_both.
 
     The part of an influence value without labels, F(mu(x)) - theta, belongs to the prompt alone; a correction belongs
-    to the prompt and the annotator. Corrections are centred before they are added up, because their mean is minus the
-    bias of F(mu), which is not a covariance between prompts. Where the difference is not positive semidefinite in the
-    free directions, V_both is not subtracted. This is conservative, and the note of the covariance says so.
+    to the prompt and the annotator. Corrections are centred before they are added up: their mean is minus the estimated
+    bias of F(mu), and would otherwise count as a covariance between prompts. Where the difference is not positive
+    semidefinite in the free directions, V_both is not subtracted. This is conservative, and the note of the covariance
+    says so.
 
     Parameters
     ----------
@@ -329,7 +337,7 @@ def two_way(influence: CentredInfluence, prompt: IntArray, annotator: IntArray, 
     labelled = annotator >= 0
     blocks, annotator = influence.centred_correction[labelled], annotator[labelled]
     block_prompt = prompt[influence.block_context[labelled]]
-    return _crossed(
+    return _crossed_covariance(
         influence.centred, prompt, blocks=blocks, block_first=block_prompt, block_second=annotator, gauge=gauge
     )
 
@@ -345,10 +353,10 @@ def two_way_contexts(influence: CentredInfluence, first: IntArray, second: IntAr
     gauge : ndarray, shape (g, d)
     """
     phi = influence.centred
-    return _crossed(phi, first, blocks=phi, block_first=first, block_second=second, gauge=gauge)
+    return _crossed_covariance(phi, first, blocks=phi, block_first=first, block_second=second, gauge=gauge)
 
 
-def _crossed(
+def _crossed_covariance(
     phi: FloatArray,
     first: IntArray,
     *,
@@ -381,8 +389,8 @@ def _crossed(
     if spectrum[0] < -1e-10 * max(spectrum[-1], 0.0):
         matrix = total
         note = (
-            "with these two-way clusters, the covariance that both ways share is counted twice, because the usual "
-            "estimate is not positive semidefinite; standard errors are therefore conservative"
+            "with these two-way clusters, the covariance within intersections of clusters is counted twice, because "
+            "the usual estimate is not positive semidefinite; standard errors are therefore conservative"
         )
     fewest = min(counts)
     return _with_free_directions(matrix * fewest / (fewest - 1) / len(phi) ** 2, gauge, counts, note)

@@ -22,8 +22,8 @@ class StackedInfluence(CentredValues):
     centred : ndarray, shape (n, d)
         Influence values of all estimates.
     centred_correction : ndarray, shape (q, d)
-        Corrections of the blocks of all estimates, one estimate after the other; zero in the columns of the other
-        estimates.
+        Corrections by block. Each estimate has rows of its own, one for each of its blocks, which are zero in the
+        columns of the other estimates.
     block_context : ndarray of int, shape (q,)
         Context of each block.
     """

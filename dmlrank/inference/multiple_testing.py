@@ -19,7 +19,8 @@ _STEP = 32
 # Smallest adjusted p-value that draws can give: one over the number of draws, which is below a million.
 _SMALLEST_SHARE = 1e-6
 
-# Smallest number of draws beyond a quantile with which the quantile, or the share of draws beyond it, is used.
+# A quantile of the draws is used only where at least this number of draws lies beyond the quantile. In the same way,
+# the share of draws beyond a t statistic is used only where it is the share of at least this number of draws.
 _FEWEST_BEYOND = 10
 
 
@@ -69,8 +70,9 @@ def benjamini_hochberg(p: FloatArray) -> FloatArray:
 
 def max_t_draws(draws: TStatisticDraws, contrasts: Contrasts, absolute: bool) -> Draws:
     """Draw the max-t statistic, the largest (absolute) t statistic of the contrasts, (draws,)."""
-    untested = np.zeros(len(contrasts.first), dtype=bool)
-    return step_down(draws, contrasts, np.zeros(len(untested)), absolute=absolute, is_tested=untested)[0].max_t
+    n_contrasts = len(contrasts.first)
+    is_tested = np.zeros(n_contrasts, dtype=bool)
+    return step_down(draws, contrasts, np.zeros(n_contrasts), absolute=absolute, is_tested=is_tested)[0].max_t
 
 
 def max_t_critical_value(maxima: Draws, alpha: float, tail: float, n_tests: int, normal: bool = True) -> float:
@@ -87,7 +89,8 @@ def max_t_critical_value(maxima: Draws, alpha: float, tail: float, n_tests: int,
     alpha : float
         Family-wise error rate.
     tail : float
-        Error probability beyond each limit of a single test at this level: half of alpha for two-sided tests.
+        Probability of a standard normal variable beyond the critical value of a single test: half of alpha for
+        two-sided tests, alpha for one-sided tests.
     n_tests : int
         Number of tests in the family.
     normal : bool
@@ -150,7 +153,7 @@ class _ExceedanceCounter:
         self.count = np.zeros(len(by_size))
         self.maxima: list[Draws] = []
 
-    def add(self, rows: DrawContrasts, absolute: bool) -> None:
+    def add(self, draw_contrasts: DrawContrasts, absolute: bool) -> None:
         """Count another block of draws.
 
         The running maximum at a hypothesis is the largest drawn t statistic of this hypothesis and of all less extreme
@@ -159,7 +162,7 @@ class _ExceedanceCounter:
         maximum: Draws | None = None
         for start in range(0, len(self._by_size), _STEP):
             part = slice(start, start + _STEP)
-            drawn = rows(self._by_size[part])
+            drawn = draw_contrasts(self._by_size[part])
             if absolute:
                 np.abs(drawn, out=drawn)
             if maximum is not None:
@@ -203,7 +206,8 @@ def step_down(
 ) -> list[StepDown]:
     """Test families of hypotheses by step-down max-t.
 
-    Each t statistic is compared with the largest t statistic of the hypotheses that were not rejected before.
+    Each observed t statistic is compared with draws of the largest t statistic of the hypotheses that were not rejected
+    before it.
 
     Parameters
     ----------
@@ -236,9 +240,9 @@ def step_down(
         _ExceedanceCounter(by_size, t[by_size], _needs_draws(p, by_size, draws.normal) & tested[by_size])
         for by_size in sorted_families
     ]
-    for rows in draws.blocks(contrasts):
+    for draw_contrasts in draws.blocks(contrasts):
         for counter in counters:
-            counter.add(rows, absolute)
+            counter.add(draw_contrasts, absolute)
     results = []
     for family, by_size, counter in zip(families, sorted_families, counters, strict=True):
         max_t = np.concatenate(counter.maxima)

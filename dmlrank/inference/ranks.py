@@ -24,8 +24,8 @@ class Separation:
     p_above : ndarray, shape (K, K)
         Adjusted p-value of the hypothesis "j is not above k" against "j is above k"; one on the diagonal.
     p_single : ndarray, shape (K, K)
-        Single-step adjusted p-value of the hypothesis "j and k are equal"; symmetric, and never below ``p_above`` in
-        either direction.
+        Single-step adjusted p-value of the hypothesis "j and k are equal"; symmetric. It is at least as large as the
+        smaller of ``p_above[j, k]`` and ``p_above[k, j]``.
     critical : float
         Single-step critical value of all differences at ``alpha``; NaN where no difference varies.
     alpha : float
@@ -77,15 +77,15 @@ def separate(estimate: FloatArray, covariance: Covariance, draws: TStatisticDraw
     contrasts = contrasts.take(contrasts.usable)
     if not len(contrasts.first):
         return Separation(p_above, p_single, float("nan"), alpha)
-    ordered = contrasts.both_ways()
-    t = (estimate[ordered.first] - estimate[ordered.second]) / ordered.std_error
-    stepped = step_down(draws, ordered, t, p=norm.sf(t), is_tested=t > 0)[0]
-    p_above[ordered.first, ordered.second] = stepped.p_adjusted
-    size = np.abs(t[: len(contrasts.first)])
-    adjusted = max_t_p_values(size, 2 * norm.sf(size), stepped.max_t, draws.normal)
-    p_single[ordered.first, ordered.second] = np.tile(adjusted, 2)
+    both_directions = contrasts.both_ways()
+    t = (estimate[both_directions.first] - estimate[both_directions.second]) / both_directions.std_error
+    result = step_down(draws, both_directions, t, p=norm.sf(t), is_tested=t > 0)[0]
+    p_above[both_directions.first, both_directions.second] = result.p_adjusted
+    abs_t = np.abs(t[: len(contrasts.first)])
+    adjusted = max_t_p_values(abs_t, 2 * norm.sf(abs_t), result.max_t, draws.normal)
+    p_single[both_directions.first, both_directions.second] = np.tile(adjusted, 2)
     # Each direction of a pair is a one-sided test.
-    critical = max_t_critical_value(stepped.max_t, alpha, alpha, len(t), draws.normal)
+    critical = max_t_critical_value(result.max_t, alpha, alpha, len(t), draws.normal)
     return Separation(p_above, p_single, critical, alpha)
 
 
@@ -116,20 +116,20 @@ def separate_each(
     n_scores = len(estimate)
     first, second = np.triu_indices(n_scores, 1)
     contrasts = differences(covariance, first, second)
-    ordered = contrasts.take(contrasts.usable).both_ways()
+    both_directions = contrasts.take(contrasts.usable).both_ways()
     is_separated = np.zeros((n_scores, n_scores, 2), dtype=bool)
-    families = [np.flatnonzero((ordered.first == j) | (ordered.second == j)) for j in range(n_scores)]
+    families = [np.flatnonzero((both_directions.first == j) | (both_directions.second == j)) for j in range(n_scores)]
     models = [j for j in range(n_scores) if len(families[j])]
     if not models:
         return is_separated
-    t = (estimate[ordered.first] - estimate[ordered.second]) / ordered.std_error
+    t = (estimate[both_directions.first] - estimate[both_directions.second]) / both_directions.std_error
     families_of_models = [families[j] for j in models]
-    stepped = step_down(draws, ordered, t, families=families_of_models, p=norm.sf(t), is_tested=t > 0)
-    for j, result in zip(models, stepped, strict=True):
+    results = step_down(draws, both_directions, t, families=families_of_models, p=norm.sf(t), is_tested=t > 0)
+    for j, result in zip(models, results, strict=True):
         rejected = families[j][result.p_adjusted <= alpha]
-        above = ordered.first[rejected] == j
-        is_separated[j, ordered.second[rejected[above]], 0] = True
-        is_separated[j, ordered.first[rejected[~above]], 1] = True
+        above = both_directions.first[rejected] == j
+        is_separated[j, both_directions.second[rejected[above]], 0] = True
+        is_separated[j, both_directions.first[rejected[~above]], 1] = True
     return is_separated
 
 

@@ -20,7 +20,8 @@ NORMAL_DRAWS = 100_000
 BOOTSTRAP_DRAWS = 20_000
 # Smallest number of draws, for many contrasts: 500 of them lie beyond a 95 % critical value.
 _FEWEST_DRAWS = 10_000
-# Largest number of drawn t statistics: 100,000 draws for up to 40,000 contrasts, both directions of 200 models.
+# Largest number of drawn t statistics: 100,000 draws for up to 40,000 contrasts (200 models have 39,800
+# ordered pairs).
 _MAX_STATISTICS = 4_000_000_000
 # Largest number of multiplications of :func:`max_abs_normal_draws`: 100,000 draws for up to 500 scores.
 _MAX_PRODUCTS = 25_000_000_000
@@ -28,8 +29,8 @@ _MAX_PRODUCTS = 25_000_000_000
 # these standard errors hardly vary.
 STUDENTISED = 1_000
 
-# Largest number of units with multipliers of their own where multipliers are not normal. Normal multipliers are drawn
-# for each unit only where the standard errors of the draws need them, which is up to STUDENTISED units.
+# Largest number of units for which one multiplier each is drawn, if the multipliers are not normal. For normal
+# multipliers this number is STUDENTISED: with more units, the sum over all units is drawn from its normal distribution.
 MULTIPLIED = 4_000
 
 # Number of draws in a block: one row of draws and a running maximum fit into the processor's cache.

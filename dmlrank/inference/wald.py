@@ -54,7 +54,7 @@ class NamedEstimates:
 
 
 class TextTable(Protocol):
-    """The methods of a table of statsmodels that this package describes."""
+    """A table of statsmodels, which has no annotations: the types of its methods that return the table as text."""
 
     def as_text(self) -> str:
         """Return the table as plain text."""

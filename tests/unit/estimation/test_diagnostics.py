@@ -18,10 +18,10 @@ from dmlrank.estimation.diagnostics import (
     calibration_slope,
     compared_contexts,
     effective_contexts,
+    estimate_second_order_bias,
     log_spread,
     measure_validity,
     remaining_bias,
-    second_order,
     warn_about_intervals,
 )
 from dmlrank.estimation.influence import Influence
@@ -135,7 +135,7 @@ def constant(p):
 
 def test_the_second_order_term_of_a_square_is_minus_the_jackknifes_variance():
     fits = np.array([0.4, 0.45, 0.5, 0.52, 0.6])
-    made = second_order(Square(), [constant(p) for p in fits], np.zeros((3, 1)), 0.0)
+    made = estimate_second_order_bias(Square(), [constant(p) for p in fits], np.zeros((3, 1)), 0.0)
     assert made == pytest.approx(-4 / 5 * np.square(fits - fits.mean()).sum())
 
 
@@ -146,7 +146,7 @@ def test_on_average_the_second_order_term_of_a_square_is_minus_the_variance_of_t
     for _ in range(400):
         y = rng.random(n) < p
         folds = [1 - np.delete(y.reshape(n_folds, -1), f, axis=0).mean() for f in range(n_folds)]
-        terms.append(second_order(Square(), [constant(1 - q) for q in folds], np.zeros((1, 1)), 0.0)[0])
+        terms.append(estimate_second_order_bias(Square(), [constant(1 - q) for q in folds], np.zeros((1, 1)), 0.0)[0])
     assert np.mean(terms) == pytest.approx(-p * (1 - p) / n, rel=0.15)
 
 
@@ -165,17 +165,17 @@ def test_the_second_order_term_averages_over_contexts_and_is_small_where_models_
             return self.mu[x[:, 0].astype(int)]
 
     near = [Near(0.1) for _ in range(4)]
-    whole = second_order(score, near, x, 0.0)
-    parts = [second_order(score, near, x[i : i + 1], 0.0) for i in range(6)]
+    whole = estimate_second_order_bias(score, near, x, 0.0)
+    parts = [estimate_second_order_bias(score, near, x[i : i + 1], 0.0) for i in range(6)]
     np.testing.assert_allclose(whole, np.mean(parts, axis=0), atol=1e-12)
     same = [near[0]] * 4
-    np.testing.assert_allclose(second_order(score, same, x, 0.0), 0, atol=1e-12)
+    np.testing.assert_allclose(estimate_second_order_bias(score, same, x, 0.0), 0, atol=1e-12)
     assert np.abs(whole).max() > 1e-6
 
 
 def test_the_second_order_term_stays_finite_where_a_mirrored_model_would_leave_the_simplex():
     score = BradleyTerry(CategoryWeights.half(2))
-    made = second_order(score, [constant(p) for p in (0.01, 0.02, 0.3)], np.zeros((1, 1)), 0.0)
+    made = estimate_second_order_bias(score, [constant(p) for p in (0.01, 0.02, 0.3)], np.zeros((1, 1)), 0.0)
     assert np.isfinite(made).all()
 
 
@@ -190,7 +190,7 @@ def test_the_second_order_term_is_known_of_fitted_models_and_zero_of_linear_func
     assert np.isnan(of(BradleyTerry(weights), given)).all()
     np.testing.assert_array_equal(of(Borda(weights), given), 0)
     np.testing.assert_array_equal(of(Borda(weights), fitted), 0)
-    expected = second_order(BradleyTerry(weights), fitted.models, np.zeros((4, 1)), 0.01)
+    expected = estimate_second_order_bias(BradleyTerry(weights), fitted.models, np.zeros((4, 1)), 0.01)
     np.testing.assert_array_equal(of(BradleyTerry(weights), fitted), expected)
     assert np.abs(expected).max() > 0
 
@@ -201,7 +201,7 @@ def test_without_features_the_second_order_term_needs_one_context(draw_mu):
     fitted = CrossFittedMu(tuple(ConstantMu(table) for table in tables), folds, np.empty((9, 0)))
     score = BradleyTerry(CategoryWeights.half(2))
     made = remaining_bias(score, fitted, np.arange(9), n_scores=2, floor=0.01, n_items=2)
-    expected = second_order(score, fitted.models, np.empty((9, 0)), 0.01)
+    expected = estimate_second_order_bias(score, fitted.models, np.empty((9, 0)), 0.01)
     np.testing.assert_allclose(made, expected, rtol=1e-12)
     assert np.abs(expected).max() > 0
 
