@@ -156,9 +156,9 @@ class Covariance:
     def at_most(self, other: FloatArray) -> Covariance:
         """Return, direction by direction, the smaller of this covariance and another one, (d, d), of the same estimate.
 
-        Both covariances have to be conservative: neither may be smaller than the true one. One
-        change of basis (to the generalised eigenvectors) makes the two matrices diagonal. In that basis, the result has
-        the smaller of the two variances on each axis.
+        Both covariances have to be conservative: neither may be smaller than the true one. One change of basis (to the
+        generalised eigenvectors) makes the two matrices diagonal. In that basis, the result has the smaller of the two
+        variances on each axis.
 
         Examples
         --------
