@@ -14,7 +14,7 @@ from ..report.sentences import as_sentence, counted
 from .check import Check
 from .settings import recommended_row
 
-# Votes that a label needs for a learner to predict when it is chosen.
+# Votes that a label needs so that a learner can predict when voters choose this label.
 _FEW_VOTES = 10
 # Clusters below which clustered standard errors are too small on average.
 _FEW_CLUSTERS = 30
@@ -105,7 +105,7 @@ def _pairs_follow_min_labels(check: Check) -> bool:
 
 
 def _contexts_against_min_labels(check: Check) -> pd.Series:
-    """Return the contexts of each pair that are compared with ``min_labels``: the fewer of both orders, or all."""
+    """Return the number of each pair's contexts that has to reach ``min_labels``: in its rarer order, or in all."""
     pairs = check.pairs
     return pairs[["shown_first", "shown_second"]].min(axis=1) if check.position_bias else pairs["contexts"]
 
@@ -122,8 +122,9 @@ def _missing_values(check: Check, missing: str) -> Iterator[str]:
         )
     elif check.n_dropped and missing != "drop":
         yield (
-            f"The features of {counted(check.n_dropped, 'row')} are NaN although the columns are not missing. A fit "
-            f"raises an error unless missing='drop' or missing='keep' is passed."
+            f"The features of {counted(check.n_dropped, 'row')} are NaN although the columns that they are "
+            f"computed from have no missing values there. A fit raises an error unless missing='drop' or "
+            f"missing='keep' is passed."
         )
 
 

@@ -251,9 +251,9 @@ def facts(check: Check) -> list[tuple[str, str]]:
 def _rows(check: Check) -> str:
     """Return the number of rows, of rows that miss a value, and of rows that cannot be read."""
     unreadable = f"; {check.n_unreadable:,} cannot be read" if check.n_unreadable else ""
-    which = "others" if check.n_unreadable else "of them"
+    subject = "others" if check.n_unreadable else "of them"
     verb = "has" if check.n_dropped == 1 else "have"
-    missing = f"; {check.n_dropped:,} {which} {verb} a missing value" if check.n_dropped else ""
+    missing = f"; {check.n_dropped:,} {subject} {verb} a missing value" if check.n_dropped else ""
     return f"{check.n_rows:,}{unreadable}{missing}"
 
 

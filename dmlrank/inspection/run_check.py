@@ -86,7 +86,7 @@ def inspect_data(
     context : sequence of str
         Columns that identify a context.
     categories : mapping or None
-        Meanings of labels that are not known.
+        Meanings of labels that the package cannot interpret by itself.
     min_labels : int
         Labelled contexts that a pair needs to be compared.
     missing : {"raise", "drop", "keep"}
@@ -197,7 +197,7 @@ def _order_choice(data: PreferenceData, position_bias: bool | str, *, graph: obj
     Parameters
     ----------
     data : PreferenceData
-        Ordered.
+        Votes with ordered pairs.
     position_bias : bool or {"auto"}
         The option of a fit.
     graph : str, Graph or ndarray
@@ -226,7 +226,7 @@ def _model_table(data: PreferenceData, counts: NDArray[np.int64], total: FloatAr
     Parameters
     ----------
     data : PreferenceData
-        Ordered.
+        Votes with ordered pairs.
     counts : ndarray of int, shape (K, K)
         Labelled contexts of every ordered pair.
     total : ndarray, shape (K, K)

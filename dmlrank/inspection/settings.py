@@ -50,7 +50,8 @@ def score_variances(labelled: NDArray[np.int64], settings: PairSettings) -> Floa
     log-odds of an ordered pair with n labels have the variance v / n with the same v for all pairs. The log-odds of an
     unordered pair have the variance v / (n_jk + n_kj) where display order is ignored. Where it is modelled, they are
     the mean of both orders and have the variance v (1 / n_jk + 1 / n_kj) / 4. The scores are
-    :math:`L_w^+ B' W \ell` with edge weights w, so that their covariance is :math:`L_w^+ L_{w^2 s} L_w^+`, with the
+    :math:`L_w^+ B' W \ell` with edge weights w, the incidence matrix B of the graph, W = diag(w)
+    and the log-odds :math:`\ell` of the pairs, so that their covariance is :math:`L_w^+ L_{w^2 s} L_w^+`, with the
     Laplacian of the weights :math:`w^2 s` for variances s of the log-odds. Maximum likelihood weights pairs by their
     labels: w = 1 / s, and the covariance is :math:`L_{1/s}^+`.
 

@@ -68,7 +68,7 @@ def grouped_forest_plot(
     variable: str,
     ax: Axes | None = None,
 ) -> Axes:
-    """Draw estimates by group, with the groups of a name side by side.
+    """Draw estimates by group, with the estimates of all groups for one name next to each other.
 
     Parameters
     ----------
@@ -132,13 +132,13 @@ def difference_plot(
     low, high = intervals.low, intervals.high
     ends = np.concatenate([intervals.estimate, low[np.isfinite(low)], high[np.isfinite(high)], [0.0]])
     room = 0.08 * (np.nanmax(ends) - np.nanmin(ends) or 1.0)
-    edge = np.nanmin(ends) - room, np.nanmax(ends) + room
+    axis_ends = np.nanmin(ends) - room, np.nanmax(ends) + room
     colours = np.where(rejected, DARK, "0.55")
-    axes.hlines(place, np.clip(low, *edge), np.clip(high, *edge), color=colours, linewidth=1.6)
+    axes.hlines(place, np.clip(low, *axis_ends), np.clip(high, *axis_ends), color=colours, linewidth=1.6)
     axes.scatter(intervals.estimate, place, color=colours, zorder=3)
     for line in margins:
         axes.axvline(line, color="0.4", linewidth=0.9, linestyle="--", zorder=1)
-    axes.set_xlim(*edge)
+    axes.set_xlim(*axis_ends)
     horizontal_rows(axes, intervals.names, intervals.label)
     return axes
 

@@ -14,7 +14,7 @@ from .page_text import label_text
 
 # The matrix has about this width in pixels; a cell has at least and at most the sizes below.
 _WIDTH, _SMALLEST, _LARGEST = 640, 3.0, 46.0
-_LABEL_LENGTH, _RANK_WIDTH, _HEAD = 22, 36, 22
+_LABEL_LENGTH, _RANK_WIDTH, _HEAD_HEIGHT = 22, 36, 22
 # Width of a character of the labels, which are set in 12 pixels.
 _CHARACTER = 7
 # Cells of this size have names beside the rows, and cells of this size have numbers inside.
@@ -63,26 +63,30 @@ def matrix_svg(
     longest = min(max(map(len, names)), _LABEL_LENGTH) if size >= _SIZE_FOR_NAMES else 0
     left = _RANK_WIDTH + _CHARACTER * longest
     cells = "".join(
-        f'<path class="{kind}" d="{_rectangles(mask, left, _HEAD, size)}"/>'
+        f'<path class="{kind}" d="{_rectangles(mask, left, _HEAD_HEIGHT, size)}"/>'
         for kind, mask in _shades(difference, separated).items()
         if mask.any()
     )
     side = n_models * size
     lines = np.arange(n_models + 1) * size
-    grid = "".join(f"M{left} {_HEAD + x:g}h{side:g}M{left + x:g} {_HEAD}v{side:g}" for x in lines)
+    grid = "".join(f"M{left} {_HEAD_HEIGHT + x:g}h{side:g}M{left + x:g} {_HEAD_HEIGHT}v{side:g}" for x in lines)
     grid = f'<path class="lines" d="{grid}"/>' if size >= 6 else ""
     numbers = _numbers(difference, left, size, digits) if size >= _SIZE_FOR_NUMBERS else ""
-    width, height = left + side + 6, _HEAD + side + 6
+    width, height = left + side + 6, _HEAD_HEIGHT + side + 6
     return (
         f'<svg class="matrix" role="img" aria-label="{html.escape(description)}" width="{width:g}" '
-        f'height="{height:g}" viewBox="0 0 {width:g} {height:g}" data-x="{left}" data-y="{_HEAD}" '
+        f'height="{height:g}" viewBox="0 0 {width:g} {height:g}" data-x="{left}" data-y="{_HEAD_HEIGHT}" '
         f'data-size="{size:g}" data-count="{n_models}">{cells}{grid}{numbers}{_heads(names, left, size)}'
         f'<rect class="band"/><rect class="band"/><rect class="cursor" width="{size:g}" height="{size:g}"/></svg>'
     )
 
 
 def _shades(difference: FloatArray, separated: NDArray[np.bool_]) -> dict[str, NDArray[np.bool_]]:
-    """Return the cells of every colour: a1 to a3 above, b1 to b3 below, n not separated."""
+    """Return the cells of every colour.
+
+    The classes a1 to a3 are cells whose row has the higher score, b1 to b3 those whose row has the lower score, and n
+    are pairs that are not separated.
+    """
     size = np.abs(difference)
     limits = np.quantile(size[separated], [1 / 3, 2 / 3]) if separated.any() else np.zeros(_SHADES - 1)
     shade = 1 + (size[:, :, None] >= limits).sum(axis=2)
@@ -130,7 +134,7 @@ def _numbers(difference: FloatArray, left: float, size: float, digits: int) -> s
         Decimals of the scores; at most two are shown.
     """
     texts = "".join(
-        f'<text x="{left + (column + 0.5) * size:g}" y="{_HEAD + (row + 0.5) * size + 4:g}">'
+        f'<text x="{left + (column + 0.5) * size:g}" y="{_HEAD_HEIGHT + (row + 0.5) * size + 4:g}">'
         f"{number_text(difference[row, column], min(digits, 2))}</text>"
         for row in range(len(difference))
         for column in range(len(difference))
@@ -140,14 +144,16 @@ def _numbers(difference: FloatArray, left: float, size: float, digits: int) -> s
 
 
 def _heads(names: Sequence[str], left: float, size: float) -> str:
-    """Return places above the columns, and places with names beside the rows; not all where cells are small."""
+    """Return ranks above the columns, and ranks with names beside the rows; only some of them where cells are small."""
     step = next(step for step in (1, 5, 10, 20, 50) if step * size >= 18)
     places = [place for place in range(len(names)) if place == 0 or (place + 1) % step == 0]
-    tops = "".join(f'<text x="{left + (place + 0.5) * size:g}" y="{_HEAD - 7}">{place + 1}</text>' for place in places)
+    tops = "".join(
+        f'<text x="{left + (place + 0.5) * size:g}" y="{_HEAD_HEIGHT - 7}">{place + 1}</text>' for place in places
+    )
     has_names = size >= _SIZE_FOR_NAMES
     sides = []
     for place in range(len(names)) if has_names else places:
-        y = f"{_HEAD + (place + 0.5) * size + 4:g}"
+        y = f"{_HEAD_HEIGHT + (place + 0.5) * size + 4:g}"
         sides.append(f'<text x="{left - 6}" y="{y}">{place + 1}</text>')
         if has_names:
             # A text of its own, so that a name that is read from right to left does not move the number.

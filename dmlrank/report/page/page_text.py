@@ -1,4 +1,4 @@
-"""Names and sentences as text of a page: without characters that no file can hold or that turn the text around."""
+"""Names and sentences as text of a page, without unwritable characters and without marks that reverse the text."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def printable(text: str) -> str:
 
 
 def prose(text: str) -> str:
-    """Return a sentence that may contain names, without their marks of direction, which could turn it around.
+    """Return a sentence that may contain names, without the names' direction marks, which could reverse the sentence.
 
     Examples
     --------

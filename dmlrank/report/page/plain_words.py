@@ -75,7 +75,7 @@ def explanations(board: Board) -> tuple[Section, ...]:
 
 
 def group_notes(board: Board) -> tuple[str, ...]:
-    """Return what is to be said of a leaderboard of some of the prompts only."""
+    """Return the notes below the leaderboard of a group of prompts."""
     return (*part_note(board.results), *untested_note(board.results))
 
 
@@ -176,8 +176,8 @@ def _assumptions(results: Estimates) -> list[str]:
     sentences = [_sampling(results)]
     if not results.estimated_by.has_first_stages:
         sentences.append(
-            "Differences between models are the same in all prompts up to noise, or else the scores describe the mix "
-            "of pairs in these votes."
+            "Differences between models are the same in all prompts. If they are not, the scores depend on how often "
+            "each pair was voted on."
         )
         return sentences
     terms = description.formula.split("~", 1)[-1].split("|")[0].strip()
@@ -193,7 +193,7 @@ def _assumptions(results: Estimates) -> list[str]:
         f"Every compared pair had a chance to be voted on for every kind of prompt. The smallest propensity of a vote "
         f"is {d.min_propensity:.3g}.",
         "The learnt probabilities are close enough to the truth: the error that remains after the correction is a "
-        "product of the errors of both kinds of probabilities.",
+        "product of the errors of the preference probabilities and of the propensities.",
     ]
     if np.isfinite(d.effective_contexts):
         sentences.append(
@@ -204,7 +204,7 @@ def _assumptions(results: Estimates) -> list[str]:
 
 
 def _sampling(results: Estimates) -> str:
-    """Say what is a sample of what, and what is independent."""
+    """Say which population the prompts or votes are a sample of, and which of them are independent."""
     description = results.description
     unit = "prompts" if description.context else "votes"
     if description.clusters:

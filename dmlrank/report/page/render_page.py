@@ -232,8 +232,8 @@ def _overview(summary: Summary) -> Mapping[str, object]:
 
 def _sort_key(cell: str) -> str:
     """Return the rank or the number at the start of a cell; empty where there is none."""
-    found = _RANK.match(cell) or _NUMBER.match(cell.replace(",", ""))
-    return found[1] if found else ""
+    match = _RANK.match(cell) or _NUMBER.match(cell.replace(",", ""))
+    return match[1] if match else ""
 
 
 def _starts_with_score(summary: Summary, place: int) -> bool:
