@@ -147,14 +147,15 @@ def left_out_clause(counts: VoteCounts, models: Sequence[str], most_named: int =
     Examples
     --------
     >>> left_out_clause(VoteCounts(np.array([10, 98, 98]), np.array([40, 98, 128])), ["a", "b", "c"])
-    "30 of 133 votes (23 %) are left out, 30 of 40 of 'a', 30 of 128 of 'c'"
+    "30 of 133 votes (23 %) are left out, among them 30 of the 40 votes of 'a' and 30 of the 128 votes of 'c'"
     """
     total = f"{counts.n_left_out:,} of {counts.n_total:,} votes ({100 * (1 - counts.share_used):.2g} %) are left out"
     named = [
-        f"{counts.total[j] - counts.used[j]:,} of {counts.total[j]:,} of {models[j]!r}"
+        f"{counts.total[j] - counts.used[j]:,} of the {counts.total[j]:,} votes of {models[j]!r}"
         for j in counts.models_losing_many[:most_named]
     ]
     further = len(counts.models_losing_many) - most_named
-    return ", ".join([total, *named]) + (
-        f", and more than a fifth of the votes of {further} further models" if further > 0 else ""
-    )
+    if further > 0:
+        named.append(f"more than a fifth of the votes of {further} further model{'s' * (further > 1)}")
+    enumeration = " and ".join([", ".join(named[:-1]), named[-1]]) if len(named) > 1 else "".join(named)
+    return f"{total}, among them {enumeration}" if named else total

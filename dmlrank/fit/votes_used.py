@@ -40,8 +40,7 @@ def warn_of_votes_left_out(
         reason = "these votes are on pairs that graph= does not have"
         advice = "add these pairs to graph=, or leave graph= out"
     warn(
-        f"{left_out_clause(counts, data.items)}: {reason}. The scores of these models depend on their other pairs "
-        f"only; {advice}",
+        f"{left_out_clause(counts, data.items)}: {reason}. Scores are computed from the other pairs only; {advice}",
         stacklevel=2,
     )
 
@@ -49,7 +48,7 @@ def warn_of_votes_left_out(
 def _advice_on_few_labels(data: PreferenceData, rule: PairRule, order: OrderChoice) -> tuple[str, str]:
     """Return the reason why votes are left out, and the options with which most votes are used."""
     reason = f"these votes are on pairs with fewer than min_labels={rule.min_labels} labelled prompts"
-    reason += " in an order" if data.ordered else ""
+    reason += " in one of the two orders" if data.ordered else ""
     labelled, votes = data.pair_counts(), data.pair_votes()
     looser_rules = rule.looser(order.may_be_ignored)
     counts_by_rule = [(looser, VoteCounts.of(votes, looser.graph(labelled))) for looser in looser_rules]

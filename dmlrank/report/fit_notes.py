@@ -314,7 +314,8 @@ def left_out_note(results: Estimates) -> list[str]:
         verb = "is" if d.pairs_left_out == 1 else "are"
         sentences.append(f"{pairs} with too few labels{with_votes} {verb} not compared.")
     if n_lost and results.of_models:
-        sentences.append('In the column "votes", 8/10 would mean that 8 of 10 votes are used.')
+        used, total = next((u, n) for u, n in zip(votes.used, votes.total, strict=True) if u < n)
+        sentences.append(f'In the column "votes", {used:,}/{total:,} means that {used:,} of {total:,} votes are used.')
     if d.votes_dropped:
         verb = "is" if d.votes_dropped == 1 else "are"
         sentences.append(f"{counted(d.votes_dropped, 'later vote')} on the same prompt and pair {verb} left out.")

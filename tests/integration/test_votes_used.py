@@ -133,7 +133,9 @@ def test_votes_of_a_group_are_those_of_its_prompts():
 def test_lost_votes_are_named_with_the_option_that_uses_them(rare):
     rare[3, 0], rare[0, 3] = 12, 12
     votes = draw_votes(rare)
-    with pytest.warns(dr.DmlrankWarning, match=r"37 of 61 of 'm03'.*fewer than min_labels=10.*in an order") as caught:
+    with pytest.warns(
+        dr.DmlrankWarning, match=r"37 of the 61 votes of 'm03'.*fewer than min_labels=10.*in one of the two orders"
+    ) as caught:
         res = rank(votes, position_bias=True)
     (said,) = [str(w.message) for w in caught if "left out" in str(w.message)]
     assert "position_bias=False would use 98.7 % of all votes" in said

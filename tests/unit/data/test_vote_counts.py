@@ -47,8 +47,8 @@ def test_many_models_are_counted_and_not_all_named():
     counts = VoteCounts(np.full(8, 10), np.full(8, 20))
     text = left_out_clause(counts, list("abcdefgh"), most_named=2)
     assert text == (
-        "40 of 80 votes (50 %) are left out, 10 of 20 of 'a', 10 of 20 of 'b', and more than a fifth of the votes of 6 "
-        "further models"
+        "40 of 80 votes (50 %) are left out, among them 10 of the 20 votes of 'a', 10 of the 20 votes of 'b' and more "
+        "than a fifth of the votes of 6 further models"
     )
 
 
