@@ -31,7 +31,7 @@ def align_by_index(value: T, index: pd.Index, *, name: str, of: str) -> T | pd.S
     name : str
         Name of the value, for the error.
     of : str
-        What the entries stand for, such as "the data's rows"; for the error.
+        Description of what the entries of ``index`` are, such as "the data's rows"; for the error.
 
     Raises
     ------

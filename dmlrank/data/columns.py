@@ -168,17 +168,17 @@ class Columns:
         new = [name for name in further if name not in self]
         return Columns(self.available, pd.concat([self._table, further._table[new]], axis=1))
 
-    def differing(self, later: Columns) -> list[str]:
-        """Return the names of the columns that differ in some row from the column of the same name in ``later``.
+    def differing(self, other: Columns) -> list[str]:
+        """Return the names of the columns that differ in some row from the column of the same name in ``other``.
 
         Columns of vectors are skipped.
         """
-        shared = [name for name in self if name in later and not is_vector_column(self._table[name])]
-        return [name for name in shared if not self._table[name].equals(later._table[name])]
+        shared = [name for name in self if name in other and not is_vector_column(self._table[name])]
+        return [name for name in shared if not self._table[name].equals(other._table[name])]
 
 
 def identity_texts(column: pd.Series) -> pd.Series:
-    """Return a column of names or identifiers as texts, (rows,); different values always get different texts.
+    """Return a column of names or identifiers as texts, (rows,), or refuse two values with the same text.
 
     Raises
     ------

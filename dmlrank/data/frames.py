@@ -356,7 +356,7 @@ def _repeated_names_error(names: pd.Index) -> DataError:
 def _read_eagerly(data: object) -> nw.DataFrame[Any]:
     """Return a narwhals frame of a frame that holds its rows; raise :class:`FrameTypeError` for anything else.
 
-    Of :class:`DerivedPairs`, the frame is their table.
+    For :class:`DerivedPairs`, the returned frame is that of their attribute ``table``.
     """
     data = data.table if isinstance(data, DerivedPairs) else data
     try:

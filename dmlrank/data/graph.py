@@ -163,10 +163,10 @@ def laplacian_inverse(weights: NDArray[np.float64]) -> NDArray[np.float64]:
 def inverse_on_differences(information: NDArray[np.float64], n_items: int) -> NDArray[np.float64]:
     """Return the inverse of information about K scores of which only differences are identified.
 
-    The inverse is that for scores that sum to zero. The scores' block of the information is singular: its null space
-    holds the constant vectors. Adding a multiple of the matrix of ones makes the block invertible. After the inversion,
-    the means over the scores are subtracted. A pseudo-inverse, which finds the null space by small eigenvalues, would
-    find a wrong null space where weights differ by orders of magnitude.
+    The result is the inverse under the constraint that the scores sum to zero. The scores' block of the information is
+    singular: its null space holds the constant vectors. Adding a multiple of the matrix of ones makes the block
+    invertible. After the inversion, the means over the scores are subtracted. A pseudo-inverse, which finds the null
+    space by small eigenvalues, would find a wrong null space where weights differ by orders of magnitude.
 
     Parameters
     ----------

@@ -167,9 +167,9 @@ def read_labels(
         read_as = (("1", "first"), ("0", "second"))
         return Outcomes(MEANINGS[:2], _preference_probabilities(column()), read_as, "preferences")
     meanings = _meanings(levels, user_meanings, items)
-    place = {meaning: number for number, meaning in enumerate(MEANINGS)}
+    number_of = {meaning: number for number, meaning in enumerate(MEANINGS)}
     # A level without a meaning is the name of the winning model. It means the side on which that model was shown.
-    meaning_of_vote = np.array([place[m] if m else -1 for m in meanings], dtype=np.intp)[winner.codes]
+    meaning_of_vote = np.array([number_of[m] if m else -1 for m in meanings], dtype=np.intp)[winner.codes]
     is_model = meaning_of_vote < 0
     if is_model.any():
         winning_item = winner.places({name: number for number, name in enumerate(pairs.names)})[is_model]
@@ -210,7 +210,7 @@ def read_probabilities(table: pd.DataFrame, categories: Categories | None = None
     """
     user_meanings = _checked_categories(categories)
     names = [str(name) for name in table.columns]
-    meanings = _ties_of_good_answers(names, _column_meanings(names, user_meanings), user_meanings)
+    meanings = _read_ties_as_both_good(names, _column_meanings(names, user_meanings), user_meanings)
     probabilities = dict(zip(meanings, _check_probabilities(table).T, strict=True))
     present = tuple(m for m in MEANINGS if m in probabilities and (m in MEANINGS[:2] or probabilities[m].any()))
     y = np.stack([probabilities[meaning] for meaning in present], axis=1)
@@ -499,7 +499,7 @@ def _meanings(levels: list[Hashable], user_meanings: Categories, items: set[str]
     unknown = [level for level, meaning in zip(levels, meanings, strict=True) if meaning == _UNKNOWN]
     if unknown:
         raise OutcomeError(_unknown_labels_message(unknown, levels, items, user_meanings))
-    return _ties_of_good_answers(levels, meanings, user_meanings)
+    return _read_ties_as_both_good(levels, meanings, user_meanings)
 
 
 def _level_meanings(levels: list[Hashable], user_meanings: Categories, items: set[str]) -> list[str | None]:
@@ -512,7 +512,7 @@ def _level_meanings(levels: list[Hashable], user_meanings: Categories, items: se
     ]
 
 
-def _ties_of_good_answers(levels: Iterable[Hashable], meanings: list[M], user_meanings: Categories) -> list[M]:
+def _read_ties_as_both_good(levels: Iterable[Hashable], meanings: list[M], user_meanings: Categories) -> list[M]:
     """Return the meanings, with "tie" replaced by "both_good" if the labels also have "both_bad".
 
     Arenas offer voters the buttons "tie" and "both bad", so that "tie" there means that both answers are good. Meanings

@@ -83,7 +83,7 @@ def pairs_from_scores(
     table = _take(frame, [*prompts, model, score])
     values = _numbers(table[score], score, "score")
     values = -values if lower_is_better else values
-    return _derive(table, values, prompts=prompts, sources=(), model=model, number=score, margin=float(margin))
+    return _derive(table, values, prompts=prompts, annotators=(), model=model, number=score, margin=float(margin))
 
 
 def pairs_from_rankings(
@@ -142,8 +142,8 @@ def pairs_from_rankings(
     DerivedPairs of 3 models on 2 prompts: 6 comparisons
     """
     prompts = _named(prompt, "prompt")
-    sources = () if annotator is None else _named(annotator, "annotator")
-    table = _take(frame, [*prompts, *sources, model, rank])
+    annotators = () if annotator is None else _named(annotator, "annotator")
+    table = _take(frame, [*prompts, *annotators, model, rank])
     ranks = _numbers(table[rank], rank, "rank")
     n_missing = int(np.isnan(ranks).sum())
     if n_missing:
@@ -152,7 +152,7 @@ def pairs_from_rankings(
             f"be used, because how good the answers are then decides which pairs are compared. Leave out the rows of "
             f"models that were not part of a ranking; give models that share the last place the same rank"
         )
-    derived = _derive(table, -ranks, prompts=prompts, sources=sources, model=model, number=rank, margin=0.0)
+    derived = _derive(table, -ranks, prompts=prompts, annotators=annotators, model=model, number=rank, margin=0.0)
     _refuse_best_of(derived.values, rank)
     return derived
 
@@ -212,12 +212,14 @@ def _derive(
     values: FloatArray,
     *,
     prompts: tuple[str, ...],
-    sources: tuple[str, ...],
+    annotators: tuple[str, ...],
     model: str,
     number: str,
     margin: float,
 ) -> DerivedPairs:
-    """Return the records of a table that has one row per record and model.
+    """Return the pairs that follow from a table of scores or ranks.
+
+    A record is what the table says about one prompt: all scores on the prompt, or one annotator's ranking.
 
     Parameters
     ----------
@@ -225,8 +227,8 @@ def _derive(
         A row per record and model.
     prompts : tuple of str
         Columns that identify a prompt.
-    sources : tuple of str
-        Columns that identify, among the records of one prompt, the record: the annotator, if there are several.
+    annotators : tuple of str
+        The column of annotators, if a prompt can have rankings by several annotators; else empty.
     model, number : str
         Columns of the models and of the numbers (scores or ranks).
     values : ndarray, shape (rows,)
@@ -234,7 +236,7 @@ def _derive(
     margin : float
         Largest difference that counts as a tie.
     """
-    keys = [*prompts, *sources]
+    keys = [*prompts, *annotators]
     missing = {name: int(table[name].isna().sum()) for name in (*keys, model)}
     if any(missing.values()):
         counts = ", ".join(f"{name!r} in {count} rows" for name, count in missing.items() if count)
@@ -313,17 +315,17 @@ def _refuse_best_of(values: FloatArray, rank: str) -> None:
         Name of the column of ranks.
     """
     n_ranked = np.isfinite(values).sum(axis=1)
-    long = values[n_ranked >= 3]
-    if not len(long):
+    rankings = values[n_ranked >= 3]
+    if not len(rankings):
         return
-    best = np.nanmax(long, axis=1, keepdims=True)
-    has_one_winner = (long == best).sum(axis=1) == 1
+    best = np.nanmax(rankings, axis=1, keepdims=True)
+    has_one_winner = (rankings == best).sum(axis=1) == 1
     # Rankings without a single winner get zeros, so that no row consists of NaN alone.
-    losers = np.where(has_one_winner[:, None], np.where(long == best, np.nan, long), 0.0)
+    losers = np.where(has_one_winner[:, None], np.where(rankings == best, np.nan, rankings), 0.0)
     has_tied_losers = np.nanmax(losers, axis=1) == np.nanmin(losers, axis=1)
     if (has_one_winner & has_tied_losers).all():
         raise DataError(
-            f"column {rank!r} ranks one answer first and ties all others, in each of {len(long)} rankings: this is "
+            f"column {rank!r} ranks one answer first and ties all others, in each of {len(rankings)} rankings: this is "
             f"'best of K'. Nobody compared the other answers with each other, and which pairs are known depends on "
             f"which answer won, so that no comparison of two models can be derived. If annotators did find the other "
             f"answers equal, pass pairs_from_scores(..., score={rank!r}, lower_is_better=True)"

@@ -29,8 +29,8 @@ class Cells:
     n_votes : ndarray of int, shape (m,)
         Number of votes averaged.
     flipped : ndarray of bool, shape (m,)
-        Cells whose items were shown in the reverse order. All are false where display order matters, because there each
-        order has its own cell.
+        Whether item ``second`` of the cell was shown first, and item ``first`` second. All entries are false where
+        display order matters, because there each display order has its own cell.
     """
 
     context: IntArray

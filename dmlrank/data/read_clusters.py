@@ -70,8 +70,8 @@ def read_clusters(data: PreferenceData, groups: tuple[str, ...], context: tuple[
             by_vote[name] = rows[data.vote_row]
     if not by_context:
         raise OptionError(
-            f"clusters {' and '.join(map(repr, by_vote))} vary within contexts, but votes on one prompt are correlated "
-            f"too; name the columns of prompt and annotator: cov_kwds={{'groups': [{(context or ('context',))[0]!r}, "
+            f"clusters {' and '.join(map(repr, by_vote))} vary within contexts; clusters of prompts are needed as well, "
+            f"because votes on one prompt are correlated; name the columns of prompt and annotator: cov_kwds={{'groups': [{(context or ('context',))[0]!r}, "
             f"{next(iter(by_vote))!r}]}}"
         )
     names = (*by_context, *by_vote)
@@ -92,8 +92,8 @@ def context_weights(data: PreferenceData, weights: object) -> FloatArray | None:
     Raises
     ------
     DataError, OptionError
-        If a weight is missing, infinite or negative, if all are zero, if so few are large that no standard error can be
-        computed, or if a column varies within a context.
+        If a weight is missing, infinite or negative, if all weights are zero, if one or two weights are so much larger
+        than the others that no standard error can be computed, or if a column varies within a context.
     """
     if weights is None:
         return None

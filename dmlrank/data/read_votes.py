@@ -1,4 +1,4 @@
-"""Reading votes: the columns of a frame that a formula and options name become :class:`PreferenceData`."""
+"""Reading votes: :class:`PreferenceData` from those columns of a frame that a formula and options name."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from .shared_texts import find_shared_texts
 from .unlabelled import append_unlabelled, rows_below
 
 # Advice for a frame that changes between two readings.
-_UNCHANGING_FRAME = "; pass a frame that does not change, for a DuckDB relation relation.to_arrow_table()"
+_UNCHANGING_FRAME = "; pass a frame that does not change (instead of a DuckDB relation: relation.to_arrow_table())"
 
 
 def read_preferences(

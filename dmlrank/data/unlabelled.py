@@ -62,8 +62,8 @@ def append_unlabelled(rows: Rows, unlabelled: object, groups: tuple[str, ...]) -
         _check_no_votes(table[name], is_outcome=name in formula.outcomes, outcome=formula.outcome)
     for name in required:
         _check_same_kind(rows.table[name], table[name])
-    below = table.drop(columns=[name for name in roles if name not in required])
-    joined = rows_below(rows.table, below)
+    further = table.drop(columns=[name for name in roles if name not in required])
+    joined = rows_below(rows.table, further)
     n_rows = len(joined)
     coded = {name: column.lengthened(n_rows) for name, column in rows.roles.items()}
     return replace(rows, table=joined, roles=coded, index=np.arange(n_rows), n_rows=n_rows)

@@ -85,10 +85,11 @@ def readable_rows(rows: Rows, categories: Categories | None) -> tuple[Rows, tupl
 
 def _without_improper_probabilities(rows: Rows) -> tuple[Rows, list[str]]:
     """Return the rows whose probabilities are not negative and sum to one, and a sentence about the others."""
-    is_improper = _is_complete_vote(rows)
-    is_improper &= np.logical_and.reduce([rows.roles[name].is_present for name in rows.formula.outcomes])
+    has_all = _is_complete_vote(rows)
+    has_all &= np.logical_and.reduce([rows.roles[name].is_present for name in rows.formula.outcomes])
     columns = list(rows.formula.probabilities)
-    is_improper[is_improper] = improper_probabilities(rows.table.loc[is_improper, columns].infer_objects())
+    is_improper = np.zeros_like(has_all)
+    is_improper[has_all] = improper_probabilities(rows.table.loc[has_all, columns].infer_objects())
     if not is_improper.any():
         return rows, []
     place = int(np.flatnonzero(is_improper)[0])
@@ -114,12 +115,13 @@ def _votes_where(
     categories: Categories | None,
 ) -> NDArray[np.bool_]:
     """Return which rows with a label and two models have a label that ``is_unreadable`` marks, (rows,)."""
-    is_found = _is_complete_vote(rows)
-    if is_found.any():
+    is_complete = _is_complete_vote(rows)
+    is_marked = np.zeros_like(is_complete)
+    if is_complete.any():
         first, second, names = _item_places(rows)
-        pairs = ComparedItems(first[is_found], second[is_found], names)
-        is_found[is_found] = is_unreadable(rows.roles[rows.formula.outcome].only(is_found), pairs, categories)
-    return is_found
+        pairs = ComparedItems(first[is_complete], second[is_complete], names)
+        is_marked[is_complete] = is_unreadable(rows.roles[rows.formula.outcome].only(is_complete), pairs, categories)
+    return is_marked
 
 
 def _is_complete_vote(rows: Rows) -> NDArray[np.bool_]:

@@ -312,7 +312,9 @@ def output_names(functional: object, items: Sequence[str]) -> tuple[str, ...]:
 class PairLocalScore(Protocol):
     """A score whose derivative in the probabilities of a pair depends on the probabilities of this pair alone.
 
-    The correction of such a score needs mu at the labelled pairs only, not at all pairs of every context.
+    The debiased estimator adds a correction to F(mu): the derivative of the score along the residuals of the labels,
+    weighted by 1 / propensity. For such a score, the correction needs mu at the labelled pairs only, not at all pairs
+    of every context.
     """
 
     def value(self, mu: FloatArray) -> FloatArray:

@@ -190,10 +190,12 @@ class BradleyTerry:
         change = steep_first[:, None] * a - steep_second[:, None] * b
         variance = (labels * change**2).sum(axis=1) - (labels * change).sum(axis=1) ** 2
         amounts = amount * variance * edges[first, second] ** 2 / 16
-        flow = np.bincount(first * n_items + second, weights=amounts, minlength=n_items**2).reshape(n_items, n_items)
-        flow = flow + flow.T
+        pair_amounts = np.bincount(first * n_items + second, weights=amounts, minlength=n_items**2)
+        pair_amounts = pair_amounts.reshape(n_items, n_items)
+        pair_amounts = pair_amounts + pair_amounts.T
+        # The sum over pairs of amount (e_j - e_k)(e_j - e_k)' is the Laplacian of the graph with amounts as weights.
         inverse = _laplacian_inverse(edges)
-        total = inverse @ (np.diag(flow.sum(axis=1)) - flow) @ inverse
+        total = inverse @ (np.diag(pair_amounts.sum(axis=1)) - pair_amounts) @ inverse
         return np.asarray((total + total.T) / 2)
 
     def _steepness_at(self, mu: FloatArray, edge: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -269,8 +271,9 @@ class BradleyTerry:
         edges = self._edges(mu.shape[1])
         inverse = _laplacian_inverse(edges)
         gram = inverse @ symmetric_metric(metric, len(edges)) @ inverse
-        length = np.diag(gram)[:, None] + np.diag(gram) - 2 * gram
-        return self._edge_variance(mu, edges) * np.maximum(length, 0)
+        # d_jk' M d_jk for the direction d_jk of every pair, see label_directions.
+        squared_lengths = np.diag(gram)[:, None] + np.diag(gram) - 2 * gram
+        return self._edge_variance(mu, edges) * np.maximum(squared_lengths, 0)
 
     def accumulate(self, mu: FloatArray, amount: FloatArray, labels: FloatArray | None = None) -> FloatArray:
         """Return the sum of amount J V J' over contexts and ordered pairs.
@@ -294,10 +297,11 @@ class BradleyTerry:
             The sum, a symmetric matrix.
         """
         edges = self._edges(mu.shape[1])
-        flow = np.einsum("njk,njk->jk", amount, self._edge_variance(mu, edges, labels))
-        flow += flow.T
+        pair_amounts = np.einsum("njk,njk->jk", amount, self._edge_variance(mu, edges, labels))
+        pair_amounts += pair_amounts.T
+        # The sum over pairs of amount (e_j - e_k)(e_j - e_k)' is the Laplacian of the graph with amounts as weights.
         inverse = _laplacian_inverse(edges)
-        total = inverse @ (np.diag(flow.sum(axis=1)) - flow) @ inverse
+        total = inverse @ (np.diag(pair_amounts.sum(axis=1)) - pair_amounts) @ inverse
         return np.asarray((total + total.T) / 2, dtype=np.float64)
 
     def label_directions(self, n_items: int) -> FloatArray | None:

@@ -166,7 +166,7 @@ class CategoryWeights:
 
     @property
     def shared(self) -> bool:
-        """Whether the two weights of a category always have the same sum, so that a pair's scores have a fixed sum."""
+        """Whether the sum of the two weights is the same in all categories (the categories share this sum)."""
         return bool(np.ptp(np.add(self.first, self.second)) < _ROUNDING)
 
     @property

@@ -29,18 +29,22 @@ class Custom:
 
     The derivative along a direction is a central difference and takes two calls of the function, however many models
     there are. The step of context i is h_i = 1e-4 min(mu_i) / max|delta_i|, so that no probability changes by more than
-    a ten-thousandth of the smallest one. Two computations need the derivatives along all pairs, which take
-    2 K (K - 1) (C - 1) calls: plans (``design``), and the variance correction of standard errors for a shrunken mu,
-    which takes the derivatives twice. A fit makes this correction only where all calls together get at most 4e8
-    probabilities, for example up to 330 prompts for K = 20 and C = 2, or up to 2,300 prompts for K = 8 and C = 4.
+    a ten-thousandth of the smallest one.
+
+    Two computations need the derivatives along all pairs, which take 2 K (K - 1) (C - 1) calls: plans (``design``), and
+    the variance correction. The correction enlarges standard errors that are too small where the fitted mu is shrunken,
+    that is, less extreme than the true probabilities. It needs all these derivatives at two different mu. A fit makes
+    it only where all calls together get at most 4e8 probabilities, for example up to 330 prompts for K = 20 and C = 2,
+    or up to 2,300 prompts for K = 8 and C = 4.
 
     Parameters
     ----------
     function : callable
         Takes ``mu``, (n, K, K, C): category probabilities with j first and k second in ``[:, j, k]``, zero where
         j = k, items in the order of the results, categories in canonical order. Returns (n, d), or (n,) for one
-        number. The result of a context has to depend on that context alone and has to be differentiable: a step or a
-        minimum is refused.
+        number. The result of a context has to depend on that context alone and has to be differentiable in mu: a
+        function with a jump, such as a share above a threshold, or with a kink, such as a minimum over models, is
+        refused.
     outputs : str or sequence of str, optional
         Names of the d numbers. Without names and with d = K, the numbers are the scores of the models. Otherwise a
         result has the names in place of models, and no ranks.
@@ -206,7 +210,7 @@ class Custom:
         int
             Number of columns that the function returns.
         """
-        return self.value(Probe.of(n_items, self._n_categories()).even).shape[1]
+        return self.value(Probe.of(n_items, self._n_categories()).uniform).shape[1]
 
     def examine(self, n_items: int) -> None:
         """Try the function at random probabilities, and raise an error where it cannot be a functional.
@@ -447,7 +451,7 @@ class Custom:
                 f"Custom(fixed=) has shape {rows.shape} and rank {np.linalg.matrix_rank(rows)}; allowed: independent "
                 f"rows of {n_outputs} numbers, one number for each output"
             )
-        return Gauge.spanned_by(rows, "the combinations in fixed= are constants; they follow from the others")
+        return Gauge.spanned_by(rows, "the combinations of outputs in fixed= are constants by assumption")
 
     def _n_categories(self) -> int:
         """Return the number of categories, C; 2 before category weights are bound."""

@@ -31,13 +31,13 @@ class Probe:
 
     Attributes
     ----------
-    even : ndarray, shape (1, K, K, C)
+    uniform : ndarray, shape (1, K, K, C)
         All categories have the same probability, so that all items tie.
     draws : ndarray, shape (4, K, K, C)
         Random probabilities away from 0 and 1.
     """
 
-    even: FloatArray
+    uniform: FloatArray
     draws: FloatArray
 
     @classmethod
@@ -50,11 +50,11 @@ class Probe:
         (4, 3, 3, 2)
         """
         rng = np.random.default_rng(_SEED)
-        even = np.full((1, n_items, n_items, n_categories), 1 / n_categories)
+        uniform = np.full((1, n_items, n_items, n_categories), 1 / n_categories)
         draws = 0.1 / n_categories + 0.9 * rng.dirichlet(np.ones(n_categories), size=(4, n_items, n_items))
         items = np.arange(n_items)
-        even[:, items, items] = draws[:, items, items] = 0.0
-        return cls(even, draws)
+        uniform[:, items, items] = draws[:, items, items] = 0.0
+        return cls(uniform, draws)
 
 
 def check_values(function: Function, probe: Probe, title: str) -> FloatArray:
@@ -67,7 +67,7 @@ def check_values(function: Function, probe: Probe, title: str) -> FloatArray:
         contexts.
     """
     values = function(probe.draws)
-    if not np.isfinite(values).all() or not np.isfinite(function(probe.even)).all():
+    if not np.isfinite(values).all() or not np.isfinite(function(probe.uniform)).all():
         raise OptionError(
             f"functional {title!r} returns NaN or infinity at ordinary probabilities; allowed: finite numbers; check "
             f"that the function leaves out the diagonal, where mu is zero"
@@ -92,7 +92,7 @@ def check_values(function: Function, probe: Probe, title: str) -> FloatArray:
 def uses_pairs(function: Function, probe: Probe, pairs: NDArray[np.bool_]) -> bool:
     """Whether the function depends on the probabilities of these ordered pairs, (K, K)."""
     changed = probe.draws.copy()
-    changed[:, pairs] = probe.even[:, pairs]
+    changed[:, pairs] = probe.uniform[:, pairs]
     values = function(probe.draws)
     return bool(np.abs(function(changed) - values).max() > _VALUE_TOLERANCE * np.abs(values).max(initial=1e-300))
 
@@ -140,9 +140,9 @@ def check_smooth(function: Function, probe: Probe, title: str) -> None:
         If a jump or a kink is found.
     """
     draws = probe.draws
-    for start, stop in ((draws[0], 2 * probe.even[0] - draws[0]), (draws[1], draws[2]), (draws[2], draws[3])):
+    for start, stop in ((draws[0], 2 * probe.uniform[0] - draws[0]), (draws[1], draws[2]), (draws[2], draws[3])):
         slope, bends = _sharpest_bends(function, start, stop)
-        # With a smaller slope the function is constant along the path, up to rounding.
+        # Where no slope exceeds this limit, the function is constant along the path, up to rounding.
         if slope <= 1e-9 * max(1.0, np.abs(function(draws)).max()):
             continue
         if bends[-1] > _KINK_TOLERANCE * slope:

@@ -32,7 +32,8 @@ class Dominance(PreferenceAggregate):
     tau : float
         Preference from which a win is clear, in (0, 1).
     sharpness : float
-        How fast an opponent's count rises from 0 to 1 around ``tau``: from 0.12 to 0.88 within 4 / sharpness.
+        How fast the term of an opponent rises from 0 to 1 with the preference over this opponent: from 0.12 to 0.88 in
+        an interval of length 4 / sharpness around ``tau``.
 
     Raises
     ------
@@ -78,9 +79,9 @@ class Dominance(PreferenceAggregate):
         return 1.0 if total is not None and abs(total - 2 * self.tau) < 1e-12 else None
 
     def _scores(self, preference: FloatArray, edges: FloatArray) -> FloatArray:
-        count = expit(self.sharpness * (preference - self.tau))
-        return np.asarray((count * edges).sum(axis=2) / edges.sum(axis=1))
+        terms = expit(self.sharpness * (preference - self.tau))
+        return np.asarray((terms * edges).sum(axis=2) / edges.sum(axis=1))
 
     def _gradient(self, preference: FloatArray, edges: FloatArray) -> FloatArray:
-        count = expit(self.sharpness * (preference - self.tau))
-        return np.asarray(self.sharpness * count * (1 - count) * edges / edges.sum(axis=1)[:, None])
+        terms = expit(self.sharpness * (preference - self.tau))
+        return np.asarray(self.sharpness * terms * (1 - terms) * edges / edges.sum(axis=1)[:, None])

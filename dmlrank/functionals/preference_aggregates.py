@@ -256,7 +256,7 @@ class PreferenceAggregate:
         return np.einsum("njk,njk->nj", gradient, require_weights(self.weights, self.name).symmetric(delta))
 
 
-def checked_sharpness(sharpness: float, name: str, hard: str) -> float:
+def checked_sharpness(sharpness: float, name: str, limit: str) -> float:
     """Return the sharpness of a functional as a float.
 
     At infinite sharpness the functional would not be differentiable.
@@ -267,7 +267,7 @@ def checked_sharpness(sharpness: float, name: str, hard: str) -> float:
         Sharpness that the user passed.
     name : str
         Name of the functional, for the error.
-    hard : str
+    limit : str
         Name of the limit for infinite sharpness, such as "minimum", for the error.
 
     Returns
@@ -288,7 +288,7 @@ def checked_sharpness(sharpness: float, name: str, hard: str) -> float:
     number = float(sharpness)
     if np.isposinf(number):
         raise OptionError(
-            f"{name}(sharpness=inf) is the hard {hard}, which is not differentiable at some preference probabilities, "
+            f"{name}(sharpness=inf) is the hard {limit}, which is not differentiable at some preference probabilities, "
             f"and no estimate of it is normally distributed there; use a smooth one, such as {name}(sharpness=20)"
         )
     if not number > 0:

@@ -57,7 +57,7 @@ class Score(Protocol):
         ...
 
     def value(self, mu: FloatArray) -> FloatArray:
-        """Return F(mu), (b, d)."""
+        """Return the d scores F(mu) of b contexts, (b, d), from their probabilities ``mu``, (b, K, K, C)."""
         ...
 
     def value_and_derivative(self, mu: FloatArray, delta: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -67,7 +67,10 @@ class Score(Protocol):
 
 @runtime_checkable
 class LabelScore(Protocol):
-    """A score whose correction is a sum over labels, and not the derivative of a functional."""
+    """A score with a method that computes the contribution of each label to the influence values.
+
+    The estimator calls this method instead of the derivative along the residuals of the labels.
+    """
 
     @property
     def interior(self) -> bool:
@@ -75,5 +78,15 @@ class LabelScore(Protocol):
         ...
 
     def by_label(self, mu: FloatArray, contexts: IntArray, labels: LabelRows) -> tuple[FloatArray, FloatArray]:
-        """Return the scores of b contexts, (b, d), and the term of each label in its context's influence, (e, d)."""
+        """Return the scores of b contexts, (b, d), and the term of each label in its context's influence, (e, d).
+
+        Parameters
+        ----------
+        mu : ndarray, shape (b, K, K, C)
+            Category probabilities in the contexts.
+        contexts : ndarray of int, shape (b,)
+            Indices of the contexts.
+        labels : LabelRows
+            The e labelled cells of these contexts.
+        """
         ...
