@@ -1,1 +1,1 @@
-"""From a frame and a formula to arrays: everything that knows names and rows."""
+"""Reading a frame as a formula and options say: columns and rows become arrays of contexts, pairs and labels."""

@@ -178,7 +178,7 @@ class Columns:
 
 
 def identity_texts(column: pd.Series) -> pd.Series:
-    """Return a column of names or identifiers as texts, (rows,), or refuse two values with the same text.
+    """Return a column of names or identifiers as texts, (rows,), or refuse different values with one text.
 
     Raises
     ------

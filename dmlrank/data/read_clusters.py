@@ -70,9 +70,9 @@ def read_clusters(data: PreferenceData, groups: tuple[str, ...], context: tuple[
             by_vote[name] = rows[data.vote_row]
     if not by_context:
         raise OptionError(
-            f"clusters {' and '.join(map(repr, by_vote))} vary within contexts; clusters of prompts are needed as well, "
-            f"because votes on one prompt are correlated; name the columns of prompt and annotator: cov_kwds={{'groups': [{(context or ('context',))[0]!r}, "
-            f"{next(iter(by_vote))!r}]}}"
+            f"clusters {' and '.join(map(repr, by_vote))} vary within contexts; clusters of prompts are needed as "
+            f"well, because votes on one prompt are correlated; name the columns of prompt and annotator: "
+            f"cov_kwds={{'groups': [{(context or ('context',))[0]!r}, {next(iter(by_vote))!r}]}}"
         )
     names = (*by_context, *by_vote)
     coded = list(by_context.values())

@@ -13,7 +13,7 @@ from ..exceptions import ColumnError, DataError, listed, nearest
 __all__ = ["read_chatbot_arena", "read_mt_bench"]
 
 _ARENA_COLUMNS = ("question_id", "model_a", "model_b", "winner", "judge", "turn", "language", "tstamp", "prompt")
-_BOTH_ORDERS = {"model_1": "model_a", "model_2": "model_b", "tie": "tie"}
+_LABEL_OF_VERDICT = {"model_1": "model_a", "model_2": "model_b", "tie": "tie"}
 
 
 class DataFileNotFoundError(DataError, FileNotFoundError):
@@ -70,7 +70,7 @@ def read_mt_bench(path: str | os.PathLike[str], questions: str | os.PathLike[str
     file = Path(path)
     if file.is_dir():
         file /= "human.jsonl"
-    votes = _reconciled(_read_records(file))
+    votes = _merge_verdicts(_read_records(file))
     _require(votes, ("question_id", "model_a", "model_b", "winner"), file)
     if "judge" in votes:
         votes["judge"] = votes["judge"].map(_judge_names)
@@ -188,11 +188,11 @@ def _require(frame: pd.DataFrame, columns: tuple[str, ...], file: Path) -> None:
         )
 
 
-def _reconciled(votes: pd.DataFrame) -> pd.DataFrame:
+def _merge_verdicts(votes: pd.DataFrame) -> pd.DataFrame:
     """Return one vote for the two verdicts of a judge who saw both orders; return other votes as they are."""
     if "winner" in votes or not {"model_1", "model_2", "g1_winner", "g2_winner"} <= set(votes):
         return votes
-    first, second = (votes[game].map(_BOTH_ORDERS).astype(object) for game in ("g1_winner", "g2_winner"))
+    first, second = (votes[game].map(_LABEL_OF_VERDICT).astype(object) for game in ("g1_winner", "g2_winner"))
     winner = first.where(first == second, "tie (inconsistent)").where(first.notna() & second.notna())
     return votes.rename(columns={"model_1": "model_a", "model_2": "model_b"}).assign(winner=winner)
 

@@ -32,8 +32,8 @@ def true_scores(
     Parameters
     ----------
     functional : str or functional
-        A name, or an object with ``value``. Category weights that the functional leaves open are one half for every
-        tie.
+        A name, or an object with ``value``. A functional without category weights gets those that count every tie as
+        half a win for both items.
     chunks : iterable of (mu, weights)
         For some contexts at a time, their category probabilities, (m, K, K, C), and their weights, (m,).
     n_categories : int

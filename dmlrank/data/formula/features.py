@@ -38,9 +38,10 @@ _MANY_CATEGORIES = 50
 
 
 class _KeepRows(NAAction):
-    """Patsy's treatment of missing values: no row is dropped, because rows with missing values were dropped before.
+    """The treatment of missing values by patsy: no row is dropped, and missing values become NaN.
 
-    NaN in numbers stays. A missing category gets an arbitrary code here; later its columns become NaN.
+    The fit has already dropped the rows that the user wants to be dropped. A missing number stays NaN. A missing
+    category gets an arbitrary code here; later its columns become NaN.
 
     Attributes
     ----------
@@ -228,7 +229,7 @@ def locate_names(
     FormulaError
         If a feature is the outcome or an item column, or a function is not known.
     """
-    values, calls, single = names_in(features)
+    values, calls, single_features = names_in(features)
     for name in dotted_names(features):
         if name in available:
             raise FormulaError(
@@ -244,9 +245,9 @@ def locate_names(
             )
         if name in available:
             columns.append(name)
-        elif _has_entry_per_row(environment.namespace.get(name), n_rows, is_feature=name in single):
+        elif _has_entry_per_row(environment.namespace.get(name), n_rows, is_feature=name in single_features):
             arrays.append(name)
-        elif name in single or not _is_known(name, environment):
+        elif name in single_features or not _is_known(name, environment):
             raise ColumnError(
                 f"the features {features!r} use {name!r}, which is neither a column nor "
                 f"{_expected_value(name, environment, n_rows)}{nearest(name, available)} (columns: {listed(available)})"
@@ -384,12 +385,16 @@ def _arrange_columns(
     coded = [term for term in info.term_slices if term.factors] if info is not None else []
     numbers_in = {factor for term in numeric for factor in term.factors}
     numbers_in |= {factor for factor, factor_info in fitted.items() if factor_info.type == "numerical"}
-    shared = [numbers_in.intersection(term.factors) for term in terms]
-    place = {term: shared.index(numbers) if numbers else -1 for term, numbers in zip(terms, shared, strict=True)}
+    numbers_of_terms = [numbers_in.intersection(term.factors) for term in terms]
+    # The first term with the same numeric factors; -1 for a term of categories only.
+    first_alike = {
+        term: numbers_of_terms.index(numbers) if numbers else -1
+        for term, numbers in zip(terms, numbers_of_terms, strict=True)
+    }
     names: list[str] = []
     starts: list[tuple[int, NumericTerm]] = []
     columns: list[int] = []
-    for term in sorted([*coded, *numeric], key=lambda term: place[term]):
+    for term in sorted([*coded, *numeric], key=lambda term: first_alike[term]):
         if term in numeric:
             starts.append((len(names), numeric[term]))
             names += numeric[term].names
@@ -435,7 +440,7 @@ def _expected_value(name: str, environment: EvalEnvironment, n_rows: int) -> str
 
 
 def _check_category(name: str, column: Variable, n_rows: int) -> None:
-    """Raise where a column of texts would become nearly as many columns as there are contexts."""
+    """Raise where a column of texts has so many different values that coding them as categories makes no sense."""
     values = pd.Series(column) if np.ndim(column) == 1 else pd.Series(dtype=float)
     if values.dtype.kind in "OUS" and values.nunique() > max(_MANY_CATEGORIES, n_rows / 2):
         raise FormulaError(
