@@ -196,15 +196,16 @@ def _without_alias(kind: object) -> object:
 def _decode_object(value: object, kind: type, entry: str) -> object:
     """Return an object of JSON as a dataclass."""
     content = _require_object(value, entry)
-    described = {item.name: item for item in fields(kind)}
+    field_of_name = {item.name: item for item in fields(kind)}
     for name in content:
-        if name not in described:
+        if name not in field_of_name:
             raise StorageError(
-                f"{entry} has an unknown entry {name!r}{nearest(name, described)}; a newer version may have written it"
+                f"{entry} has an unknown entry {name!r}{nearest(name, field_of_name)}; a newer version may have "
+                f"written it"
             )
     missing = [
         name
-        for name, item in described.items()
+        for name, item in field_of_name.items()
         if name not in content and item.default is item.default_factory is MISSING
     ]
     if missing:
@@ -402,7 +403,8 @@ def _is_covariance(matrix: NDArray[np.float64], scale: float) -> bool:
     """
     if not np.isfinite(matrix).all():
         return False
-    # Where labels have no variation, variances are squares of rounding errors.
+    # Where labels have no variation, the covariance is zero up to squared rounding errors of the scores, and its
+    # eigenvalues may be negative. A matrix within this slack is accepted as it is.
     largest = float(np.abs(matrix).max())
     slack = _ROUNDING * largest + (4 * np.finfo(float).eps * scale) ** 2
     if largest == 0 or slack >= largest:

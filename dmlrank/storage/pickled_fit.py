@@ -55,7 +55,8 @@ class StoredSteps:
     reading : bytes
         Formula, frame, objects that the formula names, and options, from which the data are read again; compressed.
     steps : bytes
-        The steps without the data's source and features, and their large arrays, each once; compressed.
+        The steps and, separately, their large arrays, each array stored once. The frame and the features of the data
+        are left out, because ``reading`` gives them. Compressed.
     """
 
     reading: bytes
@@ -133,12 +134,12 @@ def store_steps(steps: FitSteps) -> StoredSteps:
         raise StorageError(f"the data cannot be stored: {error}") from None
     reading = _dump((source.formula, frame, names, steps.options), "the data frame")
     arrays: ArrayByDigest = {}
-    small = _dump(steps, "a step of the fit", arrays)
-    return StoredSteps(_compress(reading), _compress(_dump((small, arrays), "a step of the fit")))
+    steps_without_arrays = _dump(steps, "a step of the fit", arrays)
+    return StoredSteps(_compress(reading), _compress(_dump((steps_without_arrays, arrays), "a step of the fit")))
 
 
 def _compress(stored: bytes) -> bytes:
-    """Compress bytes at the fastest level, which saves enough: codes, labels and corrections are mostly zeros."""
+    """Compress bytes at the fastest level, which is enough for arrays that consist mostly of zeros."""
     return zlib.compress(stored, 1)
 
 
@@ -155,7 +156,7 @@ def revive(version: int, reading: bytes, steps: bytes) -> FitSteps:
             f"the file has data in format {version}, but this version of dmlrank reads format {_FORMAT}; load the "
             f"file with the version that wrote it"
         )
-    small, arrays = pickle.loads(zlib.decompress(steps))
+    steps_without_arrays, arrays = pickle.loads(zlib.decompress(steps))
     try:
         formula, frame, names, options = pickle.loads(zlib.decompress(reading))
     except (ImportError, AttributeError) as error:
@@ -170,7 +171,7 @@ def revive(version: int, reading: bytes, steps: bytes) -> FitSteps:
             data = read_source(source, ReadingOptions.of(options))
         except DmlrankError as error:
             raise StorageError(f"the data cannot be read as they were when the result was saved: {error}") from error
-    loaded = _Unpickler(small, {_SOURCE: source, _FEATURES: data.feature_map, **arrays}).load()
+    loaded = _Unpickler(steps_without_arrays, {_SOURCE: source, _FEATURES: data.feature_map, **arrays}).load()
     if not isinstance(loaded, FitSteps) or not _are_close(loaded.data.x, data.x):
         raise StorageError(
             f"the features {parse_formula(formula).features!r} differ from those of the saved result; make sure "
