@@ -19,8 +19,8 @@ class CommandParser(argparse.ArgumentParser):
     the value has the ending of a file.
     """
 
-    def __init__(self, **words: Any) -> None:
-        super().__init__(**{"formatter_class": OneSpelling, **words})
+    def __init__(self, **parser_arguments: Any) -> None:
+        super().__init__(**{"formatter_class": OneSpelling, **parser_arguments})
 
     # The signature is argparse's, which has no types that could be narrowed.
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:

@@ -89,7 +89,7 @@ class ColumnRoles:
         return cls((*models, *context, *groups), _labels(parsed, verdicts), models, features)
 
     @property
-    def of_verdicts(self) -> ColumnRoles:
+    def for_verdict_file(self) -> ColumnRoles:
         """The roles of columns in a further file, with a judge's verdicts on the same prompts and models."""
         return ColumnRoles(self.names, self.labels[:1], self.models, is_of_verdicts=True)
 

@@ -123,18 +123,19 @@ def _demo(arguments: argparse.Namespace) -> None:
 
 def _add_check(commands: _Commands) -> None:
     """Add the subcommand that checks a file before a fit."""
-    before = commands.add_parser("check", help="look at a file of battles before a fit: labels, graph, balance, cost")
-    add_options(before, CHECKED)
-    add_outputs(before, report="the check as a page, one HTML file (needs Jinja2)")
-    before.set_defaults(run=_check)
+    help_text = "look at a file of battles before a fit: labels, graph, balance, cost"
+    check_parser = commands.add_parser("check", help=help_text)
+    add_options(check_parser, CHECKED)
+    add_outputs(check_parser, report="the check as a page, one HTML file (needs Jinja2)")
+    check_parser.set_defaults(run=_check)
 
 
 def _check(arguments: argparse.Namespace) -> None:
     """Check a file and print the report."""
     check_outputs({"report": arguments.report}, [arguments.file])
     frames = _frames(arguments, arguments.formula, arguments.file)
-    found = check(arguments.formula, frames["file"], env={}, **_options(arguments, CHECKED))
-    _show(found, [(arguments.report, found.report)])
+    check_report = check(arguments.formula, frames["file"], env={}, **_options(arguments, CHECKED))
+    _show(check_report, [(arguments.report, check_report.report)])
 
 
 def _add_fit(commands: _Commands) -> None:
@@ -144,7 +145,7 @@ def _add_fit(commands: _Commands) -> None:
     fit.add_argument("--method", choices=METHODS, default="max-t", help="kind of intervals in --csv (default max-t)")
     add_outputs(
         fit,
-        csv="the tidy table",
+        csv="scores, standard errors and intervals by model as CSV",
         pairs="tests of all differences (max-t) as CSV",
         ranks="ranks, rank sets and groups as CSV",
         **_tables("the summary"),
@@ -238,24 +239,24 @@ def _contrasts(arguments: argparse.Namespace) -> Top | Against | list[str] | Non
 
 def _add_compare(commands: _Commands) -> None:
     """Add the subcommand that puts results side by side."""
-    side = commands.add_parser("compare", help="put stored results, or functionals of one fit, side by side")
-    side.add_argument(
+    compare_parser = commands.add_parser("compare", help="put stored results, or functionals of one fit, side by side")
+    compare_parser.add_argument(
         "inputs", nargs="+", metavar="JSON", help="results stored with fit --json; or a formula and a file of battles"
     )
-    side.add_argument("--names", nargs="+", metavar="NAME", help="heads of the columns")
-    add_keywords(side, [name for name in PASSED_ON if name != "functional"])
+    compare_parser.add_argument("--names", nargs="+", metavar="NAME", help="heads of the columns")
+    add_keywords(compare_parser, [name for name in PASSED_ON if name != "functional"])
     functionals = f"functionals to compare; the first is the reference (default {' '.join(_FUNCTIONALS)})"
-    side.add_argument("--functional", nargs="+", metavar="NAME", help=functionals)
-    add_files_and_tuning(side)
+    compare_parser.add_argument("--functional", nargs="+", metavar="NAME", help=functionals)
+    add_files_and_tuning(compare_parser)
     add_outputs(
-        side,
+        compare_parser,
         csv="scores and ranks as CSV",
-        reversals="pairs in another order, with tests, as CSV",
+        reversals="pairs that results rank in opposite orders, with tests, as CSV",
         **_tables("the table"),
         plot="the bump chart (needs matplotlib)",
         report="a page with all results, one HTML file (needs Jinja2)",
     )
-    side.set_defaults(run=_compare)
+    compare_parser.set_defaults(run=_compare)
 
 
 def _compare(arguments: argparse.Namespace) -> None:
@@ -470,7 +471,7 @@ def _frames(arguments: argparse.Namespace, formula: str, file: str, new: str | N
         if path:
             paths[key], roles[key] = path, file_roles
     for name, path in _judge_files(getattr(arguments, "judge_file", None) or ()).items():
-        paths[f"judge {name}"], roles[f"judge {name}"] = path, file_roles.of_verdicts
+        paths[f"judge {name}"], roles[f"judge {name}"] = path, file_roles.for_verdict_file
     frames = read_frames(paths, roles)
     check_plain(formula, getattr(arguments, "propensity_formula", None), column_names(frames["file"]))
     return frames

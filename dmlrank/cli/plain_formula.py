@@ -66,9 +66,9 @@ def _forbidden_code(tree: ast.AST, columns: Collection[str]) -> Iterator[str]:
 
 
 def _is_allowed(name: str, columns: Collection[str]) -> bool:
-    """Return whether a formula may use a name: a column, an allowed function, or a name that Python does not know.
+    """Return whether a formula may use a name: a column, an allowed function, or a name that is no builtin of Python.
 
-    Names that Python does not know are functions of patsy, or unknown; patsy refuses unknown names.
+    A name that is no column and no builtin is a function of patsy, or patsy does not know it and raises an error.
     """
     if name in columns or name in _FUNCTIONS:
         return True

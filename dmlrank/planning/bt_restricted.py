@@ -19,8 +19,9 @@ from .allocation import propensities_at_multiplier
 from .problem import DesignProblem
 from .propensities import Propensities, as_propensities, propensity_table
 
-# The propensities of other contexts are a fixed point. Largest number of steps towards this point, and the largest
-# relative change of a propensity at which the steps end.
+# A plan's rule for contexts outside the plan is a fixed point: the information of a label depends on the propensities,
+# and the propensities on the information. The steps towards this point end after _MAX_STEPS, or if no propensity
+# changes by more than _TOLERANCE, relative to its size.
 _MAX_STEPS, _TOLERANCE = 2000, 1e-9
 
 
@@ -30,13 +31,13 @@ class RestrictedDesignProblem(DesignProblem):
 
     The information matrix of a context is :math:`I = \sum_{jk} \pi_{jk} w_{jk} z_{jk} z_{jk}'`, as in
     :class:`dmlrank.estimation.bt_restricted.RestrictedBradleyTerry`: :math:`w_{jk}` is the variance of a label, and
-    :math:`z_{jk}` is the derivative of its logit by the scores and the position effect. Of the inverse, the block of
-    the scores counts.
+    :math:`z_{jk}` is the derivative of its logit by the scores and the position effect. The covariance of the scores is
+    the block of the scores in the inverse.
 
-    The objective is the trace of :math:`M I^{-1}` with the metric M, which is convex in :math:`\pi`. A step starts at
-    propensities :math:`\pi_0`, where the information matrix is :math:`I_0`. By the Gauss-Markov theorem the objective
-    is at most :math:`\sum_{jk} \pi_{0,jk}^2 g_{jk} / \pi_{jk}` with
-    :math:`g_{jk} = w_{jk} z_{jk}' I_0^{-1} M I_0^{-1} z_{jk}`, and equals this bound at :math:`\pi_0`. The step
+    With the metric G, the derivative of the objective by Sigma, a plan minimises the trace of :math:`G I^{-1}`, which
+    is convex in :math:`\pi`. A step starts at propensities :math:`\pi_0`, where the information matrix is :math:`I_0`.
+    By the Gauss-Markov theorem the objective is at most :math:`\sum_{jk} \pi_{0,jk}^2 g_{jk} / \pi_{jk}` with
+    :math:`g_{jk} = w_{jk} z_{jk}' I_0^{-1} G I_0^{-1} z_{jk}`, and equals this bound at :math:`\pi_0`. The step
     minimises the bound, which is a sum over pairs, and so lowers the objective. In the bound a label has the
     information :math:`\pi_0^2 g`.
     """
@@ -78,8 +79,8 @@ class RestrictedDesignProblem(DesignProblem):
         first, second, n_items = self.pairs.first, self.pairs.second, self.pairs.n_items
 
         def fill(part: slice, mu: FloatArray) -> None:
-            weight = self._label_weights(mu)
-            inverse = self._inverse(part, weight, propensity[part])
+            variance = self._label_variances(mu)
+            inverse = self._inverse(part, variance, propensity[part])
             gram = inverse[:, :, :n_items] @ metric @ inverse[:, :n_items]
             diagonal = np.einsum("njj->nj", gram)
             length = diagonal[:, first] + diagonal[:, second] - 2 * gram[:, first, second]
@@ -87,7 +88,7 @@ class RestrictedDesignProblem(DesignProblem):
                 # The last coordinate of z belongs to the position effect and is one.
                 length += 2 * (gram[:, first, n_items] - gram[:, second, n_items]) + diagonal[:, n_items, None]
             scale = self._squared_weight(part)[:, None]
-            information[part] = scale * np.square(propensity[part]) * self.pairs.take(weight) * np.maximum(length, 0)
+            information[part] = scale * np.square(propensity[part]) * self.pairs.take(variance) * np.maximum(length, 0)
 
         self.map_chunks(fill)
         return information
@@ -103,7 +104,7 @@ class RestrictedDesignProblem(DesignProblem):
         n_items = self.pairs.n_items
 
         def add_up(part: slice, mu: FloatArray) -> FloatArray:
-            inverse = self._inverse(part, self._label_weights(mu), table[part])[:, :n_items, :n_items]
+            inverse = self._inverse(part, self._label_variances(mu), table[part])[:, :n_items, :n_items]
             return np.asarray(np.einsum("n,njk->jk", count[part] * self._squared_weight(part), inverse))
 
         return np.asarray(sum(self.map_chunks(add_up)) / self.n_contexts)
@@ -132,7 +133,7 @@ class RestrictedDesignProblem(DesignProblem):
                 break
         return propensity
 
-    def _label_weights(self, mu: FloatArray) -> FloatArray:
+    def _label_variances(self, mu: FloatArray) -> FloatArray:
         """Return the variance of a label of every pair, (b, K, K), in the Bradley-Terry model nearest to ``mu``."""
         functional, n_items = self.functional, self.pairs.n_items
         if not isinstance(functional, BradleyTerry) or functional.graph is None:
@@ -148,10 +149,12 @@ class RestrictedDesignProblem(DesignProblem):
             return np.full(part.stop - part.start, self.unit**2)
         return np.square(self.unit * self.context_weight[part])
 
-    def _inverse(self, part: slice, weight: FloatArray, propensity: FloatArray) -> FloatArray:
+    def _inverse(self, part: slice, variance: FloatArray, propensity: FloatArray) -> FloatArray:
         """Return the inverse information matrices of some rows, from variances and propensities of labels."""
         # An unordered pair (j, k), j < k, stands in one entry of the matrices, (j, k).
-        return information_inverse(replace(self.pairs, ordered=True).matrices(propensity) * weight, self.pairs.ordered)
+        return information_inverse(
+            replace(self.pairs, ordered=True).matrices(propensity) * variance, self.pairs.ordered
+        )
 
 
 def _largest_change(new: FloatArray, old: FloatArray) -> float:

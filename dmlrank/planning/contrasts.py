@@ -147,8 +147,9 @@ def make_criterion(
     else:
         hypothesis = read_hypothesis(contrasts, models)
         targets, labels = hypothesis.matrix, hypothesis.labels
-    moving = targets @ free
-    constant = np.linalg.norm(moving, axis=1) <= 1e-9 * np.linalg.norm(targets, axis=1)
+    # The contrasts in coordinates of the combinations that the functional does not fix.
+    free_targets = targets @ free
+    constant = np.linalg.norm(free_targets, axis=1) <= 1e-9 * np.linalg.norm(targets, axis=1)
     if constant.any():
         label = labels[int(np.flatnonzero(constant)[0])]
         raise HypothesisError(
@@ -158,7 +159,7 @@ def make_criterion(
         return Criterion(kind, targets), targets, labels
     # Some contrasts may follow from others, as one of the three differences of three models follows from the other two.
     # Their covariance has the determinant zero. The criterion takes a basis of the contrasts in their place.
-    _, size, directions = np.linalg.svd(moving, full_matrices=False)
+    _, size, directions = np.linalg.svd(free_targets, full_matrices=False)
     return Criterion(kind, directions[size > 1e-9 * size[0]] @ free.T), targets, labels
 
 

@@ -405,5 +405,5 @@ def _find_equal_contexts(
         # Costs by context and pair hardly ever agree in all pairs: every context is a group of its own.
         return row, np.arange(len(row)), np.arange(len(row))
     columns = [row.astype(float), *([cost[:, 0]] if len(cost) > 1 else []), *([] if weight is None else [weight])]
-    _, example, equal = np.unique(np.stack(columns, axis=1), axis=0, return_index=True, return_inverse=True)
-    return row[example], example, equal.reshape(-1)
+    _, first_context, group = np.unique(np.stack(columns, axis=1), axis=0, return_index=True, return_inverse=True)
+    return row[first_context], first_context, group.reshape(-1)

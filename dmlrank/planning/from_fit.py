@@ -55,8 +55,8 @@ def design_fit(
         Whether the plan is for an estimate from the planned labels alone. Otherwise the plan is for an estimate from
         the labels of the fit and the planned labels together.
     stored_numbers : int
-        Largest number of probabilities that are kept in memory. More probabilities than these are predicted anew in
-        every pass over them.
+        Largest number of probabilities that are kept in memory. If the plan needs more probabilities, none is kept, and
+        every pass over the probabilities predicts them anew.
     """
     if not steps.estimator.has_first_stages:
         raise OptionError(
@@ -131,8 +131,8 @@ def _read_prompts(steps: FitSteps, newdata: object) -> Prompts:
 def _earlier_labels(estimates: Estimates, n_contexts: int, own_prompts: bool) -> EarlierLabels | None:
     """Return the fit's labels as earlier labels of the plan.
 
-    The result is None where a fit without intervals has no covariance for its labels, or where the plan is for the
-    scores of other prompts alone, on which the fit has no label.
+    The result is None where the fit has no intervals, and so no covariance. The result is also None for new prompts
+    with ``prompts="fixed"``: the scores are then about the new prompts alone, and the fit has no labels on these.
     """
     if not estimates.has_intervals:
         return None
@@ -239,18 +239,19 @@ def _own_tables(steps: FitSteps) -> tuple[Tables, IntArray | None]:
     """
     data, sources = steps.data, [repetition.mu for repetition in steps.repetitions]
     shape = (data.n_items, data.n_items, data.n_categories)
-    # A source numbers the different probabilities within each of its parts. Contexts with equal numbers in every
-    # repetition have equal probabilities.
+    # Each repetition has a source of probabilities, which yields the contexts in parts. A part holds different tables
+    # of probabilities, and ``part.place`` is the number of each context's table within the part. ``groups`` numbers
+    # the tables of all parts. Contexts with equal numbers in every repetition have equal probabilities.
     groups = np.empty((data.n_contexts, len(sources)), dtype=np.intp)
     for number, source in enumerate(sources):
         first = 0
         for part in source.parts(data.n_contexts):
             groups[part.contexts, number] = first + part.place
             first += int(part.place.max(initial=-1)) + 1
-    _, example, row = np.unique(groups, axis=0, return_index=True, return_inverse=True)
-    if len(example) == data.n_contexts:
+    _, first_context, row = np.unique(groups, axis=0, return_index=True, return_inverse=True)
+    if len(first_context) == data.n_contexts:
         return OwnTables(sources, np.arange(data.n_contexts), data.n_contexts, shape), None
-    return OwnTables(sources, example, data.n_contexts, shape), row.reshape(-1)
+    return OwnTables(sources, first_context, data.n_contexts, shape), row.reshape(-1)
 
 
 def _new_prompts(steps: FitSteps, newdata: object) -> Prompts:
@@ -274,8 +275,8 @@ def _new_prompts(steps: FitSteps, newdata: object) -> Prompts:
             f"repeated rows"
         )
     shape = (steps.data.n_items, steps.data.n_items, steps.data.n_categories)
-    example, row = distinct_rows(x, np.arange(len(x)))
-    tables = NewTables([repetition.mu for repetition in steps.repetitions], x[example], shape)
+    first_context, row = distinct_rows(x, np.arange(len(x)))
+    tables = NewTables([repetition.mu for repetition in steps.repetitions], x[first_context], shape)
     return Prompts(tables, row, identifiers, id_columns or ("row",))
 
 

@@ -135,7 +135,7 @@ class Plan:
 
     @property
     def slack(self) -> bool:
-        """Whether a larger budget would change nothing: every label with information is certain to be collected."""
+        """Whether a larger budget changes nothing, because every label that adds precision is collected for certain."""
         return self.solution.slack
 
     @property
@@ -551,7 +551,7 @@ class Plan:
         generator = np.random.default_rng(resolve_seed(rng)) if not isinstance(rng, np.random.Generator) else rng
         problem = self.specification.problem
         cells = draw_cells(
-            self.solution.propensities, problem.pairs, problem.one_pair, generator, row=problem.row, rows=1024
+            self.solution.propensities, problem.pairs, problem.one_pair, generator, row=problem.row, chunk_contexts=1024
         )
         return sample_frame(cells, self.specification.names)
 

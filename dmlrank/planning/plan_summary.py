@@ -123,8 +123,8 @@ def _notes(specification: PlanSpecification, solution: PlanSolution, level: str)
     ]
     if solution.slack:
         notes.append(
-            f"The budget is slack: all labels with information cost {solution.expected_cost:,.6g} together. Plan for "
-            f"more contexts to use a larger budget."
+            f"The budget is slack: all labels that can make the contrasts or scores of the plan more precise cost "
+            f"{solution.expected_cost:,.6g} together. Plan for more contexts to use a larger budget."
         )
     if not specification.problem.pairs.ordered:
         notes.append(

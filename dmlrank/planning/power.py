@@ -36,8 +36,9 @@ def contrast_covariance(specification: PlanSpecification, sigma: FloatArray, row
     rows : ndarray, shape (J, K)
         Coefficients of the combinations.
     """
-    moving = rows @ free_basis(specification.gauge, rows.shape[1])
-    directions, size, _ = np.linalg.svd(moving, full_matrices=False)
+    # The combinations in coordinates of those that the functional does not fix.
+    free_rows = rows @ free_basis(specification.gauge, rows.shape[1])
+    directions, size, _ = np.linalg.svd(free_rows, full_matrices=False)
     matrix = rows @ sigma @ rows.T / specification.problem.n_contexts
     return Covariance(matrix, directions[:, size > 1e-9 * size[0]])
 

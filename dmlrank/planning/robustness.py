@@ -68,8 +68,9 @@ def regret_of(specification: PlanSpecification, solution: PlanSolution, mu: Arra
     Raises
     ------
     OptionError
-        If the plan is D-optimal, for the estimator ``bt_restricted``, or for labels in addition to those of a fit: the
-        theorem is about sums of variances of an estimate from the planned labels, each with its own information.
+        If the plan is D-optimal, for the estimator ``bt_restricted``, or for labels in addition to those of a fit. The
+        theorem needs an objective that is a sum of variances, labels whose information does not depend on the other
+        labels of the context, and an estimate from the planned labels alone.
     NuisanceError
         If ``mu`` does not hold probabilities, or has another shape than the plan's probabilities.
     """
@@ -107,9 +108,9 @@ def regret_of(specification: PlanSpecification, solution: PlanSolution, mu: Arra
     constraints = Constraints(truth.cost, np.full((1, 1), floor), solution.budget, problem.one_pair)
     best = allocate(CellRates.of(information, truth.cost), constraints, n_jobs=problem.n_jobs).propensity
     propensity, uniform = solution.propensity[row_of_context], specification.uniform(solution.expected_cost)
-    least = float((information / best).sum()) / n
+    best_variance = float((information / best).sum()) / n
     between = float(np.trace(metric @ between_covariance))
-    excess = float((information / propensity).sum()) / n - least
+    excess = float((information / propensity).sum()) / n - best_variance
     gap = np.abs(assumed_information - information)
     # The theorem is about the optimal propensities. Exploration mixes the uniform plan into them; the bounds allow for
     # the loss of this mixture under mu_hat.
@@ -119,8 +120,8 @@ def regret_of(specification: PlanSpecification, solution: PlanSolution, mu: Arra
         loss_from_mixing = float((assumed_information / propensity - assumed_information / optimal).sum()) / n
     return Regret(
         excess=excess / n,
-        relative=excess / (least + between),
-        uniform_excess=(float(information.sum()) / uniform / n - least) / n,
+        relative=excess / (best_variance + between),
+        uniform_excess=(float(information.sum()) / uniform / n - best_variance) / n,
         sharp_bound=(float((gap * (1 / propensity + 1 / floor)).sum()) / n + loss_from_mixing) / n,
         bound=(2 * float(gap.sum()) / (floor * n) + loss_from_mixing) / n,
         distance=float(gap.sum()) / n,

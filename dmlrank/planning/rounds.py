@@ -76,7 +76,8 @@ def repeated_propensity(propensities: Sequence[ArrayLike], position_bias: bool =
     Notes
     -----
     The rule of a round may depend on the labels of earlier rounds through a refit, but not on earlier labels of the
-    same context: otherwise contexts with certain outcomes would get more votes.
+    same context. Otherwise the labels of a context would decide how many votes the context gets, and the average of its
+    votes would be biased.
 
     Examples
     --------

@@ -59,7 +59,7 @@ def draw_cells(
     rng: np.random.Generator,
     *,
     row: IntArray | None = None,
-    rows: int = 4096,
+    chunk_contexts: int = 4096,
 ) -> DrawnCells:
     """Draw the pairs to label on each context, independently or at most one of a context.
 
@@ -72,13 +72,13 @@ def draw_cells(
     rng : Generator
     row : ndarray of int, shape (n,), optional
         Row of ``propensities`` of each context; None where every context has a row of its own.
-    rows : int
+    chunk_contexts : int
         Number of contexts for which pairs are drawn at a time.
     """
     n_contexts = propensities.shape[0] if row is None else len(row)
     places, drawn_propensities = [], []
-    for start in range(0, n_contexts, rows):
-        part = slice(start, min(start + rows, n_contexts))
+    for start in range(0, n_contexts, chunk_contexts):
+        part = slice(start, min(start + chunk_contexts, n_contexts))
         table = propensities.block(part if row is None else row[part])
         if one_pair:
             # One uniform number per context; the first pair whose cumulative probability exceeds the number is drawn.

@@ -86,8 +86,8 @@ def check_mu(
 ) -> None:
     """Check the probabilities of every pair, or raise :class:`NuisanceError`.
 
-    They must lie between 0 and 1 and sum to one over the categories. Where display order does not matter, the two
-    orders of a pair must have the same probabilities once the two wins are exchanged.
+    They must lie between 0 and 1 and sum to one over the categories. Where display order does not matter, the
+    probabilities that j wins, that k wins, and of ties must be the same where j is shown first as where k is.
 
     Parameters
     ----------

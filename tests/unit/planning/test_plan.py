@@ -160,7 +160,9 @@ def test_a_sample_and_its_checks_do_not_depend_on_how_many_contexts_are_looked_a
         plan = dr.design(mu, "bt", budget=40, one_pair=one_pair)
         problem = plan.specification.problem
         drawn = [
-            draw_cells(plan.solution.propensities, problem.pairs, one_pair, np.random.default_rng(0), rows=rows)
+            draw_cells(
+                plan.solution.propensities, problem.pairs, one_pair, np.random.default_rng(0), chunk_contexts=rows
+            )
             for rows in (7, 4096)
         ]
         for one, other in zip(*drawn, strict=True):
