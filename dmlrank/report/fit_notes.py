@@ -313,7 +313,7 @@ def left_out_note(results: Estimates) -> list[str]:
         with_votes = f" ({counted(n_lost, 'vote')})" if n_lost else ""
         verb = "is" if d.pairs_left_out == 1 else "are"
         sentences.append(f"{pairs} with too few labels{with_votes} {verb} not compared.")
-    if n_lost and results.of_models:
+    if votes and n_lost and results.of_models:
         used, total = next((u, n) for u, n in zip(votes.used, votes.total, strict=True) if u < n)
         sentences.append(f'In the column "votes", {used:,}/{total:,} means that {used:,} of {total:,} votes are used.')
     if d.votes_dropped:
