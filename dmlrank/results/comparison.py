@@ -244,12 +244,12 @@ class Comparison:
             alternative=Alternative("larger"),
             alpha=joint.alpha,
         )
-        place = {name: number for number, name in enumerate(joint.names)}
+        place = {score: number for number, score in enumerate(zip(joint.blocks, joint.models, strict=True))}
         row_of = {pair: number for number, pair in enumerate(zip(first.tolist(), second.tolist(), strict=True))}
         rows = []
         for model, other, above, below in reversed_pairs:
-            up = row_of[place[f"{above}: {model}"], place[f"{above}: {other}"]]
-            down = row_of[place[f"{below}: {other}"], place[f"{below}: {model}"]]
+            up = row_of[place[above, model], place[above, other]]
+            down = row_of[place[below, other], place[below, model]]
             gaps = (tests.estimate[up], -tests.estimate[down])
             p = (max(p[up], p[down]) for p in (tests.p_value, tests.p_adjusted))
             rows.append((model, other, above, below, *gaps, *p))

@@ -229,19 +229,23 @@ def test_ranks_move_among_the_models_that_both_have(battles, rank, fitted):
     assert len(tidy) == 7
 
 
-@pytest.fixture(scope="module")
-def opposed(rank):
-    """Humans and a judge of the opposite opinion on the same 400 prompts."""
+def opposite_opinions(rank, names=("m0", "m1", "m2")):
+    """Fits of humans and of a judge of the opposite opinion on the same 400 prompts."""
     rng = np.random.default_rng(0)
     rows = []
     for i in range(400):
         j, k = rng.choice(3, size=2, replace=False)
         won = rng.random() < 0.5 + 0.25 * np.sign(k - j)
-        rows.append((f"q{i}", f"m{j}", f"m{k}", "model_a" if won else "model_b"))
+        rows.append((f"q{i}", names[j], names[k], "model_a" if won else "model_b"))
     humans = pd.DataFrame(rows, columns=["prompt", "model_a", "model_b", "winner"])
     judge = humans.assign(winner=humans["winner"].map({"model_a": "model_b", "model_b": "model_a"}))
     judge = judge.sample(frac=1, random_state=0)
     return [rank(frame, functional="borda", propensity="marginal") for frame in (humans, judge)]
+
+
+@pytest.fixture(scope="module")
+def opposed(rank):
+    return opposite_opinions(rank)
 
 
 def test_reversals_are_shown_when_both_orders_are(opposed):
@@ -267,6 +271,16 @@ def test_reversals_are_shown_when_both_orders_are(opposed):
 
 def getattr_result(name, opposed):
     return opposed[("human", "judge").index(name)]
+
+
+def test_reversals_of_results_and_models_whose_names_run_together(rank, opposed):
+    """Model "x: y" of the result "r" and model "y" of the result "r: x" would be the same text."""
+    names = {"m0": "y", "m1": "x: y", "m2": "z"}
+    human, judge = opposite_opinions(rank, tuple(names.values()))
+    expected = dr.compare(r=opposed[0], other=opposed[1]).reversals()
+    found = dr.compare(**{"r": human, "r: x": judge}).reversals()
+    assert found["model"].tolist() == [names[model] for model in expected["model"]]
+    np.testing.assert_allclose(found["p_value"], expected["p_value"], rtol=1e-9)
 
 
 def test_adjusted_p_values_of_reversals_hold_all_differences_at_once(opposed):
