@@ -221,7 +221,8 @@ def _neutral(results: Estimates) -> str:
 def _win_sentence(results: Estimates) -> str:
     """Say what the column "win" is, and how ties count there."""
     description = results.description
-    opponents = f"the other {len(results.models) - 1} models" if results.graph.complete else "the model's opponents"
+    compared = "the models that it is compared with"
+    opponents = f"the other {len(results.models) - 1} models" if results.graph.complete else compared
     ties = tie_weight(description.tie_weights)
     counting = f"; a tie counts {ties}" if description.tie_weights else ""
     return f'"win" is the share of comparisons won against {opponents}{counting}.'

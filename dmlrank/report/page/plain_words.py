@@ -84,7 +84,8 @@ def _score_sentences(results: Estimates) -> list[str]:
     if not results.of_models:
         sentences = ["The rows are the outputs of a user-defined functional.", *unit_sentences(results)]
         return [" ".join([*sentences, as_sentence(results.reason)])]
-    opponents = f"the other {len(results.models) - 1} models" if results.graph.complete else "the model's opponents"
+    compared = "the models that it is compared with"
+    opponents = f"the other {len(results.models) - 1} models" if results.graph.complete else compared
     ties = tie_weight(results.description.tie_weights)
     tie = f"; a tie counts {ties}" if results.description.tie_weights else ""
     meaning = [score_definition(results), *unit_sentences(results), as_sentence(results.reason)]
