@@ -142,6 +142,7 @@ def best_draw(
     train: lgb.Dataset,
     folds: InnerFolds,
     fixed: Mapping[str, Parameter],
+    *,
     rng: np.random.Generator,
     cross_validate: CrossValidate,
 ) -> Settings:

@@ -112,7 +112,7 @@ def tuned_settings(
     run = lgb.cv if cross_validate is None else cross_validate
     folds = draw_inner_folds(unit, rng, n_folds)
     if isinstance(search, RandomSearch):
-        return best_draw(search, train, folds, fixed, rng, run)
+        return best_draw(search, train, folds, fixed, rng=rng, cross_validate=run)
     trial_folds = folds if len(unit) < single_fold_rows else folds[:1]
     best: list[float] = []
     selected = Settings()

@@ -189,7 +189,7 @@ def fit_smooth_boosted(
     tuned = MAIN_EFFECTS_MODEL.select(compared_cells, trial_folds)
     lgb_seeds = [int(rng.integers(2**31 - 1)) for rng in generators]
     binned = _bin_cells(cells, n_jobs)
-    stage, trial_boosters = _select_stage(binned, tuned, lgb_seeds, n_jobs, like, thread_sizes)
+    stage, trial_boosters = _select_stage(binned, tuned, lgb_seeds, n_jobs=n_jobs, like=like, thread_sizes=thread_sizes)
     models = []
     for f in range(len(seeds)):
         if compared_cells is cells:
@@ -198,7 +198,11 @@ def fit_smooth_boosted(
             # Where ``screened`` is true, the model uses only the most important features, as curves.
             start = tuned.fits[0].flat
             fitted = MAIN_EFFECTS_MODEL.fit(cells, f, tuned.ridge, screened=tuned.screened, start=start)
-            booster = _train(binned, fitted, stage, lgb_seeds[f], n_jobs, thread_sizes) if stage.rounds else None
+            booster = (
+                _train(binned, fitted, stage, seed=lgb_seeds[f], n_jobs=n_jobs, thread_sizes=thread_sizes)
+                if stage.rounds
+                else None
+            )
         trees = PairTrees.of(booster, data.n_items) if booster else None
         models.append(SmoothBoostedMu(fitted.basis, fitted.effects, trees, stage, data.n_items, n_jobs))
         report(f + 1, len(seeds), "mu, folds")
@@ -217,6 +221,7 @@ def _select_stage(
     binned: BinnedCells,
     tuned: TunedEffects[MainEffects],
     seeds: list[int],
+    *,
     n_jobs: int | None,
     like: BoostingStage | None,
     thread_sizes: ThreadSizes,
@@ -304,6 +309,7 @@ def _train(
     binned: BinnedCells,
     fitted: FoldEffects[MainEffects],
     stage: BoostingStage,
+    *,
     seed: int,
     n_jobs: int | None,
     thread_sizes: ThreadSizes,

@@ -188,7 +188,9 @@ def fit_pair_shares(
             fold_effects = _fit_effects(cells, f, prior, smooth, n_jobs)
             booster = None
             if settings.rounds:
-                booster = _train(contrast, fold_effects, settings, lgb_seeds[f], n_jobs, thread_sizes)
+                booster = _train(
+                    contrast, fold_effects, settings, seed=lgb_seeds[f], n_jobs=n_jobs, thread_sizes=thread_sizes
+                )
         trees = PairTrees.of(booster, data.n_items) if booster else None
         models.append(PairShares(fold_effects.basis, fold_effects.effects, trees))
         report(f + 1, len(rngs), "propensity, folds")
@@ -390,6 +392,7 @@ def _train(
     contrast: NoiseContrast,
     fold_effects: FoldEffects[PairChoiceEffects],
     settings: Settings,
+    *,
     seed: int,
     n_jobs: int | None,
     thread_sizes: ThreadSizes,
