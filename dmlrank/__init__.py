@@ -12,6 +12,7 @@ from ._version import __version__
 from .api import check, dml_rank, load, read_json
 from .data.graph import Graph
 from .data.pairs_from_scores import pairs_from_rankings, pairs_from_scores
+from .data.style_columns import style_columns
 from .exceptions import DmlrankError, DmlrankWarning
 from .functionals import CategoryWeights
 from .nuisance.boosting.random_search import RandomSearch
@@ -46,4 +47,5 @@ __all__ = [
     "read_json",
     "repeated_propensity",
     "show_versions",
+    "style_columns",
 ]

@@ -1,0 +1,244 @@
+"""Columns that say how the two answers of a battle differ in style: length, headers, bold text, lists and code."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import TypeAlias
+
+import numpy as np
+import pandas as pd
+
+from ..exceptions import ColumnError, DataError, OptionTypeError, listed
+from .arrays import AnyArray
+from .frames import column_names, require_columns, take_columns
+
+# The measures of one answer: a function of the text gives them by name.
+Measures: TypeAlias = dict[str, float]
+
+_METADATA = "conv_metadata"
+# Names of the counts in the arenas' metadata; {} stands for the side, a or b.
+_METADATA_KEYS = {
+    "length": "sum_assistant_{}_tokens",
+    "headers": "header_count_{}",
+    "bold": "bold_count_{}",
+    "lists": "list_count_{}",
+}
+_CODE_BLOCK = re.compile(r"```[^`]*```")
+_HEADER = re.compile(r"^#{1,6}\s", re.MULTILINE)
+_BOLD = re.compile(r"\*\*[^*\n]+\*\*|__[^_\n]+__")
+_LIST_ITEM = re.compile(r"^\s*(?:\d+\.|[-*+])\s", re.MULTILINE)
+_LENGTHS = {"length": "log_length", "words": "log_words"}
+
+
+def style_columns(
+    frame: object, answers: str | Sequence[str] = ("answer_a", "answer_b"), *, replace: bool = False
+) -> pd.DataFrame:
+    """Add columns with the style of the first answer minus the style of the second answer.
+
+    Headers, bold passages, list items and code blocks are counted as public arenas count them. Code blocks are removed
+    before headers, bold passages and list items are counted. All columns change their sign where the two answers are
+    exchanged.
+
+    Parameters
+    ----------
+    frame : frame
+        One row per vote: a pandas or polars DataFrame, a pyarrow Table or a DuckDB relation. The frame is not changed.
+    answers : pair of str, or str
+        Names of the columns with the answers that were shown first and second. An answer is a text, or a conversation:
+        a list of turns ``{"role", "content"}``, whose turns with the role ``assistant`` are joined by line breaks. The
+        content of a turn is a text, or a list of parts ``{"type": "text", "text"}``.
+
+        A single name is that of a column with counts, as LMArena publishes them in ``conv_metadata``:
+        ``sum_assistant_a_tokens``, ``header_count_a``, ``bold_count_a`` and ``list_count_a``, and the same with ``b``.
+        A count is a number, or a mapping whose values are added up. Where the frame lacks the default columns but has
+        ``conv_metadata``, that column is used.
+    replace : bool
+        Whether columns of the frame with the same names are replaced; otherwise they are an error.
+
+    Returns
+    -------
+    pandas.DataFrame
+        A copy of the frame with additional columns. A row in which an answer is missing has NaN in them.
+
+        - ``log_length``: log(a / b), with a and b the numbers of characters of the two answers (of tokens, where counts
+          are read). An empty answer counts as one character.
+        - ``log_words``: the same for the numbers of words, which are separated by white space. Counts do not contain
+          this number, so that there is no such column where counts are read.
+        - ``headers``, ``bold``, ``lists``: (a - b) / (a + b + 1), with a and b the counts of the two answers. The
+          arenas add the 1, so that two answers without any element have the difference 0.
+        - ``code_blocks``: the same for the number of blocks between triple backquotes; only for texts.
+
+    Raises
+    ------
+    ColumnError
+        If a column does not exist, or a column to be added exists already.
+    DataError
+        If a cell is neither a text, a conversation nor a mapping of counts.
+
+    Notes
+    -----
+    The counting rules are those of FastChat's ``add_markdown_info.py``: a header is one to six ``#`` and white space at
+    the beginning of a line; a bold passage is text in a single line between ``**`` or between ``__``; a list item is
+    ``-``, ``*``, ``+`` or a number with a full stop, then white space, at the beginning of a line; a code block
+    contains no backquote. One detail differs: FastChat deletes the text of a code block wherever else it occurs in the
+    answer, this function deletes the blocks alone.
+
+    References
+    ----------
+    Li, Angelopoulos and Chiang (2024), Does style matter? Disentangling style and substance in Chatbot Arena,
+    https://lmsys.org/blog/2024-08-28-style-control/. FastChat, ``fastchat/serve/monitor/add_markdown_info.py``.
+
+    Examples
+    --------
+    >>> battles = pd.DataFrame({"answer_a": ["**Yes.**", "No"], "answer_b": ["# No", "No"]})
+    >>> style_columns(battles)[["log_length", "headers", "bold"]].round(3)
+       log_length  headers  bold
+    0       0.693     -0.5   0.5
+    1       0.000      0.0   0.0
+    """
+    available = column_names(frame)
+    names = _answer_columns(answers, available)
+    require_columns(names, available, "answers")
+    table = take_columns(frame, available)
+    if len(names) == 1:
+        first, second = (_read_counts(table[names[0]], side) for side in ("a", "b"))
+    else:
+        first, second = (_map_cells(table[name], _measure_answer) for name in names)
+    style = _differences(first, second)
+    existing = [name for name in style if name in table]
+    if existing and not replace:
+        raise ColumnError(
+            f"the frame has columns {listed(existing)} already; pass replace=True to compute them again, or rename them"
+        )
+    return table.assign(**style)
+
+
+def _answer_columns(answers: str | Sequence[str], available: Sequence[str]) -> tuple[str, ...]:
+    """Return the names of the two columns of answers, or the name of the column of counts."""
+    if isinstance(answers, str):
+        return (answers,)
+    if not (
+        isinstance(answers, (list, tuple)) and len(answers) == 2 and all(isinstance(name, str) for name in answers)
+    ):
+        raise OptionTypeError(
+            f"answers={answers!r} is not allowed: name the columns of the first and of the second answer, as in "
+            f"answers=('answer_a', 'answer_b'), or the column with counts, as in answers='conv_metadata'"
+        )
+    is_default = tuple(answers) == ("answer_a", "answer_b")
+    if is_default and _METADATA in available and not set(answers) <= set(available):
+        return (_METADATA,)
+    return tuple(answers)
+
+
+def _map_cells(column: pd.Series, measure: Callable[[object], Measures]) -> dict[str, AnyArray]:
+    """Return the measures of all cells by name, (rows,) each; NaN where a cell is missing."""
+    is_missing = [cell is None or (isinstance(cell, float) and np.isnan(cell)) for cell in column]
+    measures = [None if missing else measure(cell) for cell, missing in zip(column, is_missing, strict=True)]
+    names = next((list(one) for one in measures if one is not None), None)
+    if names is None:
+        raise DataError(f"all cells of column {column.name!r} are missing: it holds no answers whose style is measured")
+    return {name: np.array([np.nan if one is None else one[name] for one in measures]) for name in names}
+
+
+def _measure_answer(answer: object) -> Measures:
+    """Return length, words and the counts of one answer, a text or a conversation."""
+    text = answer if isinstance(answer, str) else _assistant_text(answer)
+    without_code, n_code_blocks = _CODE_BLOCK.subn("", text)
+    return {
+        "length": len(text),
+        "words": len(text.split()),
+        "headers": len(_HEADER.findall(without_code)),
+        "bold": len(_BOLD.findall(without_code)),
+        "lists": len(_LIST_ITEM.findall(without_code)),
+        "code_blocks": n_code_blocks,
+    }
+
+
+def _assistant_text(conversation: object) -> str:
+    """Return the text of the assistant's turns, joined by line breaks.
+
+    Raises
+    ------
+    DataError
+        If the cell is not a list of turns with role and content.
+    """
+    if not isinstance(conversation, (list, tuple, np.ndarray)):
+        raise _cell_error(conversation)
+    texts = []
+    for turn in conversation:
+        if not isinstance(turn, Mapping) or "content" not in turn:
+            raise _cell_error(conversation)
+        if turn.get("role", "assistant") == "assistant":
+            texts.append(_content_text(turn["content"]))
+    return "\n".join(texts)
+
+
+def _content_text(content: object) -> str:
+    """Return the text of one turn, whose content is a text or a list of parts; parts without text are left out."""
+    if content is None:
+        return ""
+    if isinstance(content, str):
+        return content
+    if not isinstance(content, (list, tuple, np.ndarray)):
+        raise _cell_error(content)
+    parts = [part.get("text") if isinstance(part, Mapping) else part for part in content]
+    return "\n".join(part for part in parts if isinstance(part, str))
+
+
+def _cell_error(cell: object) -> DataError:
+    """Return the error for a cell that is not an answer."""
+    return DataError(
+        f"an answer is {str(cell)[:80]!r} ({type(cell).__name__}); an answer must be a text, or a conversation: a "
+        f"list of turns {{'role': ..., 'content': ...}}"
+    )
+
+
+def _read_counts(column: pd.Series, side: str) -> dict[str, AnyArray]:
+    """Return the counts of one side's answers from a column of mappings, (rows,) each.
+
+    Parameters
+    ----------
+    column : Series
+        Mappings as LMArena publishes them.
+    side : {"a", "b"}
+    """
+
+    def counts(cell: object) -> Measures:
+        if not isinstance(cell, Mapping):
+            raise DataError(
+                f"column {column.name!r} holds {str(cell)[:80]!r} ({type(cell).__name__}); it must hold mappings of "
+                f"counts such as {_METADATA_KEYS['length'].format(side)!r}"
+            )
+        return {name: _total(cell, key.format(side), str(column.name)) for name, key in _METADATA_KEYS.items()}
+
+    return _map_cells(column, counts)
+
+
+def _total(counts: Mapping[str, object], key: str, column: str) -> float:
+    """Return one count: a number, or the sum of a mapping's values; NaN where the count is missing."""
+    if key not in counts:
+        raise DataError(
+            f"a cell of column {column!r} lacks {key!r}; it has {listed(counts)}. Counts are read from "
+            f"{listed(_METADATA_KEYS[name].format(side) for side in 'ab' for name in _METADATA_KEYS)}"
+        )
+    count = counts[key]
+    values = [value for value in count.values() if value is not None] if isinstance(count, Mapping) else [count]
+    total = 0.0
+    for value in values:
+        if not isinstance(value, (int, float, np.integer, np.floating, type(None))):
+            raise DataError(f"{key!r} of a cell of column {column!r} is {count!r}; a count must be a number")
+        total += np.nan if value is None else float(value)
+    return total
+
+
+def _differences(first: dict[str, AnyArray], second: dict[str, AnyArray]) -> dict[str, AnyArray]:
+    """Return the style columns by name from the measures of the first and of the second answers, (rows,) each."""
+    columns = {}
+    for name in first:
+        a, b = first[name], second[name]
+        if name in _LENGTHS:
+            columns[_LENGTHS[name]] = np.log(np.maximum(a, 1)) - np.log(np.maximum(b, 1))
+        else:
+            columns[name] = (a - b) / (a + b + 1)
+    return columns
