@@ -1,8 +1,10 @@
 """Predictions of all pairs of items: sums of rectangles against Booster.predict on stacked rows.
 
-Both score the same contexts in turn, with as many threads, and the ratio of their times is taken within each turn.
-Rows are stacked beforehand, outside the time. The ``wide`` setting has 102 features and 402 trees of 31 leaves;
-``default`` is what dmlrank trains by itself on 12 features.
+Both score contexts in turn, with as many threads, and the ratio of their times per context is taken within each turn.
+``Booster.predict`` scores the first contexts only, as many as ``--rows`` stacked rows hold. The rows are stacked
+beforehand, outside the time. The ``wide`` setting has 102 features and 402 trees of 31 leaves;
+``missing`` has 50 features, of whose values 2 % are missing, and 450 trees of 31 leaves; ``default`` is what dmlrank
+trains by itself on 12 features. ``with preparation`` is the ratio if the trees are prepared in every turn.
 
     python benchmarks/all_pairs.py --items 20 60
 """
@@ -13,6 +15,7 @@ import argparse
 import os
 import sys
 import time
+from dataclasses import replace
 
 import lightgbm as lgb
 import numpy as np
@@ -25,10 +28,11 @@ from dmlrank.nuisance.boosting.tuning import Tune
 from dmlrank.nuisance.training_rows import TrainingRows
 
 N_CATEGORIES = 3
-# Features and hyperparameters; the rounds make three trees each.
-SETTINGS: dict[str, tuple[int, Tune]] = {
-    "wide": (102, {"num_leaves": 31, "n_estimators": 134}),
-    "default": (12, "cv"),
+# Features, share of missing values and hyperparameters; the rounds make three trees each.
+SETTINGS: dict[str, tuple[int, float, Tune]] = {
+    "wide": (102, 0.0, {"num_leaves": 31, "n_estimators": 134}),
+    "missing": (50, 0.02, {"num_leaves": 31, "n_estimators": 150}),
+    "default": (12, 0.0, "cv"),
 }
 _ROWS = 200_000
 
@@ -47,6 +51,11 @@ def draw_labels(n: int, n_features: int, n_items: int, rng: np.random.Generator)
     return TrainingRows(np.column_stack([x, first, second]), label, np.ones(n), np.arange(n))
 
 
+def remove_values(x: np.ndarray, share: float, rng: np.random.Generator) -> np.ndarray:
+    """Replace a random share of the values by NaN."""
+    return np.where(rng.random(x.shape) < share, np.nan, x)
+
+
 def stacked_rows(x: np.ndarray, n_items: int) -> np.ndarray:
     """Rows [x, first, second] for all ordered pairs of every context."""
     first, second = np.nonzero(~np.eye(n_items, dtype=bool))
@@ -54,24 +63,25 @@ def stacked_rows(x: np.ndarray, n_items: int) -> np.ndarray:
 
 
 def compare(
-    booster: lgb.Booster, x: np.ndarray, n_items: int, threads: int, repeats: int
+    booster: lgb.Booster, x: np.ndarray, n_items: int, *, n_stacked: int, threads: int, repeats: int
 ) -> dict[str, float | int | str]:
-    """Median of the ratios, and of the milliseconds per context."""
-    start = time.perf_counter()
-    prepared = PairTrees.of(booster, n_items)
-    preparation = time.perf_counter() - start
-    rows, n_pairs = stacked_rows(x, n_items), n_items * (n_items - 1)
+    """Return medians of ratios and of milliseconds per context; ``n_stacked`` contexts are predicted by rows."""
+    rows, n_pairs = stacked_rows(x[:n_stacked], n_items), n_items * (n_items - 1)
     off = ~np.eye(n_items, dtype=bool)
     turns = []
     for _ in range(repeats):
-        start = time.perf_counter()
+        times = [time.perf_counter()]
         parts = [booster.predict(rows[at : at + _ROWS], num_threads=threads) for at in range(0, len(rows), _ROWS)]
-        middle = time.perf_counter()
+        times.append(time.perf_counter())
+        prepared = PairTrees.of(booster, n_items)
+        times.append(time.perf_counter())
         table = predict_all_pairs(prepared, x, n_items, n_jobs=threads)
-        turns.append((middle - start, time.perf_counter() - middle))
-    error = np.abs(table[:, off] - np.concatenate(parts).reshape(len(x), n_pairs, -1)).max()
-    stacked, summed = np.median(turns, axis=0) / len(x) * 1000
-    ratios = [one / other for one, other in turns]
+        times.append(time.perf_counter())
+        turns.append(np.diff(times) / [n_stacked, len(x), len(x)])
+    error = np.abs(table[:n_stacked, off] - np.concatenate(parts).reshape(n_stacked, n_pairs, -1)).max()
+    stacked, preparation, summed = np.median(turns, axis=0) * 1000
+    ratios = [by_row / by_sum for by_row, _, by_sum in turns]
+    with_preparation = [by_row / (prepare + by_sum) for by_row, prepare, by_sum in turns]
     return {
         "K": n_items,
         "trees": booster.num_trees(),
@@ -82,7 +92,8 @@ def compare(
         "ratio": round(float(np.median(ratios)), 1),
         "lowest": round(min(ratios), 1),
         "highest": round(max(ratios), 1),
-        "prepared in, ms": round(preparation * 1000),
+        "prepared in, ms": round(preparation * len(x)),
+        "with preparation": round(float(np.median(with_preparation)), 1),
         "largest difference": f"{error:.0e}",
     }
 
@@ -94,21 +105,27 @@ def main() -> int:
     parser.add_argument("--settings", nargs="+", choices=SETTINGS, default=list(SETTINGS))
     parser.add_argument("--threads", type=int, nargs="+", default=sorted({1, os.cpu_count() or 1}))
     parser.add_argument("--labels", type=int, default=4000)
-    parser.add_argument("--rows", type=int, default=400_000, help="stacked rows, which settle the number of contexts")
+    parser.add_argument("--contexts", type=int, default=4000, help="contexts that are scored for all pairs at once")
+    parser.add_argument("--rows", type=int, default=400_000, help="largest number of stacked rows")
     parser.add_argument("--repeats", type=int, default=5)
     given = parser.parse_args()
     dr.show_versions()
     print(f"{os.cpu_count()} cores\n")
     results = []
     for setting in given.settings:
-        n_features, tune = SETTINGS[setting]
+        n_features, share_missing, tune = SETTINGS[setting]
         for n_items in given.items:
             rng = np.random.default_rng(0)
             rows = draw_labels(given.labels, n_features, n_items, rng)
-            booster = train_booster(rows, BoosterSpec(N_CATEGORIES, n_items, tune, 1), rng)
-            x = rng.normal(size=(max(1, given.rows // (n_items * (n_items - 1))), n_features))
+            contexts, items = np.split(rows.features, [n_features], axis=1)
+            features = np.column_stack([remove_values(contexts, share_missing, rng), items])
+            specification = BoosterSpec(N_CATEGORIES, n_items, tune, 1)
+            booster = train_booster(replace(rows, features=features), specification, rng)
+            x = remove_values(rng.normal(size=(given.contexts, n_features)), share_missing, rng)
+            n_stacked = min(given.contexts, max(1, given.rows // (n_items * (n_items - 1))))
             for threads in given.threads:
-                results.append({"setting": setting} | compare(booster, x, n_items, threads, given.repeats))
+                row = compare(booster, x, n_items, n_stacked=n_stacked, threads=threads, repeats=given.repeats)
+                results.append({"setting": setting} | row)
                 print(pd.DataFrame(results[-1:]).to_string(index=False, header=len(results) == 1), flush=True)
     print(f"\n{pd.DataFrame(results).set_index(['setting', 'K', 'threads']).to_string()}")
     return 0

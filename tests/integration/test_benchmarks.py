@@ -88,9 +88,11 @@ def test_all_pairs_agree_with_stacked_rows(load_benchmark):
     rng = np.random.default_rng(3)
     rows = module.draw_labels(400, 7, 5, rng)
     booster = train_booster(rows, BoosterSpec(module.N_CATEGORIES, 5, {"num_leaves": 7, "n_estimators": 10}, 1), rng)
-    row = module.compare(booster, rng.normal(size=(50, 7)), 5, 1, 2)
+    x = module.remove_values(rng.normal(size=(50, 7)), 0.1, rng)
+    row = module.compare(booster, x, 5, n_stacked=30, threads=1, repeats=2)
     assert float(row["largest difference"]) < 1e-10
     assert row["lowest"] <= row["ratio"] <= row["highest"]
+    assert 0 < row["with preparation"] <= row["ratio"]
 
 
 def test_growth_measures_a_fit_and_its_exponent_is_a_slope(load_benchmark):

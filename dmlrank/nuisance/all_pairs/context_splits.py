@@ -16,7 +16,45 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...data.preferences import FloatArray, IntArray
-from .parse_trees import NANS, ZEROS, Trees, go_left
+from .parse_trees import NANS, Trees, go_left
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Comparisons:
+    """Distinct thresholds of one feature in splits that treat missing values alike.
+
+    Attributes
+    ----------
+    column : int
+        Position of the feature in ``features`` of :class:`Branches`.
+    thresholds : ndarray, shape (t,)
+        Increasing. Numbers up to a threshold go left.
+    missing : int
+        Values that are treated as missing: none (0), zeros and NaN (1) or NaN (2). NaN that is not missing is zero.
+    default_left : bool
+        Whether missing values go left.
+    """
+
+    column: int
+    thresholds: FloatArray
+    missing: int
+    default_left: bool
+
+    def goes_left(self, values: FloatArray) -> NDArray[np.bool_]:
+        """Return which values, (n,), go left at each threshold, (t, n).
+
+        A number goes left at a threshold if at most as many thresholds lie below the number as below this threshold.
+        Comparing these ranks, small integers, is faster than comparing the numbers. Missing values get a rank that
+        sends them in their default direction at all thresholds.
+        """
+        n_thresholds = len(self.thresholds)
+        is_nan = np.isnan(values)
+        numbers = np.where(is_nan, 0.0, values)
+        rank = np.searchsorted(self.thresholds, numbers).astype(np.min_scalar_type(n_thresholds))
+        if self.missing:
+            rank[is_nan if self.missing == NANS else numbers == 0] = 0 if self.default_left else n_thresholds
+        goes_left: NDArray[np.bool_] = rank <= np.arange(n_thresholds, dtype=rank.dtype)[:, None]
+        return goes_left
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -39,21 +77,25 @@ class Branches:
         Range of the positions in ``split`` that hold the splits of each level: start, and end exclusive.
     features : ndarray of int, shape (u,)
         Context features that occur in a split.
-    column : ndarray of int, shape (c,)
-        Position of each split's feature in ``features``.
-    thresholds : tuple of u ndarrays
-        Distinct thresholds of each feature, increasing.
-    rank : ndarray of int, shape (c,)
-        Position of each split's threshold in the ``thresholds`` of its feature; 0 for a categorical split.
+    comparisons : tuple of Comparisons
+        Comparisons with thresholds that decide the numeric splits.
+    decision : ndarray of int, shape (c,)
+        The decision that each split takes. Decisions are numbered through the thresholds of all ``comparisons``, and
+        then through the categorical splits. Numeric splits that decide alike share a decision.
+    categorical : ndarray of int, shape (g,)
+        The categorical splits: their numbers in the trees.
+    categorical_column : ndarray of int, shape (g,)
+        Position of each categorical split's feature in ``features``.
     """
 
     split: IntArray
     parent: IntArray
     levels: tuple[tuple[int, int], ...]
     features: IntArray
-    column: IntArray
-    thresholds: tuple[FloatArray, ...]
-    rank: IntArray
+    comparisons: tuple[Comparisons, ...]
+    decision: IntArray
+    categorical: IntArray
+    categorical_column: IntArray
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -140,7 +182,7 @@ def evaluate_items(trees: Trees, n_items: int) -> tuple[Branches, Leaves]:
     reached = _concatenate(leaves)
     split = np.concatenate(splits)
     return (
-        Branches(split, np.concatenate(split_branches), tuple(levels), *_thresholds(trees, split)),
+        _branches(trees, split, np.concatenate(split_branches), tuple(levels)),
         Leaves(~reached.node, reached.branch, reached.output, reached.first, reached.second),
     )
 
@@ -206,18 +248,49 @@ def _split_by_items(trees: Trees, nodes: _Nodes, first_item_feature: int) -> tup
     )
 
 
-def _thresholds(trees: Trees, split: IntArray) -> tuple[IntArray, IntArray, tuple[FloatArray, ...], IntArray]:
-    """Return ``features``, ``column``, ``thresholds`` and ``rank`` of :class:`Branches` for splits, (c,)."""
+def _branches(trees: Trees, split: IntArray, parent: IntArray, levels: tuple[tuple[int, int], ...]) -> Branches:
+    """Find the features, comparisons and decisions of the splits on context features.
+
+    Parameters
+    ----------
+    trees : Trees
+    split, parent : ndarray of int, shape (c,)
+        The splits and the branches on which they lie, as in :class:`Branches`.
+    levels : tuple of (int, int)
+        Range of the positions in ``split`` that hold the splits of each level.
+    """
     features, column = np.unique(trees.feature[split], return_inverse=True)
-    rank, thresholds = np.zeros(len(split), dtype=np.intp), []
-    numeric = np.flatnonzero(~trees.categorical[split])
-    by_feature = numeric[np.argsort(column[numeric], kind="stable")]
-    bounds = np.searchsorted(column[by_feature], np.arange(len(features) + 1))
-    for start, stop in pairwise(bounds):
-        rows = by_feature[start:stop]
-        distinct, rank[rows] = np.unique(trees.threshold[split[rows]], return_inverse=True)
-        thresholds.append(distinct)
-    return features, column, tuple(thresholds), rank
+    is_categorical = trees.categorical[split]
+    numeric, categorical = np.flatnonzero(~is_categorical), np.flatnonzero(is_categorical)
+    missing, threshold = trees.missing[split[numeric]], trees.threshold[split[numeric]]
+    # The default direction matters only where some value is treated as missing.
+    default_left = trees.default_left[split[numeric]] & (missing > 0)
+    group = (column[numeric] * (NANS + 1) + missing) * 2 + default_left
+    by_decision = np.lexsort((threshold, group))
+    is_new_group = _differs_from_previous(group[by_decision])
+    is_new = is_new_group | _differs_from_previous(threshold[by_decision])
+    decision = np.empty(len(split), dtype=np.intp)
+    decision[numeric[by_decision]] = np.cumsum(is_new) - 1
+    decision[categorical] = np.count_nonzero(is_new) + np.arange(len(categorical))
+    distinct = by_decision[is_new]
+    bounds = [*np.flatnonzero(is_new_group[is_new]), len(distinct)]
+    comparisons = tuple(
+        Comparisons(
+            int(column[numeric[distinct[start]]]),
+            threshold[distinct[start:stop]],
+            int(missing[distinct[start]]),
+            bool(default_left[distinct[start]]),
+        )
+        for start, stop in pairwise(bounds)
+    )
+    return Branches(split, parent, levels, features, comparisons, decision, split[categorical], column[categorical])
+
+
+def _differs_from_previous(values: NDArray[np.generic]) -> NDArray[np.bool_]:
+    """Return which values, (n,), differ from the value before them; the first one does."""
+    differs = np.ones(len(values), dtype=bool)
+    differs[1:] = values[1:] != values[:-1]
+    return differs
 
 
 def contexts_by_branch(trees: Trees, branches: Branches, x: FloatArray) -> NDArray[np.uint8]:
@@ -235,7 +308,7 @@ def contexts_by_branch(trees: Trees, branches: Branches, x: FloatArray) -> NDArr
     -------
     ndarray of uint8, shape (1 + 2 c, ceil(n / 8))
     """
-    goes_left = np.packbits(_decisions(trees, branches, np.ascontiguousarray(x.T)), axis=1)
+    goes_left = np.packbits(_decisions(trees, branches, np.ascontiguousarray(x.T)), axis=1)[branches.decision]
     bits = np.empty((1 + 2 * len(branches.split), -(-len(x) // 8)), dtype=np.uint8)
     bits[0] = 255
     for start, stop in branches.levels:
@@ -247,27 +320,10 @@ def contexts_by_branch(trees: Trees, branches: Branches, x: FloatArray) -> NDArr
 
 
 def _decisions(trees: Trees, branches: Branches, columns: FloatArray) -> NDArray[np.bool_]:
-    """Return which contexts go left at every split on context features, (c, n); ``columns`` is (u, n)."""
-    split, column = branches.split, branches.column
-    is_nan = np.isnan(columns)
-    # A number goes left at a split if it does not exceed the threshold. Comparing ranks is equivalent and faster: the
-    # rank of a number is how many of the feature's thresholds lie below it, and the rank of a threshold is its position
-    # among them.
-    most_thresholds = max((len(distinct) for distinct in branches.thresholds), default=0)
-    ranks = np.empty(columns.shape, dtype=np.min_scalar_type(most_thresholds))
-    for row, values, distinct in zip(ranks, np.where(is_nan, 0.0, columns), branches.thresholds, strict=True):
-        row[:] = np.searchsorted(distinct, values)
-    goes_left: NDArray[np.bool_] = ranks[column] <= branches.rank.astype(ranks.dtype)[:, None]
-    has_nan = _any_by_row(is_nan)
-    has_zero = _any_by_row(columns == 0) | has_nan
-    missing = trees.missing[split]
-    # These splits are not decided by a comparison with the threshold alone: categorical splits, and splits of features
-    # with zeros or NaN that the split treats as missing.
-    special_splits = np.flatnonzero(
-        trees.categorical[split] | (has_zero[column] & (missing == ZEROS)) | (has_nan[column] & (missing == NANS))
-    )
-    goes_left[special_splits] = go_left(trees, split[special_splits], columns[column[special_splits]])
-    return goes_left
+    """Return which contexts go left by every decision, (d + g, n); ``columns`` is (u, n)."""
+    by_threshold = [comparison.goes_left(columns[comparison.column]) for comparison in branches.comparisons]
+    by_category = go_left(trees, branches.categorical, columns[branches.categorical_column])
+    return np.concatenate([*by_threshold, by_category])
 
 
 def _any_by_row(sets: NDArray[np.bool_]) -> NDArray[np.bool_]:
