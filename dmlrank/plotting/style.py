@@ -1,22 +1,148 @@
-"""Axes, colours and escaping that all figures share; matplotlib is imported when a figure is drawn."""
+"""Sizes, colours, markers, names and titles that all pictures share; matplotlib is imported when a picture is drawn.
+
+A picture grows with its number of models. Rows become lower, then they are folded into columns, and names become
+smaller, then only every second or third is written. Nothing is told by hue alone: series differ in marker and line
+style, too, and the classes of a colour map (:func:`signed_colours`) differ in lightness.
+"""
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
-from ..exceptions import MissingExtraError
+from ..exceptions import MissingExtraError, OptionError
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.colors import Colormap
+    from matplotlib.figure import Figure
 
 Colour: TypeAlias = str | tuple[float, ...]
 
 DARK, LIGHT = "#1f4e79", "#7fa6c9"
-# The palette of Okabe and Ito, which colour-blind readers can distinguish.
-_OKABE_ITO = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#555555", "#8C6D31")
+# Lines, grids and cells that say "nothing found"; the reference line is darker than the grid.
+GRID, REFERENCE, NOT_SIGNIFICANT = "0.9", "0.45", "0.93"
+# Sizes of text in typographic points.
+TITLE_SIZE, TEXT_SIZE, SMALLEST_TEXT = 10.0, 9.0, 5.0
+
+# After the palette of Okabe and Ito, which colour-blind readers can distinguish, with a darker blue and without the
+# yellow. The first four differ in lightness by at least 12 units of CIE L*.
+_PALETTE = ("#00497A", "#E69F00", "#009E73", "#B04A7B", "#56B4E9", "#8C2D04", "#D55E00", "#555555")
+_MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "h", "*", "p")
+_LINE_STYLES: tuple[str | tuple[int, tuple[int, ...]], ...] = ("-", "--", "-.", (0, (1, 1)), (0, (5, 1, 1, 1, 1, 1)))
+_HATCHES = ("", "///", "\\\\\\", "xxx", "...", "+++", "ooo", "---")
+
+# Rows of one column of a picture, inches of a row, and columns of one figure.
+_MOST_ROWS, _FOLDED_ROWS, _MOST_COLUMNS = 60, 50, 8
+_ROW, _LOWEST_ROW = 0.32, 0.19
+# A line of text takes this many times its size.
+_LINE_HEIGHT = 1.22
+_LONGEST_NAME = 30
+
+
+@dataclass(frozen=True, slots=True)
+class SeriesStyle:
+    """Look of one series of a picture; two series differ in more than their hue.
+
+    Attributes
+    ----------
+    colour : str or tuple of float
+    marker : str
+        Of matplotlib.
+    linestyle : str or tuple
+        Of matplotlib.
+    hatch : str
+        Hatch of an area in place of the marker of a point.
+    """
+
+    colour: Colour
+    marker: str
+    linestyle: str | tuple[int, tuple[int, ...]]
+    hatch: str
+
+
+def palette(number: int) -> list[Colour]:
+    """Return colours that are easy to distinguish; more than eight come from a map that grows lighter throughout."""
+    from matplotlib import colormaps
+
+    if number <= len(_PALETTE):
+        return list(_PALETTE[:number])
+    return [colormaps["cividis"](0.95 * place / (number - 1)) for place in range(number)]
+
+
+def series_styles(number: int) -> list[SeriesStyle]:
+    """Return the looks of several series: colour, marker, line style and hatch.
+
+    Examples
+    --------
+    >>> [style.marker for style in series_styles(3)]
+    ['o', 's', '^']
+    """
+    looks = enumerate(palette(number))
+    return [
+        SeriesStyle(
+            colour,
+            _MARKERS[place % len(_MARKERS)],
+            _LINE_STYLES[place % len(_LINE_STYLES)],
+            _HATCHES[place % len(_HATCHES)],
+        )
+        for place, colour in looks
+    ]
+
+
+def sequential_colours() -> Colormap:
+    """Return a colour map for amounts: from near white to dark blue, without a change of direction in lightness."""
+    from matplotlib.colors import LinearSegmentedColormap
+
+    return LinearSegmentedColormap.from_list("amounts", ["#eef4fa", "#a9c9e4", "#5b93c4", "#1f5c96", "#08306b"])
+
+
+def signed_colours() -> Colormap:
+    """Return a colour map for signed numbers on a scale that is symmetric about zero.
+
+    Negative numbers are light orange, positive numbers dark blue. The two sides share no lightness, and both are darker
+    than ``NOT_SIGNIFICANT``, so that a copy in grey shows the sign, too. The map jumps at zero.
+    """
+    from matplotlib.colors import LinearSegmentedColormap
+
+    stops = [(0.0, "#e8953a"), (0.5, "#fbd9a6"), (0.5, "#6c98c6"), (1.0, "#08306b")]
+    return LinearSegmentedColormap.from_list("signed", stops)
+
+
+def relative_luminance(colour: Colour) -> float:
+    """Return the relative luminance of a colour: 0 for black, 1 for white.
+
+    References
+    ----------
+    W3C (2018), Web Content Accessibility Guidelines 2.1, definition of relative luminance.
+
+    Examples
+    --------
+    >>> round(relative_luminance("white"), 3), round(relative_luminance("#777777"), 3)
+    (1.0, 0.184)
+    """
+    from matplotlib.colors import to_rgb
+
+    channels = np.array(to_rgb(colour))
+    linear = np.where(channels <= 0.04045, channels / 12.92, ((channels + 0.055) / 1.055) ** 2.4)
+    return float(linear @ [0.2126, 0.7152, 0.0722])
+
+
+def text_colour_on(background: Colour) -> str:
+    """Return the colour of text that has the higher contrast on a background: black or white.
+
+    Examples
+    --------
+    >>> text_colour_on("#08306b"), text_colour_on("#fbd9a6")
+    ('white', 'black')
+    """
+    # At this luminance, black and white have the same contrast ratio.
+    return "black" if relative_luminance(background) > 0.179 else "white"
 
 
 def new_axes(ax: Axes | None, height: float, width: float = 7.5) -> Axes:
@@ -27,13 +153,117 @@ def new_axes(ax: Axes | None, height: float, width: float = 7.5) -> Axes:
     MissingExtraError
         If matplotlib is not installed.
     """
-    if ax is not None:
-        return ax
+    return ax if ax is not None else new_figure(height, width).subplots()
+
+
+def new_figure(height: float, width: float = 7.5) -> Figure:
+    """Return a new, empty figure of this size in inches, which arranges its axes so that no text is cut off.
+
+    Raises
+    ------
+    MissingExtraError
+        If matplotlib is not installed.
+    """
     try:
         from matplotlib import pyplot as plt
     except ImportError:
         raise MissingExtraError("plots need matplotlib: pip install 'dmlrank[plot]'") from None
-    return plt.subplots(figsize=(width, height), layout="constrained")[1]
+    return plt.figure(figsize=(width, height), layout="constrained")
+
+
+@dataclass(frozen=True, slots=True)
+class RowColumns:
+    """The columns of a picture that has one row per name, from the top down and then to the right.
+
+    Attributes
+    ----------
+    axes : tuple of matplotlib Axes
+        One per column, from left to right.
+    slices : tuple of slice
+        The rows of each column.
+    pitch : float
+        Points from one row to the next; NaN in axes of the caller, whose size may still change.
+    """
+
+    axes: tuple[Axes, ...]
+    slices: tuple[slice, ...]
+    pitch: float
+
+
+def row_columns(
+    ax: Axes | None,
+    n_rows: int,
+    what: str,
+    *,
+    width: float = 7.5,
+    row: float | None = None,
+    most_rows: int = _MOST_ROWS,
+) -> RowColumns:
+    """Return axes for a picture with a row per name, folded into columns of a new figure where there are many rows.
+
+    Rows in the caller's axes are not folded.
+
+    Parameters
+    ----------
+    ax : matplotlib Axes or None
+        The caller's axes; a new figure when None.
+    n_rows : int
+    what : str
+        What is drawn, for the error: ``"a forest plot of 900 models"``.
+    width : float
+        Inches of a figure with one column.
+    row : float, optional
+        Inches of a row; by default rows are lower where there are many.
+    most_rows : int
+        Rows that one column may have.
+
+    Raises
+    ------
+    OptionError
+        If there are so many rows that nobody could read them.
+    MissingExtraError
+        If matplotlib is not installed.
+    """
+    n_columns, per_column = 1, n_rows
+    if n_rows > most_rows:
+        n_columns = int(np.ceil(n_rows / (most_rows * _FOLDED_ROWS / _MOST_ROWS)))
+        per_column = int(np.ceil(n_rows / n_columns))
+    if n_columns > _MOST_COLUMNS:
+        raise too_many(what, most_rows * _MOST_COLUMNS * _FOLDED_ROWS // _MOST_ROWS)
+    if ax is not None:
+        return RowColumns((ax,), (slice(0, n_rows),), float("nan"))
+    row = row_height(per_column) if row is None else row
+    column_width = width if n_columns == 1 else 0.62 * width
+    figure = new_figure(1.2 + row * per_column, column_width * n_columns)
+    axes = figure.subplots(1, n_columns, sharex=True, squeeze=False)[0]
+    slices = tuple(slice(c * per_column, min((c + 1) * per_column, n_rows)) for c in range(n_columns))
+    return RowColumns(tuple(axes), slices, 72 * row)
+
+
+def row_height(n_rows: int) -> float:
+    """Return the height of a row in inches: lower where there are many rows.
+
+    Examples
+    --------
+    >>> row_height(3), row_height(20), row_height(60)
+    (0.32, 0.29, 0.19)
+    """
+    return round(float(np.clip(_ROW - 0.00375 * (n_rows - 12), _LOWEST_ROW, _ROW)), 3)
+
+
+def too_many(what: str, most: int, advice: str = "choose some with models= or top=") -> OptionError:
+    """Return the error for a picture that nobody could read.
+
+    Parameters
+    ----------
+    what : str
+        What was to be drawn, with the number of models: ``"a bump chart of 900 models"``.
+    most : int
+        Largest number that can be drawn.
+    advice : str
+        What to do.
+    """
+    return OptionError(f"{what} cannot be read; at most {most} can be drawn; {advice}")
 
 
 def hide_spines(axes: Axes, sides: Sequence[str] = ("top", "right")) -> None:
@@ -48,31 +278,151 @@ def hide_frame(axes: Axes) -> None:
     axes.tick_params(length=0)
 
 
-def horizontal_rows(axes: Axes, names: Sequence[str], label: str) -> None:
-    """Prepare one row per name from the top down; the horizontal axis gets a grid and the label."""
-    axes.set_yticks(np.arange(len(names))[::-1], [literal(name) for name in names])
+def horizontal_rows(axes: Axes, names: Sequence[str], label: str, pitch: float = float("nan")) -> None:
+    """Prepare one row per name from the top down; the horizontal axis gets a grid and the label.
+
+    Parameters
+    ----------
+    axes : matplotlib Axes
+    names : sequence of str
+        From the top down; the last is at 0.
+    label : str
+        Label of the horizontal axis, with the unit.
+    pitch : float
+        Points from one row to the next; measured when NaN.
+    """
     axes.set_ylim(-0.7, len(names) - 0.3)
-    axes.set_xlabel(label)
-    axes.grid(axis="x", color="0.9")
+    write_names(axes, names, np.arange(len(names))[::-1], pitch=pitch)
+    axes.set_xlabel(label, fontsize=TEXT_SIZE)
+    axes.grid(axis="x", color=GRID)
     axes.set_axisbelow(True)
     hide_spines(axes)
 
 
+def write_names(
+    axes: Axes,
+    names: Sequence[str],
+    places: NDArray[np.int64] | NDArray[np.float64] | None = None,
+    *,
+    axis: str = "y",
+    pitch: float = float("nan"),
+) -> None:
+    """Write names along an axis, smaller where there are many, and only every second or third where there is no room.
+
+    The limits of the axis have to be set before.
+
+    Parameters
+    ----------
+    axes : matplotlib Axes
+    names : sequence of str
+    places : ndarray, shape (n,), optional
+        Where the names stand on the axis; 0, 1, 2 ... when None. Neighbours have equal distances.
+    axis : {"y", "x"}
+        Names on the horizontal axis stand upright where there are more than a few.
+    pitch : float
+        Points from one name to the next; measured when NaN.
+    """
+    at = np.arange(len(names), dtype=float) if places is None else np.asarray(places, dtype=float)
+    if np.isnan(pitch):
+        pitch = _measured_pitch(axes, at, axis)
+    size = min(TEXT_SIZE, pitch / _LINE_HEIGHT)
+    step = 1 if size >= SMALLEST_TEXT else int(np.ceil(SMALLEST_TEXT * _LINE_HEIGHT / pitch))
+    shown, texts = at[::step], short_names(names)[::step]
+    size = max(size, SMALLEST_TEXT)
+    if axis == "y":
+        axes.set_yticks(shown, texts, fontsize=size)
+        return
+    # A letter is about 0.6 times as wide as its size.
+    fits = 0.62 * size * max(map(len, texts), default=0) < 0.95 * pitch
+    axes.set_xticks(shown, texts, fontsize=size, rotation=0.0 if fits else 90.0)
+
+
+def _measured_pitch(axes: Axes, places: NDArray[np.float64], axis: str) -> float:
+    """Return the points from one place to the next in the axes as they are now."""
+    box, limits = axes.get_window_extent(), axes.get_ylim() if axis == "y" else axes.get_xlim()
+    pixels = box.height if axis == "y" else box.width
+    distance = abs(float(places[1] - places[0])) if len(places) > 1 else 1.0
+    return float(72 / axes.figure.dpi * pixels * distance / abs(limits[1] - limits[0]))
+
+
+def write_title(axes: Axes, title: str) -> None:
+    """Write a title above the axes, broken into lines that the axes have room for."""
+    points = 72 / axes.figure.dpi * axes.get_window_extent().width
+    letters = max(24, int(1.25 * points / (0.58 * TITLE_SIZE)))
+    lines = [part for line in title.split("\n") for part in textwrap.wrap(line, letters, break_long_words=False)]
+    axes.set_title("\n".join(lines), fontsize=TITLE_SIZE, loc="left")
+
+
+def draw_reference(axes: Axes, position: float | None, *, vertical: bool = True) -> None:
+    """Draw a dashed line at a value that the picture is compared with; nothing when None."""
+    if position is not None:
+        draw = axes.axvline if vertical else axes.axhline
+        draw(position, color=REFERENCE, linewidth=0.9, linestyle="--", zorder=1)
+
+
+def outside_legend(axes: Axes, title: str = "") -> None:
+    """Write the legend to the right of the axes, where it hides nothing."""
+    axes.legend(
+        title=literal(title), loc="center left", bbox_to_anchor=(1.01, 0.5), frameon=False, fontsize=TEXT_SIZE - 0.5
+    )
+
+
+def level_words(alpha: float, what: str = "intervals", held: str = "simultaneous", method: str = "max-t") -> str:
+    """Return what is held at which level, for titles.
+
+    Parameters
+    ----------
+    alpha : float
+        One minus the level.
+    what : str
+        What holds at the level.
+    held : str
+        ``"simultaneous"``, or ``"pointwise"`` where each holds alone.
+    method : str
+        How the level is held; empty where nothing is adjusted.
+
+    Examples
+    --------
+    >>> level_words(0.05), level_words(0.1, "bands", "pointwise", "")
+    ('95 % simultaneous intervals (max-t)', '90 % pointwise bands')
+    """
+    return f"{100 * (1 - alpha):g} % {held} {what}{f' ({method})' if method else ''}"
+
+
+def models_words(n_drawn: int, n_models: int | None = None) -> str:
+    """Return the number of models in a picture, and how many there are where not all are drawn.
+
+    Examples
+    --------
+    >>> models_words(20, 20), models_words(5, 20)
+    ('20 models', '5 of 20 models')
+    """
+    return f"{n_drawn} models" if n_models in (None, n_drawn) else f"{n_drawn} of {n_models} models"
+
+
 def literal(name: str) -> str:
-    r"""Return the name with its dollar signs escaped, because matplotlib reads them as the start of a formula.
+    r"""Return the name as matplotlib has to be given it: on one line, and without signs that matplotlib interprets.
+
+    Dollar signs would start a formula. A legend leaves out names that begin with an underscore; a space of no width
+    before the underscore keeps them.
 
     Examples
     --------
     >>> print(literal("gpt-$"))
     gpt-\$
     """
-    return name.replace("$", r"\$")
+    text = " ".join(name.split()).replace("$", r"\$")
+    return f"\u200b{text}" if text.startswith("_") else text
 
 
-def palette(number: int) -> list[Colour]:
-    """Return colours that are easy to distinguish; more than eight come from a colour map of matplotlib."""
-    from matplotlib import colormaps
+def short_names(names: Sequence[str], longest: int = _LONGEST_NAME) -> list[str]:
+    """Return the names as they are drawn: the middle of a long name is left out unless two names would become equal.
 
-    if number <= len(_OKABE_ITO):
-        return list(_OKABE_ITO[:number])
-    return [colormaps["turbo"]((place + 0.5) / number) for place in range(number)]
+    Examples
+    --------
+    >>> short_names(["gpt-4", "a-very-long-name-of-a-model-2024-05-13"], longest=20)
+    ['gpt-4', 'a-very-lon…024-05-13']
+    """
+    head, tail = longest // 2, longest - longest // 2 - 1
+    cut = [name if len(name) <= longest else f"{name[:head]}…{name[-tail:]}" for name in map(str, names)]
+    return [literal(name) for name in (cut if len(set(cut)) == len(set(names)) else map(str, names))]
