@@ -23,7 +23,7 @@ from .functionals import CategoryWeights, Functional
 from .inspection.check import Check
 from .inspection.run_check import inspect_data
 from .nuisance.boosting.tuning import Tune
-from .options import CovType, EstimatorName, Missing, Prompts, Votes, read_option
+from .options import Average, CovType, EstimatorName, Missing, Prompts, Votes, read_option
 from .planning.plan import Plan
 from .results.rank_results import RankResults, fit
 from .storage.json_format import from_text, read_text
@@ -34,6 +34,7 @@ def dml_rank(
     data: object,
     *,
     functional: str | Functional | Callable[[NDArray[np.float64]], ArrayLike] = "borda",
+    average: Average = "scores",
     context: str | Sequence[str] | None = None,
     propensity: str | ArrayLike | Callable[[pd.DataFrame, list[str]], ArrayLike] | Plan = "estimate",
     propensity_formula: str | None = None,
@@ -70,10 +71,10 @@ def dml_rank(
 ) -> RankResults:
     """Rank models from pairwise preferences, without assuming Bradley-Terry.
 
-    The scores are a functional F of the preference probabilities mu, averaged over prompts: theta = E[F(mu(X))]. They
-    are estimated by the debiased estimator of Frauen et al. with two cross-fitted first stages, the preference
-    probabilities mu and the propensities. The estimator is efficient, and its intervals are valid, if both first stages
-    are estimated well enough.
+    The scores are a functional F of the preference probabilities mu, averaged over prompts: theta = E[F(mu(X))], or
+    F(E[mu(X)]) with ``average="preferences"``. They are estimated by the debiased estimator of Frauen et al. with two
+    cross-fitted first stages, the preference probabilities mu and the propensities. The estimator is efficient, and its
+    intervals are valid, if both first stages are estimated well enough.
 
     Parameters
     ----------
@@ -99,6 +100,12 @@ def dml_rank(
         have other settings. A function that maps probabilities mu (n, K, K, C) to an array (n, d) defines another
         functional. Its d = K outputs are the scores of the models; :class:`dmlrank.functionals.Custom` names other
         outputs and has further settings. Its derivative is taken numerically.
+    average : {"scores", "preferences"}
+        What is averaged over prompts. "scores" is the mean of the prompts' scores, E[F(mu(X))]. "preferences" is the
+        functional of the mean preferences, F(E[mu(X)]), which leaderboards without features estimate. For a functional
+        that is not linear in mu (all but "borda") the two differ, and with "scores" the target depends on the features
+        of the formula: other features define other scores. With "preferences" the target is the same whatever the
+        features are, which then only adjust for who was compared on which prompts, and make the estimate more precise.
     context : str or sequence of str, optional
         Columns that identify a prompt. Repeated votes on a prompt and pair are averaged. With None, every row is a
         prompt of its own.

@@ -31,6 +31,7 @@ CovType = Literal["robust", "cluster"]
 Missing = Literal["raise", "drop", "keep"]
 Prompts = Literal["random", "fixed"]
 Votes = Literal["mean", "first"]
+Average = Literal["scores", "preferences"]
 
 ESTIMATORS: tuple[str, ...] = get_args(EstimatorName)
 COV_TYPES: tuple[str, ...] = get_args(CovType)
@@ -51,6 +52,7 @@ class Options:
     Attributes
     ----------
     functional : str, Functional or callable
+    average : {"scores", "preferences"}
     context : tuple of str
         Columns that identify a context; empty where every row is one.
     propensity : str, array, callable or plan
@@ -89,6 +91,7 @@ class Options:
     """
 
     functional: object
+    average: str
     context: tuple[str, ...]
     propensity: object
     propensity_formula: str | None
@@ -335,6 +338,16 @@ OPTION_TABLE: tuple[Option, ...] = (
         "functional",
         "borda",
         argument=CommandLineForm("borda, bt, rank_centrality, dominance or softmin (default borda)"),
+    ),
+    Option(
+        "average",
+        "scores",
+        get_args(Average),
+        used_by=_WITH_JUDGES,
+        described_as="average",
+        argument=CommandLineForm(
+            "what is averaged over prompts: scores (default), or preferences before scores are computed"
+        ),
     ),
     Option(
         "context",

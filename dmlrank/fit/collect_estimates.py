@@ -18,6 +18,7 @@ from ..nuisance.outcome_model.cross_fit import ConstantMu
 from ..nuisance.outcome_model.main_effects_boosting import SmoothBoostedMu
 from ..nuisance.outcome_model.user_learners import learner_name
 from ..nuisance.propensity_model.estimate import Propensity
+from .average import average_over_repetitions
 from .estimates import Diagnostics, Estimates, FitDescription, score_limits
 from .fit_covariance import covariance_of
 from .judge_value import judge_figures
@@ -49,7 +50,7 @@ def collect(steps: FitSteps, fit_warnings: tuple[DmlrankWarning, ...]) -> Estima
         functional_label=steps.estimator.functional_label(functional.label),
         estimator=options.estimator,
         estimate=estimate,
-        plugin=steps.influence.plugin,
+        plugin=_plugin(steps),
         shares=np.clip(steps.win_share, 0.0, 1.0),
         covariance=covariance,
         critical=critical_value(covariance, options.alpha),
@@ -65,6 +66,12 @@ def collect(steps: FitSteps, fit_warnings: tuple[DmlrankWarning, ...]) -> Estima
         extrapolation=steps.extrapolation.reason,
         votes=count_votes(data, steps.setup.graph),
     )
+
+
+def _plugin(steps: FitSteps) -> FloatArray:
+    """Return the plug-in estimate: the mean of F(mu), or F at the mean of mu."""
+    means = [repetition.mean.plugin for repetition in steps.repetitions if repetition.mean is not None]
+    return average_over_repetitions(means) if means else steps.influence.plugin
 
 
 def _description(steps: FitSteps) -> FitDescription:
@@ -98,6 +105,7 @@ def _description(steps: FitSteps) -> FitDescription:
         clusters=steps.clusters.names if steps.clusters else (),
         seed=options.seed,
         version=version("dmlrank"),
+        average=options.average,
     )
 
 
@@ -157,7 +165,8 @@ def _diagnostics(steps: FitSteps, fit_warnings: tuple[DmlrankWarning, ...]) -> D
         contexts_added=data.n_added,
         warnings=tuple(str(warning) for warning in fit_warnings),
         doubts=tuple(str(warning) for warning in fit_warnings if isinstance(warning, IntervalWarning)),
-        floor=first.floor if steps.setup.functional.interior else 0.0,
+        floor=first.floor if steps.setup.functional.interior and first.mean is None else 0.0,
+        means_raised=0 if first.mean is None else first.mean.floored.n_raised,
         subsample=0 if first.sample is None else len(first.sample),
         subsample_price=first.one_step_result.target.subsample_inflation,
         propensity_factor=steps.propensity_factor,

@@ -86,6 +86,8 @@ class Diagnostics:
     propensity_factor : float or None
         Mean of S / pi over prompts and pairs, where S is 1 for a labelled pair and 0 otherwise; near 1 where supplied
         propensities pi are right. None where propensities are estimated, or labels are too few to tell.
+    means_raised : int
+        Pairs whose mean preferences were raised to a floor, with ``average="preferences"``.
     """
 
     log_loss: float
@@ -115,6 +117,7 @@ class Diagnostics:
     pairs_without_variation: int = 0
     models_without_variation: tuple[str, ...] = ()
     propensity_factor: float | None = None
+    means_raised: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,6 +164,8 @@ class FitDescription:
         Version of dmlrank that made the fit.
     order_reason : str
         Why display order matters or does not, where ``position_bias="auto"`` decided; empty elsewhere.
+    average : {"scores", "preferences"}
+        What is averaged over prompts: the scores F(mu(x)), or the preferences mu(x) before F is computed.
     """
 
     formula: str
@@ -188,6 +193,7 @@ class FitDescription:
     seed: int
     version: str
     order_reason: str = ""
+    average: str = "scores"
 
 
 @dataclass(frozen=True, slots=True)
@@ -333,6 +339,11 @@ class Estimates:
         half_width, limits = critical * self.std_errors, self.limits
         low, high = (np.clip(self.estimate + sign * half_width, *limits) for sign in (-1, 1))
         return low, high
+
+    @property
+    def averages_preferences(self) -> bool:
+        """Whether preferences are averaged over prompts before scores are computed, and this makes a difference."""
+        return self.description.average == "preferences" and self.functional != "borda"
 
     @property
     def of_models(self) -> bool:

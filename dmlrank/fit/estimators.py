@@ -51,6 +51,8 @@ class Estimator:
     why_unused : str
         The error about an option that the estimator does not use, with ``{option}`` for the name of the option and
         ``{value}`` for its value.
+    why_unused_by_option : tuple of (str, str)
+        Other errors of this kind, each with the name of its option.
     """
 
     name: str
@@ -64,6 +66,7 @@ class Estimator:
     plan_estimator: str = "debiased"
     why_bradley_terry: str = ""
     why_unused: str = ""
+    why_unused_by_option: tuple[tuple[str, str], ...] = ()
 
     @property
     def valid_intervals(self) -> bool:
@@ -82,7 +85,7 @@ class Estimator:
         Examples
         --------
         >>> estimator_named("bt_restricted").unused_options
-        ('judge',)
+        ('average', 'judge')
         """
         return tuple(option.name for option in OPTIONS.values() if self.name not in option.used_by)
 
@@ -115,7 +118,8 @@ class Estimator:
             value = call.get(name, OPTIONS[name].default)
             if not OPTIONS[name].is_default(value):
                 value_text = repr(value) if isinstance(value, str | Real) else f"a {type(value).__name__}"
-                raise OptionError(self.why_unused.format(option=name, value=value_text))
+                why_unused = dict(self.why_unused_by_option).get(name, self.why_unused)
+                raise OptionError(why_unused.format(option=name, value=value_text))
 
     def functional_label(self, label: str) -> str:
         """Return the functional's label, with the assumption of the estimator.
@@ -185,6 +189,14 @@ BT_RESTRICTED = Estimator(
     why_bradley_terry="the restricted estimator has",
     why_unused="{option}= was given with estimator='bt_restricted': the restricted estimator is a sum over human "
     "labels and cannot use verdicts; leave {option} out, or use estimator='debiased'",
+    why_unused_by_option=(
+        (
+            "average",
+            "{option}={value} was given with estimator='bt_restricted': the restricted estimator assumes the "
+            "Bradley-Terry model for every prompt, and the model then does not hold for preferences averaged over "
+            "prompts; leave {option} out, or use estimator='debiased'",
+        ),
+    ),
 )
 BT_MLE = Estimator(
     "bt_mle",

@@ -24,6 +24,7 @@ from ..nuisance.outcome_model.user_learners import check_learner
 from ..nuisance.propensity_model.mean_weight import check_mean_weights
 from ..nuisance.propensity_model.supplied import check_propensity
 from ..options import Options
+from .average import warn_of_means_outside
 from .bt_mle import run_maximum_likelihood
 from .cache import Cache
 from .estimand import Setup
@@ -187,7 +188,11 @@ def _examine_intervals(
         The first repetition.
     options : Options
     """
-    bias = cache.call(second_order_bias, inputs.data, inputs.setup, first.mu, floor=first.floor)
+    if first.mean is None:
+        bias = cache.call(second_order_bias, inputs.data, inputs.setup, first.mu, floor=first.floor)
+    else:
+        bias = first.mean.bias
+        cache.call(warn_of_means_outside, first.mean.floored)
     return cache.call(
         assess_validity,
         inputs.data,

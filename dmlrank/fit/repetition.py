@@ -21,10 +21,12 @@ from ..estimation.outcome_floor import select_floor
 from ..exceptions import OptionError
 from ..functionals import Borda, BradleyTerry
 from ..functionals.position_effect import PositionEffect
+from ..functionals.protocols import Score
 from ..nuisance.propensity_model.all_pairs import PairPropensity
 from ..nuisance.propensity_model.estimate import Propensity
 from ..nuisance.training_rows import Folds
 from ..options import Options
+from .average import MeanTarget, mean_target, uses_mean_preferences
 from .cache import Cache
 from .estimand import Setup
 from .estimators import estimator_named
@@ -93,6 +95,22 @@ def make_repetition(cache: Cache, number: int, inputs: Inputs, *, source: Source
     models = fit_outcome_models(cache, inputs, folds, judge_propensity=judge_propensity, seed=seed, options=options)
     floor = cache.call(choose_floor, data, setup, models.mu, floor=options.floor)
     sample = cache.call(draw_sample, data, options.subsample, seed)
+    mean = None
+    if uses_mean_preferences(options.average, setup):
+        mean = cache.call(
+            target_of_mean_preferences,
+            data,
+            setup,
+            models.mu,
+            propensity=propensity,
+            blocks=inputs.blocks,
+            floor=options.floor,
+            context_weight=inputs.context_weight,
+            sample=sample,
+            judge_correction=models.judge_correction,
+            estimator=options.estimator,
+            n_jobs=options.n_jobs,
+        )
     one_step_result = cache.call(
         one_step_estimates,
         data,
@@ -105,6 +123,7 @@ def make_repetition(cache: Cache, number: int, inputs: Inputs, *, source: Source
         sample=sample,
         judge_correction=models.judge_correction,
         is_restricted=estimator.assumes_bradley_terry,
+        mean=mean,
         n_jobs=options.n_jobs,
     )
     return Repetition(
@@ -117,6 +136,7 @@ def make_repetition(cache: Cache, number: int, inputs: Inputs, *, source: Source
         mu_without_judge=models.mu_without_judge,
         judge_correction=models.judge_correction,
         judge_propensity=judge_propensity,
+        mean=mean,
     )
 
 
@@ -237,6 +257,7 @@ def one_step_estimates(
     sample: IntArray | None,
     judge_correction: JudgeCorrection | None,
     is_restricted: bool,
+    mean: MeanTarget | None,
     n_jobs: int | None,
 ) -> OneStepResult:
     """Estimate the scores, the win shares and the position effect by the one-step estimator.
@@ -258,14 +279,65 @@ def one_step_estimates(
         The part of the bias correction that comes from verdicts; None without a two-stage judge.
     is_restricted : bool
         Whether the Bradley-Terry model is assumed; the unrestricted projection is then estimated, too.
+    mean : MeanTarget or None
+        The functional, linearised at the mean preferences; None where the scores of contexts are averaged.
     n_jobs : int or None
     """
-    estimands = fit_estimands(setup, require_pair_propensities(propensity) if is_restricted else None, data.ordered)
+    pairs = require_pair_propensities(propensity) if is_restricted else None
+    estimands = fit_estimands(setup, pairs, data.ordered, target=None if mean is None else mean.score)
     nuisances = NuisanceEstimates(mu, propensity.cells, floor, judge_correction)
     return one_step(estimands, data, nuisances, blocks, TargetPopulation(context_weight, sample), n_jobs=n_jobs)
 
 
-def fit_estimands(setup: Setup, pairs: PairPropensity | None, ordered: bool) -> Estimands:
+def target_of_mean_preferences(
+    data: PreferenceData,
+    setup: Setup,
+    mu: MuSource,
+    *,
+    propensity: Propensity,
+    blocks: InfluenceBlocks,
+    floor: float | str,
+    context_weight: FloatArray | None,
+    sample: IntArray | None,
+    judge_correction: JudgeCorrection | None,
+    estimator: str,
+    n_jobs: int | None,
+) -> MeanTarget:
+    """Linearise the functional at the mean preferences of all contexts.
+
+    Parameters
+    ----------
+    data : PreferenceData
+    setup : Setup
+    mu : MuSource
+    propensity : Propensity
+    blocks : InfluenceBlocks
+    floor : float or "auto"
+        Smallest mean probability.
+    context_weight : ndarray, shape (n,), or None
+        Weights of the contexts in the target population.
+    sample : ndarray of int, shape (s,), or None
+        Contexts over which mu is averaged; None for all.
+    judge_correction : JudgeCorrection or None
+        The part of the bias correction that comes from verdicts; None without a two-stage judge.
+    estimator : str
+    n_jobs : int or None
+    """
+    return mean_target(
+        data,
+        setup,
+        NuisanceEstimates(mu, propensity.cells, judge=judge_correction),
+        blocks=blocks,
+        population=TargetPopulation(context_weight, sample),
+        floor=floor,
+        estimator=estimator,
+        n_jobs=n_jobs,
+    )
+
+
+def fit_estimands(
+    setup: Setup, pairs: PairPropensity | None, ordered: bool, *, target: Score | None = None
+) -> Estimands:
     """Return the estimands of a fit.
 
     Parameters
@@ -276,10 +348,12 @@ def fit_estimands(setup: Setup, pairs: PairPropensity | None, ordered: bool) -> 
         functional without the restriction is a further estimand, ``projection``.
     ordered : bool
         Whether display order matters.
+    target : Score, optional
+        What is estimated in place of the functional; the functional when None.
     """
     shares, position = Borda(setup.weights, setup.graph), PositionEffect(setup.weights, setup.graph)
     if pairs is None:
-        return Estimands(setup.functional, shares, position)
+        return Estimands(setup.functional if target is None else target, shares, position)
     return Estimands(restricted_score(setup, pairs, ordered), shares, position, projection=setup.functional)
 
 

@@ -23,6 +23,7 @@ from ..nuisance.judge.verdicts import Verdicts
 from ..nuisance.propensity_model.estimate import Propensity
 from ..nuisance.training_rows import Folds
 from ..options import Options
+from .average import MeanTarget
 from .cache import CachedStep
 from .display_order import OrderChoice
 from .estimand import Setup
@@ -71,6 +72,9 @@ class Repetition:
         The part of the bias correction that comes from verdicts; None without a two-stage judge.
     judge_propensity : ndarray, shape (r,), or None
         P(the pair is judged | x) at the judged cells; None without a judge.
+    mean : MeanTarget or None
+        The functional, linearised at the mean preferences, with ``average="preferences"`` and a non-linear functional;
+        None elsewhere.
     """
 
     folds: Folds
@@ -82,6 +86,7 @@ class Repetition:
     mu_without_judge: MuSource
     judge_correction: JudgeCorrection | None = None
     judge_propensity: FloatArray | None = None
+    mean: MeanTarget | None = None
 
     @property
     def nuisances(self) -> NuisanceEstimates:

@@ -191,16 +191,23 @@ def dependence_sentences(results: Estimates) -> list[str]:
     )
     if results.functional not in _NON_LINEAR:
         return []
+    if results.description.average == "preferences":
+        return [
+            "Preferences are averaged over prompts first, and scores are computed from these averages. The target does "
+            "not depend on the features in the formula."
+        ]
     if results.description.formula.split("~", 1)[-1].split("|")[0].strip() in NO_FEATURES:
         return [
             *assumption,
             "The scores describe preferences averaged over all prompts. A formula with features would define other "
-            "scores.",
+            "scores, unless average='preferences' is used.",
         ]
     return [
         *assumption,
         "For each prompt, scores are computed from the preference probabilities given the features in the formula; the "
-        "scores shown are their averages over prompts. A formula with other features would define other scores.",
+        "scores shown are their averages over prompts. The functional is not linear, so that this target depends on "
+        "which features are conditioned on: a formula with other features would define other scores, and "
+        "average='preferences' has a target that does not depend on the features.",
     ]
 
 
@@ -419,8 +426,14 @@ def first_stage_sentences(results: Estimates) -> list[str]:
             f"The floor of {d.floor:g}, the smallest probability that the outcome model may give to a category, was "
             f"applied to {d.mu_floored:,} of {d.mu_entries:,} predictions ({percentage(d.mu_floored / d.mu_entries)})."
         )
-    else:
+    elif not d.means_raised:
         sentences.append("Predicted probabilities needed no floor.")
+    if d.means_raised:
+        verb = "was" if d.means_raised == 1 else "were"
+        sentences.append(
+            f"The mean preferences of {counted(d.means_raised, 'pair')} {verb} so close to 0 or 1 that their "
+            f"log-odds or ratios would have no bound; they {verb} raised to a floor."
+        )
     return [*sentences, _display_order_sentence(results)]
 
 

@@ -50,6 +50,7 @@ def glance_frame(results: Estimates, critical: float, alpha: float) -> pd.DataFr
     description, diagnostics = results.description, results.diagnostics
     row = {
         "functional": results.functional,
+        "average": results.description.average,
         "estimator": results.estimator,
         "nobs": description.n_contexts,
         "nvotes": description.n_votes,

@@ -91,6 +91,8 @@ CHANGES = {
     "rank centrality": {"functional": "rank_centrality"},
     "rate walk": {"functional": RankCentrality(walk="rate")},
     "plug-in": {"estimator": "plugin"},
+    "mean preferences": {"average": "preferences", "functional": "bt"},
+    "plug-in mean preferences": {"average": "preferences", "functional": "rank_centrality", "estimator": "plugin"},
     "plug-in bt": {"estimator": "plugin", "functional": "bt"},
     "floor": {"floor": 0.2, "functional": "bt"},
     "alpha": {"alpha": 0.2},

@@ -40,7 +40,7 @@ def test_the_signature_is_the_table():
 def test_words_in_the_signature_are_those_of_the_table():
     hints = {name: getattr(options_module, str(p.annotation), None) for name, p in SIGNATURE.items()}
     literal = {name: typing.get_args(hint) for name, hint in hints.items() if typing.get_origin(hint) is typing.Literal}
-    assert len(literal) == 5
+    assert len(literal) == 6
     assert literal == {name: OPTIONS[name].words for name in literal}
 
 
@@ -95,7 +95,13 @@ def test_an_estimator_refuses_what_the_table_says_it_does_not_use(name):
 def test_a_stored_result_says_what_the_options_were(draw_battles, rank):
     battles = draw_battles(np.random.default_rng(0), 120, 3, 3)
     given = {"context": "prompt", "n_folds": 2, "n_rep": 2, "prompts": "fixed", "position_bias": False, "rng": 9}
-    given |= {"cov_type": "cluster", "cov_kwds": {"groups": "topic"}, "category_weights": "half", "min_labels": 1}
+    given |= {
+        "cov_type": "cluster",
+        "cov_kwds": {"groups": "topic"},
+        "category_weights": "half",
+        "min_labels": 1,
+        "average": "preferences",
+    }
     result = rank(battles.frame, "winner ~ 1 | model_a + model_b", **given)
     described = [option for option in FIT_OPTIONS.values() if option.described_as]
     assert {option.name for option in described} <= given.keys()

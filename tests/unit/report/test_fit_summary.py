@@ -127,9 +127,10 @@ def test_the_note_on_intervals_says_which_warnings_doubt_them(result, texts, dou
         (
             "winner ~ x | model_a + model_b",
             "bt",
-            "A formula with other features would define other scores.",
+            "a formula with other features would define other scores, and average='preferences' has a target that "
+            "does not depend on the features.",
         ),
-        ("winner ~ 1 | model_a + model_b", "bt", "A formula with features would define other scores."),
+        ("winner ~ 1 | model_a + model_b", "bt", "A formula with features would define other scores"),
         ("winner ~ x | model_a + model_b", "borda", None),
     ],
 )
@@ -138,6 +139,19 @@ def test_the_notes_say_what_the_features_do_to_the_target(formula, functional, w
     text = " ".join(dr.dml_rank(formula, data, functional=functional, rng=0).summary().as_text().split())
     assert ("other scores" in text) == (words is not None)
     assert words is None or words in text
+
+
+def test_the_summary_says_that_preferences_are_averaged():
+    data = battles(n=500).assign(x=np.arange(500) % 7)
+    for functional, is_non_linear in (("bt", True), ("borda", False)):
+        result = dr.dml_rank(
+            "winner ~ x | model_a + model_b", data, functional=functional, average="preferences", rng=0
+        )
+        text = " ".join(result.summary().as_text().split())
+        assert ("of mean preferences" in text) == is_non_linear
+        assert ("The target does not depend on the features in the formula." in text) == is_non_linear
+        assert "other scores" not in text
+        assert result.glance()["average"].tolist() == ["preferences"]
 
 
 def test_long_names_widen_the_table():

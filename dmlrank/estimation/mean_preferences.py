@@ -1,0 +1,220 @@
+"""Mean preferences: the one-step estimate of E mu(X), the table of preferences averaged over contexts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from .._utils.parallel import core_count, in_order
+from .._utils.progress import report
+from ..data.outcomes import in_other_order
+from ..data.preferences import FloatArray, IntArray, PreferenceData
+from ..functionals.category_weights import CategoryWeights
+from .cross_fitting import ContextPart
+from .influence_blocks import InfluenceBlocks
+from .influence_by_context import CHUNK, contexts_at_a_time
+from .nuisance_estimates import NuisanceEstimates, TargetPopulation
+from .residuals import Residuals
+
+# Largest floor of a mean probability.
+_LARGEST_FLOOR = 0.1
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class MeanPreferences:
+    """Mean preferences in G groups of contexts; all contexts are one group in a fit.
+
+    Attributes
+    ----------
+    plugin : ndarray, shape (G, K, K, C)
+        Weighted mean of mu over the contexts of each group.
+    one_step : ndarray, shape (G, K, K, C)
+        The same plus the mean of S / pi (Y - mu), which corrects its bias. Entries may lie outside of [0, 1].
+    n_labels : ndarray of int, shape (G, K, K)
+        Labelled contexts of each pair: by display order where order matters, otherwise in either order.
+    moment : ndarray, shape (G, K, K, C, C)
+        Second moment of the error of ``one_step`` that comes from the labels, by ordered pair. Where display order does
+        not matter, the moment of a pair is that of its order in the cells.
+    """
+
+    plugin: FloatArray
+    one_step: FloatArray
+    n_labels: IntArray
+    moment: FloatArray
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class FlooredPreferences:
+    """A table of preferences of which functionals with a logit or a division are finite.
+
+    Attributes
+    ----------
+    table : ndarray, shape (K, K, C)
+        Probabilities that are non-negative and sum to one for every pair.
+    n_raised : int
+        Number of pairs whose probabilities were raised to the floor.
+    n_outside : int
+        Number of pairs with a probability below 0 before.
+    lowest : float
+        Smallest probability before; 0 where none is below 0.
+    """
+
+    table: FloatArray
+    n_raised: int
+    n_outside: int
+    lowest: float
+
+
+def mean_preferences(
+    data: PreferenceData,
+    nuisances: NuisanceEstimates,
+    blocks: InfluenceBlocks,
+    population: TargetPopulation,
+    *,
+    members: NDArray[np.bool_] | None = None,
+    n_jobs: int | None = 1,
+    chunk: int = CHUNK,
+) -> MeanPreferences:
+    """Estimate the mean preferences of groups of contexts by one step, in one pass over the probabilities.
+
+    Parameters
+    ----------
+    data : PreferenceData
+    nuisances : NuisanceEstimates
+    blocks : InfluenceBlocks
+    population : TargetPopulation
+    members : ndarray of bool, shape (G, n), optional
+        The contexts of each group; groups may overlap. All contexts when None.
+    n_jobs : int, optional
+        Number of threads; None for all cores.
+    chunk : int
+        Number of entries of mu in memory at a time, in every thread.
+    """
+    weight = population.weights(data.n_contexts)
+    weights = weight[None] if members is None else members * weight
+    sample = population.sample_weights(data.n_contexts)
+    value_weights = weights if sample is None else weights * sample
+    total = np.zeros((len(weights), data.n_items**2 * data.n_categories))
+    n_done = 0
+    for n_contexts, part_sum in in_order(
+        lambda part: (len(part.contexts), _weighted_sum(part, value_weights)),
+        nuisances.mu.parts(contexts_at_a_time(data, chunk), np.asarray(value_weights.any(axis=0))),
+        core_count(n_jobs),
+        is_concurrent=lambda part: part.concurrent,
+    ):
+        total += part_sum
+        n_done += n_contexts
+        report(n_done, data.n_contexts, "mean preferences, contexts")
+    shape = (len(weights), data.n_items, data.n_items, data.n_categories)
+    plugin = (total / value_weights.sum(axis=1)[:, None]).reshape(shape)
+    residuals = Residuals.of(data, nuisances, blocks, nuisances.mu.at(data.cells))
+    weights = weights / weights.sum(axis=1)[:, None]
+    correction, moment = _residual_sums(residuals, weights, data)
+    if not data.ordered:
+        correction = correction + in_other_order(correction)
+    return MeanPreferences(plugin, plugin + correction, _label_counts(data, weights > 0), moment)
+
+
+def _weighted_sum(part: ContextPart, weights: FloatArray) -> FloatArray:
+    """Add up the probabilities of a part of the contexts, weighted for each group, (G, K K C)."""
+    probabilities = part.probabilities()
+    by_row = np.stack([np.bincount(part.place, row[part.contexts], len(probabilities)) for row in weights])
+    return np.asarray(by_row @ probabilities.reshape(len(probabilities), -1))
+
+
+def _residual_sums(residuals: Residuals, weights: FloatArray, data: PreferenceData) -> tuple[FloatArray, FloatArray]:
+    """Return the weighted sums of residuals and of their squares by pair, (G, K, K, C) and (G, K, K, C, C).
+
+    Parameters
+    ----------
+    residuals : Residuals
+    weights : ndarray, shape (G, n)
+        Weight of each context in each group; the weights of a group sum to one.
+    data : PreferenceData
+    """
+    n_groups, n_items, n_categories = len(weights), data.n_items, data.n_categories
+    residual = residuals.weighted(slice(None), False)
+    products = (residual[:, :, None] * residual[:, None, :]).reshape(len(residual), -1)
+    pair = residuals.first * n_items + residuals.second
+    rows = np.arange(len(pair))
+    by_pair = sparse.csr_array((np.ones(len(pair)), (pair, rows)), shape=(n_items**2, len(pair)))
+    sums = np.empty((n_groups, n_items**2, n_categories))
+    squares = np.empty((n_groups, n_items**2, n_categories**2))
+    for group, row in enumerate(weights):
+        weight = row[residuals.context][:, None]
+        sums[group] = by_pair @ (weight * residual)
+        squares[group] = by_pair @ (weight**2 * products)
+    shape = (n_groups, n_items, n_items, n_categories)
+    return sums.reshape(shape), squares.reshape(*shape, n_categories)
+
+
+def _label_counts(data: PreferenceData, is_member: NDArray[np.bool_]) -> IntArray:
+    """Count the labelled contexts of each pair, (G, K, K); in either order where display order does not matter."""
+    counts = np.stack([data.cells.only(inside[data.cells.context]).counts(data.n_items) for inside in is_member])
+    return counts if data.ordered else counts + np.swapaxes(counts, 1, 2)
+
+
+def make_finite(
+    table: FloatArray,
+    n_labels: IntArray,
+    weights: CategoryWeights,
+    *,
+    uses: NDArray[np.bool_],
+    by_share: bool,
+    interior: bool,
+    floor: float | None,
+) -> FlooredPreferences:
+    """Return a table of preferences of which a functional is finite, close to an estimate that may not be one.
+
+    Negative probabilities become 0, and the probabilities of a pair are renormalised. For a functional with a logit or
+    a division, all probabilities of a pair are raised to the floor where the pair needs it, and renormalised. A pair
+    needs it where the share of one of the models is closer to 0 or 1 than the floor. The floor of a pair with n labels
+    is 1 / (2 (n + 1)), which is about the correction of an empirical logit by half a label (Haldane 1956; Anscombe
+    1956): it is far below the resolution of n labels, and vanishes as labels are added.
+
+    Parameters
+    ----------
+    table : ndarray, shape (K, K, C)
+        Estimated mean probabilities.
+    n_labels : ndarray of int, shape (K, K)
+    weights : CategoryWeights
+    uses : ndarray of bool, shape (K, K)
+        The pairs that the functional uses.
+    by_share : bool
+        Whether the functional is finite wherever the models' shares are inside of (0, 1); otherwise every category is
+        compared with the floor.
+    interior : bool
+        Whether the functional has a logit or a division.
+    floor : float or None
+        The floor of all pairs; None for the one that depends on the number of labels.
+
+    Examples
+    --------
+    >>> table = np.zeros((2, 2, 2)); table[0, 1], table[1, 0] = [1.02, -0.02], [-0.02, 1.02]
+    >>> pairs, counts = ~np.eye(2, dtype=bool), np.full((2, 2), 49)
+    >>> made = make_finite(table, counts, CategoryWeights.half(2), uses=pairs, by_share=True, interior=True, floor=None)
+    >>> made.table[0, 1].round(4).tolist(), made.n_raised, made.n_outside
+    ([0.9901, 0.0099], 1, 1)
+    """
+    is_outside = (table < 0).any(axis=-1) & uses
+    lowest = float(min(table[is_outside].min(initial=0.0), 0.0))
+    proper = np.maximum(table, 0.0)
+    total = proper.sum(axis=-1, keepdims=True)
+    # Rounding is not removed from a table that is a distribution already.
+    proper = np.where(
+        (table < 0).any(axis=-1, keepdims=True) & (total > 0), proper / np.where(total > 0, total, 1), proper
+    )
+    n_outside = int(np.triu(is_outside | is_outside.T).sum())
+    if not interior:
+        return FlooredPreferences(proper, 0, n_outside, lowest)
+    floors = np.minimum(0.5 / (n_labels + 1.0), _LARGEST_FLOOR) if floor is None else np.full(uses.shape, floor)
+    shares = np.stack([share[0] for share in weights.scores(proper[None])], axis=-1)
+    nearest_limit = np.minimum(shares, 1 - shares).min(axis=-1) if by_share else proper.min(axis=-1)
+    needs_floor = uses & (nearest_limit < floors)
+    raised = np.maximum(proper, floors[:, :, None])
+    raised /= raised.sum(axis=-1, keepdims=True)
+    n_raised = int(np.triu(needs_floor | needs_floor.T).sum())
+    return FlooredPreferences(np.where(needs_floor[:, :, None], raised, proper), n_raised, n_outside, lowest)

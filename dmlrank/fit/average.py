@@ -1,0 +1,152 @@
+"""Scores of mean preferences, F(E mu(X)), for ``average="preferences"``.
+
+The other average, ``"scores"``, is the mean of scores, E F(mu(X)). For a linear functional F the two are equal.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from .._utils.warning_collection import warn
+from ..data.preferences import FloatArray, IntArray, PreferenceData
+from ..estimation.influence_blocks import InfluenceBlocks
+from ..estimation.mean_preferences import FlooredPreferences, MeanPreferences, make_finite, mean_preferences
+from ..estimation.nuisance_estimates import NuisanceEstimates, TargetPopulation
+from ..exceptions import IntervalWarning
+from ..functionals import Custom
+from ..functionals.base import is_linear
+from ..functionals.linearised import Linearised, curvature_bias
+from .estimand import Setup
+from .estimators import estimator_named
+
+# A mean probability further outside of [0, 1] than this causes a warning.
+_FAR_OUTSIDE = 0.01
+
+
+class MeanTarget(NamedTuple):
+    """The scores of mean preferences, as a target of the one-step estimator.
+
+    Attributes
+    ----------
+    score : Linearised
+        The functional, linearised at the mean preferences.
+    plugin : ndarray, shape (d,)
+        The functional at the mean of mu, without bias correction.
+    floored : FlooredPreferences
+        The mean preferences at which the functional is evaluated.
+    bias : ndarray, shape (d,)
+        Estimated second-order bias: the functional is curved, and the mean preferences are estimated with error.
+    """
+
+    score: Linearised
+    plugin: FloatArray
+    floored: FlooredPreferences
+    bias: FloatArray
+
+
+def uses_mean_preferences(average: str, setup: Setup) -> bool:
+    """Whether the scores are those of mean preferences, and differ from the mean of scores."""
+    return average == "preferences" and not is_linear(setup.functional)
+
+
+def mean_target(
+    data: PreferenceData,
+    setup: Setup,
+    nuisances: NuisanceEstimates,
+    *,
+    blocks: InfluenceBlocks,
+    population: TargetPopulation,
+    floor: float | str,
+    estimator: str,
+    n_jobs: int | None,
+) -> MeanTarget:
+    """Estimate the mean preferences of all contexts, and linearise the functional there.
+
+    Parameters
+    ----------
+    data : PreferenceData
+    setup : Setup
+    nuisances : NuisanceEstimates
+    blocks : InfluenceBlocks
+    population : TargetPopulation
+    floor : float or "auto"
+        Smallest mean probability; see :func:`dmlrank.estimation.mean_preferences.make_finite` for "auto".
+    estimator : str
+    n_jobs : int or None
+    """
+    means = mean_preferences(data, nuisances, blocks, population, n_jobs=n_jobs)
+    return targets_of(means, data, setup, floor=floor, estimator=estimator)[0]
+
+
+def targets_of(
+    means: MeanPreferences, data: PreferenceData, setup: Setup, *, floor: float | str, estimator: str
+) -> list[MeanTarget]:
+    """Linearise the functional at the mean preferences of each group.
+
+    Parameters
+    ----------
+    means : MeanPreferences
+        Mean preferences of G groups.
+    data : PreferenceData
+    setup : Setup
+    floor : float or "auto"
+    estimator : str
+    """
+    functional, is_debiased, targets = setup.functional, estimator_named(estimator).is_debiased, []
+    for one_step, plugin, n_labels, moment in zip(
+        means.one_step, means.plugin, means.n_labels, means.moment, strict=True
+    ):
+        floored, plugin_floored = (finite_table(table, n_labels, setup, floor) for table in (one_step, plugin))
+        table, centre = (floored, one_step) if is_debiased else (plugin_floored, plugin)
+        bias = curvature_bias(functional, table.table, moment, setup.graph.edges, data.ordered)
+        targets.append(
+            MeanTarget(
+                Linearised.at(functional, table.table, centre),
+                functional.value(plugin_floored.table[None])[0],
+                table,
+                bias,
+            )
+        )
+    return targets
+
+
+def finite_table(table: FloatArray, n_labels: IntArray, setup: Setup, floor: float | str) -> FlooredPreferences:
+    """Return a table of mean preferences of which the functional of the fit is finite.
+
+    Parameters
+    ----------
+    table : ndarray, shape (K, K, C)
+        Estimated mean preferences.
+    n_labels : ndarray of int, shape (K, K)
+    setup : Setup
+    floor : float or "auto"
+    """
+    return make_finite(
+        table,
+        n_labels,
+        setup.weights,
+        uses=setup.graph.edges,
+        by_share=not isinstance(setup.functional, Custom),
+        interior=setup.functional.interior,
+        floor=None if isinstance(floor, str) else floor,
+    )
+
+
+def warn_of_means_outside(floored: FlooredPreferences) -> None:
+    """Warn where the bias correction has moved a mean preference clearly below 0 or above 1."""
+    if floored.lowest < -_FAR_OUTSIDE:
+        warn(
+            f"the estimated mean preferences of {floored.n_outside:,} pairs lie outside of 0 to 1, the furthest by "
+            f"{-floored.lowest:.2g}: the labels of these pairs are too few, or their propensities too small, for a "
+            f"precise estimate. These preferences are set to the nearest possible value, and intervals may be too "
+            f"short; collect more labels of these pairs, or leave pairs with few labels out (min_labels=)",
+            stacklevel=2,
+            kind=IntervalWarning,
+        )
+
+
+def average_over_repetitions(values: list[FloatArray]) -> FloatArray:
+    """Return the mean of one array for each repetition."""
+    return np.asarray(np.mean(values, axis=0))

@@ -1,0 +1,146 @@
+"""The influence of scores of mean preferences is the pathwise derivative of F(E mu(X)), by enumeration."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from dmlrank.estimation.cross_fitting import SuppliedMu
+from dmlrank.estimation.influence_blocks import blocks_by_context
+from dmlrank.estimation.mean_preferences import mean_preferences
+from dmlrank.estimation.nuisance_estimates import NuisanceEstimates, TargetPopulation
+from dmlrank.estimation.one_step import one_step
+from dmlrank.estimation.one_step_result import Estimands
+from dmlrank.functionals import CategoryWeights, Custom
+from dmlrank.functionals.linearised import Linearised, curvature_bias, jacobian_at
+
+from ...support import without_order
+from .populations import Population, random_direction, slope
+from .test_pathwise import DIRECTIONS, KINDS, N_ITEMS, as_data, check_gradient, drawn_mu, either_order
+
+# Two functionals of this list are linear or a single number of a pair; they are covered by the other file.
+NON_LINEAR = [name for name in KINDS if name not in ("borda", "pair_share", "first_advantage")]
+N_PROMPTS = 3
+
+
+def drawn_population(rng, n_categories, ordered):
+    mu = np.concatenate([drawn_mu(rng, n_categories) for _ in range(2)])[:N_PROMPTS]
+    return Population(rng, mu if ordered else without_order(mu))
+
+
+def nuisances_of(population, data, ordered):
+    pi = population.propensity()
+    pi = pi if ordered else either_order(pi)
+    prompt, cells = population.prompt, data.cells
+    return NuisanceEstimates(SuppliedMu(population.mu[prompt]), pi[prompt[cells.context], cells.first, cells.second])
+
+
+@pytest.mark.parametrize("ordered", [True, False])
+@pytest.mark.parametrize("name", NON_LINEAR)
+def test_influence_of_mean_preferences_is_a_gradient(name, ordered, make_data):
+    rng = np.random.default_rng(0)
+    functional = KINDS[name](CategoryWeights.half(3))
+    if not ordered and isinstance(functional, Custom):
+        functional = functional.without_order()
+    population = drawn_population(rng, 3, ordered)
+    base = population.probability()
+
+    def theta(probability):
+        share, counted = population.counted(probability, ordered)
+        return functional.value(np.tensordot(share, counted, 1)[None])[0]
+
+    data = as_data(population, make_data, ordered)
+    nuisances, blocks = nuisances_of(population, data, ordered), blocks_by_context(data)
+    # Every atom is a context, so that weights make the sample the population.
+    everyone = TargetPopulation(base * len(base))
+    means = mean_preferences(data, nuisances, blocks, everyone)
+    np.testing.assert_allclose(means.one_step[0], np.tensordot(population.share, population.mu, 1), atol=1e-12)
+    np.testing.assert_allclose(means.plugin, means.one_step, atol=1e-12)
+    score = Linearised.at(functional, means.one_step[0])
+    result = one_step(Estimands(score), data, nuisances, blocks, everyone).target
+    np.testing.assert_allclose(result.estimate, theta(base), atol=1e-9)
+    phi = result.value + result.correction_by_context - theta(base)
+    for _ in range(DIRECTIONS):
+        direction = random_direction(rng, base)
+        derivative = slope(lambda h, direction=direction: theta(base * (1 + h * direction)))
+        check_gradient(phi, direction, derivative, base)
+
+
+@pytest.mark.parametrize("name", ["bt", "softmin", "rank_centrality"])
+def test_influence_in_overlapping_groups_is_a_gradient(name, make_data):
+    rng = np.random.default_rng(1)
+    functional = KINDS[name](CategoryWeights.half(2))
+    population = drawn_population(rng, 2, True)
+    base, worth = population.probability(), np.array([0.4, 1.0, 2.5])
+    groups = np.array([[True, True, False], [False, True, True]])
+
+    def theta(probability):
+        share, counted = population.counted(probability)
+        tables = [
+            np.tensordot(share * worth * inside, counted, 1) / (share * worth * inside).sum() for inside in groups
+        ]
+        return functional.value(np.stack(tables)).ravel()
+
+    data = as_data(population, make_data)
+    nuisances, blocks = nuisances_of(population, data, True), blocks_by_context(data)
+    weight = base * worth[population.prompt]
+    members = groups[:, population.prompt]
+    means = mean_preferences(data, nuisances, blocks, TargetPopulation(weight), members=members)
+    phi = []
+    for table, inside in zip(means.one_step, members, strict=True):
+        score = Linearised.at(functional, table)
+        result = one_step(Estimands(score), data, nuisances, blocks).target
+        centred = result.value + result.correction_by_context - score.scores
+        share = (weight * inside).sum()
+        phi.append((worth[population.prompt] * inside / share)[:, None] * centred)
+    for _ in range(DIRECTIONS):
+        direction = random_direction(rng, base)
+        derivative = slope(lambda h, direction=direction: theta(base * (1 + h * direction)))
+        check_gradient(np.hstack(phi), direction, derivative, base)
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_the_linear_approximation_has_the_derivative_of_the_functional(name):
+    rng = np.random.default_rng(2)
+    functional = KINDS[name](CategoryWeights.half(3))
+    table = drawn_mu(rng, 3)[0]
+    delta = rng.normal(size=(4, N_ITEMS, N_ITEMS, 3)) * 0.01
+    delta -= delta.mean(axis=-1, keepdims=True)
+    delta[:, np.arange(N_ITEMS), np.arange(N_ITEMS)] = 0.0
+    expected = functional.value_and_derivative(np.repeat(table[None], 4, axis=0), delta)[1]
+    derivative = np.tensordot(delta, jacobian_at(functional, table), axes=([1, 2, 3], [1, 2, 3]))
+    np.testing.assert_allclose(derivative, expected, rtol=1e-6, atol=1e-10)
+
+
+@pytest.mark.parametrize("name", ["bt", "softmin"])
+def test_information_and_covariance_of_the_linear_approximation(name):
+    rng = np.random.default_rng(3)
+    functional = KINDS[name](CategoryWeights.half(3))
+    mu, table = drawn_mu(rng, 3), drawn_mu(rng, 3)[0]
+    linear, amount = Linearised.at(functional, table), rng.uniform(size=(2, N_ITEMS, N_ITEMS))
+    expected = np.zeros((3, 3))
+    information = np.zeros(mu.shape[:3])
+    for i, j, k in np.argwhere(np.broadcast_to(~np.eye(N_ITEMS, dtype=bool), mu.shape[:3])):
+        p = mu[i, j, k]
+        term = linear.jacobian[:, j, k] @ (np.diag(p) - np.outer(p, p)) @ linear.jacobian[:, j, k].T
+        information[i, j, k] = np.trace(term)
+        expected += amount[i, j, k] * term
+    np.testing.assert_allclose(linear.accumulate(table[None], amount, mu), expected, atol=1e-12)
+    np.testing.assert_allclose(linear.information(mu), information, atol=1e-12)
+
+
+def test_curvature_bias_is_the_mean_error_of_a_plug_in():
+    rng = np.random.default_rng(4)
+    functional = KINDS["bt"](CategoryWeights.half(2))
+    table, n_labels = drawn_mu(rng, 2)[0], 2000
+    first, second = np.nonzero(~np.eye(N_ITEMS, dtype=bool))
+    moment = np.zeros((N_ITEMS, N_ITEMS, 2, 2))
+    for j, k in zip(first, second, strict=True):
+        moment[j, k] = (np.diag(table[j, k]) - np.outer(table[j, k], table[j, k])) / n_labels
+    wins = rng.binomial(n_labels, table[..., 0], size=(40_000, N_ITEMS, N_ITEMS)) / n_labels
+    # The first-order term has mean zero and is subtracted to make the mean of the errors precise.
+    sampled = np.stack([wins, 1 - wins], axis=-1)
+    error = functional.value(sampled) - functional.value(table[None])
+    error -= functional.value_and_derivative(np.broadcast_to(table, sampled.shape), sampled - table)[1]
+    bias = curvature_bias(functional, table, moment, ~np.eye(N_ITEMS, dtype=bool), True)
+    np.testing.assert_allclose(bias, error.mean(axis=0), rtol=0.1, atol=2e-6)
