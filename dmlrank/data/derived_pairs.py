@@ -15,7 +15,7 @@ from .arrays import FloatArray, IntArray
 _ROUNDING = 1e-9
 
 # Number of comparisons that are computed at a time, to limit memory.
-_COMPARED_AT_ONCE = 1_000_000
+_COMPARED_AT_ONCE = 250_000
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -78,24 +78,23 @@ class DerivedPairs:
         first and second item.
         """
         first, second = np.triu_indices(len(self.models), 1)
-        records, pairs, differences = [], [], []
-        step = max(1, _COMPARED_AT_ONCE // max(1, len(first)))
+        n_comparisons, margin = self.n_comparisons, self.margin * (1 + _ROUNDING)
+        record, pair = np.empty((2, n_comparisons), dtype=np.intp)
+        category = np.empty(n_comparisons, dtype=np.int8)
+        step, end = max(1, _COMPARED_AT_ONCE // max(1, len(first))), 0
         for start in range(0, len(self.values), step):
             values = self.values[start : start + step]
             difference = values[:, first] - values[:, second]
-            record, pair = np.nonzero(~np.isnan(difference))
-            records.append(record + start)
-            pairs.append(pair)
-            differences.append(difference[record, pair])
-        pair, difference = np.concatenate(pairs), np.concatenate(differences)
-        margin = self.margin * (1 + _ROUNDING)
-        is_tie = np.abs(difference) <= margin
-        y = np.zeros((len(difference), 3 if is_tie.any() else 2))
-        y[:, 0] = difference > margin
-        y[:, 1] = difference < -margin
-        if is_tie.any():
-            y[:, 2] = is_tie
-        return np.concatenate(records), first[pair], second[pair], y
+            place = np.flatnonzero(~np.isnan(difference))
+            part = slice(end, end + len(place))
+            np.divmod(place, len(first), out=(record[part], pair[part]))
+            record[part] += start
+            difference = difference.ravel()[place]
+            category[part] = np.where(difference > margin, 0, np.where(difference < -margin, 1, 2))
+            end += len(place)
+        has_tie = bool((category == 2).any())
+        y = np.stack([category == number for number in range(2 + has_tie)], axis=1).astype(float)
+        return record, first[pair], second[pair], y
 
     def __repr__(self) -> str:
         n_prompts = len(self.table.drop_duplicates(list(self.prompt)))

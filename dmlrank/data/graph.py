@@ -36,7 +36,7 @@ class Graph:
     @property
     def n_edges(self) -> int:
         """Number of compared pairs, unordered."""
-        return int(self.edges.sum()) // 2
+        return int(np.count_nonzero(self.edges)) // 2
 
     @property
     def complete(self) -> bool:
@@ -51,7 +51,7 @@ class Graph:
     @property
     def connected(self) -> bool:
         """Whether every item can be reached from every other."""
-        return len(self.components()) == 1
+        return self.complete or len(self.components()) == 1
 
     def components(self) -> list[NDArray[np.intp]]:
         """Return the items of each connected component, the largest component first.

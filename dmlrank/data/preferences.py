@@ -206,6 +206,8 @@ class PreferenceData:
         """
         cells = self.cells
         is_reversed = cells.first > cells.second
+        if not is_reversed.any():
+            return replace(self, ordered=False)
         first, second = np.minimum(cells.first, cells.second), np.maximum(cells.first, cells.second)
         y = exchange_wins(cells.y, is_reversed)
         vote_y = exchange_wins(self.vote_y, is_reversed[self.vote_cell])

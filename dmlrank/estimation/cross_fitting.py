@@ -15,7 +15,7 @@ from ..data.preferences import Cells, FloatArray, IntArray, PreferenceData
 from ..exceptions import DataError
 from ..nuisance.outcome_model.cross_fit import MuModel, on_one_thread
 from ..nuisance.training_rows import Folds
-from .identical_contexts import IdenticalContexts, find_identical_contexts
+from .identical_contexts import IdenticalContexts, find_identical_contexts, may_save_half, merge_by_pair
 
 # Number of contexts whose features are inspected to decide whether a search for contexts with equal features pays.
 _ROWS_INSPECTED = 2000
@@ -263,7 +263,10 @@ class HeldOutLabels:
         constant = mu.by_fold()
         if constant is None:
             return cls.by_cell(mu.at(data.cells) if cell_mu is None else cell_mu, data.cells)
-        return cls.by_pair(mu, constant.identical_contexts(data), data.n_items)
+        if may_save_half(data):
+            return cls.by_pair(mu, constant.identical_contexts(data), data.n_items)
+        cells, count = merge_by_pair(data.cells, constant.folds.fold[data.cells.context], None, data.n_items)
+        return cls(mu.at(cells), cells, count)
 
 
 def _predict_rows(model: MuModel, x: FloatArray, rows: IntArray) -> FloatArray:

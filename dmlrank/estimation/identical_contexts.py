@@ -75,17 +75,7 @@ class IdenticalContexts:
         ndarray of int
             Number of the data's labelled cells in each of these cells.
         """
-        cells, votes = self.cells, self.cells.n_votes
-        code = (self.fold[self.cell_group] * n_items + cells.first) * n_items + cells.second
-        n_codes = (int(self.fold.max()) + 1) * n_items**2
-        votes_by_code = np.bincount(code, votes, n_codes)
-        present = np.flatnonzero(votes_by_code)
-        cell_of_code = np.empty(n_codes, np.intp)
-        cell_of_code[code] = np.arange(len(code))
-        total = votes_by_code[present]
-        y = np.stack([np.bincount(code, votes * share, n_codes)[present] for share in cells.y.T], axis=1)
-        merged = replace(cells.only(cell_of_code[present]), y=y / total[:, None], n_votes=total.astype(np.intp))
-        return merged, np.bincount(code, self.n_cells, n_codes)[present].astype(np.intp)
+        return merge_by_pair(self.cells, self.fold[self.cell_group], self.n_cells, n_items)
 
     def bounds(self, n_folds: int) -> IntArray:
         """Return the index of the first group of each fold and the number of groups, (n_folds + 1,)."""
@@ -94,6 +84,50 @@ class IdenticalContexts:
     def is_constant_within_groups(self, values: FloatArray) -> bool:
         """Whether the labelled cells that one cell represents all have the same value; ``values`` is (m,)."""
         return bool((values[self.representative][self.row] == values).all())
+
+
+def merge_by_pair(cells: Cells, fold: IntArray, n_cells: IntArray | None, n_items: int) -> tuple[Cells, IntArray]:
+    """Average the labels of each fold and ordered pair.
+
+    Parameters
+    ----------
+    cells : Cells
+        The r cells.
+    fold : ndarray of int, shape (r,)
+        Fold of each cell.
+    n_cells : ndarray of int, shape (r,), or None
+        Number of the data's labelled cells that each of the r cells represents; one when None.
+    n_items : int
+        Number of models, K.
+
+    Returns
+    -------
+    Cells
+        One cell for each fold and ordered pair with votes: their mean label and their number.
+    ndarray of int
+        Number of the data's labelled cells in each of these cells.
+    """
+    votes = cells.n_votes
+    code = (fold * n_items + cells.first) * n_items + cells.second
+    n_codes = (int(fold.max()) + 1) * n_items**2
+    votes_by_code = np.bincount(code, votes, n_codes)
+    present = np.flatnonzero(votes_by_code)
+    cell_of_code = np.empty(n_codes, np.intp)
+    cell_of_code[code] = np.arange(len(code))
+    total = votes_by_code[present]
+    y = np.stack([np.bincount(code, votes * share, n_codes)[present] for share in cells.y.T], axis=1)
+    merged = replace(cells.only(cell_of_code[present]), y=y / total[:, None], n_votes=total.astype(np.intp))
+    return merged, np.bincount(code, n_cells, n_codes)[present].astype(np.intp)
+
+
+def may_save_half(data: PreferenceData) -> bool:
+    """Whether the groups of identical contexts could be at most half as many as the contexts.
+
+    A context with several labelled cells is a group of its own. Where most contexts are of this kind, a search for
+    groups saves nothing.
+    """
+    n_cells = np.bincount(data.cells.context, minlength=data.n_contexts)
+    return 2 * int((n_cells > 1).sum()) < data.n_contexts
 
 
 def find_identical_contexts(data: PreferenceData, fold: IntArray) -> IdenticalContexts:

@@ -58,7 +58,9 @@ class InfluenceBlocks:
 def blocks_by_context(data: PreferenceData) -> InfluenceBlocks:
     """Make one block per context; a context without labels has an empty block."""
     cells, contexts = data.cells, np.arange(data.n_contexts)
-    return InfluenceBlocks(contexts, cells.context, np.arange(len(cells)), np.ones(len(cells)), cells.y, contexts)
+    # One number in memory stands for the m equal shares.
+    share = np.broadcast_to(1.0, len(cells))
+    return InfluenceBlocks(contexts, cells.context, np.arange(len(cells)), share, cells.y, contexts)
 
 
 def blocks_by_group(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,6 +31,9 @@ from .variance_correction import (
 
 # Entries of mu in one chunk. A few arrays of this size are in memory at a time, in every thread.
 CHUNK = 2_000_000
+# Values and corrections from mu at all pairs need several arrays of the size of mu at the same time. They are computed
+# for as many contexts as have a chunk of entries in this number of arrays.
+_ARRAYS_PER_CHUNK = 8
 
 
 def evaluate_contexts(
@@ -81,7 +84,8 @@ def evaluate_contexts(
         report(n_done, data.n_contexts, "scores, contexts")
     for score, collector in zip(task.scores, collectors, strict=True):
         if isinstance(score, PairLocalScore):
-            collector.set_correction(task.local_correction(score, score.interior))
+            if not task.has_many_labels:
+                collector.set_correction(task.local_correction(score, score.interior))
             if isinstance(score, LocalCorrectionCovariance):
                 collector.add_variance_correction(task.local_variance_correction(score, score.interior))
     sample_weight = population.sample_weights(data.n_contexts)
@@ -103,14 +107,14 @@ def contexts_at_a_time(data: PreferenceData, chunk: int = CHUNK) -> int:
 def _contexts_needed(task: _Task, sample: IntArray | None) -> NDArray[np.bool_] | None:
     """Return which contexts need mu at all pairs, (n,); None for all.
 
-    These are the contexts of ``sample``, over which F(mu) is averaged (:class:`TargetPopulation`). If a score is not a
-    :class:`PairLocalScore`, they are also the contexts with labels or verdicts.
+    These are the contexts of ``sample``, over which F(mu) is averaged (:class:`TargetPopulation`). If the correction of
+    a score needs mu at all pairs, they are also the contexts with labels or verdicts.
     """
     if sample is None:
         return None
     is_needed = np.zeros(task.data.n_contexts, dtype=bool)
     is_needed[sample] = True
-    if not all(isinstance(score, PairLocalScore) for score in task.scores):
+    if not all(task.is_corrected_by_label(score) for score in task.scores):
         is_needed[task.residuals.context] = True
     return is_needed
 
@@ -124,8 +128,8 @@ class _ScorePart:
     value : ndarray, shape (b, d)
         F(mu) by context.
     block : ndarray of int, shape (p,), or None
-        The blocks of these contexts; None for a :class:`PairLocalScore`, whose corrections
-        :meth:`_Task.local_correction` computes for all contexts together.
+        The blocks of these contexts; None for a score whose corrections :meth:`_Task.local_correction` computes for all
+        contexts together.
     correction : ndarray, shape (p, d), or None
         Corrections by block.
     variance_correction : ndarray, shape (d, d), or None
@@ -136,6 +140,46 @@ class _ScorePart:
     block: IntArray | None = None
     correction: FloatArray | None = None
     variance_correction: FloatArray | None = None
+
+    @classmethod
+    def joined(cls, parts: Sequence[_ScorePart]) -> _ScorePart:
+        """Join the results of one score in several sets of contexts, each with its blocks."""
+        variance_corrections = [part.variance_correction for part in parts if part.variance_correction is not None]
+        return cls(
+            np.concatenate([part.value for part in parts]),
+            np.concatenate([part.block for part in parts if part.block is not None]),
+            np.concatenate([part.correction for part in parts if part.correction is not None]),
+            np.sum(variance_corrections, axis=0) if variance_corrections else None,
+        )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Span:
+    """A few contexts that are evaluated at a time, with their r residuals and p influence blocks.
+
+    Attributes
+    ----------
+    contexts : ndarray of int, shape (b,)
+    rows : ndarray of int, shape (r,)
+        Residuals of these contexts.
+    row_place : ndarray of int, shape (r,)
+        Place of each residual's context in ``contexts``.
+    row_block : ndarray of int, shape (r,)
+        Place of each residual's block in ``block``.
+    block : ndarray of int, shape (p,)
+    block_place : ndarray of int, shape (p,)
+        Place of each block's context in ``contexts``.
+    directions : dict
+        Directions that were computed already, by whether mu is clipped; see :meth:`_Task._directions`.
+    """
+
+    contexts: IntArray
+    rows: IntArray
+    row_place: IntArray
+    row_block: IntArray
+    block: IntArray
+    block_place: IntArray
+    directions: dict[bool, FloatArray] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -171,8 +215,8 @@ class _Task:
         mu at the labelled cells.
     residuals : Residuals
         The e residuals of votes and verdicts.
-    scale : ndarray, shape (K, K)
-        See :func:`dmlrank.estimation.residuals.variance_scale_by_pair`.
+    scale : ndarray, shape (K, K), or None
+        See :func:`dmlrank.estimation.residuals.variance_scale_by_pair`; None where no score has a variance correction.
     row_bounds : ndarray of int, shape (n + 1,)
         First residual of each context, and e.
     block_bounds : ndarray of int, shape (n + 1,)
@@ -188,7 +232,7 @@ class _Task:
     weight: FloatArray
     cell_mu: FloatArray
     residuals: Residuals
-    scale: FloatArray
+    scale: FloatArray | None
     row_bounds: IntArray
     block_bounds: IntArray
     chunk: int
@@ -217,16 +261,19 @@ class _Task:
         """
         cell_mu = nuisances.mu.at(data.cells)
         context_bounds = np.arange(data.n_contexts + 1)
-        residuals = Residuals.of(data, nuisances, blocks, cell_mu)
+        residuals, scores = Residuals.of(data, nuisances, blocks, cell_mu), tuple(estimands.scores().values())
+        scale = None
+        if any(_has_variance_correction(score, data) for score in scores):
+            scale = variance_scale_by_pair(cell_mu, data, nuisances.propensity, nuisances.judge)
         return cls(
-            tuple(estimands.scores().values()),
+            scores,
             data,
             blocks,
             nuisances.floor,
             population.weights(data.n_contexts),
             cell_mu,
             residuals,
-            variance_scale_by_pair(cell_mu, data, nuisances.propensity, nuisances.judge),
+            scale,
             np.searchsorted(residuals.context, context_bounds),
             np.searchsorted(blocks.context, context_bounds),
             chunk,
@@ -237,68 +284,104 @@ class _Task:
         """Whether any score needs a floor."""
         return any(score.interior for score in self.scores)
 
+    @property
+    def has_many_labels(self) -> bool:
+        """Whether contexts have so many labels that one derivative for each context costs less than one for each label.
+
+        A derivative for each label takes K numbers, one for each context K x K x C. Tables of benchmark scores, with
+        K (K - 1) / 2 labels in a context, have many labels.
+        """
+        return len(self.residuals.block) > self.data.n_contexts * self.data.n_items * self.data.n_categories
+
+    def is_corrected_by_label(self, score: Score | LabelScore) -> bool:
+        """Return whether the corrections of a score are the sum of one derivative for each label."""
+        return isinstance(score, PairLocalScore) and not self.has_many_labels
+
     def evaluate(self, part: ContextPart) -> _EvaluatedPart:
-        """Compute values in a part of the contexts, and corrections except those of a :class:`PairLocalScore`."""
+        """Compute values in a part of the contexts, and the corrections that are not computed by label."""
         unclipped = part.probabilities()
         clipped = clip_and_renormalise(unclipped, self.floor) if self.interior else unclipped
         n_floored = 0
         if self.interior:
             n_below = count_below(unclipped, self.floor)
             n_floored = int(n_below @ np.bincount(part.place, minlength=len(unclipped)))
-        score_parts = []
-        for score in self.scores:
-            mu = clipped if score.interior else unclipped
-            if isinstance(score, PairLocalScore):
-                score_parts.append(_ScorePart(score.value(mu)[part.place]))
-            else:
-                score_parts.append(self._evaluate_all_pairs(score, mu, part))
-        return _EvaluatedPart(score_parts, n_floored)
+        mu, score_parts = {False: unclipped, True: clipped}, self._evaluate_all_pairs(unclipped, clipped, part)
+        for number, score in enumerate(self.scores):
+            if isinstance(score, PairLocalScore) and self.is_corrected_by_label(score):
+                score_parts[number] = _ScorePart(score.value(mu[score.interior])[part.place])
+        return _EvaluatedPart([score_parts[number] for number in range(len(self.scores))], n_floored)
 
-    def _evaluate_all_pairs(self, score: Score | LabelScore, mu: FloatArray, part: ContextPart) -> _ScorePart:
-        """Compute values and corrections from mu at all pairs, (b, K, K, C), a few contexts at a time."""
-        step = contexts_at_a_time(self.data, self.chunk)
-        spans = [slice(start, start + step) for start in range(0, len(part.contexts), step)]
-        span_parts = [self._evaluate_span(score, mu[part.place[span]], part.contexts[span]) for span in spans]
-        variance_corrections = [
-            span_part.variance_correction for span_part in span_parts if span_part.variance_correction is not None
-        ]
-        return _ScorePart(
-            np.concatenate([span_part.value for span_part in span_parts]),
-            np.concatenate([span_part.block for span_part in span_parts if span_part.block is not None]),
-            np.concatenate([span_part.correction for span_part in span_parts if span_part.correction is not None]),
-            np.sum(variance_corrections, axis=0) if variance_corrections else None,
-        )
+    def _evaluate_all_pairs(
+        self, unclipped: FloatArray, clipped: FloatArray, part: ContextPart
+    ) -> dict[int, _ScorePart]:
+        """Compute values and corrections that need mu at all pairs, (b, K, K, C), a few contexts at a time.
 
-    def _evaluate_span(self, score: Score | LabelScore, mu: FloatArray, contexts: IntArray) -> _ScorePart:
-        """Compute values and corrections of b contexts from their mu, (b, K, K, C)."""
+        Returns
+        -------
+        dict
+            The result of each such score, by its number among the scores.
+        """
+        numbers = [number for number, score in enumerate(self.scores) if not self.is_corrected_by_label(score)]
+        if not numbers:
+            return {}
+        step = contexts_at_a_time(self.data, self.chunk // _ARRAYS_PER_CHUNK)
+        by_score: dict[int, list[_ScorePart]] = {number: [] for number in numbers}
+        for start in range(0, len(part.contexts), step):
+            span = slice(start, start + step)
+            contexts = self._span(part.contexts[span])
+            for number in numbers:
+                score = self.scores[number]
+                mu = (clipped if score.interior else unclipped)[part.place[span]]
+                by_score[number].append(self._evaluate_span(score, mu, contexts))
+        return {number: _ScorePart.joined(score_parts) for number, score_parts in by_score.items()}
+
+    def _span(self, contexts: IntArray) -> _Span:
+        """Find the residuals and the blocks of b contexts."""
         rows, row_place = _rows_of_contexts(self.row_bounds, contexts)
         block, block_place = _rows_of_contexts(self.block_bounds, contexts)
-        residuals, row_block = self.residuals, np.searchsorted(block, self.residuals.block[rows])
+        row_block = np.searchsorted(block, self.residuals.block[rows])
+        return _Span(contexts, rows, row_place, row_block, block, block_place)
+
+    def _directions(self, span: _Span, clipped: bool) -> FloatArray:
+        """Return the weighted residuals of each block as a direction in which mu changes, (p, K, K, C)."""
+        if clipped not in span.directions:
+            residuals, data = self.residuals, self.data
+            direction = np.zeros((len(span.block), data.n_items, data.n_items, data.n_categories))
+            entries = (span.row_block, residuals.first[span.rows], residuals.second[span.rows])
+            amount = residuals.weighted(span.rows, clipped)
+            if residuals.m is None and not data.cells.flipped.any():
+                # Without verdicts and votes in both orders of a pair, a block has one residual for a pair at most.
+                direction[entries] = amount
+            else:
+                np.add.at(direction, entries, amount)
+            if not data.ordered:
+                direction += in_other_order(direction)
+            span.directions[clipped] = direction
+        return span.directions[clipped]
+
+    def _evaluate_span(self, score: Score | LabelScore, mu: FloatArray, span: _Span) -> _ScorePart:
+        """Compute values and corrections of b contexts from their mu, (b, K, K, C)."""
+        contexts, rows, residuals = span.contexts, span.rows, self.residuals
         if isinstance(score, LabelScore):
             # Such scores use no verdicts, so that there is one residual for each entry of the blocks (the votes of one
             # block on one labelled cell), in the same order.
-            labels = LabelRows(row_place, residuals.first[rows], residuals.second[rows], residuals.target[rows])
+            labels = LabelRows(span.row_place, residuals.first[rows], residuals.second[rows], residuals.target[rows])
             value, per_label = score.by_label(mu, contexts, labels)
-            correction = np.zeros((len(block), per_label.shape[1]))
-            np.add.at(correction, row_block, self.blocks.entry_share[rows][:, None] * per_label)
-            return _ScorePart(value, block, correction)
-        one_block_each = len(block) == len(contexts)
-        block_mu = mu if one_block_each else mu[block_place]
-        delta = np.zeros(block_mu.shape)
-        entries = (row_block, residuals.first[rows], residuals.second[rows])
-        np.add.at(delta, entries, residuals.weighted(rows, score.interior))
-        if not self.data.ordered:
-            delta += in_other_order(delta)
+            correction = np.zeros((len(span.block), per_label.shape[1]))
+            np.add.at(correction, span.row_block, self.blocks.entry_share[rows][:, None] * per_label)
+            return _ScorePart(value, span.block, correction)
+        one_block_each = len(span.block) == len(contexts)
+        block_mu = mu if one_block_each else mu[span.block_place]
+        delta = self._directions(span, score.interior)
         value, correction = score.value_and_derivative(block_mu, delta)
-        first_block = np.searchsorted(block_place, np.arange(len(contexts)))
+        first_block = np.searchsorted(span.block_place, np.arange(len(contexts)))
         added_variance = None
-        if isinstance(score, CorrectionCovariance) and has_cheap_correction_covariance(
-            score, self.data.n_contexts, self.data.n_items
-        ):
-            context_delta = delta if one_block_each else _sum_by_context(delta, block_place, len(contexts))
+        if isinstance(score, CorrectionCovariance) and _is_corrected_with_value(score, self.data):
+            assert self.scale is not None
+            context_delta = delta if one_block_each else _sum_by_context(delta, span.block_place, len(contexts))
             total = variance_correction(score, mu, context_delta, self.scale, self.weight[contexts])
             added_variance = total / self.data.n_contexts
-        return _ScorePart(value[first_block], block, correction, added_variance)
+        return _ScorePart(value[first_block], span.block, correction, added_variance)
 
     def local_correction(self, score: PairLocalScore, clipped: bool) -> FloatArray:
         """Compute the corrections by block, (q, d), of a score that needs mu at labelled and judged pairs only."""
@@ -321,7 +404,8 @@ class _Task:
         """Compute the variance correction, (d, d), of a score that needs mu at labelled and judged pairs only."""
         rows, n_items = self.residuals, self.data.n_items
         total: FloatArray | None = None
-        step = max(1, self.chunk // n_items)
+        assert self.scale is not None
+        step = max(1, self.chunk // (_ARRAYS_PER_CHUNK * self.data.n_categories))
         for start in range(0, len(rows.block), step):
             part = slice(start, start + step)
             pairs = OrderedPairs(rows.first[part], rows.second[part], n_items)
@@ -331,6 +415,18 @@ class _Task:
             total = change if total is None else total + change
         assert total is not None
         return total / self.data.n_contexts
+
+
+def _has_variance_correction(score: Score | LabelScore, data: PreferenceData) -> bool:
+    """Return whether a variance correction is computed for a score, with its value or by label."""
+    return _is_corrected_with_value(score, data) or isinstance(score, LocalCorrectionCovariance)
+
+
+def _is_corrected_with_value(score: Score | LabelScore, data: PreferenceData) -> bool:
+    """Return whether the variance correction of a score is computed from mu at all pairs, together with its value."""
+    return not isinstance(score, LocalCorrectionCovariance) and has_cheap_correction_covariance(
+        score, data.n_contexts, data.n_items
+    )
 
 
 def _add_to_rows(total: FloatArray, rows: IntArray, amounts: FloatArray) -> None:

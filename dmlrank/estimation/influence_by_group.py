@@ -18,7 +18,7 @@ from ..data.preferences import FloatArray, IntArray, PreferenceData
 from ..functionals.base import PairDerivativeScore, PairLocalScore
 from ..functionals.protocols import LabelScore, OrderedPairs, Score
 from .cross_fitting import HeldOutLabels
-from .identical_contexts import IdenticalContexts
+from .identical_contexts import IdenticalContexts, may_save_half
 from .influence import Influence
 from .influence_blocks import InfluenceBlocks
 from .nuisance_estimates import NuisanceEstimates, TargetPopulation
@@ -292,8 +292,11 @@ def groups_suffice(
         return False
     if not all(isinstance(score, PairLocalScore | PairDerivativeScore) for score in estimands.scores().values()):
         return False
+    needs_too_much = data.n_contexts * data.n_items > max_stored
+    if not needs_too_much and not may_save_half(data):
+        return False
     groups = constant.identical_contexts(data)
-    is_cheaper = 2 * len(groups) <= data.n_contexts or data.n_contexts * data.n_items > max_stored
+    is_cheaper = 2 * len(groups) <= data.n_contexts or needs_too_much
     return is_cheaper and groups.is_constant_within_groups(nuisances.propensity)
 
 

@@ -65,7 +65,9 @@ class Residuals:
         cell_mu : ndarray, shape (m, C)
             mu at the labelled cells.
         """
-        cell, cells, mu = blocks.entry_cell, data.cells, cell_mu[blocks.entry_cell]
+        # With one block per context, the entries are the labelled cells in their order, and nothing has to be copied.
+        cell = slice(None) if blocks.one_per_context else blocks.entry_cell
+        cells, mu = data.cells, cell_mu[cell]
         votes = cls(
             context=cells.context[cell],
             block=blocks.entry_block,
@@ -79,7 +81,7 @@ class Residuals:
         )
         if nuisances.judge is None:
             return votes
-        return votes._with_verdicts(nuisances, nuisances.judge, cell, blocks.context_block)
+        return votes._with_verdicts(nuisances, nuisances.judge, blocks.entry_cell, blocks.context_block)
 
     def _with_verdicts(
         self, nuisances: NuisanceEstimates, judge: JudgeCorrection, vote_cell: IntArray, context_block: IntArray

@@ -96,18 +96,23 @@ def one_step_label_errors(
         if correction is not None:
             mu = np.where((correction.label >= 0)[:, None], correction.m[correction.label], mu)
         expected.append(mu)
-    weight = np.mean([1 / propensity for propensity in pi], axis=0) / data.n_contexts
+    weight = _mean_of([1 / propensity for propensity in pi]) / data.n_contexts
     if context_weight is not None:
         weight = weight * context_weight[cells.context]
     return LabelErrors(
         cells=cells,
         weight=weight,
-        mu=np.mean([result.cell_mu for result in one_step_results], axis=0),
-        residual=cells.y - np.mean(expected, axis=0),
+        mu=_mean_of([result.cell_mu for result in one_step_results]),
+        residual=cells.y - _mean_of(expected),
         unit=cells.context if clusters is None else clusters.of_context[cells.context],
         n_units=data.n_contexts if clusters is None else len(np.unique(clusters.of_context)),
         other_unit=_crossed_cluster(data, clusters),
     )
+
+
+def _mean_of(arrays: Sequence[FloatArray]) -> FloatArray:
+    """Return the mean of arrays of the same shape; a single array is returned as it is, not copied."""
+    return arrays[0] if len(arrays) == 1 else np.mean(arrays, axis=0)
 
 
 def _crossed_cluster(data: PreferenceData, clusters: Clusters | None) -> IntArray | None:
@@ -269,7 +274,8 @@ def one_sided_models(data: PreferenceData, setup: Setup) -> dict[str, list[str]]
 
     The keys are the words of the warning: "won all their votes", "lost all their votes" and "tied in all their votes".
     """
-    cells = data.cells.only(setup.graph.edges[data.cells.first, data.cells.second])
+    cells, is_edge = data.cells, setup.graph.edges[data.cells.first, data.cells.second]
+    cells = cells if is_edge.all() else cells.only(is_edge)
     gap = cells.y @ np.subtract(setup.weights.first, setup.weights.second)
     lowest, highest = np.full(data.n_items, np.inf), np.full(data.n_items, -np.inf)
     for item, item_gap in ((cells.first, gap), (cells.second, -gap)):

@@ -291,3 +291,32 @@ def test_a_walk_knows_its_derivative_along_single_pairs(draw_mu):
             score = RankCentrality(weights, Graph(edges), walk=walk)
             along = score.derivative(np.broadcast_to(mu, whole.shape), whole)
             np.testing.assert_allclose(score.derivative_along(mu, delta, first, second), along, atol=1e-13)
+
+
+@pytest.mark.parametrize("ordered", [True, False])
+@pytest.mark.parametrize("score", SCORES.values(), ids=SCORES)
+def test_contexts_with_many_labels_have_the_sums_of_one_derivative_for_each_label(make_data, draw_mu, ordered, score):
+    """Where contexts have many labels, their derivative is taken along all residuals at the same time."""
+    rng, n_items, n = np.random.default_rng(11), 8, 15
+    first, second = (np.tile(codes, n) for codes in np.nonzero(~np.eye(n_items, dtype=bool)))
+    context = np.repeat(np.arange(n), n_items * (n_items - 1))
+    is_shown = rng.random(len(context)) < 0.9
+    context, first, second = context[is_shown], first[is_shown], second[is_shown]
+    drawn = rng.integers(2, size=len(context))
+    data = make_data(context, first, second, drawn, n_items=n_items, n_categories=2, n_contexts=n)
+    data = data if ordered else data.unordered()
+    assert len(data.cells) > n * n_items * 2
+    models = tuple(ConstantMu(table) for table in draw_mu(rng, N_FOLDS, n_items, 2, floor=0.2))
+    models = models if ordered else tuple(MirroredMu(model, data.flip) for model in models)
+    mu = CrossFittedMu(models, Folds(rng.integers(N_FOLDS, size=n), np.arange(n), N_FOLDS), data.x)
+    one = score(CategoryWeights.half(2), Graph(~np.eye(n_items, dtype=bool)))
+    propensity = rng.uniform(0.2, 0.9, size=(n_items, n_items))[data.cells.first, data.cells.second]
+    given = Estimands(one), data, NuisanceEstimates(mu, propensity, 0.05), blocks_by_context(data), TargetPopulation()
+    by_label, by_context = evaluate_groups(*given), evaluate_contexts(*given, n_jobs=1, chunk=1000)
+    written, known = by_label.target.by_context(), by_context.target
+    for name in ("value", "correction", "centred", "estimate"):
+        np.testing.assert_allclose(getattr(known, name), getattr(written, name), rtol=1e-10, atol=1e-11)
+    assert (written.variance_correction is None) == (known.variance_correction is None)
+    for name in ("mu", "count"):
+        np.testing.assert_allclose(getattr(by_context.labels, name), getattr(by_label.labels, name), rtol=1e-12)
+    np.testing.assert_allclose(by_context.labels.votes, by_label.labels.votes, rtol=1e-12)
