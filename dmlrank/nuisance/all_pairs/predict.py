@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Protocol
 
 import lightgbm as lgb
@@ -12,6 +13,7 @@ from numpy.typing import NDArray
 
 from ..._utils.parallel import core_count, in_order
 from ..._utils.warning_collection import warn
+from ...data.outcomes import exchanged_wins
 from ...data.preferences import FloatArray, IntArray
 from .context_splits import Branches, contexts_by_branch, evaluate_items
 from .parse_trees import Link, Trees, UnreadableTreesError, as_lightgbm_reads, read_trees
@@ -34,6 +36,23 @@ class RowPredictor(Protocol):
 
     def predict(self, data: FloatArray, /, *, raw_score: bool = False, num_threads: int = 0) -> FloatArray:
         """Return predictions, or scores before the link, (r,) or (r, C), for rows."""
+        ...
+
+
+class PairOffset(Protocol):
+    """Scores of all ordered pairs in n contexts to which the scores of a booster are added."""
+
+    @property
+    def mirrored(self) -> bool:
+        """Whether the other display order of a pair has the same scores, with first and second wins exchanged."""
+        ...
+
+    def of_first(self, first: int, seconds: slice, contexts: IntArray | slice) -> FloatArray:
+        """Return the scores, (C, b, k), of pairs (first, second) for k second items, in b contexts."""
+        ...
+
+    def of_second(self, second: int, firsts: slice, contexts: IntArray | slice) -> FloatArray:
+        """Return the scores, (C, b, k), of pairs (first, second) for k first items, in b contexts."""
         ...
 
 
@@ -73,14 +92,18 @@ class PairTrees:
         K.
     separated : SeparatedTrees or None
         The trees; None where they cannot be separated, so that ``booster`` has to predict a row for every pair.
+    mirrored : bool
+        Whether the score of a pair is the mean of the booster's scores in both display orders; first and second wins,
+        which are the first two categories, are exchanged in the other order.
     """
 
     booster: RowPredictor
     n_items: int
     separated: SeparatedTrees | None
+    mirrored: bool = False
 
     @classmethod
-    def of(cls, booster: RowPredictor, n_items: int) -> PairTrees:
+    def of(cls, booster: RowPredictor, n_items: int, *, mirrored: bool = False) -> PairTrees:
         """Prepare a booster whose last two features are the codes of the first and of the second item.
 
         Some boosters cannot be separated into sums of rectangles: boosters with linear models in their leaves, boosters
@@ -102,13 +125,14 @@ class PairTrees:
                     f"over trees; use a booster with a multiclass or binary objective and without linear trees",
                     stacklevel=2,
                 )
-            return cls(booster, n_items, None)
+            return cls(booster, n_items, None, mirrored)
         branches, leaves = evaluate_items(trees, n_items)
-        sums = sums_of_rectangles(leaves, trees.value * trees.link.scale, trees.link.n_outputs)
-        return cls(booster, n_items, SeparatedTrees(trees, branches, sums))
+        scaled_values = trees.value * trees.link.scale
+        sums = sums_of_rectangles(leaves, scaled_values, trees.link.n_outputs, mirrored=mirrored)
+        return cls(booster, n_items, SeparatedTrees(trees, branches, sums), mirrored)
 
-    def __reduce__(self) -> tuple[Callable[[RowPredictor, int], PairTrees], tuple[RowPredictor, int]]:
-        return PairTrees.of, (self.booster, self.n_items)
+    def __reduce__(self) -> tuple[Callable[[], PairTrees], tuple[()]]:
+        return partial(PairTrees.of, self.booster, self.n_items, mirrored=self.mirrored), ()
 
 
 def predict_all_pairs(
@@ -117,7 +141,7 @@ def predict_all_pairs(
     n_items: int,
     *,
     raw_score: bool = False,
-    offset: FloatArray | None = None,
+    offset: PairOffset | None = None,
     n_jobs: int | None = None,
     contexts_at_once: int = CONTEXTS_AT_ONCE,
     entries_at_once: int = ENTRIES_AT_ONCE,
@@ -136,7 +160,7 @@ def predict_all_pairs(
     raw_score : bool
         Whether to return scores before the softmax or the logistic function. Those of a random forest are averages
         over its trees.
-    offset : ndarray, shape (n, K, K, C), optional
+    offset : PairOffset, optional
         Added to the scores before they become probabilities, such as main effects from which the training started.
     n_jobs : int, optional
         Number of threads; all cores by default. The result does not depend on it, to the last bit.
@@ -165,7 +189,7 @@ def predict_all_pairs(
         raise ValueError(f"the booster was prepared for {pairs.n_items} items, not for {n_items}")
     request = _Request(x, n_items, raw_score, offset, n_jobs)
     if pairs.separated is None:
-        return _predict_from_stacked_rows(pairs.booster, request, entries_at_once)
+        return _predict_from_stacked_rows(pairs, request, entries_at_once)
     return _predict_from_rectangles(pairs.separated, request, contexts_at_once)
 
 
@@ -181,7 +205,7 @@ class _Request:
         K.
     raw_score : bool
         Whether to return scores instead of probabilities.
-    offset : ndarray, shape (n, K, K, C), or None
+    offset : PairOffset or None
         Added to the scores.
     n_jobs : int or None
         Number of threads; None means all cores.
@@ -190,7 +214,7 @@ class _Request:
     x: FloatArray
     n_items: int
     raw_score: bool
-    offset: FloatArray | None
+    offset: PairOffset | None
     n_jobs: int | None
 
 
@@ -210,13 +234,15 @@ def _predict_from_rectangles(separated: SeparatedTrees, request: _Request, conte
     def fill(start: int) -> None:
         stop = min(start + step, len(distinct))
         branch_bits = contexts_by_branch(trees, branches, features[distinct[start:stop]])
-        scores = scores_by_first(separated.sums, branch_bits)
         if is_repeated:
             rows = by_place[slice(*np.searchsorted(place[by_place], [start, stop]))]
-            _write(table, rows, place[rows] - start, scores, link=link, offset=request.offset)
+            target = _Target(table, rows, place[rows] - start)
         else:
             # Slices give views; copies would cost as much as the softmax.
-            _write(table, slice(start, stop), slice(stop - start), scores, link=link, offset=request.offset)
+            target = _Target(table, slice(start, stop), slice(stop - start))
+        for first, scores in enumerate(scores_by_first(separated.sums, branch_bits)):
+            seconds = separated.sums[0].seconds(first)
+            target.write(first, seconds, scores, link=link, offset=request.offset)
 
     starts = range(0, len(distinct), step)
     for _ in in_order(fill, starts, core_count(request.n_jobs)):
@@ -233,39 +259,58 @@ def _chunk_size(n: int, largest: int) -> int:
     return max(1, -(-n // n_chunks))
 
 
-def _write(
-    table: FloatArray,
-    rows: IntArray | slice,
-    place: IntArray | slice,
-    by_first: Iterator[FloatArray],
-    *,
-    link: Link | None,
-    offset: FloatArray | None,
-) -> None:
-    """Fill rows of the table from the scores of distinct contexts.
+@dataclass(frozen=True, slots=True, eq=False)
+class _Target:
+    """Rows of the table of predictions that the scores of a chunk of distinct contexts fill.
 
-    Parameters
+    Attributes
     ----------
     table : ndarray, shape (n, K, K, C)
+        The table of predictions.
     rows : ndarray of int or slice
         Contexts whose rows are filled.
     place : ndarray of int or slice
-        For each of these contexts, the position of its equal among the distinct contexts.
-    by_first : iterator of ndarray, shape (C, d, K)
-        Scores of d distinct contexts and all second items, for one first item after the other.
-    link : Link or None
-        Converts scores to probabilities; None for scores.
-    offset : ndarray, shape (n, K, K, C), or None
-        Added to the scores.
+        For each of these contexts, the position of its equal among the distinct contexts of the chunk.
     """
-    for first, scores in enumerate(by_first):
-        if offset is not None:
-            shifted = scores[:, place] + np.moveaxis(offset[rows, first], 2, 0)
-            table[rows, first] = np.moveaxis(shifted if link is None else link.probabilities(shifted), 0, 2)
+
+    table: FloatArray
+    rows: IntArray | slice
+    place: IntArray | slice
+
+    def write(
+        self, first: int, seconds: slice, scores: FloatArray, *, link: Link | None, offset: PairOffset | None
+    ) -> None:
+        """Fill the pairs of one first item, and where only second items behind it have scores, their other order.
+
+        Parameters
+        ----------
+        first : int
+            The first item.
+        seconds : slice
+            The second items: all of them, or those behind the first item.
+        scores : ndarray, shape (C, d, k)
+            Scores of d distinct contexts and k second items.
+        link : Link or None
+            Converts scores to probabilities; None for scores.
+        offset : PairOffset or None
+            Added to the scores.
+        """
+        scores = scores[:, self.place]
+        values = scores if offset is None else offset.of_first(first, seconds, self.rows) + scores
+        if link is not None:
+            values = link.probabilities(values)
+        self.table[self.rows, first, seconds] = values.transpose(1, 2, 0)
+        self.table[self.rows, first, first] = 0.0
+        if seconds.start is None:
+            return
+        exchanged = exchanged_wins(len(scores))
+        if offset is None or offset.mirrored:
+            in_other_order = values[exchanged]
         else:
-            values = scores if link is None else link.probabilities(scores)
-            table[rows, first] = np.moveaxis(values[:, place], 0, 2)
-        table[rows, first, first] = 0.0
+            in_other_order = offset.of_second(first, seconds, self.rows) + scores[exchanged]
+            if link is not None:
+                in_other_order = link.probabilities(in_other_order)
+        self.table[self.rows, seconds, first] = in_other_order.transpose(1, 2, 0)
 
 
 def distinct_rows(x: FloatArray, factors: NDArray[np.uint64] | None = None) -> tuple[IntArray, IntArray]:
@@ -306,27 +351,29 @@ def distinct_rows(x: FloatArray, factors: NDArray[np.uint64] | None = None) -> t
     return distinct[by_row], np.argsort(by_row)[place.reshape(-1)]
 
 
-def _predict_from_stacked_rows(booster: RowPredictor, request: _Request, entries_at_once: int) -> FloatArray:
+def _predict_from_stacked_rows(pairs: PairTrees, request: _Request, entries_at_once: int) -> FloatArray:
     """Return the predictions for all pairs, (n, K, K, C), that the booster makes for stacked rows."""
     x, n_items, offset = request.x, request.n_items, request.offset
     distinct, place = distinct_rows(as_lightgbm_reads(x))
     n_pairs = n_items * n_items - n_items
     step = max(1, min(_ROWS_AT_ONCE, entries_at_once // (x.shape[1] + 2)) // max(n_pairs, 1))
     first, second = np.nonzero(~np.eye(n_items, dtype=bool))
-    # Offsets are added to scores; without offsets, the booster computes the probabilities.
-    needs_scores = request.raw_score or offset is not None
+    # Offsets and the other display order are added to scores; otherwise the booster computes the probabilities.
+    needs_scores = request.raw_score or offset is not None or pairs.mirrored
 
     def predict(rows: FloatArray) -> FloatArray:
-        return np.asarray(booster.predict(rows, raw_score=needs_scores, num_threads=request.n_jobs or 0))
+        return np.asarray(pairs.booster.predict(rows, raw_score=needs_scores, num_threads=request.n_jobs or 0))
 
     chunks = (x[distinct[start : start + step]] for start in range(0, len(distinct), step))
     values = np.concatenate([_predict_stacked(predict, chunk, first, second) for chunk in chunks])[place]
-    if offset is not None:
-        values = values + offset[:, first, second]
-        if not request.raw_score:
-            values = np.moveaxis(Link(values.shape[-1]).probabilities(np.moveaxis(values, -1, 0)), 0, -1)
     table = np.zeros((len(x), n_items, n_items, values.shape[-1]))
     table[:, first, second] = values
+    if pairs.mirrored:
+        table = (table + np.swapaxes(table, 1, 2)[..., exchanged_wins(table.shape[-1])]) / 2
+    if needs_scores:
+        target, link = _Target(table, slice(None), slice(None)), None if request.raw_score else Link(table.shape[-1])
+        for j in range(n_items):
+            target.write(j, slice(None), table[:, j].transpose(2, 0, 1).copy(), link=link, offset=offset)
     return table
 
 

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from ..._utils.blas import SINGLE_THREAD_MULTIPLICATIONS
+from ...data.outcomes import exchanged_wins
 from ...data.preferences import FloatArray, IntArray
 from .context_splits import Leaves
 
@@ -35,9 +36,13 @@ class RectangleSum:
     second : ndarray, shape (r + q, K)
         One for the second items of a rectangle, zero for the other items.
     with_first : tuple of K ndarrays of int
-        For each item, the rectangles among the first r that contain it as first item.
+        For each item, the rectangles among the first r that contain it as first item, and a second item that is scored
+        with it.
     n_rectangles : int
         Number of rectangles with some of the first items, r.
+    mirrored : bool
+        Whether the scores of a pair are the same in both display orders, but for the exchange of first and second wins.
+        Then only the second items behind the first one are scored.
     """
 
     branches: IntArray
@@ -45,9 +50,16 @@ class RectangleSum:
     second: FloatArray
     with_first: tuple[IntArray, ...]
     n_rectangles: int
+    mirrored: bool
+
+    def seconds(self, first: int) -> slice:
+        """Return the second items that are scored with a first item."""
+        return slice(first + 1, None) if self.mirrored else slice(None)
 
 
-def sums_of_rectangles(leaves: Leaves, value: FloatArray, n_outputs: int) -> tuple[RectangleSum, ...]:
+def sums_of_rectangles(
+    leaves: Leaves, value: FloatArray, n_outputs: int, *, mirrored: bool = False
+) -> tuple[RectangleSum, ...]:
     """Return the sum of rectangles of every output.
 
     Parameters
@@ -57,16 +69,30 @@ def sums_of_rectangles(leaves: Leaves, value: FloatArray, n_outputs: int) -> tup
         Value of every leaf of the trees.
     n_outputs : int
         Number of outputs of the booster: the categories, or 1 for a binary booster.
+    mirrored : bool
+        Whether the score of a pair is the mean of the booster's scores in both display orders. The first two outputs
+        are then wins of the first and of the second item, which are exchanged in the other order.
     """
-    by_output = (np.flatnonzero(leaves.output == output) for output in range(n_outputs))
+    output, first, second, branch, leaf_value = (
+        leaves.output,
+        leaves.first,
+        leaves.second,
+        leaves.branch,
+        value[leaves.leaf],
+    )
+    if mirrored:
+        output = np.concatenate([output, exchanged_wins(n_outputs)[output]])
+        first, second = np.concatenate([first, second]), np.concatenate([second, first])
+        branch, leaf_value = np.tile(branch, 2), np.tile(leaf_value / 2, 2)
+    by_output = (np.flatnonzero(output == number) for number in range(n_outputs))
     return tuple(
-        _sum_of_rectangles(leaves.first[rows], leaves.second[rows], leaves.branch[rows], value[leaves.leaf[rows]])
+        _sum_of_rectangles(first[rows], second[rows], branch[rows], leaf_value[rows], mirrored=mirrored)
         for rows in by_output
     )
 
 
 def _sum_of_rectangles(
-    first: NDArray[np.bool_], second: NDArray[np.bool_], branch: IntArray, value: FloatArray
+    first: NDArray[np.bool_], second: NDArray[np.bool_], branch: IntArray, value: FloatArray, *, mirrored: bool
 ) -> RectangleSum:
     """Return the sum of rectangles of one output; equal rectangles of several leaves are merged.
 
@@ -78,6 +104,8 @@ def _sum_of_rectangles(
         Branch on which every leaf hangs.
     value : ndarray, shape (l,)
         Value of every leaf.
+    mirrored : bool
+        Whether only second items behind the first item are scored.
     """
     weight, first, second, branch = _without_large_sets(first, second, branch, value)
     # The flag in the first column sorts rectangles with all first items behind the other rectangles.
@@ -85,10 +113,15 @@ def _sum_of_rectangles(
     _, example, rectangle = np.unique(key, axis=0, return_index=True, return_inverse=True)
     branches, column = np.unique(branch, return_inverse=True)
     weights = csr_array((weight, (rectangle.reshape(-1), column)), shape=(len(example), len(branches)))
-    members = first[example]
-    n_rectangles = int(np.count_nonzero(~members.all(axis=1)))
-    with_first = tuple(np.flatnonzero(member) for member in members[:n_rectangles].T)
-    return RectangleSum(branches, weights, second[example].astype(float), with_first, n_rectangles)
+    is_first, is_second = first[example], second[example]
+    n_rectangles = int(np.count_nonzero(~is_first.all(axis=1)))
+    in_use = is_first[:n_rectangles]
+    if mirrored:
+        n_items = is_second.shape[1]
+        last_second = n_items - 1 - is_second[:n_rectangles, ::-1].argmax(axis=1)
+        in_use = in_use & (last_second[:, None] > np.arange(n_items))
+    with_first = tuple(np.flatnonzero(member) for member in in_use.T)
+    return RectangleSum(branches, weights, is_second.astype(float), with_first, n_rectangles, mirrored)
 
 
 def _without_large_sets(
@@ -149,7 +182,7 @@ def _smaller_sets(sets: NDArray[np.bool_]) -> tuple[NDArray[np.bool_], NDArray[n
 def scores_by_first(
     sums: tuple[RectangleSum, ...], branch_bits: NDArray[np.uint8], *, limit: int = SINGLE_THREAD_MULTIPLICATIONS
 ) -> Iterator[FloatArray]:
-    """Yield the scores of all second items, for one first item after the other.
+    """Yield the scores of second items, for one first item after the other.
 
     Parameters
     ----------
@@ -162,19 +195,21 @@ def scores_by_first(
 
     Yields
     ------
-    ndarray, shape (C, n, K)
+    ndarray, shape (C, n, K), or (C, n, K - 1 - j) for first item j of mirrored sums
         The array is overwritten in the next step.
     """
     n, n_items = 8 * branch_bits.shape[1], sums[0].second.shape[1]
     weights = [terms.weights @ np.unpackbits(branch_bits[terms.branches], axis=1).astype(float) for terms in sums]
     for_every_first = np.empty((len(sums), n, n_items))
-    scores = np.empty_like(for_every_first)
     for terms, weight, base in zip(sums, weights, for_every_first, strict=True):
         _multiply(weight[terms.n_rectangles :], terms.second[terms.n_rectangles :], base, limit)
     for first in range(n_items):
-        for terms, weight, base, score in zip(sums, weights, for_every_first, scores, strict=True):
+        seconds = sums[0].seconds(first)
+        base_scores = for_every_first[:, :, seconds]
+        scores = np.empty(base_scores.shape)
+        for terms, weight, base, score in zip(sums, weights, base_scores, scores, strict=True):
             rectangles = terms.with_first[first]
-            _multiply(weight[rectangles], terms.second[rectangles], score, limit)
+            _multiply(weight[rectangles], terms.second[rectangles, seconds], score, limit)
             score += base
         yield scores
 
@@ -197,7 +232,7 @@ def _multiply(weight: FloatArray, second: FloatArray, out: FloatArray, limit: in
     n, n_items = out.shape
     # From (r, n) to (n / 8, 8, r).
     weight = weight.reshape(len(weight), n // 8, 8).transpose(1, 2, 0)
-    blocks, step = out.reshape(n // 8, 8, n_items), max(1, limit // (8 * n_items))
+    blocks, step = out.reshape(n // 8, 8, n_items), max(1, limit // (8 * max(n_items, 1)))
     np.matmul(weight[:, :, :step], second[:step], out=blocks)
     for start in range(step, len(second), step):
         blocks += np.matmul(weight[:, :, start : start + step], second[start : start + step])

@@ -71,17 +71,22 @@ class MainEffects:
 
     def table(self, columns: FloatArray) -> FloatArray:
         """Return the scores of every ordered pair, (n, K, K, C), in contexts with smooth columns, (n, q)."""
-        design = _with_constant(columns)
-        strength = product(design, self.strength.T)
-        advantage = strength[:, :, None] - strength[:, None, :] + self.pair + self.position
-        scores = np.empty((*advantage.shape, 2 + len(self.distance_effect)))
-        scores[..., 0], scores[..., 1] = advantage / 2, -advantage / 2
-        distance = np.sqrt(1 + advantage**2) - 1
-        for c, (gamma, tie) in enumerate(zip(self.distance_effect, self.tie, strict=True), start=2):
-            common, item = np.split(product(design, tie.T), [1], axis=1)
-            at_distance_zero = common[:, :, None] + (item[:, :, None] + item[:, None, :])
-            scores[..., c] = at_distance_zero + gamma * distance
+        in_contexts = self.in_contexts(columns)
+        n, n_items = in_contexts.strength.shape
+        scores = np.empty((n, n_items, n_items, 2 + len(self.distance_effect)))
+        for first in range(n_items):
+            scores[:, first] = in_contexts.of_first(first, slice(None), slice(None)).transpose(1, 2, 0)
         return scores
+
+    def in_contexts(self, columns: FloatArray) -> MainEffectScores:
+        """Return the scores in contexts with smooth columns, (n, q), from which those of single pairs follow."""
+        design = _with_constant(columns)
+        common, item = [], []
+        for tie in self.tie:
+            of_tie = product(design, tie.T)
+            common.append(of_tie[:, :1])
+            item.append(of_tie[:, 1:])
+        return MainEffectScores(self, product(design, self.strength.T), tuple(common), tuple(item))
 
     def at(self, columns: FloatArray, first: IntArray, second: IntArray) -> FloatArray:
         """Return the scores, (r, C), of one pair in each of r contexts with smooth columns, (r, q)."""
@@ -96,6 +101,73 @@ class MainEffects:
         distance = np.sqrt(1 + advantage**2) - 1
         for c, (gamma, tie) in enumerate(zip(self.distance_effect, self.tie, strict=True), start=2):
             scores[:, c] = _row_products(design, tie[0] + (tie[1 + first] + tie[1 + second])) + gamma * distance
+        return scores
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class MainEffectScores:
+    """Main effects in n contexts, as :class:`dmlrank.nuisance.all_pairs.predict.PairOffset` describes them.
+
+    Attributes
+    ----------
+    effects : MainEffects
+        The main effects.
+    strength : ndarray, shape (n, K)
+        u of every item in every context.
+    tie_level : tuple of ndarrays, shape (n, 1)
+        s in every context, by kind of tie.
+    tie_by_item : tuple of ndarrays, shape (n, K)
+        v of every item in every context, by kind of tie.
+    """
+
+    effects: MainEffects
+    strength: FloatArray
+    tie_level: tuple[FloatArray, ...]
+    tie_by_item: tuple[FloatArray, ...]
+
+    @property
+    def mirrored(self) -> bool:
+        """Whether there is no position effect."""
+        return self.effects.position == 0
+
+    def of_first(self, first: int, seconds: slice, contexts: IntArray | slice) -> FloatArray:
+        """Return the scores, (C, b, k), of one first item and k second items in b contexts."""
+        strength = self.strength[contexts]
+        advantage = strength[:, first, None] - strength[:, seconds]
+        advantage += self.effects.pair[first, seconds] + self.effects.position
+        return self._scores(advantage, first, seconds, contexts)
+
+    def of_second(self, second: int, firsts: slice, contexts: IntArray | slice) -> FloatArray:
+        """Return the scores, (C, b, k), of k first items and one second item in b contexts."""
+        strength = self.strength[contexts]
+        advantage = strength[:, firsts] - strength[:, second, None]
+        advantage += self.effects.pair[firsts, second] + self.effects.position
+        return self._scores(advantage, second, firsts, contexts)
+
+    def _scores(self, advantage: FloatArray, item: int, others: slice, contexts: IntArray | slice) -> FloatArray:
+        """Return scores from the advantages of the first items.
+
+        Parameters
+        ----------
+        advantage : ndarray, shape (b, k)
+            Advantage of the first item of every pair over the second one.
+        item : int
+            The item that all pairs share.
+        others : slice
+            The k other items.
+        contexts : ndarray of int or slice
+            The b contexts.
+        """
+        scores = np.empty((2 + len(self.tie_level), *advantage.shape))
+        np.divide(advantage, 2, out=scores[0])
+        np.negative(scores[0], out=scores[1])
+        if self.tie_level:
+            distance = np.sqrt(1 + advantage**2) - 1
+        ties = zip(self.effects.distance_effect, self.tie_level, self.tie_by_item, strict=True)
+        for c, (gamma, level, by_item) in enumerate(ties, start=2):
+            by_item = by_item[contexts]
+            np.multiply(gamma, distance, out=scores[c])
+            scores[c] += by_item[:, others] + (level[contexts] + by_item[:, item, None])
         return scores
 
 

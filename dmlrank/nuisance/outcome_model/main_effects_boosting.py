@@ -92,17 +92,11 @@ class SmoothBoostedMu:
 
     def predict(self, x: FloatArray) -> FloatArray:
         """Return the category probabilities of every ordered pair, (n, K, K, C), in contexts with features ``x``."""
-        scores = self.main_effects.table(self.basis.of(x))
+        columns = self.basis.of(x)
         if self.trees is not None:
-            tree_scores = predict_all_pairs(self.trees, x, self.n_items, raw_score=True, n_jobs=self.n_jobs)
-            if self.stage.mirrored:
-                # The mean of the scores in both display orders; first and second wins are exchanged in the other one.
-                tree_scores /= 2
-                other_order = np.swapaxes(tree_scores, 1, 2)
-                for category, flipped in enumerate(exchanged_wins(tree_scores.shape[-1])):
-                    scores[..., category] += other_order[..., flipped]
-            scores += tree_scores
-        mu = softmax_in_place(scores)
+            offset = self.main_effects.in_contexts(columns)
+            return predict_all_pairs(self.trees, x, self.n_items, offset=offset, n_jobs=self.n_jobs)
+        mu = softmax_in_place(self.main_effects.table(columns))
         items = np.arange(self.n_items)
         mu[:, items, items] = 0.0
         return mu
@@ -203,7 +197,7 @@ def fit_smooth_boosted(
                 if stage.rounds
                 else None
             )
-        trees = PairTrees.of(booster, data.n_items) if booster else None
+        trees = PairTrees.of(booster, data.n_items, mirrored=stage.mirrored) if booster else None
         models.append(SmoothBoostedMu(fitted.basis, fitted.effects, trees, stage, data.n_items, n_jobs))
         report(f + 1, len(seeds), "mu, folds")
     return tuple(models)

@@ -87,3 +87,22 @@ def _hard_contexts(rng: np.random.Generator, n: int, p: int, categorical: np.nda
     x[:, categorical] = rng.choice(CODES, size=(n, len(categorical)))
     x[n // 2 : n // 2 + 5] = x[:5]
     return x
+
+
+@dataclass(frozen=True)
+class TableOffset:
+    """An offset that is known for all pairs, (n, K, K, C)."""
+
+    table: np.ndarray
+    mirrored: bool = False
+
+    def of_first(self, first, seconds, contexts):
+        return self.table[contexts, first][:, seconds].transpose(2, 0, 1)
+
+    def of_second(self, second, firsts, contexts):
+        return self.table[contexts, :, second][:, firsts].transpose(2, 0, 1)
+
+
+def in_other_order(table):
+    """Exchange the items of every pair, and the first two categories, in a table (n, K, K, C)."""
+    return np.swapaxes(table, 1, 2)[..., [1, 0, *range(2, table.shape[-1])]]

@@ -19,7 +19,7 @@ from dmlrank.nuisance.all_pairs.parse_trees import read_trees
 from dmlrank.nuisance.all_pairs.predict import PairTrees, distinct_rows, predict_all_pairs
 from dmlrank.nuisance.all_pairs.rectangles import scores_by_first
 
-from .random_boosters import draw_case
+from .random_boosters import TableOffset, draw_case
 
 SEEDS = range(60)
 
@@ -66,7 +66,7 @@ def test_offsets_are_added_to_the_scores_before_they_become_probabilities(cases,
     link = expit if case.n_outputs == 1 else lambda scores: softmax(scores, axis=-1)
     off = ~np.eye(case.n_items, dtype=bool)
     expected = np.where(off[:, :, None], link(raw + offset), 0)
-    table = predict_all_pairs(case.booster, case.x, case.n_items, offset=offset, n_jobs=1)
+    table = predict_all_pairs(case.booster, case.x, case.n_items, offset=TableOffset(offset), n_jobs=1)
     np.testing.assert_allclose(table, expected, rtol=0, atol=1e-13)
     without_offset = stacked(case.booster, case.x, case.n_items)
     np.testing.assert_allclose(np.where(off[:, :, None], link(raw), 0), without_offset, rtol=0, atol=1e-13)

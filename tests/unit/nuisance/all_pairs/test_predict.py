@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import pickle
+
 import lightgbm as lgb
 import numpy as np
 import pytest
 from scipy.special import expit, softmax
 
-from dmlrank.nuisance.all_pairs.predict import predict_all_pairs
+from dmlrank.exceptions import DmlrankWarning
+from dmlrank.nuisance.all_pairs.predict import PairTrees, predict_all_pairs
+
+from .random_boosters import TableOffset, in_other_order
 
 N_ITEMS = 5
 KINDS = {"multiclass": (3, {"objective": "multiclass", "num_class": 3}), "binary": (1, {"objective": "binary"})}
@@ -83,7 +88,8 @@ def test_offsets_are_added_before_scores_become_probabilities(kind):
     raw = one_by_one(booster, x, N_ITEMS, kind[0], raw_score=True) + offset
     expected = expit(raw) if kind[0] == 1 else softmax(raw, axis=-1)
     expected[:, np.arange(N_ITEMS), np.arange(N_ITEMS)] = 0
-    np.testing.assert_allclose(predict_all_pairs(booster, x, N_ITEMS, offset=offset), expected, rtol=1e-12)
+    table = predict_all_pairs(booster, x, N_ITEMS, offset=TableOffset(offset))
+    np.testing.assert_allclose(table, expected, rtol=1e-12)
 
 
 def test_more_contexts_than_are_scored_at_once():
@@ -117,3 +123,39 @@ def test_rows_sum_to_one_off_the_diagonal():
     booster = booster_on(rng, 2, KINDS["multiclass"][1])
     total = predict_all_pairs(booster, rng.normal(size=(5, 2)), N_ITEMS).sum(axis=-1)
     np.testing.assert_allclose(total, np.broadcast_to(1 - np.eye(N_ITEMS), total.shape), atol=1e-14)
+
+
+@pytest.mark.parametrize("parameters", [{}, {"linear_tree": True}], ids=["rectangles", "stacked rows"])
+@pytest.mark.parametrize("n_categories", [3, 4])
+def test_mirrored_trees_predict_the_mean_of_both_display_orders(parameters, n_categories):
+    rng = np.random.default_rng(6)
+    objective = {"objective": "multiclass", "num_class": n_categories, "verbosity": -1} | parameters
+    booster = booster_on(rng, 3, objective)
+    if parameters:
+        with pytest.warns(DmlrankWarning, match="stacked rows"):
+            prepared = PairTrees.of(booster, N_ITEMS, mirrored=True)
+    else:
+        prepared = PairTrees.of(booster, N_ITEMS, mirrored=True)
+    x = rng.normal(size=(40, 3))
+    x[rng.integers(40, size=30)] = x[0]  # repeated contexts are scored once
+    raw = one_by_one(booster, x, N_ITEMS, n_categories, raw_score=True)
+    raw = (raw + in_other_order(raw)) / 2
+    off = ~np.eye(N_ITEMS, dtype=bool)[:, :, None]
+    table = predict_all_pairs(prepared, x, N_ITEMS, raw_score=True)
+    np.testing.assert_allclose(table, np.where(off, raw, 0), rtol=0, atol=1e-13)
+    for mirrored in (True, False):
+        offset = rng.normal(size=raw.shape)
+        if mirrored:
+            offset += in_other_order(offset)
+        table = predict_all_pairs(prepared, x, N_ITEMS, offset=TableOffset(offset, mirrored))
+        np.testing.assert_allclose(table, np.where(off, softmax(raw + offset, axis=-1), 0), rtol=0, atol=1e-13)
+        if mirrored:
+            np.testing.assert_allclose(table, in_other_order(table), rtol=0, atol=1e-15)
+
+
+def test_mirrored_trees_stay_mirrored_when_pickled():
+    rng = np.random.default_rng(7)
+    prepared = PairTrees.of(booster_on(rng, 2, KINDS["multiclass"][1]), N_ITEMS, mirrored=True)
+    x = rng.normal(size=(20, 2))
+    table = predict_all_pairs(pickle.loads(pickle.dumps(prepared)), x, N_ITEMS)
+    np.testing.assert_array_equal(table, predict_all_pairs(prepared, x, N_ITEMS))
