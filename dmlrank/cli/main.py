@@ -19,9 +19,9 @@ from ..exceptions import DmlrankError, FileWriteError, OptionError
 from ..inference.simultaneous import METHODS
 from ..options import OPTIONS, Option
 from ..planning.contrasts import Against, Top
-from ..report.table import Summary
 from ..results.comparison import Comparison, named_results
 from ..results.rank_results import RankResults
+from ..tables.summary_table import Summary
 from .arguments import CommandParser
 from .column_roles import ColumnRoles
 from .plain_formula import check_plain

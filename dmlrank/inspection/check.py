@@ -14,7 +14,7 @@ from .._utils.number_text import p_value_clause
 from ..data.graph import Graph
 from ..report.page.render_page import render_page, write_page
 from ..report.sentences import counted
-from ..report.table import Summary
+from ..tables.summary_table import Summary
 from .cost import Cost
 from .counts import FirstPositionWins, OrderTest, Repeats
 

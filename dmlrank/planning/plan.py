@@ -19,7 +19,7 @@ from ..data.preferences import FloatArray
 from ..exceptions import NuisanceError, OptionError
 from ..inference.ranks import power_of, smallest_gap
 from ..plotting.heat_maps import heat_map
-from ..report.table import Summary
+from ..tables.summary_table import Summary
 from .plan_summary import expected_labels, plan_summary
 from .power import cheapest_solution, max_width, pair_critical_value, predicted_precision
 from .problem import TablesNotStored

@@ -12,7 +12,7 @@ import pandas as pd
 
 from .._utils.number_text import decimals
 from ..data.preferences import FloatArray
-from ..report.table import Summary
+from ..tables.summary_table import Summary
 from .power import predicted_precision
 from .propensities import propensity_range
 from .specification import PlanSolution, PlanSpecification

@@ -8,9 +8,9 @@ import pandas as pd
 
 from .._utils.number_text import decimals, p_value_clause, score_text
 from ..fit.estimates import Estimates
+from ..tables.summary_table import Summary
 from .fit_summary import functional_unit
 from .sentences import as_sentence, counted
-from .table import Summary
 
 _REVERSALS_NAMED = 3
 

@@ -9,8 +9,8 @@ from ..fit.estimates import Estimates
 from ..inference.compact_letters import abbreviate_letters, letter_groups
 from ..inference.ranks import Separation, rank_bounds, ranks_of
 from ..inference.z_tests import z_statistics
+from ..tables.summary_table import Summary
 from .fit_notes import SummaryLevel, fit_notes, tie_weight
-from .table import Summary
 
 _TITLE = "Nonparametric Ranking Results"
 

@@ -12,10 +12,10 @@ from ..data.preferences import FloatArray
 from ..fit.estimates import Estimates
 from ..inference.ranks import ranks_of
 from ..inference.wald import WaldTestResults
+from ..tables.summary_table import Summary
 from .fit_notes import doubt_note
 from .fit_summary import covariance_words, functional_unit
 from .sentences import as_sentence
-from .table import Summary
 
 # Labelled prompts or clusters that a group needs for each free score before the chi-squared distribution approximates
 # the test of equality well: with 25, a 5 % test rejects true hypotheses in up to 8 % of simulations (docs/groups.md).

@@ -9,8 +9,8 @@ import pandas as pd
 
 from ..data.preferences import FloatArray, IntArray
 from ..fit.judge_value import JudgeFigures
+from ..tables.summary_table import Summary
 from .sentences import counted
-from .table import Summary
 
 _HEADS = ("pairs", "agree", "kappa", "decided", "agree dec.", "kappa dec.", "first", "second", "tie")
 _COLUMNS = tuple((head, 1) for head in _HEADS)

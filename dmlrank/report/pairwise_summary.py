@@ -16,8 +16,8 @@ from ..inference.pairwise import PairTests
 from ..plotting.intervals import Intervals, difference_plot
 from ..plotting.style import literal
 from ..plotting.win_matrix import win_matrix
+from ..tables.summary_table import Summary
 from .sentences import counted
-from .table import Summary
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -7,10 +7,10 @@ import pandas as pd
 
 from .._utils.number_text import decimals, p_value_clause, score_text
 from ..fit.estimates import Estimates
+from ..tables.summary_table import Summary
 from .fit_notes import doubt_note
 from .fit_summary import covariance_words, functional_unit
 from .sentences import as_sentence
-from .table import Summary
 
 
 def projection_summary(

@@ -22,7 +22,7 @@ from ..inference.ranks import ranks_of
 from ..inference.wald import WaldTestResults, ZTestResults
 from ..plotting.rank_charts import bump_chart
 from ..report.comparison_summary import comparison_summary
-from ..report.table import Summary
+from ..tables.summary_table import Summary
 from .cross_covariance import NamedResult, joint_estimates
 from .joint_estimates import JointEstimates
 from .lookup import require_models

@@ -28,7 +28,7 @@ from ..inference.z_tests import z_statistics
 from ..plotting.intervals import Intervals, grouped_forest_plot
 from ..report.fit_summary import functional_unit
 from ..report.groups_summary import group_summary
-from ..report.table import Summary
+from ..tables.summary_table import Summary
 from .context_variables import ContextGroups
 from .critical_values import level_or_default
 from .joint_estimates import JointEstimates

@@ -20,7 +20,7 @@ from ..plotting.regions import Bands, band_plot
 from ..plotting.style import literal
 from ..report.fit_summary import functional_unit
 from ..report.projection_summary import projection_summary
-from ..report.table import Summary
+from ..tables.summary_table import Summary
 from .context_variables import ContextDesign
 from .critical_values import level_or_default
 from .joint_estimates import JointEstimates

@@ -36,10 +36,10 @@ from ..plotting.intervals import forest_plot
 from ..report.fit_summary import build_summary
 from ..report.judge_summary import JudgeReport
 from ..report.pairwise_summary import PairwiseResults
-from ..report.table import Summary
 from ..report.tidy_frames import augment_frame, glance_frame, tidy_frame
 from ..storage.json_format import to_text
 from ..storage.pickled_fit import Rebuilt, read_pickle, store_steps, write_pickle
+from ..tables.summary_table import Summary
 from .context_scores import fitted_scores, influence_values, predicted_scores
 from .critical_values import (
     critical_value_or_nan,

@@ -12,10 +12,10 @@ import numpy as np
 from ..._utils.atomic_write import write_file
 from ..._version import __version__
 from ...exceptions import MissingExtraError
+from ...tables.summary_table import Summary
 from ..first_place import first_place_note
 from ..fit_summary import functional_unit, header_lines
 from ..sentences import as_sentence
-from ..table import Summary
 from .board import Board, table_columns, table_rows
 from .embedded_data import board_data, content_hash, script_json
 from .forest_svg import ROW_HEIGHT, ROWS_TOP, forest_svg

@@ -1,0 +1,147 @@
+"""Text as it is displayed: its width in columns of a terminal, padding and wrapping, and names that cannot disturb it.
+
+A name may hold characters of double width (Chinese, emoji), combining marks, letters that are read from right to left,
+and control characters. Tables stay aligned, and the text around a name stays as it was written.
+"""
+
+from __future__ import annotations
+
+import re
+import textwrap
+import unicodedata
+from collections.abc import Iterator
+
+# Characters that cannot be shown: controls, lone surrogates, and codes that are no characters.
+_UNSHOWABLE = re.compile("[\x00-\x08\x0e-\x1f\x7f-\x84\x86-\x9f\ud800-\udfff\ufffe\uffff]")
+_REPLACEMENT = "\ufffd"
+# Marks that change the direction of the text around them.
+_DIRECTION = re.compile("[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+_LINE_BREAKS = re.compile(r"[\r\n\t\v\f\x85\u2028\u2029]")
+# Letters that are read from right to left, with the characters between two of them that are neither letters nor digits.
+_RIGHT_TO_LEFT = "\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc\U00010800-\U00010fff\U0001e800-\U0001efff"
+_RIGHT_TO_LEFT_RUN = re.compile(f"[{_RIGHT_TO_LEFT}](?:[^A-Za-z]*[{_RIGHT_TO_LEFT}])?")
+# These two characters keep the direction of the text between them from the text outside.
+_ISOLATE, _END_OF_ISOLATE = "\u2068", "\u2069"
+
+_JOINER, _EMOJI_SELECTOR = "\u200d", "\ufe0f"
+_SKIN_TONES = range(0x1F3FB, 0x1F400)
+_FLAG_LETTERS = range(0x1F1E6, 0x1F200)
+# The first of the codes for private use that stand for clusters while a text is wrapped.
+_FIRST_PRIVATE = 0x100000
+
+
+def inert(text: str) -> str:
+    """Return a text without control characters, without marks of direction and without line breaks.
+
+    Control characters become the replacement character, line breaks and tabs become blanks.
+
+    Examples
+    --------
+    >>> inert("a" + chr(0x202E) + "b" + chr(10) + "c")
+    'ab c'
+    """
+    shown = _DIRECTION.sub("", _UNSHOWABLE.sub(_REPLACEMENT, text))
+    return " ".join(shown.split()) if _LINE_BREAKS.search(shown) else shown
+
+
+def isolated(text: str) -> str:
+    """Return a text in which letters that are read from right to left do not move their neighbours.
+
+    Parts in Hebrew, Arabic and similar scripts get the Unicode marks of an isolate around them. Other texts are
+    returned as they are.
+
+    Examples
+    --------
+    >>> isolated("gpt-4"), len(isolated(chr(0x05D0) + chr(0x05D1)))
+    ('gpt-4', 4)
+    """
+    return _RIGHT_TO_LEFT_RUN.sub(lambda run: f"{_ISOLATE}{run[0]}{_END_OF_ISOLATE}", text)
+
+
+def display_width(text: str) -> int:
+    """Return the number of columns that a text takes in a terminal or a fixed-width font.
+
+    Wide characters of East Asia and emoji take two columns, combining marks take none. A sequence of emoji with
+    joiners, a flag and an emoji with a skin tone take two columns together.
+
+    Examples
+    --------
+    >>> display_width("gpt-4"), display_width("通义"), display_width("e" + chr(0x301))
+    (5, 4, 1)
+    """
+    return len(text) if text.isascii() else sum(width for _, width in _clusters(text))
+
+
+def padded(text: str, width: int, align: str = "<") -> str:
+    """Return a text with blanks up to a display width: ``"<"`` left, ``">"`` right, ``"^"`` centred.
+
+    Examples
+    --------
+    >>> padded("通义", 6) + "|", padded("a", 3, ">")
+    ('通义  |', '  a')
+    """
+    missing = max(0, width - display_width(text))
+    before = {"<": 0, ">": missing, "^": missing // 2}[align]
+    return " " * before + text + " " * (missing - before)
+
+
+def wrapped(text: str, width: int, indent: str = "    ") -> list[str]:
+    """Return the lines of a text of at most this display width; lines after the first are indented.
+
+    Words are not divided at hyphens. A word that is longer than a line is divided.
+
+    Examples
+    --------
+    >>> wrapped("通义 is first", 8, indent="")
+    ['通义 is', 'first']
+    """
+    # textwrap counts characters. Each cluster is therefore replaced by as many private codes as it has columns.
+    codes: dict[str, str] = {}
+    clusters: dict[str, str] = {}
+    if not text.isascii():
+        next_code = _FIRST_PRIVATE
+        for cluster, size in _clusters(text):
+            if (len(cluster) != 1 or size != 1) and cluster not in codes and size:
+                codes[cluster] = "".join(chr(next_code + place) for place in range(size))
+                clusters[chr(next_code)] = cluster
+                clusters |= {chr(next_code + place): "" for place in range(1, size)}
+                next_code += size
+        text = "".join(codes.get(cluster, cluster) for cluster, _ in _clusters(text))
+    lines = textwrap.wrap(text, width, subsequent_indent=indent, break_on_hyphens=False)
+    return ["".join(clusters.get(character, character) for character in line) for line in lines] if clusters else lines
+
+
+def _clusters(text: str) -> Iterator[tuple[str, int]]:
+    """Yield the parts of a text that are displayed as one sign, with their widths: a letter and its marks, an emoji."""
+    cluster, width, n_flag_letters = "", 0, 0
+    for character in text:
+        code = ord(character)
+        is_flag_letter = code in _FLAG_LETTERS
+        continues = (
+            _is_mark(character)
+            or code in _SKIN_TONES
+            or cluster.endswith(_JOINER)
+            or (is_flag_letter and n_flag_letters == 1)
+        )
+        if cluster and not continues:
+            yield cluster, width
+            cluster, width, n_flag_letters = "", 0, 0
+        cluster += character
+        n_flag_letters += is_flag_letter
+        width = max(width, 2 if character == _EMOJI_SELECTOR else _character_width(character))
+    if cluster:
+        yield cluster, width
+
+
+def _is_mark(character: str) -> bool:
+    """Whether a character adds to the one before it: a combining mark, a joiner or another character of no width."""
+    return unicodedata.category(character) in ("Mn", "Me", "Cf") and character != "\u00ad"
+
+
+def _character_width(character: str) -> int:
+    """Return the number of columns of a single character."""
+    if _is_mark(character):
+        return 0
+    if ord(character) in _FLAG_LETTERS:
+        return 2
+    return 2 if unicodedata.east_asian_width(character) in "WF" else 1

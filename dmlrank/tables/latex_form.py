@@ -1,0 +1,346 @@
+r"""A table as LaTeX with booktabs: no wider than a line, and over several pages where it is longer than one.
+
+The writer knows the widths of Computer Modern, and tries, in this order: wide gaps between the columns, narrow gaps,
+long names divided over lines, and panels below one another.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from .column_panels import divide_columns
+from .latex_text import breakable, latex_number, latex_text, width_in_points
+from .table_content import Heads, TableContent, leading_and_blocks
+
+# \linewidth of article at 10 pt, in points.
+LINE_WIDTH = 345.0
+# Half of the gap between two columns (\tabcolsep), in points.
+_GAPS = (5.0, 4.0, 2.5)
+# Largest share of the line for the rows' names in panels, and smallest share for names that are divided over lines so
+# that all columns fit.
+_NAME_SHARE, _LEAST_NAME_SHARE = 0.3, 0.18
+_LINE_HEIGHT = 9.5
+# Height of a table, in points, above which it breaks over pages; \textheight of article at 10 pt is 550.
+_PAGE_HEIGHT = 490.0
+# Widths computed from the fonts' metrics lack kerning and rounding; this much of a line stays empty.
+_MARGIN = 2.0
+_ROUNDING = 0.01
+# Largest share of the line for each of the two columns of labels above the table.
+_LABEL_SHARE = 0.27
+
+
+@dataclass(frozen=True, slots=True)
+class _Layout:
+    """How a table is fitted to the line.
+
+    Attributes
+    ----------
+    panels : list of Heads
+        Heads of every panel, with the places of their columns.
+    gap : float
+        Half of the gap between two columns, in points.
+    name_width : float or None
+        Largest width of a name, in points; None where names are not divided.
+    whole_heads : bool
+        Whether every head stands in one line.
+    """
+
+    panels: list[Heads]
+    gap: float
+    name_width: float | None
+    whole_heads: bool = False
+
+
+def latex_table(table: TableContent, width: float, *, longtable: bool | None, label: str | None) -> str:
+    """Return a table as LaTeX.
+
+    Parameters
+    ----------
+    table : TableContent
+    width : float
+        Width of a line in points.
+    longtable : bool or None
+        Whether the table may break over pages; None: where it is higher than a page.
+    label : str or None
+        Name for references.
+    """
+    layout = _fitted(table, width - _MARGIN)
+    is_long = _height(table, layout, width) > _PAGE_HEIGHT if longtable is None else longtable
+    caption = latex_text(table.title) + (f"\\label{{{label}}}" if label else "")
+    lines = _long(table, layout, width, caption) if is_long else _floating(table, layout, width, caption)
+    comment = "% Needs \\usepackage{booktabs,longtable}." if is_long else "% Needs \\usepackage{booktabs}."
+    if any("\\Umathchar" in line for line in lines):
+        comment += " Some names need XeLaTeX or LuaLaTeX; pdfLaTeX prints code points instead."
+    return "\n".join([comment, *lines]) + "\n"
+
+
+# --- the fit to the line ----------------------------------------------------------------------------------------------
+
+
+def _fitted(table: TableContent, width: float) -> _Layout:
+    """Return gaps, the width of names and panels with which the table fits into a line."""
+    leading, blocks = leading_and_blocks(table)
+    all_heads = [*leading, *(head for block in blocks for head in block)]
+    for whole_heads, gaps in ((True, _GAPS[:2]), (False, _GAPS)):
+        sizes = _column_widths(table, whole_heads)
+        for gap in gaps:
+            if _heads_width(all_heads, sizes, gap) <= width:
+                return _Layout([all_heads], gap, None, whole_heads)
+    gap, longest_name = _GAPS[-1], sizes[table.name_place]
+    left_over = width - _heads_width(all_heads, sizes, gap) + longest_name
+    if left_over >= _LEAST_NAME_SHARE * width:
+        return _Layout([all_heads], gap, left_over)
+    gap, limit = _GAPS[0], _NAME_SHARE * width
+    lead_width = _heads_width(leading, sizes, gap) - max(0.0, longest_name - limit)
+    block_widths = [_heads_width(block, sizes, gap) + 2 * gap for block in blocks]
+    panels = divide_columns(block_widths, width - lead_width)
+    heads = [[*leading, *(head for place in panel for head in blocks[place])] for panel in panels]
+    return _Layout(heads, gap, limit if longest_name > limit else None)
+
+
+def _column_widths(table: TableContent, whole_heads: bool) -> list[float]:
+    """Return the widths of all columns in points, those of the heads included.
+
+    With ``whole_heads`` a head has one line; otherwise the longest part of a head that is not divided counts.
+    """
+    n_columns = sum(len(places) for _, places in table.heads())
+    widths = [max((width_in_points(row[place]) for row in table.rows), default=0.0) for place in range(n_columns)]
+    for head, places in table.heads():
+        pieces = [head] if whole_heads else _head_pieces(head)
+        missing = max(map(width_in_points, pieces), default=0.0) - sum(widths[place] for place in places)
+        widths[places[-1]] += max(0.0, missing)
+    return widths
+
+
+def _heads_width(heads: Heads, sizes: Sequence[float], gap: float) -> float:
+    """Return the width of the columns of some heads, with the gaps between them."""
+    places = [place for _, group in heads for place in group]
+    return sum(sizes[place] for place in places) + 2 * gap * (len(places) - 1)
+
+
+def _head_pieces(head: str) -> list[str]:
+    """Return the parts of a head between which it may be divided: words, and parts of words that end in punctuation."""
+    return re.findall(r"[^\s\-_/.:(\[]*[-_/.:(\[]+|[^\s\-_/.:(\[]+", head)
+
+
+def _head_lines(head: str, available: float) -> list[str]:
+    """Return a head divided into lines that are not wider than the column, where its parts allow it."""
+    lines: list[str] = []
+    end = 0
+    for piece in _head_pieces(head):
+        start = head.index(piece, end)
+        joined = (lines[-1] if lines else "") + head[end:start] + piece
+        if lines and width_in_points(joined) <= available:
+            lines[-1] = joined
+        else:
+            lines.append(piece)
+        end = start + len(piece)
+    return lines
+
+
+def _height(table: TableContent, layout: _Layout, width: float) -> float:
+    """Return the estimated height of the table in points."""
+    n_notes = sum(math.ceil(width_in_points(note) / width + 0.15) for note in table.notes)
+    limit = layout.name_width or math.inf
+    n_rows = sum(math.ceil(width_in_points(row[table.name_place]) / limit) or 1 for row in table.rows)
+    n_facts = sum(
+        max(math.ceil(width_in_points(value) / (0.22 * width)) for value in line[1::2]) for line in table.header
+    )
+    return _LINE_HEIGHT * (n_notes + len(layout.panels) * (n_rows + 3) + n_facts + 4)
+
+
+# --- the parts --------------------------------------------------------------------------------------------------------
+
+
+def _alignment(table: TableContent, heads: Heads, fill: bool) -> str:
+    """Return the alignment of the columns of a panel; with ``fill`` the columns spread over the line."""
+    places = [place for _, group in heads for place in group]
+    letters = "".join("l" if table.is_text(place) else "r" for place in places)
+    return rf"@{{\extracolsep{{\fill}}}}{letters}@{{}}" if fill else f"@{{}}{letters}@{{}}"
+
+
+def _head_rows(table: TableContent, heads: Heads, layout: _Layout) -> list[str]:
+    """Return the rows of heads, with a rule below each head that stands over several columns."""
+    sizes = _column_widths(table, layout.whole_heads)
+    cells, rules, column = [], [], 1
+    for head, places in heads:
+        available = sum(sizes[place] for place in places) + 2 * layout.gap * (len(places) - 1) + _ROUNDING
+        lines = [latex_text(line) for line in _head_lines(head, available)]
+        side = "c" if len(places) > 1 else "l" if table.is_text(places[0]) else "r"
+        cell = _stacked(lines, side)
+        if len(places) > 1:
+            cell = rf"\multicolumn{{{len(places)}}}{{c}}{{{cell}}}"
+            rules.append(rf"\cmidrule(lr){{{column}-{column + len(places) - 1}}}")
+        cells.append(cell)
+        column += len(places)
+    return [" & ".join(cells) + r" \\", *rules]
+
+
+def _stacked(lines: Sequence[str], side: str) -> str:
+    """Return the lines of a head, one below the other."""
+    if len(lines) < 2:
+        return "".join(lines)
+    text = r" \\ ".join(lines)
+    return rf"\begin{{tabular}}[b]{{@{{}}{side}@{{}}}}{text}\end{{tabular}}"
+
+
+def _body_rows(table: TableContent, heads: Heads, layout: _Layout) -> list[str]:
+    """Return the rows of a panel."""
+    places = [place for _, group in heads for place in group]
+    return [" & ".join(_cell(table, row, place, layout) for place in places) + r" \\" for row in table.rows]
+
+
+def _cell(table: TableContent, row: Sequence[str], place: int, layout: _Layout) -> str:
+    """Return a cell of a row; a name that is too wide is divided over lines.
+
+    Parameters
+    ----------
+    table : TableContent
+    row : sequence of str
+        All cells of the row.
+    place : int
+        The cell's column.
+    layout : _Layout
+    """
+    text = row[place]
+    if place == table.name_place and layout.name_width and width_in_points(text) > layout.name_width:
+        return _paragraph(text, layout.name_width, indent=True)
+    return latex_text(text) if table.is_text(place) else latex_number(text)
+
+
+def _paragraph(text: str, width: float, *, indent: bool = False) -> str:
+    """Return a text that is divided over lines of a width in points."""
+    hanging = r"\hangindent=1em " if indent else ""
+    return rf"\parbox[t]{{{width:.0f}pt}}{{\raggedright {hanging}\strut {breakable(text)}\strut}}"
+
+
+def _fact_rows(table: TableContent, width: float) -> list[str]:
+    """Return the small table above the columns: labels and values, two pairs in a line."""
+    if not table.header:
+        return []
+    gap = 4.0
+    natural = [max(width_in_points(line[place]) for line in table.header) + 1 for place in range(4)]
+    labels = [min(natural[place], _LABEL_SHARE * width) for place in (0, 2)]
+    available = width - sum(labels) - 6 * gap - 1
+    # Both columns of values have their natural width, or as much of it as there is place for.
+    least = 0.35 * available
+    left = min(max(available * natural[1] / (natural[1] + natural[3]), least), available - least)
+    left = min(max(left, available - natural[3]), max(natural[1], available - natural[3]))
+    sizes = (labels[0], left, labels[1], available - left)
+    rows = []
+    for line in table.header:
+        cells = [
+            latex_text(text) if width_in_points(text) <= size else _paragraph(text, size)
+            for text, size in zip(line, sizes, strict=True)
+        ]
+        rows.append(" & ".join(cells) + r" \\")
+    columns = "".join(f"p{{{size:.1f}pt}}" for size in sizes)
+    return [
+        rf"\setlength{{\tabcolsep}}{{{gap:g}pt}}\begin{{tabular}}{{@{{}}{columns}@{{}}}}",
+        r"\toprule",
+        *rows,
+        r"\end{tabular}",
+    ]
+
+
+def _notes(table: TableContent) -> list[str]:
+    """Return the notes, a paragraph each; a single note has no number."""
+    texts = [_prose(note) for note in table.notes]
+    if len(texts) == 1:
+        return [rf"\emph{{Note.}} {texts[0]}\par"]
+    return [f"{{[}}{number}{{]}} {text}\\par" for number, text in enumerate(texts, start=1)]
+
+
+def _prose(text: str) -> str:
+    """Return a sentence, in which very long words may be divided."""
+    words = (breakable(word) if len(word) > 25 else latex_text(word) for word in text.split(" "))
+    return re.sub(r"(?<![^ (])-(?=\d)", "$-$", " ".join(words))
+
+
+def _floating(table: TableContent, layout: _Layout, width: float, caption: str) -> list[str]:
+    """Return the lines of a table on one page.
+
+    Parameters
+    ----------
+    table : TableContent
+    layout : _Layout
+    width : float
+        Width of a line in points.
+    caption : str
+        The title, in LaTeX.
+    """
+    lines = [r"\begin{table}", r"\centering\footnotesize", rf"\caption{{{caption}}}"]
+    if table.header:
+        lines += [r"\begingroup", *_fact_rows(table, width), r"\endgroup", r"\par\medskip"]
+    fill = bool(table.header) or len(layout.panels) > 1
+    kind = "tabular*" if fill else "tabular"
+    size = r"{\linewidth}" if fill else ""
+    lines.append(rf"\setlength{{\tabcolsep}}{{{layout.gap:g}pt}}")
+    for heads in layout.panels:
+        lines += [
+            rf"\begin{{{kind}}}{size}{{{_alignment(table, heads, fill)}}}",
+            r"\toprule",
+            *_head_rows(table, heads, layout),
+            r"\midrule",
+            *_body_rows(table, heads, layout),
+            r"\bottomrule",
+            rf"\end{{{kind}}}",
+            r"\par\medskip",
+        ]
+    if table.notes:
+        lines += [r"\begin{minipage}{\linewidth}\raggedright", *_notes(table), r"\end{minipage}"]
+    return [*lines, r"\end{table}"]
+
+
+def _long(table: TableContent, layout: _Layout, width: float, caption: str) -> list[str]:
+    """Return the lines of a table that may break over pages, with its heads on every page.
+
+    Parameters
+    ----------
+    table : TableContent
+    layout : _Layout
+    width : float
+        Width of a line in points.
+    caption : str
+        The title, in LaTeX.
+    """
+    fill = bool(table.header) or len(layout.panels) > 1
+    lines = [
+        r"\begingroup\footnotesize",
+        rf"\setlength{{\tabcolsep}}{{{layout.gap:g}pt}}\setlength{{\LTcapwidth}}{{\linewidth}}",
+    ]
+    if fill:
+        lines.append(r"\setlength{\LTleft}{0pt}\setlength{\LTright}{0pt}")
+    for number, heads in enumerate(layout.panels):
+        n_columns = sum(len(places) for _, places in heads)
+        continued = rf"\multicolumn{{{n_columns}}}{{@{{}}l}}{{\tablename~\thetable, continued}} \\"
+        first = [rf"\caption{{{caption}}} \\"]
+        if number:
+            # A longtable increases the number of the table.
+            lines.append(r"\addtocounter{table}{-1}")
+            first = [continued]
+        elif table.header:
+            above = "\n".join(_fact_rows(table, width))
+            box = rf"\makebox[0pt][c]{{{above}}}"
+            first.append(rf"\multicolumn{{{n_columns}}}{{@{{}}c@{{}}}}{{{box}}} \\[\medskipamount]")
+        head = [r"\toprule", *_head_rows(table, heads, layout), r"\midrule"]
+        lines += [
+            rf"\begin{{longtable}}{{{_alignment(table, heads, fill)}}}",
+            *first,
+            *head,
+            r"\endfirsthead",
+            continued,
+            *head,
+            r"\endhead",
+            r"\midrule",
+            rf"\multicolumn{{{n_columns}}}{{r@{{}}}}{{continued on the next page}} \\",
+            r"\endfoot",
+            r"\bottomrule",
+            r"\endlastfoot",
+            *_body_rows(table, heads, layout),
+            r"\end{longtable}",
+        ]
+    return [*lines, r"\setlength{\parindent}{0pt}\raggedright", *_notes(table), r"\endgroup"]

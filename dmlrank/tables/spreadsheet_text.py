@@ -1,0 +1,44 @@
+"""Names in CSV files that a spreadsheet would run as formulas."""
+
+from __future__ import annotations
+
+import re
+
+# What spreadsheets read as the start of a formula, after any number of apostrophes that this module has put before it.
+_FORMULA = re.compile(r"'*[=+\-@\t\r\n\uff0b\uff1d\uff20\uff0d]")
+
+
+def not_a_formula(text: str) -> str:
+    """Return a cell of a CSV file that no spreadsheet runs: an apostrophe precedes what looks like a formula.
+
+    Numbers and single signs, such as the "-" of an empty cell, are returned as they are. :func:`as_written` is the
+    inverse.
+
+    Examples
+    --------
+    >>> not_a_formula("=1+1"), not_a_formula("-0.82"), not_a_formula("gpt-4"), not_a_formula("'=x")
+    ("'=1+1", '-0.82', 'gpt-4', "''=x")
+    """
+    return f"'{text}" if _FORMULA.match(text) and not _is_harmless(text) else text
+
+
+def as_written(text: str) -> str:
+    """Return a cell without the apostrophe that :func:`not_a_formula` puts before it.
+
+    Examples
+    --------
+    >>> as_written("'=1+1"), as_written("'quoted'"), as_written("''=x")
+    ('=1+1', "'quoted'", "'=x")
+    """
+    return text[1:] if text.startswith("'") and _FORMULA.match(text) and not _is_harmless(text[1:]) else text
+
+
+def _is_harmless(text: str) -> bool:
+    """Whether a cell that begins like a formula is a number or a single sign."""
+    if len(text) == 1:
+        return True
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True

@@ -1,0 +1,134 @@
+"""The class of every table that a result shows: what the table says, without the form in which it is written."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from .html_form import html_table
+from .latex_form import LINE_WIDTH, latex_table
+from .plain_forms import csv_table, markdown_table, text_table
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """A summary table, which can be written as text, HTML, LaTeX, Markdown and CSV.
+
+    Attributes
+    ----------
+    title : str
+        Stands above the table.
+    header : tuple of (str, str, str, str)
+        Two pairs of label and value per line; may be empty.
+    columns : tuple of (str, int)
+        Head and span of every column after the first one: the span is the number of columns that share the head.
+    rows : tuple of tuple of str
+        Name and cells of every row.
+    notes : tuple of str
+        Sentences below the table.
+    row_head : str
+        Head of the first column; text and HTML show it only if the first column does not hold the rows' names.
+    name_place : int
+        The column that holds the rows' names. The columns up to this one are repeated where a table is divided.
+    text_columns : tuple of int
+        Further columns that hold text and are aligned left.
+    heads_together : int
+        Number of neighbouring heads whose columns stay together where a table is divided.
+
+    Examples
+    --------
+    >>> table = Summary("Scores", (("Functional:", "bt", "Votes:", "100"),), (("coef", 1),), (("gpt-4", "0.8"),), ())
+    >>> print(table.as_csv())
+    model,coef
+    gpt-4,0.8
+    <BLANKLINE>
+    """
+
+    title: str
+    header: tuple[tuple[str, str, str, str], ...]
+    columns: tuple[tuple[str, int], ...]
+    rows: tuple[tuple[str, ...], ...]
+    notes: tuple[str, ...]
+    row_head: str = "model"
+    name_place: int = 0
+    text_columns: tuple[int, ...] = ()
+    heads_together: int = 1
+
+    def __str__(self) -> str:
+        return self.as_text()
+
+    def __repr__(self) -> str:
+        return self.as_text()
+
+    def _repr_html_(self) -> str:
+        return self.as_html()
+
+    def _repr_latex_(self) -> None:
+        """Return nothing, because notebooks show LaTeX only where it is a formula."""
+
+    def with_title(self, title: str | None) -> Summary:
+        """Return the table under another title, or as it is where the title is None."""
+        return self if title is None else replace(self, title=title)
+
+    def with_notes(self, *notes: str) -> Summary:
+        """Return the table with further notes before its own ones; empty notes are left out."""
+        return replace(self, notes=(*filter(None, notes), *self.notes))
+
+    def heads(self) -> Iterator[tuple[str, tuple[int, ...]]]:
+        """Yield every head with the places of the columns below it, the first column included."""
+        yield self.row_head if self.name_place else "", (0,)
+        start = 1
+        for head, span in self.columns:
+            yield head, tuple(range(start, start + span))
+            start += span
+
+    def is_text(self, place: int) -> bool:
+        """Whether a column is aligned left, because it holds names or other text."""
+        return place <= self.name_place or place in self.text_columns
+
+    def as_text(self, width: int | None = None) -> str:
+        """Return the table as plain text.
+
+        Parameters
+        ----------
+        width : int, optional
+            Largest width in characters. Columns that do not fit follow in further panels below. None: as wide as the
+            columns are together.
+        """
+        return text_table(self, width)
+
+    def as_html(self) -> str:
+        """Return the table as HTML with a style of its own; names are escaped.
+
+        The style applies to this table alone. Its colours are those of the page, light or dark.
+        """
+        return html_table(self)
+
+    def as_latex(self, *, width: float = LINE_WIDTH, longtable: bool | None = None, label: str | None = None) -> str:
+        r"""Return the table as LaTeX; the document needs ``\usepackage{booktabs,longtable}``.
+
+        The table is set in footnotesize and is not wider than a line: columns that do not fit follow in panels below.
+
+        Parameters
+        ----------
+        width : float
+            Width of a line in points; that of ``article`` at 10 pt is 345.
+        longtable : bool, optional
+            Whether the table may break over pages, with its heads repeated. None: only if the table would not fit on
+            one page. A ``longtable`` cannot stand in a document of two columns.
+        label : str, optional
+            Name for ``\ref``, such as ``"tab:scores"``.
+        """
+        return latex_table(self, width, longtable=longtable, label=label)
+
+    def as_markdown(self) -> str:
+        """Return the table as GitHub-flavoured Markdown."""
+        return markdown_table(self)
+
+    def as_csv(self) -> str:
+        """Return the rows of the table as CSV, with the heads in the first line.
+
+        Where a name begins like a formula of a spreadsheet (``=``, ``+``, ``-`` or ``@``), an apostrophe is put before
+        it. The command line of this package removes the apostrophe when it reads a file.
+        """
+        return csv_table(self)

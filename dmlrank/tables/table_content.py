@@ -1,0 +1,79 @@
+"""What the writers of a table read from it, and what several of them compute from it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Protocol
+
+
+class TableContent(Protocol):
+    """The content of a table; :class:`dmlrank.tables.summary_table.Summary` describes the attributes."""
+
+    @property
+    def title(self) -> str:
+        """Stands above the table."""
+        ...
+
+    @property
+    def header(self) -> tuple[tuple[str, str, str, str], ...]:
+        """Two pairs of label and value per line."""
+        ...
+
+    @property
+    def rows(self) -> tuple[tuple[str, ...], ...]:
+        """Name and cells of every row."""
+        ...
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Sentences below the table."""
+        ...
+
+    @property
+    def row_head(self) -> str:
+        """Head of the first column."""
+        ...
+
+    @property
+    def name_place(self) -> int:
+        """The column that holds the rows' names."""
+        ...
+
+    @property
+    def heads_together(self) -> int:
+        """Number of neighbouring heads whose columns stay together."""
+        ...
+
+    def heads(self) -> Iterator[tuple[str, tuple[int, ...]]]:
+        """Yield every head with the places of the columns below it."""
+        ...
+
+    def is_text(self, place: int) -> bool:
+        """Whether a column is aligned left."""
+        ...
+
+
+Heads = list[tuple[str, tuple[int, ...]]]
+
+
+def facts(table: TableContent) -> list[tuple[str, str]]:
+    """Return labels and values of the lines above the table, without empty labels."""
+    pairs = [pair for a, b, c, d in table.header for pair in ((a, b), (c, d))]
+    return [(label, value) for label, value in pairs if label]
+
+
+def leading_and_blocks(table: TableContent) -> tuple[Heads, list[Heads]]:
+    """Return the heads that every panel repeats, and the blocks of heads that stay together."""
+    heads = list(table.heads())
+    leading = [head for head in heads if head[1][0] <= table.name_place]
+    others, size = heads[len(leading) :], table.heads_together
+    return leading, [others[start : start + size] for start in range(0, len(others), size)]
+
+
+def flat_heads(table: TableContent) -> list[str]:
+    """Return one head per column; a head over two columns becomes a lower and an upper limit."""
+    return [
+        text
+        for head, places in table.heads()
+        for text in ([head] if len(places) == 1 else [f"{head} lower", f"{head} upper"])
+    ]
