@@ -84,8 +84,8 @@ def separate(estimate: FloatArray, covariance: Covariance, draws: TStatisticDraw
     abs_t = np.abs(t[: len(contrasts.first)])
     adjusted = max_t_p_values(abs_t, 2 * norm.sf(abs_t), result.max_t, draws.normal)
     p_single[both_directions.first, both_directions.second] = np.tile(adjusted, 2)
-    # Each direction of a pair is a one-sided test.
-    critical = max_t_critical_value(result.max_t, alpha, alpha, len(t), draws.normal)
+    # The largest t statistic of both directions is the largest absolute t statistic of the pairs.
+    critical = max_t_critical_value(result.max_t, alpha, alpha / 2, len(contrasts.first), draws.normal)
     return Separation(p_above, p_single, critical, alpha)
 
 
@@ -168,15 +168,14 @@ def ranks_of(scores: FloatArray) -> IntArray:
 def critical_value_of_differences(covariance: Covariance, draws: TStatisticDraws, alpha: float) -> float:
     """Return the single-step critical value of all differences of scores; NaN where no difference varies.
 
-    This is the critical value of the first step of :func:`separate`.
+    This is the critical value of :func:`separate`, and of the two-sided max-t tests of all differences.
     """
     contrasts = differences(covariance, *np.triu_indices(len(covariance.matrix), 1))
     contrasts = contrasts.take(contrasts.usable)
     if not len(contrasts.first):
         return float("nan")
     maxima = max_t_draws(draws, contrasts, absolute=True)
-    # Each direction of a pair is a one-sided test.
-    return max_t_critical_value(maxima, alpha, alpha, 2 * len(contrasts.first), draws.normal)
+    return max_t_critical_value(maxima, alpha, alpha / 2, len(contrasts.first), draws.normal)
 
 
 def power_of(difference: float, std_error: float, critical: float) -> float:

@@ -20,8 +20,8 @@ NORMAL_DRAWS = 100_000
 BOOTSTRAP_DRAWS = 20_000
 # Smallest number of draws, for many contrasts: 500 of them lie beyond a 95 % critical value.
 _FEWEST_DRAWS = 10_000
-# Largest number of drawn t statistics: 100,000 draws for up to 40,000 contrasts (200 models have 39,800
-# ordered pairs).
+# Largest number of drawn t statistics: 100,000 draws for up to 20,000 pairs in both directions (200 models have 19,900
+# pairs).
 _MAX_STATISTICS = 4_000_000_000
 # Largest number of multiplications of :func:`max_abs_normal_draws`: 100,000 draws for up to 500 scores.
 _MAX_PRODUCTS = 25_000_000_000
@@ -66,6 +66,12 @@ class Contrasts:
     def usable(self) -> NDArray[np.bool_]:
         """Whether the contrasts vary, so that they can be tested, (J,)."""
         return self.std_error > 0
+
+    @property
+    def n_pairs(self) -> int:
+        """Number of different pairs of scores, whatever the direction of their difference."""
+        low, high = np.minimum(self.first, self.second), np.maximum(self.first, self.second)
+        return len(np.unique(low * (int(high.max(initial=0)) + 1) + high))
 
     def take(self, selected: IntArray | NDArray[np.bool_]) -> Contrasts:
         """Return the selected contrasts."""
@@ -118,7 +124,7 @@ class NormalDraws:
     seed : int
         Seed of the fit, so that a fit always has the same critical values.
     n_draws : int
-        Largest number of draws; with more than 40,000 contrasts there are fewer, but at least 10,000.
+        Largest number of draws; with more than 20,000 pairs of scores there are fewer, but at least 10,000.
     """
 
     factor: FloatArray
@@ -138,7 +144,8 @@ class NormalDraws:
         factor = self.factor if has_single_scores else self.factor - self.factor.mean(axis=0)
         dtype, scale = _choose_precision(factor, contrasts.std_error)
         scaled = (factor / scale).astype(dtype)
-        n_draws = min(self.n_draws, _affordable_draws(_MAX_STATISTICS, len(contrasts.first)))
+        # Tests of pairs in one direction and in both directions have the same draws, and so the same critical value.
+        n_draws = min(self.n_draws, _affordable_draws(_MAX_STATISTICS, 2 * contrasts.n_pairs))
         for start in range(0, n_draws, _WIDTH):
             width = min(_WIDTH, n_draws - start)
             scores = np.zeros((len(factor) + 1, width), dtype=dtype)

@@ -168,7 +168,7 @@ class Check:
             If the file cannot be written. An earlier file stays as it was.
         """
         heading = _TITLE if title is None else title
-        return write_page(path, render_page(heading, [], _models_summary(self), problems=self.problems))
+        return write_page(path, render_page(heading, [], [_models_summary(self)], problems=self.problems))
 
     def __str__(self) -> str:
         return self.as_text()

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 import pandas as pd
 
@@ -15,6 +16,25 @@ from .sentences import as_sentence, counted
 _REVERSALS_NAMED = 3
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Intervals:
+    """Intervals of the scores of all results.
+
+    Attributes
+    ----------
+    of_result : mapping
+        A frame with ``lower`` and ``upper``, a row per model, for each result; empty for results without intervals.
+    head : str
+        Head of the columns.
+    note : str
+        What the intervals hold for, in a sentence.
+    """
+
+    of_result: Mapping[str, pd.DataFrame]
+    head: str
+    note: str
+
+
 def comparison_summary(
     names: Sequence[str],
     results: Sequence[Estimates],
@@ -23,6 +43,8 @@ def comparison_summary(
     rank_changes: pd.DataFrame,
     reversals: pd.DataFrame | str,
     alpha: float,
+    further_notes: Sequence[str] = (),
+    intervals: Intervals | None = None,
 ) -> Summary:
     """Build a table with score, standard error and rank of every model (rows) in every result (columns).
 
@@ -38,6 +60,10 @@ def comparison_summary(
         joint covariance.
     alpha : float
         One minus the joint level.
+    further_notes : sequence of str
+        Notes on the samples and on changes of scores.
+    intervals : Intervals, optional
+        Intervals of the scores, for a further column of each result.
 
     Returns
     -------
@@ -52,10 +78,18 @@ def comparison_summary(
             for model, score, error in zip(result.models, result.estimate, std_errors, strict=True)
         }
         columns.append([cells.get(model, "") for model in models])
+        if intervals is not None:
+            limits = intervals.of_result[name]
+            columns.append([_interval(limits, model, digits) for model in models])
         columns.append([_rank(rank, change) for rank, change in zip(ranks[name], rank_changes[name], strict=True)])
-        heads += [(name, 1), ("rank", 1)]
+        heads += [(name, 1), *([] if intervals is None else [(intervals.head, 1)]), ("rank", 1)]
     rows = tuple((model, *(column[place] for column in columns)) for place, model in enumerate(models))
-    notes = (*_notes(names, results), _reversal_note(names, results, reversals, alpha))
+    notes = (
+        *_notes(names, results),
+        *([] if intervals is None else [intervals.note]),
+        *further_notes,
+        _reversal_note(names, results, reversals, alpha),
+    )
     return Summary("Results Side by Side", _header(names, results), tuple(heads), rows, notes)
 
 
@@ -67,6 +101,14 @@ def _header(names: Sequence[str], results: Sequence[Estimates]) -> tuple[tuple[s
         size = f"{e.description.n_contexts:,} prompts, {e.description.n_votes:,} votes, {len(e.models)} models, {cov}"
         lines.append((f"{name}:", functional_unit(e) + (f", {e.part}" if e.part else ""), f"{e.estimator}:", size))
     return tuple(lines)
+
+
+def _interval(limits: pd.DataFrame, model: str, digits: int) -> str:
+    """Return the interval of a model's score as text; empty where the result does not have it."""
+    if model not in limits.index:
+        return ""
+    low, high = limits.loc[model, ["lower", "upper"]]
+    return f"{low:.{digits}f} to {high:.{digits}f}"
 
 
 def _rank(rank: int, change: int) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import combinations, permutations
 from typing import TYPE_CHECKING
@@ -13,17 +14,22 @@ import pandas as pd
 
 from ..data.hypotheses import HypothesisLike
 from ..data.preferences import IntArray
-from ..exceptions import OptionError, OptionTypeError, listed
+from ..exceptions import HypothesisError, OptionError, OptionTypeError, check_choice, listed
 from ..fit.estimates import Estimates
 from ..fit.estimators import BT_MLE, DEBIASED
 from ..inference.alternatives import Alternative
 from ..inference.pairwise import compare_differences
 from ..inference.ranks import ranks_of
+from ..inference.simultaneous import METHODS as INTERVAL_METHODS
 from ..inference.wald import WaldTestResults, ZTestResults
 from ..plotting.rank_charts import bump_chart
-from ..report.comparison_summary import comparison_summary
+from ..report.changes_summary import change_notes, changes_summary
+from ..report.comparison_summary import Intervals, comparison_summary
+from ..report.fit_summary import functional_unit
 from ..tables.summary_table import Summary
-from .cross_covariance import NamedResult, joint_estimates
+from .changes import Changes, changes_between
+from .critical_values import level_or_default
+from .cross_covariance import NamedResult, joint_results
 from .joint_estimates import JointEstimates
 from .lookup import require_models
 from .page_report import check_page_extra, make_board, render_page, write_page
@@ -54,9 +60,10 @@ _REVERSAL_COLUMNS = ["model", "other", "above_in", "below_in", "gap_above", "gap
 class Comparison:
     """Results side by side; :func:`dmlrank.compare` returns an object of this class.
 
-    Tests name scores as ``"result: model"``. They need the covariance between the results, which exists for results of
-    the same prompts. Without it, :meth:`cov_params`, :meth:`conf_int` (simultaneous over all results), :meth:`t_test`
-    and :meth:`wald_test` raise an error with the reason.
+    Tests name scores as ``"result: model"``. They need the covariance between the results, which exists for live
+    results whose prompts are identified by ``context=``, and for independent samples. Without the covariance,
+    :meth:`cov_params`, :meth:`conf_int` (simultaneous over all results), :meth:`changes`, :meth:`pair_changes`,
+    :meth:`t_test` and :meth:`wald_test` raise an error with the reason.
 
     Attributes
     ----------
@@ -66,6 +73,9 @@ class Comparison:
         The results.
     joint_or_reason : JointEstimates or str
         All scores with one covariance, or why there is none.
+    samples : str
+        How the samples of prompts are related, in a sentence: independent, or overlapping. Empty where all results are
+        of the same prompts, or where there is no joint covariance.
 
     Examples
     --------
@@ -80,6 +90,7 @@ class Comparison:
     names: tuple[str, ...]
     results: tuple[RankResults, ...]
     joint_or_reason: JointEstimates | str
+    samples: str = ""
 
     @property
     def models(self) -> list[str]:
@@ -190,6 +201,91 @@ class Comparison:
         """
         return self.joint.wald_test(hypothesis)
 
+    def changes(self, alpha: float | None = None, method: str = "max-t") -> pd.DataFrame:
+        """Return how much every model's score differs from its score in the first result, with tests.
+
+        Parameters
+        ----------
+        alpha : float, optional
+            One minus the level; the first fit's when None.
+        method : {"max-t", "bonferroni", "none"}
+            ``"max-t"`` and ``"bonferroni"``: intervals that hold for all rows at once, and p-values adjusted for all
+            rows. ``"none"``: intervals and p-values that each hold for one row.
+
+        Returns
+        -------
+        DataFrame
+            Columns ``result model before after estimate std_error statistic p_value p_adjusted conf_low conf_high``, a
+            row per later result and model: the models that all results have, the best of the first result first.
+            ``estimate`` is ``after - before``.
+
+        Raises
+        ------
+        OptionError
+            If the results have no joint covariance, or if their scores are different quantities: other functionals,
+            estimators, units, category weights, compared pairs, or, without a Bradley-Terry model, other models.
+
+        Notes
+        -----
+        Where an estimator assumes a Bradley-Terry model, results may have different models. Their scores are then taken
+        relative to the mean of the common models, which changes no difference between two of these. Any other score
+        depends on all models of its result, so that results with different models are refused.
+
+        Examples
+        --------
+        >>> import dmlrank as dr
+        >>> months = [dr.datasets.simulate_arena(n=1500, rng=seed) for seed in (0, 1)]
+        >>> january, february = (dr.dml_rank("winner ~ 1 | model_a + model_b", month, rng=0) for month in months)
+        >>> comparison = dr.compare(january=january, february=february, independent=True)
+        >>> changes = comparison.changes()
+        >>> changes.shape, bool((changes["p_adjusted"] < 0.05).any())
+        ((8, 11), False)
+        """
+        check_choice(method, INTERVAL_METHODS, "method")
+        return self._changes().of_models(level_or_default(alpha, self.joint.alpha), method)
+
+    def pair_changes(self, alpha: float | None = None, method: str = "max-t") -> pd.DataFrame:
+        """Return how much the difference between every two models changes from the first result, with tests.
+
+        Parameters
+        ----------
+        alpha : float, optional
+            One minus the level; the first fit's when None.
+        method : {"max-t", "step-down", "holm", "bonferroni", "fdr_bh", "none"}
+            How p-values are adjusted for the number of rows, as for :meth:`RankResults.t_test_pairwise`.
+
+        Returns
+        -------
+        DataFrame
+            Columns ``result first second before after estimate std_error statistic p_value p_adjusted conf_low
+            conf_high``, a row per later result and pair of models. ``before`` and ``after`` are the differences first -
+            second in the two results, and ``estimate`` is ``after - before``.
+
+        Raises
+        ------
+        OptionError
+            As for :meth:`changes`.
+        """
+        return self._changes().of_pairs(level_or_default(alpha, self.joint.alpha), method)
+
+    def test_unchanged(self) -> WaldTestResults:
+        """Test by one Wald test that no model's score differs between the results.
+
+        Returns
+        -------
+        ContrastResults
+            As in statsmodels. The degrees of freedom are (R - 1) times the structural rank, which is K - 1 where the
+            functional fixes a combination of the K scores.
+
+        Raises
+        ------
+        OptionError
+            As for :meth:`changes`.
+        HypothesisError
+            If there are too few clusters for so many restrictions.
+        """
+        return self._changes().test()
+
     def tidy(self) -> pd.DataFrame:
         """Return one row per result and model with score, standard error and rank.
 
@@ -269,15 +365,7 @@ class Comparison:
         Summary
             It has ``as_text()``, ``as_html()``, ``as_latex()``, ``as_markdown()`` and ``as_csv()``.
         """
-        joint = self.joint_or_reason
-        return comparison_summary(
-            self.names,
-            [result.estimates for result in self.results],
-            self.ranks,
-            rank_changes=self.rank_changes,
-            reversals=joint if isinstance(joint, str) else self.reversals(),
-            alpha=self.results[0].estimates.alpha if isinstance(joint, str) else joint.alpha,
-        ).with_title(title)
+        return self._side_by_side().with_title(title)
 
     def plot(self, ax: Axes | None = None) -> Axes:
         """Draw a bump chart: a line per model through its ranks in the results; this needs matplotlib.
@@ -324,7 +412,11 @@ class Comparison:
         results = zip(self.names, self.results, strict=True)
         boards = [make_board(result.estimates, name, alpha=alpha) for name, result in results]
         heading = f"Leaderboards: {', '.join(self.names)}" if title is None else title
-        return write_page(path, render_page(heading, boards, self.summary()))
+        tables = [self._side_by_side(self._intervals(alpha))]
+        if self.samples:
+            with suppress(OptionError):
+                tables.append(self._changes_table(alpha))
+        return write_page(path, render_page(heading, boards, tables))
 
     def __str__(self) -> str:
         return self.summary().as_text()
@@ -334,6 +426,67 @@ class Comparison:
 
     def _repr_html_(self) -> str:
         return self.summary().as_html()
+
+    def _changes(self) -> Changes:
+        return changes_between(self.names, [result.estimates for result in self.results], self.joint)
+
+    def _side_by_side(self, intervals: Intervals | None = None) -> Summary:
+        """Return the table of scores and ranks, with the notes on samples, changes and reversals."""
+        joint = self.joint_or_reason
+        return comparison_summary(
+            self.names,
+            [result.estimates for result in self.results],
+            self.ranks,
+            rank_changes=self.rank_changes,
+            reversals=joint if isinstance(joint, str) else self.reversals(),
+            alpha=self.results[0].estimates.alpha if isinstance(joint, str) else joint.alpha,
+            further_notes=[self.samples, *self._change_notes()] if self.samples else (),
+            intervals=intervals,
+        )
+
+    def _change_notes(self) -> list[str]:
+        """Say which scores changed from the first result, or why there is no test of this."""
+        try:
+            changes = self._changes()
+        except OptionError as error:
+            return change_notes(str(error), "", self.names[0], alpha=self.joint.alpha, level_note="")
+        try:
+            unchanged: WaldTestResults | str = changes.test()
+        except HypothesisError as error:
+            unchanged = str(error)
+        alpha = self.joint.alpha
+        frame = changes.of_models(alpha, "max-t")
+        return change_notes(frame, unchanged, self.names[0], alpha=alpha, level_note=changes.level_note)
+
+    def _changes_table(self, alpha: float | None) -> Summary:
+        """Return the table of changes of scores from the first result."""
+        level, changes = level_or_default(alpha, self.joint.alpha), self._changes()
+        return changes_summary(
+            changes.of_models(level, "max-t"),
+            self.names[0],
+            alpha=level,
+            unit=functional_unit(self.results[0].estimates),
+            level_note=changes.level_note,
+        )
+
+    def _intervals(self, alpha: float | None) -> Intervals:
+        """Return the intervals of all scores: simultaneous over all results where there is a joint covariance."""
+        level = level_or_default(alpha, self.results[0].estimates.alpha)
+        confidence = f"{100 * (1 - level):g} %"
+        if isinstance(self.joint_or_reason, JointEstimates):
+            limits = self.joint_or_reason.conf_int(level)
+            of_result: dict[str, pd.DataFrame] = {
+                name: pd.DataFrame(limits.loc[name]).clip(*result.estimates.limits)
+                for name, result in zip(self.names, self.results, strict=True)
+            }
+            note = f"The {confidence} intervals hold for all scores of all results at once."
+        else:
+            of_result = {
+                name: result.conf_int(level) if result.estimates.has_intervals else pd.DataFrame()
+                for name, result in zip(self.names, self.results, strict=True)
+            }
+            note = f"The {confidence} intervals hold for all scores of one result at once, not across results."
+        return Intervals(of_result, f"{confidence} interval", note)
 
     def _table(self, columns: Sequence[pd.Series]) -> pd.DataFrame:
         return pd.DataFrame(dict(zip(self.names, columns, strict=True)), index=self.models)
@@ -362,37 +515,46 @@ class Comparison:
         return np.array(first), np.array(second)
 
 
-def compare(*results: RankResults, **named: RankResults) -> Comparison:
-    """Put results side by side: functionals, estimators, groups or data sets.
+def compare(*results: RankResults, independent: bool | None = None, **named: RankResults) -> Comparison:
+    """Put results side by side: functionals, estimators, groups, months or data sets.
 
     Parameters
     ----------
     *results : RankResults
         Results that get automatic names from the properties in which they differ. At least two results are needed,
         counting the named ones.
+    independent : bool, optional
+        Whether the samples of all results are independent, such as the votes of two months on different prompts. None:
+        the identifiers of the prompts decide (the columns of ``context=``): samples without a common prompt or cluster
+        are independent. True is needed where there are no identifiers, as in stored results and in fits without
+        ``context=``, and where equal identifiers stand for different prompts. False: the samples are not taken for
+        independent even though no identifier is in two of them.
     **named : RankResults
         Results with names: ``dr.compare(human=res, judge=other)``.
 
     Returns
     -------
     Comparison
-        Table, frame and bump chart. Where all results are of the same prompts, tests between them use the covariance of
-        their influence values: ``t_test("bt: gpt-4 - bt: claude-v1, borda: gpt-4 - borda: claude-v1")``.
-        ``reversals()`` has the pairs that two results order differently, with tests.
+        Table, frame and bump chart. Where results share prompts, tests between them use the covariance of their
+        influence values: ``t_test("bt: gpt-4 - bt: claude-v1, borda: gpt-4 - borda: claude-v1")``. ``reversals()`` has
+        the pairs that two results order differently, and ``changes()`` and ``pair_changes()`` have the changes of
+        scores and of differences from the first result, with tests.
 
     Raises
     ------
     OptionError
-        If there are fewer than two results.
+        If there are fewer than two results, or if ``independent`` is True for results of one data set.
     OptionTypeError
-        If an argument is not a result.
+        If an argument is not a result, or ``independent`` is not True, False or None.
 
     Notes
     -----
     The block of a result in the joint covariance is the covariance that the result reports. The covariance between two
-    results is the mean of the products of their influence values, by cluster where they have clusters. Two results have
-    the same prompts where the columns of ``context=`` have the same values: votes of humans and of a judge on the same
-    questions can be compared although they are in different frames. Results with different prompts stand side by side
+    results with n_1 and n_2 prompts is the sum of the products of their influence values over the prompts that both
+    have, divided by n_1 n_2; products of sums by cluster where they have clusters. Two results have a prompt in common
+    where the columns of ``context=`` have the same value: votes of humans and of a judge on the same questions can be
+    compared although they are in different frames. Between independent samples the covariance is zero, so that the
+    covariance of a difference is the sum of the two. Results whose prompts cannot be identified stand side by side
     without tests between them.
 
     Examples
@@ -411,17 +573,23 @@ def compare(*results: RankResults, **named: RankResults) -> Comparison:
         if not isinstance(result, RankResults):
             hint = "; give names as keywords: compare(human=res)" if isinstance(result, str) else ""
             raise OptionTypeError(f"compare takes results of dml_rank, not a {type(result).__name__}{hint}")
-    for result in all_results:
-        require_models(result.estimates, "compare", "puts scores of models side by side")
     if len(all_results) < 2:
         raise OptionError(f"compare needs at least two results, and got {len(all_results)}")
     names = (*automatic_names([result.estimates for result in results], tuple(named)), *named)
-    members = [NamedResult(name, r.estimates, r.steps) for name, r in zip(names, all_results, strict=True)]
-    return Comparison(names, tuple(all_results), joint_estimates(members))
+    return _comparison(names, all_results, independent)
 
 
-def named_results(names: Sequence[str], results: Sequence[RankResults]) -> Comparison:
+def named_results(
+    names: Sequence[str], results: Sequence[RankResults], *, independent: bool | None = None
+) -> Comparison:
     """Compare results under names that need not be identifiers, such as names of files.
+
+    Parameters
+    ----------
+    names : sequence of str
+    results : sequence of RankResults
+    independent : bool, optional
+        As for :func:`compare`.
 
     Raises
     ------
@@ -430,7 +598,21 @@ def named_results(names: Sequence[str], results: Sequence[RankResults]) -> Compa
     """
     if len(names) != len(results) or len(set(names)) < len(names):
         raise OptionError(f"{len(results)} results need {len(results)} different names; got {listed(names)}")
-    return compare(**dict(zip(names, results, strict=True)))
+    return _comparison(tuple(names), results, independent)
+
+
+def _comparison(names: tuple[str, ...], results: Sequence[RankResults], independent: bool | None) -> Comparison:
+    """Return the comparison of results under their names, with the joint covariance if there is one."""
+    if independent is not None and not isinstance(independent, bool):
+        raise OptionTypeError(
+            f"independent= is a {type(independent).__name__}; allowed: True, False or None (identifiers of prompts "
+            f"decide)"
+        )
+    for result in results:
+        require_models(result.estimates, "compare", "puts scores of models side by side")
+    members = [NamedResult(name, r.estimates, r.steps) for name, r in zip(names, results, strict=True)]
+    joint = joint_results(members, independent)
+    return Comparison(names, tuple(results), joint.joint_or_reason, joint.samples)
 
 
 def automatic_names(estimates: Sequence[Estimates], used_names: Sequence[str] = ()) -> tuple[str, ...]:

@@ -1,24 +1,34 @@
-"""The covariance between results of the same contexts, from their influence values."""
+"""The joint covariance of results: of independent samples, or from the influence values on shared contexts."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import combinations
 
 import numpy as np
 from scipy.linalg import block_diag
 
 from .._utils.warning_collection import collected_warnings
-from ..data.preferences import FloatArray, IntArray
+from ..data.preferences import FloatArray
+from ..exceptions import OptionError, listed
 from ..fit.estimates import Estimates
 from ..fit.fit_covariance import clustered_covariance
 from ..fit.state import FitSteps
-from ..inference.covariance import covariance_of_mean
+from ..inference.covariance import Covariance, covariance_of_mean
 from ..inference.joint_covariance import match_blocks, stack_influences
+from ..report.sentences import counted
 from .joint_estimates import JointEstimates
+from .shared_contexts import SharedContexts, are_of_one_data_set, joint_annotators, share_contexts
 
-# Stands for a missing annotator, and sorts before every name.
-_NO_ANNOTATOR = "\x00"
+_SAY_INDEPENDENT = (
+    "if no prompt is in both samples, say so: compare(..., independent=True); for samples that overlap, compare live "
+    "results whose context= columns identify the prompts, or fit all votes at once with a column of groups and use by()"
+)
+_INDEPENDENT = (
+    "The samples of prompts are independent: {}. The covariance of a difference between results is therefore the sum "
+    "of their covariances."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,167 +48,224 @@ class NamedResult:
     steps: FitSteps | None
 
 
-def joint_estimates(members: Sequence[NamedResult]) -> JointEstimates | str:
+@dataclass(frozen=True, slots=True, eq=False)
+class JointResults:
+    """What is known about the joint distribution of results.
+
+    Attributes
+    ----------
+    joint_or_reason : JointEstimates or str
+        All scores with one covariance, or why there is none.
+    samples : str
+        How the samples of prompts are related, in a sentence; empty where all results are of the same prompts, or where
+        there is no joint covariance.
+    """
+
+    joint_or_reason: JointEstimates | str
+    samples: str = ""
+
+
+def joint_results(members: Sequence[NamedResult], independent: bool | None) -> JointResults:
     """Return the scores of all results with one covariance, or the reason why there is none.
 
-    The diagonal blocks are the covariances of the results. The covariance between two results comes from their
-    influence values on the same contexts, see :func:`dmlrank.inference.joint_covariance.match_blocks`.
+    The diagonal blocks are the covariances of the results. Between results of independent samples the covariance is
+    zero. Between others it comes from their influence values on the contexts that they share, see
+    :func:`dmlrank.inference.joint_covariance.match_blocks`.
+
+    Parameters
+    ----------
+    members : sequence of NamedResult
+    independent : bool or None
+        True where the caller says that the samples of all results are independent; False where the caller says that
+        they are not; None where the identifiers of the prompts decide.
+
+    Raises
+    ------
+    OptionError
+        If ``independent`` is True, and two results are of one data set.
     """
+    for member in members:
+        if not member.estimates.has_intervals:
+            return JointResults(
+                f"{member.name!r} is an estimate without intervals: {member.estimates.why_no_intervals}"
+            )
+    if independent:
+        return _declared_independent(members)
     steps = []
     for member in members:
-        reason = _why_no_covariance(member)
+        reason = _why_no_influence_values(member)
         if reason or member.steps is None:
-            return reason
+            return JointResults(reason)
         steps.append(member.steps)
-    matches = [np.arange(steps[0].data.n_contexts)]
-    for member, other in zip(members[1:], steps[1:], strict=True):
-        match = _match_contexts(steps[0], other)
-        if isinstance(match, str):
-            return f"{members[0].name!r} and {member.name!r} have no joint covariance: {match}"
-        matches.append(match)
-    return _stacked_estimates(members, steps, matches)
+    names = [member.name for member in members]
+    shared = share_contexts(steps, names)
+    if isinstance(shared, str):
+        return JointResults(f"{shared}; {_SAY_INDEPENDENT}" if independent is None else shared)
+    if shared.is_same:
+        return JointResults(_stacked_estimates(members, steps, shared))
+    if not shared.is_independent:
+        return JointResults(_stacked_estimates(members, steps, shared), _overlap_sentence(shared, names))
+    if independent is False:
+        return JointResults(
+            f"{listed(names)} have no joint covariance: independent=False, but no prompt and no cluster is in two of "
+            f"the results, so that nothing says how the results depend on each other; give equal prompts the same "
+            f"values in the columns of context="
+        )
+    return JointResults(_independent_estimates(members), _INDEPENDENT.format("no prompt is in two of them"))
 
 
-def _why_no_covariance(member: NamedResult) -> str:
-    """Return why a result has no covariance with others; an empty text where it has one."""
-    if not member.estimates.has_intervals:
-        return f"{member.name!r} is an estimate without intervals: {member.estimates.why_no_intervals}"
+def _declared_independent(members: Sequence[NamedResult]) -> JointResults:
+    """Return the joint estimates of samples that the caller declares independent, after the checks that are possible.
+
+    Raises
+    ------
+    OptionError
+        If two results are of one data set.
+    """
+    for first, other in combinations(members, 2):
+        if _seem_of_one_data_set(first, other):
+            raise OptionError(
+                f"independent=True, but {first.name!r} and {other.name!r} are results of one data set, so that they "
+                f"depend on each other; leave independent= out; for groups of one fit, use the methods of by()"
+            )
+    steps = [member.steps for member in members if member.steps is not None]
+    identified = len(steps) == len(members) and all(fit.options.context for fit in steps)
+    shared = share_contexts(steps, [member.name for member in members]) if identified else ""
+    known = "as the caller of compare says"
+    if isinstance(shared, SharedContexts):
+        n_shared = max(shared.n_shared(a, b) for a, b in combinations(range(len(members)), 2))
+        known = (
+            f"as the caller of compare says, although {counted(n_shared, 'identifier')} of prompts "
+            f"{'is' if n_shared == 1 else 'are'} in two of them"
+            if n_shared
+            else "no prompt is in two of them"
+        )
+    return JointResults(_independent_estimates(members), _INDEPENDENT.format(known))
+
+
+def _seem_of_one_data_set(first: NamedResult, other: NamedResult) -> bool:
+    """Return whether two results are of the same votes: live fits by their data, stored ones by all their counts."""
+    if first.steps is not None and other.steps is not None:
+        return are_of_one_data_set(first.steps, other.steps)
+    a, b = first.estimates, other.estimates
+    if a.models != b.models or a.votes is None or b.votes is None:
+        return False
+    if a.part and b.part and a.part != b.part:
+        # Groups of one fit share its first stages.
+        return a.diagnostics.log_loss == b.diagnostics.log_loss
+    same_size = (a.description.n_contexts, a.description.n_rows) == (b.description.n_contexts, b.description.n_rows)
+    return a.part == b.part and same_size and bool((a.votes.total == b.votes.total).all())
+
+
+def _overlap_sentence(shared: SharedContexts, names: Sequence[str]) -> str:
+    """Say how many prompts results have in common, and where their covariance comes from."""
+    counts = [f"{names[a]!r} and {names[b]!r} {shared.n_shared(a, b):,}" for a, b in combinations(range(len(names)), 2)]
+    sizes = ", ".join(f"{len(places):,}" for places in shared.places)
+    clusters = "" if shared.clusters is None else f" and of clusters ({', '.join(shared.clusters.names)})"
+    return (
+        f"The samples of prompts overlap: {', '.join(counts)} in common, of {sizes}. The covariance between the "
+        f"results comes from the influence values of these prompts{clusters}."
+    )
+
+
+def _independent_estimates(members: Sequence[NamedResult]) -> JointEstimates:
+    """Return the scores of independent results, with zero covariance between results."""
+    covariances = [member.estimates.covariance for member in members]
+    return _joint_estimates(
+        members,
+        Covariance(
+            np.asarray(block_diag(*(covariance.matrix for covariance in covariances))),
+            np.asarray(block_diag(*(covariance.basis for covariance in covariances))),
+            tuple(count for covariance in covariances for count in covariance.n_clusters),
+            "; ".join(dict.fromkeys(covariance.note for covariance in covariances if covariance.note)),
+        ),
+    )
+
+
+def _why_no_influence_values(member: NamedResult) -> str:
+    """Return why a result has no influence values to compare with others; an empty text where it has them."""
     if member.estimates.part:
         return (
             f"{member.name!r} is the result of one group of a fit ({member.estimates.part}); for tests between groups, "
             f"use the methods of the object that by() of the whole fit returns"
         )
     if member.steps is None:
-        return f"{member.name!r} was stored without its data, and covariances between results need the data"
+        return (
+            f"{member.name!r} was stored without its data, and covariances between results of the same prompts need "
+            f"the data; {_SAY_INDEPENDENT}"
+        )
     return ""
 
 
-def _match_contexts(first: FitSteps, other: FitSteps) -> IntArray | str:
-    """Return the places of the first result's contexts in the other one, (n,), or why the contexts differ."""
-    if first.options.prompts != other.options.prompts:
-        return "one result is for new prompts, the other for its own prompts only; fit both with the same prompts="
-    columns = [steps.clusters.names if steps.clusters else () for steps in (first, other)]
-    if columns[0] != columns[1]:
-        kinds = " and ".join(f"clusters of {', '.join(names)}" if names else "none" for names in columns)
-        return f"their clusters differ ({kinds}); update one of them with the cov_type= and cov_kwds= of the other"
-    places = _match_identifiers(first, other)
-    if isinstance(places, str) or first.clusters is None or other.clusters is None:
-        return places
-    for a, b in (
-        (first.clusters.of_context, other.clusters.of_context),
-        (first.clusters.second_of_context, other.clusters.second_of_context),
-    ):
-        if a is None or b is None:
-            if a is not b:
-                return f"{first.clusters.names[-1]!r} groups prompts in one result and votes in the other"
-        elif not _same_partition(a, b[places]):
-            return "the clusters of the two results contain different prompts"
-    return places
-
-
-def _match_identifiers(first: FitSteps, other: FitSteps) -> IntArray | str:
-    """Return the places of the first result's contexts in the other one, or why their identifiers do not match."""
-    a, b = first.data, other.data
-    n = len(a.context_ids)
-    if first.options.context != other.options.context:
-        return "their context= columns differ, so that prompts cannot be matched"
-    if first.options.context:
-        place = {identifier: number for number, identifier in enumerate(b.context_ids)}
-        missing = [identifier for identifier in a.context_ids if identifier not in place]
-        if missing or len(place) != n:
-            shared = n - len(missing)
-            return f"their prompts differ: {shared:,} are in both, of {n:,} and {len(place):,}"
-        return np.array([place[identifier] for identifier in a.context_ids], dtype=np.intp)
-    same_rows = len(b.context_ids) == n and bool((a.context_ids == b.context_ids).all())
-    if same_rows and (first.source.data is other.source.data or _same_votes(first, other)):
-        return np.arange(n)
-    return "their rows differ, and without context= nothing says which rows are the same prompt"
-
-
-def _same_votes(first: FitSteps, other: FitSteps) -> bool:
-    """Return whether features and votes are equal, as those of a result and its stored copy are."""
-    a, b = first.data, other.data
-    pairs = [
-        (a.x, b.x),
-        *((getattr(a.cells, name), getattr(b.cells, name)) for name in ("context", "first", "second", "y")),
-    ]
-    return a.items == b.items and all(np.array_equal(left, right) for left, right in pairs)
-
-
-def _same_partition(left: IntArray, right: IntArray) -> bool:
-    """Return whether two arrays of cluster numbers, (n,) each, put the same contexts together."""
-    n_pairs = len(np.unique(np.stack([left, right], axis=1), axis=0))
-    return n_pairs == len(np.unique(left)) == len(np.unique(right))
-
-
 def _stacked_estimates(
-    members: Sequence[NamedResult], steps: Sequence[FitSteps], matches: Sequence[IntArray]
+    members: Sequence[NamedResult], steps: Sequence[FitSteps], shared: SharedContexts
 ) -> JointEstimates:
-    """Return the scores of all results with their joint covariance.
+    """Return the scores of all results with their joint covariance from influence values.
+
+    A result is a mean over its own contexts. As a mean over the contexts of all results, it has influence values that
+    are zero on the contexts of the others, and larger by N / n_r on its own.
 
     Parameters
     ----------
     members : sequence of NamedResult
     steps : sequence of FitSteps
         Steps of the members.
-    matches : sequence of ndarray of int, shape (n,)
-        Places of the first member's contexts in each member.
+    shared : SharedContexts
     """
     estimates = [member.estimates for member in members]
-    centred, corrections, contexts, annotators = [], [], [], []
-    for e, fit, match in zip(estimates, steps, matches, strict=True):
+    centred, corrections, contexts = [], [], []
+    for e, fit, places in zip(estimates, steps, shared.places, strict=True):
         influence = fit.influence.given_prompts() if fit.options.prompts == "fixed" else fit.influence.by_context()
-        centred.append(influence.centred[match] * e.scale.factor)
-        inverse = np.empty_like(match)
-        inverse[match] = np.arange(len(match))
+        factor = e.scale.factor * shared.n_contexts / len(places)
+        values = np.zeros((shared.n_contexts, influence.centred.shape[1]))
+        values[places] = influence.centred * factor
+        centred.append(values)
         # Influence blocks matter for clusters of annotators only.
         blocks = slice(None) if fit.annotator is not None else slice(0)
-        corrections.append(influence.centred_correction[blocks] * e.scale.factor)
-        contexts.append(inverse[influence.block_context[blocks]])
-        annotators.append(_annotators(fit))
-    annotator_codes = (
-        np.unique(np.concatenate(annotators), return_inverse=True)[1] if steps[0].annotator is not None else None
-    )
-    if annotator_codes is not None:
-        unknown = np.concatenate(annotators) == _NO_ANNOTATOR
-        annotator_codes = np.where(unknown, -1, annotator_codes)
+        corrections.append(influence.centred_correction[blocks] * factor)
+        contexts.append(places[influence.block_context[blocks]])
+    annotators = joint_annotators(steps)
     gauge = block_diag(*(fit.setup.functional.gauge(fit.data.n_items).basis for fit in steps))
     with collected_warnings():
         # The fits have warned of few clusters already.
         joint = clustered_covariance(
-            stack_influences(centred, corrections, contexts), gauge, steps[0].clusters, annotator_codes
+            stack_influences(centred, corrections, contexts),
+            gauge,
+            shared.clusters,
+            None if annotators is None else np.concatenate(annotators),
         )
-    matrix = match_blocks(joint.matrix + _between_repetitions(estimates, steps), [e.covariance for e in estimates])
+    between_repetitions = _between_repetitions(estimates, steps, shared.is_same)
+    matrix = match_blocks(joint.matrix + between_repetitions, [e.covariance for e in estimates])
     basis = block_diag(*(e.covariance.basis for e in estimates))
+    return _joint_estimates(members, replace(joint, matrix=matrix, basis=basis))
+
+
+def _joint_estimates(members: Sequence[NamedResult], covariance: Covariance) -> JointEstimates:
+    """Return the scores of all results with this covariance."""
+    estimates = [member.estimates for member in members]
     return JointEstimates(
         kind="result",
         blocks=tuple(member.name for member in members for _ in member.estimates.models),
         models=tuple(name for e in estimates for name in e.models),
         estimate=np.concatenate([e.estimate for e in estimates]),
-        covariance=replace(joint, matrix=matrix, basis=basis),
+        covariance=covariance,
         reason="; ".join(dict.fromkeys(f"{m.name}: {m.estimates.reason}" for m in members)),
         alpha=estimates[0].alpha,
         seed=estimates[0].description.seed,
     )
 
 
-def _annotators(steps: FitSteps) -> list[str]:
-    """Return the name of the annotator of each influence block, because data sets number annotators differently."""
-    if steps.annotator is None or steps.clusters is None:
-        return []
-    name = steps.clusters.names[-1]
-    names = sorted(set(steps.data.columns.texts(name)))
-    return [names[code] if code >= 0 else _NO_ANNOTATOR for code in steps.annotator]
+def _between_repetitions(estimates: Sequence[Estimates], steps: Sequence[FitSteps], is_same: bool) -> FloatArray:
+    """Return the covariance between repetitions, joint for results with the same folds, otherwise by result.
 
-
-def _between_repetitions(estimates: Sequence[Estimates], steps: Sequence[FitSteps]) -> FloatArray:
-    """Return the covariance between repetitions, joint for results with the same folds, otherwise by result."""
+    ``is_same`` says whether all results are of the same contexts.
+    """
     by_result = []
     for e, fit in zip(estimates, steps, strict=True):
         repeated = [repetition.one_step_result.target.estimate for repetition in fit.repetitions]
         by_result.append(np.stack(repeated) * e.scale.factor if len(repeated) > 1 else np.zeros((1, len(e.models))))
     folds = [(len(e), fit.options.seed) for e, fit in zip(by_result, steps, strict=True) if len(e) > 1]
     n_repetitions = max((count for count, _ in folds), default=1)
-    if len(set(folds)) == 1:
+    if is_same and len(set(folds)) == 1:
         return covariance_of_mean(np.hstack([np.broadcast_to(e, (n_repetitions, e.shape[1])) for e in by_result]))
     return np.asarray(block_diag(*(covariance_of_mean(e) for e in by_result)))

@@ -399,7 +399,7 @@ class GroupResults(Generic[Result]):
         for number, fact in enumerate(self.facts):
             boards.append(make_board(self._estimates_of(number), fact.name, alpha=alpha, is_explained=False))
         heading = f"Leaderboards by {self.variable}" if title is None else title
-        return write_page(path, render_page(heading, boards, self.summary()))
+        return write_page(path, render_page(heading, boards, [self.summary()]))
 
     def _estimates_of(self, group: int) -> Estimates:
         """Return the estimates of a group, with the critical value of its own intervals."""

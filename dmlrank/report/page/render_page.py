@@ -25,7 +25,7 @@ from .plain_words import citation, explanations, group_notes
 
 # A rank with a score, such as "2. 0.71 (0.02)", and another number at the start of a cell.
 _RANK = re.compile(r"^(\d+)\. ")
-_NUMBER = re.compile(r"^<?(-?\d*\.?\d+)(?: \(|$)")
+_NUMBER = re.compile(r"^<?\+?(-?\d*\.?\d+)(?: \(| to |$)")
 _HYPHEN = re.compile(r"(?<![\w.])-(?=[\d.])")
 
 
@@ -57,7 +57,7 @@ def write_page(path: str | os.PathLike[str] | None, text: str) -> str:
 
 
 def render_page(
-    title: str, boards: Sequence[Board], overview: Summary | None = None, *, problems: Sequence[str] | None = None
+    title: str, boards: Sequence[Board], overview: Sequence[Summary] = (), *, problems: Sequence[str] | None = None
 ) -> str:
     """Return one HTML file with leaderboards; several leaderboards stand behind tabs.
 
@@ -68,9 +68,9 @@ def render_page(
     ----------
     title : str
     boards : sequence of Board
-    overview : Summary, optional
-        A table of all leaderboards side by side, which becomes the first tab; or, without leaderboards, a table of its
-        own.
+    overview : sequence of Summary
+        Tables about all leaderboards side by side, which become the first tab; or, without leaderboards, tables of
+        their own.
     problems : sequence of str, optional
         What the page says above the table of a check, where an empty sequence means that there are no problems; None
         for pages that are no check.
@@ -94,7 +94,7 @@ def render_page(
         policy=_policy(style, scripts),
         data=script_json(data),
         boards=[_view(board) for board in boards],
-        overview=None if overview is None else _overview(overview),
+        overview=[_overview(summary) for summary in overview],
         paper=paper,
         address=address,
         stripe_top=ROWS_TOP,
@@ -219,6 +219,7 @@ def _overview(summary: Summary) -> Mapping[str, object]:
     """Return what the template shows of a table of several leaderboards."""
     return {
         "title": printable(summary.title),
+        "row_head": printable(summary.row_head.capitalize()),
         "heads": [(printable(head), span) for head, span in summary.columns],
         "descending": [_starts_with_score(summary, place) for place in range(len(summary.columns))],
         "rows": [

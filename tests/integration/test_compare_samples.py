@@ -1,0 +1,385 @@
+"""Comparisons of samples: independent ones, overlapping ones, what is refused, and the coverage of changes."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.stats import chi2, norm
+
+import dmlrank as dr
+from dmlrank.exceptions import HypothesisError, OptionError, OptionTypeError
+from dmlrank.functionals import Borda, BradleyTerry, CategoryWeights, Dominance, RankCentrality
+
+from ..support import COVARIANCES, draw_with_groups, simulated_votes
+
+K = 4
+
+
+@pytest.fixture(scope="module")
+def battles(draw_battles):
+    return draw_with_groups(draw_battles, seed=5, n=140, unlabelled=0)
+
+
+@pytest.fixture(scope="module")
+def part(battles, rank):
+    """A fit of the prompts in a range, with their true first stages."""
+    numbers = battles.frame["prompt"].str[1:].astype(int)
+
+    def fit(start, stop, functional="borda", **options):
+        chosen = battles.frame[(numbers >= start) & (numbers < stop)].reset_index(drop=True)
+        known = {"propensity": "shown", "mu": battles.mu[start:stop], "functional": functional}
+        return rank(chosen, **(known | options))
+
+    return fit
+
+
+@pytest.fixture(scope="module")
+def months(rank):
+    """Votes of two months on different prompts, by the months' names."""
+    frames = [simulated_votes(5, 500, seed=seed) for seed in (1, 2)]
+    for name, frame in zip("ab", frames, strict=True):
+        frame["prompt"] = name + frame["prompt"]
+    return dict(zip("ab", frames, strict=True))
+
+
+@pytest.fixture(scope="module")
+def fitted(months, rank):
+    return {name: rank(frame, functional="borda", propensity="marginal") for name, frame in months.items()}
+
+
+@pytest.fixture(autouse=True)
+def quiet(ignore_warnings):
+    """Seven clusters are meant here."""
+
+
+@pytest.mark.parametrize("kind", ["robust", "cluster", "two-way"])
+def test_overlapping_samples_have_the_covariance_of_their_shared_prompts(battles, part, kind):
+    one, other = part(0, 100, **COVARIANCES[kind]), part(40, 140, **COVARIANCES[kind])
+    side = dr.compare(a=one, b=other)
+    # Influence values of all 140 prompts, zero where a result does not have a prompt.
+    a, b = np.zeros((140, K)), np.zeros((140, K))
+    a[:100], b[40:] = one.influence, other.influence
+    if kind == "robust":
+        expected = a.T @ b
+    else:
+        column = {"cluster": "topic", "two-way": "prompt"}[kind]
+        group = battles.frame.groupby("prompt", sort=False)[column].first().to_numpy()
+        sums = [pd.DataFrame(phi).groupby(group).sum().to_numpy() for phi in (a, b)]
+        expected = sums[0].T @ sums[1]
+        count = len(np.unique(group))
+    if kind == "two-way":
+        cells, judges, prompts = [], [], []
+        for start, result in ((0, one), (40, other)):
+            cells.append(result.steps.influence.centred_correction)
+            names = np.array([*sorted(set(result.steps.data.columns.texts("judge"))), "nobody"])
+            judges.append(names[result.steps.annotator])
+            prompts.append(result.steps.influence.block_context + start)
+        keys = [pd.MultiIndex.from_arrays([j, p]) for j, p in zip(judges, prompts, strict=True)]
+        by_judge = [pd.DataFrame(c).groupby(j).sum() for c, j in zip(cells, judges, strict=True)]
+        by_cell = [pd.DataFrame(c, index=k) for c, k in zip(cells, keys, strict=True)]
+        shared = [frame.loc[by_judge[0].index.intersection(by_judge[1].index)].to_numpy() for frame in by_judge]
+        expected = expected + shared[0].T @ shared[1]
+        both = by_cell[0].index.intersection(by_cell[1].index)
+        if not side.joint.covariance.note:
+            expected = expected - by_cell[0].loc[both].to_numpy().T @ by_cell[1].loc[both].to_numpy()
+        count = min(count, len(np.unique(np.concatenate(judges)[np.concatenate(judges) != "nobody"])))
+    if kind != "robust":
+        expected = expected * count / (count - 1)
+    np.testing.assert_allclose(side.cov_params().loc["a", "b"], expected / (100 * 100), rtol=1e-6, atol=1e-12)
+    for name, result in (("a", one), ("b", other)):
+        np.testing.assert_array_equal(side.cov_params().loc[name, name], result.cov_params())
+    assert "'a' and 'b' 60 in common, of 100, 100" in side.samples
+    assert side.samples in side.summary().notes
+
+
+def test_a_sample_within_another_one_makes_the_difference_more_certain(part):
+    whole, half = part(0, 140, "bt"), part(0, 70, "bt")
+    side = dr.compare(whole=whole, half=half)
+    errors = side.changes().set_index("model")["std_error"]
+    apart = np.sqrt(whole.bse**2 + half.bse**2)
+    assert (errors < 0.95 * apart[errors.index]).all()
+
+
+def test_samples_without_a_common_prompt_are_independent(fitted):
+    side = dr.compare(**fitted)
+    assert "The samples of prompts are independent: no prompt is in two of them." in side.samples
+    joint = side.cov_params()
+    assert (joint.loc["a", "b"] == 0).all(axis=None)
+    for name, result in fitted.items():
+        np.testing.assert_array_equal(joint.loc[name, name], result.cov_params())
+    a, b = fitted["a"], fitted["b"]
+    changes = side.changes().set_index("model")
+    assert changes.index.tolist() == a.params.sort_values(ascending=False).index.tolist()
+    np.testing.assert_allclose(changes["estimate"], (b.params - a.params)[changes.index])
+    np.testing.assert_allclose(changes["std_error"], np.sqrt(a.bse**2 + b.bse**2)[changes.index])
+    covariance = (a.cov_params() + b.cov_params()).loc[changes.index, changes.index].to_numpy()
+    draws = np.random.default_rng(0).multivariate_normal(np.zeros(5), covariance, size=200_000, method="eigh")
+    largest = np.abs(draws / np.sqrt(np.diag(covariance))).max(axis=1)
+    half_width = (changes["conf_high"] - changes["conf_low"]) / 2 / changes["std_error"]
+    np.testing.assert_allclose(half_width, np.quantile(largest, 0.95), atol=0.02)
+    p = [(largest >= abs(z)).mean() for z in changes["statistic"]]
+    np.testing.assert_allclose(changes["p_adjusted"], p, atol=0.01)
+    for model in a.models:
+        test = side.t_test(f"b: {model} - a: {model}")
+        np.testing.assert_allclose(
+            changes.loc[model, ["estimate", "std_error"]].tolist(), [test.effect[0], test.sd.item()]
+        )
+    contrast = np.eye(5)[:4] - np.eye(5)[4]
+    gap = contrast @ changes["estimate"].to_numpy()
+    statistic = gap @ np.linalg.solve(contrast @ covariance @ contrast.T, gap)
+    unchanged = side.test_unchanged()
+    assert float(unchanged.statistic) == pytest.approx(statistic)
+    assert float(unchanged.pvalue) == pytest.approx(chi2.sf(statistic, 4))
+
+
+def test_changes_of_pairs_are_changes_of_differences(fitted):
+    side = dr.compare(**fitted)
+    pairs = side.pair_changes().set_index(["first", "second"])
+    assert len(pairs) == 10
+    for (first, second), row in pairs.iterrows():
+        test = side.t_test(f"b: {first} - b: {second} - a: {first} + a: {second}")
+        numbers = row[["estimate", "std_error", "p_value"]].astype(float)
+        np.testing.assert_allclose(numbers, [test.effect[0], test.sd.item(), test.pvalue.item()], rtol=1e-6)
+        assert row["after"] - row["before"] == pytest.approx(row["estimate"])
+    assert (pairs["p_adjusted"] >= pairs["p_value"]).all()
+    single = side.pair_changes(method="none", alpha=0.1).set_index(["first", "second"])
+    np.testing.assert_allclose(
+        single["conf_high"] - single["estimate"], norm.isf(0.05) * single["std_error"].astype(float)
+    )
+    step_down = side.pair_changes(method="step-down").set_index(["first", "second"])
+    assert (step_down["p_adjusted"] <= pairs["p_adjusted"] + 1e-4).all()
+
+
+def test_three_months_are_one_family(fitted, rank):
+    third = rank(simulated_votes(5, 400, seed=3), functional="borda", propensity="marginal")
+    side = dr.compare(**fitted, c=third)
+    changes = side.changes()
+    assert changes["result"].tolist() == ["b"] * 5 + ["c"] * 5
+    two = dr.compare(**fitted).changes()
+    wider = (changes["conf_high"] - changes["conf_low"])[:5] / (two["conf_high"] - two["conf_low"])
+    assert (wider > 1.02).all()
+    # Both changes contain the scores of the first month.
+    joint = side._changes().covariance.matrix
+    order = changes["model"][:5]
+    np.testing.assert_allclose(joint[:5, 5:], fitted["a"].cov_params().loc[order, order], atol=1e-12)
+
+
+def test_samples_that_share_clusters_are_not_independent(battles, part):
+    kwds = COVARIANCES["cluster"]
+    one, other = part(0, 70, **kwds), part(70, 140, **kwds)
+    side = dr.compare(a=one, b=other)
+    topic = battles.frame.groupby("prompt", sort=False)["topic"].first().to_numpy()
+    sums = [
+        pd.DataFrame(phi).groupby(group).sum()
+        for phi, group in ((one.influence, topic[:70]), (other.influence, topic[70:]))
+    ]
+    count = len(np.unique(topic))
+    expected = sums[0].T.to_numpy() @ sums[1].to_numpy() * count / (count - 1) / 70**2
+    np.testing.assert_allclose(side.cov_params().loc["a", "b"], expected, rtol=1e-6, atol=1e-12)
+    assert "and of clusters (topic)" in side.samples
+
+
+def test_stored_results_are_independent_where_the_caller_says_so(fitted):
+    stored = {name: dr.read_json(result.to_json()) for name, result in fitted.items()}
+    side = dr.compare(**stored)
+    with pytest.raises(OptionError, match=r"stored without its data.*say so: compare\(..., independent=True\); for"):
+        side.changes()
+    side = dr.compare(**stored, independent=True)
+    assert "independent: as the caller of compare says" in side.samples
+    pd.testing.assert_frame_equal(side.changes(), dr.compare(**fitted).changes())
+    mixed = dr.compare(a=fitted["a"], b=stored["b"], independent=True)
+    pd.testing.assert_frame_equal(mixed.changes(), side.changes())
+
+
+def test_who_says_independent_is_checked(fitted, months, rank):
+    a = fitted["a"]
+    with pytest.raises(OptionError, match="'a' and 'b' are results of one data set"):
+        dr.compare(a=a, b=a.update(edge_weights="counts"), independent=True)
+    stored = dr.read_json(a.to_json())
+    with pytest.raises(OptionError, match="are results of one data set"):
+        dr.compare(a=a, b=stored, independent=True)
+    with pytest.raises(OptionTypeError, match="independent= is a str; allowed: True, False or None"):
+        dr.compare(**fitted, independent="yes")
+    with pytest.raises(OptionError, match="independent=False, but no prompt and no cluster is in two"):
+        dr.compare(**fitted, independent=False).changes()
+    # Numbers that start anew every month are no identifiers; only the caller can know.
+    renamed = months["b"].assign(prompt=months["b"]["prompt"].str.replace("b", "a"))
+    other = rank(renamed, functional="borda", propensity="marginal")
+    assert "500 in common" not in dr.compare(a=a, b=other, independent=True).samples
+    assert (
+        "although 500 identifiers of prompts are in two of them" in dr.compare(a=a, b=other, independent=True).samples
+    )
+    assert (dr.compare(a=a, b=other, independent=True).cov_params().loc["a", "b"] == 0).all(axis=None)
+    assert (dr.compare(a=a, b=other).cov_params().loc["a", "b"] != 0).any(axis=None)
+    rows = [rank(frame, functional="borda", propensity="marginal", context=None) for frame in months.values()]
+    with pytest.raises(OptionError, match=r"without context= nothing says .* say so: compare\(..., independent=True\)"):
+        dr.compare(*rows).changes()
+    assert len(dr.compare(*rows, independent=True).changes()) == 5
+
+
+def test_groups_of_one_fit_are_not_declared_independent(months, rank):
+    frames = [frame.assign(topic=np.tile(["x", "y"], 250)) for frame in months.values()]
+    formula = "winner ~ C(topic) | model_a + model_b"
+    views = [rank(frame, formula, functional="borda", propensity="marginal").by("topic") for frame in frames]
+    with pytest.raises(OptionError, match=r"for groups of one fit, use the methods of by\(\)"):
+        dr.compare(views[0]["x"], views[0]["y"], independent=True)
+    side = dr.compare(views[0]["x"], views[1]["x"], independent=True)
+    assert len(side.changes()) == 5
+    with pytest.raises(OptionError, match="they are about 'topic = x' and 'topic = y'"):
+        dr.compare(views[0]["x"], views[1]["y"], independent=True).changes()
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"functional": "bt"}, "their functionals are 'borda "),
+        ({"functional": "bt", "estimator": "bt_mle", "propensity": "estimate"}, "their estimators are"),
+        ({"functional": "rank_centrality"}, "their functionals are"),
+        (
+            {"category_weights": ([1, 0, 0.25], [0, 1, 0.25])},
+            "ties and other categories count differently",
+        ),
+        ({"edge_weights": "counts"}, "edge_weights= is 'equal' and 'counts'"),
+        (
+            {"graph": np.roll(np.eye(5, dtype=bool), 1, 0) | np.roll(np.eye(5, dtype=bool), -1, 0)},
+            "5 pairs of models are",
+        ),
+        ({"prompts": "fixed"}, "prompts= is 'random' and 'fixed'"),
+    ],
+)
+def test_scores_that_are_other_quantities_have_no_changes(fitted, changes, reason):
+    side = dr.compare(a=fitted["a"], b=fitted["b"].update(**changes), independent=True)
+    with pytest.raises(OptionError, match=reason):
+        side.changes()
+    with pytest.raises(OptionError, match=reason):
+        side.test_unchanged()
+    assert any(reason in note and "There are no tests of changes" in note for note in side.summary().notes)
+    # Statements about the order within each result remain.
+    assert isinstance(side.reversals(), pd.DataFrame)
+
+
+def test_units_have_to_agree(fitted):
+    a, b = fitted["a"].update(functional="bt"), fitted["b"].update(functional="bt")
+    with pytest.raises(OptionError, match="their units are 'natural' and 'elo, mean 1000'; rescale both alike"):
+        dr.compare(a=a, b=b.rescale("elo", mean=1000)).changes()
+    plain = dr.compare(a=a, b=b).changes()
+    elo = dr.compare(a=a.rescale("elo", mean=1000), b=b.rescale("elo", mean=1000)).changes()
+    for column in ("estimate", "std_error", "conf_low"):
+        np.testing.assert_allclose(elo[column], 400 / np.log(10) * plain[column], rtol=1e-6)
+    anchored = [result.rescale("elo", anchor={"model-2": 1000}) for result in (a, b)]
+    side = dr.compare(a=anchored[0], b=anchored[1])
+    changes = side.changes().set_index("model")
+    assert changes.loc["model-2", "std_error"] == 0
+    assert np.isnan(changes.loc["model-2", "p_adjusted"])
+    expected = side.t_test("b: model-0 - b: model-2 - a: model-0 + a: model-2")
+    assert changes.loc["model-0", "std_error"] == pytest.approx(expected.sd.item())
+    assert any("relative to model-2, whose score is fixed at 1000" in note for note in side.summary().notes)
+
+
+def test_features_matter_where_the_functional_is_not_linear(months, rank):
+    frames = [frame.assign(length=np.arange(500) % 7) for frame in months.values()]
+    one = rank(frames[0], functional="borda", propensity="marginal")
+    other = rank(frames[1], "winner ~ length | model_a + model_b", functional="borda", propensity="marginal", n_folds=2)
+    assert len(dr.compare(a=one, b=other).changes()) == 5
+    with pytest.raises(OptionError, match="their features are '1' and 'length'"):
+        dr.compare(a=one.update(functional="bt"), b=other.update(functional="bt")).changes()
+    same = [result.update(functional="bt", average="preferences") for result in (one, other)]
+    assert len(dr.compare(*same).changes()) == 5
+    with pytest.raises(OptionError, match="average= is 'scores' and 'preferences'"):
+        dr.compare(a=one.update(functional="bt"), b=same[0], independent=False).changes()
+
+
+def test_other_models_are_compared_under_bradley_terry_alone(months, fitted, rank):
+    fewer = months["b"][(months["b"]["model_a"] != "model-0") & (months["b"]["model_b"] != "model-0")]
+    other = rank(fewer, functional="borda", propensity="marginal")
+    with pytest.raises(OptionError, match="their models differ \\('model-0' in one of them only\\)"):
+        dr.compare(a=fitted["a"], b=other).changes()
+    options = {"estimator": "bt_mle", "functional": "bt", "min_labels": 10}
+    a, b = rank(months["a"], **options), rank(fewer, **options)
+    side = dr.compare(a=a, b=b)
+    changes = side.changes().set_index("model")
+    common = b.models
+    assert sorted(changes.index) == sorted(common)
+    centred = b.params[common] - b.params[common].mean() - (a.params[common] - a.params[common].mean())
+    np.testing.assert_allclose(changes["estimate"], centred[changes.index], atol=1e-12)
+    # A change of a difference does not depend on the common level.
+    for row in side.pair_changes().itertuples():
+        test = side.t_test(f"b: {row.first} - b: {row.second} - a: {row.first} + a: {row.second}")
+        np.testing.assert_allclose([row.estimate, row.std_error], [test.effect[0], test.sd.item()], rtol=1e-9)
+    assert float(side.test_unchanged().df_denom) == len(common) - 1
+    assert any("relative to the mean of the models that all results have" in note for note in side.summary().notes)
+    others = {f"model-{place}": f"other-{place}" for place in (0, 2, 3, 4)}
+    renamed = rank(months["b"].replace(others), **options)
+    with pytest.raises(OptionError, match="have 'model-1' in common; changes need at least two"):
+        dr.compare(a=a, b=renamed).changes()
+
+
+def preferences(log_odds):
+    """Category probabilities, (n, K, K, 2), of log-odds, (n, K, K)."""
+    share = 1 / (1 + np.exp(-log_odds))
+    return np.stack([share, 1 - share], axis=-1)
+
+
+def test_only_bradley_terry_scores_can_be_restricted_to_common_models():
+    """Scores of five models, restricted to three of them, against the scores of these three models alone."""
+    rng = np.random.default_rng(0)
+    n, common = 50, [0, 2, 3]
+    scores = rng.normal(size=(n, 5))
+    additive = scores[:, :, None] - scores[:, None, :]
+    skewed = rng.normal(size=(n, 5, 5))
+    other_odds = additive + (skewed - skewed.transpose(0, 2, 1)) / 2
+    weights = CategoryWeights.half(2)
+
+    def levelled(functional, log_odds, chosen):
+        mu = preferences(log_odds[:, chosen][:, :, chosen])
+        values = functional.bind(weights=weights).value(mu).mean(axis=0)
+        values = values[[chosen.index(j) for j in common]]
+        return values - values.mean()
+
+    def gap(functional, log_odds):
+        return np.abs(levelled(functional, log_odds, list(range(5))) - levelled(functional, log_odds, common)).max()
+
+    assert gap(BradleyTerry(), additive) < 1e-12
+    assert gap(BradleyTerry(), other_odds) > 0.01
+    for functional in (Borda(), RankCentrality(), Dominance()):
+        assert gap(functional, additive) > 1e-3
+
+
+def test_simultaneous_intervals_of_changes_cover_together(load_benchmark):
+    """Twelve pairs of months of which two models change; a seeded small version of benchmarks/changes.py."""
+    study = load_benchmark("changes")
+    covered = np.sum([study.covers(study.independent, "borda", 400, seed)[:2] for seed in range(12)], axis=0)
+    # With 95 % coverage, fewer than 9 of 12 have a probability of 0.2 %.
+    assert covered.min() >= 9
+
+
+def test_the_page_has_the_changes_and_the_intervals(fitted):
+    pytest.importorskip("jinja2")
+    side = dr.compare(**fitted)
+    text = side.report()
+    assert "The samples of prompts are independent: no prompt is in two of them." in text
+    assert "Changes of Scores from a" in text
+    row = side.changes().iloc[0]
+    limits = " to ".join(f"{row[side]:.3f}".replace("-", "\u2212") for side in ("conf_low", "conf_high"))
+    assert limits in text
+    joint = side.conf_int().loc[("b", "model-1")]
+    limits = " to ".join(f"{joint[side]:.3f}".replace("-", "\u2212") for side in ("lower", "upper"))
+    assert limits in text
+    one = fitted["a"]
+    same = dr.compare(a=one, b=one.update(edge_weights="counts")).report()
+    assert "Changes of Scores" not in same
+
+
+def test_too_few_clusters_leave_out_the_joint_test(months, rank):
+    frames = [frame.assign(user=np.arange(500) % 4) for frame in months.values()]
+    kwds = {"cov_type": "cluster", "cov_kwds": {"groups": "user"}, "functional": "borda", "propensity": "marginal"}
+    one, other = (
+        rank(frame.assign(user=name + frame["user"].astype(str)), **kwds)
+        for name, frame in zip("ab", frames, strict=True)
+    )
+    side = dr.compare(a=one, b=other)
+    assert "no prompt is in two of them" in side.samples
+    with pytest.raises(HypothesisError, match="cannot be tested with 4 clusters"):
+        side.test_unchanged()
+    assert any("There is no joint test of all changes" in note for note in side.summary().notes)
