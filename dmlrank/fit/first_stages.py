@@ -46,6 +46,7 @@ class Draw(IntEnum):
     SAMPLE = 3
     JUDGE_PROPENSITY = 4
     JUDGE = 5
+    VOTE_RATES = 6
 
 
 class RepetitionSeed(NamedTuple):

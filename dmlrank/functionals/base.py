@@ -341,6 +341,33 @@ class PairLocalScore(Protocol):
 
 
 @runtime_checkable
+class PairAdditiveScore(PairLocalScore, Protocol):
+    """A score F(mu) that is a constant plus a sum over ordered pairs of a direction d_jk times a term t(mu_jk).
+
+    The term t(mu_jk) is a number that depends on the probabilities of one ordered pair alone, and increases with the
+    preference for the item shown first. The direction d_jk does not depend on mu. A linear combination c of the scores
+    therefore increases with the term of a pair if c'd_jk is positive, and decreases if c'd_jk is negative.
+    """
+
+    @property
+    def interior(self) -> bool:
+        """Whether ``mu`` has to be clipped at a floor."""
+        ...
+
+    def label_directions(self, n_items: int) -> FloatArray | None:
+        """Return the directions d_jk, (K, K, K); None where the score has no such form."""
+        ...
+
+    def pair_terms(self, mu: FloatArray) -> FloatArray:
+        """Return the terms t(mu_jk), (n, K, K), from probabilities ``mu``, (n, K, K, C)."""
+        ...
+
+    def pair_term_changes(self, mu: FloatArray, delta: FloatArray) -> FloatArray:
+        """Return the derivative of the terms along ``delta``, (n, K, K)."""
+        ...
+
+
+@runtime_checkable
 class PairDerivativeScore(Protocol):
     """A score with a fast derivative at one mu along many directions, each of which is zero except at one pair."""
 

@@ -288,6 +288,41 @@ class Borda:
         """
         return np.maximum(require_weights(self.weights, self.name).covariances(mu)[0], 0)
 
+    def pair_terms(self, mu: FloatArray) -> FloatArray:
+        """Return the term of each ordered pair: the expected weight of a label for the item shown first.
+
+        Where :meth:`label_directions` is not None, the scores are a constant plus the sum over ordered pairs of
+        direction times term.
+
+        Parameters
+        ----------
+        mu : ndarray, shape (n, K, K, C)
+            Category probabilities in n contexts; ``[:, j, k]`` with item j shown first and item k shown second.
+
+        Returns
+        -------
+        ndarray, shape (n, K, K)
+            Term for each context and ordered pair.
+        """
+        return require_weights(self.weights, self.name).scores(mu)[0]
+
+    def pair_term_changes(self, mu: FloatArray, delta: FloatArray) -> FloatArray:
+        """Return the derivative of the terms of :meth:`pair_terms` along a direction.
+
+        Parameters
+        ----------
+        mu : ndarray, shape (n, K, K, C)
+            Category probabilities in n contexts; ``[:, j, k]`` with item j shown first and item k shown second.
+        delta : ndarray, shape (n, K, K, C)
+            Direction in which ``mu`` changes.
+
+        Returns
+        -------
+        ndarray, shape (n, K, K)
+            Derivative for each context and ordered pair.
+        """
+        return self.pair_terms(delta)
+
     def gauge(self, n_items: int) -> Gauge:
         """Return the gauge: the sum of the scores, weighted by degree, is constant.
 

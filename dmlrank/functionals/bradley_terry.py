@@ -338,6 +338,46 @@ class BradleyTerry:
         """
         return self._edge_variance(mu, self._edges(mu.shape[1]))
 
+    def pair_terms(self, mu: FloatArray) -> FloatArray:
+        """Return the term of each ordered pair: edge weight times (logit s1 - logit s2) / 4, zero off the graph.
+
+        The scores are the sum over ordered pairs of the direction in :meth:`label_directions` times this term.
+
+        Parameters
+        ----------
+        mu : ndarray, shape (n, K, K, C)
+            Category probabilities in n contexts; ``[:, j, k]`` with item j shown first and item k shown second.
+
+        Returns
+        -------
+        ndarray, shape (n, K, K)
+            Term for each context and ordered pair.
+        """
+        edges = self._edges(mu.shape[1])
+        terms = _log_odds(*self._preferences(mu, edges))
+        terms *= edges / 4
+        return terms
+
+    def pair_term_changes(self, mu: FloatArray, delta: FloatArray) -> FloatArray:
+        """Return the derivative of the terms of :meth:`pair_terms` along a direction.
+
+        Parameters
+        ----------
+        mu : ndarray, shape (n, K, K, C)
+            Category probabilities in n contexts; ``[:, j, k]`` with item j shown first and item k shown second.
+        delta : ndarray, shape (n, K, K, C)
+            Direction in which ``mu`` changes.
+
+        Returns
+        -------
+        ndarray, shape (n, K, K)
+            Derivative for each context and ordered pair.
+        """
+        edges = self._edges(mu.shape[1])
+        changes = self._change(*self._preferences(mu, edges), delta)
+        changes *= edges / 4
+        return changes
+
     def gauge(self, n_items: int) -> Gauge:
         """Return the gauge: only differences of scores are identified, and scores sum to zero.
 

@@ -37,6 +37,7 @@ from ..report.fit_summary import build_summary
 from ..report.judge_summary import JudgeReport
 from ..report.pairwise_summary import PairwiseResults
 from ..report.tidy_frames import augment_frame, glance_frame, tidy_frame
+from ..sensitivity.sensitivity_results import SensitivityResults
 from ..storage.json_format import to_text
 from ..storage.pickled_fit import Rebuilt, read_pickle, store_steps, write_pickle
 from ..tables.summary_table import Summary
@@ -65,6 +66,7 @@ from .ranking import (
 )
 from .rescaling import make_scale, rescaled
 from .restriction_test import RestrictionTest, bradley_terry_test
+from .sensitivity_analysis import analyse_sensitivity
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -602,6 +604,58 @@ class RankResults:
         """
         level = level_or_default(alpha, self.estimates.alpha)
         return confidence_region(self.estimates, level, models=models, contrasts=contrasts)
+
+    def sensitivity(
+        self,
+        hypothesis: HypothesisLike | None = None,
+        gamma: float | Sequence[float] = (1, 1.1, 1.25, 1.5, 2),
+    ) -> SensitivityResults:
+        """Bound contrasts of scores if those who vote differ from those who do not, or a variable was omitted.
+
+        Shown battles without a vote are rows with two models and a missing winner. Given the label that a voter would
+        give, the odds of voting are assumed to be within 1/gamma and gamma of the odds given the prompt and the pair;
+        gamma = 1 is the assumption of the fit. Probabilities of showing a pair and of voting are cross-fitted, and the
+        intervals of the bounds contain their error. [sensitivity.md](../docs/sensitivity.md) has the formulas.
+
+        Parameters
+        ----------
+        hypothesis : str, tuple, mapping, array or list, optional
+            As for :meth:`t_test`. By default, the differences of neighbours on the leaderboard, whose intervals have
+            the critical value of :meth:`t_test_pairwise` for all pairs.
+        gamma : float or sequence of float
+            Bounds of the odds ratio, at least 1.
+
+        Returns
+        -------
+        SensitivityResults
+            ``result_frame`` with bounds and intervals, ``tipping`` with the gamma at which each result changes and
+            robustness values for omitted variables, ``benchmark(features)``, ``summary()``, ``plot()``, ``contour()``.
+
+        Raises
+        ------
+        OptionError, OptionTypeError
+            If gamma cannot be used, or the fit has another estimator than ``"debiased"``, a judge or a subsample.
+        HypothesisError, UnknownModelError
+            If the hypothesis cannot be read, or has the same value whatever the data are.
+        DataNotStoredError
+            If the result was loaded without data.
+
+        Warns
+        -----
+        IntervalWarning
+            If the data have no shown battles without a vote. The bounds are then wide.
+
+        Examples
+        --------
+        >>> import dmlrank as dr
+        >>> battles = dr.datasets.simulate_arena(n=2000, rng=0)
+        >>> battles.loc[::5, "winner"] = None   # shown, and nobody voted
+        >>> res = dr.dml_rank("winner ~ 1 | model_a + model_b", battles, rng=0)
+        >>> sensitivity = res.sensitivity("gpt-4 - dolly-v2-12b")
+        >>> bool(sensitivity.tipping["gamma_interval"][0] > 2)
+        True
+        """
+        return analyse_sensitivity(self.estimates, self.steps, hypothesis, gamma)
 
     def restriction_test(self) -> RestrictionTest:
         """Test the Bradley-Terry model by a Hausman test, for ``estimator="bt_restricted"``.

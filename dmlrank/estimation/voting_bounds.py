@@ -1,0 +1,296 @@
+"""Bounds of contrasts of scores if those who vote differ from those who do not, with their influence values.
+
+Given the label that a voter would give, the odds that this voter votes are within 1/gamma and gamma of the odds given
+the context alone. The votes that were not cast on a shown pair then have category probabilities u between two extremes
+(:mod:`dmlrank.estimation.extreme_shares`), and all shown battles together have mu+ = v mu + (1 - v) u, where v is the
+probability that a shown battle gets a vote. A bound is the mean over contexts of c'F(mu+), and its influence value is
+
+    c'F(mu+) + sum_q c'DF_q(mu+) { S/pi [v + (1 - v) u'] (Y - mu) + R/r (mu - u) (V - v) } - bound
+
+with u' the derivative of u in mu, S, R, V equal to 1 where a pair is labelled, shown, voted on, and pi = r v.
+
+This module evaluates scores of the form constant + sum of direction times term of a pair
+(:class:`dmlrank.functionals.base.PairAdditiveScore`: Borda and Bradley-Terry scores). A contrast c increases in the
+term of pair q if c'd_q > 0. Its upper bound takes the largest u there and the smallest u elsewhere. Both bounds are
+sharp, because the pairs can have these shares all at once. :mod:`dmlrank.estimation.first_order_bounds` evaluates other
+scores.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from .._utils.parallel import core_count, in_order
+from .._utils.progress import report
+from ..data.preferences import FloatArray, IntArray, PreferenceData
+from ..functionals.base import PairAdditiveScore
+from .cross_fitting import ContextPart
+from .extreme_shares import ExtremeShares
+from .influence import Influence
+from .influence_blocks import InfluenceBlocks
+from .influence_by_context import contexts_at_a_time
+from .nuisance_estimates import NuisanceEstimates
+from .outcome_floor import clip_and_renormalise
+from .residuals import Residuals
+from .voting_stage import VotingStage, block_sums
+
+# Rows of votes or battles that are evaluated at a time.
+_ROWS = 200_000
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class BoundInputs:
+    """Everything that bounds are computed from, apart from the functional.
+
+    Attributes
+    ----------
+    data : PreferenceData
+    nuisances : NuisanceEstimates
+        Without a judge.
+    blocks : InfluenceBlocks
+    voting : VotingStage
+    weight : ndarray, shape (n,)
+        Weights of the contexts in the target population, with mean one.
+    worth : ndarray, shape (C,)
+        How much a category counts for the item shown first, less how much it counts for the other item.
+    """
+
+    data: PreferenceData
+    nuisances: NuisanceEstimates
+    blocks: InfluenceBlocks
+    voting: VotingStage
+    weight: FloatArray
+    worth: FloatArray
+
+    def mu(self, probabilities: FloatArray, interior: bool) -> FloatArray:
+        """Return probabilities, clipped at the floor for functionals that need a floor."""
+        return clip_and_renormalise(probabilities, self.nuisances.floor) if interior else probabilities
+
+    def rates(self, part: ContextPart) -> tuple[FloatArray, IntArray, IntArray]:
+        """Return vote rates of a part, (s, K, K), and of each context its row among them and among the part's mu.
+
+        Returns
+        -------
+        rates : ndarray, shape (s, K, K)
+        row : ndarray of int, shape (s,)
+            Row of mu that belongs to each row of the rates.
+        place : ndarray of int, shape (c,)
+            Row of the rates of each context of the part.
+        """
+        if not self.voting.shares_rates:
+            return self.voting.rates.table(part.contexts), part.place, np.arange(len(part.contexts))
+        row, representative, place = np.unique(part.place, return_index=True, return_inverse=True)
+        return self.voting.rates.table(part.contexts[representative]), row, place.reshape(-1)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CorrectionRows:
+    """Votes and shown battles as rows, from which corrections are computed.
+
+    Attributes
+    ----------
+    context, block, first, second : ndarray of int, shape (r,)
+        Context, influence block and ordered pair of each row.
+    mu : ndarray, shape (r, C)
+        mu at the pair, clipped at the floor for functionals that need a floor.
+    rate : ndarray, shape (r,)
+        v at the pair.
+    label : ndarray, shape (r, C)
+        Weighted residual of the votes, S/pi (Y - mu); zero in rows of shown battles.
+    vote : ndarray, shape (r,)
+        Weighted residual of voting, R/r (V - v); zero in rows of votes, unless every pair counts as shown.
+    """
+
+    context: IntArray
+    block: IntArray
+    first: IntArray
+    second: IntArray
+    mu: FloatArray
+    rate: FloatArray
+    label: FloatArray
+    vote: FloatArray
+
+    @classmethod
+    def of(cls, inputs: BoundInputs, interior: bool) -> CorrectionRows:
+        """Gather the rows of all votes, and of all shown battles where these are known."""
+        blocks, voting = inputs.blocks, inputs.voting
+        votes = Residuals.of(inputs.data, inputs.nuisances, blocks, inputs.nuisances.mu.at(inputs.data.cells))
+        label = votes.weighted(slice(None), interior)
+        rate = voting.cell_rate[blocks.entry_cell]
+        shown = voting.shown
+        if shown is None:
+            # The other part of V - v, minus v at every pair of every context, is in the value of the context.
+            mu = votes.mu_for(interior)
+            return cls(
+                votes.context, votes.block, votes.first, votes.second, mu, rate, label, blocks.entry_share.astype(float)
+            )
+        return cls(
+            context=np.concatenate([votes.context, shown.context]),
+            block=np.concatenate([votes.block, shown.block]),
+            first=np.concatenate([votes.first, shown.first]),
+            second=np.concatenate([votes.second, shown.second]),
+            mu=np.concatenate([votes.mu_for(interior), inputs.mu(shown.mu, interior)]),
+            rate=np.concatenate([rate, shown.rate]),
+            label=np.concatenate([label, np.zeros_like(shown.mu)]),
+            vote=np.concatenate([np.zeros(len(label)), shown.residual]),
+        )
+
+    def only(self, rows: IntArray | slice) -> CorrectionRows:
+        """Return some of the rows."""
+        return CorrectionRows(*(getattr(self, name)[rows] for name in self.__slots__))
+
+    def directions(self, shares: ExtremeShares) -> tuple[FloatArray, FloatArray]:
+        """Return mu+ at the pairs, (r, C), and the direction in which each row moves mu+, (r, C)."""
+        extreme, rate = shares.of(self.mu), self.rate[:, None]
+        change = rate * self.label + (1 - rate) * shares.derivative(self.mu, self.label)
+        change += self.vote[:, None] * (self.mu - extreme)
+        return rate * self.mu + (1 - rate) * extreme, change
+
+
+def additive_bounds(
+    functional: PairAdditiveScore,
+    contrasts: FloatArray,
+    gammas: Sequence[float],
+    inputs: BoundInputs,
+    *,
+    n_jobs: int | None = 1,
+) -> list[Influence]:
+    """Return the influence of the lower and upper bounds of contrasts, one for each gamma.
+
+    Parameters
+    ----------
+    functional : PairAdditiveScore
+        Its ``label_directions`` are not None.
+    contrasts : ndarray, shape (J, K)
+        Linear combinations of the scores.
+    gammas : sequence of float
+        Bounds of the odds ratio, at least 1.
+    inputs : BoundInputs
+    n_jobs : int, optional
+        Number of threads; None for all cores.
+
+    Returns
+    -------
+    list of Influence
+        For each gamma, with 2 J estimates: the J lower bounds, then the J upper bounds.
+    """
+    task = _AdditiveTask.of(functional, contrasts, inputs)
+    data, n_contrasts = inputs.data, len(contrasts)
+    values = np.empty((len(gammas), data.n_contexts, 2 * n_contrasts))
+    parts = in_order(
+        lambda part: (part, task.values(part, gammas)),
+        inputs.nuisances.mu.parts(contexts_at_a_time(data)),
+        core_count(n_jobs),
+        is_concurrent=lambda part: part.concurrent,
+    )
+    n_done = 0
+    for part, part_values in parts:
+        values[:, part.contexts] = part_values
+        n_done += len(part.contexts)
+        report(n_done, data.n_contexts, "bounds, contexts")
+    voting = inputs.voting
+    return [
+        Influence(value, task.corrections(gamma), voting.block_context, voting.block_weight, inputs.weight)
+        for value, gamma in zip(values, gammas, strict=True)
+    ]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _AdditiveTask:
+    """The evaluation of bounds of contrasts of a pair-additive score.
+
+    Attributes
+    ----------
+    functional : PairAdditiveScore
+    contrasts : ndarray, shape (J, K)
+    inputs : BoundInputs
+    slopes : ndarray, shape (K, K, J)
+        c'd_q: how much each contrast changes with the term of each ordered pair.
+    rows : CorrectionRows
+    order : ndarray of int, shape (C,)
+        Categories from the best to the worst for the item shown first.
+    """
+
+    functional: PairAdditiveScore
+    contrasts: FloatArray
+    inputs: BoundInputs
+    slopes: FloatArray
+    rows: CorrectionRows
+    order: IntArray
+
+    @classmethod
+    def of(cls, functional: PairAdditiveScore, contrasts: FloatArray, inputs: BoundInputs) -> _AdditiveTask:
+        """Prepare the evaluation."""
+        directions = functional.label_directions(inputs.data.n_items)
+        assert directions is not None, "a pair-additive score has directions"
+        rows = CorrectionRows.of(inputs, bool(functional.interior))
+        order = np.argsort(-inputs.worth, kind="stable")
+        return cls(functional, contrasts, inputs, directions @ contrasts.T, rows, order)
+
+    def values(self, part: ContextPart, gammas: Sequence[float]) -> FloatArray:
+        """Return c'F(mu+) of every context of a part, lower and upper bound, (gammas, c, 2 J)."""
+        rates, row, place = self.inputs.rates(part)
+        mu = self.inputs.mu(part.probabilities(), bool(self.functional.interior))[row]
+        centre, terms = self.functional.value(mu) @ self.contrasts.T, self.functional.pair_terms(mu)
+        flat = self.slopes.reshape(-1, len(self.contrasts))
+        rising, falling = np.maximum(flat, 0.0), np.minimum(flat, 0.0)
+        values = np.empty((len(gammas), len(part.contexts), 2 * len(self.contrasts)))
+        for number, gamma in enumerate(gammas):
+            high, low = (
+                self._term_changes(mu, terms, rates, shares).reshape(len(mu), -1) for shares in self._extremes(gamma)
+            )
+            lower, upper = low @ rising + high @ falling, high @ rising + low @ falling
+            values[number] = np.hstack([centre + lower, centre + upper])[place]
+        return values
+
+    def _extremes(self, gamma: float) -> tuple[ExtremeShares, ExtremeShares]:
+        """Return the shares that are best for the item shown first, and those that are worst."""
+        return ExtremeShares(self.order, gamma), ExtremeShares(self.order[::-1], gamma)
+
+    def _term_changes(self, mu: FloatArray, terms: FloatArray, rates: FloatArray, shares: ExtremeShares) -> FloatArray:
+        """Return the terms at mu+ less those at mu, (b, K, K).
+
+        Where every pair counts as shown, the part of the influence that is the same for all labels is added: minus v
+        times the derivative of the terms along mu - u.
+
+        Parameters
+        ----------
+        mu : ndarray, shape (b, K, K, C)
+        terms : ndarray, shape (b, K, K)
+            The terms at mu.
+        rates : ndarray, shape (b, K, K)
+            Vote rates.
+        shares : ExtremeShares
+        """
+        extreme, rate = shares.of(mu), rates[..., None]
+        moved = rate * mu + (1 - rate) * extreme
+        change = self.functional.pair_terms(moved)
+        change -= terms
+        if self.inputs.voting.all_shown:
+            change -= rates * self.functional.pair_term_changes(moved, mu - extreme)
+        return change
+
+    def corrections(self, gamma: float) -> FloatArray:
+        """Return the corrections of all blocks, lower and upper bound, (q, 2 J)."""
+        total = np.zeros((len(self.inputs.voting.block_context), 2 * len(self.contrasts)))
+        for start in range(0, len(self.rows.block), _ROWS):
+            rows = self.rows.only(slice(start, start + _ROWS))
+            rises = self.slopes[rows.first, rows.second] > 0
+            high, low = (self._changes(rows, shares) for shares in self._extremes(gamma))
+            changes = np.hstack([np.where(rises, low, high), np.where(rises, high, low)])
+            block_sums(total, rows.block, changes)
+        return total
+
+    def _changes(self, rows: CorrectionRows, shares: ExtremeShares) -> FloatArray:
+        """Return the derivative of the contrasts at mu+ along the direction of each row, (r, J)."""
+        data, (moved, change) = self.inputs.data, rows.directions(shares)
+        total = self.functional.derivative_at(moved, change, rows.first, rows.second, data.n_items)
+        if not data.ordered:
+            flip = data.flip
+            total = total + self.functional.derivative_at(
+                moved[:, flip], change[:, flip], rows.second, rows.first, data.n_items
+            )
+        return total @ self.contrasts.T

@@ -1,0 +1,258 @@
+"""Sensitivity analyses of a result: what is supported, default hypotheses, and units."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from numbers import Real
+
+import numpy as np
+import pandas as pd
+
+from .._utils.warning_collection import warn
+from ..data.derived_pairs import DerivedPairs
+from ..data.hypotheses import HypothesisLike, LinearHypothesis, read_hypothesis
+from ..data.preferences import FloatArray
+from ..estimation.omitted_variables import label_spread, robustness_value
+from ..exceptions import HypothesisError, IntervalWarning, OptionError, OptionTypeError
+from ..fit.estimates import Estimates
+from ..fit.state import FitSteps
+from ..functionals.base import is_linear
+from ..report.fit_summary import functional_unit
+from ..sensitivity.benchmark import benchmark_frame
+from ..sensitivity.sensitivity_numbers import SensitivityNumbers
+from ..sensitivity.sensitivity_results import SensitivityResults
+from ..sensitivity.tipping import distances, extend_until_reached, tipping_gammas
+from ..sensitivity.vote_bounds import BoundEvaluation, Bounds
+from .lookup import require_intervals, require_steps
+from .ranking import compare_models
+
+# A contrast is fixed by the functional where its standard error is below this share of the largest one.
+_FIXED = 1e-9
+
+
+def analyse_sensitivity(
+    estimates: Estimates, steps: FitSteps | None, hypothesis: HypothesisLike | None, gamma: object
+) -> SensitivityResults:
+    """Return bounds, tipping points and robustness values, see :meth:`RankResults.sensitivity`.
+
+    Parameters
+    ----------
+    estimates : Estimates
+    steps : FitSteps or None
+    hypothesis : str, tuple, mapping, array or list, optional
+    gamma : float or sequence of float
+    """
+    gammas = read_gammas(gamma)
+    fit_steps = steps_of_debiased_fit(estimates, steps, "sensitivity")
+    contrasts, value, critical = _contrasts(estimates, fit_steps, hypothesis)
+    scale, alpha = estimates.scale, estimates.alpha
+    evaluation = BoundEvaluation.of(fit_steps, contrasts.matrix, critical)
+    if not evaluation.battles.n_unvoted:
+        _warn_of_missing_battles()
+    bounds = extend_until_reached(
+        evaluation.at(sorted({1.0, *gammas}), alpha), value, lambda g: evaluation.at([g], alpha)
+    )
+    estimate, std_error = (bounds.lower[0] + bounds.upper[0]) / 2, bounds.lower_error[0]
+    spread = spread_of_labels(fit_steps, contrasts.matrix)
+    shift = scale.shift * contrasts.matrix.sum(axis=1)
+    shown = _rescaled(bounds, scale.factor, shift)
+    numbers = SensitivityNumbers(
+        result_frame=_frame(shown, contrasts.labels, gammas),
+        tipping=_tipping_frame(bounds, contrasts.labels, value, spread),
+        hypothesis=contrasts,
+        estimate=scale.factor * estimate + shift,
+        std_error=scale.factor * std_error,
+        critical=float(bounds.critical[0]),
+        spread=scale.factor * spread,
+        curve=shown,
+        gammas=gammas,
+        alpha=alpha,
+        functional=functional_unit(estimates),
+        n_shown=len(evaluation.battles),
+        n_unvoted=evaluation.battles.n_unvoted,
+        is_sharp=evaluation.is_sharp,
+        is_linear=is_linear(fit_steps.setup.functional),
+        is_chosen_by_data=hypothesis is None,
+    )
+    return SensitivityResults(numbers, partial(benchmark_frame, fit_steps, numbers, scale.factor))
+
+
+def spread_of_labels(steps: FitSteps, contrasts: FloatArray) -> FloatArray:
+    """Return B of each contrast, (J,), averaged over repetitions; ``contrasts`` are (J, K)."""
+    functional = steps.setup.functional
+    by_repetition = [
+        label_spread(functional, contrasts, steps.data, repetition.nuisances, steps.population(repetition))
+        for repetition in steps.repetitions
+    ]
+    return np.asarray(np.mean(by_repetition, axis=0))
+
+
+def _tipping_frame(bounds: Bounds, labels: Sequence[str], value: FloatArray, spread: FloatArray) -> pd.DataFrame:
+    """Return tipping points and robustness values, a row per contrast.
+
+    Parameters
+    ----------
+    bounds : Bounds
+        Bounds of J contrasts from gamma = 1 on.
+    labels : sequence of str
+    value : ndarray, shape (J,)
+        Hypothetical values.
+    spread : ndarray, shape (J,)
+        B of each contrast.
+    """
+    distance = np.abs((bounds.lower[0] + bounds.upper[0]) / 2 - value)
+    beyond_interval = np.maximum(distance - bounds.critical[0] * bounds.lower_error[0], 0.0)
+    of_bounds, of_limits = distances(bounds, value)
+    return pd.DataFrame(
+        {
+            "hypothesis": list(labels),
+            "gamma_estimate": tipping_gammas(bounds.gamma, of_bounds),
+            "gamma_interval": tipping_gammas(bounds.gamma, of_limits),
+            "rv": robustness_value(distance, spread),
+            "rv_alpha": robustness_value(beyond_interval, spread),
+        }
+    )
+
+
+def read_gammas(gamma: object) -> tuple[float, ...]:
+    """Return the values of gamma, sorted, each once.
+
+    Raises
+    ------
+    OptionTypeError, OptionError
+        If one of them is not a finite number of at least 1, or there is none.
+
+    Examples
+    --------
+    >>> read_gammas([2, 1, 1.5, 2])
+    (1.0, 1.5, 2.0)
+    """
+    values = [gamma] if isinstance(gamma, Real) else gamma
+    if isinstance(values, str) or not isinstance(values, Sequence | np.ndarray):
+        raise OptionTypeError(f"gamma is a {type(gamma).__name__}; allowed: numbers of at least 1, such as (1, 1.5, 2)")
+    for value in values:
+        if isinstance(value, bool | np.bool_) or not isinstance(value, Real):
+            raise OptionTypeError(f"gamma holds {value!r}; allowed: numbers of at least 1, such as (1, 1.5, 2)")
+        if not (np.isfinite(float(value)) and float(value) >= 1):
+            raise OptionError(
+                f"gamma holds {value!r}; allowed: finite numbers of at least 1, because gamma bounds an odds ratio "
+                f"from above and 1/gamma bounds it from below"
+            )
+    if not len(values):
+        raise OptionError("gamma is empty; give at least one number, such as gamma=1.5")
+    return tuple(sorted({float(value) for value in values}))
+
+
+def steps_of_debiased_fit(estimates: Estimates, steps: FitSteps | None, method: str) -> FitSteps:
+    """Return the steps of a debiased fit with its data; refuse other fits with the reason.
+
+    Parameters
+    ----------
+    estimates : Estimates
+    steps : FitSteps or None
+    method : str
+        The method that needs the steps, for errors.
+    """
+    if estimates.estimator != "debiased":
+        raise OptionError(
+            f"{method}() with estimator={estimates.estimator!r}: the bounds are those of the debiased estimator; use "
+            f"update(estimator='debiased').{method}()"
+        )
+    fit_steps = require_steps(estimates, steps, method)
+    require_intervals(estimates, method)
+    options = fit_steps.options
+    if isinstance(fit_steps.source.data, DerivedPairs):
+        raise OptionError(
+            f"{method}() with comparisons made from scores or rankings: nobody voted on single battles, so that "
+            f"voting cannot depend on the label; fit a frame of battles"
+        )
+    if options.judge is not None:
+        raise OptionError(
+            f"{method}() with judge=: the bounds have no formula for verdicts, which exist without votes; use "
+            f"update(judge=None).{method}()"
+        )
+    if fit_steps.sample is not None:
+        raise OptionError(
+            f"{method}() with subsample=: the bounds need the preferences in all prompts; use "
+            f"update(subsample=None).{method}()"
+        )
+    return fit_steps
+
+
+def _contrasts(
+    estimates: Estimates, steps: FitSteps, hypothesis: HypothesisLike | None
+) -> tuple[LinearHypothesis, FloatArray, float]:
+    """Return the contrasts, their values in the functional's own unit, and the critical value of a larger family.
+
+    Without a hypothesis, the contrasts are the differences of neighbours on the leaderboard, and the larger family is
+    all pairs of models.
+    """
+    if hypothesis is None and not estimates.of_models:
+        raise OptionError(
+            "sensitivity() of a functional whose outputs are not scores of models needs a hypothesis about these "
+            f"outputs, such as {estimates.names[0]!r}"
+        )
+    if hypothesis is None:
+        ranking = np.argsort(-estimates.estimate, kind="stable")
+        matrix = np.zeros((len(ranking) - 1, len(ranking)))
+        rows = np.arange(len(matrix))
+        matrix[rows, ranking[:-1]], matrix[rows, ranking[1:]] = 1.0, -1.0
+        contrasts = read_hypothesis(matrix, estimates.names)
+        critical = compare_models(
+            estimates,
+            steps,
+            "max-t",
+            models=None,
+            against=None,
+            side="two-sided",
+            delta=0.0,
+            alpha=None,
+            bootstrap=None,
+        ).critical
+    else:
+        contrasts, critical = read_hypothesis(hypothesis, estimates.names), 0.0
+    scale, matrix = estimates.scale, contrasts.matrix
+    error = np.sqrt(np.square(matrix @ estimates.covariance.factor).sum(axis=1))
+    is_fixed = error <= _FIXED * max(estimates.covariance.std_errors.max(), 1e-300) * np.abs(matrix).max(axis=1)
+    if is_fixed.any():
+        label = contrasts.labels[int(np.flatnonzero(is_fixed)[0])]
+        raise HypothesisError(
+            f"{label} has the same value whatever the data are ({estimates.reason}); give a contrast that can vary, "
+            f"such as the difference of two models"
+        )
+    value = (contrasts.value - scale.shift * matrix.sum(axis=1)) / scale.factor
+    return contrasts, value, critical
+
+
+def _rescaled(bounds: Bounds, factor: float, shift: FloatArray) -> Bounds:
+    """Return bounds in the unit in which scores are shown."""
+    return Bounds(
+        bounds.gamma,
+        factor * bounds.lower + shift,
+        factor * bounds.upper + shift,
+        factor * bounds.lower_error,
+        factor * bounds.upper_error,
+        bounds.critical,
+    )
+
+
+def _frame(bounds: Bounds, labels: Sequence[str], gammas: Sequence[float]) -> pd.DataFrame:
+    """Return a row per hypothesis and gamma that the user asked for."""
+    rows = np.flatnonzero(np.isin(bounds.gamma, gammas))
+    columns = {"hypothesis": np.repeat(np.array(labels, dtype=object), len(rows))}
+    columns["gamma"] = np.tile(bounds.gamma[rows], len(labels))
+    for name in ("lower", "upper", "conf_lower", "conf_upper"):
+        columns[name] = getattr(bounds, name)[rows].T.ravel()
+    return pd.DataFrame(columns)
+
+
+def _warn_of_missing_battles() -> None:
+    """Warn that the bounds are wide, because battles without a vote are not in the data."""
+    warn(
+        "the data have no shown battles without a vote (rows with two models and a missing winner): sensitivity counts "
+        "every pair without a vote as one on which people refrained from voting, so that the bounds are wide; keep the "
+        "battles without a vote in the data",
+        stacklevel=4,
+        kind=IntervalWarning,
+    )

@@ -1,0 +1,63 @@
+"""The numbers of a sensitivity analysis: bounds, tipping points and robustness values of contrasts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pandas as pd
+
+from ..data.hypotheses import LinearHypothesis
+from ..data.preferences import FloatArray
+from .vote_bounds import Bounds
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SensitivityNumbers:
+    """The numbers of a sensitivity analysis of J contrasts, in the unit in which scores are shown.
+
+    Attributes
+    ----------
+    result_frame, tipping : DataFrame
+        As :class:`.sensitivity_results.SensitivityResults` describes them.
+    hypothesis : LinearHypothesis
+        The contrasts and their hypothetical values.
+    estimate, std_error : ndarray, shape (J,)
+        Estimates of the contrasts and their standard errors.
+    critical : float
+        Half-width of the intervals at gamma = 1, in standard errors.
+    spread : ndarray, shape (J,)
+        B: the bias from an omitted variable is at most B C_Y C_D.
+    curve : Bounds
+        All bounds that were evaluated, also beyond the gammas of ``result_frame``.
+    gammas : tuple of float
+        The gammas that the user asked for.
+    alpha : float
+        One minus the joint level.
+    functional : str
+        The functional and the unit of the scores.
+    n_shown, n_unvoted : int
+        Number of shown battles, and of those without a vote.
+    is_sharp : bool
+        Whether the bounds can be attained; otherwise they hold to first order.
+    is_linear : bool
+        Whether the functional is linear, so that the bound of the bias from an omitted variable is exact.
+    is_chosen_by_data : bool
+        Whether the hypotheses are the default: neighbours on the leaderboard.
+    """
+
+    result_frame: pd.DataFrame
+    tipping: pd.DataFrame
+    hypothesis: LinearHypothesis
+    estimate: FloatArray
+    std_error: FloatArray
+    critical: float
+    spread: FloatArray
+    curve: Bounds
+    gammas: tuple[float, ...]
+    alpha: float
+    functional: str
+    n_shown: int
+    n_unvoted: int
+    is_sharp: bool
+    is_linear: bool
+    is_chosen_by_data: bool

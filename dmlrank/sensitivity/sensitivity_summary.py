@@ -1,0 +1,145 @@
+"""The summary table and the sentence of a sensitivity analysis."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+
+from .._utils.number_text import decimals
+from ..report.sentences import counted, percentage
+from ..report.table import Summary
+from .sensitivity_numbers import SensitivityNumbers
+
+
+def gamma_text(gamma: float) -> str:
+    """Return a tipping point as text.
+
+    Examples
+    --------
+    >>> gamma_text(1.2345), gamma_text(12.3), gamma_text(float("inf"))
+    ('1.23', '12.3', '>100')
+    """
+    if np.isinf(gamma):
+        return ">100"
+    return f"{gamma:.2f}" if gamma < 10 else f"{gamma:.3g}"
+
+
+def tipping_sentence(tipping: pd.DataFrame) -> str:
+    """Return the sentence on the first result that changes.
+
+    Parameters
+    ----------
+    tipping : DataFrame
+        As :class:`.sensitivity_results.SensitivityResults` has it.
+
+    Examples
+    --------
+    >>> frame = pd.DataFrame({"hypothesis": ["a - b"], "gamma_estimate": [1.5], "gamma_interval": [1.2]})
+    >>> tipping_sentence(frame)
+    'The result that depends most on who votes is a - b: it is no longer decided if the odds of voting vary with the \
+label by a factor of 1.20, and its sign may change at 1.50.'
+    """
+    decided = tipping[tipping["gamma_interval"] > 1]
+    if not len(decided):
+        return "None of the contrasts is decided, so that no assumption about who votes can undo a result."
+    place = int(decided["gamma_interval"].to_numpy(dtype=float).argmin())
+    name, sign, interval = (
+        decided[column].iloc[place] for column in ("hypothesis", "gamma_estimate", "gamma_interval")
+    )
+    if np.isinf(interval):
+        return "All decided contrasts stay decided even if the odds of voting vary with the label by a factor of 100."
+    change = "and its sign does not change up to 100" if np.isinf(sign) else f"and its sign may change at {sign:.2f}"
+    return (
+        f"The result that depends most on who votes is {name}: it is no longer decided if the odds of "
+        f"voting vary with the label by a factor of {interval:.2f}, {change}."
+    )
+
+
+def sensitivity_summary(results: SensitivityNumbers) -> Summary:
+    """Return the table: tipping points and robustness values, with the bounds at one gamma.
+
+    Parameters
+    ----------
+    results : SensitivityNumbers
+    """
+    shown_gamma = _middle(results.gammas)
+    frame = results.result_frame[results.result_frame["gamma"] == shown_gamma]
+    digits = decimals(results.std_error, fewest=3 if np.median(results.std_error) < 1 else 1)
+    limits = frame[["lower", "upper", "conf_lower", "conf_upper"]].to_numpy(dtype=float)
+    tips = results.tipping[["gamma_estimate", "gamma_interval"]].to_numpy(dtype=float)
+    strengths = results.tipping[["rv", "rv_alpha"]].to_numpy(dtype=float)
+    rows = [
+        (
+            name,
+            *(f"{number:.{digits}f}" for number in (results.estimate[place], *limits[place])),
+            *map(gamma_text, tips[place]),
+            *(f"{strength:.3f}" for strength in strengths[place]),
+        )
+        for place, name in enumerate(results.hypothesis.labels)
+    ]
+    level = f"{100 * (1 - results.alpha):g}%"
+    columns = (
+        ("estimate", 1),
+        (f"[bounds, gamma={shown_gamma:g}]", 2),
+        (f"[{level} simult. CI]", 2),
+        ("gamma", 1),
+        ("CI", 1),
+        ("RV", 1),
+        ("RVa", 1),
+    )
+    unvoted = f"{results.n_unvoted:,} of {results.n_shown:,}" if results.n_unvoted else "not in the data"
+    header = (
+        ("Functional:", results.functional, "Contrasts:", f"{len(rows):,}"),
+        ("Gamma:", ", ".join(f"{g:g}" for g in results.gammas), "Shown without a vote:", unvoted),
+        ("Bounds:", "sharp" if results.is_sharp else "first order", "Level:", f"{level} simultaneous"),
+    )
+    return Summary(
+        "Sensitivity to Who Votes and to Omitted Variables", header, columns, tuple(rows), _notes(results), "contrast"
+    )
+
+
+def _middle(gammas: tuple[float, ...]) -> float:
+    """Return the gamma for which the table shows bounds: the middle one of those above 1, or the only one."""
+    above = [gamma for gamma in gammas if gamma > 1]
+    return above[(len(above) - 1) // 2] if above else gammas[0]
+
+
+def _notes(results: SensitivityNumbers) -> tuple[str, ...]:
+    """Return the notes: what gamma, bounds and robustness values mean, and what limits them."""
+    notes = [
+        "gamma: given the label that a voter would give, the odds of voting lie between 1/gamma and gamma times the "
+        "odds given the prompt and the pair alone. gamma = 1 is the assumption of the fit. The bounds are the lowest "
+        "and the highest value that all shown battles together can have. The columns 'gamma' and 'CI' say at which "
+        "gamma the bound, and the limit of its interval, reaches the hypothetical value (0 for a difference): 1.00 "
+        "where the interval of the estimate contains the value already.",
+        tipping_sentence(results.tipping),
+        "RV: an omitted variable that explains this share of the label's variance in every pair, and this share of the "
+        "second moment of 1/propensity, can move the estimate to the hypothetical value; RVa: until the difference is "
+        "no longer decided. "
+        + (
+            "The bound of its bias is exact."
+            if results.is_linear
+            else "The bound of its bias holds to first order, because the functional is not linear."
+        ),
+    ]
+    if not results.is_sharp:
+        notes.append(
+            "The bounds hold to first order: the extreme share of every pair is chosen by the derivative of the "
+            "functional at the estimated preferences. The bounds can be attained, and a slightly wider range may be "
+            "possible."
+        )
+    if results.is_chosen_by_data:
+        notes.append(
+            "The contrasts are neighbours on the leaderboard, which the data have chosen. Their intervals have the "
+            "critical value for all pairs of models."
+        )
+    if results.n_unvoted:
+        share = percentage(results.n_unvoted / results.n_shown)
+        notes.append(f"{counted(results.n_unvoted, 'shown battle')} ({share}) got no vote.")
+    else:
+        notes.append(
+            "The data have no shown battles without a vote (rows with two models and a missing winner). Every pair of "
+            "every prompt therefore counts as shown, and every pair without a vote as one on which people refrained "
+            "from voting, so that the bounds are wide. Keep the battles without a vote in the data for narrower bounds."
+        )
+    return tuple(notes)
