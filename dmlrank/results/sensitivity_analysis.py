@@ -172,6 +172,11 @@ def steps_of_debiased_fit(estimates: Estimates, steps: FitSteps | None, method: 
             f"{method}() with judge=: the bounds have no formula for verdicts, which exist without votes; use "
             f"update(judge=None).{method}()"
         )
+    if options.average != "scores":
+        raise OptionError(
+            f"{method}() with average={options.average!r}: the bounds are those of the mean of the scores over prompts; "
+            f"use update(average='scores').{method}()"
+        )
     if fit_steps.sample is not None:
         raise OptionError(
             f"{method}() with subsample=: the bounds need the preferences in all prompts; use "
