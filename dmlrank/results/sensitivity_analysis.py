@@ -174,7 +174,7 @@ def steps_of_debiased_fit(estimates: Estimates, steps: FitSteps | None, method: 
         )
     if options.average != "scores":
         raise OptionError(
-            f"{method}() with average={options.average!r}: the bounds are those of the mean of the scores over prompts; "
+            f"{method}() with average={options.average!r}: the bounds are those of the mean scores of the prompts; "
             f"use update(average='scores').{method}()"
         )
     if fit_steps.sample is not None:
