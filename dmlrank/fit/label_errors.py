@@ -178,7 +178,22 @@ def uniform_covariance_by_column(steps: FitSteps, design: FloatArray) -> FloatAr
     """
     if not steps.estimator.has_first_stages:
         return None
-    errors = one_step_label_errors(
+    if bool(np.isin(design, (0.0, 1.0)).all() and (design.sum(axis=1) == 1).all()):
+        return uniform_covariance_by_group(steps, design.T > 0)
+    if steps.uniform is None:
+        return None
+    errors = _label_errors(steps)
+    weight = np.ones(len(design)) if steps.context_weight is None else steps.context_weight
+    gram = design.T @ (weight[:, None] * design) / len(design)
+    factor = np.asarray(np.linalg.solve(gram, design.T).T, dtype=np.float64)
+    cell_factor = factor[errors.cells.context] * errors.weight[:, None]
+    cell_moment = cell_factor.T @ cell_factor / np.square(errors.weight).sum()
+    return np.kron(cell_moment, steps.uniform.covariance(steps.setup.functional, steps.first.floor))
+
+
+def _label_errors(steps: FitSteps) -> LabelErrors:
+    """Return the contribution of every label to the error of the scores, averaged over repetitions."""
+    return one_step_label_errors(
         steps.data,
         [r.one_step_result for r in steps.repetitions],
         [r.propensity.cells for r in steps.repetitions],
@@ -186,36 +201,32 @@ def uniform_covariance_by_column(steps: FitSteps, design: FloatArray) -> FloatAr
         clusters=steps.clusters,
         context_weight=steps.context_weight,
     )
-    weight = np.ones(len(design)) if steps.context_weight is None else steps.context_weight
-    gram = design.T @ (weight[:, None] * design) / len(design)
-    factor = np.asarray(np.linalg.solve(gram, design.T).T, dtype=np.float64)
-    if bool(np.isin(design, (0.0, 1.0)).all() and (design.sum(axis=1) == 1).all()):
-        return _uniform_covariance_by_group(steps, errors, in_group=design.T > 0, factor=factor)
-    if steps.uniform is None:
-        return None
-    cell_factor = factor[errors.cells.context] * errors.weight[:, None]
-    cell_moment = cell_factor.T @ cell_factor / np.square(errors.weight).sum()
-    return np.kron(cell_moment, steps.uniform.covariance(steps.setup.functional, steps.first.floor))
 
 
-def _uniform_covariance_by_group(
-    steps: FitSteps, errors: LabelErrors, *, in_group: NDArray[np.bool_], factor: FloatArray
-) -> FloatArray | None:
-    """Return the covariance of the scores by group, (P K, P K), that is added for uniform pairs: one block per group.
+def uniform_covariance_by_group(steps: FitSteps, members: NDArray[np.bool_]) -> FloatArray | None:
+    """Return the covariance of the scores by group, (G K, G K), that is added for uniform pairs: one block per group.
+
+    Where groups overlap, a uniform pair of their common contexts also moves the scores of both groups together. This
+    part is left out, so that differences between overlapping groups have errors that are not too small.
 
     Parameters
     ----------
     steps : FitSteps
-    errors : LabelErrors
-    in_group : ndarray of bool, shape (P, n)
+    members : ndarray of bool, shape (G, n)
         The contexts of each group.
-    factor : ndarray, shape (n, P)
-        Factor of each context in the mean of each group.
+
+    Returns
+    -------
+    ndarray, shape (G K, G K), or None
+        None where there are no uniform pairs in any group.
     """
-    n_groups, size = len(in_group), len(steps.influence.estimate)
+    errors = _label_errors(steps)
+    weight = np.ones(steps.data.n_contexts) if steps.context_weight is None else steps.context_weight
+    n_groups, size = len(members), len(steps.influence.estimate)
     total, any_uniform = np.zeros((n_groups, size, n_groups, size)), False
-    for g, inside in enumerate(in_group):
-        group_errors = errors.only(inside[errors.cells.context], float(factor[inside, g].max()))
+    for g, inside in enumerate(members):
+        factor = 1 / float((weight * inside).mean())
+        group_errors = errors.only(inside[errors.cells.context], factor)
         group_errors = replace(group_errors, n_units=errors.n_units * inside.mean())
         pairs = find_uniform_pairs(group_errors, steps.data, steps.setup.weights, steps.setup.graph.edges)
         if pairs is not None:

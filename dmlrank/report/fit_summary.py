@@ -55,7 +55,7 @@ def header_lines(results: Estimates) -> tuple[tuple[str, str, str, str], ...]:
     propensity = f" ({diagnostics.min_propensity:.3g})" if diagnostics.min_propensity > 0 else ""
     left = [
         ("Dep. Variable:", description.outcome),
-        ("Functional:", _functional_and_average(results)),
+        ("Functional:", functional_unit(results)),
         ("Edge weights:", description.edge_weights),
         ("Tie weight:", tie_weight(description.tie_weights)),
         ("Estimator:", _estimator(results)),
@@ -83,14 +83,9 @@ def _votes(results: Estimates) -> str:
 
 
 def functional_unit(results: Estimates) -> str:
-    """Return the functional and the unit in which its scores are shown."""
-    return results.functional_label + ("" if results.scale.natural else f", {results.scale.name}")
-
-
-def _functional_and_average(results: Estimates) -> str:
-    """Return the functional with its unit, and that it is one of mean preferences where it is."""
-    suffix = " of mean preferences" if results.averages_preferences else ""
-    return functional_unit(results) + suffix
+    """Return the functional, whether it is one of mean preferences, and the unit in which its scores are shown."""
+    average = " of mean preferences" if results.averages_preferences else ""
+    return results.functional_label + average + ("" if results.scale.natural else f", {results.scale.name}")
 
 
 def _estimator(results: Estimates) -> str:

@@ -66,6 +66,8 @@ def group_summary(
     equality: WaldTestResults | str,
     p_equal: Sequence[float] | None,
     note: str,
+    is_partition: bool = True,
+    left_out: Sequence[tuple[str, str]] = (),
 ) -> Summary:
     """Build a table with rank, score and standard error of every model (rows) in every group (columns).
 
@@ -84,6 +86,10 @@ def group_summary(
         Adjusted p-values of the same hypothesis for each model.
     note : str
         A remark on the joint covariance; may be empty.
+    is_partition : bool
+        Whether every prompt belongs to exactly one group.
+    left_out : sequence of (str, str)
+        Groups without scores, with the reason.
 
     Returns
     -------
@@ -104,7 +110,12 @@ def group_summary(
         ("Groups:", f"{len(groups)} of {variable}", "No. Prompts:", f"{fit.description.n_contexts:,}"),
         ("Estimator:", fit.estimator, "Smallest group:", f"{smallest.name}, {smallest.n_contexts:,} prompts"),
     )
-    notes = (*_notes(fit, groups, equality), *([as_sentence(note)] if note else []), *doubt_note(fit))
+    notes = (
+        *_notes(fit, groups, equality, is_partition=is_partition),
+        *left_out_groups_note(left_out),
+        *([as_sentence(note)] if note else []),
+        *doubt_note(fit),
+    )
     return Summary(f"Scores by {variable}", header, tuple((head, 1) for head in heads), rows, notes)
 
 
@@ -114,12 +125,50 @@ def _column(scores: FloatArray, std_errors: FloatArray, digits: int) -> list[str
     return [f"{rank}. {score_text(score, error, digits)}" for rank, score, error in cells]
 
 
-def _notes(fit: Estimates, groups: Sequence[GroupSize], equality: WaldTestResults | str) -> list[str]:
-    """Return the notes on the columns, the test of equal scores, the groups' sizes and groups with few votes."""
+def left_out_groups_note(left_out: Sequence[tuple[str, str]]) -> list[str]:
+    """Return the note on groups without scores, each with its reason; no note where there are none.
+
+    Examples
+    --------
+    >>> left_out_groups_note([("hard", "1 labelled prompts")])
+    ['These groups have no scores: hard (1 labelled prompts).']
+    """
+    if not left_out:
+        return []
+    return [f"These groups have no scores: {'; '.join(f'{name} ({reason})' for name, reason in left_out)}."]
+
+
+def _relation_to_all_prompts(fit: Estimates, is_partition: bool) -> str:
+    """Say how the scores of the groups and the scores over all prompts are related."""
+    if not is_partition:
+        return (
+            "Groups may overlap: a prompt counts in each of its groups, and tests between groups take account of "
+            "prompts that groups share."
+        )
+    if fit.averages_preferences:
+        return (
+            "Scores in a group are computed from the mean preferences of the group, so that their mean over groups is "
+            "not the score over all prompts."
+        )
+    return "The mean of the groups' scores, weighted by their shares of the prompts, is the score over all prompts."
+
+
+def _notes(
+    fit: Estimates, groups: Sequence[GroupSize], equality: WaldTestResults | str, *, is_partition: bool
+) -> list[str]:
+    """Return the notes on the columns, the test of equal scores, the groups' sizes and groups with few votes.
+
+    Parameters
+    ----------
+    fit : Estimates
+    groups : sequence of GroupSize
+    equality : WaldTestResults or str
+    is_partition : bool
+        Whether every prompt belongs to exactly one group.
+    """
     notes = [
-        "Each column has rank, score and (standard error) in a group. The scores of all groups come from one fit. The "
-        "mean of the groups' scores, weighted by their shares of the prompts, is the score over all prompts. "
-        f"{as_sentence(f'in every group, {fit.reason}')}",
+        "Each column has rank, score and (standard error) in a group. The scores of all groups come from one fit. "
+        f"{_relation_to_all_prompts(fit, is_partition)} {as_sentence(f'in every group, {fit.reason}')}",
         _equality_note(fit, groups, equality),
     ]
     unseen = [f"{group.name} ({', '.join(group.unseen)})" for group in groups if group.unseen]

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 from patsy import ModelDesc
 
 from ..data.columns import check_identity
@@ -15,7 +16,7 @@ from ..data.equal_values import value_codes
 from ..data.formula.features import FeatureMap, check_features, fit_features, locate_names
 from ..data.formula.parse import names_in, one_sided, parse_formula
 from ..data.frames import kind_of_time, require_columns
-from ..data.preferences import FloatArray, IntArray, first_rows
+from ..data.preferences import FloatArray, first_rows
 from ..data.read_votes import with_columns
 from ..exceptions import DataError, FormulaError, MissingDataError, OptionError, listed
 from ..fit.state import FitSteps
@@ -23,6 +24,10 @@ from .lookup import joined_names
 
 # Largest number of different values that by() allows in a grouping column.
 _MOST_GROUPS = 100
+_WHY_FEATURES = (
+    "The learner does not know variables that are not in the formula. Scores in groups that are no function of the "
+    "features would therefore differ from scores of a fit to the group."
+)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -37,14 +42,37 @@ class ContextGroups:
         Names of the G groups, in order, all different.
     values : tuple of tuple of str
         Values of each group, one for every column.
-    code : ndarray of int, shape (n,)
-        Index of the group of each context.
+    members : ndarray of bool, shape (G, n)
+        The contexts of each group; groups may overlap.
+    left_out : tuple of (str, str)
+        Names of groups without scores, with the reason.
     """
 
     variable: str
     names: tuple[str, ...]
     values: tuple[tuple[str, ...], ...]
-    code: IntArray
+    members: NDArray[np.bool_]
+    left_out: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def is_partition(self) -> bool:
+        """Whether every context belongs to exactly one group."""
+        return bool((self.members.sum(axis=0) == 1).all())
+
+    @property
+    def dependent(self) -> tuple[str, ...]:
+        """Names of the groups whose indicators are linear combinations of the indicators of the groups before them."""
+        gram = self.members.astype(float) @ self.members.T.astype(float)
+        scaled = gram / np.sqrt(np.outer(np.diag(gram), np.diag(gram)))
+        names: list[str] = []
+        kept: list[int] = []
+        for group, name in enumerate(self.names):
+            candidate = [*kept, group]
+            if np.linalg.eigvalsh(scaled[np.ix_(candidate, candidate)])[0] > 1e-9:
+                kept.append(group)
+            else:
+                names.append(name)
+        return tuple(names)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -104,7 +132,7 @@ def read_groups(steps: FitSteps, columns: Sequence[str]) -> ContextGroups:
     """
     if not columns:
         raise OptionError("by() got no column; name one or several columns that define the groups")
-    table = _context_table(steps, columns, "by()")
+    table = context_table(steps, columns, "by()")
     coded = []
     for name in columns:
         column = table[name]
@@ -127,8 +155,9 @@ def read_groups(steps: FitSteps, columns: Sequence[str]) -> ContextGroups:
         coded.append((levels, column.map(code_of_value).to_numpy(dtype=np.intp)))
     level_codes, code = np.unique(np.stack([codes for _, codes in coded], axis=1), axis=0, return_inverse=True)
     values = tuple(tuple(str(levels[at]) for (levels, _), at in zip(coded, row, strict=True)) for row in level_codes)
-    _check_function_of_features(steps, columns, code.reshape(-1, 1).astype(float), "by()")
-    return ContextGroups(", ".join(columns), tuple(joined_names(values, ", ")), values, code.reshape(-1))
+    check_function_of_features(steps, columns, code.reshape(-1, 1).astype(float), "by()")
+    members = np.arange(len(values))[:, None] == code.reshape(-1)
+    return ContextGroups(", ".join(columns), tuple(joined_names(values, ", ")), values, members)
 
 
 def read_design(steps: FitSteps, formula: str) -> ContextDesign:
@@ -163,7 +192,7 @@ def read_design(steps: FitSteps, formula: str) -> ContextDesign:
             f"data only"
         )
     columns = names.columns
-    table = _context_table(steps, columns, "project()")
+    table = context_table(steps, columns, "project()")
     missing = [name for name in columns if table[name].isna().any()]
     if missing:
         raise MissingDataError(
@@ -177,7 +206,7 @@ def read_design(steps: FitSteps, formula: str) -> ContextDesign:
     column_names = (("Intercept",) if constant else ()) + tuple(feature_map.names)
     matrix = np.column_stack([np.ones(len(x)), x]) if constant else np.asarray(x, dtype=float)
     _check_rank(steps, matrix, column_names, formula)
-    _check_function_of_features(steps, columns, matrix, "project()")
+    check_function_of_features(steps, columns, matrix, "project()")
     return ContextDesign(f"~ {text}", column_names, matrix, _terms(feature_map, constant), table, feature_map)
 
 
@@ -226,7 +255,7 @@ def _check_rank(steps: FitSteps, matrix: FloatArray, names: Sequence[str], formu
         )
 
 
-def _context_table(steps: FitSteps, columns: Sequence[str], what: str) -> pd.DataFrame:
+def context_table(steps: FitSteps, columns: Sequence[str], what: str) -> pd.DataFrame:
     """Return columns of the data, a row per context; ``what`` names the method in errors."""
     require_columns(columns, steps.data.columns.available, what)
     data = with_columns(steps.data, steps.source.data, steps.options.unlabelled, columns)
@@ -247,7 +276,9 @@ def _context_table(steps: FitSteps, columns: Sequence[str], what: str) -> pd.Dat
     return data.context_table(columns)
 
 
-def _check_function_of_features(steps: FitSteps, columns: Sequence[str], values: FloatArray, what: str) -> None:
+def check_function_of_features(
+    steps: FitSteps, columns: Sequence[str], values: FloatArray, what: str, *, masks: Collection[str] = ()
+) -> None:
     """Raise unless the values are a function of the fit's features.
 
     Values that differ between contexts with equal features are no function of the features. Otherwise the columns are
@@ -262,10 +293,13 @@ def _check_function_of_features(steps: FitSteps, columns: Sequence[str], values:
     values : ndarray, shape (n, P)
     what : str
         Method that uses the values, for the error.
+    masks : collection of str
+        Names among ``columns`` that are no columns: the user passed the values.
     """
     features = parse_formula(steps.source.formula).features
     used = set(names_in(features).values)
-    unknown = [name for name in columns if name not in used]
+    known_masks = {name for name in masks if _shows_in_a_column(steps, values[:, columns.index(name)], used)}
+    unknown = [name for name in columns if (name not in used or name in masks) and name not in known_masks]
     x = steps.data.x
     code = value_codes(x)
     first = first_rows(code)
@@ -279,17 +313,44 @@ def _check_function_of_features(steps: FitSteps, columns: Sequence[str], values:
         if not same
         else f"the fit's features are {features!r}, and nothing shows that {named} is a function of them"
     )
+    remedy = f"Add {named} to the formula"
+    unknown_columns = [name for name in unknown or columns if name not in masks]
+    if len(unknown_columns) < len(unknown or columns):
+        remedy = f"Make {named} columns of booleans of the data and add them to the formula"
+    if not unknown_columns:
+        raise OptionError(f"{what}: {reason}. {_WHY_FEATURES} {remedy}")
     raise OptionError(
-        f"{what}: {reason}. The learner does not know variables that are not in the formula. Scores in groups that "
-        f"are no function of the features would therefore differ from scores of a fit to the group. Add {named} to "
-        f"the formula: "
-        f"'... ~ {'' if features == '1' else features + ' + '}{_as_feature(steps, unknown or columns)} | ...'"
+        f"{what}: {reason}. {_WHY_FEATURES} {remedy}: "
+        f"'... ~ {'' if features == '1' else features + ' + '}{_as_feature(steps, unknown_columns)} | ...'"
     )
+
+
+def _shows_in_a_column(steps: FitSteps, value: FloatArray, used: Collection[str]) -> bool:
+    """Whether the data show that a mask, (n,), is a function of one column of the formula.
+
+    This is the case if the mask is constant, if contexts with equal values of the column agree and most values occur
+    repeatedly, or if the mask is an interval of a column of numbers.
+    """
+    if np.ptp(value) == 0:
+        return True
+    for name in sorted(set(used) & set(steps.data.columns.available)):
+        column = context_table(steps, [name], "by()")[name]
+        code, level = pd.factorize(column, sort=column.dtype.kind in "fiu")
+        lowest, highest = np.full(len(level), np.inf), np.full(len(level), -np.inf)
+        np.minimum.at(lowest, code[code >= 0], value[code >= 0])
+        np.maximum.at(highest, code[code >= 0], value[code >= 0])
+        if (code < 0).any() or (lowest != highest).any():
+            continue
+        is_repeated = 2 * len(level) < len(value)
+        is_interval = column.dtype.kind in "fiu" and np.count_nonzero(np.diff(lowest)) <= 2
+        if is_repeated or is_interval:
+            return True
+    return False
 
 
 def _as_feature(steps: FitSteps, columns: Sequence[str]) -> str:
     """Return the columns as terms of a formula."""
-    table = _context_table(steps, columns, "by()")
+    table = context_table(steps, columns, "by()")
     named = {name: name if name.isidentifier() else f"Q({name!r})" for name in columns}
     return " + ".join(named[name] if table[name].dtype.kind in "fiu" else f"C({named[name]})" for name in columns)
 

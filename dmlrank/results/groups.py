@@ -16,7 +16,7 @@ from .._utils.warning_collection import warn
 from ..data.hypotheses import HypothesisLike, LinearHypothesis
 from ..data.preferences import FloatArray
 from ..data.vote_counts import VoteCounts
-from ..estimation.linear_projection import ProjectedInfluence, project_influence
+from ..estimation.influence_in_groups import InfluenceInGroups, influence_in_groups
 from ..exceptions import DataError, HypothesisError, OptionError, UnknownModelError, listed, nearest
 from ..fit.estimates import Estimates
 from ..fit.state import FitSteps
@@ -110,6 +110,12 @@ class GroupResults(Generic[Result]):
         Size and composition of every group.
     as_result : callable
         Returns the result of a group from its estimates; the class :class:`RankResults` by default.
+    is_partition : bool
+        Whether every prompt belongs to exactly one group; otherwise groups may overlap.
+    left_out : tuple of (str, str)
+        Groups that have no scores, with the reason.
+    dependent_groups : tuple of str
+        Groups whose indicators are linear combinations of those of the groups before; usually none.
 
     Examples
     --------
@@ -126,6 +132,9 @@ class GroupResults(Generic[Result]):
     joint: JointEstimates
     facts: tuple[GroupFacts, ...]
     as_result: Callable[[Estimates], Result]
+    is_partition: bool = True
+    left_out: tuple[tuple[str, str], ...] = ()
+    dependent_groups: tuple[str, ...] = ()
 
     @property
     def groups(self) -> list[str]:
@@ -248,7 +257,8 @@ class GroupResults(Generic[Result]):
         OptionError
             If there is one group only.
         HypothesisError
-            If there are too few clusters for so many restrictions.
+            If there are too few clusters for so many restrictions, or one of several overlapping groups is determined
+            by the others.
 
         Notes
         -----
@@ -263,6 +273,12 @@ class GroupResults(Generic[Result]):
         if n_groups < 2:
             raise OptionError(
                 f"{self.variable} has one group only, {self.groups[0]!r}, so that no groups can be compared"
+            )
+        if self.dependent_groups:
+            raise HypothesisError(
+                f"the prompts of the groups {listed(self.dependent_groups)} are determined by the prompts of the other "
+                f"groups, so that the covariance of all scores has no inverse; call by() without one of these groups, "
+                f"or test single models with equal_by_model()"
             )
         between = np.eye(n_groups)[1:] - np.eye(n_groups)[0]
         matrix = np.kron(between, np.eye(n_models)[places])
@@ -340,6 +356,8 @@ class GroupResults(Generic[Result]):
             equality=equality,
             p_equal=self.equal_by_model()["p_holm"].tolist() if len(self) > 1 else None,
             note=self.joint.covariance.note,
+            is_partition=self.is_partition,
+            left_out=self.left_out,
         ).with_title(title)
 
     def plot(self, ax: Axes | None = None, alpha: float | None = None) -> Axes:
@@ -492,11 +510,12 @@ def make_groups(
     steps: FitSteps,
     groups: ContextGroups,
     *,
-    projected: ProjectedInfluence,
+    influence: InfluenceInGroups,
+    plugin: FloatArray,
     covariance: Covariance,
     as_result: Callable[[Estimates], Result],
 ) -> GroupResults[Result]:
-    """Return the scores in groups from the coefficients on the groups' indicators.
+    """Return the scores in groups from their influence.
 
     Parameters
     ----------
@@ -504,28 +523,45 @@ def make_groups(
         Estimates of the fit to all prompts.
     steps : FitSteps
     groups : ContextGroups
-        The group of every context.
-    projected : ProjectedInfluence
-        Coefficients of the scores on the indicators, with their influence.
+        The contexts of every group.
+    influence : InfluenceInGroups
+        Influence of the scores in all groups.
+    plugin : ndarray, shape (G, K)
+        Plug-in scores of all groups.
     covariance : Covariance
-        Covariance of the coefficients.
+        Covariance of these scores.
     as_result : callable
         Returns the result of a group from its estimates.
     """
-    n_models = len(overall.models)
-    design = np.eye(len(groups.names))[groups.code]
-    wins = project_influence(steps.influence_of("win_share").by_context(), design, with_blocks=False).estimate.reshape(
-        -1, n_models
+    wins = influence_in_groups(steps.influence_of("win_share").by_context(), groups.members)
+    win_shares = [np.clip(part.estimate, 0.0, 1.0) for part in wins.parts]
+    facts = tuple(
+        _facts(steps, groups, g, phi=influence.centred_in(g), plugin=plugin[g], shares=win_shares[g])
+        for g in range(len(groups.names))
     )
-    facts = tuple(_facts(steps, groups, g, projected, np.clip(wins[g], 0.0, 1.0)) for g in range(len(groups.names)))
     _check_sizes(groups, facts)
-    estimate, covariance = clip_to_limits(projected.estimate, covariance, overall.limits)
+    estimate, covariance = clip_to_limits(influence.estimate, covariance, overall.limits)
     joint = JointEstimates.of_blocks("group", groups.names, estimate, covariance, overall)
-    return GroupResults(groups.variable, overall, joint, facts, as_result)
+    return GroupResults(
+        groups.variable,
+        overall,
+        joint,
+        facts,
+        as_result,
+        is_partition=groups.is_partition,
+        left_out=groups.left_out,
+        dependent_groups=groups.dependent,
+    )
 
 
 def _facts(
-    steps: FitSteps, groups: ContextGroups, group: int, projected: ProjectedInfluence, shares: FloatArray
+    steps: FitSteps,
+    groups: ContextGroups,
+    group: int,
+    *,
+    phi: FloatArray,
+    plugin: FloatArray,
+    shares: FloatArray,
 ) -> GroupFacts:
     """Return size and composition of a group.
 
@@ -535,21 +571,21 @@ def _facts(
     groups : ContextGroups
     group : int
         Place of the group.
-    projected : ProjectedInfluence
-        Coefficients of the scores on the groups' indicators.
+    phi : ndarray, shape (n_g, K)
+        Influence values of the group's scores in its contexts.
+    plugin : ndarray, shape (K,)
+        Plug-in scores of the group.
     shares : ndarray, shape (K,)
         Shares of comparisons won in the group.
     """
     data, all_cells = steps.data, steps.data.cells
-    inside = groups.code == group
+    inside = groups.members[group]
     weight = np.ones(data.n_contexts) if steps.context_weight is None else steps.context_weight
     cells = all_cells.only(inside[all_cells.context])
     votes = np.zeros((data.n_items, data.n_items))
     np.add.at(votes, (cells.first, cells.second), cells.n_votes)
     votes += votes.T
     labelled = np.unique(cells.context)
-    n_models = data.n_items
-    phi = projected.centred[:, group * n_models : (group + 1) * n_models]
     square = np.square(phi).sum(axis=0)
     effective = square**2 / np.maximum((phi**4).sum(axis=0), 1e-300)
     return GroupFacts(
@@ -563,7 +599,7 @@ def _facts(
         smallest_pair=int(votes[steps.setup.graph.edges].min()),
         n_clusters=_clusters_in(steps, inside),
         unseen=tuple(name for name, count in zip(data.items, votes.sum(axis=0), strict=True) if count == 0),
-        plugin=projected.plugin.reshape(-1, n_models)[group],
+        plugin=plugin,
         shares=shares,
         effective_contexts=float(effective[square > 0].min(initial=np.inf)),
         votes=VoteCounts.of(np.triu(votes).astype(np.int64), steps.setup.graph),

@@ -2,31 +2,42 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from typing import TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
 from .._utils.warning_collection import collected_warnings
 from ..data.preferences import FloatArray
 from ..estimation.influence import Influence
+from ..estimation.influence_in_groups import InfluenceInGroups, mean_over_repetitions
 from ..estimation.linear_projection import ProjectedInfluence, project_influence
 from ..exceptions import OptionError
 from ..fit.estimates import Estimates, Scale
 from ..fit.fit_covariance import clustered_covariance
-from ..fit.label_errors import uniform_covariance_by_column
+from ..fit.label_errors import uniform_covariance_by_column, uniform_covariance_by_group
+from ..fit.scores_in_groups import scores_in_groups
 from ..fit.state import FitSteps
-from ..inference.covariance import Covariance
+from ..inference.covariance import CentredSums, Covariance
 from ..inference.joint_covariance import transport_map
-from .context_variables import read_design, read_groups
+from .context_variables import ContextGroups, read_design, read_groups
 from .groups import GroupResults, Result, make_groups
 from .joint_estimates import JointEstimates
 from .lookup import require_intervals, require_steps
+from .overlapping_groups import read_overlapping_groups
 from .projection import Projection
+
+# What by() takes: columns whose values are the groups, or groups that may overlap.
+GroupColumns: TypeAlias = str | Mapping[str, object] | Sequence[str]
 
 
 def scores_by_group(
-    estimates: Estimates, steps: FitSteps | None, columns: Sequence[str], as_result: Callable[[Estimates], Result]
+    estimates: Estimates,
+    steps: FitSteps | None,
+    columns: Sequence[GroupColumns],
+    as_result: Callable[[Estimates], Result],
 ) -> GroupResults[Result]:
     """Return scores in every group of contexts, see :meth:`RankResults.by`.
 
@@ -35,23 +46,62 @@ def scores_by_group(
     estimates : Estimates
     steps : FitSteps or None
         Steps of a fit with its data.
-    columns : sequence of str
-        Columns that define the groups.
+    columns : sequence
+        Columns that define the groups; or one mapping, or one sequence of columns of booleans.
     as_result : callable
         Returns the result of a group from its estimates.
     """
     fit_steps = _steps_of_mean(estimates, steps, "by")
-    groups = read_groups(fit_steps, columns)
-    design = np.eye(len(groups.names))[groups.code]
-    projected, covariance = _project(fit_steps, design, estimates.scale, "groups")
-    return make_groups(estimates, fit_steps, groups, projected=projected, covariance=covariance, as_result=as_result)
+    groups = _read_any_groups(fit_steps, columns)
+    _check_group_weights(fit_steps, groups.members)
+    scores = scores_in_groups(fit_steps, groups.members)
+    by_repetition = [_in_unit_of_groups(repetition.influence, estimates.scale) for repetition in scores]
+    influence = mean_over_repetitions(by_repetition)
+    covariance = _joint_covariance(
+        fit_steps,
+        lambda fixed: influence.given_prompts() if fixed else influence,
+        n_columns=len(groups.names),
+        scale=estimates.scale,
+        uniform_covariance=uniform_covariance_by_group(fit_steps, groups.members),
+        repeated=[repetition.estimate for repetition in by_repetition],
+    )
+    plugin = estimates.scale.of(np.mean([repetition.plugin for repetition in scores], axis=0))
+    return make_groups(
+        estimates,
+        fit_steps,
+        groups,
+        influence=influence,
+        plugin=plugin,
+        covariance=covariance,
+        as_result=as_result,
+    )
+
+
+def _read_any_groups(steps: FitSteps, columns: Sequence[GroupColumns]) -> ContextGroups:
+    """Return the groups that the arguments of by() ask for."""
+    names = [name for name in columns if isinstance(name, str)]
+    if len(names) == len(columns):
+        return read_groups(steps, names)
+    if len(columns) == 1 and not isinstance(columns[0], str):
+        return read_overlapping_groups(steps, columns[0])
+    raise OptionError(
+        "by() got several arguments, and not all of them are names of columns; allowed: names of columns, whose "
+        "combinations of values are the groups; or one mapping of names to columns of booleans or masks; or one list "
+        "of columns of booleans"
+    )
 
 
 def project_scores(estimates: Estimates, steps: FitSteps | None, formula: str) -> Projection:
     """Return the projection of scores on functions of the context, see :meth:`RankResults.project`."""
     fit_steps = _steps_of_mean(estimates, steps, "project")
+    if estimates.averages_preferences:
+        raise OptionError(
+            f"project() with average='preferences': its coefficients describe how the scores of prompts vary, and the "
+            f"scores of mean preferences are no mean of such scores, because {estimates.functional_label} is not "
+            f"linear; use by() for groups of prompts, or update(average='scores')"
+        )
     design = read_design(fit_steps, formula)
-    projected, covariance = _project(fit_steps, design.matrix, estimates.scale, "columns")
+    projected, covariance = _project(fit_steps, design.matrix, estimates.scale)
     joint = JointEstimates.of_blocks("coefficient", design.names, projected.estimate, covariance, estimates)
     return Projection(design, estimates, joint)
 
@@ -68,7 +118,7 @@ def _steps_of_mean(estimates: Estimates, steps: FitSteps | None, method: str) ->
     return require_steps(estimates, steps, method)
 
 
-def _project(steps: FitSteps, design: FloatArray, scale: Scale, what: str) -> tuple[ProjectedInfluence, Covariance]:
+def _project(steps: FitSteps, design: FloatArray, scale: Scale) -> tuple[ProjectedInfluence, Covariance]:
     """Regress the influence on a design and return coefficients with their covariance, (P K, P K).
 
     Parameters
@@ -78,56 +128,110 @@ def _project(steps: FitSteps, design: FloatArray, scale: Scale, what: str) -> tu
         Functions of the contexts.
     scale : Scale
         The unit of the coefficients.
-    what : str
-        What the columns of the design are, for an error.
     """
     repeated = [repetition.one_step_result.target for repetition in steps.repetitions]
     for estimate in (steps.influence, *repeated):
-        _check_weights(estimate.value_weight, design, what)
-    fixed = steps.options.prompts == "fixed"
+        _check_weights(estimate.value_weight, design)
+    influence = _in_unit(steps.influence.by_context(), scale)
+    rescaled = [_in_unit(estimate.by_context(), scale) for estimate in repeated]
+
+    def projected(fixed: bool) -> ProjectedInfluence:
+        return project_influence(influence, design, fixed, with_blocks=steps.annotator is not None)
+
+    covariance = _joint_covariance(
+        steps,
+        projected,
+        n_columns=design.shape[1],
+        scale=scale,
+        uniform_covariance=uniform_covariance_by_column(steps, design),
+        repeated=[project_influence(values, design, with_blocks=False).estimate for values in rescaled],
+    )
+    return projected(steps.options.prompts == "fixed"), covariance
+
+
+def _joint_covariance(
+    steps: FitSteps,
+    coefficients: Callable[[bool], CentredSums],
+    *,
+    n_columns: int,
+    scale: Scale,
+    uniform_covariance: FloatArray | None,
+    repeated: Sequence[FloatArray],
+) -> Covariance:
+    """Return the covariance of the scores in groups, or of coefficients on functions of the context, (P K, P K).
+
+    Parameters
+    ----------
+    steps : FitSteps
+    coefficients : callable
+        Returns the influence of the coefficients; with true, that for fixed prompts.
+    n_columns : int
+        Number of groups or functions, P.
+    scale : Scale
+        The unit of the coefficients.
+    uniform_covariance : ndarray, shape (P K, P K), or None
+        Covariance of the coefficients that is added for uniform pairs, in the functional's own unit.
+    repeated : sequence of ndarray, shape (P K,)
+        The coefficients of each repetition.
+    """
     influence = _in_unit(steps.influence.by_context(), scale)
     gauge = steps.setup.functional.gauge(influence.value.shape[1]).basis
-    columns = np.eye(design.shape[1])
-    uniform_covariance = uniform_covariance_by_column(steps, design)
+    columns = np.eye(n_columns)
 
-    def covariance(fixed: bool) -> tuple[ProjectedInfluence, Covariance]:
-        projected = project_influence(influence, design, fixed, with_blocks=steps.annotator is not None)
+    def covariance(fixed: bool) -> Covariance:
         overall = influence.given_prompts() if fixed else influence
         with collected_warnings():
             # The fit has warned of few clusters already.
             joint = clustered_covariance(
-                projected, np.asarray(np.kron(columns, gauge), dtype=np.float64), steps.clusters, steps.annotator
+                coefficients(fixed),
+                np.asarray(np.kron(columns, gauge), dtype=np.float64),
+                steps.clusters,
+                steps.annotator,
             )
             of_scores = clustered_covariance(overall, gauge, steps.clusters, steps.annotator)
         if uniform_covariance is not None:
             joint = joint.plus(uniform_covariance * scale.factor**2)
         if influence.variance_correction is not None:
-            corrected = of_scores.with_variance_correction(influence.variance_correction / len(design))
+            corrected = of_scores.with_variance_correction(influence.variance_correction / influence.n_contexts)
             inflation = np.kron(columns, transport_map(of_scores.matrix, corrected))
             joint = replace(joint, matrix=inflation @ joint.matrix @ inflation.T)
-        return projected, joint
+        return joint
 
-    projected, joint = covariance(fixed)
+    fixed = steps.options.prompts == "fixed"
+    joint = covariance(fixed)
     if fixed:
         # The covariance is never larger than that for new prompts, as in the fit.
-        joint = joint.at_most(covariance(False)[1].matrix)
-    if len(steps.repetitions) > 1:
-        rescaled = [_in_unit(estimate.by_context(), scale) for estimate in repeated]
-        joint = joint.with_repetition_variance(
-            np.stack([project_influence(values, design, with_blocks=False).estimate for values in rescaled])
-        )
-    return projected, joint
+        joint = joint.at_most(covariance(False).matrix)
+    return joint.with_repetition_variance(np.stack(repeated)) if len(repeated) > 1 else joint
 
 
-def _check_weights(weight: FloatArray, design: FloatArray, what: str) -> None:
+def _check_group_weights(steps: FitSteps, members: NDArray[np.bool_]) -> None:
+    """Raise where all prompts of a group have weight zero or are not in the sample; ``members`` are (G, n)."""
+    weights = [repetition.one_step_result.target.value_weight for repetition in steps.repetitions]
+    n_missing = max(int((members @ (weight > 0) == 0).sum()) for weight in weights)
+    if n_missing:
+        raise OptionError(_no_weight(n_missing, len(members), "groups"))
+
+
+def _no_weight(n_missing: int, n_all: int, what: str) -> str:
+    """Return the error about groups, or columns of a design, whose prompts all have weight zero."""
+    return (
+        f"{n_missing} of {n_all} {what} have no weight: weights= is zero in all of their prompts, or the "
+        f"sample of subsample= has none of these prompts; change weights= or subsample=, or leave these {what} out"
+    )
+
+
+def _check_weights(weight: FloatArray, design: FloatArray) -> None:
     """Raise where all prompts of a column of the design have weight zero or are not in the sample of ``subsample=``."""
     rank = np.linalg.matrix_rank(np.sqrt(weight)[:, None] * design / np.sqrt(np.square(design).mean(axis=0)))
     n_missing = design.shape[1] - int(rank)
     if n_missing:
-        raise OptionError(
-            f"{n_missing} of {design.shape[1]} {what} have no weight: weights= is zero in all of their prompts, or the "
-            f"sample of subsample= has none of these prompts; change weights= or subsample=, or leave these {what} out"
-        )
+        raise OptionError(_no_weight(n_missing, design.shape[1], "columns"))
+
+
+def _in_unit_of_groups(influence: InfluenceInGroups, scale: Scale) -> InfluenceInGroups:
+    """Return the influence of scores in groups in another unit."""
+    return replace(influence, parts=tuple(_in_unit(part, scale) for part in influence.parts))
 
 
 def _in_unit(influence: Influence, scale: Scale) -> Influence:

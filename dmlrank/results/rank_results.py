@@ -51,7 +51,7 @@ from .critical_values import (
     separation_of_models,
 )
 from .groups import GroupResults
-from .heterogeneity import project_scores, scores_by_group
+from .heterogeneity import GroupColumns, project_scores, scores_by_group
 from .judge_table import judge_table
 from .lookup import estimate_index, named_estimates, require_intervals, require_models, require_steps
 from .page_report import check_page_extra, make_board, page_title, render_page, write_page
@@ -700,21 +700,29 @@ class RankResults:
 
     # --- groups of contexts -------------------------------------------------------------------------------------------
 
-    def by(self, *columns: str) -> GroupResults[RankResults]:
+    def by(self, *columns: GroupColumns) -> GroupResults[RankResults]:
         """Return scores in every group of prompts from this fit, with the joint covariance of all groups.
 
         The scores of group g are theta_g = E[F(mu(X)) | G = g]. They are computed without training from phi_raw, the
         values F(mu(x)) + correction of the prompts, whose mean is the score over all prompts. The influence of theta_g
-        is phi_g = 1(G = g) (phi_raw - theta_g) / p_g with the group's share p_g of the prompts. The mean of the groups'
-        scores, weighted by their shares of the prompts, is the score over all prompts (with ``subsample=`` only
-        approximately, because the sample has slightly other shares).
+        is phi_g = 1(G = g) (phi_raw - theta_g) / p_g with the group's share p_g of the prompts. The mean of the scores
+        in groups that do not overlap, weighted by their shares of the prompts, is the score over all prompts (with
+        ``subsample=`` only approximately, because the sample has slightly other shares).
+
+        With ``average="preferences"`` the scores of group g are F(m_g), where m_g = E[mu(X) | G = g] are the mean
+        preferences of the group, and phi_raw is F(m_g) plus the derivative of F at m_g along mu(x) + S / pi (Y - mu(x))
+        - m_g.
 
         Parameters
         ----------
-        *columns : str
-            One or several columns of categories. The groups are the combinations that occur. Each column has to be a
-            feature of the formula, or a function of the features. A column that the formula does not use is accepted
-            only where most prompts share their features with another prompt and such prompts agree in the column.
+        *columns : str, mapping or sequence of str
+            One or several columns of categories. The groups are the combinations that occur. For groups that may
+            overlap, such as tags: one mapping of names to columns of booleans or masks, such as ``{"math": "is_math",
+            "long": mask}``, or one list of columns of booleans. A mask has one boolean per row of the data, or per
+            prompt in order of first appearance. Each column has to be a feature of the formula, or a function of the
+            features. A column that the formula does not use is accepted only where most prompts share their features
+            with another prompt and such prompts agree in the column; a mask also where it is a set of values, or an
+            interval, of a column that the formula uses.
 
         Returns
         -------
@@ -726,7 +734,8 @@ class RankResults:
         OptionError
             If a column is not a function of the features, or the estimator is not the debiased one.
         DataError
-            If a group has fewer than two labelled prompts, or a column varies within a prompt.
+            If a group has fewer than two labelled prompts, or a column varies within a prompt. Groups that may overlap
+            are left out in the first case, and where the labels of a group do not connect the models.
         MissingDataError
             If a column has missing values.
         DataNotStoredError

@@ -1,0 +1,245 @@
+"""Influence values of the scores in groups of contexts; groups may overlap.
+
+The score of group g has the influence values phi_g(i) = 1(i in g) / p_g w_i (phi_raw(i) - theta_g), where p_g is the
+group's weighted share of the contexts. They are stored for the contexts of the group alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .._utils.parallel import core_count, in_order
+from ..data.preferences import FloatArray, IntArray, PreferenceData
+from ..functionals.linearised import Linearised
+from .cross_fitting import ContextPart
+from .influence import Influence, mean_influence, unit_sums
+from .influence_blocks import InfluenceBlocks
+from .influence_by_context import CHUNK, contexts_at_a_time
+from .linear_projection import ProjectedInfluence
+from .nuisance_estimates import NuisanceEstimates, TargetPopulation
+from .residuals import Residuals
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class InfluenceInGroups:
+    """Scores of G groups of contexts with their influence values; d scores in each group.
+
+    Coordinate g d + k of the estimate is score k of group g.
+
+    Attributes
+    ----------
+    parts : tuple of Influence
+        Influence of each group's scores, with the contexts and blocks of the group alone.
+    contexts : tuple of ndarray of int, shape (n_g,)
+        Contexts of each group, in order.
+    blocks : tuple of ndarray of int, shape (q_g,)
+        Influence blocks of each group.
+    n_contexts : int
+        Number of all contexts, n.
+    n_blocks : int
+        Number of all influence blocks, q.
+    """
+
+    parts: tuple[Influence, ...]
+    contexts: tuple[IntArray, ...]
+    blocks: tuple[IntArray, ...]
+    n_contexts: int
+    n_blocks: int
+
+    @property
+    def estimate(self) -> FloatArray:
+        """The debiased scores, (G d,)."""
+        return np.concatenate([part.estimate for part in self.parts])
+
+    @property
+    def n_scores(self) -> int:
+        """Number of scores of a group, d."""
+        return self.parts[0].n_scores
+
+    def centred_in(self, group: int) -> FloatArray:
+        """Return phi_g in the contexts of a group, (n_g, d)."""
+        return self.parts[group].centred * (self.n_contexts / len(self.contexts[group]))
+
+    def given_prompts(self) -> InfluenceInGroups:
+        """Return the influence of the same scores where the prompts are fixed: the corrections alone."""
+        parts = tuple(part.given_prompts() for part in self.parts)
+        return InfluenceInGroups(parts, self.contexts, self.blocks, self.n_contexts, self.n_blocks)
+
+    def second_moment(self) -> FloatArray:
+        """Return the sum of phi phi' over all contexts, (G d, G d); two groups share their common contexts only."""
+        n_groups, size = len(self.parts), self.n_scores
+        total = np.zeros((n_groups, size, n_groups, size))
+        centred = [self.centred_in(group) for group in range(n_groups)]
+        for g in range(n_groups):
+            place = np.full(self.n_contexts, -1, dtype=np.intp)
+            place[self.contexts[g]] = np.arange(len(self.contexts[g]))
+            for h in range(g, n_groups):
+                in_first = place[self.contexts[h]]
+                is_shared = in_first >= 0
+                product = centred[g][in_first[is_shared]].T @ centred[h][is_shared]
+                total[g, :, h, :], total[h, :, g, :] = product, product.T
+        return total.reshape(n_groups * size, n_groups * size)
+
+    def sums_by(self, unit: IntArray) -> FloatArray:
+        """Return the sums of phi over units, (u, G d); ``unit``, (n,), numbers each context's unit from 0."""
+        n_units, columns = int(unit.max()) + 1, []
+        for group, contexts in enumerate(self.contexts):
+            sums = unit_sums(self.centred_in(group), unit[contexts])
+            columns.append(np.vstack([sums, np.zeros((n_units - len(sums), self.n_scores))]))
+        return np.hstack(columns)
+
+    def by_context(self) -> ProjectedInfluence:
+        """Return the influence values of all contexts and blocks as dense arrays, which are zero outside of a group."""
+        n_groups, size = len(self.parts), self.n_scores
+        centred, correction = np.zeros((self.n_contexts, n_groups, size)), np.zeros((self.n_blocks, n_groups, size))
+        block_context = np.zeros(self.n_blocks, dtype=np.intp)
+        for group, (part, contexts, blocks) in enumerate(zip(self.parts, self.contexts, self.blocks, strict=True)):
+            centred[contexts, group] = self.centred_in(group)
+            correction[blocks, group] = part.centred_correction * (self.n_contexts / len(contexts))
+            block_context[blocks] = contexts[part.block_context]
+        return ProjectedInfluence(
+            self.estimate,
+            np.concatenate([part.plugin for part in self.parts]),
+            centred.reshape(self.n_contexts, -1),
+            correction.reshape(self.n_blocks, -1),
+            block_context,
+        )
+
+
+def influence_in_groups(influence: Influence, members: NDArray[np.bool_]) -> InfluenceInGroups:
+    """Return the influence of the mean scores of groups of contexts.
+
+    Parameters
+    ----------
+    influence : Influence
+        Influence of the scores over all contexts.
+    members : ndarray of bool, shape (G, n)
+        The contexts of each group. The weights of a group's contexts must not all be zero.
+    """
+    contexts, blocks, parts = [], [], []
+    for inside in members:
+        contexts.append(np.flatnonzero(inside))
+        blocks.append(np.flatnonzero(inside[influence.block_context]))
+        parts.append(_restricted(influence, contexts[-1], blocks[-1]))
+    return InfluenceInGroups(tuple(parts), tuple(contexts), tuple(blocks), *_sizes(influence))
+
+
+def _sizes(influence: Influence) -> tuple[int, int]:
+    return influence.n_contexts, len(influence.block_context)
+
+
+def _restricted(influence: Influence, contexts: IntArray, blocks: IntArray) -> Influence:
+    """Return the influence of the mean over some contexts, with these contexts and blocks alone."""
+    place = np.full(influence.n_contexts, -1, dtype=np.intp)
+    place[contexts] = np.arange(len(contexts))
+    weight = influence.weight[contexts]
+    return Influence(
+        value=influence.value[contexts],
+        correction=influence.correction[blocks],
+        block_context=place[influence.block_context[blocks]],
+        block_weight=influence.block_weight[blocks],
+        weight=weight / weight.mean(),
+        sample_weight=None if influence.sample_weight is None else influence.sample_weight[contexts],
+    )
+
+
+def mean_over_repetitions(repetitions: Sequence[InfluenceInGroups]) -> InfluenceInGroups:
+    """Average the influence in groups over repetitions with other folds."""
+    first = repetitions[0]
+    if len(repetitions) == 1:
+        return first
+    parts = tuple(
+        mean_influence(influences) for influences in zip(*(repetition.parts for repetition in repetitions), strict=True)
+    )
+    return InfluenceInGroups(parts, first.contexts, first.blocks, first.n_contexts, first.n_blocks)
+
+
+def mean_preference_influence(
+    scores: Sequence[Linearised],
+    data: PreferenceData,
+    nuisances: NuisanceEstimates,
+    blocks: InfluenceBlocks,
+    population: TargetPopulation,
+    *,
+    members: NDArray[np.bool_],
+    n_jobs: int | None = 1,
+    chunk: int = CHUNK,
+) -> InfluenceInGroups:
+    """Return the influence of the scores of mean preferences in groups, in one pass over the probabilities.
+
+    Parameters
+    ----------
+    scores : sequence of Linearised
+        The functional, linearised at the mean preferences of each group.
+    data : PreferenceData
+    nuisances : NuisanceEstimates
+    blocks : InfluenceBlocks
+    population : TargetPopulation
+    members : ndarray of bool, shape (G, n)
+        The contexts of each group.
+    n_jobs : int, optional
+        Number of threads; None for all cores.
+    chunk : int
+        Number of entries of mu in memory at a time, in every thread.
+    """
+    sample_weight = population.sample_weights(data.n_contexts)
+    valued = members if sample_weight is None else members & (sample_weight > 0)
+    contexts = [np.flatnonzero(inside) for inside in members]
+    values = [np.zeros((len(inside), len(score.scores))) for inside, score in zip(contexts, scores, strict=True)]
+    for part, part_values in in_order(
+        lambda part: (part, _values_in_groups(part, scores, valued)),
+        nuisances.mu.parts(contexts_at_a_time(data, chunk), np.asarray(valued.any(axis=0))),
+        core_count(n_jobs),
+        is_concurrent=lambda part: part.concurrent,
+    ):
+        for group, value in enumerate(part_values):
+            chosen = part.contexts[valued[group][part.contexts]]
+            values[group][np.searchsorted(contexts[group], chosen)] = value
+    residuals = Residuals.of(data, nuisances, blocks, nuisances.mu.at(data.cells))
+    weight, block_weight = population.weights(data.n_contexts), blocks.weight
+    parts, chosen_blocks = [], []
+    for group, score in enumerate(scores):
+        kept = np.flatnonzero(members[group][blocks.context])
+        group_weight = weight[contexts[group]]
+        parts.append(
+            Influence(
+                value=values[group],
+                correction=_corrections(score, residuals, data, kept),
+                block_context=np.searchsorted(contexts[group], blocks.context[kept]),
+                block_weight=block_weight[kept],
+                weight=group_weight / group_weight.mean(),
+                sample_weight=None if sample_weight is None else sample_weight[contexts[group]],
+            )
+        )
+        chosen_blocks.append(kept)
+    return InfluenceInGroups(tuple(parts), tuple(contexts), tuple(chosen_blocks), data.n_contexts, len(blocks.context))
+
+
+def _values_in_groups(part: ContextPart, scores: Sequence[Linearised], valued: NDArray[np.bool_]) -> list[FloatArray]:
+    """Return the linear approximations of each group in its contexts of a part, one product for each group."""
+    probabilities, values = part.probabilities(), []
+    for score, inside in zip(scores, valued, strict=True):
+        rows, place = np.unique(part.place[inside[part.contexts]], return_inverse=True)
+        table = probabilities if len(rows) == len(probabilities) else probabilities[rows]
+        values.append(score.value(table)[place])
+    return values
+
+
+def _corrections(score: Linearised, residuals: Residuals, data: PreferenceData, blocks: IntArray) -> FloatArray:
+    """Return the corrections of some blocks, (q_g, d)."""
+    place = np.full(int(residuals.block.max(initial=-1)) + 1, -1, dtype=np.intp)
+    known = blocks[blocks < len(place)]
+    place[known] = np.arange(len(known))
+    rows = np.flatnonzero(place[residuals.block] >= 0)
+    first, second, residual = residuals.first[rows], residuals.second[rows], residuals.weighted(rows, False)
+    mu = residuals.mu[rows]
+    change = score.derivative_at(mu, residual, first, second, data.n_items)
+    if not data.ordered:
+        change = change + score.derivative_at(mu, residual[:, data.flip], second, first, data.n_items)
+    total = np.zeros((len(blocks), change.shape[1]))
+    np.add.at(total, place[residuals.block[rows]], change)
+    return total

@@ -1,0 +1,60 @@
+"""Scores in groups of contexts, which may overlap, from the first stages of a fit."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..data.preferences import FloatArray
+from ..estimation.influence_in_groups import InfluenceInGroups, influence_in_groups, mean_preference_influence
+from ..estimation.mean_preferences import mean_preferences
+from .average import targets_of
+from .state import FitSteps, Repetition
+
+
+class GroupScores(NamedTuple):
+    """The scores of G groups in one repetition.
+
+    Attributes
+    ----------
+    influence : InfluenceInGroups
+        The scores with their influence values.
+    plugin : ndarray, shape (G, d)
+        Plug-in scores, without bias correction.
+    """
+
+    influence: InfluenceInGroups
+    plugin: FloatArray
+
+
+def scores_in_groups(steps: FitSteps, members: NDArray[np.bool_]) -> list[GroupScores]:
+    """Return the scores of groups of contexts in each repetition, without training.
+
+    With ``average="scores"`` a group's scores are means of its contexts' scores. With ``average="preferences"`` they
+    are the functional at the mean preferences of the group, F(E[mu(X) | G]).
+
+    Parameters
+    ----------
+    steps : FitSteps
+    members : ndarray of bool, shape (G, n)
+        The contexts of each group.
+    """
+    return [_scores_of_repetition(steps, repetition, members) for repetition in steps.repetitions]
+
+
+def _scores_of_repetition(steps: FitSteps, repetition: Repetition, members: NDArray[np.bool_]) -> GroupScores:
+    """Return the scores of groups of contexts in one repetition."""
+    if repetition.mean is None:
+        influence = influence_in_groups(repetition.one_step_result.target.by_context(), members)
+        return GroupScores(influence, np.stack([part.plugin for part in influence.parts]))
+    options, data, nuisances, n_jobs = steps.options, steps.data, repetition.nuisances, steps.options.n_jobs
+    population = steps.population(repetition)
+    means = mean_preferences(data, nuisances, steps.blocks, population, members=members, n_jobs=n_jobs)
+    targets = targets_of(means, data, steps.setup, floor=options.floor, estimator=options.estimator)
+    scores = [target.score for target in targets]
+    influence = mean_preference_influence(
+        scores, data, nuisances, steps.blocks, population, members=members, n_jobs=n_jobs
+    )
+    return GroupScores(influence, np.stack([target.plugin for target in targets]))

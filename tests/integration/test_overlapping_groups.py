@@ -1,0 +1,249 @@
+"""Groups of prompts that may overlap: against partitions, against influence values written out, and what is refused."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import dmlrank as dr
+from dmlrank.exceptions import DataError, HypothesisError, MissingDataError, OptionError, OptionTypeError
+
+from ..support import COVARIANCES, by_prompt, draw_with_groups, fits_of, without_order
+
+K = 4
+FORMULA = "winner ~ C(half) + x0 + odd + high | model_a + model_b"
+TAGS = ["odd", "high"]
+FUNCTIONALS = [
+    pytest.param({"functional": "borda"}, id="borda"),
+    pytest.param({"functional": "bt"}, id="bt"),
+    pytest.param({"functional": "bt", "average": "preferences"}, id="bt of mean preferences"),
+]
+
+
+@pytest.fixture(scope="module")
+def battles(draw_battles):
+    drawn = draw_with_groups(draw_battles, seed=0, n=120, unlabelled=9)
+    number = drawn.frame["prompt"].str[1:].astype(int)
+    drawn.frame["odd"] = number % 2 == 1
+    drawn.frame["high"] = (number > 50).astype(int)
+    return drawn
+
+
+@pytest.fixture(scope="module")
+def fitted(battles, rank):
+    return fits_of(battles, rank, FORMULA)
+
+
+@pytest.fixture(autouse=True)
+def quiet(ignore_warnings):
+    """Few clusters and small groups are meant here."""
+
+
+@pytest.mark.parametrize("kind", COVARIANCES)
+@pytest.mark.parametrize("options", FUNCTIONALS)
+def test_a_partition_given_as_masks_is_a_partition_by_column(battles, fitted, options, kind):
+    results = fitted(**options, **COVARIANCES[kind])
+    expected = results.by("half")
+    names = expected.groups
+    masks = {name: (battles.frame["half"] == name).to_numpy() for name in names}
+    groups = results.by(masks)
+    assert groups.groups == names
+    assert groups.is_partition
+    np.testing.assert_allclose(groups.params, expected.params, rtol=0, atol=1e-12)
+    np.testing.assert_allclose(groups.cov_params(), expected.cov_params(), rtol=0, atol=1e-12)
+    pd.testing.assert_frame_equal(groups.tidy(), expected.tidy())
+    if "average" not in options:
+        # The projection on indicators is another computation.
+        projection = results.project("~ 0 + C(half)")
+        np.testing.assert_allclose(groups.params.T, projection.params, rtol=0, atol=1e-12)
+        np.testing.assert_allclose(groups.cov_params(), projection.cov_params(), rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("kind", ["robust", "cluster", "two-way", "weighted"])
+def test_the_covariance_of_overlapping_groups_is_written_out(battles, fitted, kind):
+    results = fitted(**COVARIANCES[kind])
+    weight = by_prompt(battles.frame, "importance") if kind == "weighted" else np.ones(120)
+    weight = weight / weight.mean()
+    raw = results.influence / weight[:, None] + results.params.to_numpy()
+    groups, columns = results.by(TAGS), []
+    for name in TAGS:
+        inside = weight * by_prompt(battles.frame, name)
+        theta = inside @ raw / inside.sum()
+        np.testing.assert_allclose(groups.params[name], theta, rtol=1e-10)
+        columns.append(inside[:, None] * (raw - theta) / inside.mean())
+    phi, factor = np.hstack(columns), 1.0
+    if kind == "two-way":
+        assert np.linalg.eigvalsh(groups.cov_params().to_numpy())[0] > -1e-12
+        by_column = results.by("half")
+        assert groups.joint.covariance.n_clusters == by_column.joint.covariance.n_clusters
+        return
+    if kind == "cluster":
+        code = pd.factorize(by_prompt(battles.frame, "topic"))[0]
+        phi, factor = np.array([phi[code == c].sum(axis=0) for c in range(7)]), 7 / 6
+    np.testing.assert_allclose(groups.cov_params(), factor * phi.T @ phi / 120**2, atol=1e-12)
+    cross = groups.cov_params().loc["odd", "high"].to_numpy()
+    assert np.abs(cross).max() > 1e-5
+
+
+def test_annotators_move_overlapping_groups_together(battles, fitted):
+    results = fitted(**COVARIANCES["two-way"])
+    twice = results.by({"first": "odd", "second": "odd"})
+    matrix = twice.cov_params().to_numpy()
+    for block in (matrix[:K, K:], matrix[K:, K:]):
+        np.testing.assert_allclose(block, matrix[:K, :K], atol=1e-12)
+    with pytest.raises(HypothesisError, match="standard error of zero"):
+        twice.t_test("first: m0 - second: m0")
+    assert twice.dependent_groups == ("second",)
+    with pytest.raises(HypothesisError, match="'second' are determined by"):
+        twice.test_equal()
+    assert "determined by" in twice.summary().as_text().replace("\n    ", " ")
+
+
+@pytest.mark.parametrize("options", FUNCTIONALS)
+@pytest.mark.parametrize("kind", ["robust", "two-way", "fixed", "sampled"])
+def test_a_group_of_all_prompts_is_the_fit(fitted, options, kind):
+    results = fitted(**options, **COVARIANCES[kind])
+    # With fixed prompts the smaller of two covariances is taken jointly for all groups.
+    others = {} if kind == "fixed" else {"odd": "odd"}
+    groups = results.by({"every": np.ones(120, dtype=bool), **others})
+    np.testing.assert_allclose(groups.params["every"], results.params, atol=1e-12)
+    np.testing.assert_allclose(groups.bse["every"], results.bse, rtol=1e-7)
+    np.testing.assert_allclose(groups["every"].plugin, results.plugin, atol=1e-12)
+
+
+@pytest.mark.parametrize("ordered", [True, False])
+def test_scores_of_mean_preferences_in_a_group_are_written_out(battles, fitted, ordered):
+    known = battles.mu if ordered else without_order(battles.mu)
+    propensity = "shown" if ordered else "marginal"
+    results = fitted("bt", average="preferences", position_bias=ordered, mu=known, propensity=propensity)
+    data, propensity = results.steps.data, results.steps.propensity.cells
+    mu = results.steps.mu.mu
+    assert data.ordered == ordered
+    for name in TAGS:
+        inside = by_prompt(battles.frame, name).astype(bool)
+        mean = mu[inside].mean(axis=0)
+        for m in np.flatnonzero(inside[data.cells.context]):
+            j, k = data.cells.first[m], data.cells.second[m]
+            residual = data.cells.y[m] - mu[data.cells.context[m], j, k]
+            mean[j, k] += residual / propensity[m] / inside.sum()
+            if not ordered:
+                mean[k, j] += residual[[1, 0, 2]] / propensity[m] / inside.sum()
+        expected = results.steps.setup.functional.value(mean[None])[0]
+        np.testing.assert_allclose(results.by(TAGS).params[name], expected, atol=1e-10)
+
+
+def test_repetitions_are_averaged_in_every_group(battles, rank):
+    options = {"mu": battles.mu, "propensity": "shown", "n_rep": 2, "functional": "bt", "average": "preferences"}
+    results = rank(battles.frame, FORMULA, **options)
+    groups = results.by(TAGS)
+    # The given first stages are the same in all repetitions.
+    np.testing.assert_allclose(groups.params, results.update(n_rep=1).by(TAGS).params, atol=1e-12)
+
+
+def test_elo_points_stay_elo_points(fitted):
+    results = fitted("bt", average="preferences")
+    natural, elo = results.by(TAGS), results.rescale("elo", mean=1000).by(TAGS)
+    factor = 400 / np.log(10)
+    np.testing.assert_allclose(elo.params, 1000 + factor * natural.params, rtol=1e-10)
+    np.testing.assert_allclose(elo.cov_params(), factor**2 * natural.cov_params(), rtol=1e-9)
+    np.testing.assert_allclose(elo["odd"].plugin, 1000 + factor * natural["odd"].plugin, rtol=1e-10)
+
+
+def test_masks_are_by_row_or_by_prompt_and_columns_hold_booleans_in_any_form(battles, fitted):
+    results = fitted()
+    by_row = battles.frame["odd"].to_numpy()
+    texts = {"odd": by_row.astype(str), "numbers": by_row.astype(int), "prompts": by_prompt(battles.frame, "odd")}
+    expected = results.by(["odd"]).params["odd"]
+    for name, params in results.by(texts).params.items():
+        np.testing.assert_array_equal(params, expected, err_msg=name)
+
+
+def test_groups_without_labels_are_left_out_with_the_reason(battles, rank, draw_battles):
+    frame = battles.frame.assign(rare=battles.frame["prompt"] == battles.frame["prompt"][5])
+    labelled = frame["winner"].notna()
+    is_split = labelled & frame["model_a"].isin(["m0", "m1"]) & frame["model_b"].isin(["m0", "m1"])
+    is_split |= labelled & frame["model_a"].isin(["m2", "m3"]) & frame["model_b"].isin(["m2", "m3"])
+    split = is_split.groupby(frame["prompt"]).transform("all")
+    formula = FORMULA.replace("odd", "odd + rare + split")
+    results = rank(frame.assign(split=split), formula, mu=battles.mu, propensity="shown")
+    groups = results.by([*TAGS, "rare", "split"])
+    assert groups.groups == TAGS
+    reasons = dict(groups.left_out)
+    assert reasons["rare"] == "1 labelled prompts"
+    assert split.sum() == 0 or "do not connect the models" in reasons["split"]
+    assert "These groups have no scores: rare (1 labelled prompts)" in groups.summary().as_text()
+    with pytest.raises(DataError, match=r"no group has enough labels \('rare': 1 labelled prompts"):
+        results.by(["rare"])
+
+
+@pytest.mark.parametrize(
+    ("groups", "error", "words"),
+    [
+        (({},), OptionError, "got no group"),
+        (([],), OptionError, "got no group"),
+        (("half", ["odd"]), OptionError, "allowed: names of columns"),
+        (({"x": 3},), OptionTypeError, "allowed: the name of a column of booleans"),
+        (({"x": [True, False]},), OptionTypeError, "one boolean per row of the data"),
+        (({3: "odd"},), OptionTypeError, "names of groups have to be non-empty texts"),
+        ((["half"],), DataError, r"which are no booleans.*use by\('half'\)"),
+        (({"odd": "absent"},), KeyError, "absent"),
+    ],
+)
+def test_what_is_no_group_is_refused_with_the_reason(fitted, groups, error, words):
+    with pytest.raises(error, match=words):
+        fitted().by(*groups)
+
+
+def test_masks_that_the_learner_does_not_know_are_refused(battles, fitted, rank):
+    varying = np.arange(len(battles.frame)) % 2 == 0
+    with pytest.raises(DataError, match="varies within context"):
+        fitted().by({"varying": varying})
+    missing = pd.array([None, *battles.frame["odd"][1:]], dtype="boolean")
+    with pytest.raises(MissingDataError, match="fill the gaps"):
+        fitted().by({"missing": missing})
+    short = rank(battles.frame, "winner ~ C(half) | model_a + model_b", mu=battles.mu, propensity="shown")
+    with pytest.raises(OptionError, match="prompts with the same features differ in 'odd'"):
+        short.by(["odd"])
+    with pytest.raises(OptionError, match="columns of booleans of the data"):
+        short.by({"mask": battles.frame["odd"].to_numpy()})
+
+
+def test_results_of_groups_have_intervals_tests_pictures_and_pages(fitted, tmp_path):
+    groups = fitted("bt", average="preferences").by({"odd prompts": "odd", "high": "high"})
+    assert groups.params.columns.tolist() == ["odd prompts", "high"]
+    assert groups.conf_int().shape == (2 * K, 2)
+    assert groups["high"].estimates.part == "tag = high"
+    assert groups.test_equal().df_denom == K - 1
+    assert "Groups may overlap" in groups.summary().as_text()
+    assert groups.plot() is not None
+    text = groups.report()
+    assert "odd prompts" in text
+
+
+def test_intervals_of_overlapping_groups_cover_together():
+    # True scores by group from the simulator's own probabilities; 40 small data sets, 100 would be too slow here.
+    simulator = dr.datasets.Ties(coefficients=0)
+    hits, seeds = 0, 40
+    x = simulator.features(200_000, np.random.default_rng(1))
+    members = np.stack([x[:, 0] > 0.5, x[:, 1] > 0.5, x[:, 0] + x[:, 1] > 0.8])
+    mu = simulator.mu(x)
+    truth = np.stack([_borda(mu[inside]) for inside in members], axis=1)
+    for seed in range(seeds):
+        votes = simulator.sample(400, rng=seed) if hasattr(simulator, "sample") else None
+        assert votes is not None
+        frame = votes.assign(a=votes["x0"] > 0.5, b=votes["x1"] > 0.5, c=votes["x0"] + votes["x1"] > 0.8)
+        results = dr.dml_rank(
+            "winner ~ a + b + c | model_a + model_b", frame, context="question_id", rng=seed, propensity="propensity"
+        )
+        limits = results.by(["a", "b", "c"]).conf_int()
+        inside = (limits["lower"].to_numpy() <= truth.T.ravel()) & (truth.T.ravel() <= limits["upper"].to_numpy())
+        hits += bool(inside.all())
+    assert hits >= 33
+
+
+def _borda(mu):
+    share = mu[..., 0] + mu[..., 2] / 2
+    share = (share + np.swapaxes(1 - share, 1, 2)) / 2
+    share[:, np.arange(mu.shape[1]), np.arange(mu.shape[1])] = 0.0
+    return share.sum(axis=2).mean(axis=0) / (mu.shape[1] - 1)
