@@ -230,7 +230,16 @@ def _values_in_groups(part: ContextPart, scores: Sequence[Linearised], valued: N
 
 
 def _corrections(score: Linearised, residuals: Residuals, data: PreferenceData, blocks: IntArray) -> FloatArray:
-    """Return the corrections of some blocks, (q_g, d)."""
+    """Return the corrections of some blocks, (q_g, d).
+
+    Parameters
+    ----------
+    score : Linearised
+    residuals : Residuals
+        Residuals of all contexts.
+    data : PreferenceData
+    blocks : ndarray of int, shape (q_g,)
+    """
     place = np.full(int(residuals.block.max(initial=-1)) + 1, -1, dtype=np.intp)
     known = blocks[blocks < len(place)]
     place[known] = np.arange(len(known))
