@@ -12,10 +12,8 @@ from numpy.typing import ArrayLike, NDArray
 from patsy import EvalEnvironment
 
 from ._utils.progress import Report, reporting
-from .data.derived_pairs import DerivedPairs
 from .data.formula.features import caller_environment
 from .data.graph import Graph
-from .exceptions import FrameTypeError
 from .fit.derived_pairs_options import for_derived_pairs
 from .fit.estimators import options_of_fit
 from .fit.state import Source
@@ -333,7 +331,8 @@ def check(
     formula : str
         Outcome, features and the columns of the two models, as for :func:`dml_rank`.
     data : frame
-        A frame with one row per vote. Rows that a fit refuses are left out and counted.
+        A frame with one row per vote, or pairs from :func:`pairs_from_scores` or :func:`pairs_from_rankings`. Rows that
+        a fit refuses are left out and counted.
     context : str or sequence of str, optional
         Columns that identify a prompt; every row is a prompt of its own when None.
     categories : mapping, optional
@@ -378,25 +377,22 @@ def check(
     >>> report.labels["read_as"].tolist(), report.graph.n_edges
     (['first', 'second', 'both_good', 'both_bad'], 28)
     """
-    if isinstance(data, DerivedPairs):
-        raise FrameTypeError(
-            "check was called with pairs that are derived from scores or rankings; it reads frames with one row per "
-            "vote, and derived pairs were already checked when they were derived; pass the pairs to dml_rank"
-        )
+    # This has to be the first statement: here the local variables are exactly the arguments.
+    call = for_derived_pairs(locals())
     return inspect_data(
         formula,
         data,
         caller_environment(env, depth=1),
-        context=read_option("context", context),
-        categories=read_option("categories", categories),
-        min_labels=int(read_option("min_labels", min_labels)),
-        missing=read_option("missing", missing),
-        groups=read_option("cov_kwds", cov_kwds),
-        n_folds=int(read_option("n_folds", n_folds)),
-        position_bias=read_option("position_bias", position_bias),
-        graph=read_option("graph", graph),
-        edge_weights=read_option("edge_weights", edge_weights),
-        votes=read_option("votes", votes),
+        context=read_option("context", call["context"]),
+        categories=read_option("categories", call["categories"]),
+        min_labels=int(read_option("min_labels", call["min_labels"])),
+        missing=read_option("missing", call["missing"]),
+        groups=read_option("cov_kwds", call["cov_kwds"]),
+        n_folds=int(read_option("n_folds", call["n_folds"])),
+        position_bias=read_option("position_bias", call["position_bias"]),
+        graph=read_option("graph", call["graph"]),
+        edge_weights=read_option("edge_weights", call["edge_weights"]),
+        votes=read_option("votes", call["votes"]),
     )
 
 

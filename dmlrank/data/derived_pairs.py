@@ -14,6 +14,9 @@ from .arrays import FloatArray, IntArray
 # the excess: in floating point, 0.8 - 0.7 is a little more than 0.1.
 _ROUNDING = 1e-9
 
+# What derived pairs are derived from; also the kinds of outcomes of a fit to them.
+DERIVED_KINDS = ("scores", "ranks")
+
 # Number of comparisons that are computed at a time, to limit memory.
 _COMPARED_AT_ONCE = 250_000
 
@@ -39,6 +42,12 @@ class DerivedPairs:
         number wins.
     margin : float
         Two models whose numbers differ by at most this much tie.
+    kind : {"scores", "ranks"}
+        What the numbers are.
+    number : str
+        The column that holds the numbers.
+    lower_wins : bool
+        Whether the smaller number of this column wins, so that ``values`` have the opposite sign.
 
     Examples
     --------
@@ -54,6 +63,21 @@ class DerivedPairs:
     models: tuple[str, ...]
     values: FloatArray
     margin: float
+    kind: str = "scores"
+    number: str = "score"
+    lower_wins: bool = False
+
+    @property
+    def labels(self) -> tuple[tuple[str, str], tuple[str, str]]:
+        """What decides a comparison and what makes a tie, each with its meaning, as the labels of votes have one.
+
+        Examples
+        --------
+        >>> DerivedPairs(pd.DataFrame(), (), (), np.empty((0, 0)), 0.1, number="error", lower_wins=True).labels
+        (("smaller 'error'", 'the model that wins'), ('difference of at most 0.1', 'tie'))
+        """
+        tie = f"difference of at most {self.margin:g}" if self.margin else f"equal {self.number!r}"
+        return (f"{'smaller' if self.lower_wins else 'larger'} {self.number!r}", "the model that wins"), (tie, "tie")
 
     @property
     def n_comparisons(self) -> int:

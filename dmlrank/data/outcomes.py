@@ -57,8 +57,8 @@ class Outcomes:
         Labels as rows that sum to one: one-hot labels, or probabilities.
     labels : tuple of (str, str)
         Each label, or each column of probabilities, with its meaning.
-    kind : {"labels", "preferences", "probabilities"}
-        What the outcome column or columns hold.
+    kind : {"labels", "preferences", "probabilities", "scores", "ranks"}
+        What the outcome column or columns hold, or what the labels are derived from.
     """
 
     categories: tuple[str, ...]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -83,7 +84,8 @@ def pairs_from_scores(
     table = _take(frame, [*prompts, model, score])
     values = _numbers(table[score], score, "score")
     values = -values if lower_is_better else values
-    return _derive(table, values, prompts=prompts, annotators=(), model=model, number=score, margin=float(margin))
+    pairs = _derive(table, values, prompts=prompts, annotators=(), model=model, number=score)
+    return replace(pairs, margin=float(margin), lower_wins=bool(lower_is_better))
 
 
 def pairs_from_rankings(
@@ -152,9 +154,9 @@ def pairs_from_rankings(
             f"be used, because how good the answers are then decides which pairs are compared. Leave out the rows of "
             f"models that were not part of a ranking; give models that share the last place the same rank"
         )
-    derived = _derive(table, -ranks, prompts=prompts, annotators=annotators, model=model, number=rank, margin=0.0)
+    derived = _derive(table, -ranks, prompts=prompts, annotators=annotators, model=model, number=rank)
     _refuse_best_of(derived.values, rank)
-    return derived
+    return replace(derived, kind="ranks", lower_wins=True)
 
 
 def _named(columns: str | Sequence[str], option: str) -> tuple[str, ...]:
@@ -215,9 +217,8 @@ def _derive(
     annotators: tuple[str, ...],
     model: str,
     number: str,
-    margin: float,
 ) -> DerivedPairs:
-    """Return the pairs that follow from a table of scores or ranks.
+    """Return the pairs that follow from a table of scores or ranks, with a margin of zero.
 
     A record is what the table says about one prompt: all scores on the prompt, or one annotator's ranking.
 
@@ -233,8 +234,6 @@ def _derive(
         Columns of the models and of the numbers (scores or ranks).
     values : ndarray, shape (rows,)
         The numbers, with the sign at which the larger number wins.
-    margin : float
-        Largest difference that counts as a tie.
     """
     keys = [*prompts, *annotators]
     missing = {name: int(table[name].isna().sum()) for name in (*keys, model)}
@@ -262,7 +261,8 @@ def _derive(
         prompt=prompts,
         models=tuple(names[j] for j in by_name),
         values=by_model,
-        margin=margin,
+        margin=0.0,
+        number=number,
     )
     if not derived.has_comparison.any():
         raise DataError(

@@ -269,7 +269,8 @@ def _derived_votes(rows: Rows) -> LabelledVotes:
     assert rows.derived is not None
     row, first, second, y = rows.derived.compare()
     categories = ("first", "second", "tie")[: y.shape[1]]
-    return LabelledVotes(rows.derived.models, row, first, second, Outcomes(categories, y, (), "labels"))
+    labels = rows.derived.labels[: y.shape[1] - 1]
+    return LabelledVotes(rows.derived.models, row, first, second, Outcomes(categories, y, labels, rows.derived.kind))
 
 
 def _check_propensity_column(propensity: str | None, available: Sequence[str]) -> None:

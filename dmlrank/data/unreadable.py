@@ -41,6 +41,9 @@ def readable_rows(rows: Rows, categories: Categories | None) -> tuple[Rows, tupl
     categories : mapping or None
         Meanings of labels that are not known.
     """
+    if rows.derived is not None:
+        # Scores and ranks were checked when the pairs were derived from them.
+        return rows, ()
     all_rows, sentences = rows, []
     is_same = _compares_item_with_itself(rows)
     if is_same.any():

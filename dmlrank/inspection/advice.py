@@ -60,7 +60,8 @@ def find_problems(
     yield from _label_problems(check)
     yield from _repeated_prompts(check, () if data.shared_texts is None else data.shared_texts.names)
     yield from _repeated_votes(check)
-    yield from _order_effects(check)
+    if check.has_display_order:
+        yield from _order_effects(check)
     for name, row in check.clusters.iterrows():
         if row["clusters"] < _FEW_CLUSTERS:
             yield (
@@ -189,7 +190,7 @@ def _label_problems(check: Check) -> Iterator[str]:
             f"These labels have fewer than {_FEW_VOTES} votes each: {listed(rare['label'])}. A learner cannot predict "
             f"when they are chosen. categories={{label: meaning}} can merge them with other labels."
         )
-    for meaning in ("first", "second"):
+    for meaning in ("first", "second") if check.has_display_order else ():
         if not check.labels["read_as"].isin([meaning, "the model that wins"]).any():
             yield (
                 f"No label says that the model shown {meaning} wins. Check in the frame .labels whether every label is "

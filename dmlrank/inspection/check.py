@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 
 from .._utils.number_text import p_value_clause
+from ..data.derived_pairs import DERIVED_KINDS
 from ..data.graph import Graph
 from ..report.page.render_page import render_page, write_page
 from ..report.sentences import counted
@@ -96,6 +97,9 @@ class Check:
         Size of a fit.
     problems : tuple of str
         Problems of a fit in sentences with advice, the gravest first; empty where there are none.
+    outcome_kind : {"labels", "preferences", "probabilities", "scores", "ranks"}
+        What the outcome holds, or what the pairs are derived from. Pairs derived from scores or ranks have no display
+        order; ``order`` and ``position`` then describe the alphabetical order of the models and mean nothing.
 
     Examples
     --------
@@ -136,6 +140,12 @@ class Check:
     missing: pd.Series
     cost: Cost
     problems: tuple[str, ...]
+    outcome_kind: str = "labels"
+
+    @property
+    def has_display_order(self) -> bool:
+        """Whether one model of a pair was shown first; false for pairs derived from scores or ranks."""
+        return self.outcome_kind not in DERIVED_KINDS
 
     def as_text(self) -> str:
         """Return the page as plain text."""
@@ -231,9 +241,11 @@ def facts(check: Check) -> list[tuple[str, str]]:
         ("Pairs compared:", _pairs(check)),
         ("Settings:", _settings(check)),
         *_precision(check),
-        ("Display order:", _order_balance(check)),
-        ("First position:", _first_position(check)),
     ]
+    if check.has_display_order:
+        lines += [("Display order:", _order_balance(check)), ("First position:", _first_position(check))]
+    else:
+        lines.append(("Display order:", f"none, because the comparisons are derived from {check.outcome_kind}"))
     for name, row in check.clusters.iterrows():
         sizes = f"{row['smallest']:,} to {row['largest']:,} {row['of']}, median {row['median']:g}"
         lines.append(("Clusters:", f"{row['clusters']:,} {name} ({sizes})"))
@@ -353,4 +365,5 @@ def _size(check: Check) -> str:
 def _model_table(check: Check) -> pd.DataFrame:
     """Return the table of models as the page shows it, the model with the largest share of wins first."""
     table = check.models.sort_values("win_share", ascending=False).rename_axis(index=None)
+    table = table if check.has_display_order else table.drop(columns="share_first")
     return table.round({"share_first": 3, "win_share": 3})

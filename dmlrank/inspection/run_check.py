@@ -12,6 +12,7 @@ from patsy import EvalEnvironment
 
 from .._utils.warning_collection import collected_warnings
 from ..data.contexts import repeated_values
+from ..data.derived_pairs import DERIVED_KINDS
 from ..data.formula.parse import names_in, parse_formula
 from ..data.frames import column_names, name_of
 from ..data.graph import Graph
@@ -125,7 +126,7 @@ def inspect_data(
         position_bias=order.matters,
         order_reason=order.reason,
         edge_weights=edge_weights if isinstance(edge_weights, str) else "given",
-        settings=settings_table(counts, preferences.pair_votes(), min_labels),
+        settings=_possible_settings(preferences, counts, min_labels),
         n_rows=preferences.n_rows,
         n_dropped=preferences.n_dropped - reading.n_unreadable,
         n_unreadable=reading.n_unreadable,
@@ -149,6 +150,7 @@ def inspect_data(
         similar_models=similar_names(preferences.items),
         cost=Cost.of(preferences, n_folds),
         problems=(),
+        outcome_kind=preferences.outcome_kind,
     )
     problems = find_problems(check, preferences, graph, missing=missing, n_folds=n_folds, notices=reading.notices)
     return replace(check, problems=(*reading.unreadable, *problems))
@@ -210,11 +212,31 @@ def _order_choice(data: PreferenceData, position_bias: bool | str, *, graph: obj
     return order_by_counts(data.pair_counts(), min_labels, edges_of_option(graph, data.n_items))
 
 
+def _possible_settings(data: PreferenceData, counts: NDArray[np.int64], min_labels: int) -> pd.DataFrame:
+    """Return the table of settings; without those that model display order, where pairs have none.
+
+    Parameters
+    ----------
+    data : PreferenceData
+    counts : ndarray of int, shape (K, K)
+        Labelled contexts of every ordered pair.
+    min_labels : int
+        The option of a fit.
+    """
+    table = settings_table(counts, data.pair_votes(), min_labels)
+    return table[~table["position_bias"]].reset_index(drop=True) if data.outcome_kind in DERIVED_KINDS else table
+
+
 def _label_table(data: PreferenceData, outcome: str) -> pd.DataFrame:
     """Return a row per label with its meaning, votes and share; columns of probabilities have no labels to count."""
+    table = pd.DataFrame(data.labels, columns=["label", "read_as"])
+    if data.outcome_kind in DERIVED_KINDS:
+        n_tied = int(data.vote_y[:, 2:].sum())
+        table["votes"] = [data.n_votes - n_tied, n_tied][: len(table)]
+        table["share"] = table["votes"] / data.n_votes
+        return table
     raw = data.columns[outcome][data.vote_row] if outcome in data.columns else np.empty(0)
     votes = pd.Series([name_of(label) for label in raw], dtype=object).value_counts()
-    table = pd.DataFrame(data.labels, columns=["label", "read_as"])
     table["votes"] = votes.reindex(table["label"]).fillna(0).to_numpy(dtype=int)
     table["share"] = table["votes"] / data.n_votes
     return table

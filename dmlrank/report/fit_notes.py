@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ..data.derived_pairs import DERIVED_KINDS
 from ..exceptions import listed
 from ..fit.estimates import Estimates
 from ..inference.compact_letters import abbreviate_letters
@@ -336,7 +337,7 @@ def left_out_note(results: Estimates) -> list[str]:
 
 
 def outcome_note(results: Estimates) -> list[str]:
-    """Say how labels that are numbers, or probabilities, were read; labels that are words need no explanation."""
+    """Say how labels were read that are numbers, probabilities or derived; labels that are words say it themselves."""
     words = {"first": "first wins", "second": "second wins"}
     labels, kind = results.diagnostics.labels, results.diagnostics.outcome_kind
     meanings = ", ".join(f"{label} = {words.get(meaning, meaning.replace('_', ' '))}" for label, meaning in labels)
@@ -344,6 +345,13 @@ def outcome_note(results: Estimates) -> list[str]:
         return [f"The labels are preferences from 0 to 1 ({meanings}). There is no category for ties."]
     if kind == "probabilities":
         return [f"The labels are probabilities ({meanings})."]
+    if kind in DERIVED_KINDS:
+        (winner, _), *tie = labels
+        ties = f" ({tie[0][0]}: a tie)" if tie else " (no ties)"
+        return [
+            f"Votes are comparisons of the {kind} on a prompt: the model with the {winner} wins{ties}. Comparisons on "
+            f"one prompt depend on each other, and the standard errors allow for that."
+        ]
     return [f"Labels: {meanings}."] if any(x in ("0", "1", "True", "False") for x, _ in labels) else []
 
 

@@ -15,6 +15,7 @@ from typing import Union, get_args, get_origin, get_type_hints
 import numpy as np
 from numpy.typing import NDArray
 
+from ..data.derived_pairs import DERIVED_KINDS
 from ..exceptions import OptionTypeError, StorageError, listed, nearest
 from ..fit.estimates import Estimates
 from ..fit.judge_value import JudgeFigures
@@ -434,7 +435,10 @@ def _check_counts(e: Estimates) -> None:
     words = {
         "description.cov_type": (e.description.cov_type, get_args(CovType)),
         "description.prompts": (e.description.prompts, PROMPTS),
-        "diagnostics.outcome_kind": (e.diagnostics.outcome_kind, ("labels", "preferences", "probabilities")),
+        "diagnostics.outcome_kind": (
+            e.diagnostics.outcome_kind,
+            ("labels", "preferences", "probabilities", *DERIVED_KINDS),
+        ),
     }
     for name, (word, allowed) in words.items():
         if word not in allowed:

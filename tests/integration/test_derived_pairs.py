@@ -12,7 +12,6 @@ import dmlrank as dr
 from dmlrank.exceptions import (
     ColumnError,
     DataError,
-    FrameTypeError,
     MissingDataError,
     OptionError,
     OptionTypeError,
@@ -193,9 +192,40 @@ def test_options_about_votes_are_refused(options, words):
         dr.dml_rank(FORMULA, pairs, rng=0, **options)
 
 
-def test_check_says_that_it_is_for_votes():
+def test_pairs_are_not_derived_from_pairs():
     pairs = dr.pairs_from_scores(table_of(benchmark(20, 3)), **COLUMNS)
-    with pytest.raises(FrameTypeError, match="one row per vote"):
-        dr.check(FORMULA, pairs)
     with pytest.raises(OptionTypeError, match="pairs already"):
         dr.pairs_from_scores(pairs, **COLUMNS)
+
+
+def test_check_counts_what_the_written_out_comparisons_have():
+    table = table_of(benchmark(40, 4, missing=0.1, digits=1))
+    pairs = dr.pairs_from_scores(table, **COLUMNS, margin=0.3)
+    check = dr.check("winner ~ topic | model_a + model_b", pairs)
+    twin = dr.check(
+        "winner ~ topic | model_a + model_b", written_out(table, 0.3 + 1e-9), context="task", position_bias=False
+    )
+    names = ["contexts", "votes", "opponents", "win_share", "component"]
+    pd.testing.assert_frame_equal(check.models[names], twin.models[names])
+    shown = ["first", "second", "contexts", "votes", "win_share", "compared"]
+    pd.testing.assert_frame_equal(check.pairs[shown], twin.pairs[shown])
+    assert check.labels["label"].tolist() == ["larger 'score'", "difference of at most 0.3"]
+    is_tie = twin.labels["read_as"] == "tie"
+    assert check.labels["votes"].tolist() == [twin.labels["votes"][~is_tie].sum(), twin.labels["votes"][is_tie].sum()]
+    assert not check.settings["position_bias"].any()
+    assert "Display order:      none, because the comparisons are derived from scores" in str(check)
+    assert not any("order" in problem for problem in check.problems)
+    with pytest.raises(OptionError, match="no display order"):
+        dr.check(FORMULA, pairs, position_bias=True)
+
+
+def test_summary_and_stored_result_say_what_the_votes_are():
+    table = table_of(benchmark(40, 4, digits=1))
+    pairs = dr.pairs_from_scores(table, **COLUMNS, margin=0.3, lower_is_better=True)
+    res = dr.dml_rank(FORMULA, pairs, rng=0)
+    text = " ".join(str(res.summary()).split())
+    assert "the model with the smaller 'score' wins (difference of at most 0.3: a tie)" in text
+    assert str(dr.read_json(res.to_json()).summary()) == str(res.summary())
+    rank = dr.pairs_from_rankings(rankings(annotators=1), prompt="prompt", model="model", rank="place")
+    text = " ".join(str(dr.dml_rank(FORMULA, rank, rng=0).summary()).split())
+    assert "Votes are comparisons of the ranks on a prompt: the model with the smaller 'place' wins" in text
