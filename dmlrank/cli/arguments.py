@@ -9,6 +9,9 @@ from typing import Any
 
 from .read_files import known_file
 
+# The formula of a fit to a file of scores, which names no columns of the file.
+FORMULA_OF_SCORES = "winner ~ 1 | model_a + model_b"
+
 
 class CommandParser(argparse.ArgumentParser):
     """A parser of a subcommand in which formula and files may stand anywhere among the options.
@@ -17,6 +20,9 @@ class CommandParser(argparse.ArgumentParser):
     argparse would take the formula or the file for a further value of ``--context``. Here the values of an option end
     before a formula. If a file is lacking afterwards, the last value of an option is taken for the file, provided that
     the value has the ending of a file.
+
+    The formula may be left out where ``--scores`` says that the file holds scores, because the winner and the two
+    models of a formula are then no columns of the file.
     """
 
     def __init__(self, **parser_arguments: Any) -> None:
@@ -41,6 +47,9 @@ class CommandParser(argparse.ArgumentParser):
             end = self._end_of_values(words, position)
             options.append(list(words[position:end]))
             position = end
+        has_scores = any(option[0].partition("=")[0] == "--scores" for option in options)
+        if has_scores and not any("~" in word for word in positionals):
+            positionals.insert(0, FORMULA_OF_SCORES)
         self._take_lacking_files(positionals, options)
         return [*positionals, *(word for option in options for word in option)]
 

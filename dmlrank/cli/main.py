@@ -26,6 +26,7 @@ from .arguments import CommandParser
 from .column_roles import ColumnRoles
 from .plain_formula import check_plain
 from .read_files import FORMATS, Frame, read_frames
+from .score_tables import ScoreTable, add_score_options
 from .write_files import PAGE, check_outputs, names_of_files, write_figure, write_outputs, write_table
 
 _Commands: TypeAlias = "argparse._SubParsersAction[CommandParser]"
@@ -91,7 +92,8 @@ def build_parser() -> argparse.ArgumentParser:
         prog="dmlrank",
         description="Rank models from pairwise preferences.",
         epilog="A file of battles has one row per vote: the two models, the label, and perhaps the prompt and its "
-        f"features. Files end with {', '.join(FORMATS)}, perhaps compressed (.gz .bz2 .xz); - is standard input. In "
+        "features. A file of benchmark scores (--scores) has one row per prompt and model, or one column per model. "
+        f"Files end with {', '.join(FORMATS)}, perhaps compressed (.gz .bz2 .xz); - is standard input. In "
         "csv, models, prompts, clusters and labels are read as text, other columns as numbers where all cells are.",
     )
     parser.add_argument("--version", action="version", version=f"dmlrank {__version__}")
@@ -126,6 +128,7 @@ def _add_check(commands: _Commands) -> None:
     help_text = "look at a file of battles before a fit: labels, graph, balance, cost"
     check_parser = commands.add_parser("check", help=help_text)
     add_options(check_parser, CHECKED)
+    add_score_options(check_parser)
     add_outputs(check_parser, report="the check as a page, one HTML file (needs Jinja2)")
     check_parser.set_defaults(run=_check)
 
@@ -142,6 +145,7 @@ def _add_fit(commands: _Commands) -> None:
     """Add the subcommand that fits a file."""
     fit = commands.add_parser("fit", help="fit a file of battles and print a summary")
     add_fit_options(fit)
+    add_score_options(fit)
     fit.add_argument("--method", choices=METHODS, default="max-t", help="kind of intervals in --csv (default max-t)")
     add_outputs(
         fit,
@@ -248,6 +252,7 @@ def _add_compare(commands: _Commands) -> None:
     functionals = f"functionals to compare; the first is the reference (default {' '.join(_FUNCTIONALS)})"
     compare_parser.add_argument("--functional", nargs="+", metavar="NAME", help=functionals)
     add_files_and_tuning(compare_parser)
+    add_score_options(compare_parser)
     add_outputs(
         compare_parser,
         csv="scores and ranks as CSV",
@@ -332,7 +337,7 @@ def _compared_functionals(arguments: argparse.Namespace) -> Comparison:
 
 def _refuse_fit_options(arguments: argparse.Namespace) -> None:
     """Check that no option of a fit is given, since stored results are compared and nothing is fitted."""
-    fitting = (*PASSED_ON, "groups", "categories", "tune", "unlabelled", "judge_file")
+    fitting = (*PASSED_ON, "groups", "categories", "tune", "unlabelled", "judge_file", "scores")
     unused = [name for name in fitting if getattr(arguments, name) is not None]
     if unused:
         raise OptionError(
@@ -465,7 +470,10 @@ def _frames(arguments: argparse.Namespace, formula: str, file: str, new: str | N
     new : str, optional
         File of the prompts that a plan is for.
     """
-    file_roles = _roles(formula, arguments)
+    # Columns of the file that options name, apart from those of the formula.
+    named = [*(arguments.groups or ()), *([arguments.weights] if getattr(arguments, "weights", None) else [])]
+    scores = ScoreTable.of(arguments, formula, named)
+    file_roles = _roles(formula, arguments) if scores is None else scores.roles
     paths, roles = {"file": file}, {"file": file_roles}
     for key, path in (("unlabelled", getattr(arguments, "unlabelled", None)), ("new", new)):
         if path:
@@ -473,6 +481,8 @@ def _frames(arguments: argparse.Namespace, formula: str, file: str, new: str | N
     for name, path in _judge_files(getattr(arguments, "judge_file", None) or ()).items():
         paths[f"judge {name}"], roles[f"judge {name}"] = path, file_roles.for_verdict_file
     frames = read_frames(paths, roles)
+    if scores is not None:
+        frames["file"] = scores.pairs(frames["file"])
     check_plain(formula, getattr(arguments, "propensity_formula", None), column_names(frames["file"]))
     return frames
 

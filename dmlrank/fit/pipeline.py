@@ -203,6 +203,7 @@ def _examine_intervals(
         labels=first.one_step_result.labels,
         estimator=options.estimator,
         is_extrapolated=inputs.extrapolation.n_pairs > 0,
+        mu_cancels=mu_cancels(inputs.data, inputs.setup, first.propensity.cells),
     )
 
 
@@ -304,6 +305,7 @@ def assess_validity(
     labels: HeldOutLabels,
     estimator: str,
     is_extrapolated: bool,
+    mu_cancels: bool,
 ) -> Validity:
     """Return the signs that the intervals may not hold, with a warning where there are intervals.
 
@@ -321,6 +323,8 @@ def assess_validity(
     estimator : str
     is_extrapolated : bool
         Whether the scores use pairs without labels, so that there are no intervals.
+    mu_cancels : bool
+        As :func:`mu_cancels` returns it.
     """
     validity, fit_estimator = measure_validity(influence, bias, labels), estimator_named(estimator)
     if fit_estimator.assumes_bradley_terry:
@@ -335,8 +339,26 @@ def assess_validity(
             data.n_contexts,
             not is_linear(setup.functional),
             remedies=_remedies(setup, data),
+            mu_cancels=mu_cancels,
         )
     return validity
+
+
+def mu_cancels(data: PreferenceData, setup: Setup, propensity: FloatArray) -> bool:
+    """Return whether the estimate is the same for every mu.
+
+    This is so where the functional is linear and every compared pair is labelled in every context with propensity one:
+    the influence value F(mu) + DF (Y - mu) is then F(Y). Complete tables of benchmark scores are of this kind.
+
+    Parameters
+    ----------
+    data : PreferenceData
+    setup : Setup
+    propensity : ndarray, shape (m,)
+        pi at the labelled cells.
+    """
+    n_labels = data.n_contexts * setup.graph.n_edges * (2 if data.ordered else 1)
+    return is_linear(setup.functional) and len(data.cells) == n_labels and bool((propensity == 1).all())
 
 
 def warn_of_scores_outside(setup: Setup, influence: InfluenceFunction, items: tuple[str, ...]) -> None:

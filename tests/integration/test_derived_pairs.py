@@ -229,3 +229,14 @@ def test_summary_and_stored_result_say_what_the_votes_are():
     rank = dr.pairs_from_rankings(rankings(annotators=1), prompt="prompt", model="model", rank="place")
     text = " ".join(str(dr.dml_rank(FORMULA, rank, rng=0).summary()).split())
     assert "Votes are comparisons of the ranks on a prompt: the model with the smaller 'place' wins" in text
+
+
+def test_no_warning_about_probabilities_that_cancel():
+    """In a complete table every comparison is known, so that win shares do not depend on fitted probabilities."""
+    scores = np.random.default_rng(0).random((60, 6))
+    pairs = dr.pairs_from_scores(table_of(scores), **COLUMNS)
+    res = dr.dml_rank(FORMULA, pairs, rng=0)
+    assert not 0.6 < res.diagnostics.calibration < 1.6
+    other = dr.dml_rank(FORMULA, pairs, rng=0, mu=np.full((60, 6, 6, 2), 0.5) * ~np.eye(6, dtype=bool)[:, :, None])
+    np.testing.assert_allclose(res.params, other.params, atol=1e-12)
+    np.testing.assert_allclose(res.bse, other.bse, rtol=1e-12)

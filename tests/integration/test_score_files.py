@@ -1,0 +1,112 @@
+"""Files of benchmark scores on the command line: the results are those of ``pairs_from_scores`` in Python."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import dmlrank as dr
+from dmlrank.cli.main import main
+
+FORMULA = "winner ~ 1 | model_a + model_b"
+MODELS = ["4.1", "4.10", "llama", "model_a"]
+
+
+@pytest.fixture
+def wide():
+    """A row per task and a column for every model; one model has the name of a number, and one score is missing."""
+    rng = np.random.default_rng(0)
+    scores = (rng.random((60, 4)) + np.linspace(0, 0.4, 4)).round(2)
+    scores[3, 1] = np.nan
+    table = pd.DataFrame(scores, columns=MODELS)
+    return table.assign(task=[f"00{number}" for number in range(60)], topic=rng.choice(["code", "law"], 60))
+
+
+@pytest.fixture
+def long(wide):
+    """A row per task and model."""
+    return wide.melt(["task", "topic"], var_name="model", value_name="accuracy")
+
+
+def fit_file(capsys, tmp_path, *words):
+    assert main(["fit", *words, "--rng", "0", "--json", str(tmp_path / "out.json")]) == 0, capsys.readouterr().err
+    capsys.readouterr()
+    return dr.read_json(tmp_path / "out.json")
+
+
+def same(one, other):
+    np.testing.assert_array_equal(one.params, other.params[one.params.index])
+    np.testing.assert_array_equal(one.bse, other.bse[one.bse.index])
+
+
+def test_both_forms_and_all_kinds_of_files_give_the_fit_in_python(wide, long, capsys, tmp_path):
+    res = dr.dml_rank(FORMULA, dr.pairs_from_scores(long, prompt="task", model="model", score="accuracy"), rng=0)
+    long.to_csv(tmp_path / "long.csv", index=False)
+    long.to_json(tmp_path / "long.json", orient="records")
+    wide.drop(columns="topic").to_csv(tmp_path / "wide.csv", index=False)
+    columns = ["--scores", "task", "model", "accuracy"]
+    same(fit_file(capsys, tmp_path, str(tmp_path / "long.csv"), *columns), res)
+    same(fit_file(capsys, tmp_path, *columns, str(tmp_path / "long.json")), res)
+    same(fit_file(capsys, tmp_path, FORMULA, str(tmp_path / "long.csv"), *columns), res)
+    same(fit_file(capsys, tmp_path, str(tmp_path / "wide.csv"), "--scores", "task"), res)
+    assert set(res.params.index) == set(MODELS)
+
+
+def test_parquet_features_clusters_and_margin(wide, long, capsys, tmp_path, ignore_warnings):
+    pytest.importorskip("pyarrow")
+    wide.to_parquet(tmp_path / "wide.parquet")
+    options = ["--margin", "0.1", "--lower-is-better", "--groups", "topic", "--cov-type", "cluster"]
+    options += ["--tune", "none", "--n-jobs", "1", "--n-folds", "2"]
+    formula = "winner ~ topic | model_a + model_b"
+    fitted = fit_file(capsys, tmp_path, formula, str(tmp_path / "wide.parquet"), "--scores", "task", *options)
+    pairs = dr.pairs_from_scores(long, prompt="task", model="model", score="accuracy", margin=0.1, lower_is_better=True)
+    cluster = {"cov_type": "cluster", "cov_kwds": {"groups": "topic"}}
+    same(fitted, dr.dml_rank(formula, pairs, rng=0, tune=None, n_jobs=1, n_folds=2, **cluster))
+
+
+def test_from_scores_to_a_page_with_two_commands(long, capsys, tmp_path):
+    pytest.importorskip("jinja2")
+    file, page = tmp_path / "scores.csv", tmp_path / "board.html"
+    long.to_csv(file, index=False)
+    columns = ["--scores", "task", "model", "accuracy"]
+    assert main(["check", str(file), *columns]) == 0
+    assert "derived from scores" in capsys.readouterr().out
+    assert main(["fit", str(file), *columns, "--report", str(page)]) == 0
+    assert "4.10" in page.read_text(encoding="utf-8")
+    assert main(["compare", str(file), *columns, "--functional", "borda", "bt"]) == 0
+    assert "4.10" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--scores", "task", "model"], "give the columns of the prompt, the model and the score"),
+        (["--scores", "task", "model", "acc"], "there is no column 'acc'"),
+        (["--scores", "task"], "but 'topic', 'model' hold something else"),
+        (["--scores", "nowhere"], "no column 'nowhere'"),
+        (["--scores", "task", "model", "accuracy", "--margin", "-1"], "0 or more"),
+        (["--scores", "task", "model", "accuracy", "--position-bias", "yes"], "no display order"),
+    ],
+)
+def test_what_cannot_be_used(long, words, message, capsys, tmp_path):
+    long.to_csv(tmp_path / "scores.csv", index=False)
+    assert main(["fit", str(tmp_path / "scores.csv"), *words]) == 2
+    assert message in capsys.readouterr().err
+
+
+def test_wide_tables_need_one_row_a_prompt_and_two_models(wide, capsys, tmp_path):
+    file = tmp_path / "scores.csv"
+    pd.concat([wide, wide.iloc[:1]]).drop(columns="topic").to_csv(file, index=False)
+    assert main(["fit", str(file), "--scores", "task"]) == 2
+    assert "several rows have the prompt '000'" in capsys.readouterr().err
+    wide[["task", "llama"]].to_csv(file, index=False)
+    assert main(["fit", str(file), "--scores", "task"]) == 2
+    assert "there are 1: 'llama'" in capsys.readouterr().err
+
+
+def test_options_of_scores_need_scores(long, capsys, tmp_path):
+    long.to_csv(tmp_path / "scores.csv", index=False)
+    assert main(["fit", FORMULA, str(tmp_path / "scores.csv"), "--lower-is-better"]) == 2
+    assert "--lower-is-better is for a file of scores" in capsys.readouterr().err
+    assert main(["compare", "a.json", "b.json", "--scores", "task"]) == 2
