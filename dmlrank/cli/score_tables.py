@@ -6,6 +6,7 @@ import argparse
 from collections.abc import Collection
 from dataclasses import dataclass
 
+import numpy as np
 import pandas as pd
 
 from ..data.derived_pairs import DerivedPairs
@@ -166,7 +167,8 @@ class ScoreTable:
             )
         repeated = table.duplicated(list(self.prompts))
         if repeated.any():
-            name = ", ".join(str(table.loc[repeated.idxmax(), prompt]) for prompt in self.prompts)
+            row = int(np.flatnonzero(repeated)[0])
+            name = ", ".join(str(table[prompt].iloc[row]) for prompt in self.prompts)
             raise DataError(f"several rows have the prompt {name!r}; a table with a column per model has one row each")
         long = table.melt(kept, models, var_name=model, value_name=score)
         return long.astype({score: float})

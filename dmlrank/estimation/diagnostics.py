@@ -234,7 +234,7 @@ def warn_about_intervals(
     interior: bool,
     *,
     remedies: Sequence[str] = (),
-    mu_cancels: bool = False,
+    mu_hardly_matters: bool = False,
 ) -> None:
     """Warn where the intervals may not hold because labels are too few or too extreme for the functional.
 
@@ -251,8 +251,8 @@ def warn_about_intervals(
         Whether the functional has a logit or a division, so that mu is clipped at a floor.
     remedies : sequence of str
         Clauses for the warning: options with which the functional depends less on pairs with few labels.
-    mu_cancels : bool
-        Whether the estimate is the same for every mu, so that the calibration of mu does not matter.
+    mu_hardly_matters : bool
+        Whether the estimate is nearly the same for every mu, so that the calibration of mu does not matter.
     """
     remedy_text = "".join(f"; {remedy}" for remedy in remedies)
     fewest = int(np.argmin(validity.effective_contexts))
@@ -281,7 +281,7 @@ def warn_about_intervals(
             stacklevel=2,
             kind=IntervalWarning,
         )
-    if not mu_cancels:
+    if not mu_hardly_matters:
         _warn_about_calibration(validity)
 
 

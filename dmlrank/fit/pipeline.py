@@ -39,6 +39,9 @@ from .state import FitSteps, Repetition, Source
 
 # Names that a warning lists at most.
 _MOST_NAMED = 5
+# The calibration of mu does not matter where the factor with which its error enters the estimate has a variance of at
+# most this size.
+_SMALL_WEIGHT_OF_MU = 0.05
 
 
 class ScoreEstimate(NamedTuple):
@@ -203,7 +206,7 @@ def _examine_intervals(
         labels=first.one_step_result.labels,
         estimator=options.estimator,
         is_extrapolated=inputs.extrapolation.n_pairs > 0,
-        mu_cancels=mu_cancels(inputs.data, inputs.setup, first.propensity.cells),
+        mu_hardly_matters=mu_hardly_matters(inputs.data, inputs.setup, first.propensity.cells),
     )
 
 
@@ -305,7 +308,7 @@ def assess_validity(
     labels: HeldOutLabels,
     estimator: str,
     is_extrapolated: bool,
-    mu_cancels: bool,
+    mu_hardly_matters: bool,
 ) -> Validity:
     """Return the signs that the intervals may not hold, with a warning where there are intervals.
 
@@ -323,8 +326,8 @@ def assess_validity(
     estimator : str
     is_extrapolated : bool
         Whether the scores use pairs without labels, so that there are no intervals.
-    mu_cancels : bool
-        As :func:`mu_cancels` returns it.
+    mu_hardly_matters : bool
+        As :func:`mu_hardly_matters` returns it.
     """
     validity, fit_estimator = measure_validity(influence, bias, labels), estimator_named(estimator)
     if fit_estimator.assumes_bradley_terry:
@@ -339,16 +342,18 @@ def assess_validity(
             data.n_contexts,
             not is_linear(setup.functional),
             remedies=_remedies(setup, data),
-            mu_cancels=mu_cancels,
+            mu_hardly_matters=mu_hardly_matters,
         )
     return validity
 
 
-def mu_cancels(data: PreferenceData, setup: Setup, propensity: FloatArray) -> bool:
-    """Return whether the estimate is the same for every mu.
+def mu_hardly_matters(data: PreferenceData, setup: Setup, propensity: FloatArray) -> bool:
+    """Return whether the estimate is nearly the same for every mu.
 
-    This is so where the functional is linear and every compared pair is labelled in every context with propensity one:
-    the influence value F(mu) + DF (Y - mu) is then F(Y). Complete tables of benchmark scores are of this kind.
+    The influence value of a linear functional is F(mu) + DF S / pi (Y - mu). If every compared pair is labelled in
+    every context, S = pi = 1, and the influence value is F(Y), whatever mu is. Otherwise the error of mu enters with
+    the factor 1 - S / pi, whose variance is (1 - pi) / pi. Tables of benchmark scores of which few are missing, or
+    none, are of this kind.
 
     Parameters
     ----------
@@ -357,8 +362,9 @@ def mu_cancels(data: PreferenceData, setup: Setup, propensity: FloatArray) -> bo
     propensity : ndarray, shape (m,)
         pi at the labelled cells.
     """
-    n_labels = data.n_contexts * setup.graph.n_edges * (2 if data.ordered else 1)
-    return is_linear(setup.functional) and len(data.cells) == n_labels and bool((propensity == 1).all())
+    n_cells = data.n_contexts * setup.graph.n_edges * (2 if data.ordered else 1)
+    smallest = min(float(propensity.min(initial=1.0)), len(data.cells) / max(n_cells, 1))
+    return is_linear(setup.functional) and smallest >= 1 / (1 + _SMALL_WEIGHT_OF_MU)
 
 
 def warn_of_scores_outside(setup: Setup, influence: InfluenceFunction, items: tuple[str, ...]) -> None:

@@ -17,7 +17,7 @@ MODELS = ["4.1", "4.10", "llama", "model_a"]
 def wide():
     """A row per task and a column for every model; one model has the name of a number, and one score is missing."""
     rng = np.random.default_rng(0)
-    scores = (rng.random((60, 4)) + np.linspace(0, 0.4, 4)).round(2)
+    scores = (rng.random((60, 4)) + np.linspace(0, 0.6, 4)).round(2)
     scores[3, 1] = np.nan
     table = pd.DataFrame(scores, columns=MODELS)
     return table.assign(task=[f"00{number}" for number in range(60)], topic=rng.choice(["code", "law"], 60))
@@ -65,7 +65,7 @@ def test_parquet_features_clusters_and_margin(wide, long, capsys, tmp_path, igno
     same(fitted, dr.dml_rank(formula, pairs, rng=0, tune=None, n_jobs=1, n_folds=2, **cluster))
 
 
-def test_from_scores_to_a_page_with_two_commands(long, capsys, tmp_path):
+def test_from_scores_to_a_page_with_two_commands(long, capsys, tmp_path, ignore_warnings):
     pytest.importorskip("jinja2")
     file, page = tmp_path / "scores.csv", tmp_path / "board.html"
     long.to_csv(file, index=False)
