@@ -37,6 +37,7 @@ from ..report.fit_summary import build_summary
 from ..report.judge_summary import JudgeReport
 from ..report.pairwise_summary import PairwiseResults
 from ..report.tidy_frames import augment_frame, glance_frame, tidy_frame
+from ..sensitivity.fragility_results import FragilityResults
 from ..sensitivity.sensitivity_results import SensitivityResults
 from ..storage.json_format import to_text
 from ..storage.pickled_fit import Rebuilt, read_pickle, store_steps, write_pickle
@@ -50,6 +51,7 @@ from .critical_values import (
     level_or_default,
     separation_of_models,
 )
+from .fragility_analysis import analyse_fragility
 from .groups import GroupResults
 from .heterogeneity import GroupColumns, project_scores, scores_by_group
 from .judge_table import judge_table
@@ -656,6 +658,51 @@ class RankResults:
         True
         """
         return analyse_sensitivity(self.estimates, self.steps, hypothesis, gamma)
+
+    def fragility(
+        self, hypothesis: HypothesisLike | None = None, unit: str = "context", *, target: str = "sign"
+    ) -> FragilityResults:
+        """Find how few votes, contexts or groups of rows turn a result if they are dropped, confirmed by refits.
+
+        Units are dropped in the order of their influence on the estimate. The model is then fitted again, with the same
+        options and seed. Where the result has not turned, more units are dropped, with at most twelve refits.
+
+        Parameters
+        ----------
+        hypothesis : str, tuple, mapping, array or list, optional
+            As for :meth:`t_test`. By default first place: the first model against the rival that overtakes it most
+            easily.
+        unit : str
+            What is dropped: ``"context"`` (all rows of a prompt), ``"vote"`` (a label; its row stays), ``"cluster"``
+            (all prompts of a cluster of the fit's covariance), or a column, such as that of the annotators. A value of
+            a column that varies within contexts stands for its votes.
+        target : {"sign", "significance"}
+            Whether a contrast has to change its sign, or its interval has to contain the hypothetical value. The
+            intervals are simultaneous over the hypotheses, by default over all pairs of models.
+
+        Returns
+        -------
+        FragilityResults
+            ``result_frame`` with the number of units, the estimates before and after, and whether the refit confirmed
+            it; ``dropped`` with the identifiers of the units; ``summary()``; ``to_json()``.
+
+        Raises
+        ------
+        OptionError, OptionTypeError, ColumnError
+            If the unit is unknown, or the fit has arrays or a judge, which a refit without some rows cannot use.
+        HypothesisError, UnknownModelError
+            If the hypothesis cannot be read, or has the same value whatever the data are.
+        DataNotStoredError
+            If the result was loaded without data.
+
+        Examples
+        --------
+        >>> import dmlrank as dr
+        >>> res = dr.dml_rank("winner ~ 1 | model_a + model_b", dr.datasets.simulate_arena(n=2000, rng=0), rng=0)
+        >>> bool(res.fragility("gpt-4 - dolly-v2-12b").result_frame["confirmed"].all())
+        True
+        """
+        return analyse_fragility(self.estimates, self.steps, hypothesis, unit, target)
 
     def restriction_test(self) -> RestrictionTest:
         """Test the Bradley-Terry model by a Hausman test, for ``estimator="bt_restricted"``.

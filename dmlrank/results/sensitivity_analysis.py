@@ -204,30 +204,43 @@ def _contrasts(
         rows = np.arange(len(matrix))
         matrix[rows, ranking[:-1]], matrix[rows, ranking[1:]] = 1.0, -1.0
         contrasts = read_hypothesis(matrix, estimates.names)
-        critical = compare_models(
-            estimates,
-            steps,
-            "max-t",
-            models=None,
-            against=None,
-            side="two-sided",
-            delta=0.0,
-            alpha=None,
-            bootstrap=None,
-        ).critical
+        critical = critical_value_of_pairs(estimates, steps)
     else:
         contrasts, critical = read_hypothesis(hypothesis, estimates.names), 0.0
-    scale, matrix = estimates.scale, contrasts.matrix
+    require_free_contrasts(estimates, contrasts)
+    scale = estimates.scale
+    value = (contrasts.value - scale.shift * contrasts.matrix.sum(axis=1)) / scale.factor
+    return contrasts, value, critical
+
+
+def critical_value_of_pairs(estimates: Estimates, steps: FitSteps) -> float:
+    """Return the half-width of the intervals of all differences of models, in standard errors."""
+    pairwise = compare_models(
+        estimates,
+        steps,
+        "max-t",
+        models=None,
+        against=None,
+        side="two-sided",
+        delta=0.0,
+        alpha=None,
+        bootstrap=None,
+    )
+    return pairwise.critical
+
+
+def require_free_contrasts(estimates: Estimates, contrasts: LinearHypothesis) -> None:
+    """Raise where the functional fixes the value of a contrast."""
+    matrix = contrasts.matrix
     error = np.sqrt(np.square(matrix @ estimates.covariance.factor).sum(axis=1))
-    is_fixed = error <= _FIXED * max(estimates.covariance.std_errors.max(), 1e-300) * np.abs(matrix).max(axis=1)
+    largest = max(estimates.covariance.std_errors.max(), 1e-300)
+    is_fixed = error <= _FIXED * largest * np.abs(matrix).max(axis=1)
     if is_fixed.any():
         label = contrasts.labels[int(np.flatnonzero(is_fixed)[0])]
         raise HypothesisError(
             f"{label} has the same value whatever the data are ({estimates.reason}); give a contrast that can vary, "
             f"such as the difference of two models"
         )
-    value = (contrasts.value - scale.shift * matrix.sum(axis=1)) / scale.factor
-    return contrasts, value, critical
 
 
 def _rescaled(bounds: Bounds, factor: float, shift: FloatArray) -> Bounds:

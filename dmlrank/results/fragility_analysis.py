@@ -1,0 +1,143 @@
+"""Fragility of a result: which results may turn, and their numbers in the unit of the scores."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+
+from ..data.hypotheses import HypothesisLike, read_hypothesis
+from ..exceptions import OptionError, OptionTypeError, check_choice
+from ..fit.estimates import Estimates
+from ..fit.state import FitSteps
+from ..inference.simultaneous import critical_value_of_contrasts
+from ..sensitivity.dropped_rows import RefitFrames, contrast_error
+from ..sensitivity.fragility import Answer, Question, answer, predicted_set
+from ..sensitivity.fragility_results import FragilityResults
+from ..sensitivity.influential_units import Units, units_of
+from .lookup import require_intervals, require_models, require_steps
+from .sensitivity_analysis import critical_value_of_pairs, require_free_contrasts
+
+TARGETS = ("sign", "significance")
+
+
+def analyse_fragility(
+    estimates: Estimates, steps: FitSteps | None, hypothesis: HypothesisLike | None, unit: str, target: str
+) -> FragilityResults:
+    """Return how few units turn results, see :meth:`RankResults.fragility`.
+
+    Parameters
+    ----------
+    estimates : Estimates
+    steps : FitSteps or None
+    hypothesis : str, tuple, mapping, array or list, optional
+    unit, target : str
+    """
+    check_choice(target, TARGETS, "target")
+    if not isinstance(unit, str):
+        raise OptionTypeError(
+            f"unit is a {type(unit).__name__}; allowed: 'context', 'vote', 'cluster' or the name of a column"
+        )
+    require_intervals(estimates, "fragility")
+    fit_steps = require_steps(estimates, steps, "fragility")
+    if unit == "vote" and fit_steps.options.average != "scores":
+        raise OptionError(
+            f"unit='vote' with average={fit_steps.options.average!r}: the influence of single votes is known for "
+            f"average='scores'; use unit='context'"
+        )
+    frames = RefitFrames.of(fit_steps)
+    units = units_of(fit_steps, unit)
+    if hypothesis is None:
+        questions = [_first_place(estimates, fit_steps, units, target)]
+    else:
+        questions = _questions(estimates, hypothesis, target)
+    answers = [answer(fit_steps, frames, units, question) for question in questions]
+    return _results(answers, estimates, fit_steps, units, target=target)
+
+
+def _questions(estimates: Estimates, hypothesis: HypothesisLike, target: str) -> list[Question]:
+    """Return the results that a hypothesis names."""
+    contrasts, scale = read_hypothesis(hypothesis, estimates.names), estimates.scale
+    require_free_contrasts(estimates, contrasts)
+    critical = 0.0
+    if target == "significance":
+        critical = critical_value_of_contrasts(estimates.covariance, contrasts.matrix, estimates.alpha)
+    value = (contrasts.value - scale.shift * contrasts.matrix.sum(axis=1)) / scale.factor
+    return [
+        Question(label, row, float(number), critical)
+        for label, row, number in zip(contrasts.labels, contrasts.matrix, value, strict=True)
+    ]
+
+
+def _first_place(estimates: Estimates, steps: FitSteps, units: Units, target: str) -> Question:
+    """Return the question whether the first model stays first.
+
+    For the sign, the rival is the model that needs the fewest units to overtake the first one, by their influence; for
+    significance, the model that needs the fewest units until it is not separated from the first one.
+
+    Parameters
+    ----------
+    estimates : Estimates
+    steps : FitSteps
+    units : Units
+    target : str
+    """
+    require_models(estimates, "fragility() without a hypothesis")
+    ranking = np.argsort(-estimates.estimate, kind="stable")
+    critical = critical_value_of_pairs(estimates, steps) if target == "significance" else 0.0
+    questions = []
+    for rival in ranking[1:]:
+        contrast = np.zeros(len(ranking))
+        contrast[ranking[0]], contrast[rival] = 1.0, -1.0
+        label = read_hypothesis(contrast, estimates.names).labels[0]
+        questions.append(Question(label, contrast, 0.0, critical))
+    sets = [predicted_set(steps, units, question) for question in questions]
+    numbers = [np.inf if units_dropped is None else len(units_dropped) for units_dropped in sets]
+    return questions[int(np.argmin(numbers))]
+
+
+def _results(
+    answers: list[Answer], estimates: Estimates, steps: FitSteps, units: Units, *, target: str
+) -> FragilityResults:
+    """Return the numbers in the unit of the scores.
+
+    Parameters
+    ----------
+    answers : list of Answer
+    estimates : Estimates
+    steps : FitSteps
+    units : Units
+    target : str
+    """
+    scale, rows, identifiers, notes = estimates.scale, [], {}, []
+    for one in answers:
+        shift, number = scale.shift * one.question.contrast.sum(), one.dropped
+        rows.append(
+            {
+                "hypothesis": one.question.label,
+                "dropped": pd.NA if number is None else len(number),
+                "share": np.nan if number is None else len(number) / len(units),
+                "before": scale.factor * one.before + shift,
+                "after": scale.factor * one.after + shift,
+                "confirmed": one.confirmed,
+            }
+        )
+        identifiers[one.question.label] = [] if number is None else units.identifiers[number].tolist()
+        notes += _remarks(one, target)
+    frame = pd.DataFrame(rows).astype({"dropped": "Int64"})
+    errors = np.array([scale.factor * contrast_error(steps.covariance, one.question.contrast) for one in answers])
+    return FragilityResults(frame, identifiers, units.name, target, len(units), errors, tuple(notes))
+
+
+def _remarks(one: Answer, target: str) -> list[str]:
+    """Return what is special about one result."""
+    label = one.question.label
+    if one.dropped is None:
+        return [f"{label}: half of the units do not turn the result, or too few of them speak for it."]
+    if not len(one.dropped):
+        what = "its interval contains the hypothetical value" if target == "significance" else "it has no sign"
+        return [f"{label}: nothing has to be dropped, because {what} already."]
+    if one.failure:
+        return [f"{label}: the refit failed, so that the result is not confirmed: {one.failure}."]
+    if not one.confirmed:
+        return [f"{label}: the result did not turn in {one.n_refits} refits; the last one dropped the units shown."]
+    return []
