@@ -10,45 +10,38 @@ _SMALLEST_P_VALUE = 0.0005
 
 
 def p_value_text(p: float) -> str:
-    """Return a p-value as text in a table.
+    """Return a p-value as text in a table: three decimals, or "<0.001" where these would all be zero.
 
     Examples
     --------
     >>> p_value_text(0.04321), p_value_text(1e-5), p_value_text(float("nan"))
-    ('0.043', '<.001', 'n/a')
+    ('0.043', '<0.001', 'n/a')
     """
-    return "n/a" if np.isnan(p) else f"{p:.3f}" if p >= _SMALLEST_P_VALUE else "<.001"
+    return "n/a" if np.isnan(p) else f"{p:.3f}" if p >= _SMALLEST_P_VALUE else "<0.001"
 
 
-def p_value_clause(p: float, figures: int | None = None) -> str:
-    """Return a p-value as text after "P" or "p", with three decimals.
-
-    Parameters
-    ----------
-    p : float
-    figures : int, optional
-        Number of decimals of a p-value of at least 0.1, and of significant figures of a smaller one.
+def p_value_clause(p: float) -> str:
+    """Return a p-value as text after "P" or "p", with the digits of :func:`p_value_text`.
 
     Examples
     --------
     >>> p_value_clause(0.04321), p_value_clause(1e-5)
     ('= 0.043', '< 0.001')
-    >>> p_value_clause(0.97, figures=2), p_value_clause(0.0123, figures=2)
-    ('= 0.97', '= 0.012')
     """
-    if p < _SMALLEST_P_VALUE:
-        return "< 0.001"
-    return f"= {p:.{figures or 3}f}" if figures is None or p >= 0.1 else f"= {p:.{figures}g}"
+    return "< 0.001" if p < _SMALLEST_P_VALUE else f"= {p:.3f}"
 
 
 def decimals(std_errors: NDArray[np.float64], fewest: int = 3) -> int:
     """Return the number of decimals that shows two significant figures of the smallest standard error.
 
+    Scores, standard errors and limits of a table have this number of decimals.
+
     Parameters
     ----------
     std_errors : ndarray
     fewest : int
-        Smallest number that is returned; the largest is six.
+        Smallest number that is returned; the largest is six. The tables of this package have at least
+        :func:`fewest_decimals`.
 
     Examples
     --------
@@ -57,6 +50,23 @@ def decimals(std_errors: NDArray[np.float64], fewest: int = 3) -> int:
     """
     positive = std_errors[std_errors > 0]
     return int(np.clip(1 - np.floor(np.log10(positive.min())), fewest, 6)) if len(positive) else fewest
+
+
+def fewest_decimals(is_natural: bool) -> int:
+    """Return the smallest number of decimals: three in the functional's own unit, one in others such as Elo points."""
+    return 3 if is_natural else 1
+
+
+def fixed_text(number: float, digits: int) -> str:
+    """Return a number with a fixed number of decimals; a number that is rounded to zero has no sign.
+
+    Examples
+    --------
+    >>> fixed_text(-0.12345, 3), fixed_text(-0.0001, 3), fixed_text(float("-inf"), 3)
+    ('-0.123', '0.000', '-inf')
+    """
+    text = f"{number:.{digits}f}"
+    return text if text.strip("-0.") else text.lstrip("-")
 
 
 def score_text(score: float, std_error: float, digits: int) -> str:
@@ -70,5 +80,5 @@ def score_text(score: float, std_error: float, digits: int) -> str:
     '0.512'
     """
     if np.isnan(std_error):
-        return f"{score:.{digits}f}"
-    return f"{score:.{digits}f} ({std_error:.{digits}f})"
+        return fixed_text(score, digits)
+    return f"{fixed_text(score, digits)} ({std_error:.{digits}f})"

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from .._utils.number_text import decimals, p_value_clause, score_text
+from .._utils.number_text import decimals, fewest_decimals, p_value_clause, score_text
 from ..fit.estimates import Estimates
 from ..tables.summary_table import Summary
 from .fit_summary import functional_unit
@@ -72,7 +72,7 @@ def comparison_summary(
     models, columns, heads = list(ranks.index), [], []
     for name, result in zip(names, results, strict=True):
         std_errors = result.std_errors
-        digits = decimals(std_errors, fewest=3 if result.scale.natural else 1)
+        digits = decimals(std_errors, fewest=fewest_decimals(result.scale.natural))
         cells = {
             model: score_text(score, error, digits)
             for model, score, error in zip(result.models, result.estimate, std_errors, strict=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from .._utils.number_text import p_value_clause
+from .._utils.number_text import decimals, fewest_decimals, p_value_clause
 from ..fit.estimates import Estimates
 from ..inference.ranks import Separation, smallest_gap
 from ..inference.resampling import differences
@@ -40,16 +40,16 @@ def first_place_note(results: Estimates, separation: Separation) -> list[str]:
     if not results.has_intervals or not np.isfinite(separation.critical) or not pair.usable[0]:
         return []
     std_error = float(pair.std_error[0])
-    digits = max(3, int(np.ceil(1 - np.log10(std_error)))) if results.scale.natural else 1
+    digits = decimals(pair.std_error, fewest=fewest_decimals(results.scale.natural))
     unit = " Elo points" if results.scale.name == "elo" else ""
     lead = f"{results.models[first]} leads {results.models[rival]} by {gap:.{digits}f}{unit}"
     if not not_separated:
-        p = p_value_clause(float(separation.p_above[first, followers].max()), figures=2)
+        p = p_value_clause(float(separation.p_above[first, followers].max()))
         return [
             f"First place is decided: {lead} and is above every other model (step-down tests; the largest adjusted p "
             f"{p})."
         ]
-    p = p_value_clause(float(separation.p_single[first, rival]), figures=2)
+    p = p_value_clause(float(separation.p_single[first, rival]))
     gaps = _gap_clause(results, separation, std_error, digits)
     return [f"First place is not decided: {lead} (adjusted p {p}).{gaps}"]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from .._utils.number_text import decimals
+from .._utils.number_text import decimals, fewest_decimals, fixed_text, p_value_text
 from ..fit.estimates import Estimates
 from ..inference.compact_letters import abbreviate_letters, letter_groups
 from ..inference.ranks import Separation, rank_bounds, ranks_of
@@ -115,18 +115,18 @@ def _rows(results: Estimates, level: SummaryLevel) -> tuple[tuple[str, ...], ...
     std_errors = results.std_errors
     z, p = z_statistics(*results.against_neutral()), results.adjusted_p_values()
     # The covariance exists without intervals, too, and determines how many digits are worth reading.
-    digits = decimals(results.covariance.std_errors, fewest=3 if results.scale.natural else 1)
+    digits = decimals(results.covariance.std_errors, fewest=fewest_decimals(results.scale.natural))
     lowest, highest = results.intervals(level.critical)
     rank_cells = _rank_cells(results, level)
     rows: list[tuple[str, ...]] = []
     for j in np.argsort(-results.estimate, kind="stable") if results.of_models else range(len(results.names)):
         if not results.has_intervals:
-            rows.append((results.names[j], f"{results.estimate[j]:.{digits}f}", *("-",) * 5, *rank_cells[j]))
+            rows.append((results.names[j], fixed_text(results.estimate[j], digits), *("-",) * 5, *rank_cells[j]))
             continue
         numbers = (results.estimate[j], std_errors[j], lowest[j], highest[j])
-        coef, error, lower, upper = (f"{number:.{digits}f}" for number in numbers)
+        coef, error, lower, upper = (fixed_text(number, digits) for number in numbers)
         why_no_test = "fixed" if results.fixed[j] else "n/a" if np.isnan(z[j]) else ""
-        test = (why_no_test, "") if why_no_test else (f"{z[j]:.2f}", f"{p[j]:.3f}")
+        test = (why_no_test, "") if why_no_test else (fixed_text(z[j], 2), p_value_text(p[j]))
         rows.append((results.names[j], coef, error, *test, lower, upper, *rank_cells[j]))
     return tuple(rows)
 

@@ -7,7 +7,7 @@ from typing import Protocol
 
 import numpy as np
 
-from .._utils.number_text import decimals, p_value_clause, p_value_text, score_text
+from .._utils.number_text import decimals, fewest_decimals, p_value_clause, p_value_text, score_text
 from ..data.preferences import FloatArray
 from ..fit.estimates import Estimates
 from ..inference.ranks import ranks_of
@@ -95,7 +95,7 @@ def group_summary(
     -------
     Summary
     """
-    digits = decimals(std_errors.ravel(), fewest=3 if fit.scale.natural else 1)
+    digits = decimals(std_errors.ravel(), fewest=fewest_decimals(fit.scale.natural))
     columns = [_column(fit.estimate, fit.covariance.std_errors, digits)]
     columns += [_column(scores[:, g], std_errors[:, g], digits) for g in range(len(groups))]
     heads = ["all", *(group.name for group in groups)]

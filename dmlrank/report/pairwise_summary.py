@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
-from .._utils.number_text import decimals, p_value_text
+from .._utils.number_text import decimals, fewest_decimals, fixed_text, p_value_text
 from ..data.preferences import FloatArray
 from ..inference.alternatives import Alternative
 from ..inference.pairwise import PairTests
@@ -66,6 +66,8 @@ class PairwiseResults:
         The functional and the unit of the scores.
     remark : str
         A further note for the summary; may be empty.
+    is_natural : bool
+        Whether the scores have the functional's own unit.
 
     Examples
     --------
@@ -87,6 +89,7 @@ class PairwiseResults:
     models: tuple[str, ...]
     functional: str
     remark: str = ""
+    is_natural: bool = True
 
     @property
     def rejected(self) -> pd.Series:
@@ -130,7 +133,7 @@ class PairwiseResults:
         )
         heads = ("diff", "std err", "z", "P", "adj. P", interval)
         std_errors = frame["std_error"].to_numpy()
-        digits = decimals(std_errors, fewest=3 if np.median(std_errors) < 1 else 1)
+        digits = decimals(std_errors, fewest=fewest_decimals(self.is_natural))
         names = frame["first"] + " - " + frame["second"]
         numbers = frame[_NUMBERS].to_numpy(dtype=float)
         rows = tuple(_cells(name, row, digits) for name, row in zip(names, numbers, strict=True))
@@ -222,8 +225,8 @@ def _cells(name: str, numbers: FloatArray, digits: int) -> tuple[str, ...]:
     """Return the cells of one difference, from its numbers in the order of the frame, (7,)."""
     gap, error, z, p, adjusted, low, high = numbers
     if not error > 0:
-        return (name, f"{gap:.{digits}f}", "0", "n/a", "", "", "", "")
+        return (name, fixed_text(gap, digits), "0", "n/a", "", "", "", "")
     # An infinite limit is written inf or -inf.
-    scores = (f"{number:.{digits}f}" for number in (gap, error))
-    limits = (f"{limit:.{digits}f}" for limit in (low, high))
-    return (name, *scores, f"{z:.2f}", p_value_text(p), p_value_text(adjusted), *limits)
+    scores = (fixed_text(number, digits) for number in (gap, error))
+    limits = (fixed_text(limit, digits) for limit in (low, high))
+    return (name, *scores, fixed_text(z, 2), p_value_text(p), p_value_text(adjusted), *limits)

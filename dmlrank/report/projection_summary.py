@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from .._utils.number_text import decimals, p_value_clause, score_text
+from .._utils.number_text import decimals, fewest_decimals, p_value_clause, score_text
 from ..fit.estimates import Estimates
 from ..tables.summary_table import Summary
 from .fit_notes import doubt_note
@@ -42,7 +42,7 @@ def projection_summary(
     """
     cells = []
     for values, errors in zip(coefficients.to_numpy(), std_errors.to_numpy(), strict=True):
-        digits = decimals(errors, fewest=3 if fit.scale.natural else 1)
+        digits = decimals(errors, fewest=fewest_decimals(fit.scale.natural))
         cells.append([score_text(number, std_error, digits) for number, std_error in zip(values, errors, strict=True)])
     ranking = np.argsort(-fit.estimate, kind="stable")
     rows = tuple((fit.models[j], *(column[j] for column in cells)) for j in ranking)

@@ -109,7 +109,7 @@ def _column_widths(table: TableContent, whole_heads: bool) -> list[float]:
     n_columns = sum(len(places) for _, places in table.heads())
     widths = [max((width_in_points(row[place]) for row in table.rows), default=0.0) for place in range(n_columns)]
     for head, places in table.heads():
-        pieces = [head] if whole_heads else _head_pieces(head)
+        pieces = [_bare(head)] if whole_heads else _head_pieces(_bare(head))
         missing = max(map(width_in_points, pieces), default=0.0) - sum(widths[place] for place in places)
         widths[places[-1]] += max(0.0, missing)
     return widths
@@ -124,6 +124,11 @@ def _heads_width(heads: Heads, sizes: Sequence[float], gap: float) -> float:
 def _head_pieces(head: str) -> list[str]:
     """Return the parts of a head between which it may be divided: words, and parts of words that end in punctuation."""
     return re.findall(r"[^\s\-_/.:(\[]*[-_/.:(\[]+|[^\s\-_/.:(\[]+", head)
+
+
+def _bare(head: str) -> str:
+    """Return a head without the brackets that mark an interval, which has a rule below its head in LaTeX."""
+    return head[1:-1] if head.startswith("[") and head.endswith("]") and "]" not in head[:-1] else head
 
 
 def _head_lines(head: str, available: float) -> list[str]:
@@ -168,7 +173,7 @@ def _head_rows(table: TableContent, heads: Heads, layout: _Layout) -> list[str]:
     cells, rules, column = [], [], 1
     for head, places in heads:
         available = sum(sizes[place] for place in places) + 2 * layout.gap * (len(places) - 1) + _ROUNDING
-        lines = [latex_text(line) for line in _head_lines(head, available)]
+        lines = [latex_text(line) for line in _head_lines(_bare(head), available)]
         side = "c" if len(places) > 1 else "l" if table.is_text(places[0]) else "r"
         cell = _stacked(lines, side)
         if len(places) > 1:
@@ -278,18 +283,16 @@ def _floating(table: TableContent, layout: _Layout, width: float, caption: str) 
     fill = bool(table.header) or len(layout.panels) > 1
     kind = "tabular*" if fill else "tabular"
     size = r"{\linewidth}" if fill else ""
-    lines.append(rf"\setlength{{\tabcolsep}}{{{layout.gap:g}pt}}")
-    for heads in layout.panels:
-        lines += [
-            rf"\begin{{{kind}}}{size}{{{_alignment(table, heads, fill)}}}",
-            r"\toprule",
-            *_head_rows(table, heads, layout),
-            r"\midrule",
-            *_body_rows(table, heads, layout),
-            r"\bottomrule",
-            rf"\end{{{kind}}}",
-            r"\par\medskip",
-        ]
+    # All panels are in one tabular, so that their columns stand below one another.
+    widest = max(layout.panels, key=lambda heads: sum(len(places) for _, places in heads))
+    lines += [
+        rf"\setlength{{\tabcolsep}}{{{layout.gap:g}pt}}",
+        rf"\begin{{{kind}}}{size}{{{_alignment(table, widest, fill)}}}",
+    ]
+    for number, heads in enumerate(layout.panels):
+        lines += [r"\midrule" if number else r"\toprule", *_head_rows(table, heads, layout), r"\midrule"]
+        lines += _body_rows(table, heads, layout)
+    lines += [r"\bottomrule", rf"\end{{{kind}}}", r"\par\medskip"]
     if table.notes:
         lines += [r"\begin{minipage}{\linewidth}\raggedright", *_notes(table), r"\end{minipage}"]
     return [*lines, r"\end{table}"]

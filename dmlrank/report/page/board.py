@@ -8,7 +8,7 @@ from string import ascii_letters
 import numpy as np
 from numpy.typing import NDArray
 
-from ..._utils.number_text import decimals
+from ..._utils.number_text import decimals, fewest_decimals
 from ...data.preferences import FloatArray, IntArray
 from ...exceptions import OptionError
 from ...fit.estimates import Estimates
@@ -61,7 +61,7 @@ class Board:
     @property
     def digits(self) -> int:
         """Decimals of scores and differences."""
-        return decimals(self.results.covariance.std_errors, fewest=3 if self.results.scale.natural else 1)
+        return decimals(self.results.covariance.std_errors, fewest=fewest_decimals(self.results.scale.natural))
 
     @property
     def separated(self) -> NDArray[np.bool_] | None:
