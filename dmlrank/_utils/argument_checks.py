@@ -65,6 +65,21 @@ def is_in_range(value: Real, low: float, high: float) -> bool:
     return bool(low <= value < high)  # type: ignore[operator]
 
 
+def check_flag(name: str, value: object) -> None:
+    """Raise unless ``value`` is True or False.
+
+    Raises
+    ------
+    OptionTypeError
+
+    Examples
+    --------
+    >>> check_flag("slim", True)
+    """
+    if not isinstance(value, bool | np.bool_):
+        raise OptionTypeError(f"{name}={value!r} is not allowed: {name} is True or False")
+
+
 def check_whole(name: str, value: object, least: int) -> None:
     """Raise unless ``value`` is a whole number of at least ``least`` and below 2**31.
 

@@ -13,6 +13,7 @@ from statsmodels.base.model import LikelihoodModelResults
 from statsmodels.iolib.table import SimpleTable
 from statsmodels.stats.contrast import ContrastResults
 
+from .._utils.number_text import p_value_text
 from ..data.hypotheses import HypothesisLike, LinearHypothesis, read_hypothesis
 from ..data.preferences import FloatArray
 from ..exceptions import HypothesisError, listed
@@ -146,6 +147,13 @@ class _NamedModel:
         self.data = SimpleNamespace(cov_names=list(names), param_names=list(names))
 
 
+def _with_small_p_values(table: SimpleTable, p_values: FloatArray) -> SimpleTable:
+    """Write p-values that statsmodels shows as 0.000 as the other tables of this package do."""
+    for row, p in zip(table[1:], np.atleast_1d(p_values), strict=True):
+        row[-3].data = p_value_text(float(p))
+    return table
+
+
 class RemarkedResults(ContrastResults):
     """The z tests of statsmodels with a remark below the title of the table.
 
@@ -158,17 +166,18 @@ class RemarkedResults(ContrastResults):
     Attributes
     ----------
     remark : str
-        Sentence for the reader of the table.
+        Sentence for the reader of the table; may be empty.
     """
 
-    def __init__(self, tests: ZTestResults, remark: str) -> None:
+    def __init__(self, tests: ZTestResults, remark: str = "") -> None:
         self.__dict__.update(tests.__dict__)
         self.remark = remark
 
     def summary(self, xname: Sequence[str] | None = None, alpha: float = 0.05, title: str | None = None) -> SimpleTable:
         """Return the table of statsmodels, with the remark in the title."""
-        title = f"Test for Constraints\n{self.remark}" if title is None else title
-        return super().summary(xname=xname, alpha=alpha, title=title)
+        if title is None:
+            title = "Test for Constraints" + (f"\n{self.remark}" if self.remark else "")
+        return _with_small_p_values(super().summary(xname=xname, alpha=alpha, title=title), self.pvalue)
 
 
 class SidedResults(ContrastResults):
@@ -211,7 +220,7 @@ class SidedResults(ContrastResults):
         if title is None:
             title = f"Tests of whether {self.alternative.clause} (p-values are for this side)"
             title += f"\n{self.remark}" if self.remark else ""
-        table = super().summary(xname=xname, alpha=alpha, title=title)
+        table = _with_small_p_values(super().summary(xname=xname, alpha=alpha, title=title), self.pvalue)
         header_row = table[0]
         for cell, header in zip(header_row[-3:], ("P", "[lower", "upper]"), strict=True):
             cell.data = header
@@ -273,7 +282,7 @@ def t_test(
         return SidedResults(matrix @ estimates.estimate, std_errors, hypothesis, alternative)
     result = results_core(estimates).t_test((matrix, hypothesis.value + alternative.delta), use_t=False)
     result.c_names = list(hypothesis.labels)
-    return result
+    return RemarkedResults(result)
 
 
 def wald_test(estimates: NamedEstimates, hypothesis: LinearHypothesis) -> WaldTestResults:

@@ -12,6 +12,7 @@ from ..fit.estimates import Estimates
 from ..tables.summary_table import Summary
 from .fit_summary import functional_unit
 from .sentences import as_sentence, counted
+from .shown_models import ShownModels, choose_models
 
 _REVERSALS_NAMED = 3
 
@@ -45,6 +46,7 @@ def comparison_summary(
     alpha: float,
     further_notes: Sequence[str] = (),
     intervals: Intervals | None = None,
+    shown: ShownModels | None = None,
 ) -> Summary:
     """Build a table with score, standard error and rank of every model (rows) in every result (columns).
 
@@ -64,6 +66,8 @@ def comparison_summary(
         Notes on the samples and on changes of scores.
     intervals : Intervals, optional
         Intervals of the scores, for a further column of each result.
+    shown : ShownModels, optional
+        The models in the table; all when None.
 
     Returns
     -------
@@ -83,14 +87,17 @@ def comparison_summary(
             columns.append([_interval(limits, model, digits) for model in models])
         columns.append([_rank(rank, change) for rank, change in zip(ranks[name], rank_changes[name], strict=True)])
         heads += [(name, 1), *([] if intervals is None else [(intervals.head, 1)]), ("rank", 1)]
-    rows = tuple((model, *(column[place] for column in columns)) for place, model in enumerate(models))
+    shown = choose_models(models, range(len(models))) if shown is None else shown
+    rows = tuple((models[place], *(column[place] for column in columns)) for place in shown.places)
     notes = (
         *_notes(names, results),
         *([] if intervals is None else [intervals.note]),
         *further_notes,
         _reversal_note(names, results, reversals, alpha),
     )
-    return Summary("Results Side by Side", _header(names, results), tuple(heads), rows, notes)
+    together = 2 if intervals is None else 3
+    table = Summary("Results Side by Side", _header(names, results), tuple(heads), rows, notes, heads_together=together)
+    return table.with_notes(shown.note("Ranks, changes of ranks and tests"))
 
 
 def _header(names: Sequence[str], results: Sequence[Estimates]) -> tuple[tuple[str, str, str, str], ...]:

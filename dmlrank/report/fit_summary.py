@@ -2,48 +2,104 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from .._utils.number_text import decimals, fewest_decimals, fixed_text, p_value_text
+from ..exceptions import OptionError, listed
 from ..fit.estimates import Estimates
 from ..inference.compact_letters import abbreviate_letters, letter_groups
 from ..inference.ranks import Separation, rank_bounds, ranks_of
 from ..inference.z_tests import z_statistics
 from ..tables.summary_table import Summary
 from .fit_notes import SummaryLevel, fit_notes, tie_weight
+from .shown_models import ShownModels, choose_models
 
 _TITLE = "Nonparametric Ranking Results"
 
 
-def build_summary(results: Estimates, alpha: float, critical: float, separation: Separation | None) -> Summary:
+# Subjects of the sentence on models that a table leaves out.
+_JOINT = "Ranks, rank sets, groups, simultaneous intervals and adjusted p-values"
+_JOINT_WITHOUT_RANKS = "Simultaneous intervals and adjusted p-values"
+
+
+def rows_to_show(results: Estimates, models: object = None, top: object = None) -> ShownModels:
+    """Return the scores that a table shows, the best model first; outputs of a user's functional keep their order.
+
+    Parameters
+    ----------
+    results : Estimates
+    models : str or sequence of str, optional
+        The models, or outputs, to show.
+    top : int, optional
+        Number of models to show, those with the highest scores.
+
+    Raises
+    ------
+    OptionError
+        If ``top`` is given for outputs, which have no order, or an option has a value that it cannot have.
+    UnknownModelError
+        If there is no model, or output, of a name.
+    """
+    if not results.of_models:
+        if top is not None:
+            raise OptionError(
+                f"top={top!r} shows the models with the highest scores, and the outputs of this functional "
+                f"({listed(results.names, 5)}) are not scores of models; use models= with names of outputs"
+            )
+        return choose_models(results.names, range(len(results.names)), models, noun="output")
+    ranking = np.argsort(-results.estimate, kind="stable").tolist()
+    return choose_models(results.models, ranking, models, top)
+
+
+def joint_statements(results: Estimates) -> str:
+    """Return what refers to all models in a table of some models, as the subject of a sentence."""
+    if not results.has_intervals:
+        return "Ranks"
+    return _JOINT if results.of_models else _JOINT_WITHOUT_RANKS
+
+
+def summary_level(results: Estimates, alpha: float, critical: float, separation: Separation | None) -> SummaryLevel:
+    """Return what a summary states at its level of confidence, with the letters of groups.
+
+    Parameters
+    ----------
+    results : Estimates
+    alpha, critical, separation
+        As for :class:`SummaryLevel`.
+    """
+    letters = letter_groups(separation.separated, results.estimate) if separation else ()
+    return SummaryLevel(alpha, critical, separation, letters)
+
+
+def build_summary(results: Estimates, level: SummaryLevel, shown: ShownModels | None = None) -> Summary:
     """Build the summary of a fit.
 
     Parameters
     ----------
     results : Estimates
-    alpha : float
-        One minus the joint level of the intervals.
-    critical : float
-        Half-width of the intervals in standard errors (max-t).
-    separation : Separation or None
-        Which models are above which, at the same level; None where the estimates are not scores of models, or have no
-        intervals.
+    level : SummaryLevel
+        The level of confidence with critical value, separation and letters.
+    shown : ShownModels, optional
+        The models in the table; all when None.
 
     Returns
     -------
     Summary
     """
-    letters = letter_groups(separation.separated, results.estimate) if separation else ()
-    level = SummaryLevel(alpha, critical, separation, letters)
-    heads: tuple[str, ...] = ("coef", "std err", "z", "adj. P", f"[{100 * (1 - alpha):g}% simult. CI]")
+    shown = rows_to_show(results) if shown is None else shown
+    heads: tuple[str, ...] = ("coef", "std err", "z", "adj. P", f"[{100 * (1 - level.alpha):g}% simult. CI]")
     if not results.has_intervals:
         heads += ("order", "win") if results.of_models else ()
-    elif separation:
+    elif level.separation:
         heads += ("rank", "set", "grp", "win")
     heads += ("votes",) if results.of_models and results.votes else ()
     columns = tuple((head, 1 + head.startswith("[")) for head in heads)
     title = f"{_TITLE}: {results.part}" if results.part else _TITLE
-    return Summary(title, header_lines(results), columns, _rows(results, level), fit_notes(results, level))
+    rows, notes = _rows(results, level, shown.places), fit_notes(results, level)
+    table = Summary(title, header_lines(results), columns, rows, notes)
+    return table.with_notes(shown.note(joint_statements(results)))
 
 
 def header_lines(results: Estimates) -> tuple[tuple[str, str, str, str], ...]:
@@ -110,8 +166,8 @@ def _clusters(results: Estimates) -> str:
     return ", ".join(f"{count:,} {name}" for count, name in pairs) or "none"
 
 
-def _rows(results: Estimates, level: SummaryLevel) -> tuple[tuple[str, ...], ...]:
-    """Return a row of cells per score, the best model first; outputs of a user's functional keep their order."""
+def _rows(results: Estimates, level: SummaryLevel, places: Sequence[int]) -> tuple[tuple[str, ...], ...]:
+    """Return a row of cells for each of these scores."""
     std_errors = results.std_errors
     z, p = z_statistics(*results.against_neutral()), results.adjusted_p_values()
     # The covariance exists without intervals, too, and determines how many digits are worth reading.
@@ -119,7 +175,7 @@ def _rows(results: Estimates, level: SummaryLevel) -> tuple[tuple[str, ...], ...
     lowest, highest = results.intervals(level.critical)
     rank_cells = _rank_cells(results, level)
     rows: list[tuple[str, ...]] = []
-    for j in np.argsort(-results.estimate, kind="stable") if results.of_models else range(len(results.names)):
+    for j in places:
         if not results.has_intervals:
             rows.append((results.names[j], fixed_text(results.estimate[j], digits), *("-",) * 5, *rank_cells[j]))
             continue

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-import numpy as np
-
 from .._utils.number_text import decimals, fewest_decimals, p_value_clause, p_value_text, score_text
 from ..data.preferences import FloatArray
 from ..fit.estimates import Estimates
@@ -16,6 +14,7 @@ from ..tables.summary_table import Summary
 from .fit_notes import doubt_note
 from .fit_summary import covariance_words, functional_unit
 from .sentences import as_sentence
+from .shown_models import ShownModels
 
 # Labelled prompts or clusters that a group needs for each free score before the chi-squared distribution approximates
 # the test of equality well: with 25, a 5 % test rejects true hypotheses in up to 8 % of simulations (docs/groups.md).
@@ -66,6 +65,7 @@ def group_summary(
     equality: WaldTestResults | str,
     p_equal: Sequence[float] | None,
     note: str,
+    shown: ShownModels,
     is_partition: bool = True,
     left_out: Sequence[tuple[str, str]] = (),
 ) -> Summary:
@@ -86,6 +86,8 @@ def group_summary(
         Adjusted p-values of the same hypothesis for each model.
     note : str
         A remark on the joint covariance; may be empty.
+    shown : ShownModels
+        The models in the table.
     is_partition : bool
         Whether every prompt belongs to exactly one group.
     left_out : sequence of (str, str)
@@ -102,8 +104,7 @@ def group_summary(
     if p_equal is not None:
         columns.append([p_value_text(p) for p in p_equal])
         heads.append("P equal")
-    ranking = np.argsort(-fit.estimate, kind="stable")
-    rows = tuple((fit.models[j], *(column[j] for column in columns)) for j in ranking)
+    rows = tuple((fit.models[j], *(column[j] for column in columns)) for j in shown.places)
     smallest = min(groups, key=lambda group: group.n_contexts)
     header = (
         ("Functional:", functional_unit(fit), "Cov. Type:", covariance_words(fit)),
@@ -116,7 +117,8 @@ def group_summary(
         *([as_sentence(note)] if note else []),
         *doubt_note(fit),
     )
-    return Summary(f"Scores by {variable}", header, tuple((head, 1) for head in heads), rows, notes)
+    table = Summary(f"Scores by {variable}", header, tuple((head, 1) for head in heads), rows, notes)
+    return table.with_notes(shown.note("Ranks, tests and adjusted p-values"))
 
 
 def _column(scores: FloatArray, std_errors: FloatArray, digits: int) -> list[str]:

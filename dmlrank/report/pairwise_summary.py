@@ -11,6 +11,7 @@ import pandas as pd
 
 from .._utils.number_text import decimals, fewest_decimals, fixed_text, p_value_text
 from ..data.preferences import FloatArray
+from ..exceptions import OptionError, listed
 from ..inference.alternatives import Alternative
 from ..inference.pairwise import PairTests
 from ..plotting.intervals import Intervals, difference_plot
@@ -18,6 +19,7 @@ from ..plotting.style import literal
 from ..plotting.win_matrix import win_matrix
 from ..tables.summary_table import Summary
 from .sentences import counted
+from .shown_models import ShownModels, choose_models
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -107,39 +109,80 @@ class PairwiseResults:
     def _repr_html_(self) -> str:
         return self.summary().as_html()
 
-    def summary(self, title: str | None = None) -> Summary:
+    def summary(
+        self, title: str | None = None, *, models: Sequence[str] | None = None, top: int | None = None
+    ) -> Summary:
         """Return the table for a report.
 
         Parameters
         ----------
         title : str, optional
             Stands above the table in place of the default title.
+        models : str or sequence of str, optional
+            The models that the table shows, in this order; all when None.
+        top : int, optional
+            Number of models that the table shows, those with the highest scores. A difference is shown where both
+            of its models are. Adjusted p-values and intervals refer to all differences in any case; a note says so.
 
         Returns
         -------
         Summary
             It has ``as_text()``, ``as_html()``, ``as_latex()``, ``as_markdown()`` and ``as_csv()``.
+
+        Raises
+        ------
+        UnknownModelError
+            If no model has a name of ``models``.
+        OptionError
+            If ``models`` and ``top`` are both given, or have values that they cannot have.
         """
-        frame, level = self.result_frame, f"{100 * (1 - self.alpha):g}%"
+        shown = choose_models(self.models, range(len(self.models)), models, top)
+        all_differences, level = self.result_frame, f"{100 * (1 - self.alpha):g}%"
+        frame = all_differences if models is None and top is None else self._between(shown)
         joint = self.method not in ("none", "fdr_bh")
-        interval = f"[{level} simult. CI]" if joint and len(frame) > 1 else f"[{level} pointwise CI]"
+        interval = f"[{level} simult. CI]" if joint and len(all_differences) > 1 else f"[{level} pointwise CI]"
         if self.side == "equivalence":
             interval = "[equivalence limits]"
-        tested = frame["std_error"] > 0
+        n_untested = int((~(all_differences["std_error"] > 0)).sum())
+        n_differences = f"{len(all_differences):,} between {len(self.models)} models"
         header = (
-            ("Functional:", self.functional, "Differences:", f"{len(frame):,} between {len(self.models)} models"),
+            ("Functional:", self.functional, "Differences:", n_differences),
             ("Alternative:", Alternative(self.side, self.delta).clause, "Rejected:", f"{int(self.rejected.sum()):,}"),
             ("Adjustment:", self.method, "Compared with:", self.against or "each other"),
         )
         heads = ("diff", "std err", "z", "P", "adj. P", interval)
-        std_errors = frame["std_error"].to_numpy()
+        std_errors = all_differences["std_error"].to_numpy()
         digits = decimals(std_errors, fewest=fewest_decimals(self.is_natural))
         names = frame["first"] + " - " + frame["second"]
         numbers = frame[_NUMBERS].to_numpy(dtype=float)
         rows = tuple(_cells(name, row, digits) for name, row in zip(names, numbers, strict=True))
         columns = tuple((head, 1 + head.startswith("[")) for head in heads)
-        notes = self._notes(int((~tested).sum()))
-        return Summary("Tests of Differences of Scores", header, columns, rows, notes).with_title(title)
+        table = Summary("Tests of Differences of Scores", header, columns, rows, self._notes(n_untested))
+        left_out = shown.note("Adjusted p-values, intervals and the numbers above the table")
+        return table.with_notes(left_out).with_title(title)
+
+    def _between(self, shown: ShownModels) -> pd.DataFrame:
+        """Return the rows of the differences between shown models, or between them and ``against``.
+
+        Rows are in the order of their models.
+
+        Raises
+        ------
+        OptionError
+            If there is no such row.
+        """
+        order = {self.models[place]: number for number, place in enumerate(shown.places)}
+        if self.against is not None:
+            order.setdefault(self.against, len(order))
+        frame = self.result_frame
+        frame = frame[frame["first"].isin(order) & frame["second"].isin(order)]
+        if not len(frame):
+            raise OptionError(
+                f"there is no difference between {listed(order)} in this table; name two models whose difference was "
+                f"tested, or increase top="
+            )
+        places = frame[["first", "second"]].map(order.__getitem__).to_numpy()
+        return frame.iloc[np.lexsort((places.max(axis=1), places.min(axis=1)))]
 
     def _notes(self, n_untested: int) -> tuple[str, ...]:
         """Return the notes on the alternative, the adjustment, and differences without a test."""

@@ -11,6 +11,7 @@ from ..tables.summary_table import Summary
 from .fit_notes import doubt_note
 from .fit_summary import covariance_words, functional_unit
 from .sentences import as_sentence
+from .shown_models import ShownModels
 
 
 def projection_summary(
@@ -21,6 +22,7 @@ def projection_summary(
     formula: str,
     terms: pd.DataFrame,
     note: str,
+    shown: ShownModels,
 ) -> Summary:
     """Build a table of coefficients with standard errors: a row per model, a column per coefficient.
 
@@ -35,6 +37,8 @@ def projection_summary(
         Tests of the terms: ``statistic``, ``df`` and ``p_value``.
     note : str
         A remark on the joint covariance; may be empty.
+    shown : ShownModels
+        The models in the table.
 
     Returns
     -------
@@ -44,15 +48,16 @@ def projection_summary(
     for values, errors in zip(coefficients.to_numpy(), std_errors.to_numpy(), strict=True):
         digits = decimals(errors, fewest=fewest_decimals(fit.scale.natural))
         cells.append([score_text(number, std_error, digits) for number, std_error in zip(values, errors, strict=True)])
-    ranking = np.argsort(-fit.estimate, kind="stable")
-    rows = tuple((fit.models[j], *(column[j] for column in cells)) for j in ranking)
+    rows = tuple((fit.models[j], *(column[j] for column in cells)) for j in shown.places)
     header = (
         ("Functional:", functional_unit(fit), "Cov. Type:", covariance_words(fit)),
         ("Projected on:", formula, "No. Prompts:", f"{fit.description.n_contexts:,}"),
     )
     heads = tuple((str(name), 1) for name in coefficients.index)
     notes = (*_notes(fit, terms), *([as_sentence(note)] if note else []), *doubt_note(fit))
-    return Summary("Scores Projected on Functions of the Prompt", header, heads, rows, notes)
+    return Summary("Scores Projected on Functions of the Prompt", header, heads, rows, notes).with_notes(
+        shown.note("Sums of coefficients and tests of terms")
+    )
 
 
 def _notes(fit: Estimates, terms: pd.DataFrame) -> list[str]:

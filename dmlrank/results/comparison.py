@@ -26,6 +26,7 @@ from ..plotting.rank_charts import bump_chart
 from ..report.changes_summary import change_notes, changes_summary
 from ..report.comparison_summary import Intervals, comparison_summary
 from ..report.fit_summary import functional_unit
+from ..report.shown_models import ShownModels, choose_models
 from ..tables.summary_table import Summary
 from .changes import Changes, changes_between
 from .critical_values import level_or_default
@@ -352,20 +353,35 @@ class Comparison:
         frame = pd.DataFrame(rows, columns=_REVERSAL_COLUMNS)
         return frame.sort_values(["p_adjusted", "p_value"], kind="stable", ignore_index=True)
 
-    def summary(self, title: str | None = None) -> Summary:
+    def summary(
+        self, title: str | None = None, *, models: Sequence[str] | None = None, top: int | None = None
+    ) -> Summary:
         """Return a table of scores, standard errors and ranks side by side, with rank changes from the first column.
 
         Parameters
         ----------
         title : str, optional
             Stands above the table in place of the default title.
+        models : str or sequence of str, optional
+            The models that the table shows, in this order; all when None.
+        top : int, optional
+            Number of models that the table shows, the first ones of the full table. Statements that hold jointly, and
+            ranks, refer to all models in any case; a note says so.
 
         Returns
         -------
         Summary
             It has ``as_text()``, ``as_html()``, ``as_latex()``, ``as_markdown()`` and ``as_csv()``.
+
+        Raises
+        ------
+        UnknownModelError
+            If no model has a name of ``models``.
+        OptionError
+            If ``models`` and ``top`` are both given, or have values that they cannot have.
         """
-        return self._side_by_side().with_title(title)
+        shown = choose_models(self.models, range(len(self.models)), models, top)
+        return self._side_by_side(shown=shown).with_title(title)
 
     def plot(self, ax: Axes | None = None) -> Axes:
         """Draw a bump chart: a line per model through its ranks in the results; this needs matplotlib.
@@ -430,7 +446,7 @@ class Comparison:
     def _changes(self) -> Changes:
         return changes_between(self.names, [result.estimates for result in self.results], self.joint)
 
-    def _side_by_side(self, intervals: Intervals | None = None) -> Summary:
+    def _side_by_side(self, intervals: Intervals | None = None, shown: ShownModels | None = None) -> Summary:
         """Return the table of scores and ranks, with the notes on samples, changes and reversals."""
         joint = self.joint_or_reason
         return comparison_summary(
@@ -442,6 +458,7 @@ class Comparison:
             alpha=self.results[0].estimates.alpha if isinstance(joint, str) else joint.alpha,
             further_notes=[self.samples, *self._change_notes()] if self.samples else (),
             intervals=intervals,
+            shown=shown,
         )
 
     def _change_notes(self) -> list[str]:

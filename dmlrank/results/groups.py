@@ -26,7 +26,7 @@ from ..inference.simultaneous import critical_value
 from ..inference.wald import WaldTestResults, ZTestResults
 from ..inference.z_tests import z_statistics
 from ..plotting.intervals import Intervals, grouped_forest_plot
-from ..report.fit_summary import functional_unit
+from ..report.fit_summary import functional_unit, rows_to_show
 from ..report.groups_summary import group_summary
 from ..tables.summary_table import Summary
 from .context_variables import ContextGroups
@@ -330,18 +330,32 @@ class GroupResults(Generic[Result]):
         z = np.concatenate([z_statistics(*estimates.against_neutral()) for estimates in by_group])
         return self.joint.tidy(z, alpha, method)
 
-    def summary(self, title: str | None = None) -> Summary:
+    def summary(
+        self, title: str | None = None, *, models: Sequence[str] | None = None, top: int | None = None
+    ) -> Summary:
         """Return a table of rank, score and standard error of every model in every group, with tests of equality.
 
         Parameters
         ----------
         title : str, optional
             Stands above the table in place of the default title.
+        models : str or sequence of str, optional
+            The models that the table shows, in this order; all when None.
+        top : int, optional
+            Number of models that the table shows, those with the highest scores. Statements that hold jointly, and
+            ranks, refer to all models in any case; a note says so.
 
         Returns
         -------
         Summary
             It has ``as_text()``, ``as_html()``, ``as_latex()``, ``as_markdown()`` and ``as_csv()``.
+
+        Raises
+        ------
+        UnknownModelError
+            If no model has a name of ``models``.
+        OptionError
+            If ``models`` and ``top`` are both given, or have values that they cannot have.
         """
         try:
             equality: WaldTestResults | str = self.test_equal()
@@ -358,6 +372,7 @@ class GroupResults(Generic[Result]):
             note=self.joint.covariance.note,
             is_partition=self.is_partition,
             left_out=self.left_out,
+            shown=rows_to_show(self.estimates, models, top),
         ).with_title(title)
 
     def plot(self, ax: Axes | None = None, alpha: float | None = None) -> Axes:

@@ -18,7 +18,7 @@ from ..inference.wald import WaldTestResults, ZTestResults
 from ..inference.z_tests import z_statistics
 from ..plotting.regions import Bands, band_plot
 from ..plotting.style import literal
-from ..report.fit_summary import functional_unit
+from ..report.fit_summary import functional_unit, rows_to_show
 from ..report.projection_summary import projection_summary
 from ..tables.summary_table import Summary
 from .context_variables import ContextDesign
@@ -253,18 +253,32 @@ class Projection:
             }
         )
 
-    def summary(self, title: str | None = None) -> Summary:
+    def summary(
+        self, title: str | None = None, *, models: Sequence[str] | None = None, top: int | None = None
+    ) -> Summary:
         """Return a table of coefficients and standard errors of every model, with the tests of the terms.
 
         Parameters
         ----------
         title : str, optional
             Stands above the table in place of the default title.
+        models : str or sequence of str, optional
+            The models that the table shows, in this order; all when None.
+        top : int, optional
+            Number of models that the table shows, those with the highest scores. Statements that hold jointly, and
+            ranks, refer to all models in any case; a note says so.
 
         Returns
         -------
         Summary
             It has ``as_text()``, ``as_html()``, ``as_latex()``, ``as_markdown()`` and ``as_csv()``.
+
+        Raises
+        ------
+        UnknownModelError
+            If no model has a name of ``models``.
+        OptionError
+            If ``models`` and ``top`` are both given, or have values that they cannot have.
         """
         return projection_summary(
             self.estimates,
@@ -273,6 +287,7 @@ class Projection:
             formula=self.design.formula,
             terms=self.test_terms(),
             note=self.joint.covariance.note,
+            shown=rows_to_show(self.estimates, models, top),
         ).with_title(title)
 
     def plot(

@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
+from .._utils.argument_checks import check_flag
 from .._utils.atomic_write import write_file
 from .._utils.progress import Report, reporting
 from .._utils.warning_collection import collected_warnings, warn
@@ -33,9 +34,10 @@ from ..planning.from_fit import design_fit
 from ..planning.plan import Plan
 from ..planning.validate import PlanOptions
 from ..plotting.intervals import forest_plot
-from ..report.fit_summary import build_summary
+from ..report.fit_summary import build_summary, rows_to_show, summary_level
 from ..report.judge_summary import JudgeReport
 from ..report.pairwise_summary import PairwiseResults
+from ..report.slim_summary import slim_summary
 from ..report.tidy_frames import augment_frame, glance_frame, tidy_frame
 from ..sensitivity.fragility_results import FragilityResults
 from ..sensitivity.sensitivity_results import SensitivityResults
@@ -986,7 +988,15 @@ class RankResults:
 
     # --- summaries, frames and plots ----------------------------------------------------------------------------------
 
-    def summary(self, alpha: float | None = None, title: str | None = None) -> Summary:
+    def summary(
+        self,
+        alpha: float | None = None,
+        title: str | None = None,
+        *,
+        slim: bool = False,
+        models: Sequence[str] | None = None,
+        top: int | None = None,
+    ) -> Summary:
         """Return the table for a report: best model first, with simultaneous intervals, rank sets and groups.
 
         p-values are adjusted for all models (single-step max-t), so that a p-value is below alpha exactly where the
@@ -999,11 +1009,25 @@ class RankResults:
             One minus the joint level; the fit's when None.
         title : str, optional
             Stands above the table in place of the default title.
+        slim : bool
+            Whether to show a short table for publication: rank set, model, score, interval and votes, with one note.
+        models : str or sequence of str, optional
+            The models that the table shows, in this order; all when None.
+        top : int, optional
+            Number of models that the table shows, those with the highest scores. Statements that hold jointly, and
+            ranks, refer to all models in any case; a note says so.
 
         Returns
         -------
         Summary
             It has ``as_text()``, ``as_html()``, ``as_latex()``, ``as_markdown()`` and ``as_csv()``.
+
+        Raises
+        ------
+        UnknownModelError
+            If no model has a name of ``models``.
+        OptionError
+            If ``models`` and ``top`` are both given, or have values that they cannot have.
 
         Examples
         --------
@@ -1013,11 +1037,13 @@ class RankResults:
         >>> table.title, table.rows[0][0]
         ('Win rates', 'gpt-4')
         """
-        level = level_or_default(alpha, self.estimates.alpha)
-        e = self.estimates
+        e, alpha = self.estimates, level_or_default(alpha, self.estimates.alpha)
+        check_flag("slim", slim)
+        shown = rows_to_show(e, models, top)
         ranked = e.of_models and e.has_intervals
-        separation = separation_of_models(e, self.steps, level) if ranked else None
-        return build_summary(e, level, critical_value_or_nan(e, level), separation).with_title(title)
+        separation = separation_of_models(e, self.steps, alpha) if ranked else None
+        level = summary_level(e, alpha, critical_value_or_nan(e, alpha), separation)
+        return (slim_summary if slim else build_summary)(e, level, shown).with_title(title)
 
     def tidy(self, alpha: float | None = None, method: str = "max-t") -> pd.DataFrame:
         """Return one row per model with estimate, standard error, test, interval and votes.

@@ -125,6 +125,7 @@ def compare_models(
         models=tuple(e.models[j] for j in chosen),
         functional=functional_unit(e),
         remark=" ".join(doubt_note(e)),
+        is_natural=e.scale.natural,
     )
 
 
