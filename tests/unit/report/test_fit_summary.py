@@ -50,7 +50,8 @@ def test_the_best_model_comes_first_with_its_numbers(result):
     assert [name for name, _ in rows] == result.params.sort_values(ascending=False).index.tolist()
     best = rows[0][1].split()
     limits = result.conf_int().loc[rows[0][0]]
-    shown = [float(cell) for cell in best[:7]]
+    assert best[3] == "<0.001"
+    shown = [float(cell.lstrip("<")) for cell in best[:7]]
     p = dict(zip(result.models, result.estimates.adjusted_p_values(), strict=True))
     expected = [result.params.max(), result.bse[rows[0][0]], result.tvalues[rows[0][0]], p[rows[0][0]]]
     np.testing.assert_allclose(shown[:4], expected, atol=5e-3)

@@ -81,7 +81,10 @@ def test_csv_reads_back(summary):
 
 def test_csv_numbers_are_numbers(plain):
     table = pd.read_csv(io.StringIO(plain.as_csv()))
-    assert all(pd.api.types.is_numeric_dtype(dtype) for dtype in table.drop(columns=["model", "set", "grp"]).dtypes)
+    # A small p-value is "<0.001".
+    texts = ["model", "set", "grp", "adj. P"]
+    assert all(pd.api.types.is_numeric_dtype(dtype) for dtype in table.drop(columns=texts).dtypes)
+    assert pd.to_numeric(table["adj. P"].astype(str).str.lstrip("<")).between(0.001, 1).all()
     assert (table["[95% simult. CI] lower"] < table["coef"]).all()
 
 
