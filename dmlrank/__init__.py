@@ -7,6 +7,7 @@ The method is that of Frauen, Deviyani, van der Schaar and Feuerriegel, arXiv 26
 from __future__ import annotations
 
 from . import datasets, functionals
+from ._utils.style_adjustment import BalancedStyle, EqualStyle
 from ._utils.versions import show_versions
 from ._version import __version__
 from .api import check, dml_rank, load, read_json
@@ -25,9 +26,11 @@ from .results.rank_results import RankResults
 
 __all__ = [
     "Against",
+    "BalancedStyle",
     "CategoryWeights",
     "DmlrankError",
     "DmlrankWarning",
+    "EqualStyle",
     "Graph",
     "Plan",
     "RandomSearch",

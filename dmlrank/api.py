@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from patsy import EvalEnvironment
 
 from ._utils.progress import Report, reporting
+from ._utils.style_adjustment import BalancedStyle, EqualStyle
 from .data.formula.features import caller_environment
 from .data.graph import Graph
 from .fit.derived_pairs_options import for_derived_pairs
@@ -39,6 +40,7 @@ def dml_rank(
     estimator: EstimatorName = "debiased",
     judge: object = None,
     judge_as: str = "two-stage",
+    adjust: str | EqualStyle | BalancedStyle | None = None,
     mu: ArrayLike | None = None,
     learner: object = "auto",
     n_folds: int = 5,
@@ -146,6 +148,14 @@ def dml_rank(
         labels better. "features", the method of Frauen et al., adds the verdicts to the features of mu. It needs
         verdicts on every pair. It also changes what ``bt`` and ``rank_centrality`` estimate, because mu is then
         conditional on the verdicts.
+    adjust : str, EqualStyle or BalancedStyle, optional
+        Adjustment for the style of the answers. ``"~ log_length + headers"``, short for ``EqualStyle("~ log_length +
+        headers")``, names columns with style differences, first answer minus second answer, as :func:`style_columns`
+        makes them. The scores are then those of answers of equal style: slopes of the preference (borda) or its
+        log-odds (bt) on style, within prompt and pair, are removed. ``BalancedStyle("~ log_length", within=0.2)`` uses
+        votes on answers of nearly equal style only, with any functional. Both are associational, not causal, because
+        style lies between the model and the vote. ``res.style`` has the slopes and the scores before and after the
+        adjustment. Style differences are needed for every vote.
     mu : array, shape (n, K, K, C), optional
         Out-of-fold probabilities that replace a learner: contexts in order of first appearance, items sorted by name
         (or in the order of a Categorical), categories in the order first wins, second wins, both good, both bad, tie.

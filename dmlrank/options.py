@@ -24,6 +24,7 @@ from ._utils.argument_checks import (
     unfitted_copy,
     yes_no_or_word,
 )
+from ._utils.style_adjustment import BalancedStyle, EqualStyle, as_adjustment, check_adjustment
 from .exceptions import OptionError, check_choice, listed, nearest
 
 EstimatorName = Literal["debiased", "plugin", "bt_restricted", "bt_mle"]
@@ -61,6 +62,8 @@ class Options:
     judge : object
         As :func:`as_judges` returns it.
     judge_as : {"two-stage", "features"}
+    adjust : EqualStyle, BalancedStyle or None
+        A formula becomes EqualStyle.
     mu : array, shape (n, K, K, C), or None
     learner : str, classifier or callable
         A classifier is an unfitted copy of the caller's.
@@ -98,6 +101,7 @@ class Options:
     estimator: str
     judge: object
     judge_as: str
+    adjust: EqualStyle | BalancedStyle | None
     mu: object
     learner: object
     n_folds: int
@@ -130,6 +134,11 @@ class Options:
         if isinstance(self.propensity, str) and self.propensity not in ("estimate", "marginal"):
             return self.propensity
         return None
+
+    @property
+    def style_columns(self) -> tuple[str, ...]:
+        """Names of the columns with style differences; empty without an adjustment for style."""
+        return () if self.adjust is None else self.adjust.columns
 
     @property
     def weights_column(self) -> str | None:
@@ -292,6 +301,7 @@ def check_options(options: Options) -> None:
             f"leave subsample out, or use prompts='random'"
         )
     _check_judge(options)
+    _check_adjust(options)
     is_estimated = isinstance(options.propensity, str) and options.propensity == "estimate"
     if options.propensity_formula is not None and not is_estimated:
         raise OptionError(
@@ -328,6 +338,36 @@ def _check_judge(options: Options) -> None:
         raise OptionError(
             f"judge_as='features' was given with {other}: it makes verdicts features of LightGBM, which {other} "
             f"replaces; leave {other} out, or use judge_as='two-stage'"
+        )
+
+
+def _check_adjust(options: Options) -> None:
+    """Raise where an adjustment for style contradicts another option."""
+    if options.adjust is None:
+        return
+    kind = type(options.adjust).__name__
+    if isinstance(options.adjust, BalancedStyle):
+        raise OptionError("adjust=BalancedStyle(...) cannot be fitted yet; use adjust=EqualStyle(...)")
+    if options.judge is not None:
+        raise OptionError(
+            f"adjust={kind}(...) was given with judge=: verdicts of a judge follow style, too, and would have to be "
+            f"modelled given style at every judged pair; leave judge= out, or leave adjust= out"
+        )
+    if isinstance(options.adjust, EqualStyle) and options.subsample is not None:
+        raise OptionError(
+            "subsample= was given with adjust=EqualStyle(...): the scores at equal style are computed for all prompts "
+            "in little time, and are not averaged over a sample; leave subsample= out"
+        )
+    if isinstance(options.adjust, EqualStyle) and options.average == "preferences":
+        raise OptionError(
+            "average='preferences' was given with adjust=EqualStyle(...): slopes on style are slopes of the link of "
+            "preferences given prompt and style, whose mean is the average of scores; use average='scores', or "
+            "adjust=BalancedStyle(...)"
+        )
+    if isinstance(options.adjust, BalancedStyle) and options.mu is not None:
+        raise OptionError(
+            "mu= was given with adjust=BalancedStyle(...): the supplied probabilities are those of all battles, and "
+            "the adjustment needs those of battles of equal style; leave mu= out, or use adjust=EqualStyle(...)"
         )
 
 
@@ -391,6 +431,18 @@ OPTION_TABLE: tuple[Option, ...] = (
         ("two-stage", "features"),
         used_by=_WITH_FIRST_STAGES,
         argument=CommandLineForm("how verdicts are used (default two-stage): two-stage, or as features"),
+    ),
+    Option(
+        "adjust",
+        None,
+        normaliser=as_adjustment,
+        checker=check_adjustment,
+        used_by=("debiased",),
+        changes_reading=True,
+        argument=CommandLineForm(
+            "scores of answers of equal style: columns of style differences, first answer minus second answer",
+            "'~ COLUMN + COLUMN'",
+        ),
     ),
     Option("mu", None, used_by=_WITH_FIRST_STAGES),
     Option(

@@ -33,11 +33,13 @@ class Rows:
     available : tuple of str
         Names of all columns of the frame.
     context, extras : tuple of str
-        Columns that identify a context, and columns of clusters, weights and propensities.
+        Columns that identify a context, and columns of clusters, weights, propensities and style.
     optional : tuple of str
         Further columns that later steps may ask for. Their values may be missing.
     propensity : str or None
         The column of propensities, if there is one.
+    style : tuple of str
+        Columns with style differences.
     table : DataFrame
         The columns, with a fresh index.
     roles : dict of CodedColumn
@@ -64,6 +66,7 @@ class Rows:
     extras: tuple[str, ...]
     optional: tuple[str, ...]
     propensity: str | None
+    style: tuple[str, ...]
     table: pd.DataFrame
     roles: dict[str, CodedColumn]
     arrays: dict[str, AnyArray]

@@ -32,6 +32,7 @@ from .frames import (
 from .outcomes import Categories, ComparedItems, Outcomes, read_labels, read_probabilities
 from .preferences import PreferenceData, first_rows, gather_cells
 from .shared_texts import find_shared_texts
+from .style_differences import check_style_columns
 from .unlabelled import append_unlabelled, rows_below
 
 # Advice for a frame that changes between two readings.
@@ -48,6 +49,7 @@ def read_preferences(
     missing: str = "raise",
     groups: Sequence[str] = (),
     propensity: str | None = None,
+    style: Sequence[str] = (),
     votes: str = "mean",
     unlabelled: object = None,
     optional: Sequence[str] | None = (),
@@ -72,6 +74,8 @@ def read_preferences(
         Columns of clusters and weights.
     propensity : str, optional
         Column with the propensity of the row's ordered pair.
+    style : sequence of str
+        Columns with style differences, which every row with a label needs.
     votes : {"mean", "first"}
         Whether all votes on a context and ordered pair are averaged, or only the first in the order of the rows counts.
     unlabelled : frame, optional
@@ -93,6 +97,7 @@ def read_preferences(
         context=context,
         groups=groups,
         propensity=propensity,
+        style=style,
         unlabelled=unlabelled,
         optional=optional,
     )
@@ -107,6 +112,7 @@ def take_rows(
     context: Sequence[str] = (),
     groups: Sequence[str] = (),
     propensity: str | None = None,
+    style: Sequence[str] = (),
     unlabelled: object = None,
     optional: Sequence[str] | None = (),
 ) -> Rows:
@@ -116,7 +122,7 @@ def take_rows(
     ----------
     formula_text : str
         ``winner ~ features | model_a + model_b``.
-    data, environment, context, groups, propensity, unlabelled, optional
+    data, environment, context, groups, propensity, style, unlabelled, optional
         As in :func:`read_preferences`.
 
     Raises
@@ -132,7 +138,8 @@ def take_rows(
     require_columns(context, available, "context=")
     require_columns(groups, available, "cov_kwds groups and weights")
     _check_propensity_column(propensity, available)
-    extras = tuple(dict.fromkeys([*groups, *([propensity] if propensity else [])]))
+    check_style_columns(style, available)
+    extras = tuple(dict.fromkeys([*groups, *([propensity] if propensity else []), *style]))
     existing = tuple(available) if optional is None else tuple(name for name in optional if name in available)
     # All columns are read at once, because a relation may return its rows in another order the next time.
     features = [name for name in names_in(formula.features).values if name in available]
@@ -154,6 +161,7 @@ def take_rows(
         extras=extras,
         optional=existing,
         propensity=propensity,
+        style=tuple(style),
         table=table,
         roles={name: coded[name] if name in coded else code_columns(table, [name])[name] for name in roles},
         arrays=_caller_arrays(names.arrays, data, environment, n_rows),
@@ -434,9 +442,10 @@ def _missing_values(rows: Rows, missing: str) -> dict[str, NDArray[np.bool_]]:
     labelled = rows.labelled
     roles = () if rows.derived else (*formula.outcomes, formula.first, formula.second)
     masks = {name: ~rows.roles[name].is_present & labelled for name in roles}
-    masks |= {name: table[name].isna().to_numpy() for name in (*rows.context, *rows.extras) if name != rows.propensity}
-    if rows.propensity:
-        masks[rows.propensity] = table[rows.propensity].isna().to_numpy() & labelled
+    of_votes = {name for name in (rows.propensity, *rows.style) if name}
+    for name in (*rows.context, *rows.extras):
+        is_needed = labelled if name in of_votes else True
+        masks[name] = table[name].isna().to_numpy() & is_needed
     if missing != "keep":
         masks |= {name: table[name].isna().to_numpy() for name in rows.names.columns}
         for name, array in rows.arrays.items():

@@ -5,14 +5,17 @@ from __future__ import annotations
 from .arena import Arena, simulate_arena
 from .readers import read_chatbot_arena, read_mt_bench
 from .simulators import Bt, Ties, simulate_bt, simulate_ties
+from .styled import Styled, simulate_styled
 
 __all__ = [
     "Arena",
     "Bt",
+    "Styled",
     "Ties",
     "read_chatbot_arena",
     "read_mt_bench",
     "simulate_arena",
     "simulate_bt",
+    "simulate_styled",
     "simulate_ties",
 ]

@@ -25,6 +25,7 @@ from .judge_value import judge_figures
 from .label_errors import one_sided_models
 from .position_test import residual_position_test
 from .state import FitSteps
+from .style_estimates import StyleEstimates
 from .votes_used import count_votes
 
 # Smaller probabilities are raised to this one in the log-loss of the diagnostics.
@@ -65,6 +66,27 @@ def collect(steps: FitSteps, fit_warnings: tuple[DmlrankWarning, ...]) -> Estima
         judge=judge_figures(steps),
         extrapolation=steps.extrapolation.reason,
         votes=count_votes(data, steps.setup.graph),
+        style=style_estimates(steps),
+    )
+
+
+def style_estimates(steps: FitSteps) -> StyleEstimates | None:
+    """Return what a result keeps of an adjustment for style; None without an adjustment."""
+    adjust, style = steps.options.adjust, steps.style
+    if adjust is None or style is None:
+        return None
+    stages = [terms.stages for terms in style.by_repetition]
+    return StyleEstimates(
+        kind="equal",
+        formula=adjust.formula,
+        columns=style.differences.names,
+        deviations=style.differences.deviations,
+        estimate=style.estimate,
+        covariance=style.covariance,
+        log_loss=float(np.mean([one.log_loss for one in stages])),
+        log_loss_without=float(np.mean([one.log_loss_without for one in stages])),
+        n_votes=steps.data.n_votes,
+        n_votes_left=steps.data.n_votes,
     )
 
 
@@ -168,7 +190,7 @@ def _diagnostics(steps: FitSteps, fit_warnings: tuple[DmlrankWarning, ...]) -> D
         floor=first.floor if steps.setup.functional.interior and first.mean is None else 0.0,
         means_raised=0 if first.mean is None else first.mean.floored.n_raised,
         subsample=0 if first.sample is None else len(first.sample),
-        subsample_price=first.one_step_result.target.subsample_inflation,
+        subsample_price=first.target.subsample_inflation,
         propensity_factor=steps.propensity_factor,
         **_validity(steps),
         pairs_without_variation=0 if steps.uniform is None else len(steps.uniform.pairs),

@@ -13,6 +13,7 @@ _VOTE_OPTIONS = {
     "categories": (None, "the label of such a pair follows from two scores or ranks"),
     "votes": ("mean", "several scores or rankings of a prompt are averaged"),
     "judge": (None, "verdicts of a judge are combined with labels by people, and these pairs have none"),
+    "adjust": (None, "such a pair shows no two answers to a person whom style could impress"),
     "unlabelled": (None, "a prompt without scores is passed as a row of the scores, with the score missing"),
 }
 

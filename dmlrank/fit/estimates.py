@@ -15,6 +15,7 @@ from ..inference.simultaneous import simultaneous_p_values
 from ..inference.z_tests import z_statistics
 from .estimators import Estimator, estimator_named
 from .judge_value import JudgeFigures
+from .style_estimates import StyleEstimates
 
 
 def score_limits(functional: str) -> tuple[float, float]:
@@ -274,6 +275,8 @@ class Estimates:
         Figures of the judges, on the scale of the functional.
     votes : VoteCounts or None
         Votes of each model, on compared pairs and in all; None in results stored by versions that did not count them.
+    style : StyleEstimates or None
+        Scores before and after an adjustment for style, and slopes, on the scale of ``estimate``.
     """
 
     models: tuple[str, ...]
@@ -298,6 +301,7 @@ class Estimates:
     outputs: tuple[str, ...] = ()
     extrapolation: str = ""
     votes: VoteCounts | None = None
+    style: StyleEstimates | None = None
 
     @property
     def names(self) -> tuple[str, ...]:

@@ -9,6 +9,7 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
+from .._utils.style_adjustment import EqualStyle
 from .._utils.warning_collection import warn
 from ..data.alignment import align_by_index, row_index
 from ..data.formula.parse import parse_formula
@@ -17,9 +18,11 @@ from ..data.preferences import FloatArray, IntArray, PreferenceData
 from ..data.read_clusters import Clusters, cluster_columns, context_weights, read_clusters
 from ..data.read_votes import read_preferences, with_columns
 from ..data.shared_texts import warn_of_shared_texts
+from ..data.style_differences import StyleDifferences, read_style_differences
 from ..estimation.cross_fitting import SuppliedMu
 from ..estimation.influence_blocks import InfluenceBlocks, blocks_by_context, blocks_by_group
 from ..exceptions import DataError, listed
+from ..functionals.link import LinkedScore
 from ..nuisance.judge.verdicts import Verdicts, judge_columns, read_verdicts
 from ..nuisance.outcome_model.supplied import checked_mu
 from ..nuisance.propensity_model.supplied import propensity_columns
@@ -61,6 +64,8 @@ class Inputs:
         mu where the user supplied it.
     n_folds : int
         Folds of the cross-fitting, at most as many as there are clusters.
+    style : StyleDifferences or None
+        Style differences of the votes, for scores at equal style.
     """
 
     data: PreferenceData
@@ -75,6 +80,7 @@ class Inputs:
     annotator: IntArray | None
     supplied_mu: SuppliedMu | None
     n_folds: int
+    style: StyleDifferences | None = None
 
 
 class ReadingOptions(NamedTuple):
@@ -88,6 +94,8 @@ class ReadingOptions(NamedTuple):
         Columns of clusters.
     propensity, weights : str or None
         Columns that hold propensities, and weights of the contexts.
+    style : tuple of str
+        Columns with style differences.
     """
 
     context: tuple[str, ...]
@@ -98,6 +106,7 @@ class ReadingOptions(NamedTuple):
     groups: tuple[str, ...]
     propensity: str | None
     weights: str | None
+    style: tuple[str, ...]
 
     @classmethod
     def of(cls, options: Options) -> ReadingOptions:
@@ -111,6 +120,7 @@ class ReadingOptions(NamedTuple):
             options.groups,
             options.propensity_column,
             options.weights_column,
+            options.style_columns,
         )
 
 
@@ -143,6 +153,7 @@ def read_source(
             *([reading.weights] if reading.weights else []),
         ),
         propensity=reading.propensity,
+        style=reading.style,
         optional=extra_columns,
     )
 
@@ -181,6 +192,11 @@ def prepare_inputs(cache: Cache, data_as_read: PreferenceData, source: Source, o
         context=options.context,
         categories=options.categories,
     )
+    style = None
+    if isinstance(options.adjust, EqualStyle):
+        # Functionals and category weights without a link are refused before anything is fitted.
+        LinkedScore.of(setup.functional, data.n_items, data.ordered)
+        style = cache.call(read_style_differences, data, options.style_columns)
     blocks, annotator = cache.call(influence_blocks, data, clusters, verdicts)
     mu = cache.call(supplied_mu, data, options.mu)
     are_used = folds_are_used(data, options, mu, verdicts)
@@ -198,6 +214,7 @@ def prepare_inputs(cache: Cache, data_as_read: PreferenceData, source: Source, o
         annotator,
         mu,
         n_folds,
+        style,
     )
 
 

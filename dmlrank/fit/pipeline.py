@@ -36,6 +36,8 @@ from .label_errors import one_step_uniform_pairs, warn_of_uniform_pairs
 from .position_test import warn_of_uneven_orders
 from .repetition import make_repetition
 from .state import FitSteps, Repetition, Source
+from .style_estimates import StyleFit
+from .style_steps import joint_style_fit
 
 # Names that a warning lists at most.
 _MOST_NAMED = 5
@@ -53,11 +55,14 @@ class ScoreEstimate(NamedTuple):
     covariance : Covariance
     uniform : UniformPairs or None
         Compared pairs whose labels all agree; None where there are no such pairs.
+    style : StyleFit or None
+        Joint estimates before and after the adjustment to equal style; None without it.
     """
 
     influence: InfluenceFunction
     covariance: Covariance
     uniform: UniformPairs | None
+    style: StyleFit | None = None
 
 
 def run(options: Options, source: Source, previous: FitSteps | None = None) -> FitSteps:
@@ -126,6 +131,7 @@ def _run_with_first_stages(data_as_read: PreferenceData, options: Options, *, so
         verdicts=inputs.verdicts,
         extrapolation=inputs.extrapolation,
         uniform=scores.uniform,
+        style=scores.style,
     )
 
 
@@ -142,7 +148,7 @@ def _estimate_scores(
     options : Options
     """
     data, setup = inputs.data, inputs.setup
-    targets = tuple(repetition.one_step_result.target for repetition in repetitions)
+    targets = tuple(repetition.target for repetition in repetitions)
     influence = cache.call(average_influence, targets, options.estimator)
     uniform = cache.call(
         one_step_uniform_pairs,
@@ -174,7 +180,21 @@ def _estimate_scores(
         warn_of_uniform_pairs, data, setup, uniform, uniform_covariance=uniform_covariance, covariance=covariance
     )
     cache.call(check_rank, setup, covariance, data.items)
-    return ScoreEstimate(influence, covariance, uniform)
+    style = None
+    if inputs.style is not None:
+        style = cache.call(
+            joint_style_fit,
+            inputs.style,
+            tuple(r.style_terms for r in repetitions if r.style_terms is not None),
+            tuple(r.one_step_result.target for r in repetitions),
+            tuple(r.style_influence for r in repetitions if r.style_influence is not None),
+            setup=setup,
+            clusters=inputs.clusters,
+            annotator=inputs.annotator,
+            prompts=options.prompts,
+            uniform_covariance=uniform_covariance,
+        )
+    return ScoreEstimate(influence, covariance, uniform, style)
 
 
 def _examine_intervals(
@@ -207,6 +227,7 @@ def _examine_intervals(
         estimator=options.estimator,
         is_extrapolated=inputs.extrapolation.n_pairs > 0,
         mu_hardly_matters=mu_hardly_matters(inputs.data, inputs.setup, first.propensity.cells),
+        is_of_functional=inputs.style is None,
     )
 
 
@@ -309,6 +330,7 @@ def assess_validity(
     estimator: str,
     is_extrapolated: bool,
     mu_hardly_matters: bool,
+    is_of_functional: bool = True,
 ) -> Validity:
     """Return the signs that the intervals may not hold, with a warning where there are intervals.
 
@@ -328,9 +350,11 @@ def assess_validity(
         Whether the scores use pairs without labels, so that there are no intervals.
     mu_hardly_matters : bool
         As :func:`mu_hardly_matters` returns it.
+    is_of_functional : bool
+        Whether the scores are F(mu); scores at equal style are not.
     """
     validity, fit_estimator = measure_validity(influence, bias, labels), estimator_named(estimator)
-    if fit_estimator.assumes_bradley_terry:
+    if fit_estimator.assumes_bradley_terry or not is_of_functional:
         # The bias was estimated for the unrestricted projection, and does not hold for the restricted estimate.
         validity = replace(validity, second_order=np.full_like(validity.second_order, np.nan))
     if fit_estimator.valid_intervals and not is_extrapolated:

@@ -42,6 +42,7 @@ from .first_stages import (
 )
 from .inputs import Inputs
 from .state import Repetition, Source
+from .style_steps import equal_style_terms, influence_at_equal_style
 
 
 class OutcomeModels(NamedTuple):
@@ -126,6 +127,21 @@ def make_repetition(cache: Cache, number: int, inputs: Inputs, *, source: Source
         mean=mean,
         n_jobs=options.n_jobs,
     )
+    style_terms = style_influence = None
+    if inputs.style is not None:
+        style_terms = cache.call(
+            equal_style_terms,
+            data,
+            setup,
+            inputs.style,
+            propensity=propensity,
+            folds=folds,
+            blocks=inputs.blocks,
+            clusters=inputs.clusters,
+            annotator=inputs.annotator,
+            context_weight=inputs.context_weight,
+        )
+        style_influence = cache.call(influence_at_equal_style, style_terms)
     return Repetition(
         folds=folds,
         mu=models.mu,
@@ -137,6 +153,8 @@ def make_repetition(cache: Cache, number: int, inputs: Inputs, *, source: Source
         judge_correction=models.judge_correction,
         judge_propensity=judge_propensity,
         mean=mean,
+        style_terms=style_terms,
+        style_influence=style_influence,
     )
 
 

@@ -12,6 +12,7 @@ from ..data.read_clusters import Clusters
 from ..estimation.bt_mle import BradleyTerryFit
 from ..estimation.cross_fitting import MuSource
 from ..estimation.diagnostics import Validity
+from ..estimation.equal_style import EqualStyleTerms, StyleInfluence
 from ..estimation.influence import InfluenceFunction
 from ..estimation.influence_blocks import InfluenceBlocks
 from ..estimation.nuisance_estimates import JudgeCorrection, NuisanceEstimates, TargetPopulation
@@ -29,6 +30,7 @@ from .display_order import OrderChoice
 from .estimand import Setup
 from .estimators import Estimator, estimator_named
 from .extrapolation import Extrapolation
+from .style_estimates import StyleFit
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -75,6 +77,10 @@ class Repetition:
     mean : MeanTarget or None
         The functional, linearised at the mean preferences, with ``average="preferences"`` and a non-linear functional;
         None elsewhere.
+    style_terms : EqualStyleTerms or None
+        Terms of the scores at equal style; None without this adjustment.
+    style_influence : StyleInfluence or None
+        Influence of the scores at equal style, the averaged scores and the slopes.
     """
 
     folds: Folds
@@ -87,6 +93,13 @@ class Repetition:
     judge_correction: JudgeCorrection | None = None
     judge_propensity: FloatArray | None = None
     mean: MeanTarget | None = None
+    style_terms: EqualStyleTerms | None = None
+    style_influence: StyleInfluence | None = None
+
+    @property
+    def target(self) -> InfluenceFunction:
+        """Influence of the scores that are reported: at equal style where this adjustment is made."""
+        return self.one_step_result.target if self.style_influence is None else self.style_influence.equal
 
     @property
     def nuisances(self) -> NuisanceEstimates:
@@ -141,6 +154,8 @@ class FitSteps:
         Pairs that the scores use although they have no label.
     uniform : UniformPairs or None
         Compared pairs whose labels all agree; None where there are no such pairs.
+    style : StyleFit or None
+        Joint estimates of scores before and after the adjustment for style, and of the slopes.
     """
 
     options: Options
@@ -164,6 +179,7 @@ class FitSteps:
     verdicts: Verdicts | None = None
     extrapolation: Extrapolation = field(default_factory=Extrapolation)
     uniform: UniformPairs | None = None
+    style: StyleFit | None = None
 
     @property
     def estimator(self) -> Estimator:

@@ -14,6 +14,7 @@ from ..inference.compact_letters import abbreviate_letters
 from ..inference.ranks import Separation
 from .first_place import first_place_note
 from .sentences import as_sentence, counted, percentage, value_text
+from .style_summary import style_note
 
 _NON_LINEAR = ("bt", "rank_centrality", "dominance", "softmin")
 NO_FEATURES = ("1", "0", "0 + 1", "1 + 0", "-1")
@@ -52,6 +53,7 @@ def fit_notes(results: Estimates, level: SummaryLevel) -> tuple[str, ...]:
     """Return the notes of a fit: meaning, inference, first place, data, warnings, technical figures."""
     return (
         _meaning_note(results),
+        *style_note(results),
         _inference_note(results, level),
         *(first_place_note(results, level.separation) if level.separation else []),
         *part_note(results),

@@ -15,6 +15,7 @@ from ..inference.z_tests import z_statistics
 from ..tables.summary_table import Summary
 from .fit_notes import SummaryLevel, fit_notes, tie_weight
 from .shown_models import ShownModels, choose_models
+from .style_summary import style_unit
 
 _TITLE = "Nonparametric Ranking Results"
 
@@ -141,7 +142,8 @@ def _votes(results: Estimates) -> str:
 def functional_unit(results: Estimates) -> str:
     """Return the functional, whether it is one of mean preferences, and the unit in which its scores are shown."""
     average = " of mean preferences" if results.averages_preferences else ""
-    return results.functional_label + average + ("" if results.scale.natural else f", {results.scale.name}")
+    label = results.functional_label + average + style_unit(results)
+    return label + ("" if results.scale.natural else f", {results.scale.name}")
 
 
 def _estimator(results: Estimates) -> str:

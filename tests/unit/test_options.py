@@ -28,6 +28,7 @@ READ_ANOTHER_WAY = {
     "missing": "drop",
     "votes": "first",
     "unlabelled": object(),
+    "adjust": "~ log_length",
 }
 
 

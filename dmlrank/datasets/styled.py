@@ -1,0 +1,338 @@
+"""A simulator of votes that follow the style of answers, and of answers whose style depends on model and prompt."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import KW_ONLY, dataclass
+from typing import NamedTuple, cast
+
+import numpy as np
+import pandas as pd
+from scipy.special import expit, logit, softmax
+from scipy.stats import norm, poisson
+
+from .._utils.style_adjustment import BalancedStyle
+from ..data.arrays import FloatArray, IntArray
+from ..exceptions import OptionTypeError, check_choice
+from ..functionals import Borda, BradleyTerry, CategoryWeights, Functional
+from .random_draws import Rng, check_between, check_count, generator
+
+# Coefficients by model; with more models they repeat. Long answers are not the best ones.
+_STRENGTH = (0.6, 0.1, -0.2, -0.5)
+_STRENGTH_SLOPES = ((1.0, -0.4), (-0.8, 0.6), (0.4, 0.4), (-0.6, -0.6))
+_LENGTH = (-0.5, 0.5, 0.1, -0.1)
+_HEADER_RATE = (0.3, 1.2, 0.8, 0.4)
+_POPULARITY = (0.3, -0.3, 0.2, -0.2)
+_LENGTH_NOISE = 0.35
+_MOST_HEADERS = 16
+# Nodes of the quadrature over each context feature, and over the difference of the lengths.
+_FEATURE_NODES, _LENGTH_NODES = 8, 32
+_REACH = 7.0
+
+
+class StyleTruth(NamedTuple):
+    """True scores and slopes of a simulator.
+
+    Attributes
+    ----------
+    equal : Series
+        Scores at equal style, or of battles of equal style, by model.
+    averaged : Series
+        Scores averaged over style, E l(m), by model.
+    slopes : Series
+        Slopes on the style differences.
+    """
+
+    equal: pd.Series
+    averaged: pd.Series
+    slopes: pd.Series
+
+
+class _Pair(NamedTuple):
+    """The law of style differences and the preference of one pair on a grid.
+
+    Attributes
+    ----------
+    law : ndarray, shape (x, s)
+        Probabilities of s values of the style differences in x contexts.
+    style : ndarray, shape (x, s, 2)
+        Values of log_length and headers.
+    m : ndarray, shape (x, s)
+        Preference for the first item.
+    """
+
+    law: FloatArray
+    style: FloatArray
+    m: FloatArray
+
+
+@dataclass(frozen=True, slots=True)
+class Styled:
+    r"""Votes that follow length and headers of the answers, beside the strength of the models.
+
+    The features x_0 and x_1 of a prompt are uniform on [0, 1]. The log length of an answer is normal, with a mean that
+    depends on model and prompt; its number of headers has a Poisson distribution. With the style differences
+    log_length, d_1, and headers, d_2 (:func:`dmlrank.style_columns`), the preference for the answer shown first is
+
+    .. math:: \operatorname{logit} m = h_j(x) - h_k(x) + \beta_1 (1 + \kappa (x_1 - 1/2)) g(d_1) + \beta_2 d_2, \qquad
+              g(d) = (1 - \kappa) d + \kappa \tanh(2 d)
+
+    A tie has the probability 2 t m (1 - m). Which pair is shown depends on x_0.
+
+    Parameters
+    ----------
+    length_effect, header_effect : float
+        Coefficients of the style differences, beta_1 and beta_2.
+    nonlinearity : float
+        kappa, from 0, where the log-odds are linear in style, to 1.
+    tie_share : float
+        t, the share of ties among close battles, from 0 to 1.
+    n_items : int
+        Number of models, K.
+
+    Raises
+    ------
+    OptionError, OptionTypeError
+        If a parameter is out of its range or of the wrong kind.
+
+    Examples
+    --------
+    >>> battles = Styled().sample(500, rng=0)
+    >>> list(battles)
+    ['x0', 'x1', 'model_a', 'model_b', 'winner', 'log_length', 'headers']
+    >>> Styled().truth("bt").slopes.round(3).to_dict()
+    {'log_length': 0.8, 'headers': 0.5}
+    """
+
+    length_effect: float = 0.8
+    header_effect: float = 0.5
+    _: KW_ONLY
+    nonlinearity: float = 0.0
+    tie_share: float = 0.2
+    n_items: int = 4
+
+    def __post_init__(self) -> None:
+        check_between(self.length_effect, "length_effect")
+        check_between(self.header_effect, "header_effect")
+        check_between(self.nonlinearity, "nonlinearity", 0.0, 1.0)
+        check_between(self.tie_share, "tie_share", 0.0, 1.0)
+        check_count(self.n_items, "n_items", smallest=2)
+
+    @property
+    def models(self) -> tuple[str, ...]:
+        """Names of the models."""
+        return tuple(f"model_{j + 1}" for j in range(self.n_items))
+
+    def sample(self, n: int, rng: Rng = None) -> pd.DataFrame:
+        """Draw battles, one for each prompt.
+
+        Parameters
+        ----------
+        n : int
+            Number of prompts.
+        rng : int, Generator or None
+            Seed of the draws.
+
+        Returns
+        -------
+        DataFrame
+            One row per battle: features, models, winner (``model_a``, ``model_b`` or ``tie``) and style columns.
+        """
+        check_count(n, "n")
+        random = generator(rng)
+        x = random.uniform(size=(n, 2))
+        first, second = self._pairs()
+        shown = self._shown(x)
+        pair = (random.uniform(size=(n, 1)) > shown.cumsum(axis=1)[:, :-1]).sum(axis=1)
+        is_reversed = random.uniform(size=n) < 0.5
+        j = np.where(is_reversed, second[pair], first[pair])
+        k = np.where(is_reversed, first[pair], second[pair])
+        rate = self._header_rate(x)
+        headers_j, headers_k = (random.poisson(rate[np.arange(n), items]) for items in (j, k))
+        mean = self._mean_length(x)
+        log_length = (
+            mean[np.arange(n), j] - mean[np.arange(n), k] + _LENGTH_NOISE * random.normal(size=(n, 2)) @ [1, -1]
+        )
+        headers = (headers_j - headers_k) / (headers_j + headers_k + 1)
+        strength = self._strength(x)
+        m = self._preference(strength[np.arange(n), j] - strength[np.arange(n), k], x[:, 1], log_length, headers)
+        tie = 2 * self.tie_share * m * (1 - m)
+        uniform = random.uniform(size=n)
+        winner = np.where(uniform < tie, "tie", np.where(uniform < tie / 2 + m, "model_a", "model_b"))
+        names = np.array(self.models)
+        return pd.DataFrame(
+            {
+                "x0": x[:, 0],
+                "x1": x[:, 1],
+                "model_a": names[j],
+                "model_b": names[k],
+                "winner": winner,
+                "log_length": log_length,
+                "headers": headers,
+            }
+        )
+
+    def truth(self, functional: str = "bt", adjust: BalancedStyle | None = None) -> StyleTruth:
+        """Compute true scores and slopes by quadrature.
+
+        Parameters
+        ----------
+        functional : {"bt", "borda"}
+            The functional of the scores.
+        adjust : BalancedStyle, optional
+            Battles of equal style whose scores are computed; by default, the scores at equal style in both columns.
+
+        Returns
+        -------
+        StyleTruth
+            Scores, averaged scores and slopes. The slopes do not depend on ``adjust``.
+        """
+        check_choice(functional, ("bt", "borda"), "functional")
+        if adjust is not None and not isinstance(adjust, BalancedStyle):
+            raise OptionTypeError(f"adjust is a {type(adjust).__name__}; give BalancedStyle(...) or None")
+        x, weight = _feature_grid()
+        link = cast("Callable[[FloatArray], FloatArray]", logit if functional == "bt" else np.asarray)
+        pairs = [self._pair(x, j, k, None) for j, k in zip(*self._pairs(), strict=True)]
+        beta, lbar, e = _slopes(pairs, weight, link)
+        averaged = self._scores(functional, lbar @ weight)
+        if adjust is None:
+            equal = self._scores(functional, (lbar - e @ beta) @ weight)
+        else:
+            equal = weight @ self._balanced(functional, x, adjust)
+        models = pd.Index(self.models)
+        slopes = pd.Series(beta, index=["log_length", "headers"])
+        return StyleTruth(pd.Series(equal, index=models), pd.Series(averaged, index=models), slopes)
+
+    def _balanced(self, functional: str, x: FloatArray, adjust: BalancedStyle) -> FloatArray:
+        """Return F(mu^w) in every context of the grid, (x, K)."""
+        columns = [("log_length", "headers").index(name) for name in adjust.columns]
+        mu = np.zeros((len(x), self.n_items, self.n_items, 2))
+        for j, k in zip(*self._pairs(), strict=True):
+            pair = self._pair(x, j, k, adjust.within if "log_length" in adjust.columns else None)
+            w = adjust.vote_weights(pair.style[..., columns].reshape(-1, len(columns))).reshape(pair.law.shape)
+            share = (pair.law * w * pair.m).sum(axis=1) / (pair.law * w).sum(axis=1)
+            mu[:, j, k], mu[:, k, j] = np.stack([share, 1 - share], 1), np.stack([1 - share, share], 1)
+        scorer: Functional = {"bt": BradleyTerry, "borda": Borda}[functional](CategoryWeights.half(2))
+        return scorer.value(mu)
+
+    def _scores(self, functional: str, values: FloatArray) -> FloatArray:
+        """Return scores, (K,), from mean link values of all pairs, (P,)."""
+        matrix = np.zeros((self.n_items, self.n_items))
+        first, second = self._pairs()
+        centre = 0.0 if functional == "bt" else 0.5
+        matrix[first, second], matrix[second, first] = values - centre, centre - values
+        return centre + matrix.sum(axis=1) / (self.n_items - (functional == "borda"))
+
+    def _pair(self, x: FloatArray, j: int, k: int, limit: float | None) -> _Pair:
+        """Return law, style and preference of a pair on a grid; differences of the lengths lie within a limit."""
+        mean = self._mean_length(x)
+        centre, spread = mean[:, j] - mean[:, k], np.sqrt(2) * _LENGTH_NOISE
+        low = centre - _REACH * spread if limit is None else np.full(len(x), -limit)
+        high = centre + _REACH * spread if limit is None else np.full(len(x), limit)
+        nodes, weights = np.polynomial.legendre.leggauss(_LENGTH_NODES)
+        length = low[:, None] + (high - low)[:, None] * (nodes + 1) / 2
+        length_law = weights / 2 * (high - low)[:, None] * norm.pdf(length, centre[:, None], spread)
+        count = np.arange(_MOST_HEADERS)
+        rate = self._header_rate(x)
+        joint = poisson.pmf(count, rate[:, [j]])[:, :, None] * poisson.pmf(count, rate[:, [k]])[:, None, :]
+        ratio = (count[:, None] - count) / (count[:, None] + count + 1)
+        values, place = np.unique(ratio.reshape(-1).round(12), return_inverse=True)
+        header_law = np.zeros((len(x), len(values)))
+        np.add.at(header_law.T, place.reshape(-1), joint.reshape(len(x), -1).T)
+        law = length_law[:, :, None] * header_law[:, None, :]
+        style = np.stack(np.broadcast_arrays(length[:, :, None], values), axis=-1)
+        strength = self._strength(x)
+        base = (strength[:, j] - strength[:, k])[:, None, None]
+        m = self._preference(base, x[:, 1][:, None, None], style[..., 0], style[..., 1])
+        n = len(x)
+        return _Pair(law.reshape(n, -1), style.reshape(n, -1, 2), m.reshape(n, -1))
+
+    def _preference(self, base: FloatArray, x1: FloatArray, length: FloatArray, headers: FloatArray) -> FloatArray:
+        """Return m for differences of the strengths, a feature, and both style differences.
+
+        Parameters
+        ----------
+        base : ndarray
+            Differences of the strengths.
+        x1 : ndarray
+            The second feature.
+        length, headers : ndarray
+            Style differences.
+        """
+        kappa = self.nonlinearity
+        curve = (1 - kappa) * length + kappa * np.tanh(2 * length)
+        slope = self.length_effect * (1 + kappa * (x1 - 0.5))
+        return np.asarray(expit(base + slope * curve + self.header_effect * headers))
+
+    def _strength(self, x: FloatArray) -> FloatArray:
+        """Return the strengths, (n, K)."""
+        slopes = np.resize(np.array(_STRENGTH_SLOPES), (self.n_items, 2))
+        return np.resize(_STRENGTH, self.n_items) + (x - 0.5) @ slopes.T
+
+    def _mean_length(self, x: FloatArray) -> FloatArray:
+        """Return the mean log lengths of the answers, (n, K)."""
+        return np.resize(_LENGTH, self.n_items) * (0.6 + 0.8 * x[:, [0]])
+
+    def _header_rate(self, x: FloatArray) -> FloatArray:
+        """Return the mean numbers of headers, (n, K)."""
+        return np.resize(_HEADER_RATE, self.n_items) * (0.5 + x[:, [1]])
+
+    def _shown(self, x: FloatArray) -> FloatArray:
+        """Return the probability of each pair to be shown, (n, P)."""
+        first, second = self._pairs()
+        popularity = np.resize(_POPULARITY, self.n_items) * (2 * x[:, [0]] - 0.5)
+        return np.asarray(softmax(popularity[:, first] + popularity[:, second], axis=1))
+
+    def _pairs(self) -> tuple[IntArray, IntArray]:
+        """Return the items of all pairs, (P,) each."""
+        first, second = np.triu_indices(self.n_items, 1)
+        return first, second
+
+
+def simulate_styled(n: int = 3000, *, rng: Rng = None, **parameters: float) -> pd.DataFrame:
+    """Simulate battles whose votes follow length and headers of the answers.
+
+    Parameters
+    ----------
+    n : int
+        Number of prompts, with one battle each.
+    rng : int, Generator or None
+        Seed of the draws.
+    **parameters : float
+        Parameters of :class:`Styled`.
+
+    Returns
+    -------
+    DataFrame
+        One row per battle, see :meth:`Styled.sample`.
+
+    Examples
+    --------
+    >>> simulate_styled(100, rng=0).shape
+    (100, 7)
+    """
+    return Styled(**parameters).sample(n, rng)  # type: ignore[arg-type]
+
+
+def _feature_grid() -> tuple[FloatArray, FloatArray]:
+    """Return nodes, (x, 2), and weights, (x,), of the quadrature over the features."""
+    nodes, weights = np.polynomial.legendre.leggauss(_FEATURE_NODES)
+    nodes, weights = (nodes + 1) / 2, weights / 2
+    grid = np.stack(np.meshgrid(nodes, nodes), axis=-1).reshape(-1, 2)
+    return grid, np.outer(weights, weights).reshape(-1)
+
+
+def _slopes(
+    pairs: list[_Pair], weight: FloatArray, link: Callable[[FloatArray], FloatArray]
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Return beta, (2,), the mean link of every pair and context, (P, x), and the mean style, (P, x, 2)."""
+    cross, variance, lbar, e = np.zeros(2), np.zeros((2, 2)), [], []
+    for pair in pairs:
+        value = link(pair.m)
+        lbar.append((pair.law * value).sum(axis=1))
+        e.append(np.einsum("xs,xsr->xr", pair.law, pair.style))
+        apart = pair.style - e[-1][:, None]
+        weighted = weight[:, None] * pair.law
+        cross += np.einsum("xs,xsr->r", weighted * (value - lbar[-1][:, None]), apart)
+        variance += np.einsum("xs,xsr,xst->rt", weighted, apart, apart)
+    return np.linalg.solve(variance, cross), np.stack(lbar), np.stack(e)

@@ -1,0 +1,297 @@
+"""The one-step estimator of scores at equal style and of the slopes of the preference on style differences.
+
+``docs/style.md`` derives the influence functions. Every estimate is a function of four means over contexts, each of
+which is estimated by one step: T, the scores averaged over style; E, the style of the items in the unit of the scores;
+G, the covariance of style and link; and H, the covariance of style. The slopes are beta = H^-1 G and the scores at
+equal style T - E beta.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..data.preferences import FloatArray, IntArray
+from ..exceptions import DataError
+from ..functionals.link import LinkedScore
+from ..nuisance.style.additive_regression import AdditiveFit
+from ..nuisance.style.style_stages import StyleRows, StyleStages, predict_by_fold
+from .influence import Influence
+from .influence_blocks import InfluenceBlocks
+
+# The style varies too little within prompt and pair where the smallest eigenvalue of H, in units in which H has a unit
+# diagonal at the variance of all votes, is below this number.
+_LEAST_VARIATION = 1e-6
+# Votes whose corrections are in memory at a time.
+_CHUNK = 20_000
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class StyleMeans:
+    """The four means of a part of the contexts.
+
+    Attributes
+    ----------
+    averaged : ndarray, shape (K,)
+        T, scores averaged over style.
+    style : ndarray, shape (K, r)
+        E, style in the unit of the scores.
+    cross : ndarray, shape (r,)
+        G, covariance of style and link.
+    variance : ndarray, shape (r, r)
+        H, covariance of style.
+    """
+
+    averaged: FloatArray
+    style: FloatArray
+    cross: FloatArray
+    variance: FloatArray
+
+    @property
+    def slopes(self) -> FloatArray:
+        """beta, (r,), the solution of the one-step equation H beta = G."""
+        return np.asarray(np.linalg.solve(self.variance, self.cross), dtype=np.float64)
+
+    @property
+    def equal(self) -> FloatArray:
+        """Scores at equal style, (K,)."""
+        return self.averaged - self.style @ self.slopes
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class StyleInfluence:
+    """Influence of the three estimates of a fit at equal style; all have the same contexts and blocks.
+
+    Attributes
+    ----------
+    equal : Influence
+        Scores at equal style, d = K.
+    averaged : Influence
+        Scores averaged over style, d = K.
+    slopes : Influence
+        Slopes on style, d = r.
+    """
+
+    equal: Influence
+    averaged: Influence
+    slopes: Influence
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class EqualStyleTerms:
+    """The terms of the four means: their values by context, and their corrections by vote.
+
+    Attributes
+    ----------
+    link : LinkedScore
+    stages : StyleStages
+    rows : StyleRows
+    weight : ndarray, shape (n,)
+        Weights of the contexts in the target population, with mean one.
+    block_context : ndarray of int, shape (q,)
+        Context of each influence block.
+    block_weight : ndarray, shape (q,)
+        Number of labelled cells in each block.
+    residual : ndarray, shape (v,)
+        l(m) - lbar + l'(m) (Y - m), the residual of the link.
+    style_residual : ndarray, shape (v, r)
+        D - e.
+    expected_cross, expected_variance : ndarray, shape (v, r) and (v, r, r)
+        c and V at the votes.
+    """
+
+    link: LinkedScore
+    stages: StyleStages
+    rows: StyleRows
+    weight: FloatArray
+    block_context: IntArray
+    block_weight: FloatArray
+    residual: FloatArray
+    style_residual: FloatArray
+    expected_cross: FloatArray
+    expected_variance: FloatArray
+
+    @classmethod
+    def of(
+        cls, link: LinkedScore, stages: StyleStages, rows: StyleRows, blocks: InfluenceBlocks, weight: FloatArray
+    ) -> EqualStyleTerms:
+        """Compute the residuals of all votes.
+
+        Parameters
+        ----------
+        link : LinkedScore
+        stages : StyleStages
+        rows : StyleRows
+        blocks : InfluenceBlocks
+        weight : ndarray, shape (n,)
+            Weights of the contexts, with mean one.
+        """
+        plain, n_style = rows.regression_rows(stages.design), rows.style.shape[1]
+        m = stages.m
+        link_mean = predict_by_fold(stages.link_mean, plain, rows.fold)[:, 0]
+        moments = predict_by_fold(stages.moments, plain, rows.fold)
+        return cls(
+            link=link,
+            stages=stages,
+            rows=rows,
+            weight=weight,
+            block_context=blocks.context,
+            block_weight=blocks.weight,
+            residual=link.value(m) - link_mean + link.slope(m) * (rows.y - m),
+            style_residual=rows.style - predict_by_fold(stages.style_mean, plain, rows.fold),
+            expected_cross=moments[:, :n_style],
+            expected_variance=_symmetric(moments[:, n_style:], n_style),
+        )
+
+    def means(self, selected: FloatArray | None = None) -> StyleMeans:
+        """Return the four means of all contexts, or of contexts with weights ``selected``, (n,).
+
+        Raises
+        ------
+        DataError
+            If the style does not vary within prompt and pair.
+        """
+        weight = self.weight if selected is None else self.weight * selected
+        of_row = weight[self.rows.context] * self.rows.share / self.rows.propensity / weight.sum()
+        averaged, style = self._mean_of_items(weight)
+        cross, variance = self._moments_by_context()
+        cross, variance = weight @ cross / weight.sum(), np.einsum("n,nab->ab", weight, variance) / weight.sum()
+        first, second, n_items = self.rows.first, self.rows.second, self.link.n_items
+        a = of_row * self.link.edges[first, second]
+        # The corrections of T and E are sums over pairs; A_q is computed once per pair.
+        code, pair = np.unique(first * n_items + second, return_inverse=True)
+        amount = np.zeros((len(code), 1 + self.rows.style.shape[1]))
+        np.add.at(amount, pair, of_row[:, None] * np.column_stack([self.residual, self.style_residual]))
+        change = self.link.coefficients(code // n_items, code % n_items).T @ amount
+        style_residual = self.style_residual
+        cross = cross + a @ (style_residual * self.residual[:, None] - self.expected_cross)
+        variance = variance + np.einsum(
+            "v,vab->ab", a, style_residual[:, :, None] * style_residual[:, None, :] - self.expected_variance
+        )
+        self._check_variation(variance, float(np.triu(self.link.edges).sum()))
+        return StyleMeans(averaged + change[:, 0], style + change[:, 1:], cross, variance)
+
+    def influence(self, part: list[FloatArray] | None = None) -> StyleInfluence:
+        """Return the influence of the estimates; with parts, that of the estimates of each context's own part.
+
+        Parameters
+        ----------
+        part : list of ndarray, shape (n,), optional
+            Indicators of parts that do not overlap and cover all contexts. The mean of the influence's values and
+            corrections over a part is the part's estimate.
+        """
+        parts = [np.ones(len(self.weight))] if part is None else part
+        n, n_blocks, n_items, n_style = len(self.weight), len(self.block_context), self.link.n_items, self._n_style
+        values, corrections = np.zeros((n, 2 * n_items + n_style)), np.zeros((n_blocks, 2 * n_items + n_style))
+        for indicator in parts:
+            inside = np.flatnonzero(indicator > 0)
+            inside_blocks = np.flatnonzero(indicator[self.block_context] > 0)
+            means = self.means(None if part is None else indicator)
+            values[inside] = self._values(means, inside)
+            corrections[inside_blocks] = self._corrections(means)[inside_blocks]
+        blocks = (self.block_context, self.block_weight, self.weight)
+        bounds = [slice(0, n_items), slice(n_items, 2 * n_items), slice(2 * n_items, None)]
+        equal, averaged, slopes = (Influence(values[:, s], corrections[:, s], *blocks) for s in bounds)
+        return StyleInfluence(equal, averaged, slopes)
+
+    @property
+    def _n_style(self) -> int:
+        return self.rows.style.shape[1]
+
+    def _values(self, means: StyleMeans, contexts: IntArray) -> FloatArray:
+        """Return the values of the three estimates in b contexts, (b, 2 K + r): equal, averaged, slopes."""
+        beta, inverse = means.slopes, np.linalg.inv(means.variance)
+        averaged, style = self._scores_by_context(contexts, beta)
+        cross, variance = (table[contexts] for table in self._moments_by_context())
+        slope_term = (cross - variance @ beta) @ inverse.T
+        equal = averaged - style - slope_term @ means.style.T
+        return np.hstack([equal, averaged, beta + slope_term])
+
+    def _corrections(self, means: StyleMeans) -> FloatArray:
+        """Return the corrections of the three estimates by block, (q, 2 K + r)."""
+        beta, inverse, rows = means.slopes, np.linalg.inv(means.variance), self.rows
+        weight = rows.share / rows.propensity
+        predicted = self.style_residual @ beta
+        expected = self.expected_cross - self.expected_variance @ beta
+        score = self.style_residual * (self.residual - predicted)[:, None] - expected
+        slope_rows = (weight * self.link.edges[rows.first, rows.second])[:, None] * score @ inverse.T
+        n_items, n_blocks = self.link.n_items, len(self.block_context)
+        code, pair = np.unique(rows.first * n_items + rows.second, return_inverse=True)
+        coefficients = self.link.coefficients(code // n_items, code % n_items)
+        total = np.zeros((n_blocks, 2 * n_items + self._n_style))
+        for begin in range(0, len(rows.context), _CHUNK):
+            part = slice(begin, begin + _CHUNK)
+            of_pair = weight[part, None] * coefficients[pair[part]]
+            averaged = of_pair * self.residual[part, None]
+            equal = averaged - of_pair * predicted[part, None] - slope_rows[part] @ means.style.T
+            np.add.at(total, rows.block[part], np.hstack([equal, averaged, slope_rows[part]]))
+        return total
+
+    # --- sums over all pairs of a context -----------------------------------------------------------------------------
+
+    def _scores_by_context(self, contexts: IntArray, beta: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return the values of T, and of E beta, in b contexts, (b, K) each."""
+        averaged, style = (np.empty((len(contexts), self.link.n_items)) for _ in range(2))
+        for f, (link_mean, style_mean) in enumerate(zip(self.stages.link_mean, self.stages.style_mean, strict=True)):
+            in_fold = np.flatnonzero(self.stages.fold[contexts] == f)
+            design = self.stages.design[contexts[in_fold]]
+            averaged[in_fold] = self.link.constant + self._map_items(link_mean, design, np.ones(1))
+            style[in_fold] = self._map_items(style_mean, design, beta)
+        return averaged, style
+
+    def _map_items(self, fit: AdditiveFit, design: FloatArray, combination: FloatArray) -> FloatArray:
+        """Return sum_q A_q f_q of an additive function in b contexts, (b, K), for a combination of its responses."""
+        first, second = self.link.pairs()
+        coefficients = self.link.coefficients(first, second)
+        of_difference = np.zeros((self.link.n_items,) * 2)
+        np.add.at(of_difference.T, first, coefficients)
+        np.subtract.at(of_difference.T, second, coefficients)
+        constant = fit.pair[first, second] @ combination + (fit.shared.sum(axis=0) @ combination)
+        return design @ (fit.item @ combination).T @ of_difference.T + constant @ coefficients
+
+    def _mean_of_items(self, weight: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return the weighted means over contexts of the values of T, (K,), and of E, (K, r)."""
+        averaged, style = np.zeros(self.link.n_items), np.zeros((self.link.n_items, self._n_style))
+        for f, (link_mean, style_mean) in enumerate(zip(self.stages.link_mean, self.stages.style_mean, strict=True)):
+            share = np.where(self.stages.fold == f, weight, 0.0) / weight.sum()
+            design, total = share @ self.stages.design, share.sum()
+            if total == 0:
+                continue
+            mean = (design / total)[None]
+            averaged += total * (self.link.constant + self._map_items(link_mean, mean, np.ones(1))[0])
+            for r, unit in enumerate(np.eye(self._n_style)):
+                style[:, r] += total * self._map_items(style_mean, mean, unit)[0]
+        return averaged, style
+
+    def _moments_by_context(self) -> tuple[FloatArray, FloatArray]:
+        """Return sum_q a_q c_q, (n, r), and sum_q a_q V_q, (n, r, r), in every context."""
+        first, second = self.link.pairs()
+        a = self.link.edges[first, second]
+        degree = np.bincount(first, a, self.link.n_items) + np.bincount(second, a, self.link.n_items)
+        sums = np.empty((len(self.stages.design), self.stages.moments[0].item.shape[2]))
+        for f, fit in enumerate(self.stages.moments):
+            in_fold = self.stages.fold == f
+            coefficients = np.einsum("k,kqr->qr", degree, fit.item) + a.sum() * fit.shared
+            sums[in_fold] = self.stages.design[in_fold] @ coefficients + a @ fit.pair[first, second]
+        return sums[:, : self._n_style], _symmetric(sums[:, self._n_style :], self._n_style)
+
+    def _check_variation(self, variance: FloatArray, n_pairs: float) -> None:
+        """Raise where H is not positive definite: the style does not vary within prompt and pair."""
+        scale = np.sqrt(np.square(self.rows.style).mean(axis=0) * max(n_pairs, 1.0))
+        smallest = float(np.linalg.eigvalsh(variance / np.outer(scale, scale))[0])
+        if smallest < _LEAST_VARIATION:
+            raise DataError(
+                f"style differences do not vary within prompt and pair (smallest relative variance {smallest:.2g}), so "
+                f"that the effect of style cannot be told from that of the models; leave style columns out that are "
+                f"determined by models and features, or use fewer features"
+            )
+
+
+def _symmetric(upper: FloatArray, size: int) -> FloatArray:
+    """Return symmetric matrices, (n, r, r), from their upper triangles, (n, r (r + 1) / 2)."""
+    matrices = np.empty((len(upper), size, size))
+    row, column = np.triu_indices(size)
+    matrices[:, row, column] = upper
+    matrices[:, column, row] = upper
+    return matrices

@@ -1,0 +1,1 @@
+"""First stages of scores at equal style: regressions on items, context features and the style of the answers."""

@@ -1,0 +1,466 @@
+r"""Additive regressions on the two items of a pair and the context features, linear or logistic, with a ridge penalty.
+
+The linear predictor is :math:`z'(u_j \pm u_k) + s' g + e' \gamma + c_{jk}`. Here z are a constant and the smooth
+columns of the context, u_j are coefficients of item j, s are shared columns, e are extra columns of the row, and c_jk
+is a deviation of the pair. With the sign -1 the predictor changes its sign where the items are exchanged; with the sign
++1 it does not change.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import cho_factor, cho_solve
+from scipy.special import expit
+
+from ...data.preferences import FloatArray, IntArray
+
+# Ridges that are tried, in decreasing order, and numbers of prior votes towards which a pair's deviation is shrunk.
+RIDGES = (3000.0, 1000.0, 300.0, 100.0, 30.0, 10.0, 3.0, 1.0)
+PRIOR_VOTES = (np.inf, 300.0, 100.0, 30.0, 10.0)
+# With more rows than this number, the settings are selected on a sample of this size with one trial fold.
+SELECTION_SAMPLE = 20_000
+# Penalty of an item's constant as a multiple of the ridge, and a penalty that keeps unpenalised coefficients finite.
+_CONSTANT_PENALTY, _SMALL_PENALTY = 0.1, 1e-4
+_NEWTON_STEPS, _TOLERANCE = 12, 1e-6
+_LEAST_VARIANCE = 1e-4
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class AdditiveRows:
+    """Rows of an additive regression.
+
+    Attributes
+    ----------
+    design : ndarray, shape (r, 1 + q)
+        A constant and the smooth columns of each row's context.
+    first, second : ndarray of int, shape (r,)
+        Items of each row.
+    extra : ndarray, shape (r, p)
+        Extra columns.
+    weight : ndarray, shape (r,)
+        Weight of each row.
+    """
+
+    design: FloatArray
+    first: IntArray
+    second: IntArray
+    extra: FloatArray
+    weight: FloatArray
+
+    def only(self, rows: NDArray[np.bool_] | IntArray) -> AdditiveRows:
+        """Return some of the rows."""
+        return AdditiveRows(*(getattr(self, name)[rows] for name in self.__slots__))
+
+    def __len__(self) -> int:
+        return len(self.first)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class AdditiveModel:
+    """The form of an additive regression.
+
+    Attributes
+    ----------
+    n_items : int
+        Number of items, K.
+    sign : {-1, 1}
+        Sign of the second item's part.
+    position : bool
+        With the sign -1, whether the item shown first has a constant advantage.
+    logistic : bool
+        Whether the regression is logistic; otherwise it is linear.
+    extra_penalty : ndarray, shape (p,)
+        Penalties of the extra columns, as multiples of the ridge.
+    """
+
+    n_items: int
+    sign: int
+    position: bool
+    logistic: bool
+    extra_penalty: FloatArray
+
+    def shared(self, rows: AdditiveRows) -> FloatArray:
+        """Return the shared columns, (r, s): the position, or a constant and the smooth columns with the sign +1."""
+        if self.sign > 0:
+            return rows.design
+        return np.ones((len(rows), int(self.position)))
+
+    def penalty(self, width: int) -> FloatArray:
+        """Return the penalties of all coefficients, as multiples of the ridge, for ``width`` columns of the design."""
+        item = np.ones(width)
+        item[0] = _CONSTANT_PENALTY
+        shared = np.ones(width) if self.sign > 0 else np.zeros(int(self.position))
+        shared[:1] = 0.0
+        return np.concatenate([np.tile(item, self.n_items), shared, self.extra_penalty])
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class AdditiveFit:
+    """Coefficients of an additive regression of R responses.
+
+    Attributes
+    ----------
+    item : ndarray, shape (K, 1 + q, R)
+        Coefficients u of every item.
+    shared : ndarray, shape (s, R)
+        Coefficients of the shared columns.
+    extra : ndarray, shape (p, R)
+        Coefficients of the extra columns.
+    pair : ndarray, shape (K, K, R)
+        Deviations of the pairs, antisymmetric or symmetric by the sign.
+    model : AdditiveModel
+    """
+
+    item: FloatArray
+    shared: FloatArray
+    extra: FloatArray
+    pair: FloatArray
+    model: AdditiveModel
+
+    def predictor(self, rows: AdditiveRows) -> FloatArray:
+        """Return the linear predictor of r rows, (r, R)."""
+        predictor = np.empty((len(rows), self.item.shape[2]))
+        for number in range(predictor.shape[1]):
+            coefficients = self.item[..., number]
+            of_row = coefficients[rows.first] + self.model.sign * coefficients[rows.second]
+            predictor[:, number] = np.einsum("rq,rq->r", rows.design, of_row)
+        predictor += self.model.shared(rows) @ self.shared + rows.extra @ self.extra
+        return np.asarray(predictor + self.pair[rows.first, rows.second])
+
+    def of_items(self, design: FloatArray) -> FloatArray:
+        """Return z'u of every item in n contexts, (n, K, R), from their constants and smooth columns, (n, 1 + q)."""
+        return np.asarray(np.einsum("nq,kqr->nkr", design, self.item, optimize=True))
+
+
+def fit_by_fold(
+    model: AdditiveModel,
+    rows: AdditiveRows,
+    responses: Sequence[FloatArray],
+    fold: IntArray,
+    *,
+    selection_sample: int = SELECTION_SAMPLE,
+) -> tuple[AdditiveFit, ...]:
+    """Fit one regression per fold to the rows of the other folds.
+
+    The ridge and the shrinkage of the pairs' deviations are selected once for all folds, for every response, by the
+    held-out loss.
+
+    Parameters
+    ----------
+    model : AdditiveModel
+    rows : AdditiveRows
+    responses : sequence of ndarray, shape (r, R)
+        For every fold, the responses of all rows. They may depend on the fold, where they are predictions of a model
+        that was trained on the other folds.
+    fold : ndarray of int, shape (r,)
+        Fold of each row.
+    selection_sample : int
+        With more rows than this number, the settings are selected on a sample of this size with one trial fold.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> first, second = rng.integers(0, 2, 400), rng.integers(2, 4, 400)
+    >>> y = np.array([0.0, 1.0, 2.0, 5.0])[first] - np.array([0.0, 1.0, 2.0, 5.0])[second]
+    >>> rows = AdditiveRows(np.ones((400, 1)), first, second, np.empty((400, 0)), np.ones(400))
+    >>> model = AdditiveModel(4, -1, False, False, np.empty(0))
+    >>> fits = fit_by_fold(model, rows, [y[:, None]] * 2, np.arange(400) % 2)
+    >>> bool(np.abs(fits[0].predictor(rows)[:, 0] - y).max() < 0.1)
+    True
+    """
+    n_folds = len(responses)
+    trial_folds, sample = range(n_folds), np.arange(len(rows))
+    if len(rows) > selection_sample:
+        trial_folds, sample = range(1), np.linspace(0, len(rows) - 1, selection_sample).astype(np.intp)
+    trials = [
+        _Trial.of(model, rows.only(sample), responses[f][sample], fold[sample] == f)
+        for f in trial_folds
+        if len(np.unique(fold[sample] == f)) == 2
+    ]
+    settings = [_select(model, trials, response) for response in range(responses[0].shape[1])]
+    return tuple(_fit(model, rows.only(fold != f), responses[f][fold != f], settings) for f in range(n_folds))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Setting:
+    """The settings of one response.
+
+    Attributes
+    ----------
+    ridge : float
+    prior_votes : float
+        Number of prior votes towards which a pair's deviation is shrunk to zero; infinite for no deviations.
+    """
+
+    ridge: float
+    prior_votes: float
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Trial:
+    """Training rows of a trial fold, prepared once for all ridges, and its held-out rows.
+
+    Attributes
+    ----------
+    equations : _Equations
+        Of the training rows.
+    training, held_out : AdditiveRows
+    y, y_held_out : ndarray, shape (r, R)
+        Responses of the training rows and of the held-out rows.
+    """
+
+    equations: _Equations
+    training: AdditiveRows
+    held_out: AdditiveRows
+    y: FloatArray
+    y_held_out: FloatArray
+
+    @classmethod
+    def of(cls, model: AdditiveModel, rows: AdditiveRows, y: FloatArray, is_held_out: NDArray[np.bool_]) -> _Trial:
+        """Divide rows into training rows and held-out rows.
+
+        Parameters
+        ----------
+        model : AdditiveModel
+        rows : AdditiveRows
+        y : ndarray, shape (r, R)
+            Responses.
+        is_held_out : ndarray of bool, shape (r,)
+        """
+        training = rows.only(~is_held_out)
+        equations = _Equations.of(model, training, y[~is_held_out])
+        return cls(equations, training, rows.only(is_held_out), y[~is_held_out], y[is_held_out])
+
+
+def _select(model: AdditiveModel, trials: Sequence[_Trial], response: int) -> _Setting:
+    """Return the setting of one response with the smallest held-out loss; ridges are tried in decreasing order."""
+    best_loss, ridge = np.inf, RIDGES[0]
+    best: list[AdditiveFit] = []
+    starts: list[FloatArray | None] = [None] * len(trials)
+    for tried in RIDGES:
+        flats = [trial.equations.solve(tried, response, start) for trial, start in zip(trials, starts, strict=True)]
+        fits = [trial.equations.fit_of(flat[:, None]) for trial, flat in zip(trials, flats, strict=True)]
+        loss = _held_out_loss(trials, fits, response)
+        if loss >= best_loss:
+            break
+        best_loss, best, ridge, starts = loss, fits, tried, list(flats)
+    prior = np.inf
+    for votes in PRIOR_VOTES[1:]:
+        with_pairs = [
+            _with_pairs(fit, trial.training, trial.y[:, [response]], [votes])
+            for fit, trial in zip(best, trials, strict=True)
+        ]
+        loss = _held_out_loss(trials, with_pairs, response)
+        if loss >= best_loss:
+            break
+        best_loss, prior = loss, votes
+    return _Setting(ridge, prior)
+
+
+def _held_out_loss(trials: Sequence[_Trial], fits: Sequence[AdditiveFit], response: int) -> float:
+    """Return the loss of the held-out rows of all trial folds: the squared error, or minus the log-likelihood."""
+    total = 0.0
+    for trial, fit in zip(trials, fits, strict=True):
+        predictor, y = fit.predictor(trial.held_out)[:, 0], trial.y_held_out[:, response]
+        total += float(trial.held_out.weight @ _losses(fit.model, predictor, y))
+    return total
+
+
+def _losses(model: AdditiveModel, predictor: FloatArray, y: FloatArray) -> FloatArray:
+    """Return the loss of each row, (r,)."""
+    if model.logistic:
+        return np.asarray(np.logaddexp(0, predictor) - y * predictor)
+    return np.asarray((y - predictor) ** 2)
+
+
+def _fit(model: AdditiveModel, rows: AdditiveRows, y: FloatArray, settings: Sequence[_Setting]) -> AdditiveFit:
+    """Fit every response with its setting.
+
+    Parameters
+    ----------
+    model : AdditiveModel
+    rows : AdditiveRows
+    y : ndarray, shape (r, R)
+        Responses.
+    settings : sequence of _Setting
+        One for each response.
+    """
+    equations = _Equations.of(model, rows, y)
+    flat = np.stack([equations.solve(setting.ridge, r) for r, setting in enumerate(settings)], axis=1)
+    return _with_pairs(equations.fit_of(flat), rows, y, [setting.prior_votes for setting in settings])
+
+
+def _with_pairs(fit: AdditiveFit, rows: AdditiveRows, y: FloatArray, prior_votes: Sequence[float]) -> AdditiveFit:
+    """Add deviations of the pairs: one Newton step from zero for each pair, shrunk towards zero.
+
+    Parameters
+    ----------
+    fit : AdditiveFit
+        Without deviations.
+    rows : AdditiveRows
+        The training rows.
+    y : ndarray, shape (r, R)
+        Responses.
+    prior_votes : sequence of float
+        See :class:`_Setting`; one for each response.
+    """
+    model, predictor = fit.model, fit.predictor(rows)
+    mean = expit(predictor) if model.logistic else predictor
+    curvature = mean * (1 - mean) if model.logistic else np.ones_like(mean)
+    low, high = np.minimum(rows.first, rows.second), np.maximum(rows.first, rows.second)
+    sign = np.where(rows.first <= rows.second, 1.0, float(model.sign))
+    code, shape = low * model.n_items + high, (model.n_items, model.n_items)
+    pair = np.zeros((*shape, y.shape[1]))
+    for r, votes in enumerate(prior_votes):
+        if np.isfinite(votes):
+            residual = np.bincount(code, sign * rows.weight * (y - mean)[:, r], minlength=model.n_items**2)
+            information = np.bincount(code, rows.weight * curvature[:, r], minlength=model.n_items**2)
+            upper = (residual / (information + votes * curvature[:, r].mean())).reshape(shape)
+            pair[..., r] = upper + model.sign * upper.T
+    return replace(fit, pair=pair)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Equations:
+    """The normal equations of penalised least squares, and Newton's method with them for logistic regressions.
+
+    The flat vector of the d coefficients holds those of every item, then those of shared and of extra columns.
+
+    Attributes
+    ----------
+    model : AdditiveModel
+    columns : ndarray, shape (r, 1 + q + s + p)
+        Columns of the design, shared columns and extra columns of the rows, sorted by ordered pair.
+    blocks : list of (int, int, int, int)
+        First item, second item, first row and end of the rows of every ordered pair.
+    weight : ndarray, shape (r,)
+        Weights of the sorted rows.
+    y : ndarray, shape (r, R)
+        Responses of the sorted rows.
+    width : int
+        Number of columns of the design, 1 + q.
+    penalty : ndarray, shape (d,)
+        Penalties as multiples of the ridge.
+    matrix : ndarray, shape (d, d)
+        Sum of the weighted squares of all rows.
+    moment : ndarray, shape (d, R)
+        Sum of the weighted products of columns and responses.
+    factors : dict
+        Factorised matrices by ridge, for linear regressions.
+    """
+
+    model: AdditiveModel
+    columns: FloatArray
+    blocks: list[tuple[int, int, int, int]]
+    weight: FloatArray
+    y: FloatArray
+    width: int
+    penalty: FloatArray
+    matrix: FloatArray
+    moment: FloatArray
+    factors: dict[float, tuple[FloatArray, bool]]
+
+    @classmethod
+    def of(cls, model: AdditiveModel, rows: AdditiveRows, y: FloatArray) -> _Equations:
+        code = rows.first * model.n_items + rows.second
+        order = np.argsort(code, kind="stable")
+        codes, starts = np.unique(code[order], return_index=True)
+        ends = [*starts[1:].tolist(), len(rows)]
+        blocks = [
+            (c // model.n_items, c % model.n_items, begin, end)
+            for c, begin, end in zip(codes.tolist(), starts.tolist(), ends, strict=True)
+        ]
+        columns = np.hstack([rows.design, model.shared(rows), rows.extra])[order]
+        width = rows.design.shape[1]
+        penalty, weight, y = model.penalty(width), rows.weight[order], y[order]
+        empty = np.empty((0, 0))
+        equations = cls(model, columns, blocks, weight, y, width, penalty, empty, empty, {})
+        if model.logistic:
+            return equations
+        matrix, moment = equations._sums(weight, weight[:, None] * y)
+        return replace(equations, matrix=matrix, moment=moment)
+
+    def solve(self, ridge: float, response: int, start: FloatArray | None = None) -> FloatArray:
+        """Return the coefficients of one response, (d,), under a ridge; Newton's method begins at ``start``."""
+        if self.model.logistic:
+            return self._newton(ridge, self.y[:, response], start)
+        if ridge not in self.factors:
+            self.factors[ridge] = cho_factor(self.matrix + np.diag(self._total_penalty(ridge)), overwrite_a=True)
+        return np.asarray(cho_solve(self.factors[ridge], self.moment[:, response]))
+
+    def fit_of(self, flat: FloatArray) -> AdditiveFit:
+        """Return coefficients, (d, R), as a fit without deviations of the pairs."""
+        n_items, n_responses = self.model.n_items, flat.shape[1]
+        n_shared = len(self.penalty) - n_items * self.width - len(self.model.extra_penalty)
+        item, shared, extra = np.split(flat, np.cumsum([n_items * self.width, n_shared]))
+        pair = np.zeros((n_items, n_items, n_responses))
+        return AdditiveFit(item.reshape(n_items, self.width, n_responses), shared, extra, pair, self.model)
+
+    def _total_penalty(self, ridge: float) -> FloatArray:
+        return ridge * self.penalty + _SMALL_PENALTY
+
+    def _newton(self, ridge: float, y: FloatArray, start: FloatArray | None) -> FloatArray:
+        """Return the coefficients of a logistic regression, (d,)."""
+        penalty = self._total_penalty(ridge)
+        flat = np.zeros(len(penalty)) if start is None else start
+        value, predictor = self._penalised_loss(flat, y, penalty)
+        for _ in range(_NEWTON_STEPS):
+            mean = expit(predictor)
+            curvature = self.weight * np.maximum(mean * (1 - mean), _LEAST_VARIANCE)
+            matrix, gradient = self._sums(curvature, (self.weight * (y - mean))[:, None])
+            gradient = gradient[:, 0] - penalty * flat
+            step = cho_solve(cho_factor(matrix + np.diag(penalty), overwrite_a=True), gradient)
+            gain = float(gradient @ step) / 2
+            if gain < _TOLERANCE * len(y):
+                break
+            size = 1.0
+            new_value, new_predictor = self._penalised_loss(flat + step, y, penalty)
+            while new_value > value and size > 1e-3:
+                size /= 2
+                new_value, new_predictor = self._penalised_loss(flat + size * step, y, penalty)
+            flat, value, predictor = flat + size * step, new_value, new_predictor
+        return flat
+
+    def _penalised_loss(self, flat: FloatArray, y: FloatArray, penalty: FloatArray) -> tuple[float, FloatArray]:
+        """Return the penalised loss of coefficients, (d,), and the linear predictor, (r,)."""
+        n_items, predictor = self.model.n_items, np.empty(len(y))
+        item, tail = flat[: n_items * self.width].reshape(n_items, self.width), flat[n_items * self.width :]
+        for j, k, begin, end in self.blocks:
+            coefficients = np.concatenate([item[j] + self.model.sign * item[k], tail])
+            predictor[begin:end] = self.columns[begin:end] @ coefficients
+        loss = float(self.weight @ _losses(self.model, predictor, y)) + float(penalty @ flat**2) / 2
+        return loss, predictor
+
+    def _sums(self, weight: FloatArray, target: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return the sums over rows of weighted squares of the regressors, (d, d), and of regressors times targets.
+
+        Parameters
+        ----------
+        weight : ndarray, shape (r,)
+            Weights of the squares.
+        target : ndarray, shape (r, R)
+            Numbers that the regressors are multiplied with.
+        """
+        width, sign, d = self.width, self.model.sign, len(self.penalty)
+        matrix, moment = np.zeros((d, d)), np.zeros((d, target.shape[1]))
+        tail = slice(self.model.n_items * width, d)
+        for j, k, begin, end in self.blocks:
+            z = self.columns[begin:end]
+            square = z.T @ (weight[begin:end, None] * z)
+            products = z.T @ target[begin:end]
+            for item, item_sign in ((j, 1), (k, sign)):
+                here = slice(item * width, (item + 1) * width)
+                matrix[here, here] += square[:width, :width]
+                matrix[here, tail] += item_sign * square[:width, width:]
+                moment[here] += item_sign * products[:width]
+            of_first, of_second = slice(j * width, (j + 1) * width), slice(k * width, (k + 1) * width)
+            matrix[of_first, of_second] += sign * square[:width, :width]
+            matrix[of_second, of_first] += sign * square[:width, :width]
+            matrix[tail, tail] += square[width:, width:]
+            moment[tail] += products[width:]
+        matrix[tail, : tail.start] = matrix[: tail.start, tail].T
+        return matrix, moment
