@@ -84,9 +84,9 @@ class Styled:
     length_effect, header_effect : float
         Coefficients of the style differences, beta_1 and beta_2.
     nonlinearity : float
-        kappa, from 0, where the log-odds are linear in style, to 1.
+        How far the log-odds are from linear in style, kappa: from 0, where they are linear, to 1.
     tie_share : float
-        t, the share of ties among close battles, from 0 to 1.
+        Share of ties among close battles, t, from 0 to 1.
     n_items : int
         Number of models, K.
 
@@ -212,7 +212,8 @@ class Styled:
             w = adjust.vote_weights(pair.style[..., columns].reshape(-1, len(columns))).reshape(pair.law.shape)
             share = (pair.law * w * pair.m).sum(axis=1) / (pair.law * w).sum(axis=1)
             mu[:, j, k], mu[:, k, j] = np.stack([share, 1 - share], 1), np.stack([1 - share, share], 1)
-        scorer: Functional = {"bt": BradleyTerry, "borda": Borda}[functional](CategoryWeights.half(2))
+        weights = CategoryWeights.half(2)
+        scorer: Functional = BradleyTerry(weights) if functional == "bt" else Borda(weights)
         return scorer.value(mu)
 
     def _scores(self, functional: str, values: FloatArray) -> FloatArray:
@@ -224,7 +225,17 @@ class Styled:
         return centre + matrix.sum(axis=1) / (self.n_items - (functional == "borda"))
 
     def _pair(self, x: FloatArray, j: int, k: int, limit: float | None) -> _Pair:
-        """Return law, style and preference of a pair on a grid; differences of the lengths lie within a limit."""
+        """Return law, style and preference of a pair on a grid.
+
+        Parameters
+        ----------
+        x : ndarray, shape (x, 2)
+            Features of the contexts of the grid.
+        j, k : int
+            The items of the pair.
+        limit : float or None
+            Largest difference of the lengths on the grid; None for all differences.
+        """
         mean = self._mean_length(x)
         centre, spread = mean[:, j] - mean[:, k], np.sqrt(2) * _LENGTH_NOISE
         low = centre - _REACH * spread if limit is None else np.full(len(x), -limit)
@@ -335,4 +346,5 @@ def _slopes(
         weighted = weight[:, None] * pair.law
         cross += np.einsum("xs,xsr->r", weighted * (value - lbar[-1][:, None]), apart)
         variance += np.einsum("xs,xsr,xst->rt", weighted, apart, apart)
-    return np.linalg.solve(variance, cross), np.stack(lbar), np.stack(e)
+    beta: FloatArray = np.asarray(np.linalg.solve(variance, cross), dtype=np.float64)
+    return beta, np.stack(lbar), np.stack(e)
