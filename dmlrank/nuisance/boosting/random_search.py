@@ -20,7 +20,7 @@ from .parameters import Parameter, Settings, as_settings, check_parameters, ligh
 # Training rows and held-out rows of each inner fold. Inner folds divide the training rows of one fold of the fit.
 InnerFolds: TypeAlias = list[tuple[IntArray, IntArray]]
 Grid: TypeAlias = Mapping[str, Sequence[Parameter]]
-# The function cv of LightGBM, which is not typed.
+# The function cv of LightGBM, which is not typed, or a function with its arguments.
 CrossValidate: TypeAlias = Callable[..., Any]
 
 # The grids of Frauen et al. (arXiv 2601.21816, appendix "Hyperparameter tuning details"), in LightGBM's own names. The
@@ -161,7 +161,7 @@ def best_draw(
     rng : Generator
         Draws the configurations.
     cross_validate : callable
-        ``lightgbm.cv``, or a function with its arguments.
+        :func:`cross_validate_last_round`, or a function with its arguments, such as ``lightgbm.cv``.
     """
     trials = [as_settings(_with_bagging(draw)) for draw in search.draws(rng)]
     losses = []
@@ -171,6 +171,46 @@ def best_draw(
         losses.append(_last_loss(history))
         report(len(losses), len(trials), "tuning, draws", minor=True)
     return trials[int(np.argmin(losses))]
+
+
+def cross_validate_last_round(
+    parameters: Mapping[str, Parameter], train: lgb.Dataset, *, num_boost_round: int, folds: InnerFolds
+) -> dict[str, list[float]]:
+    """Return the mean log-loss of a configuration after its last round.
+
+    The boosters and the loss are those of ``lightgbm.cv``, which computes the loss after every round. A random search
+    needs the last one only, as the number of rounds is a part of the configuration. The losses of all other rounds took
+    a sixth of its time.
+
+    Parameters
+    ----------
+    parameters : mapping
+        Parameters of LightGBM.
+    train : lightgbm.Dataset
+        The training rows.
+    num_boost_round : int
+        Number of rounds.
+    folds : list of (ndarray of int, ndarray of int)
+        Training rows and held-out rows of each fold.
+
+    Returns
+    -------
+    dict
+        One entry, a list with the loss, under a name that ends as in the history of ``lightgbm.cv``.
+    """
+    losses = []
+    for training_rows, held_out_rows in folds:
+        booster = lgb.Booster(dict(parameters), _rows(train, training_rows, parameters))
+        booster.add_valid(_rows(train, held_out_rows, parameters), "valid")
+        for _ in range(num_boost_round):
+            booster.update()
+        losses.append(booster.eval_valid()[0][2])
+    return {"valid loss-mean": [float(np.mean(losses))]}
+
+
+def _rows(dataset: lgb.Dataset, rows: IntArray, parameters: Mapping[str, Parameter]) -> lgb.Dataset:
+    """Return some rows of a data set, in the same bins."""
+    return dataset.subset(np.sort(rows).tolist(), params={**dataset.params, **parameters})
 
 
 def _last_loss(history: Mapping[str, Sequence[float]]) -> float:

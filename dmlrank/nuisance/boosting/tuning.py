@@ -15,7 +15,7 @@ from ...exceptions import OptionError, OptionTypeError, check_choice
 from .early_stopping import EXHAUSTIVE_THRESHOLDS, MAX_ROUNDS, PATIENCE, RANDOM_THRESHOLDS, WARM_UP
 from .parameter_names import ROUND_NAMES
 from .parameters import Parameter, Settings, as_settings, check_parameters
-from .random_search import CrossValidate, InnerFolds, RandomSearch, best_draw
+from .random_search import CrossValidate, InnerFolds, RandomSearch, best_draw, cross_validate_last_round
 
 Tune: TypeAlias = str | Mapping[str, Parameter] | RandomSearch | None
 
@@ -101,7 +101,8 @@ def tuned_settings(
     single_fold_rows : int
         Number of rows from which ``"cv"`` uses one of the inner folds only.
     cross_validate : callable, optional
-        ``lightgbm.cv`` when None, or a function with its arguments.
+        A function with the arguments of ``lightgbm.cv``. None means ``lightgbm.cv`` for ``"cv"``, and
+        :func:`dmlrank.nuisance.boosting.random_search.cross_validate_last_round` for a random search.
     """
     if isinstance(tune, Mapping):
         return as_settings(tune)
@@ -109,10 +110,11 @@ def tuned_settings(
     n_folds = search.n_folds if isinstance(search, RandomSearch) else INNER_FOLDS
     if tune is None or len(np.unique(unit)) < 2 * n_folds:
         return Settings()
-    run = lgb.cv if cross_validate is None else cross_validate
     folds = draw_inner_folds(unit, rng, n_folds)
     if isinstance(search, RandomSearch):
+        run = cross_validate_last_round if cross_validate is None else cross_validate
         return best_draw(search, train, folds, fixed, rng=rng, cross_validate=run)
+    run = lgb.cv if cross_validate is None else cross_validate
     trial_folds = folds if len(unit) < single_fold_rows else folds[:1]
     best: list[float] = []
     selected = Settings()

@@ -15,7 +15,7 @@ from lightgbm.callback import EarlyStopException
 from dmlrank.exceptions import OptionError, OptionTypeError
 from dmlrank.nuisance.boosting.parameter_names import ALIASES, SETTABLE
 from dmlrank.nuisance.boosting.parameters import Settings, fixed_parameters
-from dmlrank.nuisance.boosting.random_search import GRIDS, RandomSearch
+from dmlrank.nuisance.boosting.random_search import GRIDS, RandomSearch, cross_validate_last_round
 from dmlrank.nuisance.boosting.tuning import CONFIGURATIONS, check_tune, draw_inner_folds, tuned_settings
 
 FIXED = {"objective": "binary", "verbosity": -1, "num_threads": 1, "seed": 0, "feature_pre_filter": False}
@@ -400,3 +400,15 @@ def test_every_parameter_with_a_wrong_value_is_our_error_or_none(name, value):
 def test_values_of_a_grid_are_checked_when_it_is_made(grid, message):
     with pytest.raises(OptionError, match=message):
         RandomSearch(grid=grid)
+
+
+def test_the_loss_after_the_last_round_is_that_of_lightgbms_cross_validation(train):
+    folds = [(np.arange(100, 300), np.arange(100)), (np.arange(200), np.arange(200, 300))]
+    for parameters in ({"num_leaves": 4}, {"bagging_fraction": 0.7, "bagging_freq": 1, "feature_fraction": 0.7}):
+        arguments = {**FIXED, **parameters}, train
+        history = lgb.cv(*arguments, num_boost_round=20, folds=folds)
+        (every_round,) = (values for name, values in history.items() if name.endswith("-mean"))
+        ((name, last_round),) = cross_validate_last_round(*arguments, num_boost_round=20, folds=folds).items()
+        assert name.endswith("-mean")
+        assert last_round == [every_round[-1]]
+        assert every_round[-1] != every_round[0]

@@ -1,0 +1,35 @@
+"""The command line of the paper's experiments."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+
+# Processes share the cores; threads within each would only wait for one another.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+from . import collection, debiasing, judges, misspecification
+from .tables import Experiment, missing_tasks, run_missing
+from .ways import WAYS
+
+EXPERIMENTS: dict[str, Experiment] = {
+    module.EXPERIMENT.name: module.EXPERIMENT for module in (debiasing, judges, collection, misspecification)
+}
+
+
+def main() -> int:
+    """Compute what is missing."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.paper", description=__doc__)
+    parser.add_argument("what", nargs="+", choices=[*EXPERIMENTS, "all"])
+    parser.add_argument("--seeds", type=int, help="runs of each experiment (default: the paper's number)")
+    parser.add_argument("--ways", nargs="+", choices=WAYS, default=list(WAYS))
+    parser.add_argument("--processes", type=int, default=2)
+    given = parser.parse_args()
+    chosen = list(EXPERIMENTS.values()) if "all" in given.what else [EXPERIMENTS[name] for name in given.what]
+    run_missing(missing_tasks(chosen, given.ways, given.seeds), given.processes)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

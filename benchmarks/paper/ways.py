@@ -1,0 +1,149 @@
+"""The two ways of a fit, as the paper describes it and as the package does it by default, and what fits report."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import lru_cache
+from statistics import NormalDist
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+import dmlrank as dr
+
+FloatArray = NDArray[np.float64]
+
+DESCRIBED, DEFAULT = "described", "default"
+WAYS = (DESCRIBED, DEFAULT)
+FUNCTIONALS = ("borda", "bt", "rank_centrality")
+# The paper states two folds for Chatbot Arena and five for MT-Bench, and no number for its synthetic data.
+FOLDS = 2
+# The paper states that mu is truncated before the logit, and not at which value.
+FLOOR = 0.005
+ALPHA = 0.05
+# Draws from the normal distribution for the critical value [P app:cis].
+_DRAWS = 100_000
+_TRUTH_CONTEXTS = 1_000_000
+# The search of the small version of an experiment, which tests run.
+SMALL_SEARCH = dr.RandomSearch(2, 2, {"num_iterations": (5, 10), "num_leaves": (4, 8), "min_data_in_leaf": (10,)})
+
+
+def options_of(way: str, grid: str, *, folds: int = FOLDS, small: bool = False) -> dict[str, Any]:
+    """Return the options of a fit in one of the two ways.
+
+    Parameters
+    ----------
+    way : {"described", "default"}
+    grid : {"debiasing", "collection", "real"}
+        The paper's grid of the random search.
+    folds : int
+        Folds of the fit as described.
+    small : bool
+        Whether the search as described is a tiny one.
+    """
+    if way == DEFAULT:
+        return {}
+    return {
+        "learner": "lightgbm",
+        "tune": SMALL_SEARCH if small else dr.RandomSearch(30, 3, grid),
+        "n_folds": folds,
+        "floor": FLOOR,
+        "position_bias": True,
+        "category_weights": "paper",
+    }
+
+
+def feature_names(simulator: Any) -> list[str]:
+    """Return the names of a simulator's features."""
+    return [f"x{place}" for place in range(simulator.n_features)]
+
+
+def formula_of(simulator: Any) -> str:
+    """Return the formula with all features of a simulator."""
+    return f"winner ~ {' + '.join(feature_names(simulator))} | model_a + model_b"
+
+
+def contexts_of(simulator: Any, battles: pd.DataFrame) -> FloatArray:
+    """Return the features of the contexts of a sample, (n, p), in order of first appearance."""
+    return battles.drop_duplicates("question_id")[feature_names(simulator)].to_numpy()
+
+
+@lru_cache
+def truth_of(simulator: Any, functional: str, n: int = _TRUTH_CONTEXTS) -> pd.Series:
+    """Return the true scores, computed once per process from as many contexts as in the paper."""
+    scores: pd.Series = simulator.truth(functional, n)
+    return scores
+
+
+@lru_cache
+def _standard_normal(n_scores: int) -> FloatArray:
+    return np.random.default_rng(0).normal(size=(_DRAWS, n_scores))
+
+
+def critical_value(covariance: FloatArray) -> float:
+    """Return the quantile of the largest absolute t-value, which the paper calls Gaussian-max [P app:cis].
+
+    Parameters
+    ----------
+    covariance : ndarray, shape (K, K)
+    """
+    error = np.sqrt(np.diag(covariance))
+    values, vectors = np.linalg.eigh(covariance / np.outer(error, error))
+    root = vectors * np.sqrt(np.clip(values, 0.0, None))
+    return float(np.quantile(np.abs(_standard_normal(len(error)) @ root.T).max(axis=1), 1 - ALPHA))
+
+
+def plain_covariance(fit: dr.RankResults) -> FloatArray:
+    """Return the paper's covariance: the mean of phi phi' over contexts, divided by their number, (K, K)."""
+    phi = fit.influence
+    return np.asarray(phi.T @ phi / len(phi) ** 2)
+
+
+def figures(fit: dr.RankResults, truth: pd.Series, *, plain: bool) -> dict[str, object]:
+    """Return error and coverage of a fit, debiased or plug-in.
+
+    Parameters
+    ----------
+    fit : RankResults
+    truth : Series, shape (K,)
+        True scores.
+    plain : bool
+        Whether the intervals use the paper's covariance; otherwise the package's, with its variance correction.
+    """
+    covariance = plain_covariance(fit) if plain else fit.cov_params().to_numpy()
+    error, spread = (fit.params - truth).to_numpy(), np.sqrt(np.diag(covariance))
+    critical = critical_value(covariance)
+    bonferroni = NormalDist().inv_cdf(1 - ALPHA / (2 * len(error)))
+    return {
+        "mse": f"{float((error**2).mean()):.5g}",
+        "covers": int((np.abs(error) <= critical * spread).all()),
+        "covers_bonferroni": int((np.abs(error) <= bonferroni * spread).all()),
+        "covers_share": f"{float((np.abs(error) <= critical * spread).mean()):.4g}",
+        "half_width": f"{float((critical * spread).mean()):.5g}",
+        "error_top": f"{error[int(np.argmax(truth.to_numpy()))]:.5g}",
+    }
+
+
+def judged_features(judge: FloatArray) -> FloatArray:
+    """Return the judge's probabilities that the paper adds to the features: all but the last, (n, K, K, C - 1)."""
+    return judge[..., : max(judge.shape[-1] - 1, 1)]
+
+
+def wilson(hits: float, trials: int, level: float = 1 - ALPHA) -> tuple[float, float]:
+    """Return Wilson's limits of a share.
+
+    Examples
+    --------
+    >>> low, high = wilson(95, 100)
+    >>> round(low, 3), round(high, 3)
+    (0.888, 0.978)
+    """
+    z, share = NormalDist().inv_cdf(0.5 + level / 2), hits / trials
+    centre = (share + z**2 / (2 * trials)) / (1 + z**2 / trials)
+    arm = z / (1 + z**2 / trials) * np.sqrt(share * (1 - share) / trials + z**2 / (4 * trials**2))
+    return centre - arm, centre + arm
+
+
+Row = Mapping[str, object]
