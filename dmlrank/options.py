@@ -346,8 +346,6 @@ def _check_adjust(options: Options) -> None:
     if options.adjust is None:
         return
     kind = type(options.adjust).__name__
-    if isinstance(options.adjust, BalancedStyle):
-        raise OptionError("adjust=BalancedStyle(...) cannot be fitted yet; use adjust=EqualStyle(...)")
     if options.judge is not None:
         raise OptionError(
             f"adjust={kind}(...) was given with judge=: verdicts of a judge follow style, too, and would have to be "
@@ -363,6 +361,12 @@ def _check_adjust(options: Options) -> None:
             "average='preferences' was given with adjust=EqualStyle(...): slopes on style are slopes of the link of "
             "preferences given prompt and style, whose mean is the average of scores; use average='scores', or "
             "adjust=BalancedStyle(...)"
+        )
+    is_smooth = isinstance(options.adjust, BalancedStyle) and options.adjust.weights == "smooth"
+    if is_smooth and not isinstance(options.learner, str):
+        raise OptionError(
+            "learner= was given with BalancedStyle(weights='smooth'): votes count in part, and a learner of the caller "
+            "is trained on whole votes; use weights='band', or leave learner= out"
         )
     if isinstance(options.adjust, BalancedStyle) and options.mu is not None:
         raise OptionError(

@@ -47,7 +47,7 @@ def check_style_columns(names: Sequence[str], available: Sequence[str]) -> None:
             )
 
 
-def read_style_differences(data: PreferenceData, names: Sequence[str]) -> StyleDifferences:
+def read_style_differences(data: PreferenceData, names: Sequence[str], *, must_vary: bool = True) -> StyleDifferences:
     """Return the style differences of every vote.
 
     Parameters
@@ -56,11 +56,14 @@ def read_style_differences(data: PreferenceData, names: Sequence[str]) -> StyleD
         With the style columns among its columns.
     names : sequence of str
         Names of the style columns.
+    must_vary : bool
+        Whether every column has to vary and no column may be a combination of others, as slopes on them need.
 
     Raises
     ------
     DataError
-        If a column holds anything but finite numbers, does not vary, or is a linear combination of the other columns.
+        If a column holds anything but finite numbers; with ``must_vary``, if it does not vary or is a linear
+        combination of the other columns.
     """
     values = np.empty((data.n_votes, len(names)))
     for place, name in enumerate(names):
@@ -72,14 +75,14 @@ def read_style_differences(data: PreferenceData, names: Sequence[str]) -> StyleD
                 f"style column {name!r} holds {cells[wrong[0]]!r} in {len(wrong):,} of {data.n_votes:,} votes; a style "
                 f"difference must be a finite number"
             )
-        if numbers.std() <= _TINY * max(float(np.abs(numbers).max()), 1e-300):
+        if must_vary and numbers.std() <= _TINY * max(float(np.abs(numbers).max()), 1e-300):
             raise DataError(
                 f"style column {name!r} is {numbers[0]:g} for all {data.n_votes:,} votes; leave it out, because the "
                 f"effect of a difference that does not vary cannot be estimated"
             )
         values[:, place] = np.where(data.cells.flipped[data.vote_cell], -numbers, numbers)
-    scaled = values / values.std(axis=0)
-    if np.linalg.matrix_rank(scaled.T @ scaled / len(scaled), hermitian=True, tol=1e-8) < len(names):
+    scaled = values / np.where(values.std(axis=0) > 0, values.std(axis=0), 1.0)
+    if must_vary and np.linalg.matrix_rank(scaled.T @ scaled / len(scaled), hermitian=True, tol=1e-8) < len(names):
         raise DataError(
             f"the style columns {listed(names)} are linearly dependent: one of them is a combination of the others; "
             f"leave it out"

@@ -7,6 +7,7 @@ from importlib.metadata import version
 import numpy as np
 
 from .._utils.log_loss import log_loss
+from .._utils.style_adjustment import BalancedStyle
 from .._utils.warning_collection import collected_warnings
 from ..data.preferences import FloatArray, PreferenceData
 from ..exceptions import DmlrankWarning, IntervalWarning
@@ -72,7 +73,23 @@ def collect(steps: FitSteps, fit_warnings: tuple[DmlrankWarning, ...]) -> Estima
 
 def style_estimates(steps: FitSteps) -> StyleEstimates | None:
     """Return what a result keeps of an adjustment for style; None without an adjustment."""
-    adjust, style = steps.options.adjust, steps.style
+    adjust, style, balanced = steps.options.adjust, steps.style, steps.balanced
+    if isinstance(adjust, BalancedStyle) and balanced is not None:
+        nothing = float("nan")
+        return StyleEstimates(
+            kind="balanced",
+            formula=adjust.formula,
+            columns=adjust.columns,
+            deviations=balanced.deviations,
+            estimate=np.empty(0),
+            covariance=None,
+            log_loss=nothing,
+            log_loss_without=nothing,
+            n_votes=balanced.n_votes,
+            n_votes_left=steps.data.n_votes,
+            within=float(adjust.within),
+            weights=adjust.weights,
+        )
     if adjust is None or style is None:
         return None
     stages = [terms.stages for terms in style.by_repetition]

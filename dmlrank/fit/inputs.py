@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
-from .._utils.style_adjustment import EqualStyle
+from .._utils.style_adjustment import BalancedStyle, EqualStyle
 from .._utils.warning_collection import warn
 from ..data.alignment import align_by_index, row_index
 from ..data.formula.parse import parse_formula
@@ -27,6 +27,7 @@ from ..nuisance.judge.verdicts import Verdicts, judge_columns, read_verdicts
 from ..nuisance.outcome_model.supplied import checked_mu
 from ..nuisance.propensity_model.supplied import propensity_columns
 from ..options import Options
+from .balanced_votes import BalancedVotes, check_balanced_clusters, keep_balanced_votes, match_balanced_votes
 from .cache import Cache
 from .display_order import OrderChoice, choose_order, in_chosen_order
 from .estimand import Setup, comparison_graph, restrict_items, set_up
@@ -66,6 +67,8 @@ class Inputs:
         Folds of the cross-fitting, at most as many as there are clusters.
     style : StyleDifferences or None
         Style differences of the votes, for scores at equal style.
+    balanced : BalancedVotes or None
+        The votes that count beside all votes, for battles of equal style.
     """
 
     data: PreferenceData
@@ -81,6 +84,7 @@ class Inputs:
     supplied_mu: SuppliedMu | None
     n_folds: int
     style: StyleDifferences | None = None
+    balanced: BalancedVotes | None = None
 
 
 class ReadingOptions(NamedTuple):
@@ -178,7 +182,13 @@ def prepare_inputs(cache: Cache, data_as_read: PreferenceData, source: Source, o
     source : Source
     options : Options
     """
-    data, order = _ranked_data(cache, data_as_read, options)
+    balanced, votes_that_count = None, data_as_read
+    if isinstance(options.adjust, BalancedStyle):
+        votes_that_count = cache.call(keep_balanced_votes, data_as_read, options.adjust)
+    data, order = _ranked_data(cache, votes_that_count, options)
+    if isinstance(options.adjust, BalancedStyle):
+        every = cache.slot("all votes").call(in_chosen_order, data_as_read, order)
+        balanced = cache.call(match_balanced_votes, data, every, options.adjust)
     setup, extrapolation = _estimand(cache, data, order, options)
     clusters = cache.call(read_clusters, data, options.groups, options.context)
     cache.call(warn_of_dependence, data, clusters, options.context)
@@ -198,6 +208,8 @@ def prepare_inputs(cache: Cache, data_as_read: PreferenceData, source: Source, o
         LinkedScore.of(setup.functional, data.n_items, data.ordered)
         style = cache.call(read_style_differences, data, options.style_columns)
     blocks, annotator = cache.call(influence_blocks, data, clusters, verdicts)
+    if isinstance(options.adjust, BalancedStyle):
+        check_balanced_clusters(options.adjust, annotator)
     mu = cache.call(supplied_mu, data, options.mu)
     are_used = folds_are_used(data, options, mu, verdicts)
     n_folds = cache.call(number_of_folds, data, clusters, n_folds=options.n_folds, are_used=are_used)
@@ -215,6 +227,7 @@ def prepare_inputs(cache: Cache, data_as_read: PreferenceData, source: Source, o
         mu,
         n_folds,
         style,
+        balanced,
     )
 
 

@@ -132,6 +132,7 @@ def _run_with_first_stages(data_as_read: PreferenceData, options: Options, *, so
         extrapolation=inputs.extrapolation,
         uniform=scores.uniform,
         style=scores.style,
+        balanced=inputs.balanced,
     )
 
 

@@ -27,6 +27,7 @@ from ..nuisance.propensity_model.estimate import Propensity
 from ..nuisance.training_rows import Folds
 from ..options import Options
 from .average import MeanTarget, mean_target, uses_mean_preferences
+from .balanced_votes import balanced_propensity, weighted_training_data
 from .cache import Cache
 from .estimand import Setup
 from .estimators import estimator_named
@@ -84,13 +85,15 @@ def make_repetition(cache: Cache, number: int, inputs: Inputs, *, source: Source
     # Propensities come before mu, so that supplied propensities are checked before anything is trained.
     propensity, judge_propensity = cache.call(
         label_and_judge_propensities,
-        data,
+        data if inputs.balanced is None else inputs.balanced.every,
         folds,
         PropensityModel.of(options, setup.graph, source, needs_all_propensities=estimator.needs_all_propensities),
         verdicts=inputs.verdicts,
         seed=seed,
         n_jobs=options.n_jobs,
     )
+    if inputs.balanced is not None:
+        propensity = cache.call(balanced_propensity, inputs.balanced, propensity, folds)
     if estimator.needs_all_propensities:
         require_pair_propensities(propensity)
     models = fit_outcome_models(cache, inputs, folds, judge_propensity=judge_propensity, seed=seed, options=options)
@@ -182,7 +185,12 @@ def fit_outcome_models(
     """
     data, verdicts, n_jobs = inputs.data, inputs.verdicts, options.n_jobs
     learner = OutcomeLearner.of(options)
-    mu: MuSource = inputs.supplied_mu or cache.call(cross_fit_mu, data, folds, learner, seed=seed, n_jobs=n_jobs)
+    training_data = data
+    if inputs.balanced is not None:
+        training_data = cache.call(weighted_training_data, data, inputs.balanced)
+    mu: MuSource = inputs.supplied_mu or cache.call(
+        cross_fit_mu, training_data, folds, learner, seed=seed, n_jobs=n_jobs
+    )
     if verdicts is None:
         return OutcomeModels(mu, mu)
     if options.judge_as == "features":

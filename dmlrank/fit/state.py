@@ -25,6 +25,7 @@ from ..nuisance.propensity_model.estimate import Propensity
 from ..nuisance.training_rows import Folds
 from ..options import Options
 from .average import MeanTarget
+from .balanced_votes import BalancedVotes
 from .cache import CachedStep
 from .display_order import OrderChoice
 from .estimand import Setup
@@ -156,6 +157,8 @@ class FitSteps:
         Compared pairs whose labels all agree; None where there are no such pairs.
     style : StyleFit or None
         Joint estimates of scores before and after the adjustment for style, and of the slopes.
+    balanced : BalancedVotes or None
+        The votes that count beside all votes, for battles of equal style.
     """
 
     options: Options
@@ -180,6 +183,7 @@ class FitSteps:
     extrapolation: Extrapolation = field(default_factory=Extrapolation)
     uniform: UniformPairs | None = None
     style: StyleFit | None = None
+    balanced: BalancedVotes | None = None
 
     @property
     def estimator(self) -> Estimator:
