@@ -95,8 +95,11 @@ class CommandParser(argparse.ArgumentParser):
                 return
 
 
-class OneSpelling(argparse.HelpFormatter):
-    """Help that shows ``--min-labels`` alone, although ``--min_labels`` is accepted, too."""
+class OneSpelling(argparse.RawDescriptionHelpFormatter):
+    """Help that shows ``--min-labels`` alone, although ``--min_labels`` is accepted, too.
+
+    Descriptions and examples keep their lines.
+    """
 
     def _format_action_invocation(self, action: argparse.Action) -> str:
         """Return an option as help shows it, without the spellings that have underscores."""

@@ -8,6 +8,7 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 from functools import partial
+from textwrap import fill
 from typing import Any, TypeAlias
 
 from .. import datasets
@@ -17,17 +18,32 @@ from ..api import check, dml_rank, read_json
 from ..data.frames import column_names
 from ..exceptions import DmlrankError, FileWriteError, OptionError
 from ..inference.simultaneous import METHODS
+from ..inspection.check import Check, facts
 from ..options import OPTIONS, Option
 from ..planning.contrasts import Against, Top
 from ..results.comparison import Comparison, named_results
 from ..results.rank_results import RankResults
 from ..tables.summary_table import Summary
-from .arguments import CommandParser
+from .arguments import CommandParser, OneSpelling
 from .column_roles import ColumnRoles
+from .help_texts import DESCRIPTIONS, EXAMPLES, EXIT_CODES, MAIN_DESCRIPTION, MAIN_EXAMPLES
 from .plain_formula import check_plain
 from .read_files import FORMATS, Frame, read_frames
 from .score_tables import ScoreTable, add_score_options
-from .write_files import PAGE, check_outputs, names_of_files, write_figure, write_outputs, write_table
+from .write_files import (
+    CHECK,
+    PAGE,
+    PLAN,
+    RESULT,
+    OutKind,
+    by_ending,
+    check_outputs,
+    names_of_files,
+    write_figure,
+    write_json,
+    write_outputs,
+    write_table,
+)
 
 _Commands: TypeAlias = "argparse._SubParsersAction[CommandParser]"
 
@@ -39,9 +55,31 @@ CHECKED = ("context", "min_labels", "missing", "n_folds", "position_bias", "grap
 _DEMO_FORMULA = "winner ~ C(category) + length | model_a + model_b"
 _FUNCTIONALS = ("bt", "borda", "rank_centrality")
 # Options that name a file to write.
-_WRITTEN = ("csv", "pairs", "ranks", "reversals", "json", "html", "latex", "markdown", "plot", "report", "out")
-# Exit status, by the custom of shells, of a process that ended by Ctrl-C and of one that ended by a closed pipe.
-_INTERRUPTED, _BROKEN_PIPE = 130, 141
+_WRITTEN = (
+    "csv",
+    "pairs",
+    "ranks",
+    "reversals",
+    "changes",
+    "pair_changes",
+    "json",
+    "html",
+    "latex",
+    "markdown",
+    "plot",
+    "report",
+    "out",
+)
+# Exit status after an error; argparse ends with 2 where words cannot be parsed. By the custom of shells, the other two
+# are those of a process that ended by Ctrl-C and of one that ended by a closed pipe.
+_ERROR, _INTERRUPTED, _BROKEN_PIPE = 1, 130, 141
+
+_FILES = (
+    "A file of battles has one row per vote: the two models, the label, and perhaps the prompt and its features. A file "
+    "of benchmark scores (--scores) has one row per prompt and model, or one column per model. Files "
+    f"end with {', '.join(FORMATS)}, perhaps compressed (.gz .bz2 .xz); - is standard input. In csv, models, prompts, "
+    "clusters and labels are read as text, other columns as numbers where all cells are."
+)
 
 _Writers: TypeAlias = list[tuple[str | None, Callable[[str], object]]]
 
@@ -57,8 +95,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Returns
     -------
     int
-        0; 2 after an error, whose message is on standard error; 130 after Ctrl-C; 141 where the reader of standard
-        output is gone, as ``head`` is after its lines.
+        0; 1 after an error, whose message is one line on standard error; 130 after Ctrl-C; 141 where the reader of
+        standard output is gone, as ``head`` is after its lines.
+
+    Raises
+    ------
+    SystemExit
+        With 2 where the words cannot be parsed, and with 0 after ``--help`` and ``--version``.
     """
     parsed = build_parser().parse_args(arguments)
     try:
@@ -76,9 +119,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _failed(message: str) -> int:
-    """Print the message of an error and return the exit status of errors."""
-    print(f"dmlrank: {message}", file=sys.stderr)
-    return 2
+    """Print the message of an error as one line and return the exit status of errors."""
+    print(f"dmlrank: {' '.join(message.split())}", file=sys.stderr)
+    return _ERROR
 
 
 def _drop_output() -> None:
@@ -90,11 +133,9 @@ def build_parser() -> argparse.ArgumentParser:
     """Build the parser of the command line with all its subcommands."""
     parser = argparse.ArgumentParser(
         prog="dmlrank",
-        description="Rank models from pairwise preferences.",
-        epilog="A file of battles has one row per vote: the two models, the label, and perhaps the prompt and its "
-        "features. A file of benchmark scores (--scores) has one row per prompt and model, or one column per model. "
-        f"Files end with {', '.join(FORMATS)}, perhaps compressed (.gz .bz2 .xz); - is standard input. In "
-        "csv, models, prompts, clusters and labels are read as text, other columns as numbers where all cells are.",
+        description=MAIN_DESCRIPTION,
+        formatter_class=OneSpelling,
+        epilog=f"{MAIN_EXAMPLES}\n\n{fill(_FILES, 100)}\n\n{EXIT_CODES}",
     )
     parser.add_argument("--version", action="version", version=f"dmlrank {__version__}")
     commands = parser.add_subparsers(required=True, metavar="COMMAND", parser_class=CommandParser)
@@ -103,49 +144,75 @@ def build_parser() -> argparse.ArgumentParser:
     return parser
 
 
+def _help(name: str, help_text: str) -> dict[str, Any]:
+    """Return the arguments with which a subcommand gets its help: one line for the list, description, examples."""
+    return {"help": help_text, "description": DESCRIPTIONS[name], "epilog": f"{EXAMPLES[name]}\n\n{EXIT_CODES}"}
+
+
 def _add_demo(commands: _Commands) -> None:
     """Add the subcommand that fits a simulated arena."""
-    demo = commands.add_parser("demo", help="fit the simulated arena and print a summary")
+    demo = commands.add_parser("demo", **_help("demo", "fit the simulated arena and print a summary"))
     demo.add_argument("--functional", default="bt", help="kind of scores (default bt)")
     demo.add_argument("--contexts", type=int, default=4000, metavar="N", help="simulated prompts (default 4000)")
     demo.add_argument("--rng", type=int, default=0, metavar="SEED", help="seed of all draws (default 0)")
+    add_outputs(demo, report="a page, one HTML file (needs Jinja2)")
     demo.set_defaults(run=_demo)
 
 
 def _demo(arguments: argparse.Namespace) -> None:
-    """Fit a simulated arena and print the summary."""
+    """Fit a simulated arena, print the summary, and write the page if it is wanted."""
+    check_outputs({"report": arguments.report}, [])
     battles = datasets.simulate_arena(arguments.contexts, rng=arguments.rng)
-    print(f"{arguments.contexts:,} simulated battles: {_DEMO_FORMULA}\n")
-    print(
-        dml_rank(
-            _DEMO_FORMULA, battles, functional=arguments.functional, context="question_id", rng=arguments.rng
-        ).summary()
+    results = dml_rank(
+        _DEMO_FORMULA, battles, functional=arguments.functional, context="question_id", rng=arguments.rng
     )
+    heading = f"{arguments.contexts:,} simulated battles: {_DEMO_FORMULA}"
+    _show(f"{heading}\n\n{results.summary()}", [(arguments.report, results.report)])
 
 
 def _add_check(commands: _Commands) -> None:
     """Add the subcommand that checks a file before a fit."""
     help_text = "look at a file of battles before a fit: labels, graph, balance, cost"
-    check_parser = commands.add_parser("check", help=help_text)
+    check_parser = commands.add_parser("check", **_help("check", help_text))
     add_options(check_parser, CHECKED)
     add_score_options(check_parser)
     add_outputs(check_parser, report="the check as a page, one HTML file (needs Jinja2)")
+    add_out(check_parser, "the check", CHECK)
     check_parser.set_defaults(run=_check)
 
 
 def _check(arguments: argparse.Namespace) -> None:
     """Check a file and print the report."""
-    check_outputs({"report": arguments.report}, [arguments.file])
+    check_outputs({"report": arguments.report, "out": arguments.out}, [arguments.file], out=CHECK)
     frames = _frames(arguments, arguments.formula, arguments.file)
     check_report = check(arguments.formula, frames["file"], env={}, **_options(arguments, CHECKED))
-    _show(check_report, [(arguments.report, check_report.report)])
+    formats: dict[str, Callable[[str], object]] = {
+        ".txt": partial(_write_page, text=lambda: f"{check_report}\n"),
+        ".html": check_report.report,
+        ".json": lambda path: write_json(path, _content_of_check(check_report)),
+    }
+    _show(check_report, [(arguments.report, check_report.report), *by_ending(arguments.out, formats)])
+
+
+def _content_of_check(found: Check) -> dict[str, object]:
+    """Return the problems and tables of a check for JSON."""
+    return {
+        "problems": found.problems,
+        "facts": {name.rstrip(":"): fact for name, fact in facts(found)},
+        "models": found.models.rename_axis("model").reset_index(),
+        "pairs": found.pairs,
+        "labels": found.labels,
+        "settings": found.settings,
+    }
 
 
 def _add_fit(commands: _Commands) -> None:
     """Add the subcommand that fits a file."""
-    fit = commands.add_parser("fit", help="fit a file of battles and print a summary")
+    fit = commands.add_parser("fit", **_help("fit", "fit a file of battles and print a summary"))
     add_fit_options(fit)
     add_score_options(fit)
+    by = "features that define groups of prompts: scores by group, also in the tables, --csv, --plot and --report"
+    fit.add_argument("--by", nargs="+", metavar="COLUMN", help=by)
     fit.add_argument("--method", choices=METHODS, default="max-t", help="kind of intervals in --csv (default max-t)")
     add_outputs(
         fit,
@@ -157,6 +224,7 @@ def _add_fit(commands: _Commands) -> None:
         plot="the forest plot (needs matplotlib)",
         report="a page for publication, one HTML file (needs Jinja2)",
     )
+    add_out(fit, "the result", RESULT)
     fit.set_defaults(run=_fit)
 
 
@@ -164,24 +232,32 @@ def _fit(arguments: argparse.Namespace) -> None:
     """Fit a file, write what is asked for and print the summary."""
     _check_outputs(arguments, [arguments.file])
     results = _fitted(arguments.formula, arguments.file, arguments)
-    summary = results.summary()
+    # Scores by group have the same tables, figures and page.
+    shown = results.by(*arguments.by) if arguments.by else results
+    summary = shown.summary()
+    texts = [str(results.summary()), *([str(results.judge)] if results.judge is not None else [])]
+    texts += [str(summary)] if arguments.by else []
+    text = "\n\n".join(texts)
+    table = partial(shown.tidy, method=arguments.method)
+    formats = _formats(text, summary, lambda path: write_table(path, table()), results.to_json)
     _show(
-        summary if results.judge is None else f"{summary}\n\n{results.judge}",
+        text,
         [
-            (arguments.csv, lambda path: write_table(path, results.tidy(method=arguments.method))),
+            (arguments.csv, lambda path: write_table(path, table())),
             (arguments.pairs, lambda path: write_table(path, results.t_test_pairwise().result_frame)),
             (arguments.ranks, lambda path: write_table(path, results.ranks(), "model")),
             *_pages(arguments, summary),
             (arguments.json, results.to_json),
-            (arguments.plot, lambda path: write_figure(path, results)),
-            (arguments.report, results.report),
+            (arguments.plot, lambda path: write_figure(path, shown)),
+            (arguments.report, shown.report),
+            *by_ending(arguments.out, formats),
         ],
     )
 
 
 def _add_design(commands: _Commands) -> None:
     """Add the subcommand that plans what to label next."""
-    design = commands.add_parser("design", help="fit a file of battles and plan what to label next")
+    design = commands.add_parser("design", **_help("design", "fit a file of battles and plan what to label next"))
     add_fit_options(design)
     add_design_options(design)
     design.set_defaults(run=_design)
@@ -203,14 +279,14 @@ def add_design_options(command: argparse.ArgumentParser) -> None:
     command.add_argument("--from-scratch", action="store_true", help="plan for the new labels alone")
     prompts = "prompts to plan for (default: those of the file)"
     command.add_argument("--new", dest="prompts_file", metavar="FILE", help=prompts)
-    command.add_argument("--out", metavar="OUT", help="write the pairs to label, with propensities: .csv or .json")
+    add_out(command, "the pairs to label, with propensities", PLAN)
     command.add_argument("--plot", metavar="OUT", help="write the heat map of labels (needs matplotlib)")
 
 
 def _design(arguments: argparse.Namespace) -> None:
     """Fit a file, plan what to label next, and print the plan's summary."""
     further = [arguments.prompts_file] if arguments.prompts_file else []
-    _check_outputs(arguments, [arguments.file, *further])
+    _check_outputs(arguments, [arguments.file, *further], PLAN)
     frames = _frames(arguments, arguments.formula, arguments.file, new=arguments.prompts_file)
     results = dml_rank(arguments.formula, frames["file"], env={}, **_fit_options(arguments, frames))
     plan = results.design(
@@ -228,7 +304,7 @@ def _design(arguments: argparse.Namespace) -> None:
     _show(
         plan.summary(results.estimates.alpha),
         [
-            (arguments.out, lambda path: plan.export(path, arguments.rng)),
+            *by_ending(arguments.out, dict.fromkeys(PLAN.endings, lambda path: plan.export(path, arguments.rng))),
             (arguments.plot, lambda path: write_figure(path, plan)),
         ],
     )
@@ -243,11 +319,13 @@ def _contrasts(arguments: argparse.Namespace) -> Top | Against | list[str] | Non
 
 def _add_compare(commands: _Commands) -> None:
     """Add the subcommand that puts results side by side."""
-    compare_parser = commands.add_parser("compare", help="put stored results, or functionals of one fit, side by side")
+    help_text = "put stored results, or functionals of one fit, side by side"
+    compare_parser = commands.add_parser("compare", **_help("compare", help_text))
     compare_parser.add_argument(
         "inputs", nargs="+", metavar="JSON", help="results stored with fit --json; or a formula and a file of battles"
     )
     compare_parser.add_argument("--names", nargs="+", metavar="NAME", help="heads of the columns")
+    _add_independent(compare_parser)
     add_keywords(compare_parser, [name for name in PASSED_ON if name != "functional"])
     functionals = f"functionals to compare; the first is the reference (default {' '.join(_FUNCTIONALS)})"
     compare_parser.add_argument("--functional", nargs="+", metavar="NAME", help=functionals)
@@ -257,10 +335,13 @@ def _add_compare(commands: _Commands) -> None:
         compare_parser,
         csv="scores and ranks as CSV",
         reversals="pairs that results rank in opposite orders, with tests, as CSV",
+        changes="changes of scores from the first result, with simultaneous intervals, as CSV",
+        pair_changes="changes of the differences between models, with tests, as CSV",
         **_tables("the table"),
         plot="the bump chart (needs matplotlib)",
         report="a page with all results, one HTML file (needs Jinja2)",
     )
+    add_out(compare_parser, "the comparison", RESULT)
     compare_parser.set_defaults(run=_compare)
 
 
@@ -276,13 +357,26 @@ def _compare(arguments: argparse.Namespace) -> None:
             raise OptionError(
                 f"compare was given {paths}; give two or more stored results (fit --json), or a formula and a file"
             )
-        comparison = named_results(arguments.names or names_of_files(paths), [read_json(path) for path in paths])
+        comparison = named_results(
+            arguments.names or names_of_files(paths),
+            [read_json(path) for path in paths],
+            independent=arguments.independent,
+        )
     summary = comparison.summary()
+    formats = _formats(
+        str(summary),
+        summary,
+        lambda path: write_table(path, comparison.tidy()),
+        lambda path: write_json(path, _content_of_comparison(comparison)),
+    )
     _show(
         summary,
         [
+            *by_ending(arguments.out, formats),
             (arguments.csv, lambda path: write_table(path, comparison.tidy())),
             (arguments.reversals, lambda path: write_table(path, comparison.reversals())),
+            (arguments.changes, lambda path: write_table(path, comparison.changes())),
+            (arguments.pair_changes, lambda path: write_table(path, comparison.pair_changes())),
             *_pages(arguments, summary),
             (arguments.plot, lambda path: write_figure(path, comparison)),
             (arguments.report, comparison.report),
@@ -290,13 +384,32 @@ def _compare(arguments: argparse.Namespace) -> None:
     )
 
 
+def _content_of_comparison(comparison: Comparison) -> dict[str, object]:
+    """Return the scores of a comparison and the tests that it has, for JSON."""
+    content: dict[str, object] = {"scores": comparison.tidy(), "samples": comparison.samples}
+    tests = {"changes": comparison.changes, "pair_changes": comparison.pair_changes, "reversals": comparison.reversals}
+    for name, test in tests.items():
+        try:
+            content[name] = test()
+        except OptionError as error:
+            content[name] = str(error)
+    return content
+
+
+def _add_independent(command: argparse.ArgumentParser) -> None:
+    """Add the option by which the user says that samples are independent."""
+    say = "no prompt is in two of the stored results, such as those of two months: test changes between them"
+    command.add_argument("--independent", action="store_const", const=True, help=say)
+
+
 def _add_report(commands: _Commands) -> None:
     """Add the command ``report``."""
-    report = commands.add_parser("report", help="write a page for publication from stored results")
+    report = commands.add_parser("report", **_help("report", "write a page for publication from stored results"))
     report.add_argument(
         "inputs", nargs="+", metavar="JSON", help="results stored with fit --json; several stand side by side, in tabs"
     )
     report.add_argument("--out", metavar="OUT", required=True, help="the page, one HTML file")
+    _add_independent(report)
     report.add_argument("--title", metavar="TEXT", help="title of the page")
     report.add_argument("--names", nargs="+", metavar="NAME", help="names of several results (default: of their files)")
     report.set_defaults(run=_report)
@@ -310,9 +423,12 @@ def _report(arguments: argparse.Namespace) -> None:
     if len(results) == 1:
         if arguments.names:
             raise OptionError("--names names several results; give --title for the page of one result")
+        if arguments.independent:
+            raise OptionError("--independent is about several results, but report was given one; leave the option out")
         written = results[0].report(arguments.out, title=arguments.title)
     else:
-        comparison = named_results(arguments.names or names_of_files(paths), results)
+        names = arguments.names or names_of_files(paths)
+        comparison = named_results(names, results, independent=arguments.independent)
         written = comparison.report(arguments.out, title=arguments.title)
     print(written)
 
@@ -323,6 +439,11 @@ def _compared_functionals(arguments: argparse.Namespace) -> Comparison:
         raise OptionError(
             f"compare was given a formula and {len(arguments.inputs) - 1} files; give a formula and one file, or "
             f"stored results"
+        )
+    if arguments.independent:
+        raise OptionError(
+            "--independent is about stored results of different prompts, but compare was given one file to fit; leave "
+            "the option out"
         )
     functionals = arguments.functional or list(_FUNCTIONALS)
     if len(set(functionals)) < max(2, len(functionals)):
@@ -406,7 +527,39 @@ def add_files_and_tuning(command: argparse.ArgumentParser) -> None:
 def add_outputs(command: argparse.ArgumentParser, **what: str) -> None:
     """Add an option for each file that a command can write; ``what`` describes the content of each file."""
     for name, content in what.items():
-        command.add_argument(f"--{name}", metavar="OUT", help=f"write {content}")
+        spellings = dict.fromkeys([f"--{name.replace('_', '-')}", f"--{name}"])
+        command.add_argument(*spellings, metavar="OUT", help=f"write {content}")
+
+
+def add_out(command: argparse.ArgumentParser, content: str, kind: OutKind) -> None:
+    """Add ``--out``, which may be given several times; the ending of each file decides its format."""
+    endings = ", ".join(kind.endings)
+    text = f"write {content} in the format of the ending: {endings}; may be repeated"
+    command.add_argument("--out", metavar="OUT", action="append", help=text)
+
+
+def _formats(
+    text: str, summary: Summary, csv: Callable[[str], object], json: Callable[[str], object]
+) -> dict[str, Callable[[str], object]]:
+    """Return the function that writes each format of ``--out``.
+
+    Parameters
+    ----------
+    text : str
+        What the command prints.
+    summary : Summary
+        The table.
+    csv, json : callable
+        Functions that write the numbers to a path.
+    """
+    return {
+        ".txt": partial(_write_page, text=lambda: f"{text}\n"),
+        ".md": partial(_write_page, text=summary.as_markdown),
+        ".html": partial(_write_page, text=summary.as_html),
+        ".tex": partial(_write_page, text=summary.as_latex),
+        ".csv": csv,
+        ".json": json,
+    }
 
 
 def _tables(what: str) -> dict[str, str]:
@@ -414,11 +567,11 @@ def _tables(what: str) -> dict[str, str]:
     return {"html": f"{what} as HTML", "latex": f"{what} as LaTeX (needs booktabs)", "markdown": f"{what} as Markdown"}
 
 
-def _check_outputs(arguments: argparse.Namespace, inputs: Sequence[str]) -> None:
+def _check_outputs(arguments: argparse.Namespace, inputs: Sequence[str], out: OutKind = RESULT) -> None:
     """Check before a fit that the files of a command can be written."""
     further = [arguments.unlabelled] if arguments.unlabelled else []
     sources = [*inputs, *further, *_judge_files(arguments.judge_file or ()).values()]
-    check_outputs({name: getattr(arguments, name) for name in _WRITTEN if hasattr(arguments, name)}, sources)
+    check_outputs({name: getattr(arguments, name) for name in _WRITTEN if hasattr(arguments, name)}, sources, out=out)
 
 
 def _pages(arguments: argparse.Namespace, summary: Summary) -> _Writers:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, cast
 
@@ -18,8 +20,27 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-_PLAN = ("a plan", (".csv", ".json"))
-PAGE = ("a page", (".html", ".htm"))
+
+@dataclass(frozen=True, slots=True)
+class OutKind:
+    """What ``--out`` of a command writes.
+
+    Attributes
+    ----------
+    content : str
+        What is written, in words.
+    endings : tuple of str
+        Endings that a file may have; the ending decides the format.
+    """
+
+    content: str
+    endings: tuple[str, ...]
+
+
+PLAN = OutKind("a plan", (".csv", ".json"))
+PAGE = OutKind("a page", (".html", ".htm"))
+RESULT = OutKind("a result", (".txt", ".md", ".html", ".tex", ".csv", ".json"))
+CHECK = OutKind("a check", (".txt", ".html", ".json"))
 
 
 class Plottable(Protocol):
@@ -31,18 +52,18 @@ class Plottable(Protocol):
 
 
 def check_outputs(
-    outputs: Mapping[str, str | None], inputs: Iterable[str], *, out: tuple[str, tuple[str, ...]] = _PLAN
+    outputs: Mapping[str, str | Sequence[str] | None], inputs: Iterable[str], *, out: OutKind = PLAN
 ) -> None:
     """Check, before anything is computed, that all files can be written at the end.
 
     Parameters
     ----------
     outputs : mapping
-        The path of each option, or None.
+        The path of each option, its paths where it was given several times, or None.
     inputs : iterable of str
         Files that are read.
-    out : (str, tuple of str)
-        What ``--out`` writes, and the endings that it may have.
+    out : OutKind
+        What ``--out`` writes.
 
     Raises
     ------
@@ -53,30 +74,78 @@ def check_outputs(
     MissingExtraError
         If a figure needs matplotlib or a page needs Jinja2, which is not installed.
     """
-    paths = {option: path for option, path in outputs.items() if path is not None}
-    for option, path in paths.items():
-        if option == "plot":
-            _check_figure(path)
-        if option == "report" or (option == "out" and out is PAGE):
-            check_page_extra()
-        if option == "out" and Path(path).suffix.lower() not in out[1]:
-            raise OptionError(
-                f"--out {path!r} has the ending {Path(path).suffix!r}; {out[0]} is written as {' or '.join(out[1])}"
-            )
-        with suppress(OSError):
-            if any(os.path.samefile(path, source) for source in inputs if os.path.exists(source)):
+    sources = list(inputs)
+    earlier: list[tuple[str, str]] = []
+    for option, value in outputs.items():
+        for path in [value] if isinstance(value, str) else value or ():
+            _check_output(option, path, sources, out)
+            same_file_options = [other for other, same in earlier if _same_file(same, path)]
+            if same_file_options:
                 raise OptionError(
-                    f"--{option} {path!r} is a file that is read; it would be overwritten: give another name"
+                    f"--{option} and --{same_file_options[0]} name the same file, {path!r}; give two different names"
                 )
-        same_file_options = [other for other, same in paths.items() if other != option and _same_file(same, path)]
-        if same_file_options:
-            raise OptionError(
-                f"--{option} and --{same_file_options[0]} name the same file, {path!r}; give two different names"
-            )
-        try:
-            check_writable(path)
-        except FileWriteError as error:
-            raise FileWriteError(f"--{option}: {error}") from None
+            earlier.append((option, path))
+
+
+def _check_output(option: str, path: str, sources: Sequence[str], out: OutKind) -> None:
+    """Check that a file can be written: its ending, its folder, and that it is none of the files that are read.
+
+    Parameters
+    ----------
+    option : str
+        Name of the option.
+    path : str
+    sources : sequence of str
+        Files that are read.
+    out : OutKind
+        What ``--out`` writes.
+    """
+    ending = Path(path).suffix.lower()
+    if option == "plot":
+        _check_figure(path)
+    if option == "report" or (option == "out" and (out is PAGE or (out is CHECK and ending == ".html"))):
+        check_page_extra()
+    if option == "out" and ending not in out.endings:
+        raise OptionError(
+            f"--out {path!r} has the ending {ending!r}; {out.content} is written as {' or '.join(out.endings)}"
+            f"{nearest(ending, out.endings)}"
+        )
+    with suppress(OSError):
+        if any(os.path.samefile(path, source) for source in sources if os.path.exists(source)):
+            raise OptionError(f"--{option} {path!r} is a file that is read; it would be overwritten: give another name")
+    try:
+        check_writable(path)
+    except FileWriteError as error:
+        raise FileWriteError(f"--{option}: {error}") from None
+
+
+def by_ending(
+    paths: Sequence[str] | None, formats: Mapping[str, Callable[[str], object]]
+) -> list[tuple[str | None, Callable[[str], object]]]:
+    """Return each path with the function that writes the format of its ending.
+
+    Parameters
+    ----------
+    paths : sequence of str or None
+        Values of ``--out``, whose endings have been checked.
+    formats : mapping
+        For each ending, the function that writes to a path.
+    """
+    return [(path, formats[Path(path).suffix.lower()]) for path in paths or ()]
+
+
+def write_json(path: str, content: Mapping[str, object]) -> None:
+    """Write a mapping as JSON; frames become lists of records, and numbers that are not finite become null."""
+    write_file(path, json.dumps({key: _plain(value) for key, value in content.items()}, indent=1) + "\n")
+
+
+def _plain(value: object) -> object:
+    """Return a value as JSON has it."""
+    if isinstance(value, pd.DataFrame):
+        return json.loads(value.to_json(orient="records", double_precision=15))
+    if isinstance(value, tuple):
+        return list(value)
+    return value
 
 
 def write_outputs(writers: Iterable[tuple[str | None, Callable[[str], object]]]) -> list[str]:
