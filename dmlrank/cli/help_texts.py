@@ -20,6 +20,16 @@ MAIN_EXAMPLES = f"""from a file of battles to a page:
 A formula names the column of the winner, features of the prompt (1 for none), and the columns of the two models.
 COMMAND --help explains a command, with examples."""
 
+# The words of each subcommand, which stand in any order.
+WORDS = {
+    "demo": "[OPTIONS]",
+    "check": "FORMULA FILE [OPTIONS]",
+    "fit": "FORMULA FILE [OPTIONS]",
+    "design": "FORMULA FILE --budget B [OPTIONS]",
+    "compare": "JSON JSON ... [OPTIONS]   or   dmlrank compare FORMULA FILE [OPTIONS]",
+    "report": "JSON ... --out OUT [OPTIONS]",
+}
+
 DESCRIPTIONS = {
     "demo": "Fit votes of a simulated arena with 8 models, and print the summary.",
     "check": "Look at a file of battles before a fit, and print what was found: labels, comparison graph, balance of\n"

@@ -26,7 +26,7 @@ from ..results.rank_results import RankResults
 from ..tables.summary_table import Summary
 from .arguments import CommandParser, OneSpelling
 from .column_roles import ColumnRoles
-from .help_texts import DESCRIPTIONS, EXAMPLES, EXIT_CODES, MAIN_DESCRIPTION, MAIN_EXAMPLES
+from .help_texts import DESCRIPTIONS, EXAMPLES, EXIT_CODES, MAIN_DESCRIPTION, MAIN_EXAMPLES, WORDS
 from .plain_formula import check_plain
 from .read_files import FORMATS, Frame, read_frames
 from .score_tables import ScoreTable, add_score_options
@@ -146,7 +146,12 @@ def build_parser() -> argparse.ArgumentParser:
 
 def _help(name: str, help_text: str) -> dict[str, Any]:
     """Return the arguments with which a subcommand gets its help: one line for the list, description, examples."""
-    return {"help": help_text, "description": DESCRIPTIONS[name], "epilog": f"{EXAMPLES[name]}\n\n{EXIT_CODES}"}
+    return {
+        "help": help_text,
+        "usage": f"dmlrank {name} {WORDS[name]}",
+        "description": DESCRIPTIONS[name],
+        "epilog": f"{EXAMPLES[name]}\n\n{EXIT_CODES}",
+    }
 
 
 def _add_demo(commands: _Commands) -> None:
@@ -155,7 +160,7 @@ def _add_demo(commands: _Commands) -> None:
     demo.add_argument("--functional", default="bt", help="kind of scores (default bt)")
     demo.add_argument("--contexts", type=int, default=4000, metavar="N", help="simulated prompts (default 4000)")
     demo.add_argument("--rng", type=int, default=0, metavar="SEED", help="seed of all draws (default 0)")
-    add_outputs(demo, report="a page, one HTML file (needs Jinja2)")
+    add_outputs(demo, None, report="a page, one HTML file (needs Jinja2)")
     demo.set_defaults(run=_demo)
 
 
@@ -175,9 +180,7 @@ def _add_check(commands: _Commands) -> None:
     help_text = "look at a file of battles before a fit: labels, graph, balance, cost"
     check_parser = commands.add_parser("check", **_help("check", help_text))
     add_options(check_parser, CHECKED)
-    add_score_options(check_parser)
-    add_outputs(check_parser, report="the check as a page, one HTML file (needs Jinja2)")
-    add_out(check_parser, "the check", CHECK)
+    add_outputs(check_parser, ("the check", CHECK), report="the check as a page, one HTML file (needs Jinja2)")
     check_parser.set_defaults(run=_check)
 
 
@@ -216,6 +219,7 @@ def _add_fit(commands: _Commands) -> None:
     fit.add_argument("--method", choices=METHODS, default="max-t", help="kind of intervals in --csv (default max-t)")
     add_outputs(
         fit,
+        ("the result", RESULT),
         csv="scores, standard errors and intervals by model as CSV",
         pairs="tests of all differences (max-t) as CSV",
         ranks="ranks, rank sets and groups as CSV",
@@ -224,7 +228,6 @@ def _add_fit(commands: _Commands) -> None:
         plot="the forest plot (needs matplotlib)",
         report="a page for publication, one HTML file (needs Jinja2)",
     )
-    add_out(fit, "the result", RESULT)
     fit.set_defaults(run=_fit)
 
 
@@ -279,8 +282,8 @@ def add_design_options(command: argparse.ArgumentParser) -> None:
     command.add_argument("--from-scratch", action="store_true", help="plan for the new labels alone")
     prompts = "prompts to plan for (default: those of the file)"
     command.add_argument("--new", dest="prompts_file", metavar="FILE", help=prompts)
-    add_out(command, "the pairs to label, with propensities", PLAN)
-    command.add_argument("--plot", metavar="OUT", help="write the heat map of labels (needs matplotlib)")
+    plan = ("the pairs to label, with propensities", PLAN)
+    add_outputs(command, plan, plot="the heat map of labels (needs matplotlib)")
 
 
 def _design(arguments: argparse.Namespace) -> None:
@@ -333,6 +336,7 @@ def _add_compare(commands: _Commands) -> None:
     add_score_options(compare_parser)
     add_outputs(
         compare_parser,
+        ("the comparison", RESULT),
         csv="scores and ranks as CSV",
         reversals="pairs that results rank in opposite orders, with tests, as CSV",
         changes="changes of scores from the first result, with simultaneous intervals, as CSV",
@@ -341,7 +345,6 @@ def _add_compare(commands: _Commands) -> None:
         plot="the bump chart (needs matplotlib)",
         report="a page with all results, one HTML file (needs Jinja2)",
     )
-    add_out(compare_parser, "the comparison", RESULT)
     compare_parser.set_defaults(run=_compare)
 
 
@@ -524,18 +527,24 @@ def add_files_and_tuning(command: argparse.ArgumentParser) -> None:
     command.add_argument("--judge-file", nargs="+", metavar="FILE", help=verdicts)
 
 
-def add_outputs(command: argparse.ArgumentParser, **what: str) -> None:
-    """Add an option for each file that a command can write; ``what`` describes the content of each file."""
+def add_outputs(command: argparse.ArgumentParser, out: tuple[str, OutKind] | None, **what: str) -> None:
+    """Add an option for each file that a command can write.
+
+    Parameters
+    ----------
+    command : ArgumentParser
+    out : (str, OutKind) or None
+        What ``--out`` writes, in words and with its formats; None for a command without this option.
+    **what : str
+        Content of the file of each further option.
+    """
+    group = command.add_argument_group("files to write")
+    if out is not None:
+        text = f"write {out[0]} in the format of the ending: {' '.join(out[1].endings)}; may be repeated"
+        group.add_argument("--out", metavar="OUT", action="append", help=text)
     for name, content in what.items():
         spellings = dict.fromkeys([f"--{name.replace('_', '-')}", f"--{name}"])
-        command.add_argument(*spellings, metavar="OUT", help=f"write {content}")
-
-
-def add_out(command: argparse.ArgumentParser, content: str, kind: OutKind) -> None:
-    """Add ``--out``, which may be given several times; the ending of each file decides its format."""
-    endings = ", ".join(kind.endings)
-    text = f"write {content} in the format of the ending: {endings}; may be repeated"
-    command.add_argument("--out", metavar="OUT", action="append", help=text)
+        group.add_argument(*spellings, metavar="OUT", help=f"write {content}")
 
 
 def _formats(
