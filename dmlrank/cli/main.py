@@ -75,8 +75,8 @@ _WRITTEN = (
 _ERROR, _INTERRUPTED, _BROKEN_PIPE = 1, 130, 141
 
 _FILES = (
-    "A file of battles has one row per vote: the two models, the label, and perhaps the prompt and its features. A file "
-    "of benchmark scores (--scores) has one row per prompt and model, or one column per model. Files "
+    "A file of battles has one row per vote: the two models, the label, and perhaps the prompt and its features. A "
+    "file of benchmark scores (--scores) has one row per prompt and model, or one column per model. Files "
     f"end with {', '.join(FORMATS)}, perhaps compressed (.gz .bz2 .xz); - is standard input. In csv, models, prompts, "
     "clusters and labels are read as text, other columns as numbers where all cells are."
 )
@@ -180,6 +180,7 @@ def _add_check(commands: _Commands) -> None:
     help_text = "look at a file of battles before a fit: labels, graph, balance, cost"
     check_parser = commands.add_parser("check", **_help("check", help_text))
     add_options(check_parser, CHECKED)
+    add_score_options(check_parser)
     add_outputs(check_parser, ("the check", CHECK), report="the check as a page, one HTML file (needs Jinja2)")
     check_parser.set_defaults(run=_check)
 

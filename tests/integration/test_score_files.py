@@ -91,22 +91,22 @@ def test_from_scores_to_a_page_with_two_commands(long, capsys, tmp_path, ignore_
 )
 def test_what_cannot_be_used(long, words, message, capsys, tmp_path):
     long.to_csv(tmp_path / "scores.csv", index=False)
-    assert main(["fit", str(tmp_path / "scores.csv"), *words]) == 2
+    assert main(["fit", str(tmp_path / "scores.csv"), *words]) == 1
     assert message in capsys.readouterr().err
 
 
 def test_wide_tables_need_one_row_a_prompt_and_two_models(wide, capsys, tmp_path):
     file = tmp_path / "scores.csv"
     pd.concat([wide, wide.iloc[:1]]).drop(columns="topic").to_csv(file, index=False)
-    assert main(["fit", str(file), "--scores", "task"]) == 2
+    assert main(["fit", str(file), "--scores", "task"]) == 1
     assert "several rows have the prompt '000'" in capsys.readouterr().err
     wide[["task", "llama"]].to_csv(file, index=False)
-    assert main(["fit", str(file), "--scores", "task"]) == 2
+    assert main(["fit", str(file), "--scores", "task"]) == 1
     assert "there are 1: 'llama'" in capsys.readouterr().err
 
 
 def test_options_of_scores_need_scores(long, capsys, tmp_path):
     long.to_csv(tmp_path / "scores.csv", index=False)
-    assert main(["fit", FORMULA, str(tmp_path / "scores.csv"), "--lower-is-better"]) == 2
+    assert main(["fit", FORMULA, str(tmp_path / "scores.csv"), "--lower-is-better"]) == 1
     assert "--lower-is-better is for a file of scores" in capsys.readouterr().err
-    assert main(["compare", "a.json", "b.json", "--scores", "task"]) == 2
+    assert main(["compare", "a.json", "b.json", "--scores", "task"]) == 1
