@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import math
 import os
 import sys
 from collections.abc import Callable, Sequence
@@ -15,21 +14,28 @@ from .. import datasets
 from .._utils.atomic_write import write_file
 from .._version import __version__
 from ..api import check, dml_rank, read_json
-from ..data.frames import column_names
 from ..exceptions import DmlrankError, FileWriteError, OptionError
 from ..inference.simultaneous import METHODS
-from ..inspection.check import Check, facts
-from ..options import OPTIONS, Option
 from ..planning.contrasts import Against, Top
 from ..results.comparison import Comparison, named_results
 from ..results.rank_results import RankResults
 from ..tables.summary_table import Summary
 from .arguments import CommandParser, OneSpelling
-from .column_roles import ColumnRoles
+from .fit_arguments import (
+    CHECKED,
+    PASSED_ON,
+    add_files_and_tuning,
+    add_fit_options,
+    add_keywords,
+    add_options,
+    api_options,
+    fit_options,
+    frames_of,
+    judge_files,
+)
 from .help_texts import DESCRIPTIONS, EXAMPLES, EXIT_CODES, MAIN_DESCRIPTION, MAIN_EXAMPLES, WORDS
-from .plain_formula import check_plain
-from .read_files import FORMATS, Frame, read_frames
-from .score_tables import ScoreTable, add_score_options
+from .read_files import FORMATS
+from .score_tables import add_score_options
 from .write_files import (
     CHECK,
     PAGE,
@@ -38,6 +44,8 @@ from .write_files import (
     OutKind,
     by_ending,
     check_outputs,
+    content_of_check,
+    content_of_comparison,
     names_of_files,
     write_figure,
     write_json,
@@ -48,10 +56,6 @@ from .write_files import (
 _Commands: TypeAlias = "argparse._SubParsersAction[CommandParser]"
 
 
-# Options of a fit that the command line has under the same names and with the same values as the Python API.
-PASSED_ON = tuple(name for name, option in OPTIONS.items() if option.argument is not None)
-# The options among them that the subcommand check has.
-CHECKED = ("context", "min_labels", "missing", "n_folds", "position_bias", "graph", "edge_weights", "votes")
 _DEMO_FORMULA = "winner ~ C(category) + length | model_a + model_b"
 _FUNCTIONALS = ("bt", "borda", "rank_centrality")
 # Options that name a file to write.
@@ -188,26 +192,14 @@ def _add_check(commands: _Commands) -> None:
 def _check(arguments: argparse.Namespace) -> None:
     """Check a file and print the report."""
     check_outputs({"report": arguments.report, "out": arguments.out}, [arguments.file], out=CHECK)
-    frames = _frames(arguments, arguments.formula, arguments.file)
-    check_report = check(arguments.formula, frames["file"], env={}, **_options(arguments, CHECKED))
+    frames = frames_of(arguments, arguments.formula, arguments.file)
+    check_report = check(arguments.formula, frames["file"], env={}, **api_options(arguments, CHECKED))
     formats: dict[str, Callable[[str], object]] = {
         ".txt": partial(_write_page, text=lambda: f"{check_report}\n"),
         ".html": check_report.report,
-        ".json": lambda path: write_json(path, _content_of_check(check_report)),
+        ".json": lambda path: write_json(path, content_of_check(check_report)),
     }
     _show(check_report, [(arguments.report, check_report.report), *by_ending(arguments.out, formats)])
-
-
-def _content_of_check(found: Check) -> dict[str, object]:
-    """Return the problems and tables of a check for JSON."""
-    return {
-        "problems": found.problems,
-        "facts": {name.rstrip(":"): fact for name, fact in facts(found)},
-        "models": found.models.rename_axis("model").reset_index(),
-        "pairs": found.pairs,
-        "labels": found.labels,
-        "settings": found.settings,
-    }
 
 
 def _add_fit(commands: _Commands) -> None:
@@ -291,8 +283,8 @@ def _design(arguments: argparse.Namespace) -> None:
     """Fit a file, plan what to label next, and print the plan's summary."""
     further = [arguments.prompts_file] if arguments.prompts_file else []
     _check_outputs(arguments, [arguments.file, *further], PLAN)
-    frames = _frames(arguments, arguments.formula, arguments.file, new=arguments.prompts_file)
-    results = dml_rank(arguments.formula, frames["file"], env={}, **_fit_options(arguments, frames))
+    frames = frames_of(arguments, arguments.formula, arguments.file, new=arguments.prompts_file)
+    results = dml_rank(arguments.formula, frames["file"], env={}, **fit_options(arguments, frames))
     plan = results.design(
         arguments.budget,
         arguments.criterion,
@@ -371,7 +363,7 @@ def _compare(arguments: argparse.Namespace) -> None:
         str(summary),
         summary,
         lambda path: write_table(path, comparison.tidy()),
-        lambda path: write_json(path, _content_of_comparison(comparison)),
+        lambda path: write_json(path, content_of_comparison(comparison)),
     )
     _show(
         summary,
@@ -386,18 +378,6 @@ def _compare(arguments: argparse.Namespace) -> None:
             (arguments.report, comparison.report),
         ],
     )
-
-
-def _content_of_comparison(comparison: Comparison) -> dict[str, object]:
-    """Return the scores of a comparison and the tests that it has, for JSON."""
-    content: dict[str, object] = {"scores": comparison.tidy(), "samples": comparison.samples}
-    tests = {"changes": comparison.changes, "pair_changes": comparison.pair_changes, "reversals": comparison.reversals}
-    for name, test in tests.items():
-        try:
-            content[name] = test()
-        except OptionError as error:
-            content[name] = str(error)
-    return content
 
 
 def _add_independent(command: argparse.ArgumentParser) -> None:
@@ -470,64 +450,6 @@ def _refuse_fit_options(arguments: argparse.Namespace) -> None:
         )
 
 
-def add_options(command: argparse.ArgumentParser, names: Sequence[str]) -> None:
-    """Add a formula, a file, and some options."""
-    command.add_argument("formula", metavar="FORMULA", help="'winner ~ features | model_a + model_b'")
-    command.add_argument("file", metavar="FILE", help=f"{', '.join(FORMATS)}, perhaps with .gz; - is standard input")
-    add_keywords(command, names)
-
-
-def add_keywords(command: argparse.ArgumentParser, names: Sequence[str]) -> None:
-    """Add options by name, groups and categories."""
-    for name in names:
-        # The dashed spelling, which help shows, and the API's.
-        spellings = dict.fromkeys([f"--{name.replace('_', '-')}", f"--{name}"])
-        command.add_argument(*spellings, **_described(OPTIONS[name]))
-    command.add_argument(
-        "--groups", nargs="+", metavar="COLUMN", help="columns of the clusters: one, or two for two-way clustering"
-    )
-    command.add_argument(
-        "--categories",
-        nargs="+",
-        metavar="LABEL=MEANING",
-        help="meanings of labels that are not recognised: first, second, tie, both_good or both_bad",
-    )
-
-
-def _described(option: Option) -> dict[str, Any]:
-    """Return the arguments with which argparse adds an option; the value None stands for the default of the API."""
-    argument = option.argument
-    assert argument is not None, f"{option.name} is not passed on"
-    if argument.is_switch:
-        if option.default is True:
-            return {"action": argparse.BooleanOptionalAction, "help": argument.help}
-        return {"action": "store_const", "const": True, "help": argument.help}
-    words: dict[str, Any] = {"help": argument.help}
-    if option.words:
-        return words | {"choices": option.words}
-    if argument.parse is not None:
-        words["type"] = argument.parse
-    if argument.several:
-        words["nargs"] = "+"
-    return words | {"metavar": argument.metavar}
-
-
-def add_fit_options(command: argparse.ArgumentParser) -> None:
-    """Add a formula, a file, and every option of a fit."""
-    add_options(command, PASSED_ON)
-    add_files_and_tuning(command)
-
-
-def add_files_and_tuning(command: argparse.ArgumentParser) -> None:
-    """Add options of a fit whose values on the command line differ from those in the API."""
-    tuning = "how boosters are tuned: a few configurations (cv, the default), random search, or not at all"
-    command.add_argument("--tune", choices=("cv", "random", "none"), help=tuning)
-    unlabelled = "further prompts without a label, over which scores are averaged, too"
-    command.add_argument("--unlabelled", metavar="FILE", help=unlabelled)
-    verdicts = "a judge's verdicts in a further file: prompt, both models, verdict; of several judges NAME=FILE each"
-    command.add_argument("--judge-file", nargs="+", metavar="FILE", help=verdicts)
-
-
 def add_outputs(command: argparse.ArgumentParser, out: tuple[str, OutKind] | None, **what: str) -> None:
     """Add an option for each file that a command can write.
 
@@ -580,7 +502,7 @@ def _tables(what: str) -> dict[str, str]:
 def _check_outputs(arguments: argparse.Namespace, inputs: Sequence[str], out: OutKind = RESULT) -> None:
     """Check before a fit that the files of a command can be written."""
     further = [arguments.unlabelled] if arguments.unlabelled else []
-    sources = [*inputs, *further, *_judge_files(arguments.judge_file or ()).values()]
+    sources = [*inputs, *further, *judge_files(arguments.judge_file or ()).values()]
     check_outputs({name: getattr(arguments, name) for name in _WRITTEN if hasattr(arguments, name)}, sources, out=out)
 
 
@@ -608,101 +530,5 @@ def _show(report: object, writers: _Writers) -> None:
 
 def _fitted(formula: str, file: str, arguments: argparse.Namespace) -> RankResults:
     """Return the fit of a file."""
-    frames = _frames(arguments, formula, file)
-    return dml_rank(formula, frames["file"], env={}, **_fit_options(arguments, frames))
-
-
-def _roles(formula: str, arguments: argparse.Namespace) -> ColumnRoles:
-    """Return the roles of columns in files without types, from the formula and the options."""
-    return ColumnRoles.of_fit(
-        formula,
-        context=arguments.context or (),
-        groups=arguments.groups or (),
-        judge=getattr(arguments, "judge", None) or (),
-        propensity_formula=getattr(arguments, "propensity_formula", None),
-    )
-
-
-def _frames(arguments: argparse.Namespace, formula: str, file: str, new: str | None = None) -> dict[str, Frame]:
-    """Return all frames of a command, under the keys ``file``, ``unlabelled``, ``new``, and ``judge NAME``.
-
-    Parameters
-    ----------
-    arguments : Namespace
-    formula, file : str
-    new : str, optional
-        File of the prompts that a plan is for.
-    """
-    # Columns of the file that options name, apart from those of the formula.
-    named = [*(arguments.groups or ()), *([arguments.weights] if getattr(arguments, "weights", None) else [])]
-    scores = ScoreTable.of(arguments, formula, named)
-    file_roles = _roles(formula, arguments) if scores is None else scores.roles
-    paths, roles = {"file": file}, {"file": file_roles}
-    for key, path in (("unlabelled", getattr(arguments, "unlabelled", None)), ("new", new)):
-        if path:
-            paths[key], roles[key] = path, file_roles
-    for name, path in _judge_files(getattr(arguments, "judge_file", None) or ()).items():
-        paths[f"judge {name}"], roles[f"judge {name}"] = path, file_roles.for_verdict_file
-    frames = read_frames(paths, roles)
-    if scores is not None:
-        frames["file"] = scores.pairs(frames["file"])
-    check_plain(formula, getattr(arguments, "propensity_formula", None), column_names(frames["file"]))
-    return frames
-
-
-def _judge_files(files: Sequence[str]) -> dict[str, str]:
-    """Return the files of verdicts by the name of the judge; the name is empty where one file has no name.
-
-    Raises
-    ------
-    OptionError
-        If there are several files, and their judges do not all have different names.
-    """
-    named = [text.partition("=") for text in files]
-    if len(files) == 1 and not named[0][1]:
-        return {"": files[0]}
-    if not all(equals for _, equals, _ in named) or len({name for name, _, _ in named}) < len(named):
-        raise OptionError(f"--judge-file has {files}; give one file, or several as NAME=FILE with different names")
-    return {name: path for name, _, path in named}
-
-
-def _fit_options(arguments: argparse.Namespace, frames: dict[str, Frame]) -> dict[str, Any]:
-    """Return the keyword arguments of a fit, including the frames of further prompts and of verdicts."""
-    options = _options(arguments, PASSED_ON)
-    if arguments.tune:
-        options["tune"] = None if arguments.tune == "none" else arguments.tune
-    if "unlabelled" in frames:
-        options["unlabelled"] = frames["unlabelled"]
-    verdicts = {key.removeprefix("judge "): frame for key, frame in frames.items() if key.startswith("judge ")}
-    if verdicts:
-        if arguments.judge:
-            raise OptionError(
-                "--judge and --judge-file are both given; verdicts are either in columns (--judge) or in files "
-                "(--judge-file)"
-            )
-        options["judge"] = verdicts[""] if set(verdicts) == {""} else verdicts
-    return options
-
-
-def _options(arguments: argparse.Namespace, names: Sequence[str]) -> dict[str, Any]:
-    """Return keyword arguments of the API for the options on the command line; the others keep their defaults."""
-    options: dict[str, Any] = {name: getattr(arguments, name) for name in names if getattr(arguments, name) is not None}
-    if arguments.groups:
-        options["cov_kwds"] = {"groups": arguments.groups}
-    if arguments.categories:
-        options["categories"] = {
-            label: meaning for pair in arguments.categories for label, meaning in _labels_and_meaning(pair)
-        }
-    return options
-
-
-def _labels_and_meaning(pair: str) -> list[tuple[object, str]]:
-    """Return the label as text and, where it is a number, also as a number, with its meaning."""
-    label, equals, meaning = pair.rpartition("=")
-    if not equals:
-        raise OptionError(f"--categories has {pair!r}; give LABEL=MEANING, such as 'skipped=tie'")
-    try:
-        number = float(label)
-    except ValueError:
-        number = math.nan
-    return [(label, meaning), (number, meaning)] if math.isfinite(number) else [(label, meaning)]
+    frames = frames_of(arguments, formula, file)
+    return dml_rank(formula, frames["file"], env={}, **fit_options(arguments, frames))

@@ -14,7 +14,9 @@ import pandas as pd
 
 from .._utils.atomic_write import check_writable, replacement_file, write_errors, write_file
 from ..exceptions import DmlrankError, FileWriteError, MissingExtraError, OptionError, nearest
+from ..inspection.check import Check, facts
 from ..report.page.render_page import check_page_extra
+from ..results.comparison import Comparison
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -137,6 +139,30 @@ def by_ending(
 def write_json(path: str, content: Mapping[str, object]) -> None:
     """Write a mapping as JSON; frames become lists of records, and numbers that are not finite become null."""
     write_file(path, json.dumps({key: _plain(value) for key, value in content.items()}, indent=1) + "\n")
+
+
+def content_of_check(found: Check) -> dict[str, object]:
+    """Return the problems and tables of a check for JSON."""
+    return {
+        "problems": found.problems,
+        "facts": {name.rstrip(":"): fact for name, fact in facts(found)},
+        "models": found.models.rename_axis("model").reset_index(),
+        "pairs": found.pairs,
+        "labels": found.labels,
+        "settings": found.settings,
+    }
+
+
+def content_of_comparison(comparison: Comparison) -> dict[str, object]:
+    """Return the scores of a comparison and the tests that it has, for JSON."""
+    content: dict[str, object] = {"scores": comparison.tidy(), "samples": comparison.samples}
+    tests = {"changes": comparison.changes, "pair_changes": comparison.pair_changes, "reversals": comparison.reversals}
+    for name, test in tests.items():
+        try:
+            content[name] = test()
+        except OptionError as error:
+            content[name] = str(error)
+    return content
 
 
 def _plain(value: object) -> object:
