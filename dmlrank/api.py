@@ -120,7 +120,7 @@ def dml_rank(
     propensity_formula : str, optional
         Features of an estimated propensity, ``"~ features"``, where pairs were chosen by other features than those of
         the formula, such as a judge's score of the prompt.
-    estimator : {"debiased", "plugin", "bt_restricted", "bt_mle"}
+    estimator : {"debiased", "plugin", "bt_restricted", "bt_mle", "bt_contextual"}
         "plugin" is the mean of F(mu), an estimate without intervals. "bt_restricted" assumes the Bradley-Terry model in
         every prompt (two outcomes, functional bt) and is more precise where the model holds; it needs propensities of
         all pairs, not a column, and ``restriction_test`` tests the model. "bt_mle" is the parametric Bradley-Terry
@@ -129,7 +129,11 @@ def dml_rank(
         refused, and ``functional`` is bt. The covariance is that of statsmodels' GLM on one row per vote. It is HC0
         where every prompt has one vote, and clustered by prompt where prompts have several votes. With
         ``cov_type="cluster"`` it is clustered by the G clusters and multiplied by G / (G - 1). statsmodels also
-        multiplies a clustered covariance by (v - 1) / (v - K + 1), for v votes and K models; dmlrank does not.
+        multiplies a clustered covariance by (v - 1) / (v - K + 1), for v votes and K models; dmlrank does not. The
+        features of the formula do not enter "bt_mle". "bt_contextual" is the same model with scores that are linear in
+        the features, r_j(x) = b_j + w_j'x: the parametric baseline of Frauen et al. Its estimates are the means of
+        r_j(x) over all prompts. Its standard errors are sandwich estimates by the delta method, and contain the
+        variance of r_j(x) between prompts.
     judge : str, sequence of str, frame, array, callable or mapping, optional
         Verdicts of an automatic judge on pairs, with and without a human label. They are a column of the data with the
         judge's labels of the pair that was shown (also on rows with a missing winner); columns of probabilities named

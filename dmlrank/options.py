@@ -27,7 +27,7 @@ from ._utils.argument_checks import (
 from ._utils.style_adjustment import BalancedStyle, EqualStyle, as_adjustment, check_adjustment
 from .exceptions import OptionError, check_choice, listed, nearest
 
-EstimatorName = Literal["debiased", "plugin", "bt_restricted", "bt_mle"]
+EstimatorName = Literal["debiased", "plugin", "bt_restricted", "bt_mle", "bt_contextual"]
 CovType = Literal["robust", "cluster"]
 Missing = Literal["raise", "drop", "keep"]
 Prompts = Literal["random", "fixed"]
@@ -41,6 +41,8 @@ PROMPTS: tuple[str, ...] = get_args(Prompts)
 # Estimators with first stages, and those of them that can use verdicts of judges.
 _WITH_FIRST_STAGES = ("debiased", "plugin", "bt_restricted")
 _WITH_JUDGES = ("debiased", "plugin")
+# Estimators whose scores are means over prompts.
+_MEANS_OVER_PROMPTS = (*_WITH_FIRST_STAGES, "bt_contextual")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -58,7 +60,7 @@ class Options:
         Columns that identify a context; empty where every row is one.
     propensity : str, array, callable or plan
     propensity_formula : str or None
-    estimator : {"debiased", "plugin", "bt_restricted", "bt_mle"}
+    estimator : {"debiased", "plugin", "bt_restricted", "bt_mle", "bt_contextual"}
     judge : object
         As :func:`as_judges` returns it.
     judge_as : {"two-stage", "features"}
@@ -538,7 +540,7 @@ OPTION_TABLE: tuple[Option, ...] = (
         "prompts",
         "random",
         PROMPTS,
-        used_by=_WITH_FIRST_STAGES,
+        used_by=_MEANS_OVER_PROMPTS,
         described_as="prompts",
         argument=CommandLineForm(
             "whether intervals are about new prompts (random, the default) or these prompts alone"

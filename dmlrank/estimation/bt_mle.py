@@ -51,6 +51,36 @@ class BradleyTerryFit:
         mu[np.arange(len(mu)), np.arange(len(mu))] = 0.0
         return mu
 
+    def mean_probabilities(self, x: FloatArray, n_categories: int) -> FloatArray:
+        """Return :meth:`probabilities`, which are the same for all features ``x``, (n, p)."""
+        return self.probabilities(n_categories)
+
+    def cell_probabilities(self, data: PreferenceData) -> FloatArray:
+        """Return for every labelled cell, (m,), the probability that the model shown first wins."""
+        return np.asarray(self.table[data.cells.first, data.cells.second])
+
+    def scores_at(self, x: FloatArray) -> FloatArray:
+        """Return the scores, (n, K), which are the same for all features ``x``, (n, p)."""
+        return np.tile(self.scores, (len(x), 1))
+
+    def influence(
+        self,
+        data: PreferenceData,
+        first_weights: Sequence[float],
+        edges: NDArray[np.bool_],
+        blocks: InfluenceBlocks,
+    ) -> Influence:
+        """Return the influence values of the scores, see :func:`likelihood_influence`.
+
+        Parameters
+        ----------
+        data : PreferenceData
+        first_weights : sequence of C floats
+        edges : ndarray of bool, shape (K, K)
+        blocks : InfluenceBlocks
+        """
+        return likelihood_influence(self, data, first_weights, edges, blocks)
+
     def score_changes(
         self, first_weights: Sequence[float], directions: FloatArray, first: IntArray, second: IntArray
     ) -> FloatArray:
@@ -136,7 +166,7 @@ def fit_bradley_terry(won: FloatArray, items: Sequence[str]) -> BradleyTerryFit:
     >>> fit_bradley_terry(np.array([[0.0, 30.0], [10.0, 0.0]]), ["a", "b"]).scores.round(4)       # log(3) / 2
     array([ 0.5493, -0.5493])
     """
-    _check_exists(won, items)
+    check_scores_exist(won, items)
     n_items, total = len(won), won + won.T
     scores = np.zeros(n_items)
     log_likelihood = _log_likelihood(scores, won)
@@ -210,7 +240,7 @@ def _log_likelihood(scores: FloatArray, won: FloatArray) -> float:
     return float((won * log_expit(np.subtract.outer(scores, scores))).sum())
 
 
-def _check_exists(won: FloatArray, items: Sequence[str]) -> None:
+def check_scores_exist(won: FloatArray, items: Sequence[str]) -> None:
     """Raise :class:`GraphError` where the likelihood has no maximum; see :func:`fit_bradley_terry`."""
     n_parts, part = connected_components(won > 0, directed=True, connection="strong")
     if n_parts == 1:

@@ -1,27 +1,37 @@
-"""The steps of a fit without first stages: Bradley-Terry by maximum likelihood."""
+"""The steps of a fit without first stages: Bradley-Terry by maximum likelihood, with or without features."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
 
 from ..data.preferences import FloatArray, IntArray, PreferenceData
 from ..data.read_clusters import Clusters, read_clusters
-from ..estimation.bt_mle import BradleyTerryFit, fit_bradley_terry, likelihood_influence, won_votes
+from ..estimation.bt_contextual import ContextualBradleyTerryFit, fit_contextual_bradley_terry
+from ..estimation.bt_mle import BradleyTerryFit, fit_bradley_terry, won_votes
 from ..estimation.influence import Influence
 from ..estimation.influence_blocks import InfluenceBlocks
 from ..estimation.uniform_pairs import UniformPairs
+from ..exceptions import OptionError
 from ..functionals import Borda
 from ..inference.covariance import Covariance
 from ..options import Options
 from .cache import Cache
 from .display_order import OrderChoice
 from .estimand import Setup, comparison_graph, restrict_items, set_up_likelihood
-from .fit_covariance import clustered_covariance
+from .estimators import Estimator, estimator_named
+from .fit_covariance import clustered_covariance, make_covariance
 from .inputs import dropped_items, influence_blocks, warn_of_dependence
 from .label_errors import likelihood_uniform_pairs, warn_of_uniform_pairs
 from .position_test import warn_of_uneven_orders
 from .state import FitSteps, Source
 from .votes_used import warn_of_votes_left_out
+
+Likelihood: TypeAlias = BradleyTerryFit | ContextualBradleyTerryFit
 
 
 def run_maximum_likelihood(data_as_read: PreferenceData, options: Options, *, source: Source, cache: Cache) -> FitSteps:
@@ -38,7 +48,9 @@ def run_maximum_likelihood(data_as_read: PreferenceData, options: Options, *, so
     source : Source
     cache : Cache
     """
-    slot = cache.slot("bt_mle")
+    estimator = estimator_named(options.estimator)
+    _check_unweighted(options, estimator)
+    slot = cache.slot(estimator.name)
     # The votes alone decide which pairs are compared: min_labels= is an option of first stages.
     graph_option = "votes" if isinstance(options.graph, str) else options.graph
     data = slot.call(
@@ -50,17 +62,23 @@ def run_maximum_likelihood(data_as_read: PreferenceData, options: Options, *, so
         min_comparisons=options.min_comparisons,
     )
     graph = slot.call(comparison_graph, data, graph_option, 1)
-    setup = slot.call(set_up_likelihood, data, graph, options.category_weights)
+    setup = slot.call(set_up_likelihood, data, graph, options.category_weights, estimator.name)
     slot.call(warn_of_votes_left_out, data, graph, graph_option, min_labels=1, order=OrderChoice(False))
     clusters = slot.call(read_clusters, data, options.groups, options.context)
     slot.call(warn_of_dependence, data, clusters, options.context)
     blocks, annotator = slot.call(influence_blocks, data, clusters)
-    likelihood = slot.call(maximise, data, setup)
+    likelihood = slot.call(maximise, data, setup, estimator.uses_features)
     influence = slot.call(scores_influence, data, setup, likelihood, blocks=blocks)
     uniform = slot.call(likelihood_uniform_pairs, data, setup, likelihood, clusters=clusters)
     uniform_covariance = slot.call(likelihood_uniform_covariance, setup, likelihood, uniform)
     covariance = slot.call(
-        sandwich_covariance, setup, influence, clusters, annotator=annotator, uniform_covariance=uniform_covariance
+        sandwich_covariance,
+        setup,
+        influence,
+        clusters,
+        annotator=annotator,
+        fixed_prompts=estimator.uses_features and options.prompts == "fixed",
+        uniform_covariance=uniform_covariance,
     )
     slot.call(warn_of_uniform_pairs, data, setup, uniform, uniform_covariance=uniform_covariance, covariance=covariance)
     slot.call(warn_of_orders_in_likelihood, data, setup, likelihood, clusters)
@@ -83,8 +101,20 @@ def run_maximum_likelihood(data_as_read: PreferenceData, options: Options, *, so
     )
 
 
+def _check_unweighted(options: Options, estimator: Estimator) -> None:
+    """Raise where the prompts of an earlier fit have weights, which a mean over prompts would have to use.
+
+    The estimator refuses ``weights=`` in a call of its own.
+    """
+    if estimator.uses_features and options.weights is not None:
+        raise OptionError(
+            f"weights= of the earlier fit is not used by estimator={estimator.name!r}, which averages over all prompts "
+            f"equally; use update(estimator={estimator.name!r}, weights=None), or estimator='debiased'"
+        )
+
+
 def warn_of_orders_in_likelihood(
-    data: PreferenceData, setup: Setup, likelihood: BradleyTerryFit, clusters: Clusters | None
+    data: PreferenceData, setup: Setup, likelihood: Likelihood, clusters: Clusters | None
 ) -> None:
     """Warn where a position effect changes the scores; maximum likelihood does not take display order into account.
 
@@ -92,26 +122,33 @@ def warn_of_orders_in_likelihood(
     ----------
     data : PreferenceData
     setup : Setup
-    likelihood : BradleyTerryFit
+    likelihood : BradleyTerryFit or ContextualBradleyTerryFit
     clusters : Clusters or None
     """
     if not setup.weights.mirrored:
         return
     unordered = data.unordered()
-    mu = likelihood.probabilities(data.n_categories)[unordered.cells.first, unordered.cells.second]
+    mu = category_probabilities(likelihood.cell_probabilities(unordered), data.n_categories)
     # Without clusters, every context is a unit of its own: seed_order numbers the contexts.
     unit = data.seed_order if clusters is None else clusters.of_context
     remedy = "estimator='debiased' with position_bias=True"
     warn_of_uneven_orders(unordered, setup, mu, unit=unit, remedy=remedy)
 
 
-def maximise(data: PreferenceData, setup: Setup) -> BradleyTerryFit:
-    """Return the scores that maximise the likelihood of the votes on the graph."""
+def category_probabilities(won: FloatArray, n_categories: int) -> FloatArray:
+    """Return the category probabilities of cells, (m, C), from the probabilities that the first model wins, (m,)."""
+    return np.column_stack([won, 1 - won, np.zeros((len(won), n_categories - 2))])
+
+
+def maximise(data: PreferenceData, setup: Setup, uses_features: bool) -> Likelihood:
+    """Return the model, with or without features, that maximises the likelihood of the votes on the graph."""
+    if uses_features:
+        return fit_contextual_bradley_terry(data, setup.weights.first, setup.graph.edges)
     return fit_bradley_terry(won_votes(data, setup.weights.first, setup.graph.edges), data.items)
 
 
 def scores_influence(
-    data: PreferenceData, setup: Setup, likelihood: BradleyTerryFit, *, blocks: InfluenceBlocks
+    data: PreferenceData, setup: Setup, likelihood: Likelihood, *, blocks: InfluenceBlocks
 ) -> Influence:
     """Return the influence values of the scores.
 
@@ -119,14 +156,14 @@ def scores_influence(
     ----------
     data : PreferenceData
     setup : Setup
-    likelihood : BradleyTerryFit
+    likelihood : BradleyTerryFit or ContextualBradleyTerryFit
     blocks : InfluenceBlocks
     """
-    return likelihood_influence(likelihood, data, setup.weights.first, setup.graph.edges, blocks)
+    return likelihood.influence(data, setup.weights.first, setup.graph.edges, blocks)
 
 
 def likelihood_uniform_covariance(
-    setup: Setup, likelihood: BradleyTerryFit, uniform: UniformPairs | None
+    setup: Setup, likelihood: Likelihood, uniform: UniformPairs | None
 ) -> FloatArray | None:
     """Return the covariance of the scores, (K, K), that is added for uniform pairs; None where there are no such pairs.
 
@@ -135,7 +172,7 @@ def likelihood_uniform_covariance(
     Parameters
     ----------
     setup : Setup
-    likelihood : BradleyTerryFit
+    likelihood : BradleyTerryFit or ContextualBradleyTerryFit
     uniform : UniformPairs or None
     """
     if uniform is None:
@@ -149,12 +186,14 @@ def sandwich_covariance(
     clusters: Clusters | None,
     *,
     annotator: IntArray | None,
+    fixed_prompts: bool,
     uniform_covariance: FloatArray | None,
 ) -> Covariance:
     """Return the sandwich covariance of the scores, H^-1 (sum of s s') H^-1, plus the covariance for uniform pairs.
 
     H is the Hessian of the negative log-likelihood. Each s is the gradient of the log-likelihood, summed over the votes
-    of a context or cluster.
+    of a context or cluster. With features, the scores are means over contexts, which add their own variance unless
+    prompts are fixed.
 
     Parameters
     ----------
@@ -165,14 +204,59 @@ def sandwich_covariance(
         The units over which the gradients are summed; None for contexts.
     annotator : ndarray of int, shape (q,), or None
         The annotator of each block where annotators are clusters.
+    fixed_prompts : bool
+        Whether the labels alone are random.
     uniform_covariance : ndarray, shape (K, K), or None
         As :func:`likelihood_uniform_covariance` returns it.
     """
     gauge = setup.functional.gauge(influence.n_scores).basis
+    if fixed_prompts:
+        return make_covariance(
+            influence, gauge, clusters, annotator=annotator, fixed_prompts=True, uniform_covariance=uniform_covariance
+        )
     covariance = clustered_covariance(influence, gauge, clusters, annotator)
     return covariance if uniform_covariance is None else covariance.plus(uniform_covariance)
 
 
-def win_share(data: PreferenceData, setup: Setup, likelihood: BradleyTerryFit) -> FloatArray:
-    """Return the share of comparisons that each model wins according to the fitted probabilities, (K,)."""
-    return Borda(setup.weights, setup.graph).value(likelihood.probabilities(data.n_categories)[None])[0]
+def win_share(
+    data: PreferenceData, setup: Setup, likelihood: Likelihood, inside: NDArray[np.bool_] | None = None
+) -> FloatArray:
+    """Return the share of comparisons that each model wins according to the fitted probabilities, (K,).
+
+    Parameters
+    ----------
+    data : PreferenceData
+    setup : Setup
+    likelihood : BradleyTerryFit or ContextualBradleyTerryFit
+    inside : ndarray of bool, shape (n,), optional
+        The contexts over which the probabilities are averaged; all contexts when None.
+    """
+    mu = likelihood.mean_probabilities(data.x if inside is None else data.x[inside], data.n_categories)
+    return Borda(setup.weights, setup.graph).value(mu[None])[0]
+
+
+def win_probability_influence(steps: FitSteps, item: int, opponent: int) -> tuple[Influence, FloatArray | None]:
+    """Return the influence values of P(item beats opponent) in a fit by maximum likelihood, by the delta method.
+
+    With features, the probability is the mean over contexts.
+
+    Returns
+    -------
+    tuple of Influence and (ndarray, shape (1, 1), or None)
+        The influence values, and the variance that is added for uniform pairs.
+    """
+    likelihood, first_weights = steps.likelihood, steps.setup.weights.first
+    assert likelihood is not None
+    scores = steps.influence.by_context()
+    if isinstance(likelihood, BradleyTerryFit):
+        influence = likelihood.win_probability_influence(scores, item, opponent)
+        of_scores = likelihood_uniform_covariance(steps.setup, likelihood, steps.uniform)
+        gradient = likelihood.win_probability_gradient(item, opponent)
+        return influence, None if of_scores is None else (gradient @ of_scores @ gradient).reshape(1, 1)
+    p, derivative = likelihood.win_probability(steps.data.x, item, opponent)
+    correction = likelihood.corrections(
+        derivative, steps.data, first_weights, edges=steps.setup.graph.edges, blocks=steps.blocks
+    )
+    changes = partial(likelihood.changes, derivative, first_weights)
+    uniform_variance = None if steps.uniform is None else steps.uniform.covariance_along(changes)
+    return replace(scores, value=p[:, None], correction=correction), uniform_variance

@@ -205,8 +205,17 @@ def set_up(
     return Setup(bound, weights, graph, weighting, n_left_out)
 
 
-def set_up_likelihood(data: PreferenceData, graph: Graph, category_weights: object) -> Setup:
+def set_up_likelihood(data: PreferenceData, graph: Graph, category_weights: object, estimator: str) -> Setup:
     """Bind the Bradley-Terry functional to the pairs with votes.
+
+    Parameters
+    ----------
+    data : PreferenceData
+    graph : Graph
+    category_weights : object
+        As in :func:`dmlrank.dml_rank`.
+    estimator : str
+        Name of the estimator, for the error.
 
     Raises
     ------
@@ -217,7 +226,7 @@ def set_up_likelihood(data: PreferenceData, graph: Graph, category_weights: obje
     if weights.total is None or abs(weights.total - 1) > 1e-12:
         raise OptionError(
             f"category_weights are {weights.first} and {weights.second}, which do not sum to one in every category; "
-            f"estimator='bt_mle' counts every vote as one win, a tie as half a win for both models; use "
+            f"estimator={estimator!r} counts every vote as one win, a tie as half a win for both models; use "
             f"category_weights='half'"
         )
     counts = data.pair_counts()

@@ -41,6 +41,8 @@ class Estimator:
         Whether the estimator needs the propensities of all pairs of a context, not those of the labelled pairs alone.
     label_suffix : str
         Addition to the functional's label, in brackets; empty for none.
+    uses_features : bool
+        Whether the estimate depends on the features of the formula.
     why_not_by_group : str
         Why the estimator gives no scores by group or projection; empty where it does.
     plan_estimator : str
@@ -62,6 +64,7 @@ class Estimator:
     assumes_bradley_terry: bool = False
     needs_all_propensities: bool = False
     label_suffix: str = ""
+    uses_features: bool = True
     why_not_by_group: str = ""
     plan_estimator: str = "debiased"
     why_bradley_terry: str = ""
@@ -203,13 +206,25 @@ BT_MLE = Estimator(
     has_first_stages=False,
     assumes_bradley_terry=True,
     label_suffix="maximum likelihood",
+    uses_features=False,
     why_not_by_group="maximum likelihood scores are not means over prompts, so that they cannot be divided by group",
     why_bradley_terry="maximum likelihood estimates",
     why_unused="{option}={value} was given with estimator='bt_mle': this estimator has no first stages and counts "
     "every vote, so that {option} is not used; leave {option} out",
 )
 
-_BY_NAME = {estimator.name: estimator for estimator in (DEBIASED, PLUGIN, BT_RESTRICTED, BT_MLE)}
+BT_CONTEXTUAL = Estimator(
+    "bt_contextual",
+    has_first_stages=False,
+    assumes_bradley_terry=True,
+    label_suffix="contextual, maximum likelihood",
+    why_bradley_terry="the contextual model has",
+    why_unused="{option}={value} was given with estimator='bt_contextual': this estimator has no first stages, counts "
+    "every vote and averages over all prompts, so that {option} is not used; leave {option} out",
+)
+
+_ALL = (DEBIASED, PLUGIN, BT_RESTRICTED, BT_MLE, BT_CONTEXTUAL)
+_BY_NAME = {estimator.name: estimator for estimator in _ALL}
 
 
 def estimator_named(name: str) -> Estimator:
@@ -217,7 +232,7 @@ def estimator_named(name: str) -> Estimator:
 
     Parameters
     ----------
-    name : {"debiased", "plugin", "bt_restricted", "bt_mle"}
+    name : {"debiased", "plugin", "bt_restricted", "bt_mle", "bt_contextual"}
     """
     return _BY_NAME[name]
 

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from .._utils.warning_collection import warn
 from ..data.preferences import FloatArray, IntArray, PreferenceData
 from ..data.read_clusters import Clusters
+from ..estimation.bt_contextual import ContextualBradleyTerryFit
 from ..estimation.bt_mle import BradleyTerryFit
 from ..estimation.nuisance_estimates import JudgeCorrection
 from ..estimation.one_step_result import OneStepResult
@@ -130,7 +131,11 @@ def _crossed_cluster(data: PreferenceData, clusters: Clusters | None) -> IntArra
 
 
 def likelihood_uniform_pairs(
-    data: PreferenceData, setup: Setup, likelihood: BradleyTerryFit, *, clusters: Clusters | None
+    data: PreferenceData,
+    setup: Setup,
+    likelihood: BradleyTerryFit | ContextualBradleyTerryFit,
+    *,
+    clusters: Clusters | None,
 ) -> UniformPairs | None:
     """Find the uniform pairs of a fit by maximum likelihood; None where there are no such pairs.
 
@@ -140,13 +145,14 @@ def likelihood_uniform_pairs(
     ----------
     data : PreferenceData
     setup : Setup
-    likelihood : BradleyTerryFit
+    likelihood : BradleyTerryFit or ContextualBradleyTerryFit
     clusters : Clusters or None
     """
     if setup.weights.mirrored:
         data = data.unordered()
     cells = data.cells
-    mu = likelihood.probabilities(data.n_categories)[cells.first, cells.second]
+    won = likelihood.cell_probabilities(data)
+    mu = np.column_stack([won, 1 - won, np.zeros((len(won), data.n_categories - 2))])
     errors = LabelErrors(
         cells=cells,
         weight=cells.n_votes.astype(float),
@@ -176,8 +182,6 @@ def uniform_covariance_by_column(steps: FitSteps, design: FloatArray) -> FloatAr
     ndarray, shape (P K, P K), or None
         None where there are no uniform pairs.
     """
-    if not steps.estimator.has_first_stages:
-        return None
     if bool(np.isin(design, (0.0, 1.0)).all() and (design.sum(axis=1) == 1).all()):
         return uniform_covariance_by_group(steps, design.T > 0)
     if steps.uniform is None:

@@ -15,7 +15,7 @@ from ..estimation.outcome_floor import clip_and_renormalise
 from ..functionals.win_probability import PairWinProbability
 from ..inference.covariance import Covariance
 from ..inference.hausman import DifferenceTest, wald_test_of_difference
-from .bt_mle import likelihood_uniform_covariance
+from .bt_mle import win_probability_influence
 from .fit_covariance import covariance_of
 from .repetition import restricted_score
 from .state import FitSteps
@@ -33,10 +33,7 @@ def pair_win_probability(steps: FitSteps, item: int, opponent: int) -> tuple[flo
         The win probability (a tie counts as category weights say), and its variance as a covariance of shape (1, 1).
     """
     if steps.likelihood:
-        win_probability = steps.likelihood.win_probability_influence(steps.influence.by_context(), item, opponent)
-        of_scores = likelihood_uniform_covariance(steps.setup, steps.likelihood, steps.uniform)
-        gradient = steps.likelihood.win_probability_gradient(item, opponent)
-        uniform_variance = None if of_scores is None else (gradient @ of_scores @ gradient).reshape(1, 1)
+        win_probability, uniform_variance = win_probability_influence(steps, item, opponent)
         variance = covariance_of(steps, win_probability, np.empty((0, 1)), uniform_covariance=uniform_variance)
         return float(win_probability.estimate[0]), variance
     score = PairWinProbability(steps.setup.weights, item, opponent)
@@ -113,7 +110,7 @@ def scores_at(steps: FitSteps, x: FloatArray) -> FloatArray:
         Features of the contexts.
     """
     if steps.likelihood:
-        return np.tile(steps.likelihood.scores, (len(x), 1))
+        return steps.likelihood.scores_at(x)
     mu = np.mean([repetition.mu.average(x) for repetition in steps.repetitions], axis=0)
     functional = steps.setup.functional
     return functional.value(clip_and_renormalise(mu, steps.first.floor) if functional.interior else mu)

@@ -9,6 +9,7 @@ from patsy import EvalEnvironment
 
 from ..data.preferences import FloatArray, IntArray, PreferenceData
 from ..data.read_clusters import Clusters
+from ..estimation.bt_contextual import ContextualBradleyTerryFit
 from ..estimation.bt_mle import BradleyTerryFit
 from ..estimation.cross_fitting import MuSource
 from ..estimation.diagnostics import Validity
@@ -141,7 +142,7 @@ class FitSteps:
     cache : dict of str to CachedStep
         Results of the steps' functions, which an update uses again.
     repetitions : tuple of Repetition
-    likelihood : BradleyTerryFit or None
+    likelihood : BradleyTerryFit, ContextualBradleyTerryFit or None
     validity : Validity or None
         Signs that the intervals may not hold.
     order : OrderChoice or None
@@ -175,7 +176,7 @@ class FitSteps:
     covariance: Covariance
     cache: dict[str, CachedStep] = field(repr=False)
     repetitions: tuple[Repetition, ...] = ()
-    likelihood: BradleyTerryFit | None = None
+    likelihood: BradleyTerryFit | ContextualBradleyTerryFit | None = None
     validity: Validity | None = None
     order: OrderChoice | None = None
     propensity_factor: float | None = None

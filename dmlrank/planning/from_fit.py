@@ -60,8 +60,8 @@ def design_fit(
     """
     if not steps.estimator.has_first_stages:
         raise OptionError(
-            "estimator='bt_mle' has no probabilities of every pair on every prompt, which a plan needs; fit them with "
-            "update(estimator='debiased')"
+            f"estimator={estimates.estimator!r} has no cross-fitted probabilities of every pair on every prompt, which "
+            f"a plan needs; fit them with update(estimator='debiased')"
         )
     if estimates.extrapolation:
         warn(

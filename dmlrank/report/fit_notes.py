@@ -183,10 +183,7 @@ def unit_sentences(results: Estimates) -> list[str]:
 def dependence_sentences(results: Estimates) -> list[str]:
     """Say that scores depend on the features (non-linear functionals), or on which pairs are compared (likelihood)."""
     if not results.estimated_by.has_first_stages:
-        return [
-            "The scores maximise the Bradley-Terry likelihood of all votes. If log-odds are not differences of scores, "
-            "the scores depend on how often each pair was compared."
-        ]
+        return _likelihood_model(results)
     assumption = (
         ["The estimator assumes that the Bradley-Terry model holds for every prompt; restriction_test() tests this."]
         if results.estimated_by.assumes_bradley_terry
@@ -199,7 +196,7 @@ def dependence_sentences(results: Estimates) -> list[str]:
             "Preferences are averaged over prompts first, and scores are computed from these averages. The target does "
             "not depend on the features in the formula."
         ]
-    if results.description.formula.split("~", 1)[-1].split("|")[0].strip() in NO_FEATURES:
+    if _features_of(results) in NO_FEATURES:
         return [
             *assumption,
             "The scores describe preferences averaged over all prompts. A formula with features would define other "
@@ -392,6 +389,31 @@ def _warning_notes(results: Estimates) -> list[str]:
     if len(warnings) == 1:
         return [f"Warning: {as_sentence(warnings[0])}"]
     return [f"Warning {n} of {len(warnings)}: {as_sentence(text)}" for n, text in enumerate(warnings, start=1)]
+
+
+def _likelihood_model(results: Estimates) -> list[str]:
+    """Say which model's likelihood the scores maximise, and on what they depend where the model does not hold."""
+    if results.estimated_by.uses_features:
+        return [
+            "The scores are means over prompts of r_j(x) = b_j + w_j'x, the scores of a Bradley-Terry model that are "
+            "linear in the features x. The coefficients maximise the likelihood of all votes. If log-odds are not "
+            "differences of such scores, the means depend on how often each pair was compared on which prompts."
+        ]
+    unused = (
+        []
+        if _features_of(results) in NO_FEATURES
+        else ["The features of the formula are not used; estimator='bt_contextual' uses them."]
+    )
+    return [
+        "The scores maximise the Bradley-Terry likelihood of all votes. If log-odds are not differences of scores, "
+        "the scores depend on how often each pair was compared.",
+        *unused,
+    ]
+
+
+def _features_of(results: Estimates) -> str:
+    """Return the features of the formula."""
+    return results.description.formula.split("~", 1)[-1].split("|")[0].strip()
 
 
 # --- technical figures ------------------------------------------------------------------------------------------------

@@ -96,7 +96,7 @@ def augment_frame(steps: FitSteps, phi: FloatArray, models: tuple[str, ...], mod
     columns: dict[str, object] = {"first": names[cells.first], "second": names[cells.second], "n_votes": cells.n_votes}
     columns |= {f"mean_{name}": cells.y[:, c] for c, name in enumerate(data.categories)}
     if steps.likelihood:
-        columns["fitted"] = steps.likelihood.table[cells.first, cells.second]
+        columns["fitted"] = steps.likelihood.cell_probabilities(data)
     else:
         columns["fold"] = steps.folds.fold[cells.context]
         columns |= {f"prob_{name}": steps.one_step_result.cell_mu[:, c] for c, name in enumerate(data.categories)}

@@ -18,6 +18,7 @@ from ..data.preferences import FloatArray
 from ..data.vote_counts import VoteCounts
 from ..estimation.influence_in_groups import InfluenceInGroups, influence_in_groups
 from ..exceptions import DataError, HypothesisError, OptionError, UnknownModelError, listed, nearest
+from ..fit.bt_mle import win_share
 from ..fit.estimates import Estimates
 from ..fit.state import FitSteps
 from ..inference.covariance import Covariance, clip_to_limits
@@ -548,8 +549,7 @@ def make_groups(
     as_result : callable
         Returns the result of a group from its estimates.
     """
-    wins = influence_in_groups(steps.influence_of("win_share").by_context(), groups.members)
-    win_shares = [np.clip(part.estimate, 0.0, 1.0) for part in wins.parts]
+    win_shares = _win_shares(steps, groups.members)
     facts = tuple(
         _facts(steps, groups, g, phi=influence.centred_in(g), plugin=plugin[g], shares=win_shares[g])
         for g in range(len(groups.names))
@@ -567,6 +567,14 @@ def make_groups(
         left_out=groups.left_out,
         dependent_groups=groups.dependent,
     )
+
+
+def _win_shares(steps: FitSteps, members: NDArray[np.bool_]) -> list[FloatArray]:
+    """Return the shares of comparisons that each model wins in each group."""
+    if steps.likelihood:
+        return [win_share(steps.data, steps.setup, steps.likelihood, inside) for inside in members]
+    wins = influence_in_groups(steps.influence_of("win_share").by_context(), members)
+    return [np.clip(part.estimate, 0.0, 1.0) for part in wins.parts]
 
 
 def _facts(

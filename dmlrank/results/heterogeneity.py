@@ -18,6 +18,13 @@ from ..exceptions import OptionError
 from ..fit.estimates import Estimates, Scale
 from ..fit.fit_covariance import clustered_covariance
 from ..fit.label_errors import uniform_covariance_by_column, uniform_covariance_by_group
+from ..fit.likelihood_means import (
+    likelihood_scores_in_groups,
+    likelihood_uniform_covariance_of_rows,
+    project_likelihood,
+    rows_of_design,
+    rows_of_groups,
+)
 from ..fit.scores_in_groups import scores_in_groups
 from ..fit.state import FitSteps
 from ..inference.covariance import CentredSums, Covariance
@@ -54,7 +61,12 @@ def scores_by_group(
     fit_steps = _steps_of_mean(estimates, steps, "by")
     groups = _read_any_groups(fit_steps, columns)
     _check_group_weights(fit_steps, groups.members)
-    scores = scores_in_groups(fit_steps, groups.members)
+    if fit_steps.likelihood:
+        scores = [likelihood_scores_in_groups(fit_steps, groups.members)]
+        uniform_covariance = likelihood_uniform_covariance_of_rows(fit_steps, rows_of_groups(fit_steps, groups.members))
+    else:
+        scores = scores_in_groups(fit_steps, groups.members)
+        uniform_covariance = uniform_covariance_by_group(fit_steps, groups.members)
     by_repetition = [_in_unit_of_groups(repetition.influence, estimates.scale) for repetition in scores]
     influence = mean_over_repetitions(by_repetition)
     covariance = _joint_covariance(
@@ -62,7 +74,7 @@ def scores_by_group(
         lambda fixed: influence.given_prompts() if fixed else influence,
         n_columns=len(groups.names),
         scale=estimates.scale,
-        uniform_covariance=uniform_covariance_by_group(fit_steps, groups.members),
+        uniform_covariance=uniform_covariance,
         repeated=[repetition.estimate for repetition in by_repetition],
     )
     plugin = estimates.scale.of(np.mean([repetition.plugin for repetition in scores], axis=0))
@@ -107,7 +119,7 @@ def project_scores(estimates: Estimates, steps: FitSteps | None, formula: str) -
 
 
 def _steps_of_mean(estimates: Estimates, steps: FitSteps | None, method: str) -> FitSteps:
-    """Return the steps of a fit whose estimate is a debiased mean over contexts; raise for other fits."""
+    """Return the steps of a fit whose estimate is a mean over contexts with intervals; raise for other fits."""
     estimator = estimates.estimated_by
     if estimator.why_not_by_group:
         raise OptionError(
@@ -136,14 +148,20 @@ def _project(steps: FitSteps, design: FloatArray, scale: Scale) -> tuple[Project
     rescaled = [_in_unit(estimate.by_context(), scale) for estimate in repeated]
 
     def projected(fixed: bool) -> ProjectedInfluence:
+        if steps.likelihood:
+            return project_likelihood(steps, influence, design, fixed_prompts=fixed, factor=scale.factor)
         return project_influence(influence, design, fixed, with_blocks=steps.annotator is not None)
 
+    if steps.likelihood:
+        uniform_covariance = likelihood_uniform_covariance_of_rows(steps, rows_of_design(steps, design))
+    else:
+        uniform_covariance = uniform_covariance_by_column(steps, design)
     covariance = _joint_covariance(
         steps,
         projected,
         n_columns=design.shape[1],
         scale=scale,
-        uniform_covariance=uniform_covariance_by_column(steps, design),
+        uniform_covariance=uniform_covariance,
         repeated=[project_influence(values, design, with_blocks=False).estimate for values in rescaled],
     )
     return projected(steps.options.prompts == "fixed"), covariance

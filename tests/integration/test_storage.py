@@ -54,6 +54,7 @@ KINDS = {
     "clusters": {"cov_type": "cluster", "cov_kwds": {"groups": ["prompt", "judge"]}},
     "rank centrality": {"functional": "rank_centrality"},
     "maximum likelihood": {"estimator": "bt_mle"},
+    "contextual": {"estimator": "bt_contextual"},
 }
 
 

@@ -143,9 +143,12 @@ def _method(results: Estimates) -> list[str]:
     """Say how the scores were estimated."""
     description = results.description
     if not results.estimated_by.has_first_stages:
+        model = "the Bradley-Terry model"
+        if results.estimated_by.uses_features:
+            model = "a Bradley-Terry model in which scores are linear in the prompt's features, averaged over prompts"
         return [
-            "The scores maximise the likelihood of the Bradley-Terry model. Their standard errors are sandwich "
-            "estimates, which do not assume that the model is right."
+            f"The scores maximise the likelihood of {model}. Their standard errors are sandwich estimates, which do "
+            f"not assume that the model is right."
         ]
     source = _PROPENSITIES.get(description.propensity, description.propensity)
     learnt = (
@@ -177,8 +180,11 @@ def _assumptions(results: Estimates) -> list[str]:
     sentences = [_sampling(results)]
     if not results.estimated_by.has_first_stages:
         sentences.append(
-            "Differences between models are the same in all prompts. If they are not, the scores depend on how often "
-            "each pair was voted on."
+            "Differences between models are linear in the prompt's features. If they are not, the scores depend on how "
+            "often each pair was voted on, and on which prompts."
+            if results.estimated_by.uses_features
+            else "Differences between models are the same in all prompts. If they are not, the scores depend on how "
+            "often each pair was voted on."
         )
         return sentences
     terms = description.formula.split("~", 1)[-1].split("|")[0].strip()
