@@ -223,6 +223,7 @@ def test_the_summary_says_what_was_assumed(result):
 
 def test_what_is_not_used_is_refused(votes, result):
     given = {
+        "average": "preferences",
         "propensity": "marginal",
         "propensity_formula": "~ x0",
         "n_rep": 2,
@@ -245,9 +246,9 @@ def test_what_is_not_used_is_refused(votes, result):
             result.update(**{name: value})
     with pytest.raises(OptionError, match="the contextual model has Bradley-Terry scores only"):
         result.update(functional="rank_centrality")
-    with pytest.raises(OptionError, match="do not sum to one in every category.*estimator='bt_contextual' counts"):
+    with pytest.raises(OptionError, match=r"do not sum to one in every category.*estimator='bt_contextual' counts"):
         result.update(category_weights=dr.functionals.CategoryWeights((1, 0, 1), (0, 1, 1)))
-    with pytest.raises(OptionError, match="bt_contextual.*no cross-fitted probabilities"):
+    with pytest.raises(OptionError, match=r"bt_contextual.*no cross-fitted probabilities"):
         result.design(budget=10)
 
 
@@ -291,9 +292,9 @@ def test_separated_labels_are_told_from_strong_ones(votes):
 
 def test_more_coefficients_than_labels_and_missing_features_are_refused(votes):
     few = votes.dropna(subset=["winner"]).groupby(["model_a", "model_b"]).head(2)
-    noise = np.random.default_rng(0).normal(size=(len(few), 12))
+    few["noise"] = list(np.random.default_rng(0).normal(size=(len(few), 12)))
     with pytest.raises(DataError, match=r"39 coefficients and only \d+ labels"):
         dr.dml_rank("winner ~ noise | model_a + model_b", few, rng=0, **CONTEXTUAL)
     holes = votes.assign(x0=votes["x0"].where(votes["question_id"] != 7))
-    with pytest.raises(DataError, match="missing='keep'.*use missing='drop'"):
+    with pytest.raises(DataError, match=r"missing='keep'.*use missing='drop'"):
         fit(holes, missing="keep")
