@@ -226,7 +226,7 @@ def _joint_covariance(
 def _check_group_weights(steps: FitSteps, members: NDArray[np.bool_]) -> None:
     """Raise where all prompts of a group have weight zero or are not in the sample; ``members`` are (G, n)."""
     weights = [repetition.one_step_result.target.value_weight for repetition in steps.repetitions]
-    n_missing = max(int((members @ (weight > 0) == 0).sum()) for weight in weights)
+    n_missing = max((int((members @ (weight > 0) == 0).sum()) for weight in weights), default=0)
     if n_missing:
         raise OptionError(_no_weight(n_missing, len(members), "groups"))
 
