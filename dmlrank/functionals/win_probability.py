@@ -1,4 +1,4 @@
-"""The win probability of one item against another: its expected share of the wins in their comparisons."""
+"""Win probabilities: the expected share of the wins of one item in its comparisons with another item."""
 
 from __future__ import annotations
 
@@ -61,4 +61,63 @@ class PairWinProbability:
 
     def value_and_derivative(self, mu: FloatArray, delta: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return the win probability and its derivative along ``delta``, (n, 1) each."""
+        return self.value(mu), self.value(delta)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PairMargins:
+    """Margins of pairs of items, a score (n, P) that is linear in ``mu``: the win share of one item minus the other's.
+
+    A win share is the symmetrised preference: the mean over both display orders.
+
+    Parameters
+    ----------
+    weights : CategoryWeights
+        How much each category counts for the first and for the second item.
+    item, opponent : ndarray of int, shape (P,)
+        Codes of the two items of each pair.
+
+    Examples
+    --------
+    >>> mu = np.zeros((1, 2, 2, 2)); mu[0, 0, 1] = [0.7, 0.3]; mu[0, 1, 0] = [0.2, 0.8]
+    >>> PairMargins(CategoryWeights.half(2), np.array([0]), np.array([1])).value(mu)
+    array([[0.5]])
+    """
+
+    weights: CategoryWeights
+    item: IntArray
+    opponent: IntArray
+    interior = False
+
+    def value(self, mu: FloatArray) -> FloatArray:
+        """Return the margins, (n, P), from category probabilities ``mu``, (n, K, K, C)."""
+        gap = np.subtract(self.weights.first, self.weights.second)
+        return np.asarray((mu[:, self.item, self.opponent] @ gap - mu[:, self.opponent, self.item] @ gap) / 2)
+
+    def derivative_at(
+        self, mu: FloatArray, delta: FloatArray, first: IntArray, second: IntArray, n_items: int
+    ) -> FloatArray:
+        """Return the derivative, (r, P), along directions that are zero except at one ordered pair each.
+
+        Parameters
+        ----------
+        mu : ndarray, shape (r, C)
+            Category probabilities of the pairs.
+        delta : ndarray, shape (r, C)
+            Directions.
+        first, second : ndarray of int, shape (r,)
+            The ordered pair of each direction.
+        n_items : int
+            K.
+        """
+        place, sign = np.full((n_items, n_items), -1), np.zeros((n_items, n_items))
+        place[self.item, self.opponent] = place[self.opponent, self.item] = np.arange(len(self.item))
+        sign[self.item, self.opponent], sign[self.opponent, self.item] = 0.5, -0.5
+        change = delta @ np.subtract(self.weights.first, self.weights.second) * sign[first, second]
+        derivative, rows = np.zeros((len(first), len(self.item))), np.flatnonzero(place[first, second] >= 0)
+        derivative[rows, place[first, second][rows]] = change[rows]
+        return derivative
+
+    def value_and_derivative(self, mu: FloatArray, delta: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return the margins and their derivative along ``delta``, (n, P) each."""
         return self.value(mu), self.value(delta)

@@ -34,6 +34,7 @@ from ..planning.from_fit import design_fit
 from ..planning.plan import Plan
 from ..planning.validate import PlanOptions
 from ..plotting.intervals import forest_plot
+from ..report.cycles_summary import CycleResults
 from ..report.fit_summary import build_summary, rows_to_show, summary_level
 from ..report.judge_summary import JudgeReport
 from ..report.pairwise_summary import PairwiseResults
@@ -44,6 +45,7 @@ from ..sensitivity.sensitivity_results import SensitivityResults
 from ..storage.json_format import to_text
 from ..storage.pickled_fit import Rebuilt, read_pickle, store_steps, write_pickle
 from ..tables.summary_table import Summary
+from .certified_cycles import certified_cycles
 from .context_scores import fitted_scores, influence_values, predicted_scores
 from .critical_values import (
     critical_value_or_nan,
@@ -866,6 +868,44 @@ class RankResults:
         """
         require_models(self.estimates, "project", "describes scores of models")
         return project_scores(self.estimates, self.steps, formula)
+
+    def cycles(self, alpha: float | None = None) -> CycleResults:
+        """Return the triples of models a > b > c > a that the data support; > means a win share above one half.
+
+        A triple is certified where all three win shares differ from one half. The win shares are those of all prompts,
+        E[mu(X)], with ties counted as in the fit, and their p-values are adjusted for all compared pairs: by max-t, or
+        by Sidak's bound where pairs are more than 1,500 or prompts times pairs exceed 30 million. The probability that
+        any certified triple is no cycle is at most ``alpha``. Models of nearly equal strength form many cycles in the
+        estimates (``n_raw``) by chance.
+
+        Parameters
+        ----------
+        alpha : float, optional
+            Largest adjusted p-value of a certified triple; that of the fit when None.
+
+        Returns
+        -------
+        CycleResults
+            ``.result_frame`` (``a b c p_adjusted``), ``.shares``, ``.n_raw``, ``.closest``, ``.summary()``.
+
+        Raises
+        ------
+        OptionError
+            If the fit is one by maximum likelihood, whose win shares have no cycles.
+        NoIntervalError
+            If the result is an estimate without intervals.
+        DataNotStoredError
+            If the result was loaded without data.
+
+        Examples
+        --------
+        >>> import dmlrank as dr
+        >>> battles = dr.datasets.simulate_arena(n=2000, rng=0)
+        >>> res = dr.dml_rank("winner ~ 1 | model_a + model_b", battles, rng=0, n_jobs=1)
+        >>> res.cycles().result_frame.columns.tolist()
+        ['a', 'b', 'c', 'p_adjusted']
+        """
+        return certified_cycles(self.estimates, self.steps, level_or_default(alpha, self.estimates.alpha))
 
     # --- judges, and what to label next -------------------------------------------------------------------------------
 

@@ -1,0 +1,75 @@
+"""Cycles of preferences in a result: which triples a > b > c > a the data support."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+
+from ..exceptions import OptionError
+from ..fit.estimates import Estimates
+from ..fit.pair_margins import pair_margins
+from ..fit.state import FitSteps
+from ..inference.cycles import closest_cycle, count_cycles, find_cycles, margin_p_values
+from ..report.cycles_summary import CycleResults
+from ..report.fit_summary import functional_unit
+from .lookup import require_intervals, require_steps
+
+
+def certified_cycles(estimates: Estimates, steps: FitSteps | None, alpha: float) -> CycleResults:
+    """Return the triples that :meth:`RankResults.cycles` documents.
+
+    Parameters
+    ----------
+    estimates : Estimates
+    steps : FitSteps or None
+        Steps of a fit with its data.
+    alpha : float
+        Largest adjusted p-value of a certified triple.
+
+    Raises
+    ------
+    OptionError
+        If the estimator has no first stages, so that win shares of pairs follow from scores and have no cycles.
+    """
+    if not estimates.estimated_by.has_first_stages:
+        raise OptionError(
+            "cycles() with estimator='bt_mle': the win shares of this model follow from its scores, so that they have "
+            "no cycles; use update(estimator='debiased')"
+        )
+    require_intervals(estimates, "cycles()")
+    fit_steps = require_steps(estimates, steps, "cycles")
+    data, graph = fit_steps.data, fit_steps.setup.graph
+    first, second = np.nonzero(np.triu(graph.edges))
+    margins = pair_margins(fit_steps, first, second)
+    p_values = margin_p_values(margins.estimate, margins.std_error, margins.covariance)
+    # Models in the order of their scores, so that the search starts every triple at the best of its models.
+    ranking = np.argsort(-estimates.estimate, kind="stable") if estimates.of_models else np.arange(data.n_items)
+    place = np.argsort(ranking)
+    is_won = margins.estimate > 0
+    winner, loser = np.where(is_won, first, second), np.where(is_won, second, first)
+    is_decided = margins.estimate != 0
+    p = np.full((data.n_items, data.n_items), np.inf)
+    p[place[winner[is_decided]], place[loser[is_decided]]] = p_values[is_decided]
+    share = np.full((data.n_items, data.n_items), np.nan)
+    share[place[winner], place[loser]] = (1 + np.abs(margins.estimate)) / 2
+    found, closest = find_cycles(p, alpha), closest_cycle(p)
+    names = [data.items[j] for j in ranking]
+    triples = [tuple(names[j] for j in triple) for triple in found.items]
+    frame = pd.DataFrame(triples, columns=["a", "b", "c"]).assign(p_adjusted=found.p_adjusted)
+    a, b, c = found.items.T
+    shares = pd.DataFrame({"share_ab": share[a, b], "share_bc": share[b, c], "share_ca": share[c, a]})
+    edges = graph.edges.astype(float)
+    nearest_triple = None
+    if len(closest.items):
+        nearest_triple = (*(names[j] for j in closest.items[0]), float(closest.p_adjusted[0]))
+    return CycleResults(
+        frame,
+        shares,
+        n_raw=count_cycles(np.isfinite(p)),
+        n_triples=round(float(((edges @ edges) * edges).sum()) / 6),
+        n_pairs=len(first),
+        alpha=alpha,
+        closest=nearest_triple,
+        method="sidak" if margins.covariance is None else "max-t",
+        functional=functional_unit(estimates),
+    )
