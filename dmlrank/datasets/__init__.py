@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from .arena import Arena, simulate_arena
+from .lmarena import read_arena
 from .readers import read_chatbot_arena, read_mt_bench
 from .simulators import Bt, Ties, simulate_bt, simulate_ties
 from .styled import Styled, simulate_styled
@@ -12,6 +13,7 @@ __all__ = [
     "Bt",
     "Styled",
     "Ties",
+    "read_arena",
     "read_chatbot_arena",
     "read_mt_bench",
     "simulate_arena",
